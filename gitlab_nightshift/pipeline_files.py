@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from gitlab_nightshift.lazy_patterns import compile_lazily
-from gitlab_nightshift.yaml_documents import construct_documents
+from gitlab_nightshift.yaml_documents import build_gitlab_loader, construct_documents
 
 MOST_FILES = 150
 """GitLab's own limit of includes."""
@@ -123,13 +123,9 @@ def _parse_documents(data: bytes) -> list[Any] | None:
     """The YAML documents of a file, whatever tags it has; None where it is none."""
     import yaml
 
-    class TolerantLoader(yaml.SafeLoader):
-        """``!reference`` and its like are of no interest here."""
-
-    TolerantLoader.add_multi_constructor("!", lambda _loader, _suffix, _node: None)
     if len(data) > LARGEST_FILE:
         return None
     try:
-        return list(construct_documents(TolerantLoader(data)))
+        return list(construct_documents(build_gitlab_loader()(data)))
     except (yaml.YAMLError, RecursionError, ValueError, TypeError):
         return None

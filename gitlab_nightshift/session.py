@@ -3,7 +3,7 @@
 import contextlib
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gitlab_nightshift.errors import build_config_error
@@ -30,6 +30,7 @@ from gitlab_nightshift.sandbox.credential_files import read_machine_secrets
 from gitlab_nightshift.settings.config_file import FILE_NAME, ConfigFile
 from gitlab_nightshift.settings.load import load_settings
 from gitlab_nightshift.settings.model import Settings
+from gitlab_nightshift.settings.notations import parse_project_address
 from gitlab_nightshift.system.certificates import build_network_env, copy_certificates
 from gitlab_nightshift.system.environment import build_search_path
 from gitlab_nightshift.system.file_names import is_there, resolve_path
@@ -149,6 +150,17 @@ def _build_session(
         redact=redact,
         emit=emit or _build_event_sink(call, there, job, redact),
     )
+
+
+def locate_project(session: Session) -> Session:
+    """The session with the project that ``origin`` names, where neither CI nor settings do."""
+    if session.job.project_path:
+        return session
+    try:
+        url = parse_project_address(git_verbs.read_origin(session.git, session.checkout))
+    except ValueError:
+        return session
+    return replace(session, job=read_job(session.env, url.removesuffix(".git")))
 
 
 def _build_event_sink(call: Invocation, there: RunFolder, job: JobFacts, redact: Redactor) -> Emit:

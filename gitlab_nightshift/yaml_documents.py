@@ -9,6 +9,18 @@ MOST_VALUES = 300_000
 """Of a document, with each alias written out."""
 
 
+def build_gitlab_loader() -> Any:
+    """A class of PyYAML's loaders that reads a file as GitLab does: by libyaml, which takes tabs
+    between tokens where PyYAML's own scanner takes none. Other tags than YAML's give None."""
+    import yaml
+
+    class GitLabLoader(yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader):  # type: ignore[misc]
+        """``!reference`` and its like are of no interest here."""
+
+    GitLabLoader.add_multi_constructor("!", lambda _loader, _suffix, _node: None)
+    return GitLabLoader
+
+
 def construct_documents(loader: Any) -> Iterator[Any]:
     """The documents of one of PyYAML's loaders. Raises ValueError where one is too large, or a
     value is not what its tag says."""

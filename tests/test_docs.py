@@ -9,6 +9,7 @@ import pytest
 
 from gitlab_nightshift.cli import build_parser
 from gitlab_nightshift.errors import EXIT_STATUS
+from gitlab_nightshift.gateway.prices import KNOWN, Tokens
 from gitlab_nightshift.records.products import Outcome
 from gitlab_nightshift.settings.load import load_settings
 
@@ -48,6 +49,16 @@ def test_every_named_command_exists() -> None:
     }
     assert words
     assert words <= list_commands()
+
+
+def test_the_price_in_the_readme_is_the_one_that_is_counted() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    [formula] = re.findall(r"\(\*I\*.*?\) / 1,000,000", readme, re.DOTALL)
+    for name, kind in {"I": "input", "W": "written", "R": "cached", "O": "output"}.items():
+        [part] = re.findall(rf"\*{name}\* · ([\d.]*) ?\*([pq])\*", formula)
+        times = {"p": 5, "q": 25}[part[1]] * float(part[0] or 1)
+        assert KNOWN["claude-opus-4-6"].compute_cost(Tokens(**{kind: 1_000_000})) == times, kind
+    assert not re.search(r"\$\d", readme), "the price of a night has not been measured"
 
 
 def test_the_readme_has_every_command() -> None:

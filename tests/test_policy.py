@@ -323,6 +323,8 @@ def read_from(files: dict[str, str], first: str = ".gitlab-ci.yml") -> CiFiles:
         ("spec: {inputs: {x: {}}}\n---\ninclude: ci/a.yml", "ci/a.yml", True),
         ("spec: {include: [{local: ci/a.yml}]}\n---\nx: {}", "ci/a.yml", True),
         ("x: !reference [a, b]\ninclude: ci/a.yml", "ci/a.yml", True),
+        ("x: {y:\tz}\ninclude:\tci/a.yml", "ci/a.yml", True),
+        ("x: {y:\tz}\ninclude:\tci/a.yml", "ci/b.yml", False),
         ("a: [1\n", "any/thing.yaml", True),
         ("a: [1\n", "any/thing.txt", False),
         ("- a list", "ci/a.yml", False),

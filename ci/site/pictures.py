@@ -71,8 +71,8 @@ def draw_pictures(demo: DemoRun) -> dict[str, str]:
     shown = _REQUEST.search(demo.printed)
     log = "\n".join(collapse(format_log(demo.events)))
     return {
-        "night.svg": _draw("night: the job log", log),
-        "merge-request.svg": _draw("merge request", shown[0] if shown else ""),
+        "night.svg": _draw("the job log of a demo: answers by hand, no model", log),
+        "merge-request.svg": _draw("the merge request of a demo", shown[0] if shown else ""),
     }
 
 

@@ -14,14 +14,17 @@ from gitlab_nightshift.publishing import read_checkout_facts
 from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.sealed_start import CA_FILES, read_certificates
 from gitlab_nightshift.session import Session
+from gitlab_nightshift.settings.config_file import FILE_NAME
 from gitlab_nightshift.work_setup import find_verify_commands
 
+HERE = "this machine"
 CERTIFICATE_FILES = ("CI_SERVER_TLS_CA_FILE", *CA_FILES)
 
 
 def list_checkout_rows(session: Session) -> Iterator[DoctorRow]:
     """The rows of what is here."""
     yield from try_rows("history", lambda: _describe_history(session))
+    yield from try_rows("settings file", lambda: _describe_settings_file(session))
     yield from try_rows("pipeline file", lambda: _describe_pipeline_file(session))
     yield from try_rows("proof", lambda: _describe_proof(session))
     yield from try_rows("image", lambda: _describe_image(session))
@@ -43,20 +46,39 @@ def _describe_history(session: Session) -> Iterator[DoctorRow]:
     yield DoctorRow("history", "ok", text)
 
 
+def _describe_settings_file(session: Session) -> Iterator[DoctorRow]:
+    """A job takes the committed one alone; one that is changed is a change of the history's row."""
+    there = (session.checkout / FILE_NAME).is_file()
+    if there and not git_verbs.read_file(session.git, session.checkout, "HEAD", FILE_NAME):
+        text = f"{FILE_NAME} is not committed, so nights do not read it: commit and push it"
+        yield DoctorRow("settings file", "warn", text)
+
+
 def _describe_pipeline_file(session: Session) -> Iterator[DoctorRow]:
     name = session.job.ci_config_path
     if "@" in name or "://" in name:
         yield DoctorRow("pipeline file", "not known", f"{name} is not in this project")
-        return
-    text = git_verbs.read_file(session.git, session.checkout, "HEAD", name)
-    if text is None:
-        what = f"{name} is not committed: `nightshift init` writes it, with the include"
-        yield DoctorRow("pipeline file", "warn", what)
-    elif b"nightshift" not in text:
-        what = f"{name} does not include nightshift: `nightshift init` adds it"
-        yield DoctorRow("pipeline file", "warn", what)
+    elif lack := find_lack_of_include(session):
+        yield DoctorRow("pipeline file", "warn", lack)
     else:
         yield DoctorRow("pipeline file", "ok", f"{name} names nightshift")
+
+
+def find_lack_of_include(session: Session) -> str:
+    """Why the committed pipeline file has no include of this program, and the next step; "" where
+    it has one, or is not in this project."""
+    name = session.job.ci_config_path
+    if "@" in name or "://" in name:
+        return ""
+    committed = git_verbs.read_file(session.git, session.checkout, "HEAD", name)
+    here = session.checkout / name
+    if committed and b"nightshift" in committed:
+        return ""
+    if here.is_file() and b"nightshift" in here.read_bytes():
+        return f"the include of nightshift in {name} is not committed: commit and push it"
+    if committed is None and not here.is_file():
+        return f"there is no {name}: `nightshift init` writes it, with the include"
+    return f"{name} does not include nightshift: `nightshift init` adds it"
 
 
 def _describe_proof(session: Session) -> Iterator[DoctorRow]:
@@ -74,14 +96,15 @@ def _describe_proof(session: Session) -> Iterator[DoctorRow]:
 
 def _describe_image(session: Session) -> Iterator[DoctorRow]:
     """Whether it has the programs that the proof begins with."""
-    image = session.env.get("CI_JOB_IMAGE") or "this machine"
+    image = session.env.get("CI_JOB_IMAGE") or HERE
     programs = dict.fromkeys(c.split()[0] for c in find_verify_commands(session).commands)
     path = session.env.get("PATH")
     bare = [each for each in programs if re.fullmatch(r"[\w.+-]+", each)]
     if missing := [each for each in bare if shutil.which(each, path=path) is None]:
-        text = f"{image} lacks {', '.join(missing)}, which verify_commands run: use another image"
+        step = "install it, also in the nights' image" if image == HERE else "use another image"
+        text = f"{image} lacks {', '.join(missing)}, which verify_commands run: {step}"
         yield DoctorRow("image", "warn", text)
-    elif image == "this machine":
+    elif image == HERE:
         text = "this is not a CI job, so what the nights' image contains cannot be seen from here"
         yield DoctorRow("image", "not known", text)
     else:
@@ -122,6 +145,10 @@ def _describe_models(session: Session) -> Iterator[DoctorRow]:
     where = config.upstream.base_url
     for model in config.models:
         status, why = ask_for_model(config.upstream, model)
+        if status in (401, 403) and not any(session.env.get(name) for name in provider.keys):
+            provider.check(session.env)  # raises what the agent's row says, where it needs a key
+            yield _refuse_model(f"{where} asks for a key ({status}): set {provider.keys[0]}")
+            return
         yield (row := _judge_answer(model, where, status, why))
         if row.exit_status:  # neither is the next model had
             return

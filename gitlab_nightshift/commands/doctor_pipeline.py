@@ -3,6 +3,7 @@ fetch this program."""
 
 from collections.abc import Iterator
 
+from gitlab_nightshift.commands.doctor_checkout import find_lack_of_include
 from gitlab_nightshift.commands.doctor_row import DoctorRow, refuse
 from gitlab_nightshift.errors import build_config_error
 from gitlab_nightshift.gitlab.project import Project
@@ -12,6 +13,8 @@ from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.session import Session
 
 MOST_ERRORS = 3
+NO_FILE = "Please provide content of"
+"""GitLab's words for a default branch without this file, or with an empty one."""
 
 
 def describe_pipeline(session: Session, project: Project) -> Iterator[DoctorRow]:
@@ -26,6 +29,10 @@ def describe_pipeline(session: Session, project: Project) -> Iterator[DoctorRow]
     if found is None:
         text = f"this token may not have GitLab validate {name}"
         yield DoctorRow("pipeline", "not known", text)
+        return
+    if any(NO_FILE in error for error in found.errors):
+        lack = find_lack_of_include(session) or f"{name} is not in GitLab: push it"
+        yield refuse("pipeline", build_config_error(f"no pipeline starts: {lack}"))
         return
     if found.errors:
         why = "; ".join(found.errors[:MOST_ERRORS])

@@ -4,7 +4,7 @@ import dataclasses
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from gitlab_nightshift.commands.doctor_checkout import list_checkout_rows
 from gitlab_nightshift.commands.doctor_gitlab import list_gitlab_rows
@@ -15,27 +15,36 @@ from gitlab_nightshift.report.job_log import JobLog, format_line
 from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.run_folder import Invocation
 from gitlab_nightshift.sandbox_guarantees import GuaranteeState
-from gitlab_nightshift.session import Session, open_run
+from gitlab_nightshift.session import Session, locate_project, open_run
 
 WIDTH = 1000
 _COLOURS: dict[RowState, str] = {"ok": "32", "warn": "33", "fail": "31", "not known": "36"}
 
 
 def examine_night(call: Invocation) -> Iterator[DoctorRow]:
-    """Everything that a night needs, each row as it is known; only mistakes of this program
-    raise."""
+    """Everything that a night needs, each row as it is known and each cause once; only mistakes of
+    this program raise."""
+    told: list[str] = []
     for row in try_rows("settings", lambda: _list_rows(call)):
-        yield row
+        if row.state not in ("fail", "warn"):
+            yield row
+        elif not _is_told(row.text, told):
+            told.append(row.text)
+            yield row
         if row.name == "settings" and row.exit_status:
             return
-    yield _examine_sandbox(call)
+    yield _examine_sandbox(call, told)
+
+
+def _is_told(text: str, told: Iterable[str]) -> bool:
+    return any(text in each for each in told)
 
 
 def _list_rows(call: Invocation) -> Iterator[DoctorRow]:
     with open_run(call) as opened:
         # Rows, or JSON, are alone on stdout.
         log = JobLog(sections=False, colour=False, redact=opened.redact, stream=sys.stderr)
-        session = dataclasses.replace(opened, emit=log)
+        session = dataclasses.replace(locate_project(opened), emit=log)
         yield DoctorRow("settings", "ok", "valid (nightshift config show lists them)")
         empty = list(try_rows("history", lambda: _require_commit(session)))
         yield from empty
@@ -50,8 +59,12 @@ def _require_commit(session: Session) -> Iterator[DoctorRow]:
     return iter(())
 
 
-def _examine_sandbox(call: Invocation) -> DoctorRow:
+def _examine_sandbox(call: Invocation, told: Iterable[str]) -> DoctorRow:
+    """The sandbox alone: what else keeps a night from starting has a row of its own."""
     found = examine(call)
+    found.refused[:] = [error for error in found.refused if not _is_told(error.message, told)]
+    if not (found.refused or found.chosen):
+        return DoctorRow("sandbox", "not known", "not tried: mend the above first")
     partly = any(each.state is not GuaranteeState.HELD for each in found.guarantees)
     state: RowState = "fail" if found.refused else "warn" if partly else "ok"
     return DoctorRow("sandbox", state, describe_verdict(found), found.exit_status)

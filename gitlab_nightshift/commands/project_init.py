@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from gitlab_nightshift import __version__
@@ -16,7 +15,6 @@ from gitlab_nightshift.commands.init_records import (
 from gitlab_nightshift.commands.project_onboarding import open_for_setup, set_up_gitlab
 from gitlab_nightshift.errors import build_config_error
 from gitlab_nightshift.gitlab.project import Project
-from gitlab_nightshift.job.job_facts import read_job
 from gitlab_nightshift.onboarding.build_stacks import (
     Stack,
     complete_command,
@@ -48,9 +46,8 @@ from gitlab_nightshift.onboarding.started_jobs import (
 )
 from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.run_folder import Invocation
-from gitlab_nightshift.session import Session, open_without_results
+from gitlab_nightshift.session import Session, locate_project, open_without_results
 from gitlab_nightshift.settings.config_file import FILE_NAME
-from gitlab_nightshift.settings.notations import parse_project_address
 from gitlab_nightshift.verdict.implied_commands import BuildFiles, find_test_commands
 
 MOST_NAMES = 8
@@ -69,7 +66,7 @@ def set_up_project(call: Invocation, request: InitRequest) -> Iterator[str]:
         if request.model_key and not whole:
             text = "--model-key stores the key in GitLab: add --gitlab or --merge-request"
             raise build_config_error(text)
-        session = _locate_project(opened)
+        session = locate_project(opened)
         examined = _examine_project(session, request)
         project = open_for_setup(session, request.model_key) if whole else None
         yield from _find_pipeline(examined, project)
@@ -80,17 +77,6 @@ def set_up_project(call: Invocation, request: InitRequest) -> Iterator[str]:
             for file in examined.files:
                 yield from _write_file(opened.checkout, file, dry_run=request.dry_run)
         yield from _tell_next(examined)
-
-
-def _locate_project(session: Session) -> Session:
-    """The session with the project that ``origin`` names, where neither CI nor settings do."""
-    if session.job.project_path:
-        return session
-    try:
-        url = parse_project_address(git_verbs.read_origin(session.git, session.checkout))
-    except ValueError:
-        return session
-    return replace(session, job=read_job(session.env, url.removesuffix(".git")))
 
 
 def _examine_project(session: Session, request: InitRequest) -> ProjectExamination:

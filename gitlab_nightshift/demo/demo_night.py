@@ -36,8 +36,9 @@ TUESDAY = 1
 JOB_TIMEOUT_S = 3 * 3600
 
 OPENING = """\
-A night in the sample project harbour-books/basket. GitLab is a stand-in on this machine and the
-agent a recording: no account, no model, no cost (the figures below are the recording's).
+A night in the sample project harbour-books/basket. GitLab is a stand-in on this machine, and the
+agent plays back answers that were written by hand: no account, no model, no cost. Tokens and
+dollars below are estimates from the length of these answers, not measured with a model.
 """
 
 ABOUT_TEXT = """\
@@ -48,7 +49,8 @@ change (change.patch) and its proof, plan.json, published.json, events.jsonl, ju
 nightshift.env for GitLab, logs/ with what the agents and the commands printed.
 
 The project harbour-books/basket does not exist, and links in these files no longer work: GitLab was
-a stand-in. The agents were a recording: costs and tokens are the recording's, durations the demo's.
+a stand-in. The agents played back answers that were written by hand: costs and tokens are estimates
+from their length, not measured with a model; durations are the demo's.
 """
 
 

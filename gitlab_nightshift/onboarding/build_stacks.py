@@ -53,8 +53,8 @@ class Stack:
 
 
 _MAVEN = "-Dmaven.repo.local=/opt/m2"
-_VENV = ".venv/bin/python"
-_NEW_VENV = "python3 -m venv .venv"
+_VENV = ".venv"
+_NEW_VENV = f"python3 -m venv {_VENV}"
 # The sandbox has a fresh HOME: what corepack and Yarn have fetched has to be elsewhere. Without the
 # second, corepack asks the network for the latest version each time.
 _COREPACK = {"COREPACK_HOME": "/opt/corepack", "COREPACK_DEFAULT_TO_LATEST": "0"}
@@ -82,7 +82,7 @@ def _build_bun(file: str) -> Stack:
 
 
 def _build_python(file: str, fetch: str = "", here: str = "", holds: str = "") -> Stack:
-    python = _VENV if here else ""
+    python = f"{_VENV}/bin/python" if here else ""
     return Stack(file, "python:3", fetch, installer="python", here=here, holds=holds, python=python)
 
 
@@ -91,6 +91,10 @@ def _build_python_tool(file: str, tool: str, install: str, before: str = "") -> 
     fetch = f"pip install {tool} && {before}python3 -m {tool} {install}"
     return _build_python(file, fetch, f"{before}{tool} {install}")
 
+
+_INSTALLABLE = r"(?m)^\[(project|build-system)\]"
+_GROUPS_PIP = "'pip>=25.1'"
+"""The first that knows ``--group`` (PEP 735)."""
 
 STACKS = (
     _build_corepack("pnpm-lock.yaml", "pnpm install --frozen-lockfile", _COREPACK),
@@ -158,7 +162,8 @@ STACKS = (
     _build_python_tool("pdm.lock", "pdm", "sync"),
     _build_python_tool("Pipfile.lock", "pipenv", "sync --dev", "PIPENV_VENV_IN_PROJECT=1 "),
     _build_python("requirements.txt", "pip install -r requirements.txt"),
-    _build_python("pyproject.toml", "pip install -e .", holds=r"(?m)^\[(project|build-system)\]"),
+    _build_python("pyproject.toml", "pip install -e .", holds=_INSTALLABLE),
+    _build_python("pyproject.toml", "pip install --group", holds=r"(?m)^\[dependency-groups\]"),
     _build_python("setup.py", "pip install -e ."),
     _build_python("pyproject.toml"),
 )
@@ -169,7 +174,7 @@ _MORE_REQUIREMENTS = tuple(
     for name in ("requirements-{}.txt", "requirements_{}.txt", "{}-requirements.txt")
     for kind in ("dev", "test", "tests")
 )
-_TEST_EXTRAS = ("test", "tests", "testing", "dev")
+_TEST_GROUPS = ("test", "tests", "testing", "dev")
 _RUNS_PYTHON = re.compile(
     r"^(uv run --offline --no-sync python|(poetry|pdm|pipenv) run python|python3|\S+/bin/python) "
 )
@@ -205,21 +210,36 @@ def find_stacks(build: BuildFiles) -> tuple[Stack, ...]:
 def _complete_pip(stack: Stack, build: BuildFiles) -> Stack:
     """With the requirements of tests, and into a virtual environment where the test command names
     its interpreter; a Makefile takes the one on PATH."""
+    if stack.file == "uv.lock" and (needs := _find_test_needs(build))[1]:
+        more = f" --{needs[0]} {needs[1]}"
+        return replace(stack, fetch=stack.fetch + more, here=stack.here + more)
     if not stack.fetch.startswith("pip install -"):
         return stack
-    what, because = stack.fetch.removeprefix("pip install "), stack.file
+    what, because = _choose_requirements(stack, build)
+    if not what:
+        return replace(stack, fetch="")
+    pip, steps = "pip", []
+    if any(_RUNS_PYTHON.match(each) for each in find_test_commands(build)):
+        found = (each for each in VENVS if build.is_there(f"{each}/bin/python"))
+        folder = next(found, _VENV)
+        stack = replace(stack, python=f"{folder}/bin/python")
+        pip, steps = f"{folder}/bin/pip", [f"python3 -m venv {folder}"]
+    if "--group" in what:
+        steps.append(f"{pip} install --upgrade {_GROUPS_PIP}")
+    return replace(stack, fetch=" && ".join([*steps, f"{pip} install {what}"]), because=because)
+
+
+def _choose_requirements(stack: Stack, build: BuildFiles) -> tuple[str, str]:
+    """What pip installs, and the files that say so; "" for nothing."""
     if installs := _list_job_installs(build):
-        what, because = " ".join(installs), f"{stack.file} and .gitlab-ci.yml"
-    elif stack.file == "requirements.txt":
+        return " ".join(installs), f"{stack.file} and .gitlab-ci.yml"
+    what = stack.fetch.removeprefix("pip install ").removesuffix("--group")
+    kind, name = _find_test_needs(build)
+    if stack.file == "requirements.txt":
         what += "".join(f" -r {each}" for each in _MORE_REQUIREMENTS if each in build.files)
-    elif extra := _find_test_extra(build):
-        what = f"-e '.[{extra}]'"
-    if not any(_RUNS_PYTHON.match(each) for each in find_test_commands(build)):
-        return replace(stack, fetch=f"pip install {what}", because=because)
-    python = next((p for p in (f"{each}/bin/python" for each in VENVS) if build.is_there(p)), _VENV)
-    folder = python.removesuffix("/bin/python")
-    fetch = f"python3 -m venv {folder} && {folder}/bin/pip install {what}"
-    return replace(stack, fetch=fetch, python=python, because=because)
+    elif kind == "extra":
+        what = f"-e '.[{name}]'"
+    return f"{what} --group {name}".strip() if kind == "group" else what, stack.file
 
 
 def _list_job_installs(build: BuildFiles) -> list[str]:
@@ -235,13 +255,18 @@ _PIP_LINE = re.compile(
 )
 
 
-def _find_test_extra(build: BuildFiles) -> str:
+def _find_test_needs(build: BuildFiles) -> tuple[str, str]:
+    """What of pyproject.toml tests need, ``extra`` or ``group`` (PEP 735), and its name; "" twice
+    where nothing says so."""
     try:
-        project = tomllib.loads(build.read_text("pyproject.toml")).get("project", {})
-        extras = project.get("optional-dependencies", {})
-    except (tomllib.TOMLDecodeError, RecursionError, AttributeError):
-        return ""
-    return next((each for each in _TEST_EXTRAS if each in extras), "")
+        config = tomllib.loads(build.read_text("pyproject.toml"))
+        extras = config.get("project", {}).get("optional-dependencies", {})
+        named = [("extra", each) for each in extras]
+        named += [("group", each) for each in config.get("dependency-groups", {})]
+    except (tomllib.TOMLDecodeError, RecursionError, AttributeError, TypeError):
+        return "", ""
+    known = {name.lower(): (kind, name) for kind, name in reversed(named)}
+    return next((known[each] for each in _TEST_GROUPS if each in known), ("", ""))
 
 
 def complete_command(command: str, stacks: Sequence[Stack]) -> str:

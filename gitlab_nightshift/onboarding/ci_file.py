@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gitlab_nightshift.errors import NightshiftError, build_config_error
+from gitlab_nightshift.yaml_documents import build_gitlab_loader, construct_documents
 
 TEMPLATE = "/ci/templates/.gitlab-ci.yml"
 PROJECT_NAME = "gitlab-nightshift"
@@ -18,6 +19,7 @@ JOB = ".nightshift:job"
 """What all jobs of the template extend that run a project's tests, its rehearsal among them."""
 RULES_JOB = ".nightshift:rules"
 """Where the template says what starts a night, and a project says otherwise."""
+_NULL = "tag:yaml.org,2002:null"
 _HEAD = """\
 # The night shift: one small, proven merge request a night, or none and the reason why. It runs only
 # where a schedule or New pipeline sets NIGHTSHIFT = true; other pipelines stay as they are.
@@ -40,17 +42,19 @@ class TemplateInclude:
 def add_include(text: str, wanted: TemplateInclude, name: str) -> str:
     """The file's text with the include, or with its newer version; ``name`` is the file's.
 
-    Raises ``E_CONFIG`` for a file that is no YAML, or that cannot be added to.
+    Its line ends, a byte order mark and a last line ``...`` stay. Raises ``E_CONFIG`` for a file
+    that is no YAML, or that cannot be added to.
     """
     before = parse_config(text, name)
-    root = _read_nodes(text)
-    key = _find_pair(root, "include")
+    mark, body, end = _split_ends(text)
+    key = _find_pair(_read_nodes(body), "include")
     there = _find_template(key) if key else None
     if there is not None:
-        return _renew_version(text, there, wanted)
-    added = _add_item(text, key, wanted) if key else _append(text, _write_block(wanted))
+        return mark + _renew_version(body, there, wanted) + end
+    added = _add_item(body, key, wanted) if key else _append(body, _write_block(wanted))
     if (wanted.prepare or wanted.variables) and JOB not in before:
         added = _append(added, _write_job(wanted))
+    added = keep_line_ends(text, mark + added + end)
     if not _is_kept(before, added, name):
         item = _write_flow(wanted)
         raise build_config_error(f"{name}: cannot add to its include: add this by hand: - {item}")
@@ -114,15 +118,12 @@ def parse_config(text: str, name: str) -> dict[str, Any]:
     """The file as data, ``!reference`` and its like as None. Raises ``E_CONFIG``."""
     import yaml
 
-    class TagLoader(yaml.SafeLoader):
-        """Other tags than YAML's own are of no interest here."""
-
-    TagLoader.add_multi_constructor("!", lambda _loader, _suffix, _node: None)
     try:
-        found = list(yaml.load_all(text, TagLoader))
-    except (yaml.YAMLError, RecursionError, ValueError, AttributeError) as error:
+        found = list(construct_documents(build_gitlab_loader()(text)))
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
         at = getattr(error, "problem_mark", None)
-        line = f" at line {at.line + 1}" if at else ""
+        last = text.count("\n")  # libyaml's mark may be behind it
+        line = f" at line {min(at.line, last) + 1}" if at else ""
         raise build_config_error(f"{name} is not valid YAML{line}: fix it first") from None
     data = found[-1] if found else None
     if data is None:
@@ -137,7 +138,7 @@ def parse_config(text: str, name: str) -> dict[str, Any]:
 def _read_nodes(text: str) -> Any:
     import yaml
 
-    return list(yaml.compose_all(text, yaml.SafeLoader) or [None])[-1:] or [None]
+    return list(yaml.compose_all(text, build_gitlab_loader()) or [None])[-1:] or [None]
 
 
 def _find_pair(documents: list[Any], key: str) -> Any:
@@ -182,6 +183,25 @@ def _append(text: str, block: str) -> str:
     return f"{text}{gap}{block}"
 
 
+def _split_ends(text: str) -> tuple[str, str, str]:
+    """A byte order mark, the text, and a line ``...`` with what follows it."""
+    import yaml
+
+    body = text.removeprefix("\ufeff")
+    at = len(body)
+    for event in yaml.parse(body, build_gitlab_loader()):
+        if isinstance(event, yaml.DocumentEndEvent):
+            at = event.start_mark.index if event.explicit and event.start_mark else len(body)
+    return text.removesuffix(body), body[:at], body[at:]
+
+
+def keep_line_ends(before: str, after: str) -> str:
+    """``after``, to which lines were added, with the line ends that all of ``before`` has."""
+    if "\n" not in before or re.search(r"(?<!\r)\n", before):
+        return after
+    return re.sub(r"(?<!\r)\n", "\r\n", after)
+
+
 def _write_block(wanted: TemplateInclude) -> str:
     return f"{_HEAD}include:\n{_write_item(wanted, '  ')}\n"
 
@@ -222,7 +242,8 @@ def _add_item(text: str, node: Any, wanted: TemplateInclude) -> str:
 
     start, end = node.start_mark.index, node.end_mark.index
     if isinstance(node, yaml.SequenceNode) and node.flow_style:
-        comma = ", " if node.value else ""
+        tail = text[node.value[-1].end_mark.index : end - 1] if node.value else ","
+        comma = "" if "," in re.sub(r"#.*", "", tail) else ", "
         return f"{text[: end - 1]}{comma}{_write_flow(wanted)}{text[end - 1 :]}"
     if isinstance(node, yaml.SequenceNode):
         at = _find_line_after(text, node)
@@ -230,12 +251,16 @@ def _add_item(text: str, node: Any, wanted: TemplateInclude) -> str:
     if isinstance(node, yaml.MappingNode) and not node.flow_style:
         at = _find_line_after(text, node)
         first = text.rfind("\n", 0, start) + 1
-        moved = re.sub(r"(?m)^(?=.)", "  ", text[first:at])
+        moved = re.sub(r"(?m)^(?=[^\r\n])", "  ", text[first:at])
         column = node.start_mark.column
         moved = f"{moved[:column]}- {moved[column + 2 :]}"
         return _put_lines(
             text[:first] + moved + text[at:], first + len(moved), _write_item(wanted, " " * column)
         )
+    if node.tag == _NULL:
+        text = text[:start] + text[end:]
+        at = text.find("\n", start) + 1 or len(text)
+        return _put_lines(text, at, _write_item(wanted, "  "))
     return f"{text[:start]}[{text[start:end]}, {_write_flow(wanted)}]{text[end:]}"
 
 

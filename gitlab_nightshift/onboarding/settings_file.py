@@ -5,6 +5,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from gitlab_nightshift.onboarding.ci_file import keep_line_ends
+
 DOCS = "docs/configuration.md of gitlab-nightshift"
 _NONE_PASSED = (
     "# Without one, nights change only comments and documents. How to give each build tool its",
@@ -64,12 +66,13 @@ def has_no_command(text: str) -> bool:
 
 
 def put_in_force(text: str, tried: Sequence[TriedCommand]) -> str:
-    """Such a file with the commands that pass by now; as it is where none does."""
+    """Such a file with the commands that pass by now, and its own line ends; as it is where none
+    does."""
     if all(each.why for each in tried):
         return text
     lines = "\n".join(_write_commands(tried, passed=True))
-    rest = text.replace("\n".join(_NONE_PASSED) + "\n", "")
-    return _NOT_IN_FORCE.sub(lambda _: f"{lines}\n", rest, count=1)
+    rest = text.replace("\r\n", "\n").replace("\n".join(_NONE_PASSED) + "\n", "")
+    return keep_line_ends(text, _NOT_IN_FORCE.sub(lambda _: f"{lines}\n", rest, count=1))
 
 
 def _write_commands(tried: Sequence[TriedCommand], *, passed: bool) -> list[str]:

@@ -1,12 +1,16 @@
 """`nightshift doctor`, by the real command on the stand-in: what a night would meet."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from gitlab_nightshift.commands.doctor_gitlab import list_gitlab_rows
 from gitlab_nightshift.commands.doctor_row import DoctorRow
 from gitlab_nightshift.demo.standin_state import NOBODY
+from gitlab_nightshift.job.job_secrets import MODEL_KEYS
 from gitlab_nightshift.onboarding.ci_file import TEMPLATE
 from gitlab_nightshift.run_folder import Invocation
 from gitlab_nightshift.session import open_run
@@ -17,6 +21,10 @@ from tests.support.world import BOT_TOKEN, SECRETS, World, git, world
 
 OWNER = "glpat-TheMaintainersToken01"
 INCLUDE = {".gitlab-ci.yml": f"include: {{project: g/gitlab-nightshift, file: {TEMPLATE}}}\n"}
+NO_KEY = (
+    "no model key: set ANTHROPIC_API_KEY as a masked CI variable (or ANTHROPIC_AUTH_TOKEN,"
+    " CLAUDE_CODE_OAUTH_TOKEN)"
+)
 FILES = {"Makefile": "test:\n\ttrue\n", "shop.py": "PRICE = 1\n", **INCLUDE}
 
 
@@ -125,7 +133,7 @@ def test_what_keeps_a_pipeline_from_beginning(tmp_path: Path) -> None:
         (
             (excluding, "fail", "keep scheduled pipelines from starting: add the rule"),
             ('"\\e[3m\\nb": {stage: a}\n', "fail", "invalid: jobs: [3m b config should"),
-            ("", "fail", "invalid: Please provide content of .gitlab-ci.yml: fix it"),
+            ("", "fail", "no pipeline starts: .gitlab-ci.yml does not include nightshift"),
             (unsure, "not known", "as they depend on other variables"),
         )
     ):
@@ -221,3 +229,71 @@ def test_settings_that_are_wrong_are_the_one_row(tmp_path: Path) -> None:
         assert list(rows) == ["settings"]
         assert "max_diff_lines" in rows["settings"][1]
         assert whole["exit_status"] == 2
+
+
+def test_each_cause_is_told_once(tmp_path: Path) -> None:
+    """Without a key there is no agent, no model and no night; the sandbox holds all the same."""
+    with world(tmp_path, files=FILES) as shop, endpoint(401) as (url, _):
+        keyless = dict.fromkeys(MODEL_KEYS, "")
+        rows, whole = examine(shop, ANTHROPIC_BASE_URL=url, **keyless)
+        assert rows["agent"] == ("fail", NO_KEY)
+        assert "model" not in rows
+        assert rows["sandbox"][0] in ("ok", "warn"), rows["sandbox"]
+        assert whole["verdict"].startswith("A night would fail here: 1 to fix")
+
+
+@pytest.mark.parametrize(
+    ("files", "here", "step"),
+    [
+        ({}, {}, "there is no .gitlab-ci.yml: `nightshift init` writes it, with the include"),
+        (
+            {".gitlab-ci.yml": "unit: {script: [make]}\n"},
+            {},
+            ".gitlab-ci.yml does not include nightshift: `nightshift init` adds it",
+        ),
+        (
+            {},
+            INCLUDE,
+            "the include of nightshift in .gitlab-ci.yml is not committed: commit and push it",
+        ),
+    ],
+)
+def test_the_next_step_to_a_pipeline_is_one_that_helps(
+    tmp_path: Path, files: Mapping[str, str], here: Mapping[str, str], step: str
+) -> None:
+    with (
+        world(tmp_path, files={"shop.py": "PRICE = 1\n", **files}) as shop,
+        endpoint(200) as (url, _),
+    ):
+        for name, text in here.items():
+            (shop.checkout / name).write_text(text)
+        rows, _ = examine(shop, ANTHROPIC_BASE_URL=url)
+        told = [text for _, text in rows.values() if step in text]
+        assert len(told) == 1, rows
+
+
+def test_settings_that_no_night_reads_are_to_be_committed(tmp_path: Path) -> None:
+    with world(tmp_path, files=FILES, config="") as shop, endpoint(200) as (url, _):
+        (shop.checkout / "nightshift.yaml").write_text("reviewer: ann\n")
+        in_a_clone = dict.fromkeys(("GITLAB_CI", "CI_PIPELINE_ID"), "")
+        rows, _ = examine(shop, ANTHROPIC_BASE_URL=url, **in_a_clone)
+        assert rows["settings file"] == (
+            "warn",
+            "nightshift.yaml is not committed, so nights do not read it: commit and push it",
+        )
+
+
+def test_a_clone_is_the_project_that_its_origin_names(tmp_path: Path) -> None:
+    """Without the variables of a job, and without an identity of git's, which a job does not need
+    either."""
+    with world(tmp_path, files=FILES) as shop, endpoint(200) as (url, _):
+        shop.gitlab.add_token(OWNER, shop.gitlab.users[0], access_level=40)
+        in_a_clone = dict.fromkeys(
+            (name for name in shop.env if name.startswith(("CI", "GITLAB_"))), ""
+        )
+        rows, _ = examine(shop, ANTHROPIC_BASE_URL=url, **{**in_a_clone, "GITLAB_TOKEN": OWNER})
+        assert rows["project"][1].startswith("acme/shop (private)")
+        assert rows["commit author"] == (
+            "not known",
+            "git has none here; a job takes those of the schedule's owner",
+        )

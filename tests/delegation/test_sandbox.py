@@ -13,6 +13,7 @@ from tests.nights_sandbox.test_checkout_programs import give_program
 from tests.support import turns as model
 from tests.support.delegation import DEVELOPMENT, Delegations, Done, delegations, ended
 from tests.support.model_endpoint import ModelEndpoint
+from tests.support.programs import need_program
 from tests.support.sandboxes import scripted, tier_or_skip
 from tests.support.shop import BEADS, NOTE, PASSED
 from tests.support.turns import Request, Script, Turn
@@ -63,8 +64,8 @@ def test_the_real_agent(open_folder: Path, tier: str, agent: str) -> None:
     """Where both CLIs and both keys are there, ``auto`` is codex."""
     if tier == "uid" and os.geteuid() != 0:
         pytest.skip("the uid tier needs root")
-    if tier == "namespaces" and not shutil.which("bwrap"):
-        pytest.skip("bubblewrap is not installed")
+    if tier == "namespaces":
+        need_program("bwrap")
     with delegations(open_folder) as context:
         config = context.repository / ".git/config"
         config.write_text(f"{config.read_text()}[secret]\n\tpassword = {SECRET}\n")

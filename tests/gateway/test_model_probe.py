@@ -29,9 +29,11 @@ def endpoint(status: int, location: str = "") -> Iterator[tuple[str, list[tuple[
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.02,))
         thread.start()
-        yield f"http://127.0.0.1:{server.server_address[1]}", asked
-        server.shutdown()
-        thread.join()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}", asked
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 def ask(url: str) -> tuple[int, str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.programs import need_program
 from tests.support.shop import GOOD, NOTE
 from tests.support.world import FILES, World, git, world
 
@@ -27,8 +28,7 @@ def as_pointers(_shop: World) -> None:
 
 def smudged(shop: World) -> None:
     """What a runner with git-lfs leaves: the content, its object, filters in the home."""
-    if not shutil.which("git-lfs"):
-        pytest.skip("git-lfs is not installed")
+    need_program("git-lfs")
     stored = shop.checkout / ".git/lfs/objects" / OID[:2] / OID[2:4] / OID
     stored.parent.mkdir(parents=True)
     stored.write_bytes(CONTENT)

@@ -1,7 +1,6 @@
 """Nights with an agent that cheats, then is honest, on three projects."""
 
 import json
-import shutil
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.support.agent import Play, answer, plays, write
+from tests.support.programs import need_program
 from tests.support.shop import DRAFT, GOOD
 from tests.support.world import IMPLIED, git, world
 
@@ -201,8 +201,7 @@ def test_cheats_get_nothing_and_an_honest_change_is_to_be_believed(
     tmp_path: Path, name: str
 ) -> None:
     project = PROJECTS[name]
-    if not shutil.which(project.needs):
-        pytest.skip(f"{project.needs} is not installed")
+    need_program(project.needs)
     config = (
         f"{IMPLIED}verify_commands: ['{project.command}']\nagent_env: [{BARE_PYTEST}]\n"
         f"max_implement_retries: {len(project.cheats)}\n"

@@ -64,6 +64,11 @@ name = "shop"
 [project.optional-dependencies]
 dev = ["pytest"]
 """
+GROUPS = """\
+[dependency-groups]
+lint = ["ruff"]
+Test = ["pytest", {include-group = "lint"}]
+"""
 
 
 def hold(texts: dict[str, str], *there: str) -> BuildFiles:
@@ -108,8 +113,45 @@ JOBS = (
             {"uv.lock": "", "pyproject.toml": LOCKED, "test_a.py": ""},
             (),
             ".venv/bin/python -m pytest",
-            "pip install uv && python3 -m uv sync --frozen",
-            "uv sync --frozen",
+            "pip install uv && python3 -m uv sync --frozen --extra dev",
+            "uv sync --frozen --extra dev",
+        ),
+        (
+            {"uv.lock": "", "pyproject.toml": GROUPS, "test_a.py": ""},
+            (),
+            ".venv/bin/python -m pytest",
+            "pip install uv && python3 -m uv sync --frozen --group Test",
+            "uv sync --frozen --group Test",
+        ),
+        (
+            {"pyproject.toml": f'[project]\nname = "shop"\n{GROUPS}', "test_a.py": ""},
+            (),
+            ".venv/bin/python -m pytest",
+            "python3 -m venv .venv && .venv/bin/pip install --upgrade 'pip>=25.1'"
+            " && .venv/bin/pip install -e . --group Test",
+            "",
+        ),
+        (
+            {"pyproject.toml": GROUPS, "Makefile": "test:\n\tpytest\n", "test_a.py": ""},
+            (),
+            "make test",
+            "pip install --upgrade 'pip>=25.1' && pip install --group Test",
+            "",
+        ),
+        (
+            {"requirements.txt": "x", "pyproject.toml": GROUPS, "test_a.py": ""},
+            (),
+            ".venv/bin/python -m pytest",
+            "python3 -m venv .venv && .venv/bin/pip install --upgrade 'pip>=25.1'"
+            " && .venv/bin/pip install -r requirements.txt --group Test",
+            "",
+        ),
+        (
+            {"pyproject.toml": '[dependency-groups]\nlint = ["ruff"]\n', "test_a.py": ""},
+            (),
+            "python3 -m unittest",
+            "",
+            "",
         ),
         (
             {"poetry.lock": "", "pyproject.toml": "[tool.poetry]", "tests/test_a.py": "", **PYTEST},

@@ -1,5 +1,7 @@
 """The include in files of every form: all that was there is still there, and means the same."""
 
+import re
+
 import pytest
 
 from gitlab_nightshift.errors import NightshiftError
@@ -34,6 +36,24 @@ FILES = {
     "with a header": f"spec:\n  inputs:\n    a:\n---\ninclude:\n  - /a.yml\n{JOB}",
     "Windows lines": f"include:\r\n  - local: /a.yml\r\n{JOB}".replace("\n", "\r\n"),
     "tags": "a: !reference [b, c]\n",
+    "a flow list with a last comma": f"include: [/a.yml, {{local: /b.yml}},]\n{JOB}",
+    "the same over lines": f"include: [\n  /a.yml, # x, y\n]\n{JOB}",
+    "no last comma but in a comment": f"include: [\n  /a.yml # x, y\n]\n{JOB}",
+    "an empty include": f"include:\n{JOB}",
+    "an empty include with a comment": f"include: # none yet\n\n{JOB}",
+    "an empty include at the end": f"{JOB}include:",
+    "a tab after a colon": "unit:\n  variables:\n    A:\t'x'\n    LONG:\tz\n",
+    "a tab in a word and before a comment": "unit:\t# ours\n  script:\n    - make\ttest\n",
+    "tabs in a flow list": f"include: [/a.yml,\t/b.yml]\n{JOB}",
+    "an end": f"{JOB}...\n",
+    "an end with words": f"include:\n  - /a.yml\n{JOB}...\n# that is all\n",
+    "an end after a header": f"spec:\n  inputs:\n    a:\n---\n{JOB}...",
+    "a byte order mark": f"\ufeffinclude: [/a.yml]\n{JOB}",
+    "Windows lines, no include": "unit: # x\r\n\r\n  script: [make]\r\n",
+    "Windows lines, a mapping": f"include:\n  project: a/b\n\n  file: x.yml\n{JOB}".replace(
+        "\n", "\r\n"
+    ),
+    "both kinds of lines": f"a: 1\r\n{JOB}",
 }
 
 
@@ -59,6 +79,14 @@ def test_the_include_is_added_and_nothing_lost(text: str) -> None:
     assert add_include(added, WANTED, "ci.yml") == added, "a second time changes it"
 
 
+@pytest.mark.parametrize("text", FILES.values(), ids=FILES)
+def test_lines_end_as_they_did(text: str) -> None:
+    """Where all end in one way, what is added does too."""
+    added = add_include(text, WANTED, "ci.yml")
+    kinds = set(re.findall(r"\r?\n", text)) or {"\n"}
+    assert set(re.findall(r"\r?\n", added)) <= kinds
+
+
 def test_an_older_version_is_renewed_and_another_ref_is_left() -> None:
     old = add_include(JOB, WANTED, "ci.yml").replace("ref: v0.2.0", "ref: v0.1.10 # pinned")
     assert "ref: v0.2.0 # pinned\n" in add_include(old, WANTED, "ci.yml")
@@ -79,8 +107,10 @@ def test_a_job_of_the_same_name_is_left_alone() -> None:
     [
         ("a: [\nb: 1", "ci.yml is not valid YAML at line 2: fix it first"),
         ("- a\n- b\n", "ci.yml has no jobs at its top level"),
-        ("a: &a [*a]\n", "cannot add to its include"),
+        ("a: &a [*a]\n", "not valid YAML"),
         ("a: !!timestamp soon", "not valid YAML"),
+        ("a: 1\n\tb: 2\n", "not valid YAML at line 2"),
+        ("{include: , a: 1}\n", "cannot add to its include"),
         ("include: &a [/x.yml]\nb: *a\nb: 2\n\ta: 1", "not valid YAML"),
         ("include:\n- /a.yml\n- [/b.yml,]\ninclude: 3\n", "cannot add to its include"),
     ],

@@ -19,6 +19,9 @@ def test_a_command_that_passes_later_is_put_in_force() -> None:
     assert after == write_settings(PASSED, "code_owners", ("A",)) + "max_diff_lines: 50\n"
     assert not has_no_command(after)
     assert put_in_force(before, FAILED) == before
+    windows = before.replace("\n", "\r\n")
+    assert has_no_command(windows)
+    assert put_in_force(windows, PASSED) == after.replace("\n", "\r\n")
     nothing = write_settings((), "")
     assert put_in_force(nothing, PASSED) == write_settings(PASSED, "")
 

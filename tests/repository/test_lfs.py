@@ -9,6 +9,7 @@ import pytest
 
 from tests.repository.conftest import Box
 from tests.repository.tools import commit, git, listing, write
+from tests.support.programs import need_program
 
 CONTENT = b"\0\1 a large binary file\n" * 40
 POINTER = (
@@ -59,8 +60,7 @@ def lfs(box: Box, tmp_path: Path, request: pytest.FixtureRequest) -> tuple[Box, 
     if request.param == "pointers, no git-lfs":
         write(box.root, "asset.bin", POINTER)
         return Box(box.root, box.private, commit(box.root)), home
-    if not shutil.which("git-lfs"):
-        pytest.skip("git-lfs is not installed")
+    need_program("git-lfs")
     git(home, "lfs", "install", "--skip-repo", env={"HOME": str(home)})
     write(box.root, "asset.bin", CONTENT)
     add(box.root, home)

@@ -21,14 +21,14 @@ from tests.repository.conftest import Box
 from tests.repository.test_git_mask import die
 from tests.repository.tools import fork, git, gone, listing, wait_end, write
 from tests.sandbox.tools import PYTHON, Done, Room, open_folder
+from tests.support.programs import need_program
 
 SECRET = "X-Secret: of-the-job"
 
 
 @pytest.fixture(scope="module")
 def sandbox() -> Iterator[Sandbox]:
-    if not shutil.which("bwrap"):
-        pytest.skip("bubblewrap is not installed")
+    need_program("bwrap")
     with open_folder() as folder:
         yield choose(Tier.NAMESPACES, folder)
 

@@ -25,6 +25,7 @@ from tests.sandbox import docker_like, tools
 from tests.separation import attempts, planting
 from tests.support import listeners
 from tests.support.model_endpoint import ModelEndpoint
+from tests.support.programs import need_program
 from tests.support.sandboxes import read_row, scripted, with_agent
 from tests.support.shop import nothing
 from tests.support.trees import places_of
@@ -199,7 +200,8 @@ WORKING = (scripted("echo '# x' >> test_shop.py"), "MR_CREATED")
 
 @pytest.fixture(scope="module")
 def python() -> Iterator[Path]:
-    """One that a plain user can start."""
+    """One that a plain user can start. The tables are those of a machine with bubblewrap."""
+    need_program("bwrap")
     if os.getuid() != 0:
         pytest.skip("needs root to become somebody else")
     with tools.open_folder() as folder:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.support.programs import need_program
 from tests.support.world import ROOT
 
 AXE = ROOT / "tests/node/node_modules/axe-core/axe.min.js"
@@ -112,8 +113,8 @@ class Tab:
 @contextlib.contextmanager
 def open_browser(folder: Path) -> Iterator[Tab]:
     """A browser with one tab; it may not run what a page's own policy forbids."""
-    program = next(filter(None, map(shutil.which, NAMES)), None)
-    assert program, "Chromium is needed for these tests: install the package chromium"
+    program = next(filter(None, map(shutil.which, NAMES)), NAMES[0])
+    need_program(program)
     to_browser, from_browser = os.pipe(), os.pipe()
     fds = (to_browser[0], from_browser[1])
     command = [program, *FLAGS, f"--user-data-dir={folder}"]

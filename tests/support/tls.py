@@ -1,7 +1,6 @@
 """Servers behind TLS, with a certificate of nobody's authority."""
 
 import select
-import shutil
 import socket
 import ssl
 import subprocess
@@ -10,13 +9,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-import pytest
+from tests.support.programs import need_program
 
 
 def make_certificate(folder: Path, *hosts: str) -> Path:
     """A key and a certificate for 127.0.0.1, models.test and ``hosts``; returns the folder."""
-    if not shutil.which("openssl"):
-        pytest.skip("openssl makes the certificate")
+    need_program("openssl")
     parts = ("req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=test -keyout key.pem").split()
     listed = ",DNS:".join(("subjectAltName=IP:127.0.0.1", "models.test", *hosts))
     names = ["-addext", listed, "-out", "cert.pem"]

@@ -4,7 +4,6 @@ Each has the same functions: a decision, a result, numbers, texts, and statement
 """
 
 import os
-import shutil
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from pathlib import Path
 
 from gitlab_nightshift.proof.running.faults import Fault, list_faults
 from gitlab_nightshift.verdict.syntax.file_side import Side
+from tests.support.programs import find_lack
 
 VARIABLE = "NS_c0ffee"
 ASSERTED = "asserted"
@@ -50,7 +50,7 @@ class Project:
     @property
     def is_here(self) -> bool:
         """True where the toolchain is installed."""
-        return shutil.which((*self.build, *self.test)[0]) is not None
+        return not find_lack((*self.build, *self.test)[0])
 
 
 def _run(argv: tuple[str, ...], folder: Path, more: Mapping[str, str]) -> tuple[int, str]:

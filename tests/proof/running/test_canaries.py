@@ -1,6 +1,5 @@
 """Canaries: what the tests noticed before a change, they must notice still."""
 
-import shutil
 from dataclasses import dataclass
 
 import pytest
@@ -24,6 +23,7 @@ from tests.proof.running.shops import (
     PYTHON,
     UNITTEST,
 )
+from tests.support.programs import need_program
 from tests.support.tried import Tried
 
 WEAKENED = frozenset(("suite-weakened", "unreliable-report"))
@@ -194,8 +194,7 @@ def test_a_cheat_is_found_by_canaries_alone(
     tried: Tried, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     cheat = CHEATS[kind]
-    if not shutil.which(cheat.command.split()[0]):
-        pytest.skip(f"{cheat.command} is not here")
+    need_program(cheat.command.split()[0])
     with tried(cheat.files, cheat.after, commands=(cheat.command,)) as (subject, lab):
         found = prove(subject, lab)
         assert found.failing & WEAKENED, found

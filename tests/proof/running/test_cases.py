@@ -1,7 +1,6 @@
 """Changes that reading judged wrongly, each judged with its own runner."""
 
 import os
-import shutil
 from pathlib import Path
 
 import pytest
@@ -9,6 +8,7 @@ import pytest
 from tests.proof.running.proving import prove
 from tests.proof.running.shops import GO, NODE, PYTEST
 from tests.support.changes import FOLDER, read_recorded
+from tests.support.programs import need_program
 from tests.support.tried import Tried
 
 READ = (
@@ -28,8 +28,7 @@ RUST = {name: os.environ[name] for name in ("RUSTUP_HOME", "CARGO_HOME") if name
 def test_a_change_is_judged_rightly(tried: Tried, path: Path) -> None:
     case = read_recorded(path)
     command = COMMANDS[case.language]
-    if not shutil.which(command.split()[0]):
-        pytest.skip(f"{command.split()[0]} is not installed")
+    need_program(command.split()[0])
     before = {name: data.decode() for name, data in case.before.items()}
     after = {name: data.decode() for name, data in case.after.items()}
     home = {"RUSTUP_HOME": str(Path.home() / ".rustup"), **RUST}

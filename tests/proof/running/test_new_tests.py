@@ -1,6 +1,5 @@
 """What new tests are worth: on the old code, else against faults."""
 
-import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -26,6 +25,7 @@ from tests.proof.running.shops import (
 )
 from tests.proof.running.test_canaries import GO_FILE, LABELS, SCRIPT, change
 from tests.proof.running.test_single_canaries import open_trial
+from tests.support.programs import need_program
 from tests.support.tried import Files, Tried
 
 PASSED, UNDECIDED, NOT_CHECKED = (
@@ -116,8 +116,7 @@ def test_a_name_that_is_not_there_shows_nothing(tried: Tried, test: str) -> None
 def test_what_does_not_load_or_compile_shows_nothing(
     tried: Tried, command: str, files: Files, after: Files
 ) -> None:
-    if not shutil.which(command.split(maxsplit=1)[0]):
-        pytest.skip(f"{command} is not here")
+    need_program(command.split(maxsplit=1)[0])
     seen = evaluate(tried, files, after, command)
     assert list_outcomes(seen) == {BEFORE: UNDECIDED, FAULTS: PASSED}, seen
     assert (seen.proven, seen.findings) == ((), ())

@@ -1,6 +1,5 @@
 """Trees with faults in them, and what runs there."""
 
-import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -20,6 +19,7 @@ from gitlab_nightshift.verdict.syntax.file_side import Side
 from tests.proof.running.shops import GO, GO_SHOP, GOLANG, LABEL_TEST, PYTHON, SHOP, UNITTEST
 from tests.proof.running.test_canaries import LABELS, PRICES
 from tests.proof.running.test_single_canaries import NO_CHANGE, list_shop_faults, open_trial
+from tests.support.programs import need_program
 from tests.support.tried import Tried
 
 
@@ -66,8 +66,7 @@ def test_the_variable_does_not_say_whether_a_fault_is_on(tried: Tried) -> None:
 
 
 def test_faults_that_a_compiler_refuses_are_left_out(tried: Tried) -> None:
-    if not shutil.which("go"):
-        pytest.skip("go is not installed")
+    need_program("go")
     side = Side("shop.go", GO_SHOP.encode())
     faults = list_faults(side, side.functions)
     bad = replace(faults[-1], switched=f"({KEPT} + {SWITCH})")

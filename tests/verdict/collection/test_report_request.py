@@ -17,6 +17,7 @@ from gitlab_nightshift.verdict.collection.command_expansion import expand_comman
 from gitlab_nightshift.verdict.collection.report_request import prepare_request
 from gitlab_nightshift.verdict.collection.reported_cases import CaseOutcome
 from gitlab_nightshift.verdict.proof_commands import CommandRun, Runner, run_and_collect
+from tests.support.programs import need_program
 from tests.support.tables import each
 
 PASSED, FAILED, SKIPPED = CaseOutcome.PASSED, CaseOutcome.FAILED, CaseOutcome.SKIPPED
@@ -49,8 +50,7 @@ def collect(folder: Path, command: str, files: Mapping[str, str], **env: str) ->
 
 
 def test_go(tmp_path: Path) -> None:
-    if not shutil.which("go"):
-        pytest.skip("go is not installed")
+    need_program("go")
     files = {"go.mod": "module shop\n\ngo 1.20\n", "shop_test.go": GO}
     built = subprocess.check_output(["go", "env", "GOCACHE"], text=True).strip()
     env = {"GOCACHE": built, "GOFLAGS": "-count=1 -vet=off"}  # the standard library is built once
@@ -83,8 +83,7 @@ def find_cargo_home() -> dict[str, str]:
 
 
 def test_cargo(tmp_path: Path) -> None:
-    if not shutil.which("cargo"):
-        pytest.skip("cargo is not installed")
+    need_program("cargo")
     files = {"Cargo.toml": CARGO_TOML, "src/lib.rs": RUST}
     run = collect(tmp_path, "cargo test --offline", files, **find_cargo_home())
     assert run.collection.counts == {
@@ -96,8 +95,7 @@ def test_cargo(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("command", ["cargo test --offline --no-fail-fast", CARGO_QUIET])
 def test_cargo_names_the_tests_of_each_binary_that_fails(tmp_path: Path, command: str) -> None:
-    if not shutil.which("cargo"):
-        pytest.skip("cargo is not installed")
+    need_program("cargo")
     fails = '#[test]\nfn {}() {{\n    assert_eq!("    a\\nfailures:\\n    b", "c");\n}}\n'
     passes = "#[test]\n#[should_panic]\nfn three() {\n    panic!();\n}\n"
     files = {"src/lib.rs": fails.format("one"), "tests/more.rs": fails.format("two") + passes}
@@ -112,8 +110,7 @@ def test_cargo_names_the_tests_of_each_binary_that_fails(tmp_path: Path, command
 
 def test_cargo_whose_tests_end_the_process_is_no_report(tmp_path: Path) -> None:
     """They are listed, and cargo ends with 0."""
-    if not shutil.which("cargo"):
-        pytest.skip("cargo is not installed")
+    need_program("cargo")
     files = {
         "src/lib.rs": "#[test]\nfn ends() {\n    std::process::exit(0);\n}\n"
         "#[test]\nfn fails() {\n    std::thread::sleep(std::time::Duration::from_secs(9));\n"
@@ -150,8 +147,7 @@ def test_subtests_of_unittest(
 
 @pytest.mark.parametrize("own", ["", '[profile.default.junit]\npath = "own.xml"\n'])
 def test_nextest(tmp_path: Path, own: str) -> None:
-    if not shutil.which("cargo-nextest"):
-        pytest.skip("cargo-nextest is not installed")
+    need_program("cargo-nextest")
     manifest = '[package]\nname = "shop"\nversion = "0.1.0"\nedition = "2021"\n'
     home = {name: os.environ[name] for name in ("RUSTUP_HOME", "CARGO_HOME") if name in os.environ}
     home = {"HOME": os.environ.get("HOME", "/"), **home}
@@ -210,8 +206,7 @@ RSPEC = (
 def test_other_runners(
     tmp_path: Path, program: str, command: str, files: dict[str, str], name: str
 ) -> None:
-    if not shutil.which(program):
-        pytest.skip(f"{program} is not installed")
+    need_program(program)
     run = collect(tmp_path, command, files)
     wanted = {"adds": PASSED, "later": SKIPPED, "fails": FAILED}
     assert run.collection.counts == {
