@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
-from gitlab_nightshift.errors import EXIT_STATUS, Code, NightshiftError
+from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.records.delegation_records import DelegationResult, build_refused_result
 from gitlab_nightshift.supervisor.delegation_run import (
     OUTPUT_DIR,
@@ -96,4 +96,4 @@ def as_json(result: DelegationResult) -> dict[str, Any]:
 def exit_status(result: DelegationResult) -> int:
     """The exit status of a result: that of its code, 0 for none."""
     code = result.diagnostics.error_code
-    return EXIT_STATUS[Code(code)] if code else 0
+    return Code(code).exit_status if code else 0

@@ -13,42 +13,32 @@ _FULL = {errno.ENOSPC, errno.EDQUOT}
 
 
 class Code(StrEnum):
-    """Error codes, as ``result.json`` and the documentation show them."""
+    """Error codes, as ``result.json`` and the documentation show them, with the exit status of each."""
 
-    CONFIG = "E_CONFIG"
-    POLICY_DENY = "E_POLICY_DENY"
-    APPROVAL_REQUIRED = "E_APPROVAL_REQUIRED"
-    PROVIDER_UNAVAILABLE = "E_PROVIDER_UNAVAILABLE"
-    TIMEOUT = "E_TIMEOUT"
-    BUDGET = "E_BUDGET"
-    TEST_FAILED = "E_TEST_FAILED"
-    APPLY_FAILED = "E_APPLY_FAILED"
-    PARSE_ERROR = "E_PARSE_ERROR"
-    WORKSPACE_DIRTY = "E_WORKSPACE_DIRTY"
-    PUBLISH = "E_PUBLISH"
-    INCOMPLETE = "E_INCOMPLETE"
-    INTERNAL = "E_INTERNAL"
-    INTERRUPTED = "E_INTERRUPTED"
-    TERMINATED = "E_TERMINATED"
+    exit_status: int
 
+    def __new__(cls, value: str, exit_status: int = 0) -> "Code":
+        """A member is its text. The status has a default only for who looks a code up by its text."""
+        code = str.__new__(cls, value)
+        code._value_ = value
+        code.exit_status = exit_status
+        return code
 
-EXIT_STATUS: dict[Code, int] = {
-    Code.CONFIG: 2,
-    Code.POLICY_DENY: 3,
-    Code.APPROVAL_REQUIRED: 4,
-    Code.PROVIDER_UNAVAILABLE: 5,
-    Code.TIMEOUT: 6,
-    Code.BUDGET: 7,
-    Code.TEST_FAILED: 8,
-    Code.APPLY_FAILED: 9,
-    Code.PARSE_ERROR: 10,
-    Code.WORKSPACE_DIRTY: 11,
-    Code.PUBLISH: 12,
-    Code.INCOMPLETE: 13,
-    Code.INTERNAL: 70,
-    Code.INTERRUPTED: 130,
-    Code.TERMINATED: 143,
-}
+    CONFIG = "E_CONFIG", 2
+    POLICY_DENY = "E_POLICY_DENY", 3
+    APPROVAL_REQUIRED = "E_APPROVAL_REQUIRED", 4
+    PROVIDER_UNAVAILABLE = "E_PROVIDER_UNAVAILABLE", 5
+    TIMEOUT = "E_TIMEOUT", 6
+    BUDGET = "E_BUDGET", 7
+    TEST_FAILED = "E_TEST_FAILED", 8
+    APPLY_FAILED = "E_APPLY_FAILED", 9
+    PARSE_ERROR = "E_PARSE_ERROR", 10
+    WORKSPACE_DIRTY = "E_WORKSPACE_DIRTY", 11
+    PUBLISH = "E_PUBLISH", 12
+    INCOMPLETE = "E_INCOMPLETE", 13
+    INTERNAL = "E_INTERNAL", 70
+    INTERRUPTED = "E_INTERRUPTED", 130
+    TERMINATED = "E_TERMINATED", 143
 
 
 KILLED = "perhaps for lack of memory"
@@ -66,12 +56,8 @@ class NightshiftError(Exception):
     def __init__(self, code: Code, message: str) -> None:
         super().__init__(message)
         self.code = code
+        self.exit_status = code.exit_status
         self.message = message
-
-    @property
-    def exit_status(self) -> int:
-        """The process exit status of this error's code."""
-        return EXIT_STATUS[self.code]
 
     @property
     def lines(self) -> list[str]:
@@ -111,5 +97,5 @@ def is_failure(code: str) -> bool:
 def to_exit_status(code: str) -> int:
     """That of a result's error code, "" for none. The code may come from a job that agents ran in,
     and need not exist."""
-    known = {"": 0, **{each.value: status for each, status in EXIT_STATUS.items()}}
-    return known.get(code, EXIT_STATUS[Code.PARSE_ERROR])
+    known = {"": 0, **{each.value: each.exit_status for each in Code}}
+    return known.get(code, Code.PARSE_ERROR.exit_status)

@@ -8,8 +8,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from enum import Enum
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from gitlab_nightshift.records.bead_results import BeadResult, CommandResult, Usage
 from gitlab_nightshift.records.run_results import RunResult
@@ -197,22 +196,6 @@ Event = (
 )
 Emit = Callable[[Event], None]
 Record = TypeVar("Record")
-
-
-def redact_record(record: Record, redact: Callable[[str], str]) -> Record:
-    """A record or event with every text in it redacted, before it is cut, escaped or joined."""
-    done: Any = record
-    if isinstance(record, str) and not isinstance(record, Enum):
-        done = redact(record)
-    elif isinstance(record, tuple):
-        done = tuple(redact_record(part, redact) for part in record)
-    elif dataclasses.is_dataclass(record) and not isinstance(record, type):
-        parts = {
-            f.name: redact_record(getattr(record, f.name), redact)
-            for f in dataclasses.fields(record)
-        }
-        done = dataclasses.replace(record, **parts)
-    return cast(Record, done)
 
 
 def to_line(event: Event, now: datetime, run_id: str) -> str:

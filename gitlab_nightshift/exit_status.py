@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from gitlab_nightshift.errors import (
-    EXIT_STATUS,
     Code,
     Interruption,
     NightshiftError,
@@ -34,7 +33,7 @@ def run_guarded(action: Callable[[], int], env: Mapping[str, str]) -> int:
         return error.exit_status
     except Interruption as stop:
         print(f"nightshift: {stop.code}: stopped by a signal", file=sys.stderr)
-        return EXIT_STATUS[stop.code]
+        return stop.code.exit_status
     except Exception as error:
         if isinstance(error, BrokenPipeError) or (
             isinstance(error, OSError) and is_disk_full(error)
@@ -54,7 +53,7 @@ def report_lost_output(error: OSError) -> int:
         return 0
     text = "no space left on a disk: free some (for TMPDIR or the checkout)"
     print(f"nightshift: {Code.CONFIG}: {text}", file=sys.stderr)
-    return EXIT_STATUS[Code.CONFIG]
+    return Code.CONFIG.exit_status
 
 
 def _report_defect(env: Mapping[str, str]) -> int:
@@ -81,7 +80,7 @@ def _report_defect(env: Mapping[str, str]) -> int:
         f"nightshift: {Code.INTERNAL}: a defect of nightshift ({kind}); please report {file.name}"
     )
     print(text, file=sys.stderr)
-    return EXIT_STATUS[Code.INTERNAL]
+    return Code.INTERNAL.exit_status
 
 
 def _redact_text(text: str, env: Mapping[str, str]) -> str:

@@ -168,10 +168,10 @@ def pass_on(answer: int | None, status: int, stdout: int = 1) -> int:
 
 def describe_end(status: int) -> bytes:
     """The result of a delegation that ended without one."""
-    from gitlab_nightshift.errors import CANCELLED, EXIT_STATUS, STOPPED, Code
+    from gitlab_nightshift.errors import CANCELLED, STOPPED, Code
     from gitlab_nightshift.records.delegation_records import render_refusal
 
-    codes = {number: code for code, number in EXIT_STATUS.items()}
+    codes = {code.exit_status: code for code in Code}
     code = codes.get(status, Code.INTERNAL)
     why = f"it ended with exit status {status} before it had a result: see stderr"
     if status < 0:

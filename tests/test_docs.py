@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gitlab_nightshift.cli import build_parser
-from gitlab_nightshift.errors import EXIT_STATUS
+from gitlab_nightshift.errors import Code
 from gitlab_nightshift.gateway.prices import KNOWN, Tokens
 from gitlab_nightshift.records.products import Outcome
 from gitlab_nightshift.settings.load import load_settings
@@ -33,7 +33,7 @@ def test_every_key_is_documented_once() -> None:
 
 
 def test_every_code_is_documented_with_its_exit_status() -> None:
-    rows = [f"| `{code}` | {status} |" for code, status in EXIT_STATUS.items()]
+    rows = [f"| `{code}` | {code.exit_status} |" for code in Code]
     assert [row for row in rows if row not in ERRORS] == []
 
 

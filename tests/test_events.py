@@ -9,7 +9,6 @@ from gitlab_nightshift.events import (
     Event,
     format_cost,
     format_elapsed,
-    redact_record,
     to_all,
     to_line,
 )
@@ -17,6 +16,7 @@ from gitlab_nightshift.records.bead_results import Usage
 from gitlab_nightshift.records.handoffs import Verdict
 from gitlab_nightshift.records.products import Outcome
 from gitlab_nightshift.records.run_results import RunResult
+from gitlab_nightshift.records.storage import map_texts
 from gitlab_nightshift.redaction.redactor import Redactor
 from tests.support.samples import BEAD, EVENTS
 from tests.support.tables import each
@@ -57,9 +57,7 @@ def test_a_record_is_redacted_to_its_depth() -> None:
     bead = dataclasses.replace(
         BEAD, handoff=Verdict(True, "hunter2", ("cat hunter2",)), denied=("hunter2",)
     )
-    clean = redact_record(
-        dataclasses.replace(result, beads=(bead,)), Redactor(("hunter2", "FAILED"))
-    )
+    clean = map_texts(dataclasses.replace(result, beads=(bead,)), Redactor(("hunter2", "FAILED")))
     assert "hunter2" not in str(clean)
     assert clean.outcome is Outcome.FAILED, "a word of ours is no secret"
     assert clean.beads[0].handoff == Verdict(True, "[redacted]", ("cat [redacted]",))

@@ -80,7 +80,7 @@ def run(args: argparse.Namespace, env: Env) -> int:
     from gitlab_nightshift.commands.change_check import CheckRequest, check
     from gitlab_nightshift.commands.check_formats import parse_formats, write_formats
     from gitlab_nightshift.commands.kept_command import keep_to_row
-    from gitlab_nightshift.errors import EXIT_STATUS, Code, build_config_error
+    from gitlab_nightshift.errors import Code, build_config_error
     from gitlab_nightshift.sandbox.process_table import CHECK
 
     if args.explain:
@@ -111,8 +111,8 @@ def run(args: argparse.Namespace, env: Env) -> int:
         judgement = check(request)
     print(write_formats(judgement, formats, Path.cwd(), options.has_colour(env)))
     if judgement.failed:
-        return EXIT_STATUS[Code.TEST_FAILED]
-    return EXIT_STATUS[Code.INCOMPLETE] if judgement.incomplete else 0
+        return Code.TEST_FAILED.exit_status
+    return Code.INCOMPLETE.exit_status if judgement.incomplete else 0
 
 
 def _judge_by_running(request: "CheckRequest") -> "Judgement":

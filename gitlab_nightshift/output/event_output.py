@@ -2,8 +2,9 @@
 
 from collections.abc import Callable
 
-from gitlab_nightshift.events import Emit, Event, Note, RunEnded, redact_record
+from gitlab_nightshift.events import Emit, Event, Note, RunEnded
 from gitlab_nightshift.printable_text import replace_controls
+from gitlab_nightshift.records.storage import map_texts
 
 
 def replace_control_characters(text: str) -> str:
@@ -37,9 +38,7 @@ class EventDispatcher:
             self._over = True
 
     def _show(self, event: Event) -> None:
-        self._write(
-            redact_record(event, lambda text: replace_control_characters(self._change(text)))
-        )
+        self._write(map_texts(event, lambda text: replace_control_characters(self._change(text))))
 
     def _write(self, event: Event) -> None:
         for name, sink in tuple(self._sinks.items()):

@@ -23,7 +23,7 @@ LARGEST_RECORD = LARGEST_BUNDLE
 Change = Callable[[str], str]
 
 
-def _redact_record(record: Any, change: Change, exact: tuple[str, ...]) -> Any:
+def _map_texts(record: Any, change: Change, exact: tuple[str, ...]) -> Any:
     """A record with its texts changed, but for the fields that only work as they are."""
     changed = map_texts(record, change)
     return dataclasses.replace(changed, **{name: getattr(record, name) for name in exact})
@@ -32,7 +32,7 @@ def _redact_record(record: Any, change: Change, exact: tuple[str, ...]) -> Any:
 def redact_bundle(bundle: Bundle, change: Change) -> Bundle:
     """A bundle without secrets, but for what publish compares: ids, and paths of the change."""
     exact = ("run_id", "created_at", "base_sha", "target_branch", "category_used")
-    made: Bundle = _redact_record(bundle, change, exact)
+    made: Bundle = _map_texts(bundle, change, exact)
     old = bundle.proposal
     if old is None or made.proposal is None:
         return made
@@ -108,7 +108,7 @@ class ResultRecords:
             raise InvalidRecordError(f"it is not of version {wanted}")
         if isinstance(record, Bundle):
             return self._prepare_bundle(name, record)
-        return _redact_record(record, self._change, known.exact)
+        return _map_texts(record, self._change, known.exact)
 
     def _prepare_bundle(self, name: str, bundle: Bundle) -> Bundle:
         refused = self._refused.get(_find_parent(name))

@@ -5,7 +5,7 @@ import json
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.records.notary_records import NotaryRecord
@@ -28,6 +28,7 @@ LARGEST_PATCH = 8 * 1024 * 1024
 """Bytes. A change of some hundred lines is far below."""
 
 Record = TypeVar("Record", Plan, Bundle, Publication, NotaryRecord, RunResult)
+_T = TypeVar("_T")
 
 
 def to_json(record: Any) -> str:
@@ -35,17 +36,18 @@ def to_json(record: Any) -> str:
     return json.dumps(dataclasses.asdict(record), indent=2) + "\n"
 
 
-def map_texts(value: Any, change: Callable[[str], str]) -> Any:
-    """A record with every string in it changed; enumerations, numbers and None stay."""
+def map_texts(value: _T, change: Callable[[str], str]) -> _T:
+    """A record or an event with every string in it changed; enumerations, numbers and None stay."""
+    made: Any = value
     if type(value) is str:
-        return change(value)
-    if isinstance(value, tuple):
-        return tuple(map_texts(each, change) for each in value)
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        made = change(made)
+    elif isinstance(value, tuple):
+        made = tuple(map_texts(each, change) for each in value)
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
         names = [field.name for field in dataclasses.fields(value)]
         changed = {name: map_texts(getattr(value, name), change) for name in names}
-        return dataclasses.replace(value, **changed)
-    return value
+        made = dataclasses.replace(value, **changed)
+    return cast(_T, made)
 
 
 def limit_record(value: Any) -> Any:

@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from gitlab_nightshift.errors import is_disk_full
-from gitlab_nightshift.events import Event, Note, RunEnded, redact_record, to_line
+from gitlab_nightshift.events import Event, Note, RunEnded, to_line
+from gitlab_nightshift.records.storage import map_texts
 from gitlab_nightshift.system.file_names import open_to_append
 
 EVENTS = "events.jsonl"
@@ -31,7 +32,7 @@ class EventFile:
         if self._size >= MOST_BYTES and not isinstance(event, RunEnded):
             self._missing += 1
             return
-        lines = self._encode(redact_record(event, self._redact))
+        lines = self._encode(map_texts(event, self._redact))
         if self._missing:
             text = f"{self._missing} events are missing here: full disk, or more than is kept"
             lines = self._encode(Note(text, warning=True)) + lines

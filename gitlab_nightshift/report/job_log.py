@@ -38,12 +38,12 @@ from gitlab_nightshift.events import (
     StepStarted,
     format_cost,
     format_elapsed,
-    redact_record,
 )
 from gitlab_nightshift.printable_text import make_printable
 from gitlab_nightshift.records.bead_results import Usage
 from gitlab_nightshift.records.products import Outcome
 from gitlab_nightshift.records.run_results import RunResult
+from gitlab_nightshift.records.storage import map_texts
 from gitlab_nightshift.sandbox_guarantees import GuaranteeState
 
 WIDTH = 160
@@ -94,7 +94,7 @@ class JobLog:
         if isinstance(event, RunEnded):
             self.left += LAST_BYTES
         if self.left:
-            self._show(redact_record(event, self.redact))
+            self._show(map_texts(event, self.redact))
 
     @singledispatchmethod
     def _show(self, event: Event) -> None:

@@ -3,9 +3,8 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gitlab_nightshift.events import redact_record
 from gitlab_nightshift.records.run_results import RunResult
-from gitlab_nightshift.records.storage import LARGEST_PATCH, to_json
+from gitlab_nightshift.records.storage import LARGEST_PATCH, map_texts, to_json
 from gitlab_nightshift.report.annotations import render_annotations
 from gitlab_nightshift.report.junit import render_junit
 from gitlab_nightshift.report.page import render_page
@@ -30,7 +29,7 @@ def write_results(
     folder: Path, result: RunResult, patch: str, redact: "Redactor", report_url: str = ""
 ) -> None:
     """Write the files that ``render_result_files`` makes."""
-    files = render_result_files(redact_record(result, redact), redact(patch), report_url)
+    files = render_result_files(map_texts(result, redact), redact(patch), report_url)
     for name, text in files.items():
         (folder / name).write_text(text, encoding="utf-8")
 
@@ -54,7 +53,7 @@ def render_data_files(result: RunResult, report_url: str = "") -> dict[str, str]
 def is_reported(folder: Path, result: RunResult, redact: "Redactor", report_url: str = "") -> bool:
     """True where a process that read an agent's work has written of this result what programs read
     of it, and a page. The page's words may be an agent's."""
-    files = render_data_files(redact_record(result, redact), report_url)
+    files = render_data_files(map_texts(result, redact), report_url)
     try:
         same = all((folder / name).read_bytes() == text.encode() for name, text in files.items())
         return same and (folder / PAGE).is_file()

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from gitlab_nightshift.errors import NightshiftError
-from gitlab_nightshift.events import read_clock, redact_record
+from gitlab_nightshift.events import read_clock
 from gitlab_nightshift.records.bead_results import CommandResult
 from gitlab_nightshift.records.notary_records import NOTARY, NotarizedCommand, NotaryRecord
 from gitlab_nightshift.records.products import Bundle, Outcome
-from gitlab_nightshift.records.storage import LARGEST_PATCH, write_record
+from gitlab_nightshift.records.storage import LARGEST_PATCH, map_texts, write_record
 from gitlab_nightshift.records.strict_reading import InvalidRecordError, make_record
 from gitlab_nightshift.repository.alive_mark import keep_marked
 from gitlab_nightshift.run_folder import RunFolder
@@ -151,7 +151,7 @@ class Notary:
     def _redact(self, record: NotaryRecord) -> NotaryRecord:
         from gitlab_nightshift.redaction.redactor import Redactor
 
-        return redact_record(record, Redactor(self.values))
+        return map_texts(record, Redactor(self.values))
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from gitlab_nightshift.errors import EXIT_STATUS, Code
+from gitlab_nightshift.errors import Code
 from tests.ci.conftest import APPROVE, CHECK, INCLUDE, THREE_JOBS, expanded, program
 from tests.support.programs import need_program
 
@@ -26,7 +26,7 @@ NEW_EVAL, EXIT_CHECK, POSIX = (
     "FF_POSIXLY_CORRECT_ESCAPES",
 )
 SHELLS = {"bash": ["bash"], "login": ["bash", "-l"], "dash": ["dash"], "busybox": ["busybox", "sh"]}
-APPROVAL, INCOMPLETE, INTERNAL = EXIT_STATUS[Code.APPROVAL_REQUIRED], 13, 70
+APPROVAL, INCOMPLETE, INTERNAL = Code.APPROVAL_REQUIRED.exit_status, 13, 70
 OWN = """\
 own-night:
   extends: .nightshift

@@ -8,7 +8,7 @@ import jsonschema  # type: ignore[import-untyped]
 import pytest
 
 from gitlab_nightshift import api
-from gitlab_nightshift.errors import EXIT_STATUS, Code, NightshiftError
+from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.work.delegation.payload import read_payload
 from tests.support.delegation import POLICY, TASK, Done, delegations, ended
 
@@ -119,7 +119,7 @@ def refused(payload: bytes) -> str:
 
 def assert_refused(done: Done, name: str, code: str, text: str) -> None:
     """By the whole command, before anything was done, in one short line."""
-    done.failed(code, EXIT_STATUS[Code(code)], text)
+    done.failed(code, Code(code).exit_status, text)
     result = done.result
     assert "\n" not in result["error"], name
     assert len(result["error"]) < 500, name
@@ -142,7 +142,7 @@ def test_bad_input(tmp_path: Path, code: str, cases: dict[str, tuple[dict[str, A
                 assert len(said) < 500, name
             else:
                 made = context.prepare(**payload)
-                made.failed(code, EXIT_STATUS[Code(code)], text)
+                made.failed(code, Code(code).exit_status, text)
                 assert "work" not in made.answer, name
         assert context.agent.seen == []
         assert list(tmp_path.rglob("EVIL*")) == []

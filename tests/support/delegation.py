@@ -15,7 +15,7 @@ from typing import Any
 from unittest.mock import patch
 
 from gitlab_nightshift import api
-from gitlab_nightshift.errors import EXIT_STATUS, Code
+from gitlab_nightshift.errors import Code
 from gitlab_nightshift.events import read_clock
 from gitlab_nightshift.job.job_facts import read_job
 from gitlab_nightshift.output.frames import FrameKind, FrameReader
@@ -110,7 +110,7 @@ class Prepared:
 
     def failed(self, code: str, status: int, *texts: str) -> None:
         """It would end with this code and exit status, for a reason of one short line."""
-        assert (self.code, EXIT_STATUS[Code(code)]) == (code, status), self.answer
+        assert (self.code, Code(code).exit_status) == (code, status), self.answer
         why = self.answer["failure"][1]
         assert "\n" not in why, why
         assert len(why) < 500, why

@@ -122,7 +122,7 @@ def test_only_the_main_thread_is_interrupted() -> None:
 
 PROGRAM = """
 import sys, time
-from gitlab_nightshift.errors import EXIT_STATUS, Interruption
+from gitlab_nightshift.errors import Interruption
 from gitlab_nightshift.system.signals import enable_cancellation
 try:
     with enable_cancellation():
@@ -133,7 +133,7 @@ try:
             time.sleep(0.3)
             print("tidy", flush=True)
 except Interruption as stop:
-    sys.exit(EXIT_STATUS[stop.code])
+    sys.exit(stop.code.exit_status)
 """
 
 
