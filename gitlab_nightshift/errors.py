@@ -13,12 +13,12 @@ _FULL = {errno.ENOSPC, errno.EDQUOT}
 
 
 class Code(StrEnum):
-    """Error codes, as ``result.json`` and the documentation show them, with the exit status of each."""
+    """Error codes with their exit statuses, as ``result.json`` and the docs show them."""
 
     exit_status: int
 
     def __new__(cls, value: str, exit_status: int = 0) -> "Code":
-        """A member is its text. The status has a default only for who looks a code up by its text."""
+        """A member is its text; looking one up by its text gives no status."""
         code = str.__new__(cls, value)
         code._value_ = value
         code.exit_status = exit_status
