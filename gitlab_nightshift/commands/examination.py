@@ -98,7 +98,8 @@ def _look(session: Session, found: Examination) -> None:
     tools = _prepare_tools(place, found)
     base = git_verbs.read_head(session.git, session.checkout)
     today = datetime.now(UTC).date().isoformat()
-    plan = Plan(session.job.run_id, today, base, "", scheduled="", categories=())
+    limits = session.settings.max_diff_lines, session.settings.max_budget_usd
+    plan = Plan(session.job.run_id, today, base, "", "", (), *limits)
     ledger = open_ledger(plan, None)
     budget = ledger.compute_left_usd(), ledger.compute_left_tokens()
     config = configure_gateway(place.settings, tools.provider, place.model_env, *budget)

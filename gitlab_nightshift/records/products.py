@@ -93,6 +93,8 @@ class Plan:
     target_branch: str
     scheduled: str
     categories: tuple[str, ...]
+    max_diff_lines: Annotated[int, Between(1, _MOST)]
+    max_budget_usd: Annotated[float, Between(0, _MOST)]
     left_out: tuple[SkippedCategory, ...] = ()
     skip: str = ""
     pausing: tuple[int, ...] = ()
@@ -104,8 +106,6 @@ class Plan:
     recent_files_enforced: bool = True
     notes: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
-    max_diff_lines: Annotated[int, Between(1, _MOST)] = 100
-    max_budget_usd: Annotated[float, Between(0, _MOST)] = 10.0
     max_tokens: Annotated[int, Between(1, _MOST)] | None = None
     verify_commands: tuple[str, ...] = ()
     task: str = ""

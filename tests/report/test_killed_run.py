@@ -27,7 +27,7 @@ from tests.support.tables import each
 BEGUN = datetime(2026, 11, 22, 2, 0, tzinfo=UTC)
 STARTED = RunStarted("shop", ())
 TIER = BoundaryChosen("auto", "landlock", (), (), "claude_code", (), (), ())
-PLAN = Plan("4711", "2026-11-22", "a" * 40, "main", "tests", ("tests",), task="Fix it")
+PLAN = Plan("4711", "2026-11-22", "a" * 40, "main", "tests", ("tests",), 100, 10.0, task="Fix it")
 
 
 def bead(name: str, usage: Usage) -> BeadEnded:

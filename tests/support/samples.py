@@ -81,10 +81,10 @@ PROPOSAL = Proposal(
 )  # fmt: skip
 PLAN = Plan(
     "4711", "Monday 2025-11-24", "b" * 40, "main", "tests", ("tests", "docs"),
-    (SkippedCategory("security", "public"),), "", (7, 6),
+    50, 2.5, (SkippedCategory("security", "public"),), "", (7, 6),
     (KnownMergeRequest(7, "T", "https://g/7", "docs", "n/x"),),
     (KnownMergeRequest(6, "U", "https://g/6", "docs", "n", ("a",), ("f",), ("No",), "2025-11-20"),),
-    (), (), ("src/b.py",), False, ("a note",), ("open merge requests",), 50, 2.5, 1000,
+    (), (), ("src/b.py",), False, ("a note",), ("open merge requests",), 1000,
 )  # fmt: skip
 BUNDLE = Bundle(
     "4711", "2025-11-24T02:00:00+00:00", "b" * 40, "main", Outcome.MR_READY, "ready", "", "sum",

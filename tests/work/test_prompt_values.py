@@ -28,6 +28,8 @@ PLAN = Plan(
     target_branch="main",
     scheduled="tests",
     categories=("tests",),
+    max_diff_lines=100,
+    max_budget_usd=10.0,
     open_merge_requests=(MERGE_REQUEST,),
     rejected_ideas=(
         KnownMergeRequest(

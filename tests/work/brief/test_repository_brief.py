@@ -19,6 +19,8 @@ PLAN = Plan(
     target_branch="main",
     scheduled="tests",
     categories=("tests",),
+    max_diff_lines=100,
+    max_budget_usd=10.0,
     open_merge_requests=(KnownMergeRequest(7, "Test\nmore", "https://x/7", "tests", "n/more"),),
     rejected_ideas=(
         KnownMergeRequest(
