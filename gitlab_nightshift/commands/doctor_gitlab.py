@@ -6,11 +6,12 @@ from datetime import UTC, datetime, timedelta
 
 from gitlab_nightshift.commands.doctor_pipeline import describe_job_token, describe_pipeline
 from gitlab_nightshift.commands.doctor_row import DoctorRow, refuse, try_rows
-from gitlab_nightshift.commands.doctor_variables import TOKEN, describe_variables
+from gitlab_nightshift.commands.doctor_variables import describe_variables
 from gitlab_nightshift.comment_runs import find_project
 from gitlab_nightshift.errors import NightshiftError, build_config_error
 from gitlab_nightshift.gitlab.ci_settings import Schedule
 from gitlab_nightshift.gitlab.project import Project
+from gitlab_nightshift.job.job_secrets import TOKEN
 from gitlab_nightshift.onboarding.night_schedules import NightMarks, find_marks, is_night
 from gitlab_nightshift.plan.preflight import (
     check_expiry,

@@ -7,10 +7,10 @@ from gitlab_nightshift.errors import build_config_error
 from gitlab_nightshift.gitlab.branch_protection import find_protecting_pattern
 from gitlab_nightshift.gitlab.ci_settings import CiVariable
 from gitlab_nightshift.gitlab.project import Project
+from gitlab_nightshift.job.job_secrets import TOKEN
 from gitlab_nightshift.secret_texts import is_secret_name
 from gitlab_nightshift.session import Session
 
-TOKEN = "GITLAB_TOKEN"  # noqa: S105 - the name of a variable
 ENVIRONMENT = "nightshift"
 """Of the template's jobs that have the token."""
 MOST_NAMES = 5

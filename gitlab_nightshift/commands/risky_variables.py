@@ -20,7 +20,7 @@ OUTSIDE = "opens a machine or a cluster"
 CLOUD = "cloud credentials"
 TRACED = "prints every variable into the job log"
 INTO_CHECKOUT = "leads into the checkout"
-TOKEN = "holds a token"  # noqa: S105 - a description
+RISK = "holds a token"
 UNMASKED = "a secret that GitLab cannot mask"
 _KINDS: Mapping[str, re.Pattern[str]] = {
     CODE: compile_lazily(
@@ -106,7 +106,7 @@ def _classify_variable(name: str, value: str, checkout: Path) -> str:
     if _GITLABS.fullmatch(name):
         return ""
     if Redactor(())(value) != value:
-        return TOKEN
+        return RISK
     return UNMASKED if is_secret_name(name) and not _HARMLESS.fullmatch(value) else ""
 
 

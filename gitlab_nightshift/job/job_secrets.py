@@ -8,6 +8,7 @@ from gitlab_nightshift.job.secret_files import find_file_variables, read_file_se
 from gitlab_nightshift.lazy_patterns import compile_lazily
 from gitlab_nightshift.secret_texts import IN_ADDRESS, is_secret_name
 
+TOKEN = "GITLAB_TOKEN"  # noqa: S105 - the name of a variable
 MODEL_KEYS = (
     "ANTHROPIC_API_KEY",
     "ANTHROPIC_AUTH_TOKEN",
@@ -54,7 +55,7 @@ def read_secrets(env: Mapping[str, str]) -> Secrets:
 
     The name decides only what is kept out of texts; what an agent gets is decided by an allowlist.
     """
-    token = env.get("GITLAB_TOKEN", "").strip()
+    token = env.get(TOKEN, "").strip()
     files, in_files = find_file_variables(env), read_file_secrets(env)
     plain = {name: value for name, value in env.items() if name not in files}
     named = {value.strip() for name, value in plain.items() if is_secret_name(name)}

@@ -9,10 +9,9 @@ from gitlab_nightshift.gitlab.ci_settings import CiVariable
 from gitlab_nightshift.gitlab.project import Project
 from gitlab_nightshift.gitlab.project_setup import NewSchedule, NewSecret
 from gitlab_nightshift.gitlab.resources import Label
-from gitlab_nightshift.job.job_secrets import MODEL_KEYS
+from gitlab_nightshift.job.job_secrets import MODEL_KEYS, TOKEN
 from gitlab_nightshift.onboarding.night_schedules import NightMarks, is_night
 
-TOKEN = "GITLAB_TOKEN"  # noqa: S105 - the name of a variable
 NAME = "Night shift"
 LASTS = timedelta(days=364)
 """GitLab allows 365 days at most, unless an administrator says otherwise."""

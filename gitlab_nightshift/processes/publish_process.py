@@ -12,7 +12,7 @@ from gitlab_nightshift.comment_runs import tell_ended
 from gitlab_nightshift.dashboard_runs import update_dashboard
 from gitlab_nightshift.exit_status import run_guarded
 from gitlab_nightshift.job.job_facts import JobFacts
-from gitlab_nightshift.job.job_secrets import Secrets
+from gitlab_nightshift.job.job_secrets import TOKEN, Secrets
 from gitlab_nightshift.output.channel import OutputChannel
 from gitlab_nightshift.processes.publish_data import unpack_source
 from gitlab_nightshift.processes.settings_data import unpack_settings
@@ -43,7 +43,7 @@ def main(_data: Mapping[str, Any]) -> int:
 
 
 def _publish(inputs: Mapping[str, Any]) -> dict[str, Any]:
-    return {"status": run_guarded(lambda: _run_publish(inputs), {"GITLAB_TOKEN": inputs["token"]})}
+    return {"status": run_guarded(lambda: _run_publish(inputs), {TOKEN: inputs["token"]})}
 
 
 def _run_publish(inputs: Mapping[str, Any]) -> int:

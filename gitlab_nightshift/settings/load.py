@@ -9,7 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from gitlab_nightshift.errors import NightshiftError, build_config_error
-from gitlab_nightshift.job.job_secrets import MODEL_KEYS
+from gitlab_nightshift.job.job_secrets import MODEL_KEYS, TOKEN
 from gitlab_nightshift.printable_text import make_printable
 from gitlab_nightshift.settings.assignment import (
     Assignment,
@@ -37,7 +37,7 @@ TEMPLATE_VARIABLES = frozenset(
 """Variables of the CI template that are no settings."""
 CALL_VARIABLES = frozenset({"NIGHTSHIFT_ORCHESTRATOR", "NIGHTSHIFT_WORKSPACES"})
 """Variables of whoever calls for a delegation; no settings either."""
-SECRET_KEYS = frozenset({"GITLAB_TOKEN", "TOKEN", "API_KEY", "PASSWORD", *MODEL_KEYS})
+SECRET_KEYS = frozenset({TOKEN, "TOKEN", "API_KEY", "PASSWORD", *MODEL_KEYS})
 NOTIFICATION_KEYS = frozenset({"notify", "notify_on", "confluence_page_id", "rehearse", "dry_run"})
 """What decides who is told of a run, and whether anybody is."""
 LONGEST_LINE = 500

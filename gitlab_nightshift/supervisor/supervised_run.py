@@ -13,7 +13,7 @@ from gitlab_nightshift.errors import CANCELLED, STOPPED, Code, NightshiftError, 
 from gitlab_nightshift.events import Note, read_clock
 from gitlab_nightshift.gateway.cost_totals import UsageFigures
 from gitlab_nightshift.job.job_facts import read_job
-from gitlab_nightshift.job.job_secrets import read_secrets
+from gitlab_nightshift.job.job_secrets import TOKEN, read_secrets
 from gitlab_nightshift.records.bead_results import BeadResult, Usage
 from gitlab_nightshift.records.notary_records import (
     NOTARY,
@@ -357,7 +357,7 @@ class _Run:
             "ready": ready,
             "notary": record and dataclasses.asdict(record),
             "usage": self._usage and dataclasses.asdict(self._usage),
-            "token": self._start.env.get("GITLAB_TOKEN", "").strip(),
+            "token": self._start.env.get(TOKEN, "").strip(),
             "values": self._values,
             "own": self._own,
             "checkout": str(self._there.checkout),
