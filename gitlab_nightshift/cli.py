@@ -12,7 +12,7 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from gitlab_nightshift import __version__
-from gitlab_nightshift.commands import COMMANDS
+from gitlab_nightshift.commands import ADVANCED, COMMANDS
 from gitlab_nightshift.commands.options import build_formatter
 
 TYPE_CHECKING = False  # not imported: typing costs a start 6 ms
@@ -28,13 +28,12 @@ checks it, and this program opens the merge request. Agents never see the GitLab
 EXAMPLES = """\
 examples:
   nightshift demo                            watch a whole night on this machine, no account needed
-  nightshift config show                     every setting and where its value comes from
-  nightshift plan --prompts                  what a night would try, and the prompts it would send
+  nightshift init                            set up this project
+  nightshift doctor --boundary               whether a night would start here, in which sandbox
+  nightshift run --rehearse                  all of a night that costs no tokens
   nightshift run --dry-run --category docs   everything but the merge request
   nightshift run                             a night, as the scheduled job runs it
   nightshift check --base main               red flags in your own change
-  nightshift providers                       the agents installed here and what each can do
-  nightshift doctor --boundary               whether a night would start here, in which sandbox
   nightshift publish nightshift/bundle       resume after a failed publish; costs no model tokens
 
 exit status: 0 also for a night that found nothing; 2 settings, 5 agent or key, 6 deadline,
@@ -43,6 +42,11 @@ exit status: 0 also for a night that found nothing; 2 settings, 5 agent or key, 
 
 class ReportingParser(argparse.ArgumentParser):
     """A parser that reports a mistake as its command reports everything."""
+
+    def format_help(self) -> str:
+        """The help, with a title above the advanced commands: argparse knows one list of them."""
+        first = f"\n    {ADVANCED[0]} "
+        return super().format_help().replace(first, f"\n  advanced:{first}", 1)
 
     def error(self, message: str) -> "NoReturn":
         """One line on stderr, exit status 2; of ``delegate`` the JSON object on stdout, too."""

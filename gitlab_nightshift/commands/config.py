@@ -7,8 +7,8 @@ from gitlab_nightshift.commands.options import Env
 
 EXAMPLES = """\
 examples:
-  nightshift config show                     every setting and where its value comes from
-  nightshift config show --set agent=codex
+  nightshift config show                     the settings that most teams use, and all that you set
+  nightshift config show --all --set agent=codex
   nightshift config schema > nightshift.schema.json
   nightshift config schema result            the schema of result.json, which each night leaves"""
 
@@ -22,9 +22,8 @@ def register(commands: "options.Commands") -> None:
         formatter_class=options.build_formatter,
     )
     shown = config.add_subparsers(metavar="show|schema", required=True)
-    show = options.add_command(
-        shown, "show", "show every value and where it comes from", show_settings
-    )
+    show = options.add_command(shown, "show", "show values and where they come from", show_settings)
+    show.add_argument("--all", action="store_true", help="every setting")
     options.add_settings_options(show)
     text = "print the JSON Schema of nightshift.yaml, for editors, or of result.json"
     schema = options.add_command(shown, "schema", text, show_schema)
@@ -35,7 +34,7 @@ def show_settings(args: argparse.Namespace, env: Env) -> int:
     """Print a line per setting."""
     from gitlab_nightshift.commands.config_show import format_settings
 
-    print(format_settings(options.build_invocation(args, env)))
+    print(format_settings(options.build_invocation(args, env), every=args.all))
     return 0
 
 

@@ -19,9 +19,25 @@ from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.system.environment import build_search_path
 from gitlab_nightshift.work.cost_bounds import check_bounds
 
+MAIN = (
+    *(
+        "enabled",
+        "category_schedule",
+        "timezone",
+        "paths",
+        "exclude_paths",
+        "agent",
+        "instructions",
+    ),
+    *("allowed_commands", "verify_commands", "max_diff_lines", "max_budget_usd", "upkeep"),
+    *("max_open_mrs.total", "reviewer", "labels", "notify"),
+)
+"""What most teams decide; the rest is shown where it is not as it comes."""
 
-def format_settings(call: Invocation) -> str:
-    """A line per key: key, value, source. Secrets are shown as ``[set]``."""
+
+def format_settings(call: Invocation, *, every: bool = False) -> str:
+    """A line per key: key, value, source; without ``every`` those of ``MAIN`` and what has another
+    value than the default. Secrets are shown as ``[set]``."""
     loaded = read_settings(call)
     settings = choose_agent(loaded, build_search_env(call)).settings
     values = settings.flatten_values()
@@ -30,16 +46,21 @@ def format_settings(call: Invocation) -> str:
     rows = [
         (key, _format_value(key, value), settings.find_source(key)) for key, value in values.items()
     ]
+    left_out = [row for row in rows if not every and row[0] not in MAIN and row[2] == "default"]
+    rows = [row for row in rows if row not in left_out]
     rows += [
         (name, "[set]" if call.env.get(name) else "-", "variable") for name in _list_secret_names()
     ]
     faults = _list_faults(settings, call)
+    more = (
+        [f"{len(left_out)} more settings have their default: --all shows them"] if left_out else []
+    )
     widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
     lines = (
         f"{key:<{widths[0]}}  {value:<{min(widths[1], 60)}}  {source}"
         for key, value, source in rows
     )
-    return "\n".join((*lines, *faults))
+    return "\n".join((*lines, *more, *faults))
 
 
 def _list_faults(settings: Settings, call: Invocation) -> tuple[str, ...]:

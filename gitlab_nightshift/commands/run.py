@@ -18,7 +18,7 @@ def register(commands: "options.Commands") -> None:
     parser = options.add_command(
         commands,
         "run",
-        "plan, work and publish in one job",
+        "a night in one job: plan, work and publish",
         run,
         examples=EXAMPLES,
         beside_agents=True,

@@ -1,5 +1,6 @@
 """Which agent a night has, and which models."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,19 @@ def test_models_that_nobody_set_are_the_agents_own() -> None:
     assert loaded(text).find_source("models.mr") == "default", (
         "the settings themselves are as before"
     )
+
+
+def test_config_show_leaves_out_what_few_teams_decide_and_this_one_has_not(tmp_path: Path) -> None:
+    (tmp_path / "nightshift.yaml").write_text("draft: true\n")
+    call = Invocation({}, tmp_path, None, {}, colour=False)
+    few, all_of_them = format_settings(call), format_settings(call, every=True)
+    assert re.search(r"^max_diff_lines +100 +default$", few, re.M)
+    assert re.search(r"^draft +true +nightshift.yaml:1$", few, re.M)
+    assert "branch_prefix" not in few
+    assert "branch_prefix" in all_of_them
+    left = len(all_of_them.splitlines()) - len(few.splitlines()) + 1
+    assert f"{left} more settings have their default: --all shows them" in few
+    assert "--all" not in all_of_them
 
 
 def test_config_show_tells_the_agent_and_where_its_models_come_from(tmp_path: Path) -> None:
