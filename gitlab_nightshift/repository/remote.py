@@ -178,9 +178,8 @@ def _format_message(text: str, server: GitServer) -> str:
     """The server's own words where there are any, else git's, on one line, without credentials."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     remote = [line.removeprefix("remote:").strip(" =>") for line in lines if line[:7] == "remote:"]
-    message = " ".join(line for line in remote if line) or next(
-        (line for line in lines if re.match(r"fatal:|error:|git:|!", line)), "git failed without a word"
-    )
+    own = (line for line in lines if re.match(r"fatal:|error:|git:|!", line))
+    message = " ".join(filter(None, remote)) or next(own, "git failed without a word")
     clean = re.sub(r"//[^/@\s]*@", "//", message)
     for secret in filter(None, (server.token, quote(server.token, safe=""))):
         clean = clean.replace(secret, "[secret]")
