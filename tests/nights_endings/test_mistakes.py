@@ -232,10 +232,10 @@ def test_a_git_that_cannot_push_is_found_before_anything_is_spent(tmp_path: Path
         wrapper = f'#!/bin/sh\nexec {shutil.which("git")} --exec-path={helpers} "$@"\n'
         (programs / "git").write_text(wrapper)
         (programs / "git").chmod(0o755)
-        path = f"{programs}:{shop.env['PATH']}"
+        search = f"{programs}:{shop.env['PATH']}"
         place = f"git cannot push to {shop.project.http_url} from here, as publishing will: git:"
         for command in (["run"], ["run", "--rehearse"], ["plan"]):
-            done = shop.nightshift(*command, PATH=path)
+            done = shop.nightshift(*command, PATH=search)
             shop.assert_nothing_spent(done, 2, f"{place} 'remote-http' is not a git command.")
 
 
