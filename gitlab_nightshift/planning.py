@@ -34,7 +34,8 @@ from gitlab_nightshift.plan.comment_check import find_other_run
 from gitlab_nightshift.plan.earlier_nights import find_skips
 from gitlab_nightshift.plan.earlier_run import EarlierRun, find_earlier_run
 from gitlab_nightshift.plan.plan_stage import add_findings, make_plan, read_earlier_nights
-from gitlab_nightshift.plan.preflight import check_with_gitlab
+from gitlab_nightshift.plan.preflight import ANY_SLUG, check_with_gitlab
+from gitlab_nightshift.plan.push_trial import try_push
 from gitlab_nightshift.plan.schedule import (
     check_task_source,
     find_pausing,
@@ -176,6 +177,7 @@ def _plan_run(session: Session, begun: _PlanInputs, *, whole: bool) -> PlannedRu
         identity = git_verbs.read_identity(session.machine_git, session.checkout)
         choose_author(session, project, identity)
         notes += _try_writing(session, project)
+        _try_push(session, facts)
         if not (request and request.head):  # its own branch is no part of the target's history
             facts = _deepen_history(session, facts)
     made = add_findings(made, session.settings, facts, notes)
@@ -243,6 +245,12 @@ def _estimate_end(session: Session) -> datetime:
     now = datetime.now(UTC)
     seconds = compute_work_seconds(session, now) or 0.0
     return now + timedelta(seconds=seconds + PUBLISH_NEEDS_S)
+
+
+def _try_push(session: Session, facts: CheckoutFacts) -> None:
+    source = git_verbs.find_repository_paths(session.git, session.checkout)
+    branch, server = f"{session.settings.branch_prefix}{ANY_SLUG}", build_git_server(session)
+    try_push(session.git, source, server, facts.base_sha, branch, session.tell)
 
 
 def _deepen_history(session: Session, facts: CheckoutFacts) -> CheckoutFacts:

@@ -43,6 +43,11 @@ def register(commands: "options.Commands") -> None:
         " merging it switches the nights on",
     )
     parser.add_argument(
+        "--dashboard",
+        action=argparse.BooleanOptionalAction,
+        help="keep one issue as a dashboard of the nights (log_issue); default: ask in a terminal",
+    )
+    parser.add_argument(
         "--model-key",
         metavar="NAME",
         help="store this environment variable in the project, as the model key",
@@ -60,8 +65,26 @@ def run(args: argparse.Namespace, env: Env) -> int:
     call = options.build_invocation(args, env)
     overrides = {key: value for key, value in call.overrides.items() if key != "dry_run"}
     asked = InitRequest(
-        args.source or "", args.dry_run, args.gitlab, args.merge_request, args.model_key or ""
+        source=args.source or "",
+        dry_run=args.dry_run,
+        gitlab=args.gitlab,
+        merge_request=args.merge_request,
+        model_key=args.model_key or "",
+        dashboard=args.dashboard,
+        ask=_ask,
     )
     for line in set_up_project(dataclasses.replace(call, overrides=overrides), asked):
         print(line, flush=True)
     return 0
+
+
+def _ask(question: str) -> bool:
+    """The answer of a person in a terminal; no where nobody is there to ask."""
+    import sys
+
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return False
+    try:
+        return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
+    except EOFError:
+        return False

@@ -1,5 +1,6 @@
 """What ``nightshift init`` knows: what was asked, what was found, the files that come of it."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,13 +13,16 @@ from gitlab_nightshift.verdict.implied_commands import BuildFiles
 @dataclass(frozen=True)
 class InitRequest:
     """What was asked for; ``source`` is "" for the default, ``model_key`` the variable to store in
-    GitLab as the model's key, "" for none."""
+    GitLab as the model's key, "" for none. ``dashboard`` is whether ``log_issue`` is wanted, None
+    to ``ask`` a question that is answered by yes or no."""
 
     source: str = ""
     dry_run: bool = False
     gitlab: bool = False
     merge_request: bool = False
     model_key: str = ""
+    dashboard: bool | None = None
+    ask: Callable[[str], bool] = lambda _: False
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,7 @@ from gitlab_nightshift.onboarding.found_project import find_environment, list_pa
 from gitlab_nightshift.onboarding.gitlab_steps import NAME
 from gitlab_nightshift.onboarding.onboarding_request import describe_rehearsal
 from gitlab_nightshift.onboarding.settings_file import (
+    DASHBOARD,
     has_no_command,
     put_in_force,
     write_settings,
@@ -120,9 +121,19 @@ def _find_settings(examined: ProjectExamination) -> Iterator[str]:
     yield from _try_tests(examined, stacks)
     owned = any(name in examined.build.files for name in OWNER_FILES)
     given = [name for stack in stacks for name in stack.agent_env]
-    first = write_settings(examined.tried, "code_owners" if owned else "", given)
+    reviewer = "code_owners" if owned else ""
+    dashboard = before is None and _wants_dashboard(examined.request)
+    first = write_settings(examined.tried, reviewer, given, dashboard=dashboard)
+    if before is None and not dashboard:
+        yield format_line("dashboard", f"off (log_issue). {DASHBOARD} To switch it on: --dashboard")
     text = first if before is None else put_in_force(before, examined.tried)
     examined.files.insert(0, NewFile(FILE_NAME, text, before))
+
+
+def _wants_dashboard(request: InitRequest) -> bool:
+    if request.dashboard is None:
+        return request.ask(f"{DASHBOARD} Keep such an issue (log_issue)?")
+    return request.dashboard
 
 
 def _try_tests(examined: ProjectExamination, stacks: Sequence[Stack]) -> Iterator[str]:

@@ -14,6 +14,7 @@ _NONE_PASSED = (
 )
 
 
+DASHBOARD = "One issue shows open merge requests, past nights, rejected ideas, with boxes to tick."
 _NOT_IN_FORCE = re.compile(r"(?m)^# verify_commands:.*\n(?:#   - .*\n)*")
 LACKS = "cannot run here: "
 
@@ -35,9 +36,13 @@ class TriedCommand:
 
 
 def write_settings(
-    tried: Sequence[TriedCommand], reviewer: str, agent_env: Sequence[str] = ()
+    tried: Sequence[TriedCommand],
+    reviewer: str,
+    agent_env: Sequence[str] = (),
+    *,
+    dashboard: bool = False,
 ) -> str:
-    """The whole file. Only a command that passed is in force."""
+    """The whole file. Only a command that passed is in force, and ``log_issue`` if wanted."""
     passed = any(not each.why for each in tried)
     lines = [
         f"# Night shift settings. All of them, with defaults: {DOCS}",
@@ -57,6 +62,7 @@ def write_settings(
         "# Who reviews: a user name, group:PATH, code_owners or approval_rules.",
     ]
     lines.append(f"reviewer: {reviewer}" if reviewer else "# reviewer: your-user-name")
+    lines += ["", f"# {DASHBOARD}", f"{'' if dashboard else '# '}log_issue: auto"]
     return "\n".join(lines) + "\n"
 
 

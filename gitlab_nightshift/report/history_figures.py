@@ -37,8 +37,9 @@ class WeekFigures:
 
 @dataclass(frozen=True)
 class HistoryFigures:
-    """A history in figures. ``cost_usd`` is what is known of ``nights_known`` nights;
-    ``cost_per_merged_usd`` None where a night's cost is not known, or nothing was merged."""
+    """A history in figures. ``cost_usd`` is what is known of ``nights_known`` nights, and
+    ``cost_per_merged_usd`` its share (None where nothing is known, or merged); both are the least
+    that it can be where ``at_least`` says that some nights could not be read."""
 
     name: str
     since: str
@@ -47,6 +48,7 @@ class HistoryFigures:
     nights_known: int
     cost_usd: float | None
     cost_per_merged_usd: float | None
+    at_least: bool
     outcomes: dict[str, int]
     total: CategoryFigures
     categories: tuple[CategoryFigures, ...]
@@ -62,7 +64,6 @@ def compute_figures(name: str, since: str, until: str, history: NightHistory) ->
     total = _count_category("all", requests)
     known = [each for each in nights if each.cost_usd is not None]
     cost = _add_costs(nights)
-    whole = cost is not None and len(known) == len(nights)
     return HistoryFigures(
         name=name,
         since=since,
@@ -70,7 +71,8 @@ def compute_figures(name: str, since: str, until: str, history: NightHistory) ->
         nights=len(nights),
         nights_known=len(known),
         cost_usd=cost,
-        cost_per_merged_usd=cost / total.merged if whole and cost and total.merged else None,
+        cost_per_merged_usd=cost / total.merged if cost and total.merged else None,
+        at_least=len(known) < len(nights) or bool(history.unknown),
         outcomes=dict(Counter(each.outcome or "not known" for each in nights).most_common()),
         total=total,
         categories=tuple(

@@ -16,7 +16,7 @@ def render_history(figures: HistoryFigures) -> str:
     """The page of a project or a group."""
     environment = build_environment()
     filters: dict[str, Callable[..., str]] = {
-        "money": lambda usd: NOT_KNOWN if usd is None else f"${usd:.2f}",
+        "money": _format_money,
         "share": lambda part: NOT_KNOWN if part is None else f"{part:.0%}",
         "hours": _format_hours,
         "link": find_link,
@@ -28,6 +28,10 @@ def render_history(figures: HistoryFigures) -> str:
         rejected=rejected[:MOST_REJECTED],
         bars=_build_bars(figures),
     )
+
+
+def _format_money(usd: float | None, at_least: bool) -> str:
+    return NOT_KNOWN if usd is None else f"{'at least ' * at_least}${usd:.2f}"
 
 
 def _format_hours(hours: float | None) -> str:

@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 
 from gitlab_nightshift.records.notary_records import NOTARY
+from gitlab_nightshift.report.log_index import write_log_index
 from gitlab_nightshift.system.disk_space import build_no_space_error
 from gitlab_nightshift.system.openat import remove_tree
 from gitlab_nightshift.system.raw_logs import move_logs
@@ -51,6 +52,7 @@ def place_results(private: Path, output: Path) -> None:
     if not any(whole.iterdir()):
         return
     ignore_itself(whole)
+    write_log_index(whole / "logs")
     try:
         _move(whole, output, part)
     except OSError:  # of another disk, as a rule

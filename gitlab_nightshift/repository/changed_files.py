@@ -28,7 +28,7 @@ Run = Callable[..., bytes]
 """Runs a git verb in a checkout: arguments, and ``stdin``."""
 
 
-class _Row(NamedTuple):
+class _ModifiedFile(NamedTuple):
     path: str
     blob: str
     data: bytes
@@ -111,14 +111,14 @@ def _list_modified(run: Run) -> dict[str, str]:
     return {path: found[path] for path, value in plain if value in ("unspecified", "unset")}
 
 
-def _read_batches(blobs: Mapping[str, str], top: Path) -> Iterator[list[_Row]]:
-    batch, size = list[_Row](), 0
+def _read_batches(blobs: Mapping[str, str], top: Path) -> Iterator[list[_ModifiedFile]]:
+    batch, size = list[_ModifiedFile](), 0
     for path, blob in blobs.items():
         try:
             data = read_regular(top, path, LARGEST, linked=True)
         except RefusedFileError:
             continue
-        batch.append(_Row(path, blob, data))
+        batch.append(_ModifiedFile(path, blob, data))
         size += len(data)
         if size > BATCH_BYTES:
             yield batch
@@ -127,7 +127,7 @@ def _read_batches(blobs: Mapping[str, str], top: Path) -> Iterator[list[_Row]]:
         yield batch
 
 
-def _read_checked_out(run: Run, batch: Sequence[_Row]) -> list[bytes]:
+def _read_checked_out(run: Run, batch: Sequence[_ModifiedFile]) -> list[bytes]:
     """What a checkout would write of each; nothing where a blob is not there. Git says the size of
     the blob, not of this, so a line that no file holds stands between two."""
     mark = secrets.token_hex(16)

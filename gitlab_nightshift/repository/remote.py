@@ -74,10 +74,14 @@ class Transfer:
         return self.answer is TransferStatus.OK
 
 
-def push(repository: Repository, server: GitServer, commit: str, branch: str) -> Transfer:
-    """Push a commit as a branch, never forced. Raises NightshiftError E_CONFIG for a bad URL."""
+def push(
+    repository: Repository, server: GitServer, commit: str, branch: str, *, dry_run: bool = False
+) -> Transfer:
+    """Push a commit as a branch, never forced; a ``dry_run`` asks the server and sends nothing.
+    Raises NightshiftError E_CONFIG for a bad URL."""
     spec = f"{commit}:refs/heads/{branch}"
-    options = ("--porcelain", "--no-verify", "--no-signed", "--recurse-submodules=no")
+    options = ["--porcelain", "--no-verify", "--no-signed", "--recurse-submodules=no"]
+    options += ["--dry-run"] if dry_run else []
     return _transfer(repository, server, "push", (*options, server.url, spec), commit)
 
 
@@ -174,7 +178,7 @@ def _format_message(text: str, server: GitServer) -> str:
     """The server's own words where there are any, else git's, on one line, without credentials."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     remote = [line.removeprefix("remote:").strip(" =>") for line in lines if line[:7] == "remote:"]
-    own = [line for line in lines if re.match(r"fatal:|error:|!", line)]
+    own = [line for line in lines if re.match(r"fatal:|error:|git:|!", line)]
     message = " ".join(filter(None, remote)) or "; ".join(dict.fromkeys(own))
     message = message or "git failed without a word"
     clean = re.sub(r"//[^/@\s]*@", "//", message)

@@ -1,14 +1,20 @@
 """`nightshift init`, by the real command: what is found is tried, and what passed is written."""
 
+import io
 import signal
 import stat
+import sys
 import venv
 from pathlib import Path
 
 import pytest
 
 from gitlab_nightshift import __version__
+from gitlab_nightshift.commands import init
 from gitlab_nightshift.onboarding.ci_file import TEMPLATE
+from gitlab_nightshift.onboarding.settings_file import DASHBOARD
+from gitlab_nightshift.settings.config_file import ConfigFile
+from gitlab_nightshift.settings.load import load_settings
 from tests.support.trees import assert_same, wait_for, whole_tree
 from tests.support.world import ended, git, world
 
@@ -36,7 +42,7 @@ def test_a_project_is_set_up_and_a_second_time_changes_nothing(tmp_path: Path) -
         assert "these jobs run at night too: unit; to keep one out" in done.stdout
         settings = (shop.checkout / "nightshift.yaml").read_text()
         assert '\nverify_commands:\n  - "make test" # passed in ' in settings
-        assert settings.endswith("reviewer: code_owners\n")
+        assert "\nreviewer: code_owners\n" in settings
         pipeline = (shop.checkout / ".gitlab-ci.yml").read_text()
         assert pipeline.startswith(JOBS)
         assert '    image: "python:3.12" # as in your job unit\n' in pipeline[len(JOBS) :]
@@ -214,3 +220,34 @@ def test_an_empty_project_and_one_without_a_pipeline(tmp_path: Path) -> None:
             assert done.exit_status == 2
             assert "has no commit yet: make a first commit\n" in getattr(done, where)
         assert shop.nightshift("init", "--dry-run").exit_status == 0
+
+
+@pytest.mark.parametrize(
+    ("given", "line"),
+    [((), "\n# log_issue: auto\n"), (("--dashboard",), "\nlog_issue: auto\n")],
+)
+def test_the_dashboard_is_explained_and_on_where_it_is_wanted(
+    tmp_path: Path, given: tuple[str, ...], line: str
+) -> None:
+    with world(tmp_path, files=FILES, config="") as shop:
+        done = shop.nightshift("init", *given)
+        settings = (shop.checkout / "nightshift.yaml").read_text()
+        assert f"# {DASHBOARD}{line}" in settings
+        told = f"dashboard    off (log_issue). {DASHBOARD} To switch it on: --dashboard\n"
+        assert (told in done.stdout) != bool(given), done.stdout
+        assert load_settings({}, ConfigFile("nightshift.yaml", settings)).log_issue == (
+            "auto" if given else "off"
+        )
+
+
+@pytest.mark.parametrize(
+    ("typed", "on"), [("y\n", True), ("Yes\n", True), ("\n", False), ("", False)]
+)
+def test_a_person_is_asked_for_the_dashboard(
+    monkeypatch: pytest.MonkeyPatch, typed: str, *, on: bool
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO(typed))
+    assert init._ask("Well?") is False, "nobody is there"
+    for stream in (sys.stdin, sys.stdout):
+        monkeypatch.setattr(stream, "isatty", lambda: True)
+    assert init._ask("Well?") is on

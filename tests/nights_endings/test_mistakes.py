@@ -217,3 +217,34 @@ def test_a_temporary_folder_that_is_none_is_told(tmp_path: Path) -> None:
         for none in (tmp_path / "gone", shop.checkout / "shop.py", Path("/proc")):
             done = shop.nightshift("plan", TMPDIR=str(none))
             shop.assert_nothing_spent(done, 2, f"TMPDIR: {none} is not a writable folder")
+
+
+def test_a_git_that_cannot_push_is_found_before_anything_is_spent(tmp_path: Path) -> None:
+    """The API answers all the same: only git needs its helper, and it only at the end."""
+    with world(tmp_path, GOOD) as shop:
+        real = Path(subprocess.check_output(["git", "--exec-path"], text=True).strip())
+        helpers, programs = tmp_path / "exec", tmp_path / "git-bin"
+        helpers.mkdir()
+        programs.mkdir()
+        for path in real.iterdir():
+            if not path.name.startswith("git-remote"):
+                (helpers / path.name).symlink_to(path)
+        wrapper = f'#!/bin/sh\nexec {shutil.which("git")} --exec-path={helpers} "$@"\n'
+        (programs / "git").write_text(wrapper)
+        (programs / "git").chmod(0o755)
+        search = f"{programs}:{shop.env['PATH']}"
+        place = f"git cannot push to {shop.project.http_url} from here, as publishing will: git:"
+        for command in (["run"], ["run", "--rehearse"], ["plan"]):
+            done = shop.nightshift(*command, PATH=search)
+            shop.assert_nothing_spent(done, 2, f"{place} 'remote-http' is not a git command.")
+
+
+def test_a_token_that_git_does_not_let_push_is_found_before_anything_is_spent(
+    tmp_path: Path,
+) -> None:
+    with world(tmp_path, GOOD) as shop:
+        shop.gitlab.add_token("glpat-api", shop.gitlab.users[0], scopes=("api",), access_level=30)
+        shop.gitlab.fail_next("GET", "/info/refs", 403, {"message": "You are not allowed"})
+        done = shop.nightshift("run", GITLAB_TOKEN="glpat-api")
+        needed = "GITLAB_TOKEN needs the role Developer and the scope write_repository or api"
+        shop.assert_nothing_spent(done, 2, "git cannot push to ", needed)

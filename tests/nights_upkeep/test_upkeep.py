@@ -51,6 +51,9 @@ def opened(folder: Path, most_open: int = 1) -> Iterator[tuple[World, StandinMer
         yield shop, request
 
 
+MOST_FILES = 15
+
+
 def fail(shop: World, **job: object) -> None:
     """The pipeline of the branch fails."""
     failed = PipelineJob(0, 0, "unit", shop.folder, status="failed", log=LOG)
@@ -165,6 +168,8 @@ def test_new_work_gets_what_upkeep_leaves_of_the_budget(tmp_path: Path) -> None:
         assert left == ["1.0000", "0.5000", "0.4000", "0.3000"]
         told = f"upkeep: one commit was added to merge request !{request.iid}"
         assert told in shop.result["summary"].splitlines()
+        beside = [name for name in shop.products() if not name.startswith(("logs/", "upkeep/"))]
+        assert len(beside) <= MOST_FILES, beside
 
 
 def test_a_signal_during_upkeep_ends_the_night_and_its_answer(tmp_path: Path) -> None:

@@ -44,7 +44,9 @@ def test_merge_requests_by_category() -> None:
 def test_money_is_known_or_not() -> None:
     whole, part, none = figures(NIGHT, LATER), figures(NIGHT, LOST), figures(LOST)
     assert (whole.cost_usd, whole.cost_per_merged_usd) == (2.0, 1.0)
-    assert (part.cost_usd, part.nights_known, part.cost_per_merged_usd) == (1.5, 1, None)
+    assert (part.cost_usd, part.nights_known, part.cost_per_merged_usd) == (1.5, 1, 0.75)
+    assert (whole.at_least, part.at_least, none.at_least) == (False, True, True)
+    assert figures(NIGHT, unknown=("nights of acme/shop before the last 100",)).at_least
     assert (none.cost_usd, none.cost_per_merged_usd) == (None, None)
     assert none.outcomes == {"not known": 1}
 
@@ -66,15 +68,18 @@ def test_a_clock_that_is_wrong_makes_no_figure() -> None:
 def test_the_page_says_what_is_not_known() -> None:
     text = words(figures(NIGHT, LOST, unknown=("files of 3 merge requests",)))
     for part in (
-        "2 , of which the results of 1 can still be read",
+        "at least 2 , of which the results of 1 can still be read",
         "2 of 4 merge requests; 1 open, 1 closed",
-        "$1.50 or more: that of 1 nights is not known",
-        "Per merged not known",
+        "Cost at least $1.50 : that of 1 of 2 nights is not known",
+        "Per merged at least $0.75",
+        "2026-W48 1 not known",
         "29.0 h",
         "A word acme/shop!3, docs, closed 2026-11-16 no",
         "files of 3 merge requests",
     ):
-        assert part.replace(" ,", ",") in text, part
+        assert part.replace(" ,", ",").replace(" :", ":") in text, part
+    assert "2026-W48 2 at least $0.50" in words(figures(LATER, LOST))
+    assert "at least" not in words(figures(NIGHT, LATER))
     empty = words(compute_figures("x", "", "", NightHistory()))
     assert "No merge request in this time." in empty
     assert "no result of a night can be read" in empty
@@ -95,6 +100,6 @@ def test_the_plot_is_drawn_and_nothing_runs_or_is_fetched() -> None:
 
 def test_the_json_holds_it_all() -> None:
     data = json.loads(to_json(figures(NIGHT, LOST)))
-    assert (data["version"], data["cost_per_merged_usd"]) == (1, None)
+    assert (data["version"], data["cost_per_merged_usd"], data["at_least"]) == (1, 0.75, True)
     assert data["history"]["merge_requests"][2]["reasons"] == ["no"]
     assert data["history"]["nights"][1]["cost_usd"] is None

@@ -54,7 +54,10 @@ def test_a_kill_loses_nothing_on_the_way_to_another_disk(tmp_path: Path) -> None
             (private / OUTPUT).write_bytes(os.fsencode(output))
 
         prepare()
-        whole = {**content(private / "results"), ".gitignore": b"*\n"}
+        place_results(private, output)
+        whole = content(output)
+        logs = {"logs/1.out", "logs/index.txt"}
+        assert whole.keys() == {"result.json", "bundle/change.patch", ".gitignore", *logs}
         place = partial(place_results, private, output)
         for where in killed_at_each_place(place, tmp_path / "none", last=True, prepare=prepare):
             assert not output.exists() or content(output) == whole, where

@@ -46,10 +46,20 @@ def test_a_missing_dependency(output: str, lacks: str) -> None:
     assert describe_missing(CommandResult("make test", 1, 0.1), output) == MODULE.format(lacks)
 
 
+def test_a_go_module_that_is_not_in_the_cache() -> None:
+    get = 'Get "https://proxy.golang.org/a.b/y/@v/v3.0.1.zip": dial tcp: lookup proxy.golang.org on'
+    output = f"# a\na_test.go:2:20: a.b/y@v3.0.1: {get} 10.0.0.1:53: network is unreachable"
+    assert describe_missing(CommandResult("go test ./...", 1, 0.1), output) == (
+        "the Go module a.b/y@v3.0.1 is not in the module cache, and there is no network: run"
+        " `go mod download` before (docs/how-to/go.md)"
+    )
+
+
 @each(
     "output",
     [
         "npm error code EAI_AGAIN",
+        "a_test.go:2:20: module lookup disabled by GOPROXY=off",
         "go: dial tcp: lookup proxy.golang.org: no such host",
         "curl: (6) Could not resolve host: example.com",
         "Cannot access central in offline mode and the artifact has not been downloaded",
