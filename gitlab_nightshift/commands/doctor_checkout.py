@@ -18,6 +18,8 @@ from gitlab_nightshift.settings.config_file import FILE_NAME
 from gitlab_nightshift.work_setup import find_verify_commands
 
 HERE = "this machine"
+JOBS_MACHINE = "the runner's machine"
+"""Where its executor starts no image."""
 CERTIFICATE_FILES = ("CI_SERVER_TLS_CA_FILE", *CA_FILES)
 
 
@@ -96,7 +98,7 @@ def _describe_proof(session: Session) -> Iterator[DoctorRow]:
 
 def _describe_image(session: Session) -> Iterator[DoctorRow]:
     """Whether it has the programs that the proof begins with."""
-    image = session.env.get("CI_JOB_IMAGE") or HERE
+    image = session.env.get("CI_JOB_IMAGE") or (JOBS_MACHINE if session.job.in_ci else HERE)
     programs = dict.fromkeys(c.split()[0] for c in find_verify_commands(session).commands)
     path = session.env.get("PATH")
     bare = [each for each in programs if re.fullmatch(r"[\w.+-]+", each)]

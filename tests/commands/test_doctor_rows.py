@@ -65,6 +65,9 @@ def test_a_project_that_is_set_up(tmp_path: Path) -> None:
         assert rows["model"][0] == "ok"
         assert whole["verdict"].startswith("A night would start here")
 
+        bare, _ = examine(shop, ANTHROPIC_BASE_URL=url, CI_JOB_IMAGE="")  # a shell executor
+        assert bare["image"] == ("ok", "the runner's machine has true")
+
         asked = ask_gitlab(shop, GITLAB_TOKEN=BOT_TOKEN)  # a Developer
         assert asked["variables"][-1].state == asked["push rule"][-1].state == "not known"
 

@@ -321,31 +321,33 @@ def test_the_work_never_has_the_key(tmp_path: Path) -> None:
 
 
 LOOKS = """
-import os, socket, sys
+import json, os, sys
 from gitlab_nightshift.gateway.gateway_config import from_bytes
 from gitlab_nightshift.gateway import serving
 config, folder = from_bytes(sys.stdin.buffer.read()), sys.argv[1]
+LOOKED_UP = ("/etc/hosts", "/etc/resolv.conf", "/etc/nsswitch.conf", "/etc/services")
 if sys.argv[2] == "confined":
     serving.confine(config)
 def tried(do):
     try:
         do()
     except OSError as error:
-        return type(error).__name__
+        return f"{type(error).__name__}: {error}"
     return "done"
-for do in (
-    lambda: open(f"{folder}/ca.pem").close(),
-    lambda: socket.getaddrinfo("localhost", 80),
-    lambda: __import__("encodings.cp037"),
-    lambda: open(f"{folder}/secret").close(),
-    lambda: os.listdir(folder),
-    lambda: open(f"{folder}/new", "w").close(),
-    lambda: os.unlink(f"{folder}/secret"),
-    lambda: open("/proc/1/environ").close(),
-    lambda: os.listdir(os.path.expanduser("~")),
-):
-    print(tried(do))
+found = {name: tried(do) for name, do in {
+    "authority": lambda: open(f"{folder}/ca.pem").close(),
+    "names": lambda: [open(each).close() for each in LOOKED_UP if os.path.exists(each)],
+    "library": lambda: __import__("encodings.cp037"),
+    "secret": lambda: open(f"{folder}/secret").close(),
+    "list": lambda: os.listdir(folder),
+    "write": lambda: open(f"{folder}/new", "w").close(),
+    "remove": lambda: os.unlink(f"{folder}/secret"),
+    "environ": lambda: open("/proc/1/environ").close(),
+    "home": lambda: os.listdir(os.path.expanduser("~")),
+}.items()}
+print(json.dumps(found))
 """
+PUBLIC = {"authority", "names", "library"}
 
 
 def test_it_sees_no_file_but_the_public_ones(tmp_path: Path) -> None:
@@ -355,16 +357,18 @@ def test_it_sees_no_file_but_the_public_ones(tmp_path: Path) -> None:
         (tmp_path / name).write_text("a text")
     made = config("https://127.0.0.1:9", {"SSL_CERT_FILE": str(tmp_path / "ca.pem")})
 
-    def tried(how: str) -> list[str]:
+    def tried(how: str) -> dict[str, str]:
         argv = [sys.executable, "-c", LOOKS, str(tmp_path), how]
-        return (
-            subprocess.run(argv, input=to_bytes(made), capture_output=True, check=True)
-            .stdout.decode()
-            .split()
-        )
+        found: dict[str, str] = json.loads(subprocess.check_output(argv, input=to_bytes(made)))
+        return found
 
-    assert tried("confined") == ["done"] * 3 + ["PermissionError"] * 6
-    assert tried("free")[:7] == ["done"] * 7
+    confined = tried("confined")
+    assert {name: how for name, how in confined.items() if how == "done"}.keys() == PUBLIC, confined
+    refused = {name: how for name, how in confined.items() if name not in PUBLIC}
+    assert all(how.startswith("PermissionError") for how in refused.values()), refused
+    free = tried("free")
+    of_this_machine = {"environ", "home"}
+    assert {name for name, how in free.items() if how != "done"} <= of_this_machine, free
 
 
 def test_a_private_authority_behind_the_confinement(tmp_path: Path, certificate: Path) -> None:  # noqa: F811

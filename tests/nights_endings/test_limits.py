@@ -1,5 +1,6 @@
 """Budget, tokens, deadlines, silence, floods: every limit that ends a bead or a run."""
 
+import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -268,7 +269,9 @@ urllib.request.urlopen(request).read()
 def test_an_ended_bead_waits_for_no_answer(tmp_path: Path, tier: str) -> None:
     """Two minutes each, without that: more than a test's command may take."""
     with world(tmp_path) as shop, ModelEndpoint(lambda _: Turn(hang=True)) as endpoint:
-        path = with_agent(shop, "stub", ASKING.format(python=find_interpreter()))
+        # One that the sandbox shows: the tests' own may be below the user's home.
+        seen = shutil.which("python3", path="/usr/local/bin:/usr/bin:/bin") or find_interpreter()
+        path = with_agent(shop, "stub", ASKING.format(python=seen))
         own = {"PATH": path, "NIGHTSHIFT_AGENT_PATHS": str(shop.folder / "stub")}
         limits = {"NIGHTSHIFT_BEAD_TIMEOUT": "1s", "NIGHTSHIFT_ISOLATION": tier_or_skip(tier)}
         done = shop.nightshift("run", ANTHROPIC_BASE_URL=endpoint.url, **own, **limits)

@@ -67,17 +67,14 @@ def _list_access(row: ProcessRow) -> str:
         row.writes
     )
     parts += [f"network: {row.network}"] * bool(row.network)
-    parts += [f"changes attributes of {row.attributes}"] * bool(row.attributes)
+    parts += [f"attributes of {row.attributes}"] * bool(row.attributes)
     return "; ".join(parts)
 
 
 def _render(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
-    lines = [
-        head,
-        tuple("---" for _ in head),
-        *(tuple(cell or "–" for cell in row) for row in rows),
-    ]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    lines = [head, *(tuple(cell or "–" for cell in row) for row in rows)]
+    first, *rest = (f"| {' | '.join(line)} |\n" for line in lines)
+    return "".join((first, f"|{'---|' * len(head)}\n", *rest))
 
 
 if __name__ == "__main__":
