@@ -19,6 +19,7 @@ from gitlab_nightshift.verdict.collection.reported_cases import CaseOutcome
 from gitlab_nightshift.verdict.proof_commands import CommandRun, Runner, run_and_collect
 from tests.support.programs import need_program
 from tests.support.tables import each
+from tests.support.world import TOOLS
 
 PASSED, FAILED, SKIPPED = CaseOutcome.PASSED, CaseOutcome.FAILED, CaseOutcome.SKIPPED
 PYTHON = sys.executable
@@ -325,6 +326,7 @@ def test_reports_of_an_earlier_run_are_gone(tmp_path: Path) -> None:
             "--reporter=default --reporter=json --outputFile.json=S/reports/node-N.json",
         ),
         ("mocha.js", "--reporter S/reports/hooks/node_runners.cjs"),
+        ("mocha.js -R dot --reporter=tap", "--reporter S/reports/hooks/node_runners.cjs"),
         ("jest-worker.js", ""),
         ("other.js", ""),
     ],
@@ -335,11 +337,30 @@ def test_runners_of_node_are_told_by_their_program(
     """Stand-ins by the real names: Jest 30, Vitest 4 and Mocha 12 wrote what they are asked for."""
     scripts = f'{{"scripts": {{"test": "node {program} unit # jest"}}}}'
     code = "console.log('ran', process.argv.slice(2).join(' '), process.pid);\n"
-    run = collect(tmp_path, "npm test", {"package.json": scripts, program: code})
+    run = collect(tmp_path, "npm test", {"package.json": scripts, program.split()[0]: code})
     (line,) = [line for line in run.result.output.split("\n") if line.startswith("ran ")]
     *words, pid = line.split()[1:]
     shown = " ".join(words).replace(str(tmp_path / "scratch"), "S").replace(f"-{pid}.", "-N.")
     assert shown == f"unit {added}".strip()
+
+
+@each(
+    ("asked", "shown"),
+    [("", "a\n    ✔ b"), ("--reporter dot", ".!\n"), ("-R tap", "ok 1 a b"), ("-R=none", "✔ b")],
+)
+def test_mocha_reports_its_tests_and_prints_what_it_was_asked_for(
+    tmp_path: Path, asked: str, shown: str
+) -> None:
+    """A reporter that is not there would end Mocha; here the usual one takes its place."""
+    need_program("node")
+    test = 'describe("a", () => { it("b", () => {}); it("c", () => { throw Error() }) })\n'
+    mocha = TOOLS.parent / "mocha/bin/mocha.js"
+    run = collect(tmp_path, f"node {mocha} --no-color {asked} t.js", {"t.js": test})
+    assert run.collection.counts == {
+        "t.js::a b": Counter({PASSED: 1}),
+        "t.js::a c": Counter({FAILED: 1}),
+    }
+    assert shown in run.result.output
 
 
 @each(

@@ -1,5 +1,6 @@
 // Has Jest, Vitest and Mocha leave a report as well. Node loads it before a program; it only acts
-// where that program is one of them. For Mocha it is the reporter itself, with the usual output.
+// where that program is one of them. For Mocha it is the reporter itself, around the one that is asked
+// for: the usual output stays.
 "use strict";
 const path = require("node:path");
 
@@ -14,8 +15,10 @@ const added = {
 
 function MochaReporter(runner, options) {
   const find = { paths: [process.cwd(), process.argv[1]] };
-  const { Spec } = require(require.resolve("mocha", find)).reporters;
-  new Spec(runner, options); // it listens to the runner
+  const { reporters } = require(require.resolve("mocha", find));
+  const Usual = reporters[asked] || load(asked, find) || reporters.Spec;
+  const usual = new Usual(runner, options); // it listens to the runner
+  if (usual.done) this.done = (failures, end) => usual.done(failures, end);
   const cases = [];
   const note = (outcome) => (test) => {
     const file = path.relative(process.cwd(), test.file || "");
@@ -27,8 +30,27 @@ function MochaReporter(runner, options) {
   runner.once("end", () => require("node:fs").writeFileSync(`${report}.jsonl`, cases.join("")));
 }
 
+function load(name, find) {
+  try {
+    return name && require(require.resolve(name, find));
+  } catch {
+    return undefined; // Mocha would end here: the report matters more
+  }
+}
+
+// The last `-R name`, `--reporter name` or `--reporter=name`, which is taken out.
+function takeReporter(words) {
+  let name = "";
+  for (let at; (at = words.findIndex((word) => /^(-R|--reporter)(=|$)/.test(word))) >= 0; ) {
+    const [word, next] = words.splice(at, words[at].includes("=") ? 1 : 2);
+    name = word.includes("=") ? word.slice(word.indexOf("=") + 1) : next || "";
+  }
+  return name;
+}
+
+let asked = "";
 if (folder && added[program]) {
-  const chosen = program === "mocha" && process.argv.some((word) => /^(-R|--reporter)/.test(word));
-  if (!chosen) process.argv.push(...added[program]);
+  if (program === "mocha") asked = takeReporter(process.argv);
+  process.argv.push(...added[program]);
 }
 module.exports = MochaReporter;
