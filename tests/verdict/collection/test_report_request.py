@@ -337,7 +337,8 @@ def test_runners_of_node_are_told_by_their_program(
     """Stand-ins by the real names: Jest 30, Vitest 4 and Mocha 12 wrote what they are asked for."""
     scripts = f'{{"scripts": {{"test": "node {program} unit # jest"}}}}'
     code = "console.log('ran', process.argv.slice(2).join(' '), process.pid);\n"
-    run = collect(tmp_path, "npm test", {"package.json": scripts, program.split(maxsplit=1)[0]: code})
+    name, *_ = program.split()
+    run = collect(tmp_path, "npm test", {"package.json": scripts, name: code})
     (line,) = [line for line in run.result.output.split("\n") if line.startswith("ran ")]
     *words, pid = line.split()[1:]
     shown = " ".join(words).replace(str(tmp_path / "scratch"), "S").replace(f"-{pid}.", "-N.")
