@@ -347,6 +347,26 @@ def test_runners_of_node_are_told_by_their_program(
 
 @each(
     ("asked", "shown"),
+    [
+        ("", "✔ adds"),
+        ("--test-reporter=tap", "ok 1 - adds"),
+        ("--test-reporter tap --test-reporter-destination stdout", "ok 1 - adds"),
+    ],
+)
+def test_node_reports_its_tests_and_prints_what_it_was_asked_for(
+    tmp_path: Path, asked: str, shown: str
+) -> None:
+    need_program("node")
+    scripts = f'{{"scripts": {{"test": "node --test {asked}"}}}}'
+    test = "require('node:test')('adds', () => {});\n"
+    run = collect(tmp_path, "npm test", {"package.json": scripts, "a.test.js": test})
+    assert run.result.ok, run.result.output
+    assert run.collection.counts == {"adds": Counter({PASSED: 1})}
+    assert shown in run.result.output
+
+
+@each(
+    ("asked", "shown"),
     [("", "a\n    ✔ b"), ("--reporter dot", ".!\n"), ("-R tap", "ok 1 a b"), ("-R=none", "✔ b")],
 )
 def test_mocha_reports_its_tests_and_prints_what_it_was_asked_for(
