@@ -61,6 +61,16 @@ def test_the_price_in_the_readme_is_the_one_that_is_counted() -> None:
     assert not re.search(r"\$\d", readme), "the price of a night has not been measured"
 
 
+def test_each_claim_about_another_tool_has_its_source() -> None:
+    page = (DOCS / "comparison.md").read_text(encoding="utf-8")
+    claims, sources = page.split("## Sources")
+    cited = {
+        int(each) for group in re.findall(r"\[([\d, ]+)\]", claims) for each in group.split(",")
+    }
+    assert sorted(cited) == [int(each) for each in re.findall(r"(?m)^(\d+)\. ", sources)]
+    assert re.search(r"read on \d+ \w+ 20\d\d", claims)
+
+
 def test_the_readme_has_every_command() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert [name for name in list_commands() if f"`nightshift {name}" not in readme] == []
