@@ -53,10 +53,10 @@ def test_every_named_command_exists() -> None:
 
 def test_the_price_in_the_readme_is_the_one_that_is_counted() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    [formula] = re.findall(r"\(\*I\*.*?\) / 1,000,000", readme, re.DOTALL)
+    [formula] = re.findall(r"\((I \* .*)\) / 1,000,000", readme)
     for name, kind in {"I": "input", "W": "written", "R": "cached", "O": "output"}.items():
-        [part] = re.findall(rf"\*{name}\* · ([\d.]*) ?\*([pq])\*", formula)
-        times = {"p": 5, "q": 25}[part[1]] * float(part[0] or 1)
+        [(part, price)] = re.findall(rf"{name} \* ([\d.]*) ?([pq])", formula)
+        times = {"p": 5, "q": 25}[price] * float(part or 1)
         assert KNOWN["claude-opus-4-6"].compute_cost(Tokens(**{kind: 1_000_000})) == times, kind
     assert not re.search(r"\$\d", readme), "the price of a night has not been measured"
 
