@@ -53,12 +53,22 @@ def test_every_named_command_exists() -> None:
 
 def test_the_price_in_the_readme_is_the_one_that_is_counted() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    [formula] = re.findall(r"\(\*I\*.*?\) / 1,000,000", readme, re.DOTALL)
+    [formula] = re.findall(r"\((I \* .*)\) / 1,000,000", readme)
     for name, kind in {"I": "input", "W": "written", "R": "cached", "O": "output"}.items():
-        [part] = re.findall(rf"\*{name}\* · ([\d.]*) ?\*([pq])\*", formula)
-        times = {"p": 5, "q": 25}[part[1]] * float(part[0] or 1)
+        [(part, price)] = re.findall(rf"{name} \* ([\d.]*) ?([pq])", formula)
+        times = {"p": 5, "q": 25}[price] * float(part or 1)
         assert KNOWN["claude-opus-4-6"].compute_cost(Tokens(**{kind: 1_000_000})) == times, kind
     assert not re.search(r"\$\d", readme), "the price of a night has not been measured"
+
+
+def test_each_claim_about_another_tool_has_its_source() -> None:
+    page = (DOCS / "comparison.md").read_text(encoding="utf-8")
+    claims, sources = page.split("## Sources")
+    cited = {
+        int(each) for group in re.findall(r"\[([\d, ]+)\]", claims) for each in group.split(",")
+    }
+    assert sorted(cited) == [int(each) for each in re.findall(r"(?m)^(\d+)\. ", sources)]
+    assert re.search(r"read on \d+ \w+ 20\d\d", claims)
 
 
 def test_the_readme_has_every_command() -> None:

@@ -28,7 +28,7 @@ def examine_night(call: Invocation) -> Iterator[DoctorRow]:
     for row in try_rows("settings", lambda: _list_rows(call)):
         if row.state not in ("fail", "warn"):
             yield row
-        elif not _is_reported(row.text, told):
+        elif not _has_row(row.text, told):
             told.append(row.text)
             yield row
         if row.name == "settings" and row.exit_status:
@@ -36,7 +36,7 @@ def examine_night(call: Invocation) -> Iterator[DoctorRow]:
     yield _examine_sandbox(call, told)
 
 
-def _is_reported(text: str, told: Iterable[str]) -> bool:
+def _has_row(text: str, told: Iterable[str]) -> bool:
     return any(text in each for each in told)
 
 
@@ -62,7 +62,7 @@ def _require_commit(session: Session) -> Iterator[DoctorRow]:
 def _examine_sandbox(call: Invocation, told: Iterable[str]) -> DoctorRow:
     """The sandbox alone: what else keeps a night from starting has a row of its own."""
     found = examine(call)
-    found.refused[:] = [error for error in found.refused if not _is_reported(error.message, told)]
+    found.refused[:] = [error for error in found.refused if not _has_row(error.message, told)]
     if not (found.refused or found.chosen):
         return DoctorRow("sandbox", "not known", "not tried: mend the above first")
     partly = any(each.state is not GuaranteeState.HELD for each in found.guarantees)

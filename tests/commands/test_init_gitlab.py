@@ -88,6 +88,17 @@ def test_one_command_and_one_merge_switch_the_nights_on(tmp_path: Path) -> None:
         assert len(shop.project.labels) == len(labels)
 
 
+def test_lines_of_windows_stay_so_in_the_merge_request(tmp_path: Path) -> None:
+    jobs = JOBS.replace("\n", "\r\n")
+    with project(tmp_path, jobs=jobs) as (shop, _):
+        assert init(shop, *ALL).exit_status == 0
+        own = shop.project
+        proposed = read_blob(own.git, own.bare_repository, BRANCH, ".gitlab-ci.yml")
+        assert proposed and proposed.startswith(jobs.encode())
+        assert TEMPLATE.encode() in proposed
+        assert proposed.count(b"\n") == proposed.count(b"\r\n")
+
+
 def test_no_rehearsal_is_promised_where_no_pipeline_shows_it(tmp_path: Path) -> None:
     rules = "workflow: {rules: [{if: $CI_COMMIT_BRANCH}]}\n"
     with project(tmp_path, jobs=f"{JOBS}{rules}") as (shop, _):

@@ -8,6 +8,7 @@ import pytest
 
 from gitlab_nightshift.agents.codex_stream import CodexStreamReader
 from tests.support.model_endpoint import ModelEndpoint
+from tests.support.sandboxes import tier_or_skip
 from tests.support.shop import BEADS, DRAFT, FOUND, NOTE, completed, turns
 from tests.support.trees import places_of, unpacked
 from tests.support.turns import Turn, answer, bash, call, costing, error, keep_events, say, write
@@ -127,6 +128,7 @@ def test_a_night_in_a_hostile_checkout_opens_a_merge_request(tmp_path: Path) -> 
     nothing, and a new file by the CLI's own patch tool is a change like any other. Commands have
     not even the placeholder; the CLI itself has that and nothing else.
     """
+    tier_or_skip("namespaces")
     broken = call("exec_command", cmd="make test", workdir="/nonexistent")
     by_file = json.dumps({**NOTHING, "reason": "By file."})
     ask = "env; for p in /proc/[0-9]*; do tr '\\0' '\\n' < $p/environ; done 2>/dev/null"
