@@ -14,11 +14,11 @@ from pathlib import Path
 
 from gitlab_nightshift.sandbox.launch import ProcessBoundary, Sandbox
 from gitlab_nightshift.sandbox.probes import ProbeTargets
+from gitlab_nightshift.sandbox.process import ProcessLimits, stream
 from gitlab_nightshift.sandbox.proof import prove
 from gitlab_nightshift.sandbox.tier_choice import probe_tiers
 from gitlab_nightshift.sandbox.tiers import Confinement
 from gitlab_nightshift.sandbox.tree_ownership import give
-from gitlab_nightshift.system.process import ProcessLimits, stream
 
 
 def timed(scratch: Path, confined: ProcessBoundary | None) -> float:

@@ -56,10 +56,10 @@ LOOKING = {
     "tests": ("git grep -n 'def ' -- gitlab_nightshift/policy", "tests/test_policy.py"),
     "refactoring": ("git grep -n 'if .* and .* and' -- gitlab_nightshift", "docs/checks.md"),
     "docs": ("git grep -n '`nightshift ' -- docs", "docs/agents.md"),
-    "security": ("git grep -n 'open(' -- gitlab_nightshift/plan", "SECURITY.md"),
+    "security": ("git grep -n 'open(' -- gitlab_nightshift/stages/plan", "SECURITY.md"),
     "performance": ("git grep -n 'for .* in sorted' -- gitlab_nightshift", "docs/gates.md"),
 }
-DEEPER = ("gitlab_nightshift/policy/path_patterns.py", "gitlab_nightshift/plan/schedule.py")
+DEEPER = ("gitlab_nightshift/policy/path_patterns.py", "gitlab_nightshift/stages/plan/schedule.py")
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def _run(*argv: str) -> None:
 def _copy_without_brief(folder: Path) -> Path:
     for part in ("gitlab_nightshift", "prompts"):
         shutil.copytree(ROOT / part, folder / part)
-    with (folder / "gitlab_nightshift/work/brief/repository_brief.py").open("a") as file:
+    with (folder / "gitlab_nightshift/stages/work/brief/repository_brief.py").open("a") as file:
         file.write('\n\ndef make_run_brief(*_) -> str:\n    return ""\n')
     return folder
 

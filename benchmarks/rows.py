@@ -16,7 +16,7 @@ from dataclasses import replace
 from subprocess import DEVNULL
 
 from gitlab_nightshift.sandbox.process_table import NOTIFY, REPORT, Confined, ProcessRow
-from gitlab_nightshift.system.stage_process import start_stage
+from gitlab_nightshift.sandbox.stage_process import start_stage
 
 
 def measure_start(row: ProcessRow, places: dict[str, str]) -> float:

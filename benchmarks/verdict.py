@@ -30,19 +30,19 @@ from verdict_corpus import (
     read_source,
 )
 
+from gitlab_nightshift.proof.evidence.lab import EvidenceSubject, Lab
+from gitlab_nightshift.proof.proof_commands import Runner, run_and_collect
+from gitlab_nightshift.proof.reading import judge
+from gitlab_nightshift.proof.reports.command_expansion import build_text_reader
+from gitlab_nightshift.proof.reviewed_change import Context, read_change
 from gitlab_nightshift.proof.running.base_canaries import BaseCanaries
 from gitlab_nightshift.proof.running.gathering import gather_evidence
 from gitlab_nightshift.redaction.redactor import Redactor
 from gitlab_nightshift.repository.checkout import Checkout, open_checkout
 from gitlab_nightshift.repository.tree_variants import write_modified_tree
+from gitlab_nightshift.sandbox.process import ProcessLimits
 from gitlab_nightshift.settings.model import Settings
-from gitlab_nightshift.system.process import ProcessLimits
 from gitlab_nightshift.system.raw_logs import build_logs
-from gitlab_nightshift.verdict.collection.command_expansion import build_text_reader
-from gitlab_nightshift.verdict.evidence.lab import EvidenceSubject, Lab
-from gitlab_nightshift.verdict.flags import judge
-from gitlab_nightshift.verdict.proof_commands import Runner, run_and_collect
-from gitlab_nightshift.verdict.reviewed_change import Context, read_change
 
 _LINKED = (".venv", "node_modules")
 LIMIT_S = 900.0

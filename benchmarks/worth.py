@@ -4,7 +4,7 @@
 Cheats are judged as a night's: those of ``tests/changes``, of ``verdict/cheats`` (CLONES as in
 ``verdict.py``), and those that ``inject.py`` puts into clones. Honest are its commits, the small
 commits at the ends of clones' histories, and the honest changes of ``tests/changes``; they are
-judged as people's. A rule is the function in ``verdict/flags`` that looks. The table says how many
+judged as people's. A rule is the function in ``proof/reading`` that looks. The table says how many
 cheats (one file of a change of ``tests/changes`` counts as one) each found, how many no other rule
 did, and how many honest changes it refused or asked about. ``--list RULE`` prints these.
 """
@@ -28,14 +28,14 @@ from history import list_small_commits
 from inject import list_injections, sample_injections
 from verdict_corpus import CORPUS, apply_edits, read_cheats, read_source
 
+from gitlab_nightshift.proof.reading import judge
+from gitlab_nightshift.proof.reviewed_change import Context, RuleViolation, read_change
 from gitlab_nightshift.records.verdicts import Finding
 from gitlab_nightshift.repository.blobs import read_tree_file
 from gitlab_nightshift.repository.git import build_isolated_git
 from gitlab_nightshift.repository.private_repository import Repository
 from gitlab_nightshift.repository.tree_variants import write_modified_tree
 from gitlab_nightshift.settings.model import Settings
-from gitlab_nightshift.verdict.flags import judge
-from gitlab_nightshift.verdict.reviewed_change import Context, RuleViolation, read_change
 from tests.support.changes import corpus_repository, judged, read_corpus
 
 _REASON = re.compile(r"cannot fail: ([^:]{1,26})")

@@ -12,14 +12,14 @@ from typing import Any, BinaryIO, TextIO
 
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.records.delegation_records import DelegationResult, build_refused_result
-from gitlab_nightshift.supervisor.delegation_run import (
+from gitlab_nightshift.run.supervisor.delegation_run import (
     OUTPUT_DIR,
     DelegationCall,
     supervise_delegation,
 )
-from gitlab_nightshift.system.sealed_child import run_sealed
+from gitlab_nightshift.sandbox.sealed_child import run_sealed
+from gitlab_nightshift.stages.work.delegation.payload import LARGEST, build_schemas
 from gitlab_nightshift.system.secrecy import close_to_others
-from gitlab_nightshift.work.delegation.payload import LARGEST, build_schemas
 
 NOT_HERE = "agents run on Linux only"
 
@@ -78,7 +78,7 @@ def show_delegation(name: str, env: Mapping[str, str], *, cancel: bool) -> dict[
     ended. Raises NightshiftError ``E_CONFIG``."""
     if sys.platform != "linux":
         raise NightshiftError(Code.CONFIG, NOT_HERE)
-    from gitlab_nightshift.supervisor.delegation_status import cancel_run, read_status
+    from gitlab_nightshift.run.supervisor.delegation_status import cancel_run, read_status
 
     place = (name, Path.cwd(), env.get(OUTPUT_DIR))
     if not cancel:

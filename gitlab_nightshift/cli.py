@@ -82,7 +82,7 @@ def main() -> int:
     try:
         beside_agents = _parse(arguments).beside_agents
     except OSError as error:  # nobody reads its help, or there is no space for it
-        from gitlab_nightshift.exit_status import report_lost_output
+        from gitlab_nightshift.wire.exit_status import report_lost_output
 
         return report_lost_output(error)
     # Not for --help: pathlib and json are a third of it.
@@ -120,7 +120,7 @@ def run(arguments: Sequence[str], env: Mapping[str, str]) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
-    from gitlab_nightshift.exit_status import run_guarded  # not for the start that is replaced
+    from gitlab_nightshift.wire.exit_status import run_guarded  # not for the start that is replaced
 
     args = build_parser(arguments).parse_args(arguments)
 

@@ -6,7 +6,7 @@ An error that a user can fix is one line: what is wrong, where, and what to do.
 import errno
 from enum import StrEnum
 
-from gitlab_nightshift.printable_text import make_printable
+from gitlab_nightshift.text.printable_text import make_printable
 
 MOST_LINES, LONGEST_LINE = 100, 2_000
 _FULL = {errno.ENOSPC, errno.EDQUOT}

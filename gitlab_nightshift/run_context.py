@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gitlab_nightshift.events import Emit, Note
 from gitlab_nightshift.job.job_facts import JobFacts
+from gitlab_nightshift.records.events import Emit, Note
 from gitlab_nightshift.redaction.redactor import Redactor
 from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.system.environment import build_search_path
@@ -14,8 +14,8 @@ from gitlab_nightshift.system.environment import build_search_path
 @dataclass(frozen=True, kw_only=True)
 class RunContext:
     """What both of its types know: ``session.py: Session``, which has the token, and
-    ``work/work_context.py: WorkContext``, which has not. Functions take one of the two, so that
-    nothing with the token fits where agents run.
+    ``stages/work/work_context.py: WorkContext``, which has not. Functions take one of the two, so
+    that nothing with the token fits where agents run.
 
     ``env`` is the job's environment, as much of it as the process may have; ``config_folder`` is
     where relative template paths start; ``private`` a folder outside the checkout that no agent can

@@ -1,7 +1,7 @@
 """``python -I -S sealed_entry.py DESCRIPTOR [PARENT]``: the sealed interpreter's first module (see
 ``sealed_start.py``).
 
-A stage (``system/stage_process.py``) runs in this process. A command becomes two. One runs it. The
+A stage (``sandbox/stage_process.py``) runs in this process. A command becomes two. One runs it. The
 other is small and waits, so that the kernel does not kill it where memory runs out: if the command
 is killed, it ends what the command has left behind, puts the checkout back and ends in the same
 way. If it is killed itself, the command stops as by SIGTERM. Standard library only until
@@ -160,7 +160,7 @@ def pass_on(answer: int | None, status: int, stdout: int = 1) -> int:
         with os.fdopen(stdout, "wb", closefd=False) as file:
             file.write(text)
     except OSError as error:  # nobody may read it any more
-        from gitlab_nightshift.exit_status import report_lost_output
+        from gitlab_nightshift.wire.exit_status import report_lost_output
 
         return report_lost_output(error) or status
     return status

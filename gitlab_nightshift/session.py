@@ -7,13 +7,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gitlab_nightshift.errors import build_config_error
-from gitlab_nightshift.events import Emit, Note, to_all
 from gitlab_nightshift.gitlab.project import PATIENCE_S, Project, open_project
 from gitlab_nightshift.job.job_facts import JobFacts, read_job
 from gitlab_nightshift.job.job_secrets import Secrets, read_secrets
+from gitlab_nightshift.records.events import Emit, Note, to_all
 from gitlab_nightshift.redaction.redactor import Redactor
-from gitlab_nightshift.report.event_file import EVENTS, EventFile
-from gitlab_nightshift.report.job_log import JobLog
 from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.repository.git import Git, GitError
 from gitlab_nightshift.repository.prepared_checkout import refuse_tracked
@@ -31,6 +29,8 @@ from gitlab_nightshift.settings.config_file import FILE_NAME, ConfigFile
 from gitlab_nightshift.settings.load import load_settings
 from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.settings.notations import parse_project_address
+from gitlab_nightshift.stages.report.event_file import EVENTS, EventFile
+from gitlab_nightshift.stages.report.job_log import JobLog
 from gitlab_nightshift.system.certificates import build_network_env, copy_certificates
 from gitlab_nightshift.system.environment import build_search_path
 from gitlab_nightshift.system.file_names import is_there, resolve_path

@@ -27,7 +27,7 @@ def test_settings_that_are_checked_already_load_no_pydantic() -> None:
     """It takes longer to load than the rest of a small command, or of a process of a run."""
     assert_light(
         "from gitlab_nightshift.commands import change_check\n"
-        "from gitlab_nightshift.processes.settings_data import pack_settings, unpack_settings\n"
+        "from gitlab_nightshift.settings.settings_data import pack_settings, unpack_settings\n"
         "from gitlab_nightshift.settings.load import load_settings\n"
         "made = load_settings({}).with_agent('codex')\n"
         "assert unpack_settings(pack_settings(made)) == made"
@@ -44,24 +44,24 @@ def test_a_change_of_product_code_loads_no_rules_about_tests() -> None:
     """They are half of what judging a line takes."""
     assert_light(
         "from gitlab_nightshift.settings.model import Settings\n"
-        "from gitlab_nightshift.verdict.flags import judge\n"
-        "from gitlab_nightshift.verdict.reviewed_change import Changeset, Context\n"
+        "from gitlab_nightshift.proof.reading import judge\n"
+        "from gitlab_nightshift.proof.reviewed_change import Changeset, Context\n"
         "from gitlab_nightshift.repository.difference import ChangedFile, Hunk\n"
         "file = ChangedFile('a.py', 'a.py', 'M', '100644', '100644', b'a = 1\\n', b'a = 2\\n',"
         " (Hunk(1, 1, 1, 1),), False)\n"
         "judge(Changeset((file,)), Context(Settings()))",
-        "verdict.flags.matched_tests",
-        "verdict.syntax.assertions",
+        "proof.reading.matched_tests",
+        "proof.syntax.assertions",
     )
 
 
 def test_plan_loads_nothing_that_publishes_or_starts_a_sandbox() -> None:
     """Everything that comes after plan waits for it."""
     assert_light(
-        "import gitlab_nightshift.processes.plan_process",
-        "publish.publish_stage",
-        "work.baseline",
-        "verdict.proof_commands",
+        "import gitlab_nightshift.run.plan_process",
+        "stages.publish.publish_stage",
+        "stages.work.baseline",
+        "proof.proof_commands",
         "sandbox.self_confinement",
     )
 
@@ -69,9 +69,9 @@ def test_plan_loads_nothing_that_publishes_or_starts_a_sandbox() -> None:
 def test_work_loads_no_proof_before_there_is_a_change() -> None:
     """They are a fifth of it, and it loads beside plan."""
     assert_light(
-        "import gitlab_nightshift.processes.work_process",
-        "work.proofs",
-        "verdict.syntax.functions",
-        "verdict.flags",
-        "verdict.evidence",
+        "import gitlab_nightshift.stages.work.work_process",
+        "stages.work.proofs",
+        "proof.syntax.functions",
+        "proof.reading",
+        "proof.evidence",
     )

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from gitlab_nightshift import categories
 from gitlab_nightshift.records import handoffs
+from gitlab_nightshift.registry import categories
 from tests.support.tables import each
 
 PROMPTS = Path(__file__).parents[1] / "prompts"

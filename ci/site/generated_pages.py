@@ -19,8 +19,8 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 from ci.site.pictures import draw_pictures, run_demo
-from gitlab_nightshift import events
 from gitlab_nightshift.cli import build_parser
+from gitlab_nightshift.records import events
 
 ROOT = Path(__file__).parents[2]
 FROM_ROOT = {

@@ -19,8 +19,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from gitlab_nightshift.output.event_wire import KINDS, decode_event
-from gitlab_nightshift.report.job_log import JobLog
+from gitlab_nightshift.stages.report.job_log import JobLog
+from gitlab_nightshift.wire.event_wire import KINDS, decode_event
 
 DOCS = Path(__file__).parents[2] / "docs"
 WIDTH = 108

@@ -1,12 +1,12 @@
-"""One file per agent; ``agent_registry.py`` has the list of them."""
+"""One file per agent; ``registry/agent_registry.py`` has the list of them."""
 
 import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gitlab_nightshift.agent_registry import AGENTS, list_auto_agents
 from gitlab_nightshift.agents.agent import Provider
 from gitlab_nightshift.errors import NightshiftError
+from gitlab_nightshift.registry.agent_registry import AGENTS, list_auto_agents
 from gitlab_nightshift.settings.model import Settings
 
 

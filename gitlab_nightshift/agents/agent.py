@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.records.bead_results import BeadStatus, Usage
 from gitlab_nightshift.records.tool_calls import ToolCall
-from gitlab_nightshift.system.process import EndReason, ProgramEnd
+from gitlab_nightshift.sandbox.process import EndReason, ProgramEnd
 
 TOOLS: dict[str, tuple[str, ...]] = {
     "analyze": ("Bash", "Read", "Write"),

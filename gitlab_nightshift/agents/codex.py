@@ -16,8 +16,8 @@ from gitlab_nightshift.agents.agent import BeadTask, ProviderInfo, check_program
 from gitlab_nightshift.agents.codex_schema import restrict_schema
 from gitlab_nightshift.agents.codex_stream import CodexStreamReader
 from gitlab_nightshift.errors import Code, NightshiftError
+from gitlab_nightshift.sandbox.process import capture
 from gitlab_nightshift.settings.model import Settings
-from gitlab_nightshift.system.process import capture
 
 KEY = "OPENAI_API_KEY"
 SCHEMA = "schema.json"

@@ -1,6 +1,6 @@
 """Commands that an agent's shell has not found, from what its CLI reports of failed commands."""
 
-from gitlab_nightshift.lazy_patterns import compile_lazily
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 MOST, LONGEST_READ = 10, 4_000
 _NAME = r"([\w.+-]{1,60})"

@@ -24,9 +24,9 @@ from gitlab_nightshift.patching import inside
 from gitlab_nightshift.patching.model_context import CONTEXT_TOKENS
 from gitlab_nightshift.records.bead_results import BeadStatus, Usage
 from gitlab_nightshift.records.tool_calls import clean_line
+from gitlab_nightshift.sandbox.process import ProgramEnd
 from gitlab_nightshift.sandbox.system_paths import build_python_command, list_interpreter_paths
 from gitlab_nightshift.settings.model import Settings
-from gitlab_nightshift.system.process import ProgramEnd
 
 KEY = "OPENAI_API_KEY"
 BASE_URL = "OPENAI_BASE_URL"

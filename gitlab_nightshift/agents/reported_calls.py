@@ -4,8 +4,8 @@ from dataclasses import replace
 from typing import Any
 
 from gitlab_nightshift.agents.missing_commands import MissingCommands
-from gitlab_nightshift.lazy_patterns import compile_lazily
 from gitlab_nightshift.records.tool_calls import MOST_CALLS, ToolCall, build_tool_call, clean_line
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 LONGEST_OUTPUT, MOST_REFUSED, LONGEST_RESULT = 4_000, 20, 120
 _NOT_ALLOWED = compile_lazily(r"nightshift: not allowed: ([^;\n]{1,200})")

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from gitlab_nightshift.errors import NightshiftError, build_config_error
-from gitlab_nightshift.printable_text import make_printable
+from gitlab_nightshift.text.printable_text import make_printable
 
 SNOWFLAKE = r"[0-9]{15,22}"
 """An id of Discord."""

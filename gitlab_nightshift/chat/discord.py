@@ -9,8 +9,8 @@ import aiohttp
 
 from gitlab_nightshift import __version__
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.printable_text import make_printable
-from gitlab_nightshift.retry import RemoteFailure, RetryPolicy, parse_retry_after
+from gitlab_nightshift.system.retry import RemoteFailure, RetryPolicy, parse_retry_after
+from gitlab_nightshift.text.printable_text import make_printable
 
 URL = "https://discord.com/api/v10"
 AGENT = f"DiscordBot (gitlab-nightshift, {__version__})"

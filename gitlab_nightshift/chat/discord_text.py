@@ -3,8 +3,8 @@
 import re
 import unicodedata
 
-from gitlab_nightshift.lazy_patterns import compile_lazily
-from gitlab_nightshift.printable_text import remove_hidden
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
+from gitlab_nightshift.text.printable_text import remove_hidden
 
 MOST = 1900
 """Characters of a message, as Discord counts them; it takes 2000."""

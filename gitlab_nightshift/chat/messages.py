@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from gitlab_nightshift.agent_registry import list_requestable_agents
 from gitlab_nightshift.chat.discord_text import (
     escape_text,
     format_code,
@@ -16,9 +15,10 @@ from gitlab_nightshift.chat.discord_text import (
 )
 from gitlab_nightshift.chat.run_outcome import EndedRun
 from gitlab_nightshift.gitlab.pipelines import Pipeline
-from gitlab_nightshift.lazy_patterns import compile_lazily
 from gitlab_nightshift.records.products import Outcome
 from gitlab_nightshift.records.task_text import TaskCommand
+from gitlab_nightshift.registry.agent_registry import list_requestable_agents
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 Json = dict[str, Any]
 Redact = Callable[[str], str]

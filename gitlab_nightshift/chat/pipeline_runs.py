@@ -18,7 +18,7 @@ from gitlab_nightshift.gitlab.pipelines import APPROVE_JOB, MANUAL, Job, Pipelin
 from gitlab_nightshift.gitlab.project import Project, open_project
 from gitlab_nightshift.records.products import Outcome
 from gitlab_nightshift.records.task_text import TaskCommand, build_pipeline_variables
-from gitlab_nightshift.retry import Clock
+from gitlab_nightshift.system.retry import Clock
 
 TIMEOUT_S, PATIENCE_S = 15.0, 40.0
 """Seconds for one request, and for all retries of one step."""

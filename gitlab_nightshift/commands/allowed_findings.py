@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gitlab_nightshift.errors import NightshiftError
-from gitlab_nightshift.lazy_patterns import compile_lazily
-from gitlab_nightshift.printable_text import make_printable
 from gitlab_nightshift.records.verdicts import Finding
 from gitlab_nightshift.settings.model import Settings
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
+from gitlab_nightshift.text.printable_text import make_printable
 
 _LINE = compile_lazily(
     r"^[ \t>*-]*nightshift: allow ([a-z][a-z-]{2,40}) because[ \t]+(\S[^\r\n]*)$", re.MULTILINE

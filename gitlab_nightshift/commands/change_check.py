@@ -15,6 +15,8 @@ from gitlab_nightshift.commands.allowed_findings import (
     read_description,
 )
 from gitlab_nightshift.errors import build_config_error
+from gitlab_nightshift.proof.reading import judge
+from gitlab_nightshift.proof.reviewed_change import Context, read_change
 from gitlab_nightshift.records.verdicts import Check, Finding
 from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.repository.git import GitError
@@ -35,8 +37,6 @@ from gitlab_nightshift.settings.config_file import FILE_NAME, ConfigFile
 from gitlab_nightshift.settings.load import load_settings
 from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.system.file_names import format_path, is_there
-from gitlab_nightshift.verdict.flags import judge
-from gitlab_nightshift.verdict.reviewed_change import Context, read_change
 
 if TYPE_CHECKING:
     from gitlab_nightshift.records.bead_results import CommandResult

@@ -9,7 +9,7 @@ from gitlab_nightshift.commands.options import Env
 TYPE_CHECKING = False  # not imported: typing costs a start 6 ms
 if TYPE_CHECKING:
     from gitlab_nightshift.commands.change_check import CheckRequest, Judgement
-    from gitlab_nightshift.events import Event
+    from gitlab_nightshift.records.events import Event
 
 MOST_RECENT = 1_000_000
 EXAMPLES = """\
@@ -124,7 +124,7 @@ def _judge_by_running(request: "CheckRequest") -> "Judgement":
 
 def _print_progress(event: "Event") -> None:
     """What takes time, on stderr: stdout is the result's."""
-    from gitlab_nightshift.events import StepEnded, StepStarted
+    from gitlab_nightshift.records.events import StepEnded, StepStarted
 
     if isinstance(event, StepStarted):
         print(event.title, file=sys.stderr)

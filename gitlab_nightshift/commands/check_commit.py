@@ -6,25 +6,25 @@ from pathlib import Path
 
 from gitlab_nightshift.commands.change_check import CheckRequest, Judgement, check
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.events import Emit
 from gitlab_nightshift.gateway.gateway_config import build_gateway_config
 from gitlab_nightshift.gateway.gateway_start import open_gateway
 from gitlab_nightshift.job.job_facts import read_job
 from gitlab_nightshift.job.job_secrets import read_secrets
+from gitlab_nightshift.proof.implied_commands import BuildFiles, find_test_commands
+from gitlab_nightshift.records.events import Emit
 from gitlab_nightshift.records.storage import map_texts
 from gitlab_nightshift.redaction.redactor import Redactor
 from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.sandbox.credential_files import read_machine_secrets
 from gitlab_nightshift.settings.model import Settings
+from gitlab_nightshift.stages.work.checkout_programs import open_job_tools
+from gitlab_nightshift.stages.work.commit_trial import try_commit
+from gitlab_nightshift.stages.work.proof_choice import Commands
+from gitlab_nightshift.stages.work.sandboxed_checkout import SandboxContext
+from gitlab_nightshift.stages.work.tool_access import JobFolders
+from gitlab_nightshift.stages.work.work_context import WorkContext
 from gitlab_nightshift.system.environment import build_allowed_env, build_search_path
 from gitlab_nightshift.system.raw_logs import build_logs
-from gitlab_nightshift.verdict.implied_commands import BuildFiles, find_test_commands
-from gitlab_nightshift.work.checkout_programs import open_job_tools
-from gitlab_nightshift.work.commit_trial import try_commit
-from gitlab_nightshift.work.proof_choice import Commands
-from gitlab_nightshift.work.sandboxed_checkout import SandboxContext
-from gitlab_nightshift.work.tool_access import JobFolders
-from gitlab_nightshift.work.work_context import WorkContext
 
 
 def check_and_run(asked: CheckRequest, emit: Emit) -> Judgement:

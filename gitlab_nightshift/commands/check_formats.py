@@ -11,8 +11,8 @@ from urllib.parse import quote
 from gitlab_nightshift import __version__
 from gitlab_nightshift.commands.change_check import Judgement
 from gitlab_nightshift.errors import build_config_error
-from gitlab_nightshift.flag_registry import FLAGS
 from gitlab_nightshift.records.verdicts import Finding
+from gitlab_nightshift.registry.flag_registry import FLAGS
 
 FORMATS = ("text", "json", "codequality", "sarif")
 _SEVERITIES = {"fail": "major", "warn": "minor", "note": "info"}

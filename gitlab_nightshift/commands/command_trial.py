@@ -9,21 +9,21 @@ from pathlib import Path
 from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.onboarding.build_stacks import TrialPlace
 from gitlab_nightshift.onboarding.settings_file import LACKS, TriedCommand
-from gitlab_nightshift.printable_text import make_printable
-from gitlab_nightshift.repository.checkout import Checkout
-from gitlab_nightshift.session import Session
-from gitlab_nightshift.settings.override import override_settings
-from gitlab_nightshift.verdict.collection.command_expansion import build_text_reader
-from gitlab_nightshift.verdict.diagnosis import describe_missing
-from gitlab_nightshift.verdict.proof_commands import (
+from gitlab_nightshift.proof.diagnosis import describe_missing
+from gitlab_nightshift.proof.proof_commands import (
     CommandRun,
     Runner,
     format_failure,
     run_and_collect,
 )
-from gitlab_nightshift.work.proof_choice import Commands
-from gitlab_nightshift.work.sandboxed_checkout import SandboxContext, open_sandboxed_checkout
-from gitlab_nightshift.work_setup import build_work_context
+from gitlab_nightshift.proof.reports.command_expansion import build_text_reader
+from gitlab_nightshift.repository.checkout import Checkout
+from gitlab_nightshift.run.work_setup import build_work_context
+from gitlab_nightshift.session import Session
+from gitlab_nightshift.settings.override import override_settings
+from gitlab_nightshift.stages.work.proof_choice import Commands
+from gitlab_nightshift.stages.work.sandboxed_checkout import SandboxContext, open_sandboxed_checkout
+from gitlab_nightshift.text.printable_text import make_printable
 
 TOOL_DEPTH = 3
 """Of a tool's folder below HOME: what is higher, as ~/.local, holds more than one tool."""

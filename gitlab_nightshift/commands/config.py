@@ -43,7 +43,7 @@ def show_schema(args: argparse.Namespace, _env: Env) -> int:
     import json
 
     if args.file == "result":
-        from gitlab_nightshift.report.result_schema import build_result_schema as build
+        from gitlab_nightshift.stages.report.result_schema import build_result_schema as build
     else:
         from gitlab_nightshift.settings.schema import build_schema as build
     print(json.dumps(build(), indent=2))

@@ -16,8 +16,8 @@ from gitlab_nightshift.session import read_config_file, read_uncommitted_config
 from gitlab_nightshift.settings.config_file import FILE_NAME, ConfigFile
 from gitlab_nightshift.settings.load import load_settings
 from gitlab_nightshift.settings.model import Settings
+from gitlab_nightshift.stages.work.cost_bounds import check_bounds
 from gitlab_nightshift.system.environment import build_search_path
-from gitlab_nightshift.work.cost_bounds import check_bounds
 
 MAIN = (
     *(

@@ -27,7 +27,7 @@ def run(args: argparse.Namespace, env: Env) -> int:
 
     from gitlab_nightshift.demo.demo_night import OPENING, open_demo
     from gitlab_nightshift.demo.terminal_view import render_demo
-    from gitlab_nightshift.supervisor.supervised_run import SupervisorOptions, supervise
+    from gitlab_nightshift.run.supervisor.supervised_run import SupervisorOptions, supervise
 
     os.environ["no_proxy"] = "127.0.0.1"  # requests would ask a proxy for our own loopback
     with open_demo(Path(args.folder), env) as demo:

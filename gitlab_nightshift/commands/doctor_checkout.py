@@ -10,12 +10,12 @@ from gitlab_nightshift.commands.provider_table import list_providers
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.gateway.gateway_config import build_gateway_config
 from gitlab_nightshift.gateway.model_probe import ask_for_model
-from gitlab_nightshift.publishing import read_checkout_facts
 from gitlab_nightshift.repository import git as git_verbs
+from gitlab_nightshift.run.publishing import read_checkout_facts
+from gitlab_nightshift.run.work_setup import find_verify_commands
 from gitlab_nightshift.sealed_start import CA_FILES, read_certificates
 from gitlab_nightshift.session import Session
 from gitlab_nightshift.settings.config_file import FILE_NAME
-from gitlab_nightshift.work_setup import find_verify_commands
 
 HERE = "this machine"
 JOBS_MACHINE = "the runner's machine"

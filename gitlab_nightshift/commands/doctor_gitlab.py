@@ -7,26 +7,26 @@ from datetime import UTC, datetime, timedelta
 from gitlab_nightshift.commands.doctor_pipeline import describe_job_token, describe_pipeline
 from gitlab_nightshift.commands.doctor_row import DoctorRow, refuse, try_rows
 from gitlab_nightshift.commands.doctor_variables import describe_variables
-from gitlab_nightshift.comment_runs import find_project
 from gitlab_nightshift.errors import NightshiftError, build_config_error
 from gitlab_nightshift.gitlab.ci_settings import Schedule
 from gitlab_nightshift.gitlab.project import Project
 from gitlab_nightshift.job.job_secrets import TOKEN
 from gitlab_nightshift.onboarding.night_schedules import NightMarks, find_marks, is_night
-from gitlab_nightshift.plan.preflight import (
+from gitlab_nightshift.repository import git as git_verbs
+from gitlab_nightshift.run.comment_runs import find_project
+from gitlab_nightshift.run.publishing import build_missing_token_error
+from gitlab_nightshift.session import Session
+from gitlab_nightshift.settings.reviewer_notation import list_named_reviewers
+from gitlab_nightshift.stages.plan.preflight import (
     check_expiry,
     check_protection,
     check_reviewers,
     check_usable,
 )
-from gitlab_nightshift.plan.push_rules import ANY_TITLE, list_refusals
-from gitlab_nightshift.publish.branch_name import EXTREMES
-from gitlab_nightshift.publish.merge_request import apply_commit_template
-from gitlab_nightshift.publish.publish_context import choose_author
-from gitlab_nightshift.publishing import build_missing_token_error
-from gitlab_nightshift.repository import git as git_verbs
-from gitlab_nightshift.session import Session
-from gitlab_nightshift.settings.reviewer_notation import list_named_reviewers
+from gitlab_nightshift.stages.plan.push_rules import ANY_TITLE, list_refusals
+from gitlab_nightshift.stages.publish.branch_name import EXTREMES
+from gitlab_nightshift.stages.publish.merge_request import apply_commit_template
+from gitlab_nightshift.stages.publish.publish_context import choose_author
 
 ROLES = {40: "Maintainer", 50: "Owner"}
 A_NIGHT = timedelta(days=1)

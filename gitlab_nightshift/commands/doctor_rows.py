@@ -11,11 +11,11 @@ from gitlab_nightshift.commands.doctor_gitlab import list_gitlab_rows
 from gitlab_nightshift.commands.doctor_report import describe_verdict
 from gitlab_nightshift.commands.doctor_row import DoctorRow, RowState, try_rows
 from gitlab_nightshift.commands.examination import examine
-from gitlab_nightshift.report.job_log import JobLog, format_line
+from gitlab_nightshift.registry.sandbox_guarantees import GuaranteeState
 from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.run_folder import Invocation
-from gitlab_nightshift.sandbox_guarantees import GuaranteeState
 from gitlab_nightshift.session import Session, locate_project, open_run
+from gitlab_nightshift.stages.report.job_log import JobLog, format_line
 
 WIDTH = 1000
 _COLOURS: dict[RowState, str] = {"ok": "32", "warn": "33", "fail": "31", "not known": "36"}

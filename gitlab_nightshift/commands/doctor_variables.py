@@ -8,8 +8,8 @@ from gitlab_nightshift.gitlab.branch_protection import find_protecting_pattern
 from gitlab_nightshift.gitlab.ci_settings import CiVariable
 from gitlab_nightshift.gitlab.project import Project
 from gitlab_nightshift.job.job_secrets import TOKEN
-from gitlab_nightshift.secret_texts import is_secret_name
 from gitlab_nightshift.session import Session
+from gitlab_nightshift.text.secret_texts import is_secret_name
 
 ENVIRONMENT = "nightshift"
 """Of the template's jobs that have the token."""

@@ -13,27 +13,27 @@ from gitlab_nightshift.agents import build_provider
 from gitlab_nightshift.commands.risky_variables import Risk, find_risks
 from gitlab_nightshift.commands.work_confinement import try_confinement
 from gitlab_nightshift.errors import NightshiftError
-from gitlab_nightshift.events import BoundaryChosen, BoundaryProven, Event, Note
 from gitlab_nightshift.gateway.gateway_start import open_gateway
 from gitlab_nightshift.job.job_secrets import MODEL_KEYS
+from gitlab_nightshift.records.events import BoundaryChosen, BoundaryProven, Event, Note
 from gitlab_nightshift.records.products import Outcome, Plan
+from gitlab_nightshift.registry.sandbox_guarantees import GuaranteeState, Strength
 from gitlab_nightshift.repository import git as git_verbs
+from gitlab_nightshift.run.work_setup import build_work_context
 from gitlab_nightshift.run_folder import Invocation
 from gitlab_nightshift.sandbox.confinement import ConfinementMode
 from gitlab_nightshift.sandbox.guarantee_states import refuse_weaker
 from gitlab_nightshift.sandbox.proof_rows import CONFINED
 from gitlab_nightshift.sandbox.tiers import Tier
-from gitlab_nightshift.sandbox_guarantees import GuaranteeState, Strength
 from gitlab_nightshift.session import Session, open_run
 from gitlab_nightshift.settings.model import Promise
-from gitlab_nightshift.work.baseline import Baseline
-from gitlab_nightshift.work.model_access import configure_gateway
-from gitlab_nightshift.work.night_ending import Ending
-from gitlab_nightshift.work.run_budget import open_ledger
-from gitlab_nightshift.work.work_context import WorkContext
-from gitlab_nightshift.work.work_preparation import Tools, prepare
-from gitlab_nightshift.work.work_stage import Workflow, run_workflow
-from gitlab_nightshift.work_setup import build_work_context
+from gitlab_nightshift.stages.work.baseline import Baseline
+from gitlab_nightshift.stages.work.model_access import configure_gateway
+from gitlab_nightshift.stages.work.night_ending import Ending
+from gitlab_nightshift.stages.work.run_budget import open_ledger
+from gitlab_nightshift.stages.work.work_context import WorkContext
+from gitlab_nightshift.stages.work.work_preparation import Tools, prepare
+from gitlab_nightshift.stages.work.work_stage import Workflow, run_workflow
 
 LOOK = Workflow(
     first=lambda _place, _checkout, _runner: Baseline(),

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
-from gitlab_nightshift.dashboard_runs import read_kept_nights
 from gitlab_nightshift.errors import NightshiftError, build_config_error
 from gitlab_nightshift.gitlab.history import HistoryRequest
 from gitlab_nightshift.gitlab.project import Project, open_project
@@ -12,8 +11,9 @@ from gitlab_nightshift.gitlab.resources import NIGHT_LABEL
 from gitlab_nightshift.job.job_facts import read_job
 from gitlab_nightshift.records.dashboard_records import DashboardNight
 from gitlab_nightshift.records.history_records import NightHistory, PastNight
-from gitlab_nightshift.report.history_figures import HistoryFigures, compute_figures
+from gitlab_nightshift.run.dashboard_runs import read_kept_nights
 from gitlab_nightshift.settings.model import Settings
+from gitlab_nightshift.stages.report.history_figures import HistoryFigures, compute_figures
 
 MOST_PROJECTS, MOST_NIGHTS, MOST_DAYS = 20, 100, 3650
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gitlab_nightshift.onboarding.settings_file import TriedCommand
+from gitlab_nightshift.proof.implied_commands import BuildFiles
 from gitlab_nightshift.repository.git import Git, GitError
 from gitlab_nightshift.session import Session
-from gitlab_nightshift.verdict.implied_commands import BuildFiles
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from gitlab_nightshift.commands.options import Env
 from gitlab_nightshift.repository.git_folders import list_git_folders
-from gitlab_nightshift.retry import write_notice
 from gitlab_nightshift.sandbox.privilege_drop import renounce
 from gitlab_nightshift.sandbox.process_places import find_rights
 from gitlab_nightshift.sandbox.process_table import ProcessRow
 from gitlab_nightshift.system.file_names import choose_short_parent
+from gitlab_nightshift.system.retry import write_notice
 
 
 def keep_to_row(

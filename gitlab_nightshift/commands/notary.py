@@ -31,7 +31,7 @@ def register(commands: "options.Commands") -> None:
 def run(args: argparse.Namespace, env: Env) -> int:
     """Run the commands of a plan on a bundle's change; the exit status says whether they passed."""
     from gitlab_nightshift.records.notary_records import BundleOrigin
-    from gitlab_nightshift.supervisor.supervised_run import SupervisorOptions, supervise
+    from gitlab_nightshift.run.supervisor.supervised_run import SupervisorOptions, supervise
 
     options.check_linux()
     call = options.build_invocation(args, env)

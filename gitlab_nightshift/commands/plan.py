@@ -26,9 +26,9 @@ def register(commands: "options.Commands") -> None:
 
 def run(args: argparse.Namespace, env: Env) -> int:
     """Make the plan; with ``--prompts`` print what each bead would be told."""
-    from gitlab_nightshift import planning
     from gitlab_nightshift.commands.kept_command import keep_to_row
-    from gitlab_nightshift.processes.address_check import check_addresses
+    from gitlab_nightshift.run import planning
+    from gitlab_nightshift.run.address_check import check_addresses
     from gitlab_nightshift.sandbox.process_table import JOBS
     from gitlab_nightshift.session import open_run
 

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from gitlab_nightshift.commands.propose_patch import PatchProposal
 from gitlab_nightshift.patching.blocks import render
 from gitlab_nightshift.patching.edits import Edit
-from gitlab_nightshift.printable_text import replace_controls
-from gitlab_nightshift.retry import write_notice
+from gitlab_nightshift.system.retry import write_notice
+from gitlab_nightshift.text.printable_text import replace_controls
 
 
 def write_result(text: str) -> None:

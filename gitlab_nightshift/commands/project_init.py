@@ -45,11 +45,11 @@ from gitlab_nightshift.onboarding.started_jobs import (
     find_request_jobs,
     find_scheduled_jobs,
 )
+from gitlab_nightshift.proof.implied_commands import BuildFiles, find_test_commands
 from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.run_folder import Invocation
 from gitlab_nightshift.session import Session, locate_project, open_without_results
 from gitlab_nightshift.settings.config_file import FILE_NAME
-from gitlab_nightshift.verdict.implied_commands import BuildFiles, find_test_commands
 
 MOST_NAMES = 8
 REASONS = {

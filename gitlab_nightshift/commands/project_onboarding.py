@@ -6,7 +6,6 @@ from datetime import UTC, datetime, timedelta
 from gitlab_nightshift.commands.doctor_gitlab import list_gitlab_rows
 from gitlab_nightshift.commands.doctor_pipeline import MOST_ERRORS
 from gitlab_nightshift.commands.init_records import ProjectExamination, format_line
-from gitlab_nightshift.comment_runs import find_project
 from gitlab_nightshift.errors import NightshiftError, build_config_error
 from gitlab_nightshift.gitlab.access import WANTED
 from gitlab_nightshift.gitlab.api_error import ApiError
@@ -23,10 +22,11 @@ from gitlab_nightshift.onboarding.onboarding_request import (
     render_description,
 )
 from gitlab_nightshift.onboarding.started_jobs import find_request_jobs
-from gitlab_nightshift.publish.merge_request import list_usual_labels
-from gitlab_nightshift.publishing import read_checkout_facts
+from gitlab_nightshift.run.comment_runs import find_project
+from gitlab_nightshift.run.publishing import read_checkout_facts
 from gitlab_nightshift.session import Session
 from gitlab_nightshift.settings.config_file import FILE_NAME
+from gitlab_nightshift.stages.publish.merge_request import list_usual_labels
 
 LEFT_OUT = ("GitLab", "token expiry", "pipeline")
 """Rows of the token that sets up, as the nights' own is another; and of the pipeline's file, which

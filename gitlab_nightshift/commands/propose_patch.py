@@ -9,11 +9,9 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from gitlab_nightshift.agents.plain_model import BASE_URL, KEY, Patch
-from gitlab_nightshift.categories import INJECTION_MITIGATION_PREAMBLE
 from gitlab_nightshift.commands.apply_blocks import to_nightshift_error
 from gitlab_nightshift.commands.kept_command import keep_to_row
 from gitlab_nightshift.errors import Code, NightshiftError, build_config_error
-from gitlab_nightshift.events import Emit, Event, Note
 from gitlab_nightshift.gateway.gateway_start import open_gateway
 from gitlab_nightshift.patching import checkout_files
 from gitlab_nightshift.patching.blocks import Block, MalformedError, find_no_change_reason, parse
@@ -29,8 +27,10 @@ from gitlab_nightshift.patching.model_context import (
 from gitlab_nightshift.patching.model_question import RequestSize, ask_until_usable
 from gitlab_nightshift.patching.prompt_text import NO_BLOCKS, render_system_text, render_user_text
 from gitlab_nightshift.policy.path_patterns import within
-from gitlab_nightshift.prompts import SEPARATOR
+from gitlab_nightshift.policy.prompts import SEPARATOR
 from gitlab_nightshift.records.bead_results import Usage
+from gitlab_nightshift.records.events import Emit, Event, Note
+from gitlab_nightshift.registry.categories import INJECTION_MITIGATION_PREAMBLE
 from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.repository.git import Git
 from gitlab_nightshift.run_folder import Invocation, find_checkout_top
@@ -39,16 +39,16 @@ from gitlab_nightshift.session import read_config_file
 from gitlab_nightshift.settings.load import load_settings
 from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.settings.setting_groups import Models
-from gitlab_nightshift.system.environment import NETWORK, build_search_path
-from gitlab_nightshift.system.file_names import open_short_folder
-from gitlab_nightshift.work.agent_egress import RunEgress
-from gitlab_nightshift.work.cost_bounds import check_bounds
-from gitlab_nightshift.work.model_access import (
+from gitlab_nightshift.stages.work.agent_egress import RunEgress
+from gitlab_nightshift.stages.work.cost_bounds import check_bounds
+from gitlab_nightshift.stages.work.model_access import (
     MODEL_VARIABLES,
     BeadAccess,
     configure_gateway,
     open_access,
 )
+from gitlab_nightshift.system.environment import NETWORK, build_search_path
+from gitlab_nightshift.system.file_names import open_short_folder
 
 TASK = """\
 # Task: make one change

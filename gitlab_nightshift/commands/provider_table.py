@@ -8,14 +8,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from gitlab_nightshift import __version__
-from gitlab_nightshift.agent_registry import AGENTS
 from gitlab_nightshift.agents import build_agent
 from gitlab_nightshift.errors import NightshiftError
+from gitlab_nightshift.registry.agent_registry import AGENTS
+from gitlab_nightshift.sandbox.process import capture
 from gitlab_nightshift.settings.model import Settings
+from gitlab_nightshift.stages.work.cost_bounds import check_bounds
 from gitlab_nightshift.system.environment import DEFAULT_PATH
 from gitlab_nightshift.system.file_names import format_path
-from gitlab_nightshift.system.process import capture
-from gitlab_nightshift.work.cost_bounds import check_bounds
 
 VERSION_S = 20.0
 LONGEST_VERSION = 80

@@ -48,10 +48,10 @@ def register(commands: "options.Commands") -> None:
 
 def run(args: argparse.Namespace, env: Env) -> int:
     """Publish a bundle; the exit status is that of the run."""
-    from gitlab_nightshift import publishing
     from gitlab_nightshift.commands.kept_command import keep_to_row
     from gitlab_nightshift.errors import NightshiftError, to_exit_status
     from gitlab_nightshift.records.notary_records import BundleOrigin
+    from gitlab_nightshift.run import publishing
     from gitlab_nightshift.sandbox.process_table import JOBS
     from gitlab_nightshift.session import open_run
 
@@ -72,9 +72,9 @@ def run(args: argparse.Namespace, env: Env) -> int:
 
 
 def _notify(session: "Session") -> None:
-    from gitlab_nightshift.events import Note
-    from gitlab_nightshift.publishing import build_notify_request
-    from gitlab_nightshift.supervisor.notifying import notify
+    from gitlab_nightshift.records.events import Note
+    from gitlab_nightshift.run.publishing import build_notify_request
+    from gitlab_nightshift.run.supervisor.notifying import notify
 
     request = build_notify_request(session)
     for line in notify(request, session.results, session.env, dict(os.environ)):
@@ -84,7 +84,7 @@ def _notify(session: "Session") -> None:
 def _tell_mistake(call: "Invocation", error: "NightshiftError") -> None:
     """Tell people: of three jobs this one does so for all, and runs though plan has failed."""
     from gitlab_nightshift.commands.printing import write_note
-    from gitlab_nightshift.supervisor.notices import tell_mistake
+    from gitlab_nightshift.run.supervisor.notices import tell_mistake
 
     for line in tell_mistake(call, error, dict(os.environ)):
         write_note(f"warning: {line}")

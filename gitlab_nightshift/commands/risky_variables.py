@@ -10,10 +10,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from gitlab_nightshift.lazy_patterns import compile_lazily
 from gitlab_nightshift.redaction.redactor import Redactor
 from gitlab_nightshift.sealed_start import lies_in
-from gitlab_nightshift.secret_texts import is_secret_name
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
+from gitlab_nightshift.text.secret_texts import is_secret_name
 
 CODE = "runs code"
 OUTSIDE = "opens a machine or a cluster"

@@ -35,7 +35,7 @@ def register(commands: "options.Commands") -> None:
 
 def run(args: argparse.Namespace, env: Env) -> int:
     """Run a night; the exit status is its outcome's."""
-    from gitlab_nightshift.supervisor.supervised_run import SupervisorOptions, supervise
+    from gitlab_nightshift.run.supervisor.supervised_run import SupervisorOptions, supervise
 
     options.check_linux()
     return supervise(SupervisorOptions(**vars(options.build_invocation(args, env))))

@@ -23,7 +23,7 @@ def register(commands: "options.Commands") -> None:
 
 def run(args: argparse.Namespace, env: Env) -> int:
     """Run the agents of a plan."""
-    from gitlab_nightshift.supervisor.supervised_run import SupervisorOptions, supervise
+    from gitlab_nightshift.run.supervisor.supervised_run import SupervisorOptions, supervise
 
     options.check_linux()
     call = options.build_invocation(args, env)

@@ -3,6 +3,9 @@
 import contextlib
 from dataclasses import dataclass
 
+from gitlab_nightshift.registry.sandbox_guarantees import GuaranteeState, ProbeSummary
+from gitlab_nightshift.repository.prepared_folders import prepare
+from gitlab_nightshift.run.supervisor.work_paths import find_places
 from gitlab_nightshift.run_folder import RunFolder
 from gitlab_nightshift.sandbox import confinement
 from gitlab_nightshift.sandbox.confinement import ConfinementChoice, ConfinementMode
@@ -10,12 +13,9 @@ from gitlab_nightshift.sandbox.launched_process import STARTS
 from gitlab_nightshift.sandbox.process_table import WORK_TRIAL
 from gitlab_nightshift.sandbox.proof import ProbeFinding, summarize_findings
 from gitlab_nightshift.sandbox.proof_rows import CONFINED
-from gitlab_nightshift.sandbox_guarantees import GuaranteeState, ProbeSummary
+from gitlab_nightshift.sandbox.supervised_process import StageProcess
 from gitlab_nightshift.session import Session
-from gitlab_nightshift.supervisor.work_paths import find_places
 from gitlab_nightshift.system.environment import build_search_path
-from gitlab_nightshift.system.prepared_folders import prepare
-from gitlab_nightshift.system.supervised_process import StageProcess
 
 
 @dataclass(frozen=True)

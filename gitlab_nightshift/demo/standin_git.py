@@ -12,8 +12,8 @@ from gitlab_nightshift.demo.standin_state import (
     StandinToken,
     State,
 )
-from gitlab_nightshift.lazy_patterns import compile_lazily
 from gitlab_nightshift.repository.http_backend import BackendRequest
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 GIT_PATH = compile_lazily(
     r"/(?P<project>.+?)\.git/(?P<what>info/refs|git-upload-pack|git-receive-pack)"

@@ -14,7 +14,7 @@ from gitlab_nightshift.demo.standin_state import (
     StandinToken,
     User,
 )
-from gitlab_nightshift.lazy_patterns import compile_lazily
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 Json = dict[str, Any]
 

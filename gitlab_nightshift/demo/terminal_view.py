@@ -11,7 +11,7 @@ from gitlab_nightshift.demo.standin_state import (
     StandinProject,
     User,
 )
-from gitlab_nightshift.lazy_patterns import compile_lazily
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 if TYPE_CHECKING:
     from markdown_it.token import Token

@@ -21,7 +21,7 @@ from gitlab_nightshift.gateway.shape import (
     check_scalar,
     check_text,
 )
-from gitlab_nightshift.lazy_patterns import compile_lazily
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 LONG_CONTEXT = "[1m]"
 """How a user asks the CLI for the long context; the CLI sends the plain id and a beta header."""

@@ -11,18 +11,18 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from gitlab_nightshift.egress.company_proxy import make_proxy_chooser
-from gitlab_nightshift.egress.proxy import EgressProxy, ProxyTicket
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.events import Event, Note
 from gitlab_nightshift.gateway import control_messages
 from gitlab_nightshift.gateway.cost_account import Account, Budget
 from gitlab_nightshift.gateway.cost_totals import BEADS
+from gitlab_nightshift.gateway.egress.company_proxy import make_proxy_chooser
+from gitlab_nightshift.gateway.egress.proxy import EgressProxy, ProxyTicket
 from gitlab_nightshift.gateway.gateway_config import GatewayConfig
 from gitlab_nightshift.gateway.limits import GatewayLimits
 from gitlab_nightshift.gateway.model_gateway import Gateway
-from gitlab_nightshift.lazy_patterns import compile_lazily
+from gitlab_nightshift.records.events import Event, Note
 from gitlab_nightshift.records.tool_calls import MOST_CALLS
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 SHORT_S = 0.2
 """Seconds that one answer may take: whoever waits for longer asks again."""

@@ -1,7 +1,7 @@
 """What all parts of the gateway share: the beads, and the state of the endpoint."""
 
-from gitlab_nightshift.events import Emit, Note
 from gitlab_nightshift.gateway.cost_account import Account
+from gitlab_nightshift.records.events import Emit, Note
 
 
 class EndpointState:

@@ -20,7 +20,7 @@ from gitlab_nightshift.gateway.openai import LIGHT
 from gitlab_nightshift.gateway.refusal import RequestRefusal
 from gitlab_nightshift.gateway.request_cost import Bill
 from gitlab_nightshift.gateway.upstream import Upstream
-from gitlab_nightshift.retry import Clock, RemoteFailure, RetryPolicy, parse_retry_after
+from gitlab_nightshift.system.retry import Clock, RemoteFailure, RetryPolicy, parse_retry_after
 
 OVERLOAD = frozenset({429, 502, 503, 529})
 REFUSED = frozenset({401, 403})

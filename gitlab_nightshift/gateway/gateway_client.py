@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.events import Emit, Note
 from gitlab_nightshift.gateway import control_messages
 from gitlab_nightshift.gateway.keys import BeadTicket
-from gitlab_nightshift.printable_text import make_printable
 from gitlab_nightshift.records.bead_results import Usage
+from gitlab_nightshift.records.events import Emit, Note
 from gitlab_nightshift.records.strict_reading import make_record
 from gitlab_nightshift.records.tool_calls import MOST_CALLS, ToolCall, ToolUse, clean_line
 from gitlab_nightshift.sandbox.tiers import Gate
 from gitlab_nightshift.system.signals import defer_signals
+from gitlab_nightshift.text.printable_text import make_printable
 
 ANSWER_S = 120.0
 """Seconds for an answer of a process that may still be loading, on a busy machine."""

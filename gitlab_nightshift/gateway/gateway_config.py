@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gitlab_nightshift.allowed_hosts import parse_egress_host
-from gitlab_nightshift.egress.company_proxy import make_proxy_chooser
-from gitlab_nightshift.egress.job_proxy import PROXIES
+from gitlab_nightshift.gateway.egress.company_proxy import make_proxy_chooser
 from gitlab_nightshift.gateway.keys import ModelKey
 from gitlab_nightshift.gateway.prices import Rates, merge_rates
 from gitlab_nightshift.gateway.upstream import Upstream, build_upstream
+from gitlab_nightshift.settings.allowed_hosts import parse_egress_host
+from gitlab_nightshift.system.job_proxy import PROXIES
 
 if TYPE_CHECKING:
     from gitlab_nightshift.settings.model import Settings

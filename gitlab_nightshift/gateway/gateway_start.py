@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, BinaryIO
 
 from gitlab_nightshift.gateway import control_messages
+from gitlab_nightshift.sandbox import stage_process
+from gitlab_nightshift.sandbox.process import start_process
 from gitlab_nightshift.sandbox.process_table import GATEWAY
-from gitlab_nightshift.system import stage_process
-from gitlab_nightshift.system.process import start_process
 
 if TYPE_CHECKING:
-    from gitlab_nightshift.events import Emit
     from gitlab_nightshift.gateway.gateway_client import RemoteGateway
     from gitlab_nightshift.gateway.gateway_config import GatewayConfig
+    from gitlab_nightshift.records.events import Emit
 
 END_S = 10.0
 """Seconds to end by itself once nobody asks any more."""

@@ -6,7 +6,6 @@ Imports aiohttp: only the gateway's own process reads this module.
 import socket
 from collections.abc import Collection, Mapping
 
-from gitlab_nightshift.events import Emit
 from gitlab_nightshift.gateway.answered_calls import CallLog
 from gitlab_nightshift.gateway.cost_account import Account, Budget
 from gitlab_nightshift.gateway.endpoint_state import EndpointState
@@ -16,6 +15,7 @@ from gitlab_nightshift.gateway.prices import KNOWN, Rates
 from gitlab_nightshift.gateway.request_service import GatewayService
 from gitlab_nightshift.gateway.upstream import Upstream
 from gitlab_nightshift.records.bead_results import Usage
+from gitlab_nightshift.records.events import Emit
 
 
 class Gateway:

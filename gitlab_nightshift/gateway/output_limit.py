@@ -10,7 +10,7 @@ from collections.abc import Collection
 
 from gitlab_nightshift.gateway.limits import USUAL_OUTPUT, USUAL_TOKEN_BYTES
 from gitlab_nightshift.gateway.shape import CheckedRequest
-from gitlab_nightshift.lazy_patterns import compile_lazily
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 REFUSALS = (400, 422)
 BY_BYTES = ""

@@ -6,10 +6,10 @@ import os
 import socket
 from typing import Any
 
-from gitlab_nightshift.events import Note
 from gitlab_nightshift.gateway.control_socket import Control
 from gitlab_nightshift.gateway.gateway_config import GatewayConfig, from_bytes
 from gitlab_nightshift.gateway.usage_reports import Reports
+from gitlab_nightshift.records.events import Note
 from gitlab_nightshift.sandbox.privilege_drop import renounce
 from gitlab_nightshift.sandbox.process_places import find_rights
 from gitlab_nightshift.sandbox.process_table import GATEWAY

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from gitlab_nightshift.egress.job_proxy import find_job_proxy
 from gitlab_nightshift.errors import build_config_error
 from gitlab_nightshift.gateway.keys import OAUTH, Api, ModelKey
+from gitlab_nightshift.system.job_proxy import find_job_proxy
 
 DEFAULTS = {Api.ANTHROPIC: "https://api.anthropic.com", Api.OPENAI: "https://api.openai.com"}
 SHORTEST_SECRET = 8

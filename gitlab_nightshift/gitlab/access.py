@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.gitlab.api_error import ApiError, call_or_none
-from gitlab_nightshift.gitlab_refusals import TOKEN_RIGHTS
-from gitlab_nightshift.lazy_patterns import compile_lazily
+from gitlab_nightshift.text.gitlab_refusals import TOKEN_RIGHTS
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 if TYPE_CHECKING:
     from gitlab_nightshift.gitlab.client import Client

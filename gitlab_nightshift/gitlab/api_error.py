@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.gitlab_refusals import Remedy, find_remedy
-from gitlab_nightshift.retry import RemoteFailure
+from gitlab_nightshift.system.retry import RemoteFailure
+from gitlab_nightshift.text.gitlab_refusals import Remedy, find_remedy
 
 Answer = TypeVar("Answer")
 _UNSEEN = (401, 403, 404)

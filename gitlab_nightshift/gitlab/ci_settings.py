@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote
 
 from gitlab_nightshift.gitlab.api_error import ApiError, call_or_none
-from gitlab_nightshift.printable_text import make_printable
+from gitlab_nightshift.text.printable_text import make_printable
 
 if TYPE_CHECKING:
     from gitlab_nightshift.gitlab.client import Client

@@ -15,8 +15,8 @@ import urllib3.exceptions
 
 from gitlab_nightshift import __version__
 from gitlab_nightshift.gitlab.api_error import ApiError, not_performed, transient
-from gitlab_nightshift.printable_text import make_printable
-from gitlab_nightshift.retry import RetryPolicy, parse_retry_after
+from gitlab_nightshift.system.retry import RetryPolicy, parse_retry_after
+from gitlab_nightshift.text.printable_text import make_printable
 
 LONGEST_REASON = 300
 CHUNK = 64 * 1024

@@ -14,8 +14,8 @@ from gitlab_nightshift.gitlab.access import find_developers
 from gitlab_nightshift.gitlab.api_error import ApiError
 from gitlab_nightshift.gitlab.marker import find_category, read_marker
 from gitlab_nightshift.gitlab.resources import ProjectFacts
-from gitlab_nightshift.lazy_patterns import compile_lazily
 from gitlab_nightshift.records.products import KnownMergeRequest
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 if TYPE_CHECKING:
     from gitlab_nightshift.gitlab.client import Client

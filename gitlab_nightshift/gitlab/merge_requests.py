@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from gitlab_nightshift.gitlab.api_error import ApiError, call_or_none, transient
 from gitlab_nightshift.gitlab.resources import MergeRequest, NewMergeRequest, read_merge_request
-from gitlab_nightshift.retry import RetryPolicy
+from gitlab_nightshift.system.retry import RetryPolicy
 
 if TYPE_CHECKING:
     from gitlab_nightshift.gitlab.client import Client

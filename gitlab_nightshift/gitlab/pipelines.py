@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gitlab_nightshift.gitlab.api_error import ApiError, call_or_none
-from gitlab_nightshift.gitlab_refusals import AS_DEVELOPER
-from gitlab_nightshift.lazy_patterns import compile_lazily
+from gitlab_nightshift.text.gitlab_refusals import AS_DEVELOPER
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 if TYPE_CHECKING:
     from gitlab_nightshift.gitlab.client import Client

@@ -22,7 +22,7 @@ from gitlab_nightshift.gitlab.resources import Label, ProjectFacts
 from gitlab_nightshift.gitlab.reviews import Reviews
 from gitlab_nightshift.gitlab.threads import Threads
 from gitlab_nightshift.records.history_records import NightHistory
-from gitlab_nightshift.retry import Clock, RetryPolicy, write_notice
+from gitlab_nightshift.system.retry import Clock, RetryPolicy, write_notice
 
 if TYPE_CHECKING:
     from gitlab.v4.objects import Project as Remote

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from gitlab_nightshift.gitlab.api_error import ApiError, call_or_none
-from gitlab_nightshift.lazy_patterns import compile_lazily
-from gitlab_nightshift.retry import Clock
+from gitlab_nightshift.system.retry import Clock
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 if TYPE_CHECKING:
     from gitlab_nightshift.gitlab.client import Client

@@ -8,8 +8,8 @@ from urllib.parse import quote
 
 from gitlab_nightshift.gitlab.api_error import call_or_none
 from gitlab_nightshift.gitlab.memory import is_bot_name
-from gitlab_nightshift.lazy_patterns import compile_lazily
 from gitlab_nightshift.records.request import CommentAddress, Where
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 if TYPE_CHECKING:
     from gitlab_nightshift.gitlab.client import Client

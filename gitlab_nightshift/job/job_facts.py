@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit
 
 from gitlab_nightshift.job.secret_files import TRIGGER_PAYLOAD
-from gitlab_nightshift.secret_texts import read_plain_file
+from gitlab_nightshift.text.secret_texts import read_plain_file
 
 LARGEST_TRIGGER = 8 * 1024 * 1024
 """Bytes. A webhook repeats the whole texts of an issue and a comment, each up to a megabyte."""

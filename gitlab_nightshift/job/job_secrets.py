@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from gitlab_nightshift.job.secret_files import find_file_variables, read_file_secrets
-from gitlab_nightshift.lazy_patterns import compile_lazily
-from gitlab_nightshift.secret_texts import IN_ADDRESS, is_secret_name
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
+from gitlab_nightshift.text.secret_texts import IN_ADDRESS, is_secret_name
 
 TOKEN = "GITLAB_TOKEN"  # noqa: S105 - the name of a variable
 MODEL_KEYS = (

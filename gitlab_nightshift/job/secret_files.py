@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from gitlab_nightshift.secret_texts import (
+from gitlab_nightshift.text.secret_texts import (
     LARGEST,
     SHORTEST,
     find_secrets,

@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from gitlab_nightshift.sandbox.tool_caches import CACHES, find_tool_caches
-from gitlab_nightshift.verdict.implied_commands import (
+from gitlab_nightshift.proof.implied_commands import (
     RUNS_PYTEST,
     VENVS,
     BuildFiles,
     find_test_commands,
 )
+from gitlab_nightshift.sandbox.tool_caches import CACHES, find_tool_caches
 
 
 @dataclass(frozen=True)

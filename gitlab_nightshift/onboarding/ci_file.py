@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gitlab_nightshift.errors import NightshiftError, build_config_error
-from gitlab_nightshift.yaml_documents import build_gitlab_loader, construct_documents
+from gitlab_nightshift.text.yaml_documents import build_gitlab_loader, construct_documents
 
 TEMPLATE = "/ci/templates/.gitlab-ci.yml"
 PROJECT_NAME = "gitlab-nightshift"

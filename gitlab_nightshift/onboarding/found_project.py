@@ -8,7 +8,7 @@ from typing import Any
 
 from gitlab_nightshift.onboarding.build_stacks import BUILD_FILES, find_stacks
 from gitlab_nightshift.onboarding.started_jobs import list_jobs
-from gitlab_nightshift.verdict.implied_commands import BuildFiles
+from gitlab_nightshift.proof.implied_commands import BuildFiles
 
 _OWN_IMAGE = "the image your own jobs use"
 DEFAULT_STAGES = ("build", "test", "deploy")

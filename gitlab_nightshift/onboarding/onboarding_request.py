@@ -8,7 +8,7 @@ from gitlab_nightshift.gitlab.project import Project
 from gitlab_nightshift.gitlab.resources import MergeRequest, NewMergeRequest
 from gitlab_nightshift.onboarding.settings_file import TriedCommand
 from gitlab_nightshift.onboarding.started_jobs import PipelineJobs
-from gitlab_nightshift.publish.escaping import to_markdown, to_markdown_line
+from gitlab_nightshift.stages.publish.escaping import to_markdown, to_markdown_line
 
 BRANCH = "night-shift-onboarding"
 TITLE = "Switch on the night shift"

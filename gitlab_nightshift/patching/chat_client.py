@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-from gitlab_nightshift.lazy_patterns import compile_lazily
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 COMPLETIONS, MODELS = "/v1/chat/completions", "/v1/models"
 LONGEST_ANSWER = 4_000_000

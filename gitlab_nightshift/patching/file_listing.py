@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gitlab_nightshift.lazy_patterns import compile_lazily
 from gitlab_nightshift.repository.git import Git, split_names
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 LARGEST_SHOWN = 200_000
 """Bytes; a larger file is named in the listing, and shown only where it was selected."""

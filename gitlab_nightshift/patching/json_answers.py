@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from gitlab_nightshift.lazy_patterns import compile_lazily
 from gitlab_nightshift.patching.blocks import MalformedError
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 _FENCED = compile_lazily(r"^```(?:json)?[ \t]*\n(.*?)^```[ \t]*$", re.DOTALL | re.MULTILINE)
 _KINDS: Mapping[str, type | tuple[type, ...]] = {

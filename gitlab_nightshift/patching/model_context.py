@@ -10,10 +10,10 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from gitlab_nightshift.lazy_patterns import compile_lazily
 from gitlab_nightshift.patching.edits import Read, UnreadableFileError
 from gitlab_nightshift.patching.file_listing import LARGEST_SHOWN, ListedFile, is_secret
 from gitlab_nightshift.redaction.redactor import Redactor
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 CONTEXT_TOKENS = 24_000
 """Of the repository; with the task and room for the answer this fits into a context of 32,768."""

@@ -2,12 +2,12 @@
 
 from collections.abc import Collection, Iterable, Mapping
 
-from gitlab_nightshift.pipeline_files import NO_INCLUDES, CiFiles
 from gitlab_nightshift.policy.manifest_files import DEPENDENCY_FILES
 from gitlab_nightshift.policy.path_patterns import find_matching, within
 from gitlab_nightshift.policy.tool_settings import TOOL_FILES, WHOLE, describe_denial
 from gitlab_nightshift.policy.write_gate import list_gated_files
 from gitlab_nightshift.records.products import ChangeSummary
+from gitlab_nightshift.registry.pipeline_files import NO_INCLUDES, CiFiles
 from gitlab_nightshift.settings.model import Settings
 
 ENFORCED = ("diff-too-large", "dependency-file", "tool-settings", "recent-file", "outside-paths")

@@ -3,8 +3,8 @@ them from ``NIGHT_CATEGORY``, and people in titles."""
 
 from collections.abc import Collection
 
-from gitlab_nightshift.categories import TASK
 from gitlab_nightshift.records.products import Bundle
+from gitlab_nightshift.registry.categories import TASK
 
 NONE = "none"
 _FALLBACK = " (fallback from "

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
-from gitlab_nightshift.lazy_patterns import compile_lazily
 from gitlab_nightshift.settings.model import Settings
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec

@@ -7,9 +7,9 @@ says the same thing differently.
 import re
 from collections.abc import Iterable, Sequence
 
-from gitlab_nightshift.lazy_patterns import compile_lazily
 from gitlab_nightshift.records.handoffs import AnalysisCandidate
 from gitlab_nightshift.records.products import KnownMergeRequest
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 _NAMES = compile_lazily(
     r"""

@@ -7,8 +7,8 @@ its patterns (:func:`read_groups`), and behind ``->`` a path for each pattern wi
 from dataclasses import dataclass
 from functools import cached_property
 
-from gitlab_nightshift.lazy_patterns import compile_lazily
 from gitlab_nightshift.policy.path_patterns import PathGroup, read_groups
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ import re
 from collections.abc import Iterator
 from functools import cache
 
-from gitlab_nightshift.lazy_patterns import compile_lazily
 from gitlab_nightshift.policy.settings_parser import LARGEST, list_leaves, parse_data
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 UNREADABLE = "the file cannot be read"
 EVERYTHING = ("*",)

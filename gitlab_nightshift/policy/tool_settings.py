@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gitlab_nightshift.lazy_patterns import compile_lazily
 from gitlab_nightshift.policy.path_patterns import find_matching, matches, read_groups
 from gitlab_nightshift.policy.settings_tables import (
     EVERYTHING,
@@ -16,7 +15,8 @@ from gitlab_nightshift.policy.settings_tables import (
     list_changed_blocks,
     list_changed_tables,
 )
-from gitlab_nightshift.printable_text import format_excerpt
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
+from gitlab_nightshift.text.printable_text import format_excerpt
 
 MOST_NAMED = 4
 WHOLE = "the whole file"

@@ -6,7 +6,6 @@ ones; each class of sensitive files has a least decision of its own, which no se
 
 from collections.abc import Iterable, Iterator
 
-from gitlab_nightshift.pipeline_files import NO_INCLUDES, CiFiles
 from gitlab_nightshift.policy.path_patterns import matches
 from gitlab_nightshift.policy.sensitive_files import (
     ANY_HARMLESS,
@@ -16,6 +15,7 @@ from gitlab_nightshift.policy.sensitive_files import (
 )
 from gitlab_nightshift.records.products import ChangeSummary
 from gitlab_nightshift.records.verdicts import Decision, GatedFile
+from gitlab_nightshift.registry.pipeline_files import NO_INCLUDES, CiFiles
 from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.settings.setting_groups import Gate
 

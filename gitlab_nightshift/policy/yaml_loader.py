@@ -4,8 +4,8 @@ from typing import Any
 
 import yaml
 
-from gitlab_nightshift.lazy_patterns import compile_lazily
-from gitlab_nightshift.yaml_documents import construct_documents
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
+from gitlab_nightshift.text.yaml_documents import construct_documents
 
 
 def load_documents(text: str) -> list[Any]:

@@ -1,1 +1,1 @@
-"""Is a change honest and good: what running shows of it."""
+"""Is a change honest and good: what this program finds out by itself, without an agent."""

@@ -9,8 +9,8 @@ import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gitlab_nightshift.agent_registry import list_requestable_agents
 from gitlab_nightshift.errors import NightshiftError, build_config_error
+from gitlab_nightshift.registry.agent_registry import list_requestable_agents
 
 FLAGS = ("--provider", "--model", "--dry-run", "--test")
 LONGEST_TASK = 20_000

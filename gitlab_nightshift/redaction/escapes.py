@@ -8,8 +8,8 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 
-from gitlab_nightshift.lazy_patterns import compile_lazily
 from gitlab_nightshift.redaction.needle_finder import Span
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 _CODE = (
     rb"(2[dDeE]"  # - .

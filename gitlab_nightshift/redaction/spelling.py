@@ -10,8 +10,8 @@ from functools import cached_property
 from itertools import chain
 from urllib.parse import quote, quote_plus
 
-from gitlab_nightshift.lazy_patterns import compile_lazily
 from gitlab_nightshift.redaction.needle_finder import Span, estimate_cost, find_windows
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 _RUN = compile_lazily(rb"[0-9A-Za-z]{7,}")
 _LONG_RUN = compile_lazily(rb"[0-9A-Za-z]{10,}")

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Iterable
 
-from gitlab_nightshift.lazy_patterns import compile_lazily
 from gitlab_nightshift.redaction.needle_finder import Span
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 REDACTED = "[redacted]"
 _BLOCK = 1 << 19  # bytes that are looked at in one go

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from gitlab_nightshift.lazy_patterns import compile_lazily
 from gitlab_nightshift.redaction.needle_finder import (
     Lookahead,
     Needle,
@@ -20,6 +19,7 @@ from gitlab_nightshift.redaction.needle_finder import (
     combine_pairs,
     list_places,
 )
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 _ALNUM = string.ascii_letters + string.digits
 _FEWEST_CHARACTERS = 5

@@ -5,8 +5,8 @@ import re
 from pathlib import Path
 
 from gitlab_nightshift.errors import build_config_error
-from gitlab_nightshift.lazy_patterns import compile_lazily
 from gitlab_nightshift.repository.git_folder import list_object_folders
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 _BROKEN = compile_lazily(
     r"^fatal: (bad [a-z ]*config.*"

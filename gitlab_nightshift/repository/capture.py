@@ -13,6 +13,7 @@ from pathlib import Path
 
 from gitlab_nightshift.records.products import ChangeSummary
 from gitlab_nightshift.repository.blobs import compute_blob_id
+from gitlab_nightshift.repository.disk_space import is_full_disk
 from gitlab_nightshift.repository.git import GitError
 from gitlab_nightshift.repository.private_repository import (
     DiffFile,
@@ -39,7 +40,6 @@ from gitlab_nightshift.repository.tree_snapshot import (
     find_differing_paths,
     scan,
 )
-from gitlab_nightshift.system.disk_space import is_full_disk
 from gitlab_nightshift.system.file_names import format_path, is_dot_git, list_parents, within
 from gitlab_nightshift.system.openat import (
     RefusedFileError,

@@ -6,15 +6,15 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from gitlab_nightshift.events import Note
+from gitlab_nightshift.records.events import Note
 from gitlab_nightshift.repository.changed_files import format_some_paths
+from gitlab_nightshift.repository.disk_space import Disks
 from gitlab_nightshift.repository.git_mask import discard, unmask_git
 from gitlab_nightshift.repository.private_repository import Repository
 from gitlab_nightshift.repository.restore import RestoredTree, restore_tree, settle
 from gitlab_nightshift.repository.saved_state import SavedCheckout
 from gitlab_nightshift.repository.state_folder import SAVED, StateFolder
 from gitlab_nightshift.repository.tree_snapshot import TOP, Snapshot
-from gitlab_nightshift.system.disk_space import Disks
 from gitlab_nightshift.system.file_names import format_path
 
 UNLIKE = "put back; paths with a new owner or time, which only root could restore: {}"

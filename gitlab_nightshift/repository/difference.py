@@ -4,11 +4,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from gitlab_nightshift.lazy_patterns import compile_lazily
 from gitlab_nightshift.repository.blobs import read_blobs
 from gitlab_nightshift.repository.git import PLAIN_DIFF, split_names
 from gitlab_nightshift.repository.private_repository import Repository
 from gitlab_nightshift.system.file_names import format_path
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 GITLINK, LINK = "160000", "120000"
 _HUNK = compile_lazily(rb"^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")

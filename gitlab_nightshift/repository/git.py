@@ -19,7 +19,7 @@ from gitlab_nightshift.repository.broken_repository import (
     render_damage,
 )
 from gitlab_nightshift.repository.git_folder import list_object_folders
-from gitlab_nightshift.system.process import NOT_FOUND, CapturedOutput, capture
+from gitlab_nightshift.sandbox.process import NOT_FOUND, CapturedOutput, capture
 
 TIMEOUT_S = 300.0
 LONGEST_REASON = 500

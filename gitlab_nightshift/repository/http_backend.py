@@ -13,8 +13,8 @@ from typing import IO, cast
 
 from gitlab_nightshift.repository.git import Git, build_isolated_git
 from gitlab_nightshift.sandbox.launched_process import Launch
+from gitlab_nightshift.sandbox.process import start_process
 from gitlab_nightshift.system.environment import DEFAULT_PATH
-from gitlab_nightshift.system.process import start_process
 
 CHUNK = 64 * 1024
 EXIT_S = 10.0

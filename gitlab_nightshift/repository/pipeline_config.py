@@ -2,7 +2,7 @@
 
 from functools import cache
 
-from gitlab_nightshift.pipeline_files import CiFiles, follow
+from gitlab_nightshift.registry.pipeline_files import CiFiles, follow
 from gitlab_nightshift.repository.blobs import read_tree_file
 from gitlab_nightshift.repository.git import split_names
 from gitlab_nightshift.repository.private_repository import Repository

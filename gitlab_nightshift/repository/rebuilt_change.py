@@ -18,8 +18,6 @@ from annotated_types import Ge, MaxLen
 from pydantic import Field, ValidationError
 
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.pipeline_files import CiFiles
-from gitlab_nightshift.printable_text import make_printable
 from gitlab_nightshift.records.products import Bundle, Outcome
 from gitlab_nightshift.records.storage import (
     LARGEST_BUNDLE,
@@ -28,6 +26,7 @@ from gitlab_nightshift.records.storage import (
     build_record_error,
     to_json,
 )
+from gitlab_nightshift.registry.pipeline_files import CiFiles
 from gitlab_nightshift.repository.blobs import make_tree, write_blob
 from gitlab_nightshift.repository.bundle_reader import (
     RebuildTask,
@@ -41,10 +40,11 @@ from gitlab_nightshift.repository.private_repository import (
     Repository,
     RepositoryParts,
 )
+from gitlab_nightshift.sandbox.process import ProcessLimits
 from gitlab_nightshift.sandbox.process_table import BUNDLE_READER
+from gitlab_nightshift.sandbox.stage_process import StageFailedError, run_stage
 from gitlab_nightshift.system.file_names import format_path
-from gitlab_nightshift.system.process import ProcessLimits
-from gitlab_nightshift.system.stage_process import StageFailedError, run_stage
+from gitlab_nightshift.text.printable_text import make_printable
 
 LARGEST_LINE = 3 * LARGEST_BUNDLE
 """Bytes of an answer without the files; escapes make JSON longer."""

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from gitlab_nightshift.repository.acl import Lists, read_lists
+from gitlab_nightshift.repository.disk_space import report_full_disk
 from gitlab_nightshift.repository.git import Git, read_blob_sizes, split_names
 from gitlab_nightshift.repository.tree_snapshot import EntryKind, Snapshot, TreeEntry, scan
-from gitlab_nightshift.system.disk_space import report_full_disk
 from gitlab_nightshift.system.file_names import list_parents
 from gitlab_nightshift.system.openat import (
     RefusedFileError,

@@ -8,8 +8,8 @@ import os
 import re
 from pathlib import Path
 
-from gitlab_nightshift.lazy_patterns import compile_lazily
 from gitlab_nightshift.repository.git import Git, GitError
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 _SHOWN = compile_lazily(
     r"""

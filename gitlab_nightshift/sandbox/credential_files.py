@@ -12,9 +12,9 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 
-from gitlab_nightshift.lazy_patterns import compile_lazily
 from gitlab_nightshift.sandbox.system_paths import HOME_FILES
-from gitlab_nightshift.secret_texts import (
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
+from gitlab_nightshift.text.secret_texts import (
     LARGEST,
     SHORTEST,
     find_named_secrets,

@@ -3,9 +3,9 @@
 from collections.abc import Collection, Iterable
 
 from gitlab_nightshift.errors import Code, NightshiftError
+from gitlab_nightshift.registry.sandbox_guarantees import GuaranteeState, Strength
 from gitlab_nightshift.sandbox.proof import ProbeFinding
 from gitlab_nightshift.sandbox.tiers import Guarantees, Tier
-from gitlab_nightshift.sandbox_guarantees import GuaranteeState, Strength
 
 
 def judge(guarantees: Guarantees, findings: Iterable[ProbeFinding] = ()) -> tuple[Strength, ...]:

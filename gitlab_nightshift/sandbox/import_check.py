@@ -14,9 +14,9 @@ import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from gitlab_nightshift.sandbox.process import capture
 from gitlab_nightshift.sandbox.system_paths import build_python_command
 from gitlab_nightshift.sealed_start import lies_in
-from gitlab_nightshift.system.process import capture
 
 MOST_FOLDERS = 20
 _NOT_THERE = "cannot open shared object file"

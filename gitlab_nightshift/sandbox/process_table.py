@@ -1,5 +1,5 @@
 """The processes of this program: what each holds, reads, writes and reaches. Each is started from
-its row by one function (``system/stage_process.py``). ``docs/architecture.md`` and ``SECURITY.md``
+its row by one function (``sandbox/stage_process.py``). ``docs/architecture.md`` and ``SECURITY.md``
 show the table.
 
 Paths name what the start fills in (``process_places.py``): a single ``{name}`` may be several.
@@ -66,7 +66,7 @@ _ALL = ("run", "delegate")
 
 REDACTOR = ProcessRow(
     "redactor",
-    "gitlab_nightshift.output.redactor_process",
+    "gitlab_nightshift.run.redactor_process",
     _ALL,
     Confined.AT_START,
     secrets="the values of all secrets",
@@ -76,7 +76,7 @@ REDACTOR = ProcessRow(
 )
 PLAN = ProcessRow(
     "plan",
-    "gitlab_nightshift.processes.plan_process",
+    "gitlab_nightshift.run.plan_process",
     ("run",),
     Confined.WHEN_TOLD,
     secrets="every secret of the job but the model key",
@@ -100,7 +100,7 @@ GATEWAY = ProcessRow(
 )
 WORK = ProcessRow(
     "work",
-    "gitlab_nightshift.processes.work_process",
+    "gitlab_nightshift.stages.work.work_process",
     ("run",),
     Confined.AS_WORK,
     agent_bytes="all that agents write and print",
@@ -112,7 +112,7 @@ WORK = ProcessRow(
 )
 NOTARY = ProcessRow(
     "notary",
-    "gitlab_nightshift.processes.notary_process",
+    "gitlab_nightshift.stages.work.notary_process",
     _ALL,
     Confined.AS_WORK,
     agent_bytes="names, modes and bytes that the bundle reader reports, checked; what commands"
@@ -124,7 +124,7 @@ NOTARY = ProcessRow(
 )
 PUBLISH = ProcessRow(
     "publish",
-    "gitlab_nightshift.processes.publish_process",
+    "gitlab_nightshift.run.publish_process",
     ("run",),
     Confined.WHEN_TOLD,
     secrets="`GITLAB_TOKEN`, the values of all secrets",
@@ -150,7 +150,7 @@ BUNDLE_READER = ProcessRow(
 )
 REPORT = ProcessRow(
     "report",
-    "gitlab_nightshift.processes.report_process",
+    "gitlab_nightshift.stages.report.report_process",
     ("run",),
     Confined.AT_START,
     agent_bytes="`bundle.json`, `change.patch`, `published.json`, those of an upkeep",
@@ -165,7 +165,7 @@ REPORT = ProcessRow(
 )
 ADDRESSES = ProcessRow(
     "addresses",
-    "gitlab_nightshift.processes.addresses_process",
+    "gitlab_nightshift.run.addresses_process",
     ("run",),
     Confined.AT_START,
     secrets="`NIGHTSHIFT_*` variables",
@@ -176,7 +176,7 @@ ADDRESSES = ProcessRow(
 )
 NOTIFY = ProcessRow(
     "notify",
-    "gitlab_nightshift.processes.notify_process",
+    "gitlab_nightshift.stages.report.notify_process",
     ("run",),
     Confined.AT_START,
     secrets="the addresses of `notify`, `CONFLUENCE_TOKEN`",
@@ -200,7 +200,7 @@ NOTIFY_CHECK = ProcessRow(
 )
 PREPARE = ProcessRow(
     "prepare",
-    "gitlab_nightshift.processes.prepare_process",
+    "gitlab_nightshift.run.prepare_process",
     ("delegate",),
     Confined.WHEN_TOLD,
     secrets="every secret of the job but the model key",
@@ -212,7 +212,7 @@ PREPARE = ProcessRow(
 )
 TASK = ProcessRow(
     "delegated work",
-    "gitlab_nightshift.processes.task_process",
+    "gitlab_nightshift.stages.work.task_process",
     ("delegate",),
     Confined.AS_WORK,
     agent_bytes=WORK.agent_bytes,
@@ -224,7 +224,7 @@ TASK = ProcessRow(
 )
 FINISH = ProcessRow(
     "finish",
-    "gitlab_nightshift.processes.finish_process",
+    "gitlab_nightshift.run.finish_process",
     ("delegate",),
     Confined.WHEN_TOLD,
     agent_bytes=f"work's answer and bundle, {_KEPT}; what the bundle reader reports, checked",
@@ -235,7 +235,7 @@ FINISH = ProcessRow(
 )
 WORK_TRIAL = ProcessRow(
     "trial of work",
-    "gitlab_nightshift.processes.confinement_trial",
+    "gitlab_nightshift.sandbox.confinement_trial",
     ("check --run", "doctor"),
     Confined.AS_WORK,
     reads=WORK.reads,

@@ -13,13 +13,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from gitlab_nightshift.registry.sandbox_guarantees import GuaranteeState, ProbeSummary
 from gitlab_nightshift.sandbox.import_check import try_own_code
 from gitlab_nightshift.sandbox.launch import Sandbox
 from gitlab_nightshift.sandbox.probe_run import ProbeOutcome, repeat_if_late, run_probes
 from gitlab_nightshift.sandbox.probes import ProbeSet, ProbeTargets, gather_probes
 from gitlab_nightshift.sandbox.proof_rows import GATEWAY, LIVING, OWN_CODE, ROWS, ProofRow
 from gitlab_nightshift.sandbox.tiers import Confinement, Guarantees, Tier
-from gitlab_nightshift.sandbox_guarantees import GuaranteeState, ProbeSummary
 
 ENDING_S = 10.0
 """Seconds in which a daemon has to be gone, on a busy machine too; left alone it lives longer."""

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gitlab_nightshift.lazy_patterns import compile_lazily
 from gitlab_nightshift.sandbox.system_paths import HOME_FILES
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gitlab_nightshift.errors import build_config_error
-from gitlab_nightshift.lazy_patterns import compile_lazily
 from gitlab_nightshift.settings.assignment import ALIAS, Assignment, flatten_assignment
 from gitlab_nightshift.settings.model import Settings
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 FILE_NAME = "nightshift.yaml"
 _TOKEN = compile_lazily(

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from gitlab_nightshift.errors import NightshiftError, build_config_error
 from gitlab_nightshift.job.job_secrets import MODEL_KEYS, TOKEN
-from gitlab_nightshift.printable_text import make_printable
 from gitlab_nightshift.settings.assignment import (
     Assignment,
     Path,
@@ -20,6 +19,7 @@ from gitlab_nightshift.settings.assignment import (
 )
 from gitlab_nightshift.settings.config_file import ConfigFile, read_file
 from gitlab_nightshift.settings.model import Settings
+from gitlab_nightshift.text.printable_text import make_printable
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter

@@ -8,8 +8,13 @@ from dataclasses import dataclass, field, fields
 from datetime import date
 from typing import Annotated, Any, Literal, Self
 
-from gitlab_nightshift.agent_registry import AGENTS
-from gitlab_nightshift.categories import CATEGORY_GUIDANCE, FALLBACK_ORDER, TASK, TASK_GUIDANCE
+from gitlab_nightshift.registry.agent_registry import AGENTS
+from gitlab_nightshift.registry.categories import (
+    CATEGORY_GUIDANCE,
+    FALLBACK_ORDER,
+    TASK,
+    TASK_GUIDANCE,
+)
 from gitlab_nightshift.settings.field_checks import check_after, check_before, check_bounds
 from gitlab_nightshift.settings.notations import (
     check_allowed_command,

@@ -7,11 +7,11 @@ import shlex
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from gitlab_nightshift.agent_registry import list_agent_names
-from gitlab_nightshift.categories import FALLBACK_ORDER, TASK
-from gitlab_nightshift.flag_registry import FLAGS
 from gitlab_nightshift.job.job_secrets import MODEL_KEYS, is_gitlab_credential
-from gitlab_nightshift.lazy_patterns import compile_lazily
+from gitlab_nightshift.registry.agent_registry import list_agent_names
+from gitlab_nightshift.registry.categories import FALLBACK_ORDER, TASK
+from gitlab_nightshift.registry.flag_registry import FLAGS
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 if TYPE_CHECKING:
     from pydantic import ValidationInfo
@@ -283,7 +283,7 @@ def parse_open_host(value: Any) -> Any:
     """A host that agents may reach."""
     if not isinstance(value, str):
         raise ValueError("expected host or host:port")
-    from gitlab_nightshift.allowed_hosts import parse_egress_host
+    from gitlab_nightshift.settings.allowed_hosts import parse_egress_host
 
     parse_egress_host(value)
     return value.strip().lower()

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from gitlab_nightshift.agent_registry import list_agent_names
+from gitlab_nightshift.registry.agent_registry import list_agent_names
 from gitlab_nightshift.settings.field_checks import (
     check_after,
     check_before,

@@ -5,8 +5,8 @@ import shlex
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
-from gitlab_nightshift.egress.job_proxy import PROXIES
 from gitlab_nightshift.job.job_secrets import is_gitlab_credential
+from gitlab_nightshift.system.job_proxy import PROXIES
 
 LOCALE = ("LANG", "LC_ALL", "LC_CTYPE", "TZ", "TERM")
 CERTIFICATES = (

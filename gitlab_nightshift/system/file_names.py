@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from io import FileIO
 from pathlib import Path
 
-from gitlab_nightshift.lazy_patterns import compile_lazily
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 _HFS_IGNORED = compile_lazily("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
 

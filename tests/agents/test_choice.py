@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from gitlab_nightshift.agent_registry import AGENTS
 from gitlab_nightshift.agents import build_agent, build_provider, choose_agent
 from gitlab_nightshift.commands.config_show import format_settings
+from gitlab_nightshift.registry.agent_registry import AGENTS
 from gitlab_nightshift.run_folder import Invocation
 from gitlab_nightshift.settings.config_file import ConfigFile
 from gitlab_nightshift.settings.load import load_settings

@@ -12,7 +12,7 @@ from gitlab_nightshift.agents import json_stream
 from gitlab_nightshift.agents.agent import Report
 from gitlab_nightshift.agents.codex_stream import CodexStreamReader
 from gitlab_nightshift.records.bead_results import BeadStatus, Usage
-from gitlab_nightshift.system.process import EndReason, ProgramEnd
+from gitlab_nightshift.sandbox.process import EndReason, ProgramEnd
 
 SAMPLES = Path(__file__).parents[1] / "data" / "codex"
 PASSED = {"passed": True, "error_details": "", "commands_run": ["make test"]}

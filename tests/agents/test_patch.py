@@ -12,10 +12,10 @@ from gitlab_nightshift.agents.agent import BeadTask, Provider, Report
 from gitlab_nightshift.agents.plain_model import LineReader
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.records.bead_results import BeadStatus, Usage
+from gitlab_nightshift.sandbox.process import EndReason, ProgramEnd
 from gitlab_nightshift.settings.load import load_settings
 from gitlab_nightshift.settings.model import Settings
-from gitlab_nightshift.system.process import EndReason, ProgramEnd
-from gitlab_nightshift.work.handoff import build_schema
+from gitlab_nightshift.stages.work.handoff import build_schema
 from tests.support.model_endpoint import ModelEndpoint
 from tests.support.turns import Turn, say
 

@@ -8,7 +8,7 @@ from gitlab_nightshift.agents.claude_stream import ClaudeStreamReader
 from gitlab_nightshift.agents.codex_stream import CodexStreamReader
 from gitlab_nightshift.agents.reported_calls import MOST_REFUSED, ReportedCalls
 from gitlab_nightshift.records.tool_calls import MOST_CALLS, ToolCall
-from gitlab_nightshift.system.process import EndReason, ProgramEnd
+from gitlab_nightshift.sandbox.process import EndReason, ProgramEnd
 
 DATA = Path(__file__).parents[1] / "data"
 ENDED = ProgramEnd(EndReason.EXITED, 0, 1.0)

@@ -16,8 +16,6 @@ from types import ModuleType
 from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.gitlab.project import open_project
 from gitlab_nightshift.job.job_facts import read_job
-from gitlab_nightshift.publish.publish_context import PublishContext, SourceCheckout, read_source
-from gitlab_nightshift.publish.publish_stage import publish
 from gitlab_nightshift.records.handoffs import AnalysisResult, Draft, Verdict
 from gitlab_nightshift.records.products import Bundle, Outcome, Proposal, Publication
 from gitlab_nightshift.records.storage import write_record
@@ -25,6 +23,12 @@ from gitlab_nightshift.redaction.redactor import Redactor
 from gitlab_nightshift.repository.capture import CapturedChange
 from gitlab_nightshift.repository.checkout import Checkout, open_checkout
 from gitlab_nightshift.repository.git import Git, build_isolated_git
+from gitlab_nightshift.stages.publish.publish_context import (
+    PublishContext,
+    SourceCheckout,
+    read_source,
+)
+from gitlab_nightshift.stages.publish.publish_stage import publish
 from tests.attacks.git_world import (
     BARE_ENV,
     HONEST,

@@ -14,7 +14,10 @@ from typing import Any
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from gitlab_nightshift.events import (
+from gitlab_nightshift.gitlab.marker import Marker, write_marker
+from gitlab_nightshift.job.job_facts import read_job
+from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus, CommandResult, Usage
+from gitlab_nightshift.records.events import (
     BeadEnded,
     CommandEnded,
     Event,
@@ -25,20 +28,17 @@ from gitlab_nightshift.events import (
     StepEnded,
     StepStarted,
 )
-from gitlab_nightshift.gitlab.marker import Marker, write_marker
-from gitlab_nightshift.job.job_facts import read_job
-from gitlab_nightshift.publish import merge_request
-from gitlab_nightshift.publish.description import render_description
-from gitlab_nightshift.publish.escaping import LANGUAGES
-from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus, CommandResult, Usage
 from gitlab_nightshift.records.handoffs import AnalysisCandidate, AnalysisResult, Draft, Verdict
 from gitlab_nightshift.records.products import Bundle, ChangeSummary, Outcome, Proposal
 from gitlab_nightshift.records.run_results import RunResult
-from gitlab_nightshift.report.job_log import JobLog
-from gitlab_nightshift.report.junit import render_junit
-from gitlab_nightshift.report.page import render_page
-from gitlab_nightshift.report.run_result import render_dotenv
 from gitlab_nightshift.settings.load import build_settings
+from gitlab_nightshift.stages.publish import merge_request
+from gitlab_nightshift.stages.publish.description import render_description
+from gitlab_nightshift.stages.publish.escaping import LANGUAGES
+from gitlab_nightshift.stages.report.job_log import JobLog
+from gitlab_nightshift.stages.report.junit import render_junit
+from gitlab_nightshift.stages.report.page import render_page
+from gitlab_nightshift.stages.report.run_result import render_dotenv
 from tests.support.pages import build_full_result, build_patch
 
 READER = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])

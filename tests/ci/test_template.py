@@ -13,8 +13,8 @@ import pytest
 import yaml
 
 import gitlab_nightshift
-from gitlab_nightshift.categories import FALLBACK_ORDER
 from gitlab_nightshift.gitlab.project import LEAST_GITLAB
+from gitlab_nightshift.registry.categories import FALLBACK_ORDER
 from tests.ci.conftest import (
     APPROVE,
     CHECK,

@@ -15,10 +15,10 @@ from gitlab_nightshift.commands.check_formats import (
     write_formats,
 )
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.flag_registry import FLAGS
+from gitlab_nightshift.proof.reviewed_change import Context
 from gitlab_nightshift.records.verdicts import Finding
+from gitlab_nightshift.registry.flag_registry import FLAGS
 from gitlab_nightshift.settings.model import Settings
-from gitlab_nightshift.verdict.reviewed_change import Context
 from tests.support.tables import each
 
 FAIL, WARN, NOTE = "test-skipped", "broken-link", "tool-settings"

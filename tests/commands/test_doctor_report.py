@@ -6,8 +6,8 @@ from gitlab_nightshift.commands.doctor_report import describe_verdict, format_ex
 from gitlab_nightshift.commands.examination import Examination
 from gitlab_nightshift.commands.risky_variables import Risk
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.events import BoundaryChosen, BoundaryProven, Note
-from gitlab_nightshift.sandbox_guarantees import GuaranteeState, ProbeSummary, Strength
+from gitlab_nightshift.records.events import BoundaryChosen, BoundaryProven, Note
+from gitlab_nightshift.registry.sandbox_guarantees import GuaranteeState, ProbeSummary, Strength
 
 HELD = tuple(
     Strength(n, GuaranteeState.HELD, "so") for n in ("files", "secrets", "network", "lifetime")

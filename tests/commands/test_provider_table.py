@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from gitlab_nightshift import __version__
-from gitlab_nightshift.agent_registry import AGENTS, list_auto_agents
 from gitlab_nightshift.cli import run
 from gitlab_nightshift.commands.provider_table import ProviderRow, format_rows, list_providers
+from gitlab_nightshift.registry.agent_registry import AGENTS, list_auto_agents
 from gitlab_nightshift.settings.load import load_settings
 from tests.repository.tools import repository
 

@@ -10,9 +10,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from gitlab_nightshift import events
-from gitlab_nightshift.system import process as processes
-from gitlab_nightshift.work.delegation import delegated_task
+from gitlab_nightshift.records import events
+from gitlab_nightshift.sandbox import process as processes
+from gitlab_nightshift.stages.work.delegation import delegated_task
 from tests.support.agent import (
     Play,
     Step,

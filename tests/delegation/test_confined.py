@@ -17,7 +17,7 @@ ADDED = "echo '# a note' >> shop.py"
 
 CONFINING = """
 from gitlab_nightshift.sandbox import confinement
-from gitlab_nightshift.system import stage_process
+from gitlab_nightshift.sandbox import stage_process
 from tests.support import stages
 
 def start_work_really():

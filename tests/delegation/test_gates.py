@@ -6,7 +6,7 @@ import pytest
 
 from gitlab_nightshift.policy.write_gate import list_gated_files
 from gitlab_nightshift.records.products import ChangeSummary
-from gitlab_nightshift.work import proofs
+from gitlab_nightshift.stages.work import proofs
 from tests.support.agent import append, plays, write
 from tests.support.delegation import DEVELOPMENT, POLICY, Delegations, delegations
 from tests.support.shop import GOOD

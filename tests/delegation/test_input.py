@@ -9,7 +9,7 @@ import pytest
 
 from gitlab_nightshift import api
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.work.delegation.payload import read_payload
+from gitlab_nightshift.stages.work.delegation.payload import read_payload
 from tests.support.delegation import POLICY, TASK, Done, delegations, ended
 
 EVIL = "x'; touch EVIL; $(touch EVIL) `touch EVIL` | touch EVIL && touch EVIL #\""

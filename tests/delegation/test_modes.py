@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from gitlab_nightshift.supervisor import delegated_work
-from gitlab_nightshift.supervisor.delegated_work import DelegatedWork, WorkResult
+from gitlab_nightshift.run.supervisor import delegated_work
+from gitlab_nightshift.run.supervisor.delegated_work import DelegatedWork, WorkResult
 from gitlab_nightshift.system import private_folders
 from tests.support.agent import append, plays, sh
 from tests.support.delegation import DEVELOPMENT, delegations

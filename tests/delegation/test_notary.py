@@ -34,7 +34,7 @@ def test_a_test_that_fails_when_it_is_run_once_more_keeps_the_change_back(tmp_pa
 
 
 def test_a_notary_that_dies_hands_over_nothing(tmp_path: Path) -> None:
-    dies = "import os; from gitlab_nightshift.processes import notary_process as n; "
+    dies = "import os; from gitlab_nightshift.stages.work import notary_process as n; "
     with delegations(tmp_path, QUICK) as context:
         code = f"{dies}n.main = lambda data: os._exit(1)"
         done = ended(context.start(context.payload(execution=ASKED), before=code))

@@ -70,7 +70,7 @@ def test_another_is_killed(tmp_path: Path, name: str) -> None:
     """Whatever is killed, one JSON object says so."""
     with delegations(tmp_path) as context:
         module, _, step = name.partition(".")
-        plant = f"import gitlab_nightshift.processes.{module}_process as m\nm.{step} = die\n"
+        plant = f"import gitlab_nightshift.run.{module}_process as m\nm.{step} = die\n"
         done = ended(context.start(context.payload(), before=KILLED + plant))
         done.failed("E_TERMINATED", 143, f"the process of {module} was killed")
         context.assert_untouched()

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from gitlab_nightshift.demo.demo_night import RECORDING, Demo, open_demo
-from gitlab_nightshift.supervisor.supervised_run import SupervisorOptions, supervise
+from gitlab_nightshift.run.supervisor.supervised_run import SupervisorOptions, supervise
 from tests.demo.night_script import REFUSED, Key, night_script
 from tests.support.model_endpoint import ModelEndpoint
 from tests.support.turns import Request, Turn, costing

@@ -24,7 +24,7 @@ WATCH = """
 import sys
 from pathlib import Path
 from gitlab_nightshift.demo import demo_night
-from gitlab_nightshift.processes import plan_process, publish_process
+from gitlab_nightshift.run import plan_process, publish_process
 
 demo_night.RECORDING = Path({recording!r})
 for each in (plan_process, publish_process):

@@ -13,14 +13,6 @@ from hypothesis import strategies as st
 
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.job.job_facts import read_job
-from gitlab_nightshift.publish.bundle_check import (
-    build_publish_error,
-    check_bundle,
-    compare,
-    judge,
-    read_files,
-)
-from gitlab_nightshift.publish.publish_stage import clean_record
 from gitlab_nightshift.records.products import Plan, Publication
 from gitlab_nightshift.records.run_results import RunResult
 from gitlab_nightshift.records.storage import read_record, to_json
@@ -35,6 +27,14 @@ from gitlab_nightshift.repository.private_repository import (
 )
 from gitlab_nightshift.repository.rebuilt_change import LARGEST_LINE, make_change, read_answer
 from gitlab_nightshift.settings.load import build_settings
+from gitlab_nightshift.stages.publish.bundle_check import (
+    build_publish_error,
+    check_bundle,
+    compare,
+    judge,
+    read_files,
+)
+from gitlab_nightshift.stages.publish.publish_stage import clean_record
 from tests.attacks.text_places import bundle
 from tests.fuzz.strategies import json_of, places_in, spoiled, spoiled_bytes, steady
 from tests.repository.tools import commit, git, repository, write

@@ -12,30 +12,30 @@ from hypothesis import given
 
 from gitlab_nightshift.agents.agent import Report
 from gitlab_nightshift.job.job_facts import JobFacts
-from gitlab_nightshift.publish import merge_request
-from gitlab_nightshift.publish.description import render_description
-from gitlab_nightshift.publish.publish_stage import clean_record
 from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus, Usage
 from gitlab_nightshift.records.handoffs import AnalysisResult, Draft, Handoff, Verdict
 from gitlab_nightshift.records.products import Bundle, KnownMergeRequest, Proposal
 from gitlab_nightshift.records.request import CommentAddress, TaskRequest
 from gitlab_nightshift.records.storage import build_record, limit_record
 from gitlab_nightshift.records.strict_reading import decode_record
-from gitlab_nightshift.report.junit import render_junit
-from gitlab_nightshift.report.page import render_page
-from gitlab_nightshift.report.run_result import build_run_result
 from gitlab_nightshift.repository.tree_snapshot import scan
 from gitlab_nightshift.settings.load import build_settings
-from gitlab_nightshift.work.citation_check import drop_unfounded
-from gitlab_nightshift.work.draft_from_analysis import draft_from_analysis
-from gitlab_nightshift.work.earlier_findings import format_earlier
-from gitlab_nightshift.work.handoff import accept_handoff
-from gitlab_nightshift.work.named_paths import NamedTree
-from gitlab_nightshift.work.night import choose_new_idea
-from gitlab_nightshift.work.night_bundle import encode_bundle
-from gitlab_nightshift.work.night_ending import CategoryResult
-from gitlab_nightshift.work.prompt_values import build_bead_values
-from gitlab_nightshift.work.thread_answers import select_answers
+from gitlab_nightshift.stages.publish import merge_request
+from gitlab_nightshift.stages.publish.description import render_description
+from gitlab_nightshift.stages.publish.publish_stage import clean_record
+from gitlab_nightshift.stages.report.junit import render_junit
+from gitlab_nightshift.stages.report.page import render_page
+from gitlab_nightshift.stages.report.run_result import build_run_result
+from gitlab_nightshift.stages.work.citation_check import drop_unfounded
+from gitlab_nightshift.stages.work.draft_from_analysis import draft_from_analysis
+from gitlab_nightshift.stages.work.earlier_findings import format_earlier
+from gitlab_nightshift.stages.work.handoff import accept_handoff
+from gitlab_nightshift.stages.work.named_paths import NamedTree
+from gitlab_nightshift.stages.work.night import choose_new_idea
+from gitlab_nightshift.stages.work.night_bundle import encode_bundle
+from gitlab_nightshift.stages.work.night_ending import CategoryResult
+from gitlab_nightshift.stages.work.prompt_values import build_bead_values
+from gitlab_nightshift.stages.work.thread_answers import select_answers
 from tests.fuzz.odd_words import ANALYSES, DRAFTS, VERDICTS, fill_in
 from tests.fuzz.strategies import steady
 from tests.support.samples import BUNDLE, PROPOSAL

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitlab_nightshift.events import Note
+from gitlab_nightshift.records.events import Note
 from gitlab_nightshift.records.storage import map_texts
 from gitlab_nightshift.redaction.redactor import Redactor
 from tests.fuzz.strategies import steady

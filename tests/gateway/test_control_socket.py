@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.events import Event, Note
 from gitlab_nightshift.gateway import control_messages, control_socket
 from gitlab_nightshift.gateway import gateway_client as module
 from gitlab_nightshift.gateway.control_socket import NOTES, Control
@@ -27,6 +26,7 @@ from gitlab_nightshift.gateway.prices import KNOWN
 from gitlab_nightshift.gateway.upstream import build_upstream
 from gitlab_nightshift.gateway.usage_reports import Reports
 from gitlab_nightshift.records.bead_results import Usage
+from gitlab_nightshift.records.events import Event, Note
 from gitlab_nightshift.records.tool_calls import MOST_CALLS, ToolUse
 from tests.gateway.tools import KEY, MODEL, RawEndpoint, about, ask, hang, message, whole
 from tests.support.loops import LoopThread

@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 from gitlab_nightshift.errors import NightshiftError
-from gitlab_nightshift.events import Event, Note
 from gitlab_nightshift.gateway.gateway_client import RemoteGateway
 from gitlab_nightshift.gateway.gateway_config import GatewayConfig, from_bytes, to_bytes
 from gitlab_nightshift.gateway.gateway_start import GatewayProcess, start_gateway
@@ -23,8 +22,9 @@ from gitlab_nightshift.gateway.keys import ModelKey
 from gitlab_nightshift.gateway.prices import KNOWN
 from gitlab_nightshift.gateway.upstream import build_upstream
 from gitlab_nightshift.records.bead_results import Usage
+from gitlab_nightshift.records.events import Event, Note
+from gitlab_nightshift.sandbox import stage_process
 from gitlab_nightshift.sandbox.inside import landlock
-from gitlab_nightshift.system import stage_process
 from tests.gateway.test_upstream import certificate  # noqa: F401 - a fixture
 from tests.gateway.tools import (
     KEY,

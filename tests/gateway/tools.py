@@ -16,13 +16,13 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from gitlab_nightshift.events import Emit, Event, Note
 from gitlab_nightshift.gateway.cost_totals import Totals, UsageFigures
 from gitlab_nightshift.gateway.keys import BeadTicket, ModelKey
 from gitlab_nightshift.gateway.limits import GatewayLimits
 from gitlab_nightshift.gateway.model_gateway import Gateway
 from gitlab_nightshift.gateway.upstream import Upstream, build_upstream
 from gitlab_nightshift.records.bead_results import Usage
+from gitlab_nightshift.records.events import Emit, Event, Note
 from tests.support.loops import LoopThread, bound
 from tests.support.turns import JsonObject
 

@@ -9,7 +9,7 @@ from gitlab_nightshift.gitlab.api_error import ApiError
 from gitlab_nightshift.gitlab.project import Project, open_project
 from gitlab_nightshift.gitlab.reviews import CHECK_PAUSES_S, TAIL, Reviews
 from gitlab_nightshift.gitlab.threads import read_spot
-from gitlab_nightshift.retry import Clock
+from gitlab_nightshift.system.retry import Clock
 from tests.support.clock import FakeTime
 from tests.support.standin import FullStandin
 from tests.support.standin_pipelines import add_pipeline

@@ -29,7 +29,7 @@ if "# Task: make one" in prompt:
     open("test_shop.py", "a").write({note!r})
 """
 REGISTERED = """
-from gitlab_nightshift.agent_registry import AGENTS, AgentEntry
+from gitlab_nightshift.registry.agent_registry import AGENTS, AgentEntry
 AGENTS["mycoder"] = AgentEntry("tests.support.example_provider:MyCoder")  # the one line
 """
 

@@ -39,7 +39,7 @@ def test_a_defect_between_the_stages_leaves_results_and_a_last_line(tmp_path: Pa
 
 
 REFUSED = """
-from gitlab_nightshift.work import work_stage
+from gitlab_nightshift.stages.work import work_stage
 
 work_stage.encode_bundle = lambda bundle: b'{"no": "bundle"}'
 """

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from gitlab_nightshift.categories import FALLBACK_ORDER
+from gitlab_nightshift.registry.categories import FALLBACK_ORDER
 from tests.support.agent import (
     Play,
     Step,

@@ -11,7 +11,7 @@ import pytest
 
 from gitlab_nightshift.records.run_results import RunResult
 from gitlab_nightshift.records.strict_reading import decode_record
-from gitlab_nightshift.report.outcome_message import is_cancelled
+from gitlab_nightshift.stages.report.outcome_message import is_cancelled
 from tests.nights_endings.test_signals import MESS, hanging
 from tests.support import watched
 from tests.support.agent import hang, plays
@@ -112,7 +112,8 @@ def test_work_that_something_else_stops_is_not_cancelled(shop: World) -> None:
     stop = "os.kill(os.getpid(), signal.SIGTERM), honest(*given, **more)"
     shop.patch = (
         "import os, signal; from tests.support.plant import plant\n"
-        f"plant('work.work_stage:try_categories', lambda honest, *given, **more: ({stop})[1])\n"
+        "plant('stages.work.work_stage:try_categories', "
+        f"lambda honest, *given, **more: ({stop})[1])\n"
     )
     done = shop.nightshift("run")
     result = read_result(shop)

@@ -8,13 +8,13 @@ from typing import cast
 
 import pytest
 
-from gitlab_nightshift.categories import FALLBACK_ORDER
+from gitlab_nightshift.registry.categories import FALLBACK_ORDER
+from gitlab_nightshift.run.work_setup import compute_work_seconds
+from gitlab_nightshift.sandbox.process import EndReason, ProgramEnd
 from gitlab_nightshift.sandbox.system_paths import find_interpreter
 from gitlab_nightshift.session import Session
 from gitlab_nightshift.settings.model import Settings
-from gitlab_nightshift.system.process import EndReason, ProgramEnd
-from gitlab_nightshift.work.model_access import DRAIN_S, ENDED_DRAIN_S, compute_drain_s
-from gitlab_nightshift.work_setup import compute_work_seconds
+from gitlab_nightshift.stages.work.model_access import DRAIN_S, ENDED_DRAIN_S, compute_drain_s
 from tests.support.agent import (
     Step,
     answer,

@@ -12,7 +12,7 @@ from tests.support.turns import answer as answered
 from tests.support.world import PROVING, Done, World, world
 
 UNRESOLVED = """
-from gitlab_nightshift.work import handoff, named_paths
+from gitlab_nightshift.stages.work import handoff, named_paths
 handoff.resolve_paths = lambda handoff, tree: named_paths.Resolved(handoff)
 """
 """The patch of a world that takes paths as they come."""

@@ -6,7 +6,7 @@ import re
 import shutil
 from pathlib import Path
 
-from gitlab_nightshift.categories import FALLBACK_ORDER
+from gitlab_nightshift.registry.categories import FALLBACK_ORDER
 from tests.support.agent import Play, Seen, answer, plays, sh
 from tests.support.shop import GOOD, PASSED, refused
 from tests.support.world import FILES, World, git, world

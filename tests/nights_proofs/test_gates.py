@@ -10,7 +10,7 @@ from gitlab_nightshift.demo.standin_state import DEVELOPER, REPORTER
 from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.gitlab.project import open_project
 from gitlab_nightshift.job.job_facts import read_job
-from gitlab_nightshift.publish.approval import find_approver
+from gitlab_nightshift.stages.publish.approval import find_approver
 from tests.support.agent import Play, append, plays, sh, write
 from tests.support.shop import GOOD, NOTE
 from tests.support.standin_records import PipelineJob

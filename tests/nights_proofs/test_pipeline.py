@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gitlab_nightshift.categories import FALLBACK_ORDER
+from gitlab_nightshift.registry.categories import FALLBACK_ORDER
 from tests.support.agent import (
     answer,
     append,

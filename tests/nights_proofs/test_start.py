@@ -4,11 +4,11 @@ import json
 from pathlib import Path
 from typing import cast
 
+from gitlab_nightshift.proof.proof_commands import Runner
 from gitlab_nightshift.records.verdicts import CheckOutcome
 from gitlab_nightshift.repository.checkout import Checkout
-from gitlab_nightshift.verdict.proof_commands import Runner
-from gitlab_nightshift.work.baseline import run_baseline
-from gitlab_nightshift.work.proof_choice import Commands
+from gitlab_nightshift.stages.work.baseline import run_baseline
+from gitlab_nightshift.stages.work.proof_choice import Commands
 from tests.support.agent import plays
 from tests.support.shop import GOOD, nothing
 from tests.support.world import BOT_TOKEN, FILES, IMPLIED, World, commit, git, world

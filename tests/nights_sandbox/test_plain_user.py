@@ -42,7 +42,7 @@ def _find_program() -> Path | None:
         ):
             program = Path(name).resolve()
             python = make_environment(folder / str(number), program)
-            argv = (python, "-c", "import gitlab_nightshift.planning, gitlab, pydantic, yaml")
+            argv = (python, "-c", "import gitlab_nightshift.run.planning, gitlab, pydantic, yaml")
             with contextlib.suppress(OSError, subprocess.CalledProcessError):
                 as_plain_user(argv, {"HOME": "/"})
                 return program

@@ -11,7 +11,7 @@ from tests.support.world import World, world
 
 USD = 0.25
 UNCOPIED = """
-from gitlab_nightshift.supervisor import supervised_run
+from gitlab_nightshift.run.supervisor import supervised_run
 supervised_run.copy_certificates = lambda *_: {}
 """
 

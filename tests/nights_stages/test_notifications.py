@@ -13,7 +13,7 @@ OFF = {"NIGHTSHIFT_ENABLED": "false"}
 TOKEN = "q7RfTokenOfTheChat42xyz"
 KILLED_PLAN = """
 import importlib, os, signal
-planning = importlib.import_module("gitlab_nightshift.planning")
+planning = importlib.import_module("gitlab_nightshift.run.planning")
 planning.emit_run_started = lambda session: os.kill(os.getpid(), signal.SIGKILL)
 """
 

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from gitlab_nightshift.categories import CATEGORY_GUIDANCE, INJECTION_MITIGATION_PREAMBLE
-from gitlab_nightshift.prompts import SEPARATOR
+from gitlab_nightshift.policy.prompts import SEPARATOR
+from gitlab_nightshift.registry.categories import CATEGORY_GUIDANCE, INJECTION_MITIGATION_PREAMBLE
 from gitlab_nightshift.settings.notations import PLACEHOLDERS
 from tests.support.agent import answer, plays, write
 from tests.support.shop import FOUND, GOOD, nothing, refused

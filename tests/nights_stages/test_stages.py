@@ -13,7 +13,7 @@ from tests.support.world import BOT_TOKEN, GO_ON, PLAIN, SECRETS, World, commit,
 
 AT_ONCE = """
 import time
-from gitlab_nightshift.retry import Clock
+from gitlab_nightshift.system.retry import Clock
 Clock.__init__.__defaults__ = (time.monotonic, lambda _: None)
 """
 """What is tried again is not waited for."""

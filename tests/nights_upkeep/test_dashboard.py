@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gitlab_nightshift.demo.standin_state import DEVELOPER, REPORTER, User
-from gitlab_nightshift.publish.dashboard_page import START
+from gitlab_nightshift.stages.publish.dashboard_page import START
 from tests.nights_proofs.test_gates import ADDS_JOB, PROJECT, changing
 from tests.support import standin_threads
 from tests.support.shop import GOOD, KEY_REFUSED, nothing

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from gitlab_nightshift.categories import FALLBACK_ORDER
 from gitlab_nightshift.demo.standin_state import StandinMergeRequest
+from gitlab_nightshift.registry.categories import FALLBACK_ORDER
 from tests.support.agent import answer, append, hang, plays, say
 from tests.support.model_endpoint import ModelEndpoint
 from tests.support.opened import opened as opened_once

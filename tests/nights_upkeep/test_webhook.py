@@ -17,15 +17,15 @@ from gitlab_nightshift.demo.standin_state import (
     User,
 )
 from gitlab_nightshift.gitlab.project import open_project
-from gitlab_nightshift.plan.comment_check import read_request
-from gitlab_nightshift.plan.trigger import (
+from gitlab_nightshift.records.request import CommentAddress, TaskRequest
+from gitlab_nightshift.settings.load import build_settings
+from gitlab_nightshift.stages.plan.comment_check import read_request
+from gitlab_nightshift.stages.plan.trigger import (
     DeclinedRequest,
     EditedIssue,
     IgnoredTrigger,
     read_event,
 )
-from gitlab_nightshift.records.request import CommentAddress, TaskRequest
-from gitlab_nightshift.settings.load import build_settings
 from tests.support.agent import answer, append, plays, say
 from tests.support.shop import GOOD, NOTE, refused
 from tests.support.standin_pipelines import add_pipeline

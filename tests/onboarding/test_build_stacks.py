@@ -12,7 +12,7 @@ from gitlab_nightshift.onboarding.build_stacks import (
 )
 from gitlab_nightshift.onboarding.found_project import find_environment
 from gitlab_nightshift.onboarding.settings_file import TriedCommand, write_settings
-from gitlab_nightshift.verdict.implied_commands import BuildFiles, find_test_commands
+from gitlab_nightshift.proof.implied_commands import BuildFiles, find_test_commands
 
 
 def build(*files: str) -> BuildFiles:

@@ -3,7 +3,7 @@
 import yaml
 
 from gitlab_nightshift.onboarding.found_project import FoundEnvironment, find_environment
-from gitlab_nightshift.verdict.implied_commands import BuildFiles
+from gitlab_nightshift.proof.implied_commands import BuildFiles
 from tests.support.tables import each
 
 

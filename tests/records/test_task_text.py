@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitlab_nightshift.agent_registry import list_requestable_agents
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.records.task_text import (
     TaskCommand,
     build_pipeline_variables,
     parse_task_command,
 )
+from gitlab_nightshift.registry.agent_registry import list_requestable_agents
 from gitlab_nightshift.settings.load import load_settings
 from tests.support.tables import each
 

@@ -14,7 +14,7 @@ from gitlab_nightshift.repository.git import (
     build_isolated_git,
     with_machine_config,
 )
-from gitlab_nightshift.system.process import CapturedOutput
+from gitlab_nightshift.sandbox.process import CapturedOutput
 from tests.repository.conftest import Box
 from tests.repository.tools import commit, git, listing, write
 

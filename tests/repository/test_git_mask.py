@@ -23,7 +23,7 @@ from gitlab_nightshift.repository import git as git_module
 from gitlab_nightshift.repository.alive_mark import keep_marked
 from gitlab_nightshift.repository.git_mask import unmask_git
 from gitlab_nightshift.repository.state_folder import StateFolder
-from gitlab_nightshift.system import process
+from gitlab_nightshift.sandbox import process
 from gitlab_nightshift.system.signals import enable_cancellation
 from tests.repository.conftest import Box
 from tests.repository.tools import (

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from gitlab_nightshift.pipeline_files import NO_INCLUDES, CiFiles
+from gitlab_nightshift.registry.pipeline_files import NO_INCLUDES, CiFiles
 from gitlab_nightshift.repository.git import find_repository_paths
 from gitlab_nightshift.repository.pipeline_config import read_pipeline_files
 from gitlab_nightshift.repository.private_repository import create_private_repository

@@ -20,7 +20,7 @@ from gitlab_nightshift.repository.private_repository import (
     resolve_tree,
 )
 from gitlab_nightshift.repository.remote import GitServer, TransferStatus, fetch, push
-from gitlab_nightshift.system import process
+from gitlab_nightshift.sandbox import process
 from tests.repository.conftest import Box
 from tests.repository.tools import commit, git, write
 from tests.support.standin import FullStandin

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from gitlab_nightshift.errors import Code, NightshiftError
+from gitlab_nightshift.registry.sandbox_guarantees import GuaranteeState
 from gitlab_nightshift.sandbox.guarantee_states import judge, refuse_weaker
 from gitlab_nightshift.sandbox.proof import ProbeFinding
 from gitlab_nightshift.sandbox.proof_rows import (
@@ -20,7 +21,6 @@ from gitlab_nightshift.sandbox.proof_rows import (
 )
 from gitlab_nightshift.sandbox.tier_guarantees import build_guarantees
 from gitlab_nightshift.sandbox.tiers import Features, Tier
-from gitlab_nightshift.sandbox_guarantees import GuaranteeState
 
 FOUR = ("files", "secrets", "network", "lifetime")
 FULL = Features(landlock=7, notify=True)

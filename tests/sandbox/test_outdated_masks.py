@@ -12,8 +12,8 @@ from gitlab_nightshift.sandbox import launch
 from gitlab_nightshift.sandbox.launch import ProcessBoundary
 from gitlab_nightshift.sandbox.launched_process import STARTS, Launch
 from gitlab_nightshift.sandbox.probe_run import Probe, run_probes
+from gitlab_nightshift.sandbox.process import ProcessLimits, stream
 from gitlab_nightshift.sandbox.tiers import Tier
-from gitlab_nightshift.system.process import ProcessLimits, stream
 from tests.sandbox.conftest import room
 from tests.sandbox.tools import Room, open_folder
 

@@ -30,9 +30,9 @@ STARTS = {
     "cli.py": "the command, sealed",
     "sealed_start.py": "the start itself",
     "sealed_entry.py": "the command, in a child that is watched over",
-    "system/stage_process.py": "a row",
-    "system/sealed_child.py": "the command, for a Python caller",
-    "system/process.py": "programs: git, agents, commands",
+    "sandbox/stage_process.py": "a row",
+    "sandbox/sealed_child.py": "the command, for a Python caller",
+    "sandbox/process.py": "programs: git, agents, commands",
     "sandbox/launched_process.py": "programs in the sandbox",
     "sandbox/broker_client.py": "the broker, and through it programs in the sandbox",
     "sandbox/confinement.py": "trials of bwrap",
@@ -69,7 +69,7 @@ def test_a_process_without_a_row_is_found() -> None:
     assert mains == modules - {process_table.SUPERVISOR.module}
     starting = {path for path, name in calls() if name in CALLS}
     odd = {path for path in starting if not path.startswith(tuple(STARTS))}
-    assert odd == set(), "start it from a row (system/stage_process.py)"
+    assert odd == set(), "start it from a row (sandbox/stage_process.py)"
 
 
 def test_every_row_is_in_the_table() -> None:

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from gitlab_nightshift.registry.sandbox_guarantees import GuaranteeState, ProbeSummary
 from gitlab_nightshift.sandbox import proof as proofs
 from gitlab_nightshift.sandbox.probe_run import ProbeOutcome
 from gitlab_nightshift.sandbox.probes import ProbeTargets
@@ -23,7 +24,6 @@ from gitlab_nightshift.sandbox.proof_rows import GATEWAY, LIVING, ROWS, WRITING
 from gitlab_nightshift.sandbox.tier_choice import choose
 from gitlab_nightshift.sandbox.tier_guarantees import build_guarantees
 from gitlab_nightshift.sandbox.tiers import Confinement, Features, Tier
-from gitlab_nightshift.sandbox_guarantees import GuaranteeState, ProbeSummary
 from tests.sandbox.tools import Room, open_folder
 
 HERE = Path(__file__).parent

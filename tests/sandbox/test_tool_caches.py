@@ -8,7 +8,7 @@ import pytest
 
 from gitlab_nightshift.sandbox.tool_caches import find_tool_caches
 from gitlab_nightshift.settings.load import build_settings
-from gitlab_nightshift.work.tool_access import open_tool_caches
+from gitlab_nightshift.stages.work.tool_access import open_tool_caches
 
 FOLDERS = (
     *("go/pkg/mod/cache", ".cargo/registry", ".cargo/bin", ".rustup/toolchains"),

@@ -16,14 +16,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from gitlab_nightshift import events
 from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.gateway.gateway_client import RemoteGateway
-from gitlab_nightshift.output import channel, frames
-from gitlab_nightshift.output.event_wire import encode_event
+from gitlab_nightshift.records import events
 from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus, Usage
 from gitlab_nightshift.records.products import Outcome
 from gitlab_nightshift.records.run_results import RunResult
+from gitlab_nightshift.wire import channel, frames
+from gitlab_nightshift.wire.event_wire import encode_event
 from tests.support.plant import plant
 
 Told = dict[str, Any]
@@ -41,7 +41,7 @@ def patch(way: str, **told: Any) -> str:
 def arrange(way: str, told: Told) -> None:
     """In the process that starts the others by a fork."""
     ways = [WAYS[way]] if way else []
-    plant("processes.work_process:main", functools.partial(_main, ways, told))
+    plant("stages.work.work_process:main", functools.partial(_main, ways, told))
 
 
 def _main(ways: list[Way], told: Told, main: Callable[[Any], int], data: Any) -> int:
@@ -55,7 +55,7 @@ def _main(ways: list[Way], told: Told, main: Callable[[Any], int], data: Any) ->
             content = json.dumps({**bundle, **told.get("bundle", {})}).encode()
         RECORD(self, name, content)
 
-    plant("output.channel:OutputChannel.send_record", record)
+    plant("wire.channel:OutputChannel.send_record", record)
     return main(data)
 
 

@@ -16,21 +16,20 @@ from pathlib import Path
 from subprocess import Popen
 from typing import Any
 
-from gitlab_nightshift.sandbox import privilege_drop
-from gitlab_nightshift.system import stage_process
+from gitlab_nightshift.sandbox import privilege_drop, stage_process
 from tests.support import stages
 from tests.support.plant import plant
 from tests.support.trees import wait_for
 
 PROCESSES = {
-    "redactor": "output.redactor_process",
-    "plan": "processes.plan_process",
+    "redactor": "run.redactor_process",
+    "plan": "run.plan_process",
     "gateway": "gateway.gateway_process",
-    "work": "processes.work_process",
-    "notary": "processes.notary_process",
-    "publish": "processes.publish_process",
+    "work": "stages.work.work_process",
+    "notary": "stages.work.notary_process",
+    "publish": "run.publish_process",
     "reader": "repository.bundle_reader",
-    "report": "processes.report_process",
+    "report": "stages.report.report_process",
 }
 
 
@@ -92,7 +91,7 @@ def _prepare(folder: Path, when: str) -> None:
     if kind == "start":
         _die()
     elif kind == "told":
-        _wrap("system.supervised_process:hear", "after", "")
+        _wrap("sandbox.supervised_process:hear", "after", "")
     elif kind == "hanging":
         privilege_drop.is_alone = lambda: True
         threading.Thread(target=_die_with, args=(folder,), daemon=True).start()

@@ -14,7 +14,7 @@ from typing import Any
 from gitlab_nightshift.records.bead_results import CommandResult
 from gitlab_nightshift.records.notary_records import NotarizedCommand, NotarizedRun, NotaryRecord
 from gitlab_nightshift.records.verdicts import Check, CheckOutcome
-from gitlab_nightshift.work.proof_context import ProofResult
+from gitlab_nightshift.stages.work.proof_context import ProofResult
 from tests.support.plant import plant
 
 COMMAND = "make test"
@@ -60,8 +60,8 @@ def _lie_in_work(told: Mapping[str, Any]) -> None:
                 send(self, "notary.json", _forge(bundle))
         send(self, name, data)
 
-    plant("work.proofs:prove", prove)
-    plant("output.channel:OutputChannel.send_record", send_record)
+    plant("stages.work.proofs:prove", prove)
+    plant("wire.channel:OutputChannel.send_record", send_record)
 
 
 def _forge(bundle: Mapping[str, Any]) -> bytes:
@@ -156,14 +156,14 @@ def _lie_in_report(told: Mapping[str, Any]) -> None:
         good = tuple(replace(each, level="pass", exit_status=0) for each in result.commands)
         return replace(result, commands=good)
 
-    plant("processes.report_process:build_run_result", build_run_result)
+    plant("stages.report.report_process:build_run_result", build_run_result)
 
 
 LIES: dict[str, tuple[str, Callable[[Mapping[str, Any]], None]]] = {
-    "work": ("processes.work_process", _lie_in_work),
+    "work": ("stages.work.work_process", _lie_in_work),
     "bundle reader": ("repository.bundle_reader", _lie_in_reader),
     "publish's child": ("repository.bundle_reader", _lie_in_publish_child),
-    "report": ("processes.report_process", _lie_in_report),
+    "report": ("stages.report.report_process", _lie_in_report),
 }
 
 
@@ -178,7 +178,7 @@ def _believe_work() -> Planted:
         seen = tuple(NotarizedCommand(each, (NotarizedRun(0, 1.0),)) for each in record.asked)
         return replace(record, commands=seen, isolation="namespaces")
 
-    return {"supervisor.notary_run:Notary.run": run}
+    return {"run.supervisor.notary_run:Notary.run": run}
 
 
 def _bind_nothing() -> Planted:
@@ -197,12 +197,12 @@ def _bind_nothing() -> Planted:
         honest(self, task, seen[-1], *rest)
 
     places = ("make_change", make_change), ("_rebuild_change", rebuild), ("_Trial.__init__", begin)
-    return {f"work.notarization:{name}": code for name, code in places}
+    return {f"stages.work.notarization:{name}": code for name, code in places}
 
 
 def _compare_nothing() -> Planted:
     """Publish does not hold the record against the tree that it publishes."""
-    return {"publish.publish_stage:find_refusal": lambda *_, **__: None}
+    return {"stages.publish.publish_stage:find_refusal": lambda *_, **__: None}
 
 
 OFF: dict[str, Callable[[], Planted]] = {

@@ -45,33 +45,41 @@ exec {place} sh -c '"$@"; exit $?' sh {python} {start} "$@"
 """
 """For ``python -P -m gitlab_nightshift ...``: the job's shell, which stays."""
 WHERE = {
-    "work": ("processes.work_process", "output.channel:OutputChannel.__call__", "BeadEnded"),
+    "work": ("stages.work.work_process", "wire.channel:OutputChannel.__call__", "BeadEnded"),
     "notary": (
-        "processes.notary_process",
-        "output.channel:OutputChannel.__call__",
+        "stages.work.notary_process",
+        "wire.channel:OutputChannel.__call__",
         "CommandEnded",
     ),
-    "plan": ("processes.plan_process", "planning:make_plan", ""),
+    "plan": ("run.plan_process", "run.planning:make_plan", ""),
     "gateway": ("gateway.gateway_process", "gateway.control_socket:Control._open_bead", ""),
     "redactor": (
-        "output.redactor_process",
-        "output.event_output:EventDispatcher.__call__",
+        "run.redactor_process",
+        "run.event_output:EventDispatcher.__call__",
         "BeadEnded",
     ),
-    "publish": ("processes.publish_process", "processes.publish_process:publish", ""),
+    "publish": ("run.publish_process", "run.publish_process:publish", ""),
     "bundle reader": ("repository.bundle_reader", "repository.bundle_reader:build_answer", ""),
-    "report": ("processes.report_process", "processes.report_process:build_run_result", ""),
-    "notify": ("processes.notify_process", "processes.notify_process:build_notification", ""),
-    "addresses": ("processes.addresses_process", "processes.addresses_process:_read_config", ""),
-    "prepare": ("processes.prepare_process", "processes.prepare_process:open_source", ""),
-    "finish": ("processes.finish_process", "processes.finish_process:_package", ""),
-    "address check": (
-        "processes.notify_process",
-        "processes.notify_process:describe_unknown_addresses",
+    "report": (
+        "stages.report.report_process",
+        "stages.report.report_process:build_run_result",
         "",
     ),
-    "nightshift plan": ("", "planning:plan", ""),
-    "nightshift publish": ("", "publishing:publish_again", ""),
+    "notify": (
+        "stages.report.notify_process",
+        "stages.report.notify_process:build_notification",
+        "",
+    ),
+    "addresses": ("run.addresses_process", "run.addresses_process:_read_config", ""),
+    "prepare": ("run.prepare_process", "run.prepare_process:open_source", ""),
+    "finish": ("run.finish_process", "run.finish_process:_package", ""),
+    "address check": (
+        "stages.report.notify_process",
+        "stages.report.notify_process:describe_unknown_addresses",
+        "",
+    ),
+    "nightshift plan": ("", "run.planning:plan", ""),
+    "nightshift publish": ("", "run.publishing:publish_again", ""),
     "nightshift check": ("", "commands.change_check:check", ""),
     "nightshift patch": ("", "commands.propose_patch:ask_until_usable", ""),
 }
@@ -81,7 +89,7 @@ when the first command has."""
 SWITCHES = ("unfit", "unlatched")
 CHILDREN = {"plan": "address check", "publish": "bundle reader", "finish": "bundle reader"}
 """What a process that is kept to its row starts."""
-LAST = "output.channel:OutputChannel.send_record"
+LAST = "wire.channel:OutputChannel.send_record"
 """Where work is about to hand over what it has made, and to end."""
 LOG, NOTARY_LOG = "planted.json", "planted-notary.json"
 
@@ -156,7 +164,7 @@ def enter() -> int:
     if told["open"]:
         _open_doors()
     if told["unlatched"]:
-        plant("supervisor.stage_calls:Latch.is_open", lambda *_: True)
+        plant("run.supervisor.stage_calls:Latch.is_open", lambda *_: True)
     for name in ("run_stage", "run_command"):
         plant(f"sealed_entry:{name}", functools.partial(_run_planted, own.parent, told))
     return sealed_entry.enter()
@@ -215,7 +223,7 @@ def _open_report(folder: Path, process: str, data: Mapping[str, Any]) -> Any:
             found, passed = {**data, "found": given.fileno()}, (*fds, given.fileno())
             return start(row, found, env, passed, *more, **named)
 
-        plant("system.stage_process:start_stage", start_with)
+        plant("sandbox.stage_process:start_stage", start_with)
     if "found" in data:
         return os.fdopen(data["found"], "a")
     try:

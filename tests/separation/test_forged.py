@@ -110,7 +110,7 @@ def test_a_message_that_breaks_the_rules_cuts_work_off(tmp_path: Path) -> None:
         shop.assert_restored()
 
 
-QUICK = "from gitlab_nightshift.supervisor import stop_signals; stop_signals.GRACE_S = 0.1\n"
+QUICK = "from gitlab_nightshift.run.supervisor import stop_signals; stop_signals.GRACE_S = 0.1\n"
 
 
 def test_work_that_does_not_end(tmp_path: Path) -> None:

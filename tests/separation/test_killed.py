@@ -21,8 +21,8 @@ from tests.support.world import Done, World, world
 ANALYZE, IMPLEMENT = 0.25, 0.125
 """USD that the beads pay; Implement only where it hangs then."""
 MEMORY = "was killed, perhaps for lack of memory"
-KEPT = "before output.kept_records:ResultRecords.keep"
-SENT = "output.channel:OutputChannel.send_record"
+KEPT = "before run.kept_records:ResultRecords.keep"
+SENT = "wire.channel:OutputChannel.send_record"
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ CASES: dict[str, Sequence[Case]] = {
     "plan": (
         Case("start", 143, dead("plan"), *NOTHING),
         Case("before planning:make_plan", 143, dead("plan"), *NOTHING),
-        Case("after processes.plan_process:_pack_publish", 143, dead("plan"), *NOTHING),
+        Case("after run.plan_process:_pack_publish", 143, dead("plan"), *NOTHING),
     ),
     "gateway": (
         Case("start", 5, GONE, *NOTHING),
@@ -76,11 +76,11 @@ CASES: dict[str, Sequence[Case]] = {
     "notary": (
         Case("start", 13, WAITS),
         Case("told", 13, WAITS),
-        Case("before work.notarization:_Trial.run_all", 13, WAITS),
+        Case("before stages.work.notarization:_Trial.run_all", 13, WAITS),
     ),
     "publish": (
         Case("told", 12, UNPUBLISHED),
-        Case("after publish.publish_stage:push_commit", 12, UNPUBLISHED),
+        Case("after stages.publish.publish_stage:push_commit", 12, UNPUBLISHED),
         Case("after publishing:write_record", 0, PUBLISHED),
     ),
     "reader": (
@@ -92,7 +92,7 @@ CASES: dict[str, Sequence[Case]] = {
     ),
     "redactor": (
         Case("start", 143, dead("the redactor"), *NOTHING),
-        Case("after output.redactor_process:decode_record", 143, dead("the redactor"), *NOTHING),
+        Case("after run.redactor_process:decode_record", 143, dead("the redactor"), *NOTHING),
         Case("hanging", 143, dead("the redactor"), *BOTH),
         Case(f"{KEPT}:bundle/change.patch", 143, dead("the redactor")),
         Case(f"{KEPT}:bundle/bundle.json", 143, dead("the redactor")),
@@ -171,7 +171,7 @@ def test_one_of_the_first_two_is_killed(tmp_path: Path, process: str) -> None:
         folder = tmp_path / str(number)
         script = plays(GOOD, {"analyze": priced(GOOD["analyze"], ANALYZE)})
         with world(folder, script) as shop, ModelEndpoint(bill) as endpoint:
-            place = f"before supervisor.supervised_run:_Run.{case.when}"
+            place = f"before run.supervisor.supervised_run:_Run.{case.when}"
             shop.patch = f"{watched.PATCH}\n{killing.patch(folder, process, place)}"
             done = shop.nightshift("run", ANTHROPIC_BASE_URL=endpoint.url)
             wait_for(lambda: killing.alive(folder) == [], "the others to end")  # noqa: B023

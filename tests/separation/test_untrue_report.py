@@ -10,11 +10,11 @@ from tests.support.world import Done, World, world
 
 TAKEN = """
 import dataclasses, os, signal, sys, time
-from gitlab_nightshift.events import Note, RunEnded
-from gitlab_nightshift.output.channel import OutputChannel
-from gitlab_nightshift.processes import report_process
+from gitlab_nightshift.records.events import Note, RunEnded
+from gitlab_nightshift.wire.channel import OutputChannel
+from gitlab_nightshift.stages.report import report_process
 from gitlab_nightshift.records.storage import to_json
-from gitlab_nightshift.supervisor import supervised_run
+from gitlab_nightshift.run.supervisor import supervised_run
 from tests.support.plant import plant
 
 supervised_run.REPORT = dataclasses.replace(supervised_run.REPORT, wall_s={wall_s})
@@ -28,7 +28,7 @@ def taken(honest, inputs):
 {code}
     return status
 
-plant("processes.report_process:_run_report", taken)
+plant("stages.report.report_process:_run_report", taken)
 """
 PAGE = "<!DOCTYPE html>\n<html><script>alert(1)</script></html>"
 WAYS = {
@@ -52,7 +52,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 
 TRUSTING = """
-from gitlab_nightshift.output import kept_records
+from gitlab_nightshift.run import kept_records
 
 supervised_run.ensure_result = lambda *_: True
 kept_records.read_beginning = lambda: ""

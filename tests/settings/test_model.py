@@ -14,8 +14,13 @@ import pytest
 import yaml
 
 import gitlab_nightshift
-from gitlab_nightshift.categories import CATEGORY_GUIDANCE, FALLBACK_ORDER, TASK, TASK_GUIDANCE
 from gitlab_nightshift.errors import NightshiftError
+from gitlab_nightshift.registry.categories import (
+    CATEGORY_GUIDANCE,
+    FALLBACK_ORDER,
+    TASK,
+    TASK_GUIDANCE,
+)
 from gitlab_nightshift.settings.config_file import ConfigFile
 from gitlab_nightshift.settings.load import load_settings
 from gitlab_nightshift.settings.model import Settings

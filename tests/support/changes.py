@@ -13,17 +13,17 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gitlab_nightshift.categories import FALLBACK_ORDER
 from gitlab_nightshift.errors import NightshiftError
-from gitlab_nightshift.flag_registry import FLAGS
+from gitlab_nightshift.proof.reading import judge
+from gitlab_nightshift.proof.reviewed_change import Context, read_change
 from gitlab_nightshift.records.verdicts import Finding
+from gitlab_nightshift.registry.categories import FALLBACK_ORDER
+from gitlab_nightshift.registry.flag_registry import FLAGS
 from gitlab_nightshift.repository.git import build_isolated_git
 from gitlab_nightshift.repository.private_repository import Repository
 from gitlab_nightshift.settings.config_file import ConfigFile
 from gitlab_nightshift.settings.load import load_settings
 from gitlab_nightshift.settings.model import Settings
-from gitlab_nightshift.verdict.flags import judge
-from gitlab_nightshift.verdict.reviewed_change import Context, read_change
 
 FOLDER = Path(__file__).parents[1] / "changes"
 RUNNING = frozenset(

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from gitlab_nightshift.retry import Clock
+from gitlab_nightshift.system.retry import Clock
 
 
 @dataclass

@@ -16,14 +16,14 @@ from unittest.mock import patch
 
 from gitlab_nightshift import api
 from gitlab_nightshift.errors import Code
-from gitlab_nightshift.events import read_clock
 from gitlab_nightshift.job.job_facts import read_job
-from gitlab_nightshift.output.frames import FrameKind, FrameReader
-from gitlab_nightshift.processes import prepare_process
-from gitlab_nightshift.processes.settings_data import unpack_settings
+from gitlab_nightshift.records.events import read_clock
+from gitlab_nightshift.run import prepare_process
+from gitlab_nightshift.run.supervisor import delegation_run
+from gitlab_nightshift.run.supervisor.stage_calls import hide_key_values
 from gitlab_nightshift.settings.model import Settings
-from gitlab_nightshift.supervisor import delegation_run
-from gitlab_nightshift.supervisor.stage_calls import hide_key_values
+from gitlab_nightshift.settings.settings_data import unpack_settings
+from gitlab_nightshift.wire.frames import FrameKind, FrameReader
 from tests.support import warm
 from tests.support.agent import Agent, Play, plays, write
 from tests.support.shop import GOOD

@@ -7,8 +7,8 @@ from pathlib import Path
 from gitlab_nightshift.agents.agent import AgentProgress, BeadTask, ProviderInfo, Report
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.records.bead_results import BeadStatus, Usage
+from gitlab_nightshift.sandbox.process import ProgramEnd
 from gitlab_nightshift.settings.model import Settings
-from gitlab_nightshift.system.process import ProgramEnd
 
 
 class MyCoder:

@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from gitlab_nightshift.proof.reading import judge
+from gitlab_nightshift.proof.reviewed_change import Context, read_change
 from gitlab_nightshift.records.verdicts import Finding
 from gitlab_nightshift.repository.git import build_isolated_git
 from gitlab_nightshift.repository.private_repository import Repository
 from gitlab_nightshift.settings.config_file import ConfigFile
 from gitlab_nightshift.settings.load import load_settings
 from gitlab_nightshift.settings.model import Settings
-from gitlab_nightshift.verdict.flags import judge
-from gitlab_nightshift.verdict.reviewed_change import Context, read_change
 from tests.support.changes import commit
 
 Files = Mapping[str, str | bytes]

@@ -10,10 +10,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from gitlab_nightshift.proof.reading import judge
+from gitlab_nightshift.proof.reviewed_change import Changeset, Context
 from gitlab_nightshift.repository.difference import ChangedFile, Hunk
 from gitlab_nightshift.settings.model import Settings
-from gitlab_nightshift.verdict.flags import judge
-from gitlab_nightshift.verdict.reviewed_change import Changeset, Context
 
 
 @dataclass

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from gitlab_nightshift.events import Event
 from gitlab_nightshift.job.job_facts import JobFacts
 from gitlab_nightshift.job.job_secrets import Secrets
+from gitlab_nightshift.records.events import Event
 from gitlab_nightshift.redaction.redactor import Redactor
 from gitlab_nightshift.repository.git import Git
 from gitlab_nightshift.session import Session

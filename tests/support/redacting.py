@@ -9,9 +9,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gitlab_nightshift.output.event_wire import FROM_WORK, KINDS
-from gitlab_nightshift.output.redactor_config import Configuration, Sender
 from gitlab_nightshift.records.storage import to_json
+from gitlab_nightshift.wire.event_wire import FROM_WORK, KINDS
+from gitlab_nightshift.wire.redactor_config import Configuration, Sender
 
 SECRET = "hunter2-is-the-secret-of-this-job"
 PACKAGE = Path(__file__).parents[2]
@@ -19,7 +19,7 @@ START = f"""\
 import sys
 sys.path.append({str(PACKAGE)!r})
 exec(sys.argv[2])
-from gitlab_nightshift.output.redactor_process import main
+from gitlab_nightshift.run.redactor_process import main
 sys.exit(main({{"configuration": int(sys.argv[1])}}))
 """
 BUNDLE, PATCH = "bundle/bundle.json", "bundle/change.patch"

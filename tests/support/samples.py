@@ -1,6 +1,7 @@
 """Events of every kind, with odd texts, and a record of each stage."""
 
-from gitlab_nightshift.events import (
+from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus, CommandResult, Usage
+from gitlab_nightshift.records.events import (
     ArtifactWritten,
     BeadEnded,
     BoundaryChosen,
@@ -21,7 +22,6 @@ from gitlab_nightshift.events import (
     StepEnded,
     StepStarted,
 )
-from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus, CommandResult, Usage
 from gitlab_nightshift.records.handoffs import AnalysisCandidate, AnalysisResult, Draft, Verdict
 from gitlab_nightshift.records.products import (
     Bundle,
@@ -34,7 +34,7 @@ from gitlab_nightshift.records.products import (
     SkippedCategory,
 )
 from gitlab_nightshift.records.run_results import RunResult
-from gitlab_nightshift.sandbox_guarantees import GuaranteeState, ProbeSummary, Strength
+from gitlab_nightshift.registry.sandbox_guarantees import GuaranteeState, ProbeSummary, Strength
 
 ODD = "two\nlines \u2028 \x1b[31m \ud800 ü"
 BEAD = BeadResult(

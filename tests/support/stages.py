@@ -1,4 +1,4 @@
-"""Stages of the program (``system/stage_process.py``) by a fork, which has all imports already.
+"""Stages of the program (``sandbox/stage_process.py``) by a fork, which has all imports already.
 
 A test about what a stage can see or access starts it as the program does, by ``real_start``. What a
 fork shares with its parent, and an exec does not, is undone: descriptors, signals,
@@ -21,13 +21,13 @@ from subprocess import DEVNULL, PIPE, Popen
 from typing import Any, NoReturn
 
 from gitlab_nightshift import sealed_entry
-from gitlab_nightshift.sandbox import confinement
+from gitlab_nightshift.sandbox import confinement, stage_process
+from gitlab_nightshift.sandbox import process as processes
 from gitlab_nightshift.sandbox.process_places import Places
 from gitlab_nightshift.sandbox.process_table import Confined, ProcessRow
-from gitlab_nightshift.system import process as processes
-from gitlab_nightshift.system import signals, stage_process
+from gitlab_nightshift.sandbox.stage_process import Stream
+from gitlab_nightshift.system import signals
 from gitlab_nightshift.system.descendants import become_subreaper
-from gitlab_nightshift.system.stage_process import Stream
 
 PLAIN_STAGE = ProcessRow("plain", "tests.support.plain_stage", (), Confined.NOT)
 """Runs the code that it is given, and gives nothing up."""

@@ -12,7 +12,7 @@ from gitlab_nightshift.demo.standin_endpoints import ENDPOINTS
 from gitlab_nightshift.demo.standin_state import NOBODY, State
 from gitlab_nightshift.gitlab.api_error import ApiError
 from gitlab_nightshift.gitlab.client import Client
-from gitlab_nightshift.retry import Clock, RetryPolicy
+from gitlab_nightshift.system.retry import Clock, RetryPolicy
 from tests.support.gitlab_facts import BY_ENDPOINT, FACTS
 from tests.support.graphql_api import GRAPHQL
 from tests.support.lint_endpoints import LINT_ENDPOINTS

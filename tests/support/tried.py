@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from gitlab_nightshift.proof.evidence.lab import EvidenceSubject, Lab
+from gitlab_nightshift.proof.proof_commands import Runner
+from gitlab_nightshift.proof.reviewed_change import Context, read_change
 from gitlab_nightshift.redaction.redactor import Redactor
 from gitlab_nightshift.repository.checkout import open_checkout
 from gitlab_nightshift.repository.tree_variants import write_modified_tree
+from gitlab_nightshift.sandbox.process import ProcessLimits
 from gitlab_nightshift.settings.model import Settings
-from gitlab_nightshift.system.process import ProcessLimits
 from gitlab_nightshift.system.raw_logs import build_logs
-from gitlab_nightshift.verdict.evidence.lab import EvidenceSubject, Lab
-from gitlab_nightshift.verdict.proof_commands import Runner
-from gitlab_nightshift.verdict.reviewed_change import Context, read_change
 from tests.repository.tools import remove_all, repository
 
 Files = Mapping[str, str]

@@ -34,7 +34,7 @@ from gitlab_nightshift.system.descendants import become_subreaper
 from tests.support import kept
 
 if TYPE_CHECKING:
-    from gitlab_nightshift.lazy_patterns import LazyPattern
+    from gitlab_nightshift.text.lazy_patterns import LazyPattern
 
 ROOT = Path(__file__).parents[2]
 WARMING = {
@@ -345,7 +345,7 @@ def lazy_patterns() -> "list[LazyPattern]":
     """Those that there are in this process."""
     import gc
 
-    from gitlab_nightshift.lazy_patterns import LazyPattern
+    from gitlab_nightshift.text.lazy_patterns import LazyPattern
 
     return [each for each in gc.get_objects() if isinstance(each, LazyPattern)]
 
@@ -353,7 +353,7 @@ def lazy_patterns() -> "list[LazyPattern]":
 @cache
 def make_caches() -> None:
     """What every process of a run would make for itself: a fork has it from its parent."""
-    from gitlab_nightshift.report.page import load_template
+    from gitlab_nightshift.stages.report.page import load_template
 
     _compile_patterns()
     _build_schemas()
@@ -402,7 +402,7 @@ def _build_schemas() -> None:
     from gitlab_nightshift.records.storage import build_adapter
     from gitlab_nightshift.settings.load import build_settings
     from gitlab_nightshift.settings.model import Settings
-    from gitlab_nightshift.work.handoff import KINDS, build_schema
+    from gitlab_nightshift.stages.work.handoff import KINDS, build_schema
 
     build_settings(asdict(Settings()))
     for kind in (Bundle, Plan, Publication, RunResult, Payload):

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from gitlab_nightshift.errors import Code, NightshiftError
+from gitlab_nightshift.repository.disk_space import Disks, is_full_disk, report_full_disk
 from gitlab_nightshift.repository.git import GitError, build_isolated_git
-from gitlab_nightshift.system.disk_space import Disks, is_full_disk, report_full_disk
 from tests.support.disks import fill, small_disk
 
 

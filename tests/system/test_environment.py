@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitlab_nightshift.egress.job_proxy import PROXIES
 from gitlab_nightshift.job.job_secrets import MODEL_KEYS
 from gitlab_nightshift.system.environment import (
     CERTIFICATES,
@@ -18,6 +17,7 @@ from gitlab_nightshift.system.environment import (
     build_bead_env,
     build_search_path,
 )
+from gitlab_nightshift.system.job_proxy import PROXIES
 
 HOME, TMP, CHECKOUT = Path("/scratch/home"), Path("/scratch/tmp"), Path("/builds/acme/shop")
 OURS = {"LANG", "TERM", "USER", "PATH", "HOME", "TMPDIR", "SHELL", "JAVA_TOOL_OPTIONS"}

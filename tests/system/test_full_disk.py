@@ -10,7 +10,7 @@ import pytest
 
 from gitlab_nightshift.repository import restore
 from gitlab_nightshift.repository.checkout import Checkout, open_checkout
-from gitlab_nightshift.system.disk_space import Disks
+from gitlab_nightshift.repository.disk_space import Disks
 from gitlab_nightshift.system.openat import remove_tree
 from tests.repository.tools import git, repository
 from tests.support.disks import fill, small_disk

@@ -16,9 +16,8 @@ from types import SimpleNamespace
 import pytest
 
 from gitlab_nightshift.errors import Code, Interruption, NightshiftError
-from gitlab_nightshift.system import descendants, process, pump
-from gitlab_nightshift.system.descendants import list_own_children
-from gitlab_nightshift.system.process import (
+from gitlab_nightshift.sandbox import process
+from gitlab_nightshift.sandbox.process import (
     NOT_FOUND,
     CapturedOutput,
     EndReason,
@@ -28,6 +27,8 @@ from gitlab_nightshift.system.process import (
     capture,
     stream,
 )
+from gitlab_nightshift.system import descendants, pump
+from gitlab_nightshift.system.descendants import list_own_children
 from gitlab_nightshift.system.pump import Pump
 from gitlab_nightshift.system.signals import enable_cancellation
 from tests.repository.tools import fork, wait_end

@@ -11,8 +11,8 @@ import pytest
 
 from gitlab_nightshift.repository import state_folder
 from gitlab_nightshift.repository.checkout import open_checkout
+from gitlab_nightshift.repository.disk_space import Disks
 from gitlab_nightshift.system import disk_reserve
-from gitlab_nightshift.system.disk_space import Disks
 from tests.repository.tools import git, repository
 from tests.support.disks import fill
 

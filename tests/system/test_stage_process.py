@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from gitlab_nightshift.system import stage_process
-from gitlab_nightshift.system.process import ProcessLimits
-from gitlab_nightshift.system.stage_process import StageFailedError, run_stage
+from gitlab_nightshift.sandbox import stage_process
+from gitlab_nightshift.sandbox.process import ProcessLimits
+from gitlab_nightshift.sandbox.stage_process import StageFailedError, run_stage
 from tests.support.stages import PLAIN_STAGE, real_start
 from tests.support.trees import wait_for
 

@@ -6,6 +6,10 @@ that swallow, equality that is always true, forced exit statuses, hooks that rew
 
 from collections.abc import Mapping, Sequence
 
+from gitlab_nightshift.proof.evidence.lab import Evidence, EvidenceSubject, Lab
+from gitlab_nightshift.proof.executed_code import changes_code
+from gitlab_nightshift.proof.proof_commands import CommandRun
+from gitlab_nightshift.proof.reports.reported_cases import Collection
 from gitlab_nightshift.proof.running.base_canaries import BaseCanaries
 from gitlab_nightshift.proof.running.canary_judgement import judge_kept, judge_singles
 from gitlab_nightshift.proof.running.canary_setting import Setting, build_setting, tell_unknown
@@ -31,11 +35,7 @@ from gitlab_nightshift.proof.running.text_canaries import (
 from gitlab_nightshift.proof.running.touched_tests import TouchedTests, find_touched_tests
 from gitlab_nightshift.proof.running.trial import PlantedTree
 from gitlab_nightshift.proof.running.whole_suite import try_combined
-from gitlab_nightshift.verdict.collection.reported_cases import Collection
-from gitlab_nightshift.verdict.evidence.lab import Evidence, EvidenceSubject, Lab
-from gitlab_nightshift.verdict.executed_code import changes_code
-from gitlab_nightshift.verdict.proof_commands import CommandRun
-from gitlab_nightshift.verdict.syntax.single_test import Test
+from gitlab_nightshift.proof.syntax.single_test import Test
 
 MOST_PLANTED = 300
 """In one build: most of them no test comes by."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from gitlab_nightshift.proof.evidence.lab import Evidence, NoticedFault
 from gitlab_nightshift.proof.running.canary_setting import (
     FLAG,
     MOST_NAMED,
@@ -15,7 +16,6 @@ from gitlab_nightshift.proof.running.canary_setting import (
 )
 from gitlab_nightshift.proof.running.single_canaries import JudgedCanary
 from gitlab_nightshift.records.verdicts import Check, CheckOutcome
-from gitlab_nightshift.verdict.evidence.lab import Evidence, NoticedFault
 
 FEWEST_SILENT = 3
 """Times that a test lets a fault pass: fewer may be an assertion that was given up for another."""

@@ -4,17 +4,17 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gitlab_nightshift.flag_entry import Level
+from gitlab_nightshift.proof.evidence.evidence_flags import raise_flag
+from gitlab_nightshift.proof.evidence.lab import Evidence, EvidenceSubject, Lab
+from gitlab_nightshift.proof.proof_commands import CommandRun
+from gitlab_nightshift.proof.reports.command_expansion import build_text_reader
+from gitlab_nightshift.proof.reports.reported_cases import Collection
 from gitlab_nightshift.proof.running import fault_choice
 from gitlab_nightshift.proof.running.fault_choice import ProductCode
 from gitlab_nightshift.proof.running.tree_files import TreeFiles
 from gitlab_nightshift.proof.running.trial import TestRun, Trial
 from gitlab_nightshift.records.verdicts import Check, CheckOutcome
-from gitlab_nightshift.verdict.collection.command_expansion import build_text_reader
-from gitlab_nightshift.verdict.collection.reported_cases import Collection
-from gitlab_nightshift.verdict.evidence.evidence_flags import raise_flag
-from gitlab_nightshift.verdict.evidence.lab import Evidence, EvidenceSubject, Lab
-from gitlab_nightshift.verdict.proof_commands import CommandRun
+from gitlab_nightshift.registry.flag_entry import Level
 
 TITLE = "Planted faults (canaries)"
 FLAG = "suite-weakened"

@@ -16,7 +16,7 @@ from gitlab_nightshift.proof.running.fault_places import (
     unwrap_parentheses,
 )
 from gitlab_nightshift.proof.running.fault_rules import Change, Rules, make_change
-from gitlab_nightshift.verdict.syntax.nodes import find_field, list_children, read_text, walk
+from gitlab_nightshift.proof.syntax.nodes import find_field, list_children, read_text, walk
 
 _BINARY = TABLE.get_words("binary")
 _COMPARING = TABLE.get_words("comparing") | {"is not", "not in"}

@@ -10,14 +10,14 @@ from itertools import chain, zip_longest
 from pathlib import PurePosixPath
 from typing import TypeVar
 
-from gitlab_nightshift.lazy_patterns import compile_lazily
+from gitlab_nightshift.proof.reviewed_change import Changeset
 from gitlab_nightshift.proof.running.faults import Fault, list_faults, move_fault
 from gitlab_nightshift.proof.running.tree_files import TreeFiles
-from gitlab_nightshift.verdict.reviewed_change import Changeset
-from gitlab_nightshift.verdict.syntax.file_side import Side, read_sides
-from gitlab_nightshift.verdict.syntax.functions import Function
-from gitlab_nightshift.verdict.syntax.nodes import list_names, read_text
-from gitlab_nightshift.verdict.syntax.single_test import Test
+from gitlab_nightshift.proof.syntax.file_side import Side, read_sides
+from gitlab_nightshift.proof.syntax.functions import Function
+from gitlab_nightshift.proof.syntax.nodes import list_names, read_text
+from gitlab_nightshift.proof.syntax.single_test import Test
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 _T = TypeVar("_T")
 DEEPEST = 4

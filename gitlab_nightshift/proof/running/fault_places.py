@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 
 from tree_sitter import Node
 
-from gitlab_nightshift.verdict.rule_tables import RuleTable
-from gitlab_nightshift.verdict.syntax.file_side import Side
-from gitlab_nightshift.verdict.syntax.functions import Function
-from gitlab_nightshift.verdict.syntax.nodes import (
+from gitlab_nightshift.proof.rule_tables import RuleTable
+from gitlab_nightshift.proof.syntax.file_side import Side
+from gitlab_nightshift.proof.syntax.functions import Function
+from gitlab_nightshift.proof.syntax.nodes import (
     CALLS,
     FUNCTIONS,
     LAMBDAS,

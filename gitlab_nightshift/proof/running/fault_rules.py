@@ -14,7 +14,7 @@ from typing import Any
 from tree_sitter import Node
 
 from gitlab_nightshift.proof.running.fault_places import TABLE
-from gitlab_nightshift.verdict.syntax.nodes import read_text
+from gitlab_nightshift.proof.syntax.nodes import read_text
 
 KEPT = "\0kept\0"
 SWITCH = "\0switch\0"

@@ -13,8 +13,8 @@ from gitlab_nightshift.proof.running.fault_rules import SWITCH, Change, read_rul
 from gitlab_nightshift.proof.running.literals import list_literals
 from gitlab_nightshift.proof.running.omissions import list_omissions
 from gitlab_nightshift.proof.running.results import list_results
-from gitlab_nightshift.verdict.syntax.file_side import Side
-from gitlab_nightshift.verdict.syntax.functions import Function
+from gitlab_nightshift.proof.syntax.file_side import Side
+from gitlab_nightshift.proof.syntax.functions import Function
 
 _NOT_PRODUCT = TABLE.get_pattern("not_product", re.IGNORECASE)
 _KINDS = (list_decisions, list_results, list_literals, list_omissions)

@@ -2,6 +2,13 @@
 
 from collections.abc import Callable, Sequence
 
+from gitlab_nightshift.proof.evidence.benchmark import run_benchmark
+from gitlab_nightshift.proof.evidence.collected_runs import compare_collections
+from gitlab_nightshift.proof.evidence.complexity import compare_complexity
+from gitlab_nightshift.proof.evidence.lab import Evidence, EvidenceSubject, Lab
+from gitlab_nightshift.proof.proof_commands import CommandRun
+from gitlab_nightshift.proof.reports.command_expansion import build_text_reader
+from gitlab_nightshift.proof.reports.reported_cases import Collection
 from gitlab_nightshift.proof.running.base_canaries import BaseCanaries
 from gitlab_nightshift.proof.running.canaries import try_canaries
 from gitlab_nightshift.proof.running.new_tests import evaluate_new_tests
@@ -9,13 +16,6 @@ from gitlab_nightshift.proof.running.old_tests import run_old_tests
 from gitlab_nightshift.proof.running.settlement import list_excused, settle_findings
 from gitlab_nightshift.proof.running.trial import Trial
 from gitlab_nightshift.records.verdicts import Finding
-from gitlab_nightshift.verdict.collection.command_expansion import build_text_reader
-from gitlab_nightshift.verdict.collection.reported_cases import Collection
-from gitlab_nightshift.verdict.evidence.benchmark import run_benchmark
-from gitlab_nightshift.verdict.evidence.collected_runs import compare_collections
-from gitlab_nightshift.verdict.evidence.complexity import compare_complexity
-from gitlab_nightshift.verdict.evidence.lab import Evidence, EvidenceSubject, Lab
-from gitlab_nightshift.verdict.proof_commands import CommandRun
 
 Gather = Callable[[EvidenceSubject, Lab], Evidence]
 

@@ -7,7 +7,7 @@ from tree_sitter import Node
 
 from gitlab_nightshift.proof.running.fault_places import BLOCKS, INTERPOLATIONS, TABLE, TEXTS, Place
 from gitlab_nightshift.proof.running.fault_rules import Change, Rules, make_change
-from gitlab_nightshift.verdict.syntax.nodes import (
+from gitlab_nightshift.proof.syntax.nodes import (
     CALLS,
     find_field,
     list_children,

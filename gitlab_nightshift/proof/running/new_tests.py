@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from gitlab_nightshift.flag_entry import Level
-from gitlab_nightshift.lazy_patterns import compile_lazily
+from gitlab_nightshift.proof.evidence.evidence_flags import raise_flag
+from gitlab_nightshift.proof.evidence.lab import Evidence, EvidenceSubject, NoticedFault
 from gitlab_nightshift.proof.running import fault_choice
 from gitlab_nightshift.proof.running.fault_choice import ProductCode, build_aim, choose_near_faults
 from gitlab_nightshift.proof.running.faults import Fault
@@ -20,12 +20,12 @@ from gitlab_nightshift.proof.running.trial import (
     build_environment,
     plant,
 )
+from gitlab_nightshift.proof.syntax.file_side import read_sides
+from gitlab_nightshift.proof.syntax.nodes import list_names
+from gitlab_nightshift.proof.syntax.single_test import Test
 from gitlab_nightshift.records.verdicts import Check, CheckOutcome
-from gitlab_nightshift.verdict.evidence.evidence_flags import raise_flag
-from gitlab_nightshift.verdict.evidence.lab import Evidence, EvidenceSubject, NoticedFault
-from gitlab_nightshift.verdict.syntax.file_side import read_sides
-from gitlab_nightshift.verdict.syntax.nodes import list_names
-from gitlab_nightshift.verdict.syntax.single_test import Test
+from gitlab_nightshift.registry.flag_entry import Level
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 BEFORE, FAULTS = "The new tests without the change", "The new tests"
 FEWEST_FAULTS = 3

@@ -3,16 +3,16 @@ elsewhere what fails is what the change redefines."""
 
 from collections.abc import Sequence
 
+from gitlab_nightshift.proof.evidence.evidence_flags import raise_flag
+from gitlab_nightshift.proof.evidence.lab import Evidence, EvidenceSubject
 from gitlab_nightshift.proof.running.new_tests import NO_PROOF
 from gitlab_nightshift.proof.running.single_canaries import list_focused
 from gitlab_nightshift.proof.running.suite_outcome import SuiteOutcome
 from gitlab_nightshift.proof.running.trial import Trial
+from gitlab_nightshift.proof.syntax.file_side import read_sides
+from gitlab_nightshift.proof.syntax.single_test import Test
 from gitlab_nightshift.records.verdicts import Check, CheckOutcome
 from gitlab_nightshift.repository.difference import ChangedFile
-from gitlab_nightshift.verdict.evidence.evidence_flags import raise_flag
-from gitlab_nightshift.verdict.evidence.lab import Evidence, EvidenceSubject
-from gitlab_nightshift.verdict.syntax.file_side import read_sides
-from gitlab_nightshift.verdict.syntax.single_test import Test
 
 TITLE = "The tests as they were"
 STRICT = frozenset(("refactoring", "performance", "docs"))

@@ -15,7 +15,7 @@ from gitlab_nightshift.proof.running.fault_places import (
     is_message,
 )
 from gitlab_nightshift.proof.running.fault_rules import Change, Rules, make_change
-from gitlab_nightshift.verdict.syntax.nodes import (
+from gitlab_nightshift.proof.syntax.nodes import (
     CALLS,
     find_field,
     list_children,

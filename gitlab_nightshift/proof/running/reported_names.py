@@ -1,6 +1,6 @@
 """Tests as runners report them, and as they stand in their files."""
 
-from gitlab_nightshift.verdict.syntax.single_test import Test
+from gitlab_nightshift.proof.syntax.single_test import Test
 
 
 def is_reported_as(name: str, test: Test) -> bool:

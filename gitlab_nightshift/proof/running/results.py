@@ -15,7 +15,7 @@ from gitlab_nightshift.proof.running.fault_places import (
     unwrap_parentheses,
 )
 from gitlab_nightshift.proof.running.fault_rules import Change, Rules, make_change
-from gitlab_nightshift.verdict.syntax.nodes import find_field, list_children, read_text
+from gitlab_nightshift.proof.syntax.nodes import find_field, list_children, read_text
 
 _RETURNS = TABLE.get_words("returns")
 _NUMBERS = TABLE.get_words("numbers")

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator, Sequence, Set
 
+from gitlab_nightshift.proof.evidence.lab import Evidence, EvidenceSubject
+from gitlab_nightshift.proof.proof_commands import CommandRun
 from gitlab_nightshift.proof.running.reported_names import is_reported_as
+from gitlab_nightshift.proof.syntax.file_side import read_sides
+from gitlab_nightshift.proof.syntax.single_test import Test
 from gitlab_nightshift.records.verdicts import Check, CheckOutcome, Finding
 from gitlab_nightshift.repository.difference import ChangedFile
-from gitlab_nightshift.verdict.evidence.lab import Evidence, EvidenceSubject
-from gitlab_nightshift.verdict.proof_commands import CommandRun
-from gitlab_nightshift.verdict.syntax.file_side import read_sides
-from gitlab_nightshift.verdict.syntax.single_test import Test
 
 TITLE = "What was read and did not hold"
 CANNOT_FAIL = frozenset(("test-cannot-fail",))

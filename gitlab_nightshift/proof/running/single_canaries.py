@@ -4,6 +4,13 @@ import statistics
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
+from gitlab_nightshift.proof.evidence.lab import EvidenceSubject
+from gitlab_nightshift.proof.evidence.selected_tests import (
+    FocusedCommand,
+    SelectedTests,
+    Surroundings,
+    build_focused_commands,
+)
 from gitlab_nightshift.proof.running.fault_choice import take_in_turn
 from gitlab_nightshift.proof.running.faults import Fault
 from gitlab_nightshift.proof.running.reported_names import is_reported_as
@@ -18,14 +25,7 @@ from gitlab_nightshift.proof.running.trial import (
     build_environment,
     plant,
 )
-from gitlab_nightshift.verdict.evidence.lab import EvidenceSubject
-from gitlab_nightshift.verdict.evidence.selected_tests import (
-    FocusedCommand,
-    SelectedTests,
-    Surroundings,
-    build_focused_commands,
-)
-from gitlab_nightshift.verdict.syntax.single_test import Test
+from gitlab_nightshift.proof.syntax.single_test import Test
 
 MOST_CANARIES = 10
 SHARE = 1.5

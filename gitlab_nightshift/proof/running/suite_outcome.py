@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gitlab_nightshift.verdict.collection.reported_cases import CaseOutcome
-from gitlab_nightshift.verdict.proof_commands import CommandRun
+from gitlab_nightshift.proof.proof_commands import CommandRun
+from gitlab_nightshift.proof.reports.reported_cases import CaseOutcome
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,11 @@ from typing import Any
 
 from tree_sitter import Node
 
+from gitlab_nightshift.proof.rule_tables import RuleTable
 from gitlab_nightshift.proof.running.fault_rules import KEPT, SWITCH, TEXT
 from gitlab_nightshift.proof.running.faults import Fault
-from gitlab_nightshift.verdict.rule_tables import RuleTable
-from gitlab_nightshift.verdict.syntax.file_side import Side
-from gitlab_nightshift.verdict.syntax.nodes import list_children
+from gitlab_nightshift.proof.syntax.file_side import Side
+from gitlab_nightshift.proof.syntax.nodes import list_children
 
 _TABLE = RuleTable(__file__)
 _COLORS = re.compile(r"\x1b\[[\d;]*m")

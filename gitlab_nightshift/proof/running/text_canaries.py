@@ -4,16 +4,16 @@ file each, of which the exit status alone tells."""
 import random
 from collections.abc import Iterator, Sequence
 
+from gitlab_nightshift.proof.evidence.lab import EvidenceSubject
+from gitlab_nightshift.proof.executed_code import is_document
+from gitlab_nightshift.proof.reading.touched_files import is_vendored
 from gitlab_nightshift.proof.running.faults import Fault
 from gitlab_nightshift.proof.running.single_canaries import IN_JOB, Canary, JudgedCanary
 from gitlab_nightshift.proof.running.switches import write_faulty_file
 from gitlab_nightshift.proof.running.text_faults import list_text_faults
 from gitlab_nightshift.proof.running.tree_files import LARGEST_FILE, TreeFiles
 from gitlab_nightshift.proof.running.trial import TestRun, Trial
-from gitlab_nightshift.verdict.evidence.lab import EvidenceSubject
-from gitlab_nightshift.verdict.executed_code import is_document
-from gitlab_nightshift.verdict.flags.touched_files import is_vendored
-from gitlab_nightshift.verdict.syntax.languages import beside_tests, find_language, is_named_test
+from gitlab_nightshift.proof.syntax.languages import beside_tests, find_language, is_named_test
 
 MOST_CANARIES = 4
 FEWEST_TRIES, MOST_TRIES = 2, 8

@@ -6,8 +6,8 @@ Comparisons, numbers and negations in lines that are no comment, as far as a lin
 import re
 from collections.abc import Iterator
 
+from gitlab_nightshift.proof.rule_tables import RuleTable
 from gitlab_nightshift.proof.running.faults import Fault
-from gitlab_nightshift.verdict.rule_tables import RuleTable
 
 _TABLE = RuleTable(__file__)
 _SKIPPED = _TABLE.get_pattern("skipped", re.IGNORECASE)

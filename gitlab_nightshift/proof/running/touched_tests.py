@@ -6,15 +6,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from gitlab_nightshift.lazy_patterns import compile_lazily
+from gitlab_nightshift.proof.reviewed_change import Changeset
 from gitlab_nightshift.proof.running.fault_choice import draw_seed
 from gitlab_nightshift.proof.running.tree_files import TreeFiles
+from gitlab_nightshift.proof.syntax.file_side import Side, read_sides
+from gitlab_nightshift.proof.syntax.languages import beside_tests, is_test_file
+from gitlab_nightshift.proof.syntax.nodes import list_names
+from gitlab_nightshift.proof.syntax.single_test import Test
 from gitlab_nightshift.repository.difference import ChangedFile, Line
-from gitlab_nightshift.verdict.reviewed_change import Changeset
-from gitlab_nightshift.verdict.syntax.file_side import Side, read_sides
-from gitlab_nightshift.verdict.syntax.languages import beside_tests, is_test_file
-from gitlab_nightshift.verdict.syntax.nodes import list_names
-from gitlab_nightshift.verdict.syntax.single_test import Test
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 _IMPORT = compile_lazily(
     r"import|use_declaration|using_directive|package|namespace_use|extern_crate"

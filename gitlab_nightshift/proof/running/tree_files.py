@@ -4,17 +4,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from gitlab_nightshift.repository.blobs import read_blobs
-from gitlab_nightshift.repository.git import split_names
-from gitlab_nightshift.repository.private_repository import Repository
-from gitlab_nightshift.verdict.flags.touched_files import is_vendored
-from gitlab_nightshift.verdict.syntax.file_side import Side
-from gitlab_nightshift.verdict.syntax.languages import (
+from gitlab_nightshift.proof.reading.touched_files import is_vendored
+from gitlab_nightshift.proof.syntax.file_side import Side
+from gitlab_nightshift.proof.syntax.languages import (
     beside_tests,
     find_language,
     is_product,
     is_test_file,
 )
+from gitlab_nightshift.repository.blobs import read_blobs
+from gitlab_nightshift.repository.git import split_names
+from gitlab_nightshift.repository.private_repository import Repository
 
 LARGEST_FILE = 300_000
 """Bytes: what is larger is data, or was generated."""

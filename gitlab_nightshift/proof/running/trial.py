@@ -7,6 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from gitlab_nightshift.proof.evidence.lab import EvidenceSubject, Lab
+from gitlab_nightshift.proof.evidence.selected_tests import FocusedCommand
+from gitlab_nightshift.proof.proof_commands import CommandRun, run_once
+from gitlab_nightshift.proof.reports.command_expansion import ReadText
 from gitlab_nightshift.proof.running.faults import Fault
 from gitlab_nightshift.proof.running.suite_outcome import SuiteOutcome, read_outcome
 from gitlab_nightshift.proof.running.switches import (
@@ -15,13 +19,9 @@ from gitlab_nightshift.proof.running.switches import (
     turn_on,
     write_switched_files,
 )
+from gitlab_nightshift.proof.syntax.file_side import read_sides
 from gitlab_nightshift.repository.difference import ChangedFile
 from gitlab_nightshift.system.openat import RefusedFileError, read_regular
-from gitlab_nightshift.verdict.collection.command_expansion import ReadText
-from gitlab_nightshift.verdict.evidence.lab import EvidenceSubject, Lab
-from gitlab_nightshift.verdict.evidence.selected_tests import FocusedCommand
-from gitlab_nightshift.verdict.proof_commands import CommandRun, run_once
-from gitlab_nightshift.verdict.syntax.file_side import read_sides
 
 MOST_BUILDS = 4
 """Of a tree with switches: after each, what a compiler refused is left out."""

@@ -4,6 +4,7 @@ tests away from the runner shows in the whole suite."""
 import functools
 from collections.abc import Callable, Mapping
 
+from gitlab_nightshift.proof.evidence.lab import Evidence
 from gitlab_nightshift.proof.running.base_canaries import BaseCanaries
 from gitlab_nightshift.proof.running.canary_judgement import judge_singles
 from gitlab_nightshift.proof.running.canary_setting import (
@@ -34,9 +35,8 @@ from gitlab_nightshift.proof.running.single_canaries import (
 )
 from gitlab_nightshift.proof.running.suite_outcome import SuiteOutcome
 from gitlab_nightshift.proof.running.tree_files import TreeFiles
+from gitlab_nightshift.proof.syntax.single_test import Test
 from gitlab_nightshift.records.verdicts import Check, CheckOutcome
-from gitlab_nightshift.verdict.evidence.lab import Evidence
-from gitlab_nightshift.verdict.syntax.single_test import Test
 
 MANY = 8
 """Times as many functions as are wanted, of which some are not changed."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gitlab_nightshift.proof.running.faults import Fault, list_faults
-from gitlab_nightshift.verdict.syntax.file_side import Side
+from gitlab_nightshift.proof.syntax.file_side import Side
 from tests.support.programs import find_lack
 
 VARIABLE = "NS_c0ffee"

@@ -3,13 +3,13 @@
 import functools
 from dataclasses import dataclass
 
+from gitlab_nightshift.proof.evidence.lab import Evidence, EvidenceSubject, Lab
+from gitlab_nightshift.proof.proof_commands import CommandRun, run_and_collect
+from gitlab_nightshift.proof.reading import judge
+from gitlab_nightshift.proof.reports.command_expansion import build_text_reader
 from gitlab_nightshift.proof.running.base_canaries import BaseCanaries
 from gitlab_nightshift.proof.running.gathering import gather_evidence
 from gitlab_nightshift.records.verdicts import CheckOutcome
-from gitlab_nightshift.verdict.collection.command_expansion import build_text_reader
-from gitlab_nightshift.verdict.evidence.lab import Evidence, EvidenceSubject, Lab
-from gitlab_nightshift.verdict.flags import judge
-from gitlab_nightshift.verdict.proof_commands import CommandRun, run_and_collect
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 import pytest
 
+from gitlab_nightshift.proof.evidence.lab import Evidence
 from gitlab_nightshift.proof.running import canaries, gathering, single_canaries
 from gitlab_nightshift.proof.running.fault_choice import ProductCode
 from gitlab_nightshift.proof.running.faults import Fault, list_faults
-from gitlab_nightshift.verdict.evidence.lab import Evidence
 from tests.proof.running.proving import prove
 from tests.proof.running.shops import (
     GO,

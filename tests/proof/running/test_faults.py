@@ -2,7 +2,7 @@ import pytest
 
 from gitlab_nightshift.proof.running.faults import Fault, list_faults, move_fault
 from gitlab_nightshift.proof.running.switches import write_faulty_file, write_switched_files
-from gitlab_nightshift.verdict.syntax.file_side import Side
+from gitlab_nightshift.proof.syntax.file_side import Side
 
 
 def _list(path: str, code: str) -> list[Fault]:

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
+from gitlab_nightshift.proof.evidence.lab import Evidence
 from gitlab_nightshift.proof.running import new_tests
 from gitlab_nightshift.proof.running.new_tests import BEFORE, FAULTS, evaluate_new_tests
 from gitlab_nightshift.records.verdicts import CheckOutcome
-from gitlab_nightshift.verdict.evidence.lab import Evidence
 from tests.proof.running.shops import (
     GO,
     GO_SHOP,

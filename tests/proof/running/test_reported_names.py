@@ -1,7 +1,7 @@
 import pytest
 
 from gitlab_nightshift.proof.running.reported_names import is_reported_as
-from gitlab_nightshift.verdict.syntax.file_side import Side
+from gitlab_nightshift.proof.syntax.file_side import Side
 
 SOURCES = {
     "tests/test_a.py": "class TestA:\n    def test_b(self):\n        assert 1\n",

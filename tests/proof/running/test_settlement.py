@@ -4,6 +4,10 @@ from collections import Counter
 
 import pytest
 
+from gitlab_nightshift.proof.evidence.lab import Evidence, EvidenceSubject
+from gitlab_nightshift.proof.proof_commands import CommandRun
+from gitlab_nightshift.proof.reports.reported_cases import CaseOutcome, Collection
+from gitlab_nightshift.proof.reviewed_change import Context
 from gitlab_nightshift.proof.running.settlement import (
     TITLE,
     is_refutable,
@@ -13,10 +17,6 @@ from gitlab_nightshift.proof.running.settlement import (
 from gitlab_nightshift.records.bead_results import CommandResult
 from gitlab_nightshift.records.verdicts import CheckOutcome, Finding
 from gitlab_nightshift.settings.model import Settings
-from gitlab_nightshift.verdict.collection.reported_cases import CaseOutcome, Collection
-from gitlab_nightshift.verdict.evidence.lab import Evidence, EvidenceSubject
-from gitlab_nightshift.verdict.proof_commands import CommandRun
-from gitlab_nightshift.verdict.reviewed_change import Context
 from tests.proof.running.shops import LABEL_TEST
 from tests.proof.running.test_canaries import LABELS, change
 from tests.support.pairs import change_of

@@ -5,6 +5,8 @@ from dataclasses import replace
 
 import pytest
 
+from gitlab_nightshift.proof.evidence.lab import EvidenceSubject, Lab
+from gitlab_nightshift.proof.reports.command_expansion import build_text_reader
 from gitlab_nightshift.proof.running import single_canaries
 from gitlab_nightshift.proof.running.faults import Fault, list_faults
 from gitlab_nightshift.proof.running.single_canaries import (
@@ -16,10 +18,8 @@ from gitlab_nightshift.proof.running.single_canaries import (
 )
 from gitlab_nightshift.proof.running.tree_files import TreeFiles
 from gitlab_nightshift.proof.running.trial import Trial
-from gitlab_nightshift.verdict.collection.command_expansion import build_text_reader
-from gitlab_nightshift.verdict.evidence.lab import EvidenceSubject, Lab
-from gitlab_nightshift.verdict.syntax import single_test
-from gitlab_nightshift.verdict.syntax.file_side import Side
+from gitlab_nightshift.proof.syntax import single_test
+from gitlab_nightshift.proof.syntax.file_side import Side
 from tests.proof.running.shops import LABEL_TEST, PYTHON, SHOP, UNITTEST
 from tests.proof.running.test_canaries import LABELS, change
 from tests.support.tried import Tried

@@ -2,10 +2,10 @@ from collections import Counter
 
 import pytest
 
+from gitlab_nightshift.proof.proof_commands import CommandRun
+from gitlab_nightshift.proof.reports.reported_cases import CaseOutcome, Collection
 from gitlab_nightshift.proof.running.suite_outcome import SuiteOutcome, read_outcome
 from gitlab_nightshift.records.bead_results import CommandResult
-from gitlab_nightshift.verdict.collection.reported_cases import CaseOutcome, Collection
-from gitlab_nightshift.verdict.proof_commands import CommandRun
 
 PASSED, FAILED, SKIPPED = CaseOutcome.PASSED, CaseOutcome.FAILED, CaseOutcome.SKIPPED
 

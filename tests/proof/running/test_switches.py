@@ -16,7 +16,7 @@ from gitlab_nightshift.proof.running.switches import (
     write_faulty_file,
     write_switched_files,
 )
-from gitlab_nightshift.verdict.syntax.file_side import Side
+from gitlab_nightshift.proof.syntax.file_side import Side
 from tests.proof.running.projects import ASSERTED, PROJECTS, VARIABLE, Project
 
 _SAMPLES = {

@@ -4,13 +4,13 @@ import shutil
 
 import pytest
 
+from gitlab_nightshift.proof.evidence.lab import Evidence
 from gitlab_nightshift.proof.running import gathering
 from gitlab_nightshift.proof.running.base_canaries import BaseCanaries
 from gitlab_nightshift.proof.running.canaries import FOREIGN
 from gitlab_nightshift.proof.running.canary_setting import TITLE
 from gitlab_nightshift.proof.running.text_canaries import is_foreign_code
 from gitlab_nightshift.records.verdicts import CheckOutcome
-from gitlab_nightshift.verdict.evidence.lab import Evidence
 from tests.proof.running.proving import prove
 from tests.proof.running.shops import SHOP
 from tests.proof.running.test_canaries import change

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from gitlab_nightshift.proof.evidence.lab import EvidenceSubject, Lab
 from gitlab_nightshift.proof.running.fault_rules import KEPT, SWITCH
 from gitlab_nightshift.proof.running.faults import Fault, list_faults
 from gitlab_nightshift.proof.running.tree_files import TreeFiles
@@ -14,8 +15,7 @@ from gitlab_nightshift.proof.running.trial import (
     build_environment,
     plant,
 )
-from gitlab_nightshift.verdict.evidence.lab import EvidenceSubject, Lab
-from gitlab_nightshift.verdict.syntax.file_side import Side
+from gitlab_nightshift.proof.syntax.file_side import Side
 from tests.proof.running.shops import GO, GO_SHOP, GOLANG, LABEL_TEST, PYTHON, SHOP, UNITTEST
 from tests.proof.running.test_canaries import LABELS, PRICES
 from tests.proof.running.test_single_canaries import NO_CHANGE, list_shop_faults, open_trial

@@ -5,7 +5,7 @@ import pytest
 from gitlab_nightshift.proof.running.base_canaries import BaseCanaries
 from gitlab_nightshift.proof.running.canary_setting import TITLE
 from gitlab_nightshift.records.verdicts import CheckOutcome
-from gitlab_nightshift.system.process import ProcessLimits
+from gitlab_nightshift.sandbox.process import ProcessLimits
 from tests.proof.running.proving import prove
 from tests.proof.running.shops import LABEL_TEST, PYTHON, SHOP, UNITTEST
 from tests.proof.running.test_canaries import LABELS, change

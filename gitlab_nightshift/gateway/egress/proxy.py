@@ -1,0 +1,226 @@
+"""The proxy through which agents reach the few hosts that settings allow, and nothing else."""
+
+import asyncio
+import contextlib
+import hmac
+import secrets
+import socket
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from gitlab_nightshift.gateway.egress.company_proxy import Choose
+from gitlab_nightshift.gateway.egress.request_head import (
+    HEAD_BYTES,
+    BadHead,
+    RequestHead,
+    read_head,
+)
+from gitlab_nightshift.gateway.egress.route import (
+    DeniedTarget,
+    Dial,
+    EgressRoute,
+    Resolve,
+    UnreachableTarget,
+    dial,
+    look_up,
+)
+from gitlab_nightshift.gateway.egress.tunnel import Pipe, Traffic, relay_bytes
+from gitlab_nightshift.gateway.refusal import quote_text
+from gitlab_nightshift.records.events import Emit, Note
+from gitlab_nightshift.settings.allowed_hosts import format_host_port, parse_egress_host
+
+NOTES = 50
+"""Refused targets that are reported in a run, each once."""
+TARGETS = 1000
+"""Targets whose traffic is counted each by itself, for each bead."""
+USER = "nightshift"
+
+
+@dataclass(frozen=True)
+class ProxyLimits:
+    """Times in seconds; ``connections`` holds for all beads together."""
+
+    connections: int = 128
+    head_s: float = 10.0
+    resolve_s: float = 10.0
+    connect_s: float = 15.0
+    idle_s: float = 300.0
+    close_s: float = 10.0
+    stop_s: float = 0.5
+
+
+@dataclass(frozen=True)
+class ProxyTicket:
+    """What a bead's tools get: ``url`` is the value of ``HTTPS_PROXY`` (and ``HTTP_PROXY``)."""
+
+    bead: str
+    url: str = field(repr=False)
+    credential: str = field(repr=False)
+
+
+@dataclass(eq=False)
+class _ProxyBead:
+    ticket: ProxyTicket
+    tasks: set["asyncio.Task[None]"] = field(default_factory=set)
+    traffic: dict[str, Traffic] = field(default_factory=dict)
+
+
+class EgressProxy:
+    """The proxy within an event loop, from ``start`` to ``stop``.
+
+    ``hosts`` is ``policy.egress_hosts``: ``ValueError`` is raised for a bad one. ``onward``
+    names the job's own proxy for a host and port, where there is one. ``emit`` is called with every
+    refused target. A request needs the credential of a running bead.
+    """
+
+    def __init__(
+        self,
+        hosts: Iterable[str],
+        emit: Emit,
+        *,
+        limits: ProxyLimits | None = None,
+        onward: Choose = lambda _host, _port: None,
+        resolve: Resolve = look_up,
+        dialling: Dial = dial,
+    ) -> None:
+        self._limits = limits or ProxyLimits()
+        times = self._limits.resolve_s, self._limits.connect_s
+        known = tuple(map(parse_egress_host, hosts))
+        self._way = EgressRoute(known, *times, onward, resolve, dialling)
+        self._emit = emit
+        self._beads: tuple[_ProxyBead, ...] = ()
+        self._told: set[str] = set()
+        self._servers: list[asyncio.Server] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.port = 0
+
+    async def start(self, unix: socket.socket | None = None) -> int:
+        """Listen on loopback, and on a UNIX socket that is bound; the port."""
+        listens = asyncio.start_server(self._accept, "127.0.0.1", 0, limit=HEAD_BYTES)
+        self._servers.append(await listens)
+        self.port = self._servers[0].sockets[0].getsockname()[1]
+        if unix:
+            self._servers.append(
+                await asyncio.start_server(self._accept, sock=unix, limit=HEAD_BYTES)
+            )
+        through = [e for e in self._way.entries if self._way.onward(e.host, e.port)]
+        if through:
+            names = ", ".join(map(str, through))
+            text = f"{names}: through the job's own proxy, which looks names up: no address is"
+            self._emit(Note(f"{text} checked", warning=True))
+        return self.port
+
+    async def stop(self) -> None:
+        """Close everything at once."""
+        for server in self._servers:
+            server.close()
+        await self._end(self._tasks)
+
+    def open_bead(self, bead: str) -> ProxyTicket:
+        """Let a bead use the proxy."""
+        credential = secrets.token_hex(16)
+        url = f"http://{USER}:{credential}@127.0.0.1:{self.port}"
+        ticket = ProxyTicket(bead, url, credential)
+        self._beads = (*self._beads, _ProxyBead(ticket))
+        return ticket
+
+    async def close_bead(self, ticket: ProxyTicket) -> dict[str, Traffic]:
+        """Cut a bead's connections and refuse later ones; what went to which ``host:port``."""
+        bead = next(bead for bead in self._beads if bead.ticket is ticket)
+        self._beads = tuple(other for other in self._beads if other is not bead)
+        await self._end(bead.tasks)
+        return dict(bead.traffic)
+
+    async def _end(self, tasks: set["asyncio.Task[None]"]) -> None:
+        running = set(tasks)
+        for task in running:
+            task.cancel()
+        if running:
+            await asyncio.wait(running, timeout=self._limits.stop_s)
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(self._tasks) >= self._limits.connections:
+            writer.transport.abort()
+            return
+        task = asyncio.get_running_loop().create_task(self._serve((reader, writer)))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _serve(self, agent: Pipe) -> None:
+        """One connection, to its end."""
+        try:
+            with contextlib.suppress(OSError, TimeoutError):
+                await self._read(agent)
+            await _close(agent[1], self._limits.close_s)
+        finally:
+            agent[1].transport.abort()
+
+    async def _read(self, agent: Pipe) -> None:
+        try:
+            async with asyncio.timeout(self._limits.head_s):
+                head = await read_head(agent[0])
+        except BadHead as error:
+            await _answer(agent[1], "400 Bad Request", str(error))
+        else:
+            await self._open_target(agent, head)
+
+    async def _open_target(self, agent: Pipe, head: RequestHead) -> None:
+        target = format_host_port(head.host, head.port)
+        bead = self._find_bead(head.credential)
+        if bead is None:
+            challenge = 'Proxy-Authenticate: Basic realm="nightshift"\r\n'
+            await _answer(agent[1], "407 Proxy Authentication Required", "no bead", challenge)
+            return
+        task = asyncio.current_task()
+        assert task
+        bead.tasks.add(task)
+        try:
+            await self._tunnel_request(agent, head, target, bead)
+        except DeniedTarget as why:
+            self._report_refusal(bead.ticket.bead, f"{quote_text(target)} refused: {why}")
+            await _answer(agent[1], "403 Forbidden", f"{target}: {why}")
+        except UnreachableTarget as why:
+            await _answer(agent[1], "502 Bad Gateway", f"{target}: {why}")
+        finally:
+            bead.tasks.discard(task)
+
+    async def _tunnel_request(
+        self, agent: Pipe, head: RequestHead, target: str, bead: _ProxyBead
+    ) -> None:
+        host = await self._way.connect(head.host, head.port)
+        try:
+            name = target if len(bead.traffic) < TARGETS else "others"
+            traffic = bead.traffic.setdefault(name, Traffic())
+            traffic.sent += len(head.forward)
+            if head.forward:
+                host[1].write(head.forward)
+            else:
+                agent[1].write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+            await relay_bytes(agent, host, traffic, self._limits.idle_s)
+            await _close(host[1], self._limits.close_s)
+        finally:
+            host[1].transport.abort()
+
+    def _find_bead(self, credential: str) -> _ProxyBead | None:
+        known = [b for b in self._beads if hmac.compare_digest(b.ticket.credential, credential)]
+        return known[0] if known else None
+
+    def _report_refusal(self, bead: str, text: str) -> None:
+        if text not in self._told and len(self._told) < NOTES:
+            self._told.add(text)
+            self._emit(Note(f"egress, {bead}: {text}", warning=True))
+
+
+async def _answer(writer: asyncio.StreamWriter, status: str, text: str, headers: str = "") -> None:
+    body = f"{text}\n".encode("ascii", "replace")
+    head = f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\n{headers}Connection: close\r\n\r\n"
+    writer.write(head.encode("ascii", "replace") + body)
+    await writer.drain()
+
+
+async def _close(writer: asyncio.StreamWriter, seconds: float) -> None:
+    """Send what is left, for a while."""
+    writer.close()
+    with contextlib.suppress(OSError, TimeoutError):
+        async with asyncio.timeout(seconds):
+            await writer.wait_closed()

@@ -1,0 +1,103 @@
+"""From a target to a connection: the allowlist, one look at the name, exactly that address."""
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from gitlab_nightshift.gateway.egress.company_proxy import Choose, JobProxy
+from gitlab_nightshift.gateway.egress.proxy_connection import NoTunnel, open_tunnel
+from gitlab_nightshift.gateway.egress.tunnel import Pipe
+from gitlab_nightshift.settings.allowed_hosts import OpenHost, is_metadata, parse_address
+from gitlab_nightshift.text.allowed_addresses import explain_refusal
+
+Resolve = Callable[[str, int], Awaitable[list[str]]]
+Dial = Callable[[str, int], Awaitable[Pipe]]
+ADDRESSES = 4
+"""The most addresses of one name that are tried."""
+
+
+class DeniedTarget(Exception):
+    """A target that agents may not connect to; the reason."""
+
+
+class UnreachableTarget(Exception):
+    """An allowed target that gives no connection; the reason."""
+
+
+@dataclass(frozen=True)
+class EgressRoute:
+    """``onward`` names the job's own proxy for a target, None for the direct way; ``resolve`` looks
+    a name up, ``dial`` connects to an address: seams for tests."""
+
+    entries: tuple[OpenHost, ...]
+    resolve_s: float
+    connect_s: float
+    onward: Choose
+    resolve: Resolve
+    dial: Dial
+
+    async def connect(self, host: str, port: int) -> Pipe:
+        """A connection. Raises :class:`DeniedTarget` or :class:`UnreachableTarget`."""
+        entry = next((entry for entry in self.entries if entry.covers(host, port)), None)
+        if is_metadata(host):
+            raise DeniedTarget("a metadata service")
+        if entry is None:
+            raise DeniedTarget("not in policy.egress_hosts")
+        if proxy := self.onward(host, port):
+            return await self._connect_by_proxy(proxy, entry, host, port)
+        for address in await self._resolve_allowed(entry, host, port):
+            try:
+                async with asyncio.timeout(self.connect_s):
+                    return await self.dial(address, port)
+            except (OSError, TimeoutError):
+                continue
+        raise UnreachableTarget("no connection")
+
+    async def _connect_by_proxy(
+        self, proxy: JobProxy, entry: OpenHost, host: str, port: int
+    ) -> Pipe:
+        """A tunnel of the job's proxy, which looks the name up: only what is written is checked."""
+        address = parse_address(host)
+        why = explain_refusal(address, private=entry.exact) if address else ""
+        if why or host == "localhost" or host.endswith(".localhost"):
+            raise DeniedTarget(why or "an address of the proxy's own machine")
+        try:
+            async with asyncio.timeout(self.connect_s):
+                return await open_tunnel(proxy, host, port)
+        except NoTunnel as error:
+            raise UnreachableTarget(str(error)) from None
+        except (OSError, TimeoutError):
+            raise UnreachableTarget("the job's own proxy gives no connection") from None
+
+    async def _resolve_allowed(self, entry: OpenHost, host: str, port: int) -> list[str]:
+        """The addresses of a host, all of them allowed: one that is not makes the name suspect.
+
+        The name is looked up once, and the connection goes to what was looked at here.
+        """
+        try:
+            async with asyncio.timeout(self.resolve_s):
+                found = [host] if parse_address(host) else await self.resolve(host, port)
+        except (OSError, TimeoutError, UnicodeError):
+            raise UnreachableTarget("the name is not known") from None
+        for text in found:
+            address = parse_address(text)
+            why = explain_refusal(address, private=entry.exact) if address else "no address"
+            if why:
+                raise DeniedTarget(f"it is at {text}, {why}")
+        if not found:
+            raise UnreachableTarget("the name has no address")
+        return found[:ADDRESSES]
+
+
+async def look_up(host: str, port: int) -> list[str]:
+    """The addresses of a name, from the system's resolver."""
+    loop = asyncio.get_running_loop()
+    rows = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(row[4][0]) for row in rows))
+
+
+async def dial(address: str, port: int) -> Pipe:
+    """A connection to a numeric address: nothing is looked up again."""
+    flags = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
+    return await asyncio.open_connection(address, port, flags=flags)

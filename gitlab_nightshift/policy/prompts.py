@@ -1,0 +1,90 @@
+"""Load, check and render prompt templates. The preamble is code: no setting moves it."""
+
+import difflib
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+from gitlab_nightshift.errors import build_config_error
+from gitlab_nightshift.registry.categories import INJECTION_MITIGATION_PREAMBLE
+from gitlab_nightshift.settings.model import Settings
+from gitlab_nightshift.settings.notations import PLACEHOLDER, PLACEHOLDERS
+
+BEADS = ("analyze", "implement", "verify", "mr")
+SEPARATOR = "\n---\n\n"
+LARGEST_TEMPLATE = 200_000
+
+
+def load_bead_prompt(bead: str, settings: Settings, folder: Path) -> str:
+    """A bead's template: the team's own, else the packaged one; every placeholder is checked.
+
+    ``folder`` is the configuration file's. Raises ``E_CONFIG`` for a file that is missing or not
+    text, and for an unknown placeholder.
+    """
+    own = getattr(settings.prompts, bead)
+    path = folder / own if own else find_packaged_folder() / f"{bead}.md"
+    where = f"prompts.{bead}: {path}"
+    text = _read_template(path, where)
+    check_placeholders(text, {*PLACEHOLDERS, *settings.variables}, where)
+    return text
+
+
+def _read_template(path: Path, where: str) -> str:
+    if not path.exists():
+        raise build_config_error(f"{where}: no such template")
+    if not path.is_file():
+        raise build_config_error(f"{where}: not a file")
+    try:
+        with path.open("rb") as file:
+            data = file.read(LARGEST_TEMPLATE + 1)
+        text = data.decode("utf-8")
+    except OSError as error:
+        raise build_config_error(f"{where}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise build_config_error(f"{where}: not UTF-8 text") from None
+    if len(data) > LARGEST_TEMPLATE:
+        raise build_config_error(f"{where}: larger than {LARGEST_TEMPLATE} bytes")
+    if "\0" in text:
+        raise build_config_error(f"{where}: not UTF-8 text")
+    return text
+
+
+def check_placeholders(text: str, known: Collection[str], where: str) -> None:
+    """Raise ``E_CONFIG`` for placeholders that are not known, a line each, with the nearest."""
+    unknown: list[str] = []
+    for match in PLACEHOLDER.finditer(text):
+        name = match[1]
+        if name is not None and name not in known:
+            near = difflib.get_close_matches(name, known, 1)
+            hint = f"; did you mean {{{{{near[0]}}}}}?" if near else ""
+            line = text.count("\n", 0, match.start()) + 1
+            unknown.append(f"{where}:{line}: unknown placeholder {{{{{name}}}}}{hint}")
+    if unknown:
+        raise build_config_error("\n".join(unknown))
+
+
+def render(template: str, values: Mapping[str, str]) -> str:
+    """Fill the placeholders in one pass: a value is never rendered again, ``\\{{`` becomes ``{{``.
+
+    A placeholder that has no value yet is empty.
+    """
+    return PLACEHOLDER.sub(lambda m: "{{" if m[1] is None else values.get(m[1], ""), template)
+
+
+def render_bead_prompt(
+    template: str, values: Mapping[str, str], brief: str = "", last: str = ""
+) -> str:
+    """The whole prompt: the shared beginning, separator, rendered template, and what varies last:
+    a provider's prompt cache serves what is the same from the first character on."""
+    return render_shared_beginning(brief) + SEPARATOR + render(template, values) + last
+
+
+def render_shared_beginning(brief: str) -> str:
+    """What all prompts of a run begin with: the preamble, and below it the brief as data."""
+    return INJECTION_MITIGATION_PREAMBLE + (f"\n{brief}" if brief else "")
+
+
+def find_packaged_folder() -> Path:
+    """The folder of the packaged templates: inside the wheel, or at the root of a source tree."""
+    package = Path(__file__).parents[1]
+    installed = package / "_prompts"
+    return installed if installed.is_dir() else package.parent / "prompts"

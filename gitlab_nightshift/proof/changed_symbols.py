@@ -1,0 +1,45 @@
+"""What a change is known by later: the functions and classes that it touches, and its lines."""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+
+from gitlab_nightshift.proof.reviewed_change import Changeset
+from gitlab_nightshift.proof.syntax.file_side import Side, read_sides
+from gitlab_nightshift.repository.difference import ChangedFile, Line
+
+
+def list_changed_symbols(change: Changeset) -> tuple[str, ...]:
+    """Qualified names, of both sides, the innermost ones; none for a language that is not known."""
+    found = (name for file in change.files for name in _list_names(file))
+    return tuple(dict.fromkeys(found))
+
+
+def compute_digest(change: Changeset) -> str:
+    """16 hex digits for the lines that go and come, wherever they stand, in whatever category; ""
+    where there are none. Space and the order of lines make no other change of it."""
+    lines = sorted(
+        f"{file.path}\0{sign}{' '.join(line.text.split())}"
+        for file in change.files
+        for sign, side in (("-", file.deleted), ("+", file.added))
+        for line in side
+        if line.text.strip()
+    )
+    text = "\n".join(lines).encode(errors="surrogatepass")
+    return hashlib.sha256(text).hexdigest()[:16] if lines else ""
+
+
+def _list_names(file: ChangedFile) -> Iterator[str]:
+    old, new = read_sides(file)
+    yield from _list_touched(old, file.deleted)
+    yield from _list_touched(new, file.added)
+
+
+def _list_touched(side: Side, lines: Sequence[Line]) -> Iterator[str]:
+    numbers = {line.number for line in lines if line.text.strip()}
+    for function in side.functions:
+        inner = (other for other in side.functions if function in other.outer)
+        own = set(range(function.line, function.end + 1)).difference(
+            *(range(other.line, other.end + 1) for other in inner)
+        )
+        if own & numbers:
+            yield function.qualified

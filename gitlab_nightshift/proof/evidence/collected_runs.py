@@ -1,0 +1,233 @@
+"""Which tests ran before a change and with it, by the runners' own reports."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from gitlab_nightshift.proof.evidence.evidence_flags import raise_flag
+from gitlab_nightshift.proof.evidence.lab import Evidence, EvidenceSubject
+from gitlab_nightshift.proof.proof_commands import CommandRun
+from gitlab_nightshift.proof.reading.product_code import find_removed_names
+from gitlab_nightshift.proof.reports.reported_cases import CaseOutcome, Collection
+from gitlab_nightshift.proof.syntax.file_side import read_sides
+from gitlab_nightshift.proof.syntax.languages import is_test_file
+from gitlab_nightshift.records.verdicts import Check, CheckOutcome, Finding
+from gitlab_nightshift.registry.flag_entry import Level
+
+TITLE = "The tests that ran"
+MOST_NAMES = 5
+
+
+@dataclass(frozen=True)
+class _Difference:
+    """What became of the tests of one command."""
+
+    old: Collection
+    new: Collection
+
+    @cached_property
+    def lost(self) -> list[str]:
+        return [name for name in self.old.counts if name not in self.new.counts]
+
+    @cached_property
+    def added(self) -> list[str]:
+        return [name for name in self.new.counts if name not in self.old.counts]
+
+    @cached_property
+    def renamed(self) -> dict[str, str]:
+        """Lost tests by what took their place: the same name elsewhere, or a new one there."""
+        found: dict[str, str] = {}
+        for part in (2, 0):
+            free = {name: None for name in self.added if name not in found.values()}
+            for name in self.lost:
+                key = name.rpartition("::")[part]
+                to = next((other for other in free if other.rpartition("::")[part] == key), None)
+                if name not in found and to is not None:
+                    found[name] = to
+                    del free[to]
+        return found
+
+    @cached_property
+    def gone(self) -> list[str]:
+        return [name for name in self.lost if name not in self.renamed]
+
+    @cached_property
+    def skipped(self) -> list[str]:
+        new = self.new
+        return [n for n in new.counts if self.old.count_run(n) and not new.count_run(n)]
+
+    @cached_property
+    def fewer(self) -> list[str]:
+        new = self.new
+        return [n for n in new.counts if 0 < new.count_run(n) < self.old.count_run(n)]
+
+
+def compare_collections(
+    subject: EvidenceSubject,
+    before: Sequence[Collection],
+    runs: Sequence[CommandRun],
+    excused: frozenset[str] = frozenset(),
+) -> Evidence:
+    """Hold the tests that commands ran on the change against those before it. ``excused`` are tests
+    whose work others do now, as running showed.
+
+    What is not known is a check that says so, never a silent pass.
+    """
+    known = {collection.command: collection for collection in before}
+    found = Evidence()
+    for run in runs:
+        if old := known.get(run.collection.command):
+            found += _compare_command(subject, old, run, excused)
+    return found + _find_unrun_tests(subject, [run.collection for run in runs])
+
+
+def _compare_command(
+    subject: EvidenceSubject, old: Collection, run: CommandRun, excused: frozenset[str]
+) -> Evidence:
+    new, command = run.collection, f"`{run.collection.command}`"
+    if old.unknown:
+        return _tell_unknown(subject, f"{command}: which tests ran is not known, as {old.unknown}")
+    if new.unknown:
+        text = f"{command} reported {old.count_cases()} tests before the change; now {new.unknown}."
+        return _refuse(subject, "unreliable-report", "", text)
+    if not old.count_cases() and not new.count_cases():
+        return _tell_unknown(subject, f"{command} ran no test, before the change and with it")
+    return _check_exit_status(subject, old, run) + _compare_tests(
+        subject, _Difference(old, new), excused
+    )
+
+
+def _tell_unknown(subject: EvidenceSubject, why: str) -> Evidence:
+    number = sum(map(is_test_file, subject.change.paths()))
+    text = f"{why}; {number} files look like tests" if number else why
+    return Evidence((Check(TITLE, CheckOutcome.NOT_CHECKED, text),))
+
+
+def _refuse(subject: EvidenceSubject, flag: str, file: str, text: str) -> Evidence:
+    found = raise_flag(flag, subject.context, file, 0, text)
+    return Evidence((Check(TITLE, CheckOutcome.FAILED, text.rstrip(".")),), found)
+
+
+def _check_exit_status(subject: EvidenceSubject, old: Collection, run: CommandRun) -> Evidence:
+    failed = run.collection.count_cases(CaseOutcome.FAILED)
+    if not (failed and run.result.ok):
+        return Evidence()
+    text = f"`{run.collection.command}` ends with 0, and its report has {failed} failed tests"
+    if old.count_cases(CaseOutcome.FAILED):
+        return Evidence((Check(TITLE, CheckOutcome.UNDECIDED, f"{text}; so it was before"),))
+    return _refuse(subject, "unreliable-report", "", f"{text}: its failures stop nobody.")
+
+
+# --- before and after -------------------------------------------------------------------------
+
+
+def _compare_tests(
+    subject: EvidenceSubject, seen: _Difference, excused: frozenset[str]
+) -> Evidence:
+    read = _list_removed_tests(subject)
+    gone = [n for n in seen.gone if not n.endswith(read) and n not in excused]
+    fewer = [name for name in seen.fewer if name not in excused]
+    shadowed = list(_find_shadowed(subject, seen.new))
+    level: Level | None = "warn" if _is_explained(subject) else None
+    findings = [
+        ("test-deleted", gone, "ran before the change, and {do} not now", level),
+        ("test-deleted", shadowed, "{are} defined more often than {they} ran", None),
+        ("test-skipped", seen.skipped, "ran before the change, and {are} skipped now", None),
+        ("test-loosened", fewer, "ran more often before the change", level),
+    ]
+    found: list[Finding] = []
+    for flag, names, text, own in findings:
+        if names:
+            detail = f"{_format_names(names)} {_format_sentence(text, len(names))}."
+            found += raise_flag(flag, subject.context, _find_file(subject, names), 0, detail, own)
+    return Evidence((_build_check(seen, failed=bool(found)),), tuple(found))
+
+
+def _is_explained(subject: EvidenceSubject) -> bool:
+    """Whether product code went with the tests; in a person's change, whether any changes."""
+    change = subject.change
+    changed = any(side.is_product for file in change.files for side in read_sides(file))
+    return bool(find_removed_names(change)) or (subject.context.by_people and changed)
+
+
+def _build_check(seen: _Difference, *, failed: bool) -> Check:
+    old, new = seen.old.count_cases(), seen.new.count_cases()
+    text = f"`{seen.new.command}`: {old} test{'s' * (old != 1)} before, {new} with the change"
+    parts = (
+        (len(seen.added) - len(seen.renamed), "new"),
+        (len(seen.renamed), "moved or renamed"),
+        (len(seen.gone), "gone"),
+        (len(seen.skipped), "skipped now"),
+        (len(seen.fewer), "fewer times"),
+    )
+    some = ", ".join(f"{number} {what}" for number, what in parts if number)
+    text += f" ({some})" if some else ""
+    if seen.renamed:
+        shown = list(seen.renamed.items())[:MOST_NAMES]
+        text += "; " + ", ".join(f"{a} is {b.rpartition('::')[2]}" for a, b in shown)
+    return Check(TITLE, CheckOutcome.FAILED if failed else CheckOutcome.PASSED, text)
+
+
+def _list_removed_tests(subject: EvidenceSubject) -> tuple[str, ...]:
+    """Tests that reading saw go: what becomes of them is judged by the red flags."""
+    sides = [read_sides(file) for file in subject.change.files]
+    before = {test.name for old, _ in sides for test in old.tests}
+    after = {test.name for _, new in sides for test in new.tests}
+    return tuple(before - after)
+
+
+def _find_shadowed(subject: EvidenceSubject, new: Collection) -> Iterator[str]:
+    """Tests of which the change adds a second definition under the same name."""
+    by_end = _group_by_end(new.counts)
+    for file in subject.change.files:
+        before, after = read_sides(file)
+        old = Counter(test.qualified for test in before.tests)
+        for name, times in Counter(test.qualified for test in after.tests).items():
+            for full in by_end.get(name.split(".")[-1].split(" ")[-1], ()):
+                here = full.startswith(f"{file.path}::")
+                if here and old[name] < 2 <= times and new.count_run(full) < times:
+                    yield full
+
+
+def _group_by_end(names: Iterable[str]) -> Mapping[str, list[str]]:
+    index: dict[str, list[str]] = {}
+    for name in names:
+        index.setdefault(name.rpartition("::")[2], []).append(name)
+    return index
+
+
+def _find_unrun_tests(subject: EvidenceSubject, after: Sequence[Collection]) -> Evidence:
+    """New tests that reading finds and that no report names."""
+    known = [collection for collection in after if not collection.unknown]
+    if not known or len(known) < len(after):
+        return Evidence()
+    names = "\n".join(name for collection in known for name in collection.counts) + "\n"
+    new = [
+        f"{file.path}::{test.qualified}"
+        for file in subject.change.files
+        for old, side in [read_sides(file)]
+        for test in side.tests
+        if test.qualified not in {each.qualified for each in old.tests}
+        and f"{test.name}\n" not in names
+    ]
+    if not new:
+        return Evidence()
+    text = f"no command ran {_format_names(new)}"
+    return Evidence((Check(TITLE, CheckOutcome.NOT_CHECKED, text),))
+
+
+def _find_file(subject: EvidenceSubject, names: Sequence[str]) -> str:
+    first = names[0].partition("::")[0]
+    return first if any(first in (f.path, f.old_path) for f in subject.change.files) else ""
+
+
+def _format_names(names: Sequence[str]) -> str:
+    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return ", ".join(names[:MOST_NAMES]) + more
+
+
+def _format_sentence(text: str, number: int) -> str:
+    one = number == 1
+    words = {"do": "does" if one else "do", "are": "is" if one else "are"}
+    return text.format(**words, they="it" if one else "they")

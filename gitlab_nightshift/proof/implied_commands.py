@@ -1,0 +1,185 @@
+"""Which commands prove a change where ``verify_commands`` names none: what the build files say."""
+
+import configparser
+import json
+import re
+import tomllib
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+
+from gitlab_nightshift.proof.build_files import (
+    BUILD_FILES,
+    Read,
+    find_npm,
+    read_root_targets,
+    read_scripts,
+)
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
+
+VENVS = (".venv", "venv")
+NO_TEST = "no test specified"
+"""What ``npm init`` writes as the test script."""
+
+
+@dataclass(frozen=True)
+class BuildFiles:
+    """A repository's root: its files, how to read one, and whether a path is there now (installed
+    dependencies, which git does not know)."""
+
+    files: Collection[str]
+    read: Read
+    is_there: Callable[[str], bool] = lambda _path: False
+
+    def read_bytes(self, name: str) -> bytes | None:
+        """What a file holds, None where it is not there."""
+        return self.read(name) if name in self.files else None
+
+    def read_text(self, name: str) -> str:
+        """A file's text, "" where it is not there."""
+        return (self.read_bytes(name) or b"").decode("utf-8", "replace")
+
+    def any(self, *names: str) -> bool:
+        """True where one of these files is at the root."""
+        return any(name in self.files for name in names)
+
+    def below(self, *folders: str) -> bool:
+        """True where one of these folders holds a file."""
+        return any(
+            path.startswith(tuple(f"{folder}/" for folder in folders)) for path in self.files
+        )
+
+
+def find_test_commands(build: BuildFiles) -> tuple[str, ...]:
+    """The commands that test the whole repository; a Makefile's own target stands for all.
+
+    They need no network: dependencies are those that the job has installed.
+    """
+    if target := _find_make_target(build):
+        return (f"make {target}",)
+    return tuple(dict.fromkeys(command for rule in _RULES for command in rule(build)))
+
+
+def _find_make_target(build: BuildFiles) -> str:
+    targets = read_root_targets(build.files, build.read)
+    return next((name for name in ("test", "tests", "check") if name in targets), "")
+
+
+def _find_javascript_tests(build: BuildFiles) -> Iterator[str]:
+    script = read_scripts(build.read_bytes("package.json")).get("test")
+    if isinstance(script, str) and script and NO_TEST not in script:
+        npm = find_npm(build.files)
+        yield "bun run test" if npm == "bun" else f"{npm} test"
+
+
+def _find_python_tests(build: BuildFiles) -> Iterator[str]:
+    if not build.any(
+        "pyproject.toml", "setup.py", "setup.cfg", "pytest.ini", "tox.ini"
+    ) and not any(
+        re.fullmatch(r"(.*/)?(test_\w+|\w+_test|conftest)\.py", path) for path in build.files
+    ):
+        return
+    runner = _find_python_runner(build)
+    if _uses_pytest(build):
+        yield f"{runner} -m pytest"
+    elif build.any("noxfile.py") and not build.below("tests", "test"):
+        yield "nox"
+    elif build.any("tox.ini") and not build.below("tests", "test"):
+        yield "tox"
+    elif any(re.search(r"(^|/)test\w*\.py$", path) for path in build.files):
+        yield f"{runner} -m unittest"
+
+
+def _find_python_runner(build: BuildFiles) -> str:
+    """The project's own interpreter: PATH has no folder of the checkout, where an agent writes."""
+    for folder in VENVS:
+        if build.is_there(f"{folder}/bin/python"):
+            return f"{folder}/bin/python"
+    runners = BUILD_FILES["python"]
+    return next((runners[lock] for lock in runners if lock in build.files), "python3")
+
+
+RUNS_PYTEST = compile_lazily(
+    r"(?m)^[ \t]*- (?:\w+ run )?(?:coverage run -m )?(?:python3? -m )?(?:pytest|py\.test)\b"
+)
+"""A line of a job's script."""
+
+
+def _uses_pytest(build: BuildFiles) -> bool:
+    if RUNS_PYTEST.search(build.read_text(".gitlab-ci.yml")):
+        return True
+    if build.any("pytest.ini", ".pytest.ini", "conftest.py", "tests/conftest.py"):
+        return True
+    if "pytest" in _read_toml_text(
+        build.read_text("pyproject.toml")
+    ) or "pytest" in build.read_text("tox.ini"):
+        return True
+    if _has_section(build.read_text("setup.cfg"), "tool:pytest"):
+        return True
+    named = [
+        path for path in build.files if re.fullmatch(r"(requirements[^/]*/)?[\w.-]+\.txt", path)
+    ]
+    files = [*named, "setup.py", "setup.cfg", "Pipfile", "noxfile.py"]
+    return any(re.search(r"\bpytest\b", build.read_text(path)) for path in files[:20])
+
+
+def _read_toml_text(text: str) -> str:
+    """A pyproject.toml as text, only where it is TOML: a comment counts for nothing."""
+    try:
+        return json.dumps(tomllib.loads(text), default=str)
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return ""
+
+
+def _has_section(text: str, name: str) -> bool:
+    parser = configparser.RawConfigParser(strict=False)
+    try:
+        parser.read_string(text)
+    except configparser.Error:
+        return False
+    return parser.has_section(name)
+
+
+def _find_jvm_tests(build: BuildFiles) -> Iterator[str]:
+    if build.any("build.sbt"):
+        yield "sbt test"
+    elif build.any("mvnw", "pom.xml"):
+        yield f"{'./mvnw' if build.any('mvnw') else 'mvn'} -B -o test"
+    elif build.any("gradlew", "build.gradle", "build.gradle.kts"):
+        yield f"{'./gradlew' if build.any('gradlew') else 'gradle'} --offline test"
+
+
+def _find_ruby_tests(build: BuildFiles) -> Iterator[str]:
+    bundled = "bundle exec " if build.any("Gemfile", "gems.rb") else ""
+    if build.any(".rspec") or build.below("spec"):
+        if bundled or build.any("Rakefile", ".rspec"):
+            yield f"{bundled}rspec"
+    elif build.any("Rakefile") and build.below("test"):
+        yield f"{bundled}rake test"
+
+
+def _find_php_tests(build: BuildFiles) -> Iterator[str]:
+    if "test" in read_scripts(build.read_bytes("composer.json")):
+        yield "composer test"
+    elif build.any("phpunit.xml", "phpunit.xml.dist"):
+        yield "vendor/bin/phpunit"
+
+
+def _find_dotnet_tests(build: BuildFiles) -> Iterator[str]:
+    ends = (".sln", ".slnx", ".csproj", ".fsproj")
+    if any("/" not in path and path.endswith(ends) for path in build.files):
+        yield "dotnet test --no-restore"
+
+
+def _find_other_tests(build: BuildFiles) -> Iterator[str]:
+    yield from (test for name, test in BUILD_FILES["tests"].items() if name in build.files)
+
+
+_RULES = (
+    _find_javascript_tests,
+    _find_python_tests,
+    _find_jvm_tests,
+    _find_other_tests,
+    _find_ruby_tests,
+    _find_php_tests,
+    _find_dotnet_tests,
+)

@@ -1,0 +1,207 @@
+"""Run commands that prove something: by this program itself, without a shell, with a deadline."""
+
+import dataclasses
+import json
+import os
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gitlab_nightshift.proof.reports.command_expansion import ReadText
+from gitlab_nightshift.proof.reports.report_readers import LARGEST_REPORT
+from gitlab_nightshift.proof.reports.report_request import (
+    ReportRequest,
+    collect_reports,
+    prepare_request,
+)
+from gitlab_nightshift.proof.reports.reported_cases import CaseOutcome, Collection
+from gitlab_nightshift.records.bead_results import CommandResult
+from gitlab_nightshift.records.events import CommandEnded, Emit
+from gitlab_nightshift.repository.disk_space import Disks
+from gitlab_nightshift.sandbox.launch import ProcessBoundary
+from gitlab_nightshift.sandbox.process import NOT_FOUND, EndReason, ProcessLimits, stream
+from gitlab_nightshift.system.environment import TRUSTING
+from gitlab_nightshift.system.openat import open_folder, remove
+from gitlab_nightshift.system.raw_logs import Logs
+
+TAIL_BYTES = 4_000
+DISK_FULL = "the disk was full"
+
+
+@dataclass(frozen=True)
+class Runner:
+    """Where and how commands run.
+
+    ``scratch`` holds HOME and TMPDIR (``home`` and ``tmp``), see ``renew``. ``limits`` is asked
+    before each command.
+    """
+
+    folder: Path
+    env: Mapping[str, str]
+    scratch: Path
+    logs: Logs
+    limits: Callable[[], ProcessLimits]
+    emit: Emit
+    confined: ProcessBoundary | None = None
+
+    def run(
+        self, argv: Sequence[str], log: str, *, at_most_s: float | None = None
+    ) -> CommandResult:
+        """Run a program in the folder; output goes to ``<log>.out`` and ``.err`` below ``logs``.
+
+        A limit that is reached, or a program that is not there, is a failed result with an
+        ``error``. ``at_most_s`` (seconds) tightens the limits.
+        """
+        disks = Disks((self.scratch, self.folder))
+        try:
+            with self.logs.open_logs(f"{log}.out", f"{log}.err") as (out, err):
+                ended = stream(
+                    argv,
+                    cwd=self.folder,
+                    env=self.env,
+                    stdin=b"",
+                    stdout=out,
+                    stderr=err,
+                    limits=_tighten_limits(self.limits(), at_most_s),
+                    on_line=lambda _line: False,
+                    on_tick=lambda: disks.find_full() is not None,
+                    confined=self.confined,
+                )
+        except OSError as error:
+            why = f"cannot be started: {error.strerror}"
+            return CommandResult(shlex.join(argv), NOT_FOUND, 0.0, why)
+        if ended.end is EndReason.STOPPED or (ended.exit_status and disks.find_full()):
+            self.renew()
+            return CommandResult(shlex.join(argv), None, round(ended.duration_s, 3), DISK_FULL)
+        if ended.end is EndReason.EXITED:
+            return CommandResult(shlex.join(argv), ended.exit_status, round(ended.duration_s, 3))
+        why = f"ended by this program: {ended.end}"
+        return CommandResult(shlex.join(argv), None, round(ended.duration_s, 3), why)
+
+    def renew(self) -> None:
+        """Make HOME and TMPDIR new folders of the user that ``scratch`` belongs to.
+
+        To be called after commands ran an agent's code: what it left there (a user's
+        site-packages, a build cache) would decide what the next attempt's commands run.
+        """
+        with open_folder(self.scratch) as fd:
+            owner = os.fstat(fd)
+            for name in os.listdir(fd):  # noqa: PTH208 - an open folder, not a path
+                remove(name, fd)
+            for name in ("home", "tmp"):
+                os.mkdir(name, 0o700, dir_fd=fd)
+            (self.scratch / "home/.gitconfig").write_text(TRUSTING)
+            for name in ("home/.gitconfig", "home", "tmp"):
+                os.chown(name, owner.st_uid, owner.st_gid, dir_fd=fd, follow_symlinks=False)
+
+    def read_tail(self, log: str) -> str:
+        """The end of what a program printed."""
+        ends = [self.logs.read_tail(f"{log}.{kind}", TAIL_BYTES) for kind in ("out", "err")]
+        texts = (_unwrap_json(end.decode("utf-8", "replace")).strip() for end in ends)
+        return "\n".join(filter(None, texts))
+
+    def read_output(self, log: str) -> bytes | None:
+        """All that a program wrote to its stdout; None where that is more than a report may be."""
+        data = self.logs.read_tail(f"{log}.out", LARGEST_REPORT + 1)
+        return data if len(data) <= LARGEST_REPORT else None
+
+
+@dataclass(frozen=True)
+class CommandRun:
+    """A command that ran, and which tests its runners report."""
+
+    result: CommandResult
+    collection: Collection
+
+    @property
+    def ran_nothing(self) -> bool:
+        """True where the runners' own reports name no test that ran."""
+        ran = self.collection.count_cases(CaseOutcome.PASSED, CaseOutcome.FAILED)
+        return not self.collection.unknown and not ran
+
+
+def run_and_collect(
+    runner: Runner,
+    commands: Sequence[str],
+    name: str,
+    put_right: Callable[[], object],
+    read: ReadText,
+) -> tuple[CommandRun, ...]:
+    """Run each command until one fails, with the tests that were run; ``name`` is the log files'
+    prefix, ``read`` gives files of the base's root: they say which runners a command starts.
+
+    A command that fails is run once more, after ``put_right`` has made the tree what it was: one
+    that passes then is flaky.
+    """
+    runs: list[CommandRun] = []
+    for number, command in enumerate(commands, 1):
+        log = f"{name}-{number}"
+        run = run_once(runner, command, log, read)
+        flaky = False
+        if not run.result.ok and not run.result.error:
+            runner.logs.rename(log, f"{log}-first")
+            put_right()
+            run = run_once(runner, command, log, read)
+            flaky = run.result.ok
+        result = dataclasses.replace(run.result, flaky=flaky, output=runner.read_tail(log))
+        runner.emit(CommandEnded(result))
+        runs.append(CommandRun(result, run.collection))
+        if not result.ok:
+            break
+    return tuple(runs)
+
+
+def run_once(
+    runner: Runner, command: str, log: str, read: ReadText, at_most_s: float | None = None
+) -> CommandRun:
+    """Run a command that may fail, once, with the tests that were run. ``read`` as above."""
+    asked = prepare_request(command, runner.env, runner.scratch, runner.folder, read)
+    result = dataclasses.replace(runner, env=asked.env).run(asked.argv, log, at_most_s=at_most_s)
+    return CommandRun(
+        dataclasses.replace(result, command=command), _collect_tests(runner, asked, result, log)
+    )
+
+
+def _collect_tests(
+    runner: Runner, asked: ReportRequest, result: CommandResult, log: str
+) -> Collection:
+    printed = [runner.read_output(log)] if asked.printed or asked.listings else []
+    if result.ok:
+        for number, argv in enumerate(asked.listings, 1):
+            listed = runner.run(argv, f"{log}-list-{number}")
+            printed.append(runner.read_output(f"{log}-list-{number}") if listed.ok else None)
+    return collect_reports(asked, printed)
+
+
+def format_failure(runner: Runner, results: Sequence[CommandResult], name: str) -> str:
+    """What the next attempt should know of the first failure: the end of its output."""
+    for number, result in enumerate(results, 1):
+        if not result.ok:
+            how = result.error or f"exit status {result.exit_status}"
+            first = f"`{result.command}` failed: {how}."
+            return "\n".join(filter(None, (first, runner.read_tail(f"{name}-{number}"))))
+    return ""
+
+
+def _unwrap_json(text: str) -> str:
+    """What `go test -json` wraps into objects, as it prints it without that."""
+    if '"Action":"' not in text:
+        return text
+    lines = text.split("\n")
+    return "".join(map(_unwrap_line, lines if lines[0][:1] == "{" else lines[1:]))
+
+
+def _unwrap_line(line: str) -> str:
+    try:
+        read = json.loads(line) if line[:1] == "{" else {"Output": f"{line}\n"}
+        return str(read.get("Output", ""))
+    except ValueError:
+        return f"{line}\n"
+
+
+def _tighten_limits(limits: ProcessLimits, at_most_s: float | None) -> ProcessLimits:
+    if at_most_s is None:
+        return limits
+    left = at_most_s if limits.timeout_s is None else min(limits.timeout_s, at_most_s)
+    return dataclasses.replace(limits, timeout_s=left)

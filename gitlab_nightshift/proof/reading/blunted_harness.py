@@ -1,0 +1,120 @@
+"""test-cannot-fail beside the tests: what sets outcomes and exit statuses, or makes all equal."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+from tree_sitter import Node
+
+from gitlab_nightshift.proof.reviewed_change import Changeset, RuleViolation
+from gitlab_nightshift.proof.rule_tables import RuleTable
+from gitlab_nightshift.proof.syntax.file_side import Side, read_sides
+from gitlab_nightshift.proof.syntax.nodes import (
+    CALLS,
+    LAMBDAS,
+    LITERALS,
+    Link,
+    find_field,
+    list_arguments,
+    list_children,
+    list_tokens,
+    read_chain,
+    read_line_number,
+    read_text,
+    unwrap_node,
+    walk,
+)
+from gitlab_nightshift.proof.syntax.variable_values import read_assignment
+from gitlab_nightshift.text.printable_text import format_excerpt
+
+_TABLE = RuleTable(__file__)
+_OUTCOMES = _TABLE.get_words("outcomes")
+_ENDS = _TABLE.get_words("ends")
+_EQUALITY = _TABLE.get_words("equality")
+_COMPARES = _TABLE.get_pattern("compares", re.IGNORECASE)
+_HARNESS = _TABLE.get_pattern("harness", re.IGNORECASE)
+_SAME = frozenset("true True 0 Ordering::Equal".split())
+_RETURNS = frozenset("return_statement return return_expression block statement_block".split())
+Found = tuple[str, Node]
+
+
+def find_blunted_harness(change: Changeset) -> Iterator[RuleViolation]:
+    """Code that came beside the tests, and decides their result itself."""
+    for file in change.files:
+        old, new = read_sides(file)
+        if new.is_product:
+            continue
+        known = Counter(_build_key(*each) for each in _list_blunted(old))
+        for why, node in _list_blunted(new):
+            if known[_build_key(why, node)]:
+                known[_build_key(why, node)] -= 1
+            else:
+                said = format_excerpt(" ".join(read_text(node).split()))
+                yield RuleViolation(file.path, read_line_number(node), f"{why}: {said}")
+
+
+def find_constant_equality(side: Side) -> Iterator[Node]:
+    """Definitions of equality, and comparators that are passed on, that hold for everything."""
+    for each in side.functions:
+        if each.name in _EQUALITY and each.body is not None and _is_constant(each.body):
+            yield each.node
+    for node in walk(side.root) if side.root is not None else ():
+        links = read_chain(node) if node.type in CALLS else ()
+        if links and _COMPARES.search(links[-1].name):
+            passed = (inner for arg in list_arguments(node) for inner in walk(arg))
+            lambdas = (each for each in passed if each.type in LAMBDAS and each.is_named)
+            yield from (each for each in lambdas if _is_constant(find_field(each, "body")))
+
+
+def _build_key(why: str, node: Node) -> tuple[str, ...]:
+    return (why, *list_tokens(node))
+
+
+def _list_blunted(side: Side) -> Iterator[Found]:
+    if side.root is None:
+        return
+    for node in find_constant_equality(side):
+        yield "Everything is equal by this", node
+    if not (side.tests or _HARNESS.search(side.path)):
+        return
+    for node in walk(side.root):
+        pair = read_assignment(node)
+        if pair and _sets_outcome(*pair):
+            yield "The outcome of tests is set here", node
+        elif node.type in CALLS and _ends_green(read_chain(node)):
+            yield "The run of tests ends with success here", node
+
+
+def _sets_outcome(target: Node, value: Node) -> bool:
+    """``report.outcome = "passed"``, ``process.exitCode = 0``; several at once, too."""
+    targets, values = (
+        list_children(each) if "list" in each.type or "tuple" in each.type else [each]
+        for each in (target, value)
+    )
+    return any(
+        unwrap_node(given).type in LITERALS and _read_last_name(place) in _OUTCOMES
+        for place, given in zip(targets, values, strict=False)
+    )
+
+
+def _read_last_name(target: Node) -> str:
+    links = read_chain(target)
+    return links[-1].name if len(links) > 1 else ""
+
+
+def _ends_green(links: tuple[Link, ...]) -> bool:
+    """``os.Exit(0)``, ``process.exit()``, ``System.exit(0)``."""
+    said = "".join(read_text(arg) for arg in (links[-1].args or ())) if links else ""
+    called = bool(links) and links[-1].args is not None
+    return called and ".".join(link.name for link in links) in _ENDS and said in ("0", "")
+
+
+def _is_constant(body: Node | None) -> bool:
+    for _ in range(4):
+        if body is None:
+            return False
+        inside = list_children(body)
+        if body.type not in _RETURNS or len(inside) != 1:
+            break
+        body = inside[0]
+    return read_text(body) in _SAME

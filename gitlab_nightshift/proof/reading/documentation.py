@@ -1,0 +1,138 @@
+"""Links in changed documentation."""
+
+import posixpath
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
+
+from gitlab_nightshift.proof.reviewed_change import Changeset, Context, RuleViolation
+from gitlab_nightshift.proof.rule_tables import RuleTable
+from gitlab_nightshift.repository.difference import ChangedFile
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
+
+if TYPE_CHECKING:
+    from markdown_it.token import Token
+
+_TABLE = RuleTable(__file__)
+
+_MARKDOWN = _TABLE.get_pattern("markdown", re.IGNORECASE)
+_ANCHORS = _TABLE.get_pattern("anchors")
+_SITE = _TABLE.get_pattern("site")
+LARGEST = 500_000
+_MADE_ANCHOR = compile_lazily(r"L\d+(-L?\d+)?|note-.*|fn:?.*")
+
+
+def find_broken_links(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
+    """Relative links and anchors that lead nowhere: new ones, and those that the change breaks."""
+    gone = {file.old_path for file in change.files if file.status in "DR"}
+    for file in _list_documents(change):
+        added = {line.number for line in file.added}
+        headings = set(_list_heading_anchors(file.old_lines)) - set(
+            _list_heading_anchors(file.new_lines)
+        )
+        for number, target in _list_links(file.new_lines):
+            broken = target[1:] in headings or _resolve_target(file.path, target) in gone
+            if (number in added or broken) and (
+                why := _describe_broken_link(change, file.path, target)
+            ):
+                yield RuleViolation(file.path, number, f"{target} {why}.")
+
+
+def _list_documents(change: Changeset) -> Iterator[ChangedFile]:
+    for file in change.files:
+        new = file.new
+        if file.added and new is not None and len(new) <= LARGEST and _MARKDOWN.search(file.path):
+            yield file
+
+
+def _parse_markdown(lines: list[str]) -> "list[Token]":
+    from markdown_it import MarkdownIt
+
+    text = "\n".join(lines)
+    if text.startswith("---\n") and "\n---\n" in text:  # front matter; the lines keep their numbers
+        head, _, body = text[4:].partition("\n---\n")
+        text = "\n" * (head.count("\n") + 3) + body
+    return MarkdownIt("commonmark").enable("table").parse(text)
+
+
+def _list_links(lines: list[str]) -> Iterator[tuple[int, str]]:
+    """Line and target of each link and image; one whose target is defined elsewhere is there."""
+    for token in _parse_markdown(lines):
+        for inner in token.children or ():
+            target = inner.attrGet("href") or inner.attrGet("src")
+            if isinstance(target, str) and token.map:
+                block = range(token.map[0], min(token.map[1], len(lines)))
+                plain = unquote(target)
+                holds = (n for n in block if target in lines[n] or plain in lines[n])
+                defined = (n for n, line in enumerate(lines) if _defines(line, plain))
+                yield next(holds, next(defined, token.map[0])) + 1, target
+
+
+def _defines(line: str, target: str) -> bool:
+    return line.lstrip().startswith("[") and "]:" in line and target in line
+
+
+def _resolve_target(path: str, target: str) -> str:
+    """The file that a target names, by its path in the repository."""
+    named = unquote(urlsplit(target).path)
+    folder = "" if named.startswith("/") else posixpath.dirname(path)
+    return posixpath.normpath(posixpath.join(folder, named.lstrip("/"))) if named else path
+
+
+def _describe_broken_link(change: Changeset, path: str, target: str) -> str:
+    parts = urlsplit(target)
+    if parts.scheme or parts.netloc or target.startswith(("{", "<", "%7B")):
+        return ""
+    place = _resolve_target(path, target)
+    if parts.path and not _exists(change, place):
+        return "" if _is_route(change, place, unquote(parts.path)) else "leads nowhere"
+    inside = parts.fragment and _MARKDOWN.search(place)
+    missing = inside and not _has_anchor(change, place, parts.fragment)
+    return "names a heading that is not there" if missing else ""
+
+
+def _exists(change: Changeset, place: str) -> bool:
+    paths = change.paths()
+    if place in (".", "") or place in paths:
+        return True
+    folder = place.rstrip("/") + "/"
+    return place.startswith("../") or any(path.startswith(folder) for path in paths)
+
+
+def _is_route(change: Changeset, place: str, named: str) -> bool:
+    """Addresses of a generated site and of GitLab's own pages are no files."""
+    if re.match(
+        r"(\.\./)*(-|issues|merge_requests|pipelines|wikis|releases|tags|blob|tree|raw)(/|$)", place
+    ):
+        return True
+    bare = place.removesuffix(".html").rstrip("/")
+    site = any(_SITE.search(path) for path in change.paths())
+    pages = (f"{bare}.md", f"{bare}/index.md", f"{bare}/README.md", f"{bare}.mdx", f"{bare}.rst")
+    return site and (named.startswith("/") or any(page in change.paths() for page in pages))
+
+
+def _has_anchor(change: Changeset, place: str, fragment: str) -> bool:
+    data = change.read(place)
+    if data is None or len(data) > LARGEST or _MADE_ANCHOR.fullmatch(fragment):
+        return True
+    text = data.decode("utf-8", "replace")
+    written = (name for found in _ANCHORS.findall(text) for name in found)
+    known = {*written, *_list_heading_anchors(text.split("\n"))}
+    return unquote(fragment).lower() in {name.lower() for name in known}
+
+
+def _list_heading_anchors(lines: list[str]) -> Iterator[str]:
+    """Anchors as GitLab and GitHub make them of headings; the second of a kind gets a number."""
+    seen: dict[str, int] = {}
+    tokens = _parse_markdown(lines)
+    for token, inline in pairwise(tokens):
+        if token.type == "heading_open":
+            plain = "".join(
+                t.content for t in inline.children or () if t.type in ("text", "code_inline")
+            )
+            slug = re.sub(r"[^\w\- ]", "", plain.strip().lower()).replace(" ", "-")
+            yield f"{slug}-{seen[slug]}" if slug in seen else slug
+            yield re.sub(r"-{2,}", "-", slug)
+            seen[slug] = seen.get(slug, 0) + 1

@@ -1,0 +1,152 @@
+"""Text in a change that is addressed to a machine: to an AI that reviews, to GitLab, or hidden."""
+
+import base64
+import binascii
+import re
+import unicodedata
+from collections.abc import Iterator
+from itertools import zip_longest
+
+from gitlab_nightshift.proof.reading.touched_files import is_docs
+from gitlab_nightshift.proof.reviewed_change import Changeset, Context, RuleViolation
+from gitlab_nightshift.proof.rule_tables import RuleTable
+from gitlab_nightshift.proof.syntax.languages import is_product
+from gitlab_nightshift.repository.difference import ChangedFile, Line
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
+
+_TABLE = RuleTable(__file__)
+
+_TEMPLATE = _TABLE.get_pattern("template")
+_SKIPS = _TABLE.get_pattern("skips", re.IGNORECASE)
+_QUICK = _TABLE.get_pattern("quick")
+_JOINERS = "\u200c\u200d"
+_MARKS = "\u200e\u200f\u061c"
+_HIDDEN = compile_lazily(
+    "[\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u061c\u202a-\u202e\u2060-\u2064\u2066-\u206f"
+    "\u3164\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff]"
+)
+_MIXED = compile_lazily(r"\b(?=\w*[A-Za-z])\w*[^\W\d_A-Za-z]\w*")
+_LOOK_ALIKES = frozenset("аеорсухіјѕԁһԛԝАВЕКМНОРСТУХІЈЅΑΒΕΖΗΙΚΜΝΟΡΤΥΧο")
+"""Cyrillic and Greek letters that look like Latin ones in most fonts (Unicode's UTS 39)."""
+_ORDINALS = "ªº"  # 1ª, nº: Spanish and Portuguese write them so
+_RTL = compile_lazily("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff]")
+_BASE64 = _TABLE.get_pattern("base64")
+_COMMENT = _TABLE.get_pattern("comment")
+_SIGN = _TABLE.get_pattern("sign")
+_LONGEST = 5000
+_RELEASES = _TABLE.get_pattern("releases")
+_ORDERS = _TABLE.get_pattern("orders", re.IGNORECASE)
+_LIKELY = _TABLE.get_pattern("likely", re.IGNORECASE)
+"""Whatever speaks to a machine holds one of these: a quick test that most lines fail."""
+
+
+def find_machine_text(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
+    """Text addressed to a machine in added lines."""
+    for file in change.files:
+        moved = {line.text.strip() for line in file.deleted}
+        for line, following in zip_longest(file.added, file.added[1:]):
+            if line.text.strip() not in moved and (
+                text := _describe_machine_text(file, line, following)
+            ):
+                yield RuleViolation(file.path, line.number, text)
+
+
+def _describe_machine_text(file: ChangedFile, line: Line, following: Line | None) -> str:
+    """What is wrong with a line, "" where nothing is; a sentence may go on in the next one."""
+    text = line.text[:_LONGEST]
+    if unseen := _describe_unseen_letters(file, line):
+        return unseen
+    if (match := _TEMPLATE.search(text)) and not _is_data(file, text, match.start()):
+        return f"A marker of a chat template ({match[0].strip()}) speaks to a model."
+    match = _find_instruction(_with_next(line, following))
+    if match and match.start() < len(text) and not _is_data(file, text, match.start()):
+        return "Text addressed to an AI or a bot: write for the people who read the code."
+    if (match := _SKIPS.search(text)) and _is_prose(file, text, match.start()):
+        return f"{match[0]} would keep CI from running."
+    if _quick_action(file, text):
+        return "A quick action at the start of a line: GitLab would carry it out."
+    said = "Base64 that holds text addressed to an AI or a bot."
+    return said if _says_so_in_base64(text) else ""
+
+
+def _find_instruction(text: str) -> re.Match[str] | None:
+    """Where a text begins to speak to a machine; None where it does not."""
+    return _ORDERS.search(text) if _LIKELY.search(text) else None
+
+
+def _with_next(line: Line, following: Line | None) -> str:
+    if following is None or following.number != line.number + 1:
+        return line.text[:_LONGEST]
+    return f"{line.text[:_LONGEST]} {_SIGN.sub('', following.text[:_LONGEST])}"
+
+
+def _is_data(file: ChangedFile, text: str, at: int) -> bool:
+    """In a test, a text in quotes is what the test is about; a comment is not."""
+    return not is_product(file.path) and not is_docs(file.path) and not _COMMENT.search(text[:at])
+
+
+def _is_prose(file: ChangedFile, text: str, at: int) -> bool:
+    """In docs or in a comment; tools that make commits hold such marks in their settings."""
+    comment = _COMMENT.search(text[:at]) and not re.search(r"[\"'`]", text[:at])
+    return is_docs(file.path) or bool(comment and not _RELEASES.search(file.path))
+
+
+def _describe_unseen_letters(file: ChangedFile, line: Line) -> str:
+    if hidden := _find_hidden_characters(line):
+        return f"Invisible or bidirectional characters ({hidden}): nobody sees what they do."
+    text = line.text[:_LONGEST]
+    word = _find_mixed_word(text)
+    if not word or _is_data(file, text, text.index(word)):
+        return ""
+    return f"{word} has letters of another script that look like Latin ones."
+
+
+def _find_hidden_characters(line: Line) -> str:
+    found: list[str] = []
+    for match in _HIDDEN.finditer(line.text):
+        at, char = match.start(), match[0]
+        around = line.text[max(at - 1, 0) : at] + line.text[at + 1 : at + 2]
+        joins = char in _JOINERS and any(ord(each) > 0x2FF for each in around)
+        directs = char in _MARKS and _RTL.search(line.text)
+        begins = char == "\ufeff" and line.number == 1 and at == 0
+        if not (joins or directs or begins):
+            found.append(f"U+{ord(char):04X}")
+    return ", ".join(dict.fromkeys(found))
+
+
+def _find_mixed_word(text: str) -> str:
+    """A word in which Latin letters stand with others that are taken for Latin; "" for none.
+
+    Python reads a letter of mathematics or full width as its plain form (NFKC), so it counts too.
+    """
+    if text.isascii():
+        return ""
+    for match in _MIXED.finditer(text):
+        foreign = {each for each in match[0] if not each.isascii() and each.isalpha()}
+        if foreign and all(each in _LOOK_ALIKES or _is_plain_in_disguise(each) for each in foreign):
+            return match[0]
+    return ""
+
+
+def _is_plain_in_disguise(letter: str) -> bool:
+    plain = unicodedata.normalize("NFKC", letter)
+    return plain.isascii() and plain.isalpha() and len(plain) == 1 and letter not in _ORDINALS
+
+
+def _quick_action(file: ChangedFile, text: str) -> bool:
+    bare = re.sub(r"^\s*(?:#+|//+|\*|--|<!--)?\s*", "", text) if not is_docs(file.path) else text
+    plain = is_docs(file.path) or re.match(r"\s*(#|//|\*|--)", text)
+    return bool(plain and _QUICK.match(bare))
+
+
+def _says_so_in_base64(text: str) -> bool:
+    for match in _BASE64.finditer(text):
+        blob = match[0].replace("-", "+").replace("_", "/").rstrip("=")
+        blob = blob[: len(blob) // 4 * 4]
+        try:
+            said = base64.b64decode(blob, validate=True).decode("utf-8", "ignore")
+        except binascii.Error:
+            continue
+        if _find_instruction(said) or _TEMPLATE.search(said):
+            return True
+    return False

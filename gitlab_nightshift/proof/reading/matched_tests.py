@@ -1,0 +1,265 @@
+"""The tests of a change before and after, each old one matched with what it became."""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from weakref import WeakKeyDictionary
+
+from tree_sitter import Node
+
+from gitlab_nightshift.proof.reviewed_change import Changeset
+from gitlab_nightshift.proof.syntax.assertion import Assertion
+from gitlab_nightshift.proof.syntax.assertions import list_assertions
+from gitlab_nightshift.proof.syntax.called_tests import find_iterated_lists
+from gitlab_nightshift.proof.syntax.collected_tests import build_test
+from gitlab_nightshift.proof.syntax.file_side import Side, read_sides
+from gitlab_nightshift.proof.syntax.functions import Function
+from gitlab_nightshift.proof.syntax.nodes import list_names, list_tokens
+from gitlab_nightshift.proof.syntax.single_test import Test
+from gitlab_nightshift.proof.syntax.variable_values import read_variable_values
+from gitlab_nightshift.repository.difference import ChangedFile
+from gitlab_nightshift.text.printable_text import format_excerpt
+
+SIMILAR = 0.6
+"""Share of words that a test and what it became have in common, at least."""
+MOST_PAIRS = 20_000
+"""Comparisons of two tests in one change; a change with more is not looked at so closely, and what
+is gone from it counts as gone."""
+_HELPER_ROUNDS = 3
+_LONGEST_MARK = 4000
+
+
+@dataclass(frozen=True, eq=False)
+class TestVersion:
+    """A test on one side of a changed file."""
+
+    file: ChangedFile
+    side: Side
+    test: Test
+    helpers: frozenset[str] = field(repr=False)
+
+    @cached_property
+    def words(self) -> tuple[str, ...]:
+        """The code of the test with its marks, without white space and comments."""
+        return (*self.test.marks, *list_tokens(self.test.node))
+
+    @cached_property
+    def bag(self) -> Counter[str]:
+        """The words of the body, counted."""
+        return Counter(list_tokens(self.test.body) if self.test.body else ())
+
+    @cached_property
+    def assertions(self) -> tuple[Assertion, ...]:
+        """What the test demands."""
+        return list_assertions(self.test.body or self.test.node, self.test.language, self.helpers)
+
+    @cached_property
+    def values(self) -> dict[str, str]:
+        """The code that each variable stands for, where that is clear."""
+        return read_variable_values(self.test.node)
+
+    @cached_property
+    def said(self) -> tuple[str, ...]:
+        """Its words, with those of the tables and functions of its file that it names."""
+        found = list(self.words)
+        for mark in self.test.marks:
+            found += re.findall(r"\"[^\"]*\"|'[^']*'|\w+", mark[:_LONGEST_MARK])
+        for node in find_iterated_lists(self.test):
+            found += list_tokens(node)
+        named = self.side.named
+        for name in {word.strip("\"'") for word in found} & named.keys():
+            for node in named[name]:
+                found += list_tokens(node) if node != self.test.node else ()
+        return tuple(found)
+
+    @property
+    def name(self) -> str:
+        """The name as it may be shown, short and on one line."""
+        return format_excerpt(self.test.name or self.test.qualified)
+
+
+@dataclass(frozen=True)
+class MatchedTests:
+    """``pairs`` live on, changed or not; ``gone`` and ``came`` have no other side. ``helpers`` are
+    functions beside the tests that assert and that came or changed, as if they were tests, each
+    with what it was in the same file."""
+
+    pairs: tuple[tuple[TestVersion, TestVersion], ...]
+    gone: tuple[TestVersion, ...]
+    came: tuple[TestVersion, ...]
+    helpers: tuple[tuple[TestVersion | None, TestVersion], ...]
+
+    @cached_property
+    def changed(self) -> tuple[tuple[TestVersion, TestVersion], ...]:
+        """The pairs whose code differs."""
+        return tuple((old, new) for old, new in self.pairs if old.words != new.words)
+
+    @cached_property
+    def touched(self) -> tuple[TestVersion, ...]:
+        """The new side of every test that came or changed."""
+        return (*(new for _, new in self.changed), *self.came)
+
+
+_TESTS: WeakKeyDictionary[Changeset, MatchedTests] = WeakKeyDictionary()
+
+
+def match_tests(change: Changeset) -> MatchedTests:
+    """The tests of all changed files, matched; made once for a change."""
+    if change not in _TESTS:
+        _TESTS[change] = _match(change)
+    return _TESTS[change]
+
+
+def _match(change: Changeset) -> MatchedTests:
+    both = [(file, *read_sides(file)) for file in change.files]
+    asserted = _find_asserting([old for _, old, _ in both])
+    asserting = _find_asserting([new for _, _, new in both])
+    olds = [TestVersion(f, old, test, asserted) for f, old, _ in both for test in old.tests]
+    news = [TestVersion(f, new, test, asserting) for f, _, new in both for test in new.tests]
+    pairs: list[tuple[TestVersion, TestVersion]] = []
+    for key in _KEYS:
+        olds, news = _pair_by_key(key, olds, news, pairs)
+    olds, news = _pair_by_body(olds, news, pairs)
+    helpers = (
+        pair
+        for file, old, new in both
+        for pair in _pair_helpers(
+            _list_helpers(file, old, asserted), _list_helpers(file, new, asserting)
+        )
+    )
+    return MatchedTests(tuple(pairs), tuple(olds), tuple(news), tuple(helpers))
+
+
+def _pair_helpers(
+    olds: Iterable[TestVersion], news: Iterable[TestVersion]
+) -> Iterator[tuple[TestVersion | None, TestVersion]]:
+    was = {each.test.qualified: each for each in olds}
+    same = {each.words for each in was.values()}  # overloads have the same name
+    for new in news:
+        old = was.get(new.test.qualified)
+        if new.words not in same and (new.assertions or (old and old.assertions)):
+            yield old, new
+
+
+def _list_helpers(file: ChangedFile, side: Side, helpers: frozenset[str]) -> Iterator[TestVersion]:
+    for each in _list_helper_functions(side):
+        if side.language is not None and each.body is not None:
+            test = build_test(each, side.language, side.path, is_run=False)
+            yield TestVersion(file, side, test, helpers)
+
+
+def _find_asserting(all_sides: list[Side]) -> frozenset[str]:
+    """The names of functions beside the tests that assert, by themselves or by another one."""
+    functions = [
+        (each.name, bool(list_assertions(each.body, side.language)), list_names(each.body))
+        for side in all_sides
+        for each in _list_helper_functions(side)
+        if each.body is not None and side.language is not None
+    ]
+    found = frozenset(name for name, asserts, _ in functions if asserts)
+    for _ in range(_HELPER_ROUNDS):
+        found |= {name for name, _, names in functions if names & found}
+    return found
+
+
+def _list_helper_functions(side: Side) -> Iterator[Function]:
+    """Functions beside the tests; in Rust also in a file of product code, whose own functions may
+    assert, too."""
+    if side.is_product and not (side.path.endswith(".rs") and side.tests):
+        return
+    tests = {test.node.id for test in side.tests}
+    homes = {test.qualified.rpartition(".")[0] for test in side.tests}
+    for each in side.functions:
+        inside = any(each.qualified.startswith(f"{h}." if h else each.name) for h in homes)
+        if not each.is_class and each.node.id not in tests and (inside or not side.is_product):
+            yield each
+
+
+_Key = Callable[[TestVersion], object]
+_KEYS: tuple[_Key, ...] = (
+    lambda version: (id(version.file), version.test.qualified, version.words),
+    lambda version: (id(version.file), version.test.qualified),
+    lambda version: (id(version.file), version.test.name),
+    lambda version: (version.test.qualified,),
+    lambda version: (
+        (version.test.language.name, tuple(version.bag.items())) if len(version.bag) > 8 else None
+    ),
+    lambda version: (version.test.name,),
+)
+
+
+def _pair_by_key(
+    key: _Key,
+    olds: list[TestVersion],
+    news: list[TestVersion],
+    pairs: list[tuple[TestVersion, TestVersion]],
+) -> tuple[list[TestVersion], list[TestVersion]]:
+    """Match what has the same key, in the order of the files; what is left comes back."""
+    waiting: dict[object, list[TestVersion]] = {}
+    for version in news:
+        waiting.setdefault(key(version), []).append(version)
+    left = []
+    for version in olds:
+        if key(version) is not None and (same := waiting.get(key(version))):
+            pairs.append((version, same.pop(0)))
+        else:
+            left.append(version)
+    kept = {id(version) for same in waiting.values() for version in same}
+    return left, [version for version in news if id(version) in kept]
+
+
+def _pair_by_body(
+    olds: list[TestVersion], news: list[TestVersion], pairs: list[tuple[TestVersion, TestVersion]]
+) -> tuple[list[TestVersion], list[TestVersion]]:
+    """Match what has nearly the same words, the likest first; what is left comes back."""
+    if not olds or len(olds) * len(news) > MOST_PAIRS:
+        return olds, news
+    scored = (
+        (compute_similarity(old.bag, new.bag) + _compute_value_overlap(old, new), i, j)
+        for i, old in enumerate(olds)
+        for j, new in enumerate(news)
+        if _became(old, new)
+    )
+    old_left, new_left = dict(enumerate(olds)), dict(enumerate(news))
+    for _, i, j in sorted(scored, reverse=True):
+        if i in old_left and j in new_left:
+            pairs.append((old_left.pop(i), new_left.pop(j)))
+    return [*old_left.values()], [*new_left.values()]
+
+
+def _became(old: TestVersion, new: TestVersion) -> bool:
+    """Similar; in another file with half of the assertions at least."""
+    if compute_similarity(old.bag, new.bag) < SIMILAR:
+        return False
+    keys = {a.key for a in old.assertions}
+    kept = keys & {a.key for a in new.assertions}
+    return old.file is new.file or 2 * len(kept) >= len(keys)
+
+
+def _compute_value_overlap(old: TestVersion, new: TestVersion) -> float:
+    """The share of the values of a test that another test has too."""
+    values = [word for word in old.bag if word[:1] in "\"'`" or word[:1].isdigit()]
+    said = " ".join(new.words)
+    return sum(word in said for word in values) / len(values) if values else 1.0
+
+
+def compute_similarity(one: Counter[str], other: Counter[str]) -> float:
+    """The share of words that two pieces of code have in common, from 0 to 1."""
+    total = one.total() + other.total()
+    return 2 * (one & other).total() / total if total else 0.0
+
+
+def count_words(node: Node | None) -> Counter[str]:
+    """The words of a piece of code, counted."""
+    return Counter(list_tokens(node) if node else ())
+
+
+def list_literals(words: Iterable[str]) -> list[str]:
+    """The texts and numbers among words, without quotes."""
+    return [
+        word.strip("\"'`") or '""'
+        for word in words
+        if word[:1] in "\"'`" or re.fullmatch(r"-?\d[\d_.]*[a-zA-Z]*", word)
+    ]

@@ -1,0 +1,238 @@
+"""test-skipped: tests that are there and are not run, or not to their end."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+from tree_sitter import Node
+
+from gitlab_nightshift.proof.reading.matched_tests import TestVersion, match_tests
+from gitlab_nightshift.proof.reviewed_change import Changeset, Context, RuleViolation
+from gitlab_nightshift.proof.rule_tables import RuleTable
+from gitlab_nightshift.proof.syntax.file_side import Side, read_sides
+from gitlab_nightshift.proof.syntax.nodes import (
+    CALLS,
+    FUNCTIONS,
+    LAMBDAS,
+    find_field,
+    list_children,
+    read_chain,
+    read_line_number,
+    read_text,
+    walk,
+)
+from gitlab_nightshift.registry.flag_entry import Level
+from gitlab_nightshift.repository.difference import ChangedFile
+from gitlab_nightshift.text.printable_text import format_excerpt
+
+_TABLE = RuleTable(__file__)
+
+_MARK = _TABLE.get_pattern("mark")
+_MARK_LINE = _TABLE.get_pattern("mark_line")
+_LONGEST = 2000
+_CALL = _TABLE.get_words("call")
+_CALLED_ALONE = (_CALL | {"cancel"}) - frozenset("Skip Ignore todo".split())
+_EXITS = frozenset("return_statement return return_expression break_statement".split())
+_RUBY_BODIES = frozenset("body_statement block_body then if_modifier unless_modifier".split())
+_BARE_WORDS = frozenset(("skip", "pending", "omit"))
+_OWNERS = _TABLE.get_words("owners")
+_CONDITIONAL_LOOPS = _TABLE.get_words("conditional_loops")
+_HANDLERS = frozenset(("except_clause", "rescue"))
+_DECIDING = frozenset("if_statement if if_expression while_statement elsif".split())
+_NO_VALUES = frozenset("None null undefined nil true ()".split())
+_DEEPEST = 40
+_IFS = frozenset("if_statement if if_expression if_modifier unless unless_modifier".split())
+_FALSE = _TABLE.get_pattern("false")
+_REASON = _TABLE.get_pattern("reason")
+_TRUE = _TABLE.get_pattern("true")
+_DECIDES = _TABLE.get_pattern("decides")
+
+
+def find_skipped_tests(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
+    """Tests that a mark, a call, a condition, a comment or a setting keeps from running."""
+    tests = match_tests(change)
+    reported: set[tuple[str, int]] = set()
+    for old, new in [*tests.pairs, *((None, version) for version in tests.came)]:
+        for found in _find_skip_marks(new, old):
+            if (found.file, found.line) not in reported:
+                reported.add((found.file, found.line))
+                yield found
+        if old is None or old.words != new.words:
+            yield from _find_new_stops(new, old)
+    for was, helper in tests.helpers:
+        if was is not None and was.assertions:
+            yield from _find_new_stops(helper, was)
+    for file in change.files:
+        yield from _find_file_skips(file)
+
+
+def _find_skip_marks(version: TestVersion, old: TestVersion | None) -> Iterator[RuleViolation]:
+    """The first mark that came and skips; one of the same kind may have another condition."""
+    before = [mark for mark, *_ in _list_marks(old)] if old else []
+    known = Counter(map(_strip_reason, before))
+    kinds = {_parse_mark_name(mark) for mark in before if old and _skips(mark, old)}
+    if version.test.body is None and (old is None or old.test.body is None):
+        return
+    for mark, name, line in _list_marks(version):
+        depends = _is_conditional(mark)
+        own = old is None and not _ASKS_ENVIRONMENT.search(mark)
+        if known[_strip_reason(mark)]:
+            known[_strip_reason(mark)] -= 1
+        elif _skips(mark, version) and not (depends and (own or _parse_mark_name(mark) in kinds)):
+            level = _choose_level(mark, old is None)
+            said, certain = f"{name} is {_describe_mark(mark)}.", old is not None and not depends
+            yield RuleViolation(version.file.path, line, said, level, certain)
+            return
+    if version.test.body is None:
+        said = f"{version.name} has no body any more."
+        yield RuleViolation(version.file.path, version.test.line, said)
+
+
+def _list_marks(version: TestVersion) -> Iterator[tuple[str, str, int]]:
+    """The marks of a test and of its groups, each with the name and line of what it is on."""
+    test = version.test
+    places = [(group.marks, format_excerpt(group.name), group.line) for group in test.groups]
+    for marks, name, line in (*places, (test.marks, version.name, test.line)):
+        yield from ((mark, name, line) for mark in marks)
+
+
+def _skips(mark: str, version: TestVersion) -> bool:
+    """True where a mark, or what its name stands for in the file, keeps a test from running."""
+    if _MARK.search(mark[:_LONGEST]):
+        return True
+    named = version.side.named.get(mark[1:], ()) if mark[:1] == "@" else ()
+    return any(re.search(r"=.*\b(skip|xfail)", read_text(node)[:500], re.S) for node in named)
+
+
+def _strip_reason(mark: str) -> str:
+    return _REASON.sub("", mark)
+
+
+def _parse_mark_name(mark: str) -> str:
+    return mark.split("(", maxsplit=1)[0]
+
+
+def _is_conditional(mark: str) -> bool:
+    """True where a mark names what it depends on: a platform, a version, a program."""
+    return bool(_CONDITIONAL.search(mark)) and not re.search(r"(?i)\(\s*(true|1|not false)\b", mark)
+
+
+def _choose_level(condition: str, new: bool) -> Level | None:
+    """Where a test cannot run is asked about: it still runs elsewhere; a feature that a new test
+    needs is its own."""
+    if _TURNED.search(condition):
+        return None
+    own_feature = new and "feature" in condition
+    return "warn" if own_feature or _ELSEWHERE.search(condition) else None
+
+
+_TURNED = _TABLE.get_pattern("turned")
+_ELSEWHERE = _TABLE.get_pattern("elsewhere")
+_CONDITIONAL = _TABLE.get_pattern("conditional")
+_ASKS_ENVIRONMENT = _TABLE.get_pattern("asks_environment")
+
+
+def _describe_mark(mark: str) -> str:
+    if re.search(r"\b(only|focus|fit|fdescribe|fcontext|ftest)\b", mark):
+        return f"focused now, so that others are not run ({format_excerpt(mark)})"
+    return f"skipped now ({format_excerpt(mark)})"
+
+
+def _find_new_stops(version: TestVersion, old: TestVersion | None) -> Iterator[RuleViolation]:
+    """A call that skips, an exit before the assertions, a condition that never holds."""
+    stops = [*_list_stops(old)] if old else []
+    before = Counter(what for what, *_ in stops)
+    for what, at, reason in _list_stops(version):
+        if old is None and reason and not _ASKS_ENVIRONMENT.search(reason):
+            continue
+        if before[what]:
+            before[what] -= 1
+            continue
+        detail = f"{version.name} does not run to its end: {format_excerpt(what)}"
+        level = _choose_level(reason, False)
+        certain = old is not None and (not reason or bool(_TRUE.match(reason)))
+        yield RuleViolation(version.file.path, at, detail, level, certain)
+
+
+def _list_stops(version: TestVersion) -> Iterator[tuple[str, int, str]]:
+    """What ends a test early, its line, and the condition that it depends on."""
+    body, last = version.test.body, max((a.line for a in version.assertions), default=0)
+    for node in walk(body) if body is not None else ():
+        line, said = read_line_number(node), read_text(node)
+        condition = find_field(node, "condition") if node.type in _DECIDING else None
+        if condition is not None and _FALSE.match(read_text(condition)):
+            yield f"if {read_text(condition)}", line, ""
+        elif _is_skip(node, version) or (line <= last and _is_early(node, version)):
+            yield said, line, _find_condition(node, version)
+
+
+def _find_condition(node: Node, version: TestVersion) -> str:
+    """The condition of a call or an exit; for an assumption what it assumes."""
+    said = read_text(node)
+    if re.search(r"(?i)assum|skip_?(if|unless)|importorskip", said[:60]) and "false)" not in said:
+        return said
+    for current in _list_around(node, version.test.body):
+        if current.type in _IFS:
+            return read_text(find_field(current, "condition"))
+        if current.type in _HANDLERS:
+            return read_text(current).partition("\n")[0]
+    return ""
+
+
+def _list_around(node: Node, body: Node | None) -> Iterator[Node]:
+    """What a node of a test stands in, from the inside."""
+    current = node.parent
+    for _ in range(_DEEPEST):
+        if current is None or current == body:
+            return
+        yield current
+        current = current.parent
+
+
+def _is_skip(node: Node, version: TestVersion) -> bool:
+    """``pytest.skip()``, ``t.Skip()``, ``assumeTrue(…)``, ``skip "later"``."""
+    ruby = version.test.language.name == "ruby"
+    if ruby and node.type == "identifier" and read_text(node) in _BARE_WORDS:
+        return node.parent is not None and node.parent.type in _RUBY_BODIES
+    links = read_chain(node) if node.type in CALLS else ()
+    if not links or links[-1].args is None or len(links) > 3:
+        return False
+    first, name = links[0].name, links[-1].name
+    if len(links) == 1:
+        return name in _CALLED_ALONE or (name == "omit" and ruby)
+    owned = first in _OWNERS or first.endswith("T()")
+    return owned and name in _CALL and not (name == "Skip" and len(links) == 3)
+
+
+def _is_early(node: Node, version: TestVersion) -> bool:
+    """An exit of the test itself, not of a function in it, with code of its block after it or a
+    constant value; a value that is returned (a promise) is no exit."""
+    if node.type not in _EXITS or not node.is_named:
+        return False
+    if any(read_text(value) not in _NO_VALUES for value in list_children(node)[:1]):
+        return False
+    return not any(
+        (each.type in LAMBDAS and each.type not in ("block", "do_block"))
+        or each.type in _CONDITIONAL_LOOPS | FUNCTIONS
+        for each in _list_around(node, version.test.body)
+    )
+
+
+def _find_file_skips(file: ChangedFile) -> Iterator[RuleViolation]:
+    """Lines that skip a whole file."""
+    after = read_sides(file)[1]
+    if not _is_beside_tests(after):
+        return
+    gone = Counter(each.text.strip() for each in file.deleted)
+    for added in file.added:
+        said = added.text.strip()
+        if _MARK_LINE.search(added.text[:_LONGEST]) and not gone[said]:
+            whole = "".join(file.new_lines[added.number - 1 : added.number + 3])
+            detail = f"The whole file is skipped now: {format_excerpt(said)}"
+            level = _choose_level(whole[:_LONGEST], file.status == "A")
+            certain = file.status != "A" and not _DECIDES.search(said[:_LONGEST])
+            yield RuleViolation(file.path, added.number, detail, level, certain)
+
+
+def _is_beside_tests(side: Side) -> bool:
+    return side.language is not None and (side.is_test_file or not side.is_product)

@@ -1,0 +1,238 @@
+"""exception-swallowed: handlers that hide an error, and values that drop one.
+
+Where an error ends is in each language's ``swallowed.scm``. ``@handler`` is one with the ``@types``
+it names, the ``@caught`` name and its ``@body``; Scala has both in a ``@pattern``. ``@dropped`` is
+code that throws an error away: at once, or if ``@default`` says nothing, ``@empty`` does nothing,
+``@answer`` is ``Ok`` of such a default, or the function ``@listener`` hides what it is told.
+``result`` is what the function around it must give back.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from tree_sitter import Node, QueryCursor
+
+from gitlab_nightshift.proof.reading.handler_bodies import (
+    hides,
+    is_default,
+    is_default_text,
+    is_empty,
+)
+from gitlab_nightshift.proof.reviewed_change import Changeset, Context, RuleViolation
+from gitlab_nightshift.proof.rule_tables import RuleTable
+from gitlab_nightshift.proof.syntax.file_side import Side, read_sides
+from gitlab_nightshift.proof.syntax.languages import load_query
+from gitlab_nightshift.proof.syntax.nodes import (
+    LAMBDAS,
+    find_field,
+    list_children,
+    list_tokens,
+    read_line_number,
+    read_text,
+    unwrap_node,
+    walk,
+)
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
+from gitlab_nightshift.text.printable_text import format_excerpt
+
+_TABLE = RuleTable(__file__)
+_BROAD = _TABLE.get_pattern("broad")
+_EXPECTED = _TABLE.get_pattern("expected")
+_PROBES = _TABLE.get_pattern("probes")
+_REPLACING = _TABLE.get_words("replacing")
+_BLOCKS = _TABLE.get_words("blocks")
+_HEAD = ("types", "caught")
+_NAMED_ERROR = compile_lazily(r"\b\w*[eE]rr$")
+_MEANT = _TABLE.get_words("meant")
+_Captures = Mapping[str, list[Node]]
+
+
+@dataclass(frozen=True)
+class Swallow:
+    """A place where an error ends: its code as a key, its line, and how to say it."""
+
+    key: tuple[str, ...]
+    line: int
+    said: str
+
+
+def find_swallowed_exceptions(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
+    """Handlers that came and hide an error from everybody."""
+    before = Counter(
+        each.key for file in change.files for each in _list_swallows(read_sides(file)[0])
+    )
+    for file in change.files:
+        old, new = read_sides(file)
+        ignored = _list_ignored_calls(old)
+        for each in _list_swallows(new, _find_passed_on(old)):
+            if each.said.removeprefix("let ").removeprefix("_ = ").rstrip(";") in ignored:
+                continue  # in so many words now
+            if before[each.key]:
+                before[each.key] -= 1
+            else:
+                detail = f"An error is hidden here: {format_excerpt(each.said)}"
+                yield RuleViolation(file.path, each.line, detail)
+
+
+def _walk_by_value(side: Side) -> Iterator[Node]:
+    """The nodes of product code in Go and Rust, where errors are values."""
+    by_value = side.language is not None and side.language.name in ("rust", "go")
+    yield from walk(side.root) if side.root is not None and by_value and side.is_product else ()
+
+
+def _list_ignored_calls(side: Side) -> frozenset[str]:
+    """Calls whose result nobody looked at, as statements and deferred ones are."""
+    kinds = ("expression_statement", "defer_statement")
+    bare = (node for node in _walk_by_value(side) if node.type in kinds)
+    said = (" ".join(read_text(node).split()) for node in bare)
+    return frozenset(each.removeprefix("defer ").rstrip(";") for each in said)
+
+
+def _list_swallows(side: Side, passed_on: frozenset[str] = frozenset()) -> Iterator[Swallow]:
+    """In the order of the text, outside of tests."""
+    if side.root is None or not side.is_product:
+        return
+    found = [*_find_nodes(side), *(n for n in _walk_by_value(side) if _drops(n, passed_on))]
+    tests = [range(test.node.start_byte, test.node.end_byte) for test in side.tests]
+    by_id = {node.id: node for node in found}
+    for node in sorted(by_id.values(), key=lambda node: node.start_byte):
+        if not any(node.start_byte in test for test in tests):
+            said = " ".join(read_text(node).split())
+            yield Swallow(_build_key(node), read_line_number(node), said)
+
+
+def _build_key(node: Node) -> tuple[str, ...]:
+    """Its words, of a call those before its arguments; one type for all errors is as wide as
+    another."""
+    words = list_tokens(node)
+    if node.type.startswith(("let_", "assignment", "short_var")) and "(" in words:
+        words = words[: words.index("(")]
+    return tuple("Exception" if _BROAD.match(word) else word for word in words)
+
+
+def _find_nodes(side: Side) -> Iterator[Node]:
+    """Code that throws an error away, and handlers that hide one."""
+    words, text = side.language.error_words if side.language else (), side.source.lower()
+    if words and not any(word.encode() in text for word in words):
+        return
+    query = load_query(side.language, "swallowed") if side.language else None
+    if query is None or side.root is None:
+        return
+    handlers: dict[int, dict[str, list[Node]]] = {}
+    for pattern, captures in QueryCursor(query).matches(side.root):
+        if handler := captures.get("handler"):
+            handlers.setdefault(handler[0].id, {}).update(captures)
+        elif _is_dropped(captures, query.pattern_settings(pattern).get("result")):
+            yield captures["dropped"][0]
+    yield from (each["handler"][0] for each in handlers.values() if _is_hiding(each))
+
+
+# --- values ---------------------------------------------------------------------------------------
+
+
+def _is_dropped(captures: _Captures, result: str | None) -> bool:
+    if result and not _returns(captures["dropped"][0], result):
+        return False
+    if listener := captures.get("listener"):
+        return _is_deaf(listener[0])
+    if answer := captures.get("answer"):
+        said = re.search(r"Ok\((.*)\)", read_text(answer[0]))
+        return said is not None and is_default_text(said[1])
+    empty = captures.get("empty")
+    if empty and not is_empty(_list_statements(empty[0])):
+        return False
+    default = captures.get("default")
+    return not default or is_default(default[0])
+
+
+def _returns(node: Node, result: str) -> bool:
+    """True where the function around a node gives back what the pattern says."""
+    current: Node | None = node
+    while current is not None and not current.type.startswith(("func", "method")):
+        current = current.parent
+    said = read_text(find_field(current, "result") if current is not None else None)
+    return bool(re.search(result, said.strip()))
+
+
+def _is_deaf(listener: Node) -> bool:
+    """A function that does nothing with the error it gets."""
+    if listener.type not in LAMBDAS:
+        return read_text(listener) in ("noop", "_.noop", "Function.prototype")
+    body = find_field(listener, "body")
+    if body is not None and body.type == "statement_block":
+        caught = read_text(find_field(listener, "parameters", "parameter"))
+        return hides(list_children(body), caught)
+    return body is not None and is_default(unwrap_node(body))
+
+
+def _find_passed_on(side: Side) -> frozenset[str]:
+    """The expressions whose errors the caller got: ``f()?`` in Rust, ``v, err := f()`` in Go."""
+    found = set()
+    for node in _walk_by_value(side):
+        if node.type == "try_expression" and list_children(node):
+            found.add(read_text(list_children(node)[0]))
+        elif node.type == "short_var_declaration" and _NAMED_ERROR.search(_read_left(node)):
+            found.add(read_text(find_field(node, "right")))
+    return frozenset(found)
+
+
+def _read_left(node: Node) -> str:
+    return read_text(find_field(node, "left"))
+
+
+def _drops(node: Node, passed_on: frozenset[str]) -> bool:
+    """True where an error that went to the caller before is replaced or thrown away."""
+    callee = find_field(node, "function") if node.type == "call_expression" else None
+    if callee is not None:
+        replaces = read_text(find_field(callee, "field")) in _REPLACING
+        return replaces and read_text(find_field(callee, "value")) in passed_on
+    dropped = node.type == "short_var_declaration" and re.search(r"(^|,)\s*_$", _read_left(node))
+    return bool(dropped) and read_text(find_field(node, "right")) in passed_on
+
+
+# --- handlers -------------------------------------------------------------------------------------
+
+
+def _is_hiding(captures: _Captures) -> bool:
+    handler, body = captures["handler"][0], captures.get("body")
+    types, caught = _read_head(captures)
+    statements = _list_statements(body[0]) if body else []
+    if not hides(statements, caught):
+        return False
+    if not types or len(types) > 2 or any(_BROAD.match(each) for each in types):
+        return bool(types) or not _is_probe(handler)
+    if all(_EXPECTED.search(each) for each in types) or caught in _MEANT:
+        return False
+    return is_empty(statements)
+
+
+def _read_head(captures: _Captures) -> tuple[list[str], str]:
+    """The types that a handler names, and the name of the caught error."""
+    if pattern := captures.get("pattern"):
+        said = read_text(pattern[0])
+        return re.findall(r"[A-Z]\w*(?:\.\w+)*", said), (re.match(r"[a-z]\w*", said) or [""])[0]
+    types, caught = (read_text(next(iter(captures.get(key, ())), None)) for key in _HEAD)
+    return re.findall(r"[\w.:\\]+", types), caught.replace("=>", "").strip()
+
+
+def _list_statements(body: Node) -> list[Node]:
+    """The statements of a body, which may be one expression."""
+    if body.type not in _BLOCKS:
+        return [body]
+    inside = list_children(body)
+    return (
+        list_children(inside[0]) if [each.type for each in inside] == ["statement_list"] else inside
+    )
+
+
+def _is_probe(node: Node) -> bool:
+    """A statement or two that ask whether something is there or can be read."""
+    outer = find_field(node.parent, "body") if node.parent is not None else None
+    if node.type != "catch_clause" or outer is None or len(list_children(outer)) > 2:
+        return False
+    if re.search(r"return\b(?!\s*(?:false|null|undefined|;|\}))", read_text(node)):
+        return False
+    tried = read_text(outer)
+    return "throw" not in tried and bool(_PROBES.search(tried))

@@ -1,0 +1,81 @@
+"""Lines that differ only in white space or line ends."""
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+
+from gitlab_nightshift.policy.settings_parser import parse_data
+from gitlab_nightshift.proof.reviewed_change import Changeset, Context, RuleViolation
+from gitlab_nightshift.proof.rule_tables import RuleTable
+from gitlab_nightshift.registry.flag_entry import Level
+from gitlab_nightshift.repository.difference import ChangedFile
+
+_TABLE = RuleTable(__file__)
+
+_INDENTED = _TABLE.get_pattern("indented")
+_QUOTED = _TABLE.get_pattern("quoted")
+
+
+def find_whitespace_changes(change: Changeset, context: Context) -> Iterator[RuleViolation]:
+    """Lines that differ only in white space or line ends; worse where a night changed nothing
+    else. People format code on purpose."""
+    noise = [(file, *_find_noise(file)) for file in change.files]
+    real = any(others or not hunks for _, hunks, others in noise)
+    level: Level | None = "fail" if context.category and not real else None
+    for file, hunks, _ in noise:
+        if hunks:
+            lines = "1 place differs" if len(hunks) == 1 else f"{len(hunks)} places differ"
+            detail = f"{lines} only in white space or line ends: leave such lines as they are."
+            yield RuleViolation(file.path, hunks[0], detail, level)
+
+
+def _find_noise(file: ChangedFile) -> tuple[list[int], bool]:
+    """The lines at which only white space differs, and whether the file has other changes."""
+    if file.status in "AD" or file.binary:
+        return [], True
+    found: list[int] = []
+    blank = 0
+    hunks = file.hunks
+    indented = bool(hunks) and _is_indented(file)
+    for hunk in hunks:
+        old = file.old_lines[hunk.old - 1 : hunk.old - 1 + hunk.old_count] if hunk.old_count else []
+        new = file.new_lines[hunk.new - 1 : hunk.new - 1 + hunk.new_count] if hunk.new_count else []
+        if not "".join(old + new).strip():
+            blank += 1
+        elif _strip_whitespace(old, indented) == _strip_whitespace(new, indented):
+            found.append(max(hunk.new, 1))
+    others = len(found) + blank < len(hunks) or file.status != "M"
+    if blank and not others and not found:
+        found = [max(hunk.new, 1) for hunk in hunks]
+    return found, others
+
+
+def _strip_whitespace(lines: Iterable[str], indented: bool) -> str:
+    """Lines without the white space that means nothing; what is in quotes is kept."""
+    if indented:
+        return "\n".join(
+            line[: len(line) - len(line.lstrip())] + _strip_whitespace([line], False)
+            if line.strip()
+            else ""
+            for line in lines
+        )
+    parts = _QUOTED.split(" ".join(lines))
+    return "".join(part if n % 2 else re.sub(r"\s+", "", part) for n, part in enumerate(parts))
+
+
+def _is_indented(file: ChangedFile) -> bool:
+    """True where white space at the beginning of lines may mean something in this change."""
+    if not _INDENTED.search(file.path):
+        return False
+    old, new = (_parse_content(file.path, side or b"") for side in (file.old, file.new))
+    return old is None or old != new
+
+
+def _parse_content(path: str, data: bytes) -> object:
+    """What a file says, whatever its white space; None where that cannot be known."""
+    try:
+        return (
+            ast.dump(ast.parse(data)) if path.endswith((".py", ".pyi")) else parse_data(path, data)
+        )
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None

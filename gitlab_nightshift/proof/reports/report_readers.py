@@ -1,0 +1,223 @@
+"""Readers of runners' reports. A report is hostile data: tests may have written it."""
+
+import itertools
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import PurePosixPath
+from typing import Any
+from xml.parsers import expat
+
+from gitlab_nightshift.proof.reports.reported_cases import CaseOutcome, ReportedCase
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
+
+LARGEST_REPORT = 64_000_000
+"""Bytes of one report."""
+MOST_CASES = 200_000
+"""Cases of one command."""
+LONGEST_NAME = 500
+_VALUES = compile_lazily(
+    r"(?<=\S)\[.*\]$|(?<=\w)\(.*\)$|(?<=\w)\{.*\}$| with data set (?:#\d+|\".*\")$", re.DOTALL
+)
+"""What pytest, JUnit and PHPUnit add to a name for the values that it is called with."""
+_LISTED = compile_lazily(r"^(.+?)(?: \(line \d+\))?: test$", re.MULTILINE)
+_LISTED_FAILURE = compile_lazily(r"^    (\S.*?)(?: \(line \d+\))?$", re.MULTILINE)
+_FAILURES = compile_lazily(r"^failures:\n((?:    \S.*\n)+)\ntest result: ", re.MULTILINE)
+_PASSED = compile_lazily(
+    r"^test (.+?)(?: \(line \d+\))?(?: - should panic)? \.\.\. ok$", re.MULTILINE
+)
+_BEGUN = compile_lazily(r"^running (\d+) tests?$", re.MULTILINE)
+_COUNTED = compile_lazily(
+    r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored; (\d+) measured;", re.MULTILINE
+)
+_PLAN = compile_lazily(r"^1\.\.(\d{1,6})\b", re.MULTILINE)
+_TAPE_TEST = compile_lazily(r"^# (.+)$", re.MULTILINE)
+_RESULT = compile_lazily(
+    r"^(not )?ok\b ?(\d*)(?: -)? *(.*?)(?: in \d+ms)?(?: +# *(skip|todo)\b.*)?$", re.M | re.I
+)
+_JSON_OUTCOMES = {
+    **dict.fromkeys(("passed", "pass"), CaseOutcome.PASSED),
+    **dict.fromkeys(("failed", "fail"), CaseOutcome.FAILED),
+    **dict.fromkeys(("skipped", "skip", "pending", "todo", "disabled"), CaseOutcome.SKIPPED),
+}
+
+
+class UnreadableResultsError(ValueError):
+    """A report that is not what its runner writes; the text says why."""
+
+
+def read_report(name: str, data: bytes) -> list[ReportedCase]:
+    """The cases of a report by its file name. Raises UnreadableResultsError."""
+    try:
+        if name.endswith(".xml"):
+            return _JunitReader().parse(data)
+        text = data.decode("utf-8", "replace")
+        if name.endswith(".jsonl"):
+            return [case for line in text.splitlines() for case in _read_line(line)]
+        if name.endswith(".tap"):
+            return _read_tap(text)
+        if name.endswith(".tape"):
+            return list(_read_tape(text))
+        return list(_read_tree(json.loads(text)))
+    except UnreadableResultsError:
+        raise
+    except (ValueError, TypeError, AttributeError, LookupError, RecursionError) as error:
+        raise UnreadableResultsError(f"{type(error).__name__}: {error}"[:200]) from None
+
+
+def read_listing(listed: bytes, ignored: bytes) -> list[ReportedCase]:
+    """What Rust's test harness lists of a run that passed: all tests, and those that it ignores."""
+    skipped = Counter(_LISTED.findall(ignored.decode("utf-8", "replace")))
+    others = Counter(_LISTED.findall(listed.decode("utf-8", "replace"))) - skipped
+    both = ((others, CaseOutcome.PASSED), (skipped, CaseOutcome.SKIPPED))
+    return [build_case("", name, how) for names, how in both for name in names.elements()]
+
+
+def check_results(printed: bytes) -> None:
+    """Hold the tests that Rust's test harness began against those that its results count: a test
+    that ends the process leaves none. Raises UnreadableResultsError."""
+    text = printed.decode("utf-8", "replace")
+    begun = sum(map(int, _BEGUN.findall(text)))
+    counted = sum(int(number) for row in _COUNTED.findall(text) for number in row)
+    if begun != counted:
+        raise UnreadableResultsError(f"{begun} tests began, and the results count {counted}")
+
+
+def read_printed_results(printed: bytes) -> list[ReportedCase]:
+    """What Rust's test harness prints of binaries that failed: the failed tests, and those that are
+    named as passed."""
+    text = printed.decode("utf-8", "replace")
+    failed = dict.fromkeys(_LISTED_FAILURE.findall("".join(_FAILURES.findall(text))))
+    if not failed:
+        return []
+    passed = [name for name in _PASSED.findall(text) if name not in failed]
+    cases = [(name, CaseOutcome.FAILED) for name in failed]
+    cases += [(name, CaseOutcome.PASSED) for name in passed]
+    return [build_case("", name, outcome) for name, outcome in cases]
+
+
+def build_case(place: str, name: str, outcome: CaseOutcome) -> ReportedCase:
+    """A case by its place (file, class, package) and its name, both bounded and printable."""
+    parts = filter(None, (place, _VALUES.sub("", name)))
+    text = "".join(c if c.isprintable() else "?" for c in "::".join(parts)[:LONGEST_NAME])
+    return ReportedCase(text, outcome)
+
+
+def _read_line(line: str) -> Iterator[ReportedCase]:
+    """A line of one of this program's own hooks, or of ``go test -json``."""
+    if line[:1] == "[":
+        name, outcome = json.loads(line)
+        yield build_case("", str(name), _JSON_OUTCOMES[outcome])
+        return
+    try:
+        read = json.loads(line)
+    except ValueError:  # printed by a test, past the runner
+        return
+    if isinstance(read, dict) and read.get("Test") and read.get("Action") in _JSON_OUTCOMES:
+        place, name = str(read.get("Package", "")), str(read["Test"])
+        yield build_case(place, name, _JSON_OUTCOMES[read["Action"]])
+
+
+def _read_tap(text: str) -> list[ReportedCase]:
+    """One run of TAP, 13 or 14: a plan, and as many results, numbered in order. A test that prints
+    results of its own spoils it; what is indented is part of a result."""
+    plans, results = _PLAN.findall(text), _RESULT.findall(text)
+    numbers = [number for _, number, *_ in results]
+    if plans != [str(len(results))] or numbers != [str(n) for n in range(1, len(results) + 1)]:
+        raise UnreadableResultsError("its plan and its results are not the same tests")
+    return [build_case("", name, _judge_tap(failed, mark)) for failed, _, name, mark in results]
+
+
+def _read_tape(text: str) -> Iterator[ReportedCase]:
+    """Tape's: the results are assertions, below a comment that names their test."""
+    _read_tap(text)
+    for name, said in itertools.pairwise(["", *_TAPE_TEST.split(text)]):
+        if results := _RESULT.findall(said):
+            bad = any(failed and not mark for failed, *_, mark in results)
+            yield build_case("", name, CaseOutcome.FAILED if bad else CaseOutcome.PASSED)
+
+
+def _judge_tap(failed: str, mark: str) -> CaseOutcome:
+    if mark:
+        return CaseOutcome.SKIPPED
+    return CaseOutcome.FAILED if failed else CaseOutcome.PASSED
+
+
+def _read_tree(read: Any) -> Iterator[ReportedCase]:
+    """Jest's form, which Vitest has too, or RSpec's."""
+    if "examples" in read:
+        for example in read["examples"]:
+            outcome = _JSON_OUTCOMES[example["status"]]
+            place = str(example.get("file_path", ""))
+            yield build_case(place, str(example["full_description"]), outcome)
+        return
+    for suite in read["testResults"]:
+        place = str(suite["name"])
+        for test in suite["assertionResults"]:
+            yield build_case(place, str(test["fullName"]), _JSON_OUTCOMES[test["status"]])
+        if suite["status"] == "failed" and not suite["assertionResults"]:
+            yield build_case(place, "", CaseOutcome.FAILED)
+
+
+class _JunitReader:
+    """JUnit XML in all its dialects: what counts is each ``testcase`` and the elements in it."""
+
+    def __init__(self) -> None:
+        self._cases: list[ReportedCase] = []
+        self._suites: list[str] = []
+        self._open: tuple[str, str] | None = None
+        self._outcome = CaseOutcome.PASSED
+        self._is_report = False
+
+    def parse(self, data: bytes) -> list[ReportedCase]:
+        parser = expat.ParserCreate()
+        parser.EntityDeclHandler = _refuse_entity
+        parser.StartElementHandler = self._start
+        parser.EndElementHandler = self._end
+        try:
+            parser.Parse(data, True)
+        except expat.ExpatError as error:
+            raise UnreadableResultsError(f"no well-formed XML: {error}") from None
+        if not self._is_report:
+            raise UnreadableResultsError("no JUnit XML")
+        return self._cases
+
+    def _start(self, name: str, attributes: Mapping[str, str]) -> None:
+        if name in ("testsuite", "testsuites"):
+            self._is_report = True
+            self._suites.append(attributes.get("name", "") if name == "testsuite" else "")
+        elif name == "testcase":
+            holder = attributes.get("classname", "")
+            suites = "::".join(filter(None, self._suites))
+            place = attributes.get("file") or (suites if holder in ("", "test") else holder)
+            self._open = _join_place(place, holder), attributes["name"]
+            self._outcome = CaseOutcome.PASSED
+            if attributes.get("status") in ("disabled", "notrun") or attributes.get("skipped"):
+                self._outcome = CaseOutcome.SKIPPED
+        elif self._open and name in ("failure", "error"):
+            self._outcome = CaseOutcome.FAILED
+        elif self._open and name == "skipped" and self._outcome is not CaseOutcome.FAILED:
+            self._outcome = CaseOutcome.SKIPPED
+
+    def _end(self, name: str) -> None:
+        if name in ("testsuite", "testsuites"):
+            self._suites.pop()
+        if name == "testcase" and self._open:
+            if len(self._cases) >= MOST_CASES:
+                raise UnreadableResultsError(f"more than {MOST_CASES} tests")
+            self._cases.append(build_case(*self._open, self._outcome))
+            self._open = None
+
+
+def _join_place(file: str, holder: str) -> str:
+    """pytest names a file and the module with its classes, of which the last part is new."""
+    if holder in (file, "test"):  # Node's word for what has no class
+        return file
+    module = PurePosixPath(file).with_suffix("").as_posix().replace("/", ".")
+    inner = holder.removeprefix(module).strip(".") if holder.startswith(module) else ""
+    return "::".join(filter(None, (file, *inner.split("."))))
+
+
+def _refuse_entity(*_declared: object) -> None:
+    raise UnreadableResultsError("it declares entities")

@@ -1,0 +1,191 @@
+"""Asking a command's test runners for reports, and reading what they left."""
+
+import os
+import shlex
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gitlab_nightshift.proof.reports.command_expansion import ReadText, expand_command
+from gitlab_nightshift.proof.reports.report_readers import (
+    LARGEST_REPORT,
+    UnreadableResultsError,
+    check_results,
+    read_listing,
+    read_printed_results,
+    read_report,
+)
+from gitlab_nightshift.proof.reports.reported_cases import (
+    Collection,
+    ReportedCase,
+    build_collection,
+)
+from gitlab_nightshift.proof.reports.runner_styles import STYLES, RunnerStyle
+from gitlab_nightshift.system.openat import (
+    RefusedFileError,
+    change_owner,
+    open_folder,
+    read_regular,
+    remove,
+)
+
+HOOKS = Path(__file__).parent / "hooks"
+FOLDER = "reports"
+MOST_REPORTS = 5_000
+
+
+@dataclass(frozen=True)
+class ReportRequest:
+    """A command as it is run so that its runners report. ``started`` is a Unix time in seconds:
+    what is older is another run's."""
+
+    command: str
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+    styles: tuple[str, ...]
+    scratch: Path
+    folder: Path
+    started: float
+
+    @property
+    def printed(self) -> str:
+        """The ending that says how to read what the command prints; "" where that is no report."""
+        return next((STYLES[n].printed for n in self.styles if STYLES[n].printed), "")
+
+    @property
+    def listings(self) -> tuple[tuple[str, ...], ...]:
+        """Commands that list all tests and the ignored ones, to be run once this one passed."""
+        start = self.argv if "--" in self.argv else (*self.argv, "--")
+        return tuple((*start, *words) for name in self.styles for words in STYLES[name].lists)
+
+
+def prepare_request(
+    command: str, env: Mapping[str, str], scratch: Path, folder: Path, read: ReadText
+) -> ReportRequest:
+    """Make the folder for reports below ``scratch`` anew, and find the command's runners.
+
+    ``folder`` is the checkout, ``read`` its files on the base.
+    """
+    text = expand_command(command, read)
+    chosen = tuple(name for name, style in STYLES.items() if _is_used(style, command, text))
+    places = {"reports": str(scratch / FOLDER), "hooks": str(scratch / FOLDER / "hooks")}
+    _make_folder(scratch, [hook for name in chosen for hook in STYLES[name].hooks])
+    added, argv = dict(env), shlex.split(command)
+    for name in chosen:
+        style = STYLES[name]
+        for variable, value in style.variables.items():
+            _add_value(added, variable, value.format(**places))
+        argv = _leave_out(argv, style.left_out)
+        argv = _add_words(argv, style, [word.format(**places) for word in style.words])
+    return ReportRequest(command, tuple(argv), added, chosen, scratch, folder, time.time())
+
+
+def _is_used(style: RunnerStyle, command: str, text: str) -> bool:
+    direct = bool(style.words or style.lists)
+    return style.names.search(command if direct else text) is not None
+
+
+def _add_value(env: dict[str, str], name: str, value: str) -> None:
+    """A search path begins with ours, which imports what it hides; options come last."""
+    before = env.get(name, "")
+    if value in before:  # two styles may load the same hook
+        return
+    if name == "PYTHONPATH":
+        env[name] = os.pathsep.join(filter(None, (value, before)))
+    else:
+        env[name] = f"{before} {value}".strip()
+
+
+def _leave_out(argv: list[str], words: tuple[str, ...]) -> list[str]:
+    end = argv.index("--") if "--" in argv else len(argv)
+    return [word for at, word in enumerate(argv) if at > end or word not in words]
+
+
+def _add_words(argv: list[str], style: RunnerStyle, words: list[str]) -> list[str]:
+    ends = [n for n, word in enumerate(argv, 1) if Path(word).name == style.after]
+    at = ends[0] if ends else argv.index("--") if "--" in argv else len(argv)
+    return [*argv[:at], *words, *argv[at:]]
+
+
+def _make_folder(scratch: Path, hooks: list[str]) -> None:
+    """For the user that ``scratch`` belongs to, as the tests may run as another one."""
+    with open_folder(scratch) as fd:
+        owner = os.fstat(fd)
+        if FOLDER in os.listdir(fd):  # noqa: PTH208 - an open folder, not a path
+            remove(FOLDER, fd)
+        os.mkdir(FOLDER, 0o700, dir_fd=fd)
+        with open_folder(FOLDER, fd) as reports:
+            os.mkdir("hooks", 0o700, dir_fd=reports)
+            with open_folder("hooks", reports) as folder:
+                for name in dict.fromkeys(hooks):
+                    _copy_hook(name, folder, (owner.st_uid, owner.st_gid))
+                change_owner(folder, (owner.st_uid, owner.st_gid))
+            change_owner(reports, (owner.st_uid, owner.st_gid))
+
+
+def _copy_hook(name: str, dir_fd: int, owner: tuple[int, int]) -> None:
+    fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=dir_fd)
+    with os.fdopen(fd, "wb") as file:
+        file.write((HOOKS / name).read_bytes())
+        change_owner(fd, owner)
+
+
+def collect_reports(request: ReportRequest, printed: Sequence[bytes | None]) -> Collection:
+    """What the reports of a command that has ended say. ``printed`` is its output where that is the
+    report, or comes before its ``listings``; None where one failed or was not kept whole.
+
+    A command whose runner is unknown or left no report has tests that are not known.
+    """
+    if not request.styles:
+        return Collection(request.command, unknown="its test runner is not one that reports")
+    try:
+        cases, reports = _read_all(request, printed)
+    except (UnreadableResultsError, RefusedFileError) as error:
+        return Collection(request.command, unknown=f"its report cannot be read: {error}")
+    if not reports:
+        return Collection(
+            request.command, unknown=f"no report was left by {', '.join(request.styles)}"
+        )
+    return build_collection(request.command, cases)
+
+
+def _read_all(
+    request: ReportRequest, printed: Sequence[bytes | None]
+) -> tuple[list[ReportedCase], int]:
+    cases: list[ReportedCase] = []
+    paths = list(_list_reports(request))
+    for root, path in paths[:MOST_REPORTS]:
+        cases += read_report(path, read_regular(root, path, LARGEST_REPORT))
+    texts = [text for text in printed if text is not None]
+    if len(texts) < len(printed):
+        raise UnreadableResultsError("it is not whole")
+    if texts:
+        cases += _read_printed(request, texts)
+    shown = f"{request.folder}/"
+    plain = [ReportedCase(case.name.replace(shown, ""), case.outcome) for case in cases]
+    return plain, len(paths) + (len(texts) if cases or not request.listings else 0)
+
+
+def _read_printed(request: ReportRequest, texts: Sequence[bytes]) -> list[ReportedCase]:
+    """What it printed, and two listings where it passed."""
+    if request.listings and len(texts) > 1:
+        check_results(texts[0])
+        return read_listing(*texts[1:])
+    if request.listings:
+        return read_printed_results(texts[0])
+    return read_report(f"printed.{request.printed}", texts[0])
+
+
+def _list_reports(request: ReportRequest) -> Iterator[tuple[Path, str]]:
+    """Files by folder and path below it; what is no regular file is refused when it is read."""
+    for root, pattern in _list_places(request):
+        for path in sorted(root.glob(pattern)):
+            if path.lstat().st_mtime >= request.started - 1:
+                yield root, path.relative_to(root).as_posix()
+
+
+def _list_places(request: ReportRequest) -> Iterator[tuple[Path, str]]:
+    yield from ((request.scratch / FOLDER, f"*.{end}") for end in ("xml", "json", "jsonl"))
+    for name in request.styles:
+        yield from ((request.folder, pattern) for pattern in STYLES[name].left)

@@ -1,0 +1,204 @@
+"""Assertions: what a test demands of its subject."""
+
+import re
+from collections.abc import Collection, Iterator
+
+from tree_sitter import Node
+
+from gitlab_nightshift.proof.rule_tables import RuleTable
+from gitlab_nightshift.proof.syntax.assertion import Assertion, build_assertion, read_condition
+from gitlab_nightshift.proof.syntax.assertion_calls import (
+    find_assert_index,
+    is_go_failure,
+    read_assertion_call,
+    read_go_failure,
+)
+from gitlab_nightshift.proof.syntax.assertion_words import normalize_name
+from gitlab_nightshift.proof.syntax.handles_of_tests import find_handles
+from gitlab_nightshift.proof.syntax.languages import Language
+from gitlab_nightshift.proof.syntax.matchers import (
+    FLUENT,
+    THROWN,
+    find_left_operand,
+    find_should_index,
+    read_fluent,
+    read_matchers,
+)
+from gitlab_nightshift.proof.syntax.nodes import (
+    CALLS,
+    LAMBDAS,
+    Link,
+    find_field,
+    list_arguments,
+    list_children,
+    read_chain,
+    read_text,
+    unwrap_node,
+)
+from gitlab_nightshift.proof.syntax.variable_values import read_assignment
+
+_TABLE = RuleTable(__file__)
+_PASSED = _TABLE.get_words("passed")
+_STATEMENTS = _TABLE.get_words("statements")
+_FAILS = frozenset("fail flunk unreachable! panic! failnow".split())
+_VERIFIES = frozenset(
+    "verify verifynomoreinteractions verifyzerointeractions verifynointeractions".split()
+)
+_SUBJECTLESS = ("that", "isexpected")
+_MOCKING = ("mockito", "bddmockito", "sinon", "td")
+_NO_HELPERS = ("expect", "assertions", "expectassertions", "expecterr", "expected")
+
+
+def list_assertions(
+    body: Node, language: Language, helpers: Collection[str] = ()
+) -> tuple[Assertion, ...]:
+    """Every assertion in a piece of code, in the order of the text. ``helpers`` are functions that
+    assert by themselves."""
+    found: list[Assertion] = []
+    stack, handles = [body], find_handles(body, language)
+    while stack:
+        node = stack.pop()
+        if node is not body and _is_never_called(node, body):
+            continue
+        made = tuple(_recognize(node, language, helpers, handles))
+        found += made
+        if made and node.type in CALLS:
+            stack.extend(reversed(_list_inner_functions(node)))
+        elif not made or node.type not in ("assert_statement",):
+            stack.extend(reversed(node.named_children))
+    return tuple(found)
+
+
+def _is_never_called(node: Node, body: Node) -> bool:
+    """A function inside a test that gets a name by which nothing calls it or hands it on."""
+    if node.type in LAMBDAS and node.parent is not None:
+        outer = node.parent.parent if node.parent.type == "expression_list" else node.parent
+        pair = read_assignment(outer) if outer is not None else None
+        name = read_text(pair[0]) if pair else ""
+    else:
+        named = node.type in ("function_definition", "function_declaration")
+        name = read_text(find_field(node, "name")) if named and node.parent is body else ""
+    if not name.isidentifier():
+        return False
+    used = rf"\b{name}\s*[(.]|[({{,:\[>]\s*{name}\s*[,)\]}};\n]|\breturn\s+{name}\b"
+    said = read_text(body).replace(read_text(node), "")
+    return not re.search(rf"{used}|(?<!_ )=\s*{name}\b", said)
+
+
+def _list_inner_functions(node: Node) -> list[Node]:
+    """Functions among all arguments of a chain: they may assert as well."""
+    found: list[Node] = []
+    current = node
+    for _ in range(40):
+        found += [
+            arg for arg in list_arguments(current) if arg.type in LAMBDAS or arg.type == "block"
+        ]
+        found += [
+            inner
+            for arg in list_arguments(current)
+            if arg.type in CALLS
+            for inner in list_arguments(arg)
+            if inner.type in LAMBDAS
+        ]
+        inside = find_field(
+            current, "function", "object", "receiver", "left", "expression", "value", "operand"
+        )
+        if inside is None:
+            break
+        current = unwrap_node(inside)
+    return found
+
+
+def _recognize(
+    node: Node, language: Language, helpers: Collection[str], handles: frozenset[str]
+) -> Iterator[Assertion]:
+    kind = node.type
+    if kind == "assert_statement" and list_children(node):
+        yield from read_condition(node, list_children(node)[0])
+    elif kind in CALLS:
+        yield from _read_call(node, language, helpers, handles)
+    elif kind in ("member_expression", "field_expression") and _is_statement(node):
+        yield from read_fluent(node, read_chain(node))
+    elif kind in ("throw_statement", "raise_statement") and not _in_function_argument(node):
+        yield build_assertion(node, "fail")
+    elif kind == "identifier" and language.name == "ruby" and read_text(node) in helpers:
+        yield build_assertion(node, "helper")
+
+
+def _is_statement(node: Node) -> bool:
+    return node.parent is not None and node.parent.type in _STATEMENTS
+
+
+def _in_function_argument(node: Node) -> bool:
+    """True inside a function that is passed on: a stub that throws asserts nothing."""
+    current = node.parent
+    for _ in range(12):
+        if current is None or current.type == "if_statement":
+            return False
+        if current.type in _PASSED:
+            return True
+        current = current.parent
+    return False
+
+
+def _read_call(
+    node: Node, language: Language, helpers: Collection[str], handles: frozenset[str]
+) -> Iterator[Assertion]:
+    links = read_chain(node)
+    if not links:
+        return
+    first, last = links[0], links[-1]
+    words = [normalize_name(link.name) for link in links]
+    if language.name == "go" and is_go_failure(links):
+        yield from read_go_failure(node)
+    elif words[0] in ("assertwithmessage", "expect") and "that" in words[1:3]:
+        yield from read_fluent(node, links[words.index("that") :])
+    elif words[0] in FLUENT | THROWN and (first.args is not None or words[0] in _SUBJECTLESS):
+        yield from read_fluent(node, links)
+    elif words[-1] == "expect" and len(links) > 1 and last.args and language.calls:
+        for link in links[1:]:
+            if link.name == "expect" and link.args:
+                yield _read_response_expectation(node, link.args)
+    elif _FAILS & {words[0], words[-1]} and last.args is not None:
+        if len(links) <= 2:
+            yield build_assertion(node, "fail")
+    elif (at := find_assert_index(links, handles)) is not None:
+        yield from read_assertion_call(node, links[at], language)
+    elif (at := find_should_index(words, links)) is not None:
+        yield from read_matchers(node, links[at:], (find_left_operand(node),))
+    elif word := _describe_other_call(words, links, helpers):
+        yield build_assertion(node, word, last.args or ())
+
+
+def _describe_other_call(
+    words: list[str], links: tuple[Link, ...], helpers: Collection[str]
+) -> str:
+    """The word of ``verify(mail).send(any())``, ``thrown.expect(X.class)``, and of a helper."""
+    last = links[-1]
+    if _VERIFIES.intersection(words) and _is_verification(words, links):
+        return "verify"
+    if last.args is None:
+        return ""
+    if words[0] == "thrown" and len(links) == 2:
+        return "raises"
+    helps = last.name.rstrip("!") in helpers or _is_helper_name(words[-1])
+    return "helper" if helps else ""
+
+
+def _read_response_expectation(node: Node, args: tuple[Node, ...]) -> Assertion:
+    """``.expect(200, "ok", done)`` of supertest: each in a chain is one, about a side of the answer
+    of its own."""
+    said = [read_text(arg) for arg in args if arg.type not in LAMBDAS] or map(read_text, args)
+    expected = tuple(text for text in said if text not in ("done", "next", "cb"))
+    return build_assertion(node, "response", key=("expect", *expected))
+
+
+def _is_verification(words: list[str], links: tuple[Link, ...]) -> bool:
+    if words[0] in _VERIFIES or words[0] in _MOCKING:
+        return bool(links[0].args) or len(links) > 1
+    return words[-1] in _VERIFIES and any("mock" in word for word in words[:-1])
+
+
+def _is_helper_name(word: str) -> bool:
+    asserts = ("assert", "expect", "shouldhave", "verifythat", "andexpect", "mustassert")
+    return word.startswith(asserts) and word not in _NO_HELPERS

@@ -1,0 +1,234 @@
+"""What nodes mean, the same words for every language."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from tree_sitter import Node
+
+from gitlab_nightshift.proof.rule_tables import RuleTable
+
+_TABLE = RuleTable(__file__)
+
+FUNCTIONS = _TABLE.get_words("functions")
+LAMBDAS = _TABLE.get_words("lambdas")
+CLASSES = _TABLE.get_words("classes")
+COMMENTS = frozenset("comment line_comment block_comment multiline_comment".split())
+STRINGS = _TABLE.get_words("strings")
+LITERALS = STRINGS | _TABLE.get_words("literals")
+CALLS = _TABLE.get_words("calls")
+MEMBERS: dict[str, list[str]] = _TABLE.entries["members"]
+_RECEIVER = {"method_invocation": "object", "call": "receiver", "scoped_call_expression": "scope"}
+_WRAPPERS = _TABLE.get_words("wrappers")
+_BINARY = _TABLE.get_words("binary")
+_LONGEST_CHAIN = 60
+
+
+@dataclass(frozen=True)
+class Link:
+    """A part of ``a.b(1).c``: a name, and its arguments where it is called."""
+
+    name: str
+    args: tuple[Node, ...] | None = None
+    types: str = ""
+
+
+def read_text(node: Node | None) -> str:
+    """The source of a node; odd bytes are replaced."""
+    return (node.text or b"").decode("utf-8", "replace") if node else ""
+
+
+def read_line_number(node: Node) -> int:
+    """The line that a node starts on, from 1."""
+    return node.start_point[0] + 1
+
+
+def read_last_line_number(node: Node) -> int:
+    """The line that a node ends on, from 1."""
+    row, column = node.end_point
+    return row + 1 if column or row == node.start_point[0] else row
+
+
+def walk(node: Node, into: Callable[[Node], bool] | None = None) -> Iterator[Node]:
+    """The node and all below it in the order of the text; what ``into`` refuses is not entered."""
+    stack = [node]
+    while stack:
+        current = stack.pop()
+        yield current
+        if into is None or current is node or into(current):
+            stack.extend(reversed(current.named_children))
+
+
+def list_children(node: Node) -> list[Node]:
+    """The named children without comments."""
+    return [child for child in node.named_children if child.type not in COMMENTS]
+
+
+def find_field(node: Node, *names: str) -> Node | None:
+    """The child in the first of these fields that is there."""
+    for name in names:
+        if found := node.child_by_field_name(name):
+            return found
+    return None
+
+
+def unwrap_node(node: Node) -> Node:
+    """The node inside parentheses, ``await`` and other wrappers."""
+    for _ in range(_LONGEST_CHAIN):
+        inside = list_children(node) if node.type in _WRAPPERS else []
+        if not inside:
+            return node
+        node = find_field(node, "function") or inside[0]
+    return node
+
+
+def read_chain(node: Node) -> tuple[Link, ...]:
+    """``expect(a).not.toBe(3)`` as links from the left; empty where it does not end in names."""
+    links: list[Link] = []
+    current: Node | None = unwrap_node(node)
+    for _ in range(_LONGEST_CHAIN):
+        if current is None:
+            break
+        before, types = len(links), _read_type_arguments(current)
+        current = _add_links(unwrap_node(current), links)
+        if types and len(links) > before and not links[before].types:
+            links[before] = replace(links[before], types=types)
+    return tuple(reversed(links))
+
+
+def _read_type_arguments(node: Node) -> str:
+    return (
+        read_text(find_field(node, "type_arguments")).strip("[]")
+        if node.type == "generic_function"
+        else ""
+    )
+
+
+def _add_links(node: Node, links: list[Link]) -> Node | None:
+    """Add the outermost links of a node, and give what is left of them."""
+    kind = node.type
+    if kind in ("infix_expression", "binary_operator_call") and len(list_children(node)) >= 3:
+        left, name, right = list_children(node)[:3]
+        links.append(Link(read_text(name), (right,)))
+        return left
+    if kind in ("macro_invocation",):
+        links.append(Link(read_text(find_field(node, "macro")) + "!", parse_macro_arguments(node)))
+        return None
+    if kind in CALLS:
+        return _add_call_links(node, links)
+    index = find_field(node, "index") if kind == "subscript_expression" else None
+    if index is not None and index.type in STRINGS:
+        links.append(Link(read_text(index).strip("\"'`")))
+        return find_field(node, "object")
+    if kind in MEMBERS:
+        owner, member = (find_field(node, part) if part else None for part in MEMBERS[kind])
+        ends = list_children(node)
+        if member is None and len(ends) > 1:
+            owner, member = ends[0], ends[-1]
+        links.append(Link(read_text(member)))
+        return owner
+    links.append(Link(read_text(node) if node.end_byte - node.start_byte < 2000 else ""))
+    return None
+
+
+def _add_call_links(node: Node, links: list[Link]) -> Node | None:
+    args = list_arguments(node)
+    if name := find_field(node, "name", "method"):
+        links.append(Link(read_text(name), args))
+        return find_field(node, _RECEIVER.get(node.type, "object"), "object")
+    callee = find_field(node, "function") or next(iter(list_children(node)), None)
+    if callee is None:
+        return None
+    types = read_text(find_field(callee, "type_arguments"))
+    callee = unwrap_node(callee)
+    if callee.type in CALLS:
+        links.append(Link("", args))
+        return callee
+    before = len(links)
+    left = _add_links(callee, links)
+    if len(links) > before:
+        plain, _, generic = links[before].name.partition("<")
+        links[before] = Link(plain, args, types.strip("[]") or generic.strip("<>"))
+    return left
+
+
+def list_arguments(node: Node) -> tuple[Node, ...]:
+    """What a call passes: arguments, then a block or trailing function."""
+    if node.type == "macro_invocation":
+        return parse_macro_arguments(node)
+    given = find_field(node, "arguments")
+    found: list[Node] = []
+    if given is not None:
+        whole = given.type in ("block", "template_string", "case_block")
+        found = [given] if whole else list_children(given)
+    for child in node.named_children:
+        if child.type in ("value_arguments", "call_suffix", "annotated_lambda"):
+            found += list_children(child)
+        elif child.type in ("lambda_literal", "do_block", "block") and child != given:
+            found.append(child)
+    wrapped = ("argument", "value_argument")
+    return tuple(unwrap_node(each) if each.type in wrapped else each for each in found)
+
+
+def parse_macro_arguments(node: Node) -> tuple[Node, ...]:
+    """The arguments of a Rust macro, which the grammar leaves as tokens: parsed by themselves."""
+    from gitlab_nightshift.proof.syntax.languages import find_language
+    from gitlab_nightshift.proof.syntax.source_parser import parse
+
+    tokens = next((child for child in node.children if child.type == "token_tree"), None)
+    rust = find_language("x.rs")
+    if tokens is None or rust is None:
+        return ()
+    inside = (tokens.text or b"()")[1:-1]
+    root = parse(rust, b"fn f() { m(" + inside + b"\n) }")
+    for found in walk(root) if root else ():
+        if found.type == "call_expression":
+            given = find_field(found, "arguments")
+            return tuple(list_children(given)) if given else ()
+    return ()
+
+
+def split_binary(node: Node) -> tuple[str, Node, Node] | None:
+    """Operator, left and right of a comparison or another binary expression."""
+    node = unwrap_node(node)
+    if "binary" not in node.type and node.type not in _BINARY:
+        return None
+    parts = [child for child in node.children if child.type not in COMMENTS]
+    if len(parts) < 3 or (node.type == "comparison_operator" and len(list_children(node)) != 2):
+        return None
+    operator = " ".join(read_text(part) for part in parts[1:-1])
+    return operator, parts[0], parts[-1]
+
+
+def list_tokens(node: Node) -> tuple[str, ...]:
+    """The words of a piece of code without white space, comments and trailing commas."""
+    found: list[str] = []
+    stack = [node]
+    while stack:
+        current = stack.pop()
+        if current.type in COMMENTS:
+            continue
+        if current.child_count and current.type not in STRINGS:
+            stack.extend(reversed(current.children))
+            continue
+        word = read_text(current).strip()
+        if current.type in STRINGS:
+            word = word.replace("'", '"')
+        if word in (")", "]", "}") and found and found[-1] == ",":
+            found.pop()
+        if word and word != ";":
+            found.append(word)
+    return tuple(found)
+
+
+def list_names(node: Node) -> frozenset[str]:
+    """Every identifier in a piece of code."""
+    return frozenset(
+        read_text(each)
+        for each in walk(node)
+        if not each.child_count
+        and each.is_named
+        and (
+            each.type.endswith("identifier")
+            or each.type in ("constant", "name", "instance_variable")
+        )
+    )

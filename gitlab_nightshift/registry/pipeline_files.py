@@ -1,0 +1,131 @@
+"""The files that GitLab reads as pipeline configuration: the first one and its local includes.
+
+Pure functions of texts. What cannot be known from them (a variable in a path, a file that is no
+YAML) counts as more files, never as fewer.
+"""
+
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
+from gitlab_nightshift.text.yaml_documents import build_gitlab_loader, construct_documents
+
+MOST_FILES = 150
+"""GitLab's own limit of includes."""
+LARGEST_FILE = 1_000_000
+ANY_YAML = "**/*.{yml,yaml}"
+"""Stands for every YAML file, where includes cannot be read."""
+
+_PARTS = compile_lazily(r"(\$\[\[.*?\]\]|\$\{\w+\}|\$\w+|\*\*/|\*\*|\*)")
+_LIKE = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*"}
+
+
+@dataclass(frozen=True)
+class CiFiles:
+    """Paths as ``include:local`` writes them: ``*``, ``**`` and variables stand for any name."""
+
+    patterns: tuple[str, ...] = ()
+
+    def holds(self, path: str) -> bool:
+        """True for a file that GitLab reads as pipeline configuration."""
+        return self._whole.fullmatch(path) is not None
+
+    @cached_property
+    def _whole(self) -> re.Pattern[str]:
+        return re.compile("|".join(f"(?:{_build_regex(each)})" for each in self.patterns) or "(?!)")
+
+
+NO_INCLUDES = CiFiles()
+"""Used where the base was not read, or its configuration is elsewhere."""
+
+
+def _build_regex(pattern: str) -> str:
+    if pattern == ANY_YAML:
+        return r".*\.ya?ml"
+    parts = _PARTS.split(pattern.lstrip("/"))
+    return "".join(
+        (_LIKE.get(part, ".*") if number % 2 else re.escape(part))
+        for number, part in enumerate(parts)
+    )
+
+
+def follow(
+    first: str, names: Callable[[], Collection[str]], read: Callable[[str], bytes | None]
+) -> CiFiles:
+    """The configuration file ``first`` and all that it includes from the same repository.
+
+    ``names`` gives all files of the commit, ``read`` the bytes of one (None: not there).
+    """
+    patterns: dict[str, None] = {first: None}
+    waiting, seen = [first], set[str]()
+    while waiting and len(seen) < MOST_FILES:
+        name = waiting.pop(0)
+        if name in seen:
+            continue
+        seen.add(name)
+        for pattern in _find_includes(read(name)):
+            if pattern not in patterns:
+                patterns[pattern] = None
+                waiting += _find_matches(pattern, names)
+    return CiFiles((*patterns, *((ANY_YAML,) if waiting else ())))
+
+
+def _find_matches(pattern: str, names: Callable[[], Collection[str]]) -> list[str]:
+    if not _PARTS.search(pattern) and pattern != ANY_YAML:
+        return [pattern.lstrip("/")]
+    chosen = CiFiles((pattern,))
+    return sorted(name for name in names() if chosen.holds(name))
+
+
+def _find_includes(data: bytes | None) -> Iterator[str]:
+    """The local files that a configuration names, child pipelines' among them."""
+    if data is None:
+        return
+    documents = _parse_documents(data)
+    if documents is None:
+        yield ANY_YAML
+        return
+    for document in documents:
+        if not isinstance(document, Mapping):
+            continue
+        yield from _find_local_files(document.get("include"))
+        header = document.get("spec")
+        yield from _find_local_files(header.get("include") if isinstance(header, Mapping) else None)
+        for job in document.values():
+            trigger = job.get("trigger") if isinstance(job, Mapping) else None
+            if isinstance(trigger, Mapping):
+                yield from _find_local_files(trigger.get("include"))
+
+
+def _find_local_files(include: Any) -> Iterator[str]:
+    for entry in include if isinstance(include, list) else [include]:
+        if isinstance(entry, str) and not re.match(r"https?://", entry):
+            yield entry
+        elif isinstance(entry, Mapping):
+            yield from _filter_strings(entry.get("local"))
+            # A project's own files, when it includes itself by name at the pipeline's commit.
+            yield from _filter_strings(entry.get("file"))
+            for component in _filter_strings(entry.get("component")):
+                if "$CI_PROJECT_PATH" in component.replace("{", ""):
+                    yield "templates/**"
+
+
+def _filter_strings(value: Any) -> list[str]:
+    return [
+        each for each in (value if isinstance(value, list) else [value]) if isinstance(each, str)
+    ]
+
+
+def _parse_documents(data: bytes) -> list[Any] | None:
+    """The YAML documents of a file, whatever tags it has; None where it is none."""
+    import yaml
+
+    if len(data) > LARGEST_FILE:
+        return None
+    try:
+        return list(construct_documents(build_gitlab_loader()(data)))
+    except (yaml.YAMLError, RecursionError, ValueError, TypeError):
+        return None

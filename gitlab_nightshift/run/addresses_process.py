@@ -1,0 +1,44 @@
+"""The process that finds who is told of a run whose settings are wrong, or whose plan has died.
+
+It gets no secret but the addresses that variables of this program hold.
+"""
+
+import contextlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from gitlab_nightshift.errors import NightshiftError
+from gitlab_nightshift.repository.git import build_isolated_git
+from gitlab_nightshift.run_folder import Invocation, find_checkout_top
+from gitlab_nightshift.sandbox.supervised_process import serve_stage
+from gitlab_nightshift.session import read_config_file
+from gitlab_nightshift.settings.config_file import ConfigFile
+from gitlab_nightshift.settings.load import load_notification_settings
+from gitlab_nightshift.stages.report.outcome_message import pack_notify_request
+from gitlab_nightshift.system.environment import build_search_path
+
+
+def main(_data: Mapping[str, Any]) -> int:
+    """Run as a process (``sandbox/supervised_process.py``)."""
+    return serve_stage(_find_addresses)
+
+
+def _find_addresses(inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """The answer: a request for ``notify_process``, {} where nobody is told. A file that cannot be
+    read leaves what the variables say."""
+    folder, config = Path(inputs["folder"]), inputs["config"]
+    call = Invocation(inputs["env"], folder, config, inputs["overrides"], False)
+    found = None
+    with contextlib.suppress(NightshiftError):
+        found = _read_config(call, Path(inputs["own"]))
+    for file in (found, None):
+        with contextlib.suppress(NightshiftError):
+            return pack_notify_request(load_notification_settings(call.env, file, call.overrides))
+    return {}
+
+
+def _read_config(call: Invocation, own: Path) -> ConfigFile | None:
+    checkout = find_checkout_top(call.folder)
+    git = build_isolated_git(own / "home", build_search_path(call.env, checkout))
+    return read_config_file(call, checkout, git)[0]

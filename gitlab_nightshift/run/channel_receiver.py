@@ -1,0 +1,135 @@
+"""One sender's pipe: its frames are taken, what does not fit is counted and reported once."""
+
+import os
+from collections.abc import Callable
+
+from gitlab_nightshift.records.events import Note, RunEnded
+from gitlab_nightshift.records.strict_reading import InvalidRecordError, decode_json, make_record
+from gitlab_nightshift.run.event_output import EventDispatcher
+from gitlab_nightshift.run.kept_records import LARGEST_RECORD, ResultRecords
+from gitlab_nightshift.run.received_logs import ReceivedLogs
+from gitlab_nightshift.wire.event_wire import LARGEST_EVENT, decode_event
+from gitlab_nightshift.wire.frames import Frame, FrameKind, FrameReader, ProtocolError
+from gitlab_nightshift.wire.redactor_config import Sender
+
+MOST_EVENTS, MOST_RECORDS, MOST_REFUSED = 50_000, 1_000, 10_000
+"""Limits of one sender; it is cut off after more refusals. A day of progress is 43,200 events."""
+_CHUNK, _TURN = 1 << 16, 1 << 22
+"""Bytes of one read, and of one turn: more than a pipe holds, so that of a sender that has ended
+nothing is left for the next turn."""
+
+
+class ChannelReceiver:
+    """Receives from one sender; nothing goes back to it."""
+
+    def __init__(
+        self, sender: Sender, telling: EventDispatcher, records: ResultRecords, logs: ReceivedLogs
+    ) -> None:
+        self._sender, self._telling, self._records, self._logs = sender, telling, records, logs
+        self._kinds = dict(sender.records)
+        self._reader, self._parts = FrameReader(), bytearray()
+        self._events = self._kept = self._refused = 0
+        self._is_last = False
+        log_takers = {
+            FrameKind.OPEN: logs.open,
+            FrameKind.DATA: logs.write,
+            FrameKind.CLOSE: logs.close,
+            FrameKind.RENAME: logs.rename,
+            FrameKind.TEXT: logs.write_text,
+        }
+        self._takers: dict[FrameKind, Callable[[bytes], None]] = {
+            FrameKind.PART: self._add_part,
+            FrameKind.EVENT: self._handle_event,
+            FrameKind.RECORD: self._keep_record,
+            **(log_takers if sender.logs else {}),
+        }
+
+    @property
+    def name(self) -> str:
+        """The sender's."""
+        return self._sender.name
+
+    @property
+    def awaited(self) -> bool:
+        """Whether the run's end waits for it."""
+        return self._sender.awaited
+
+    def turn(self) -> bool:
+        """Take what waits in the pipe; False once it has ended, or is cut off."""
+        for _ in range(_TURN // _CHUNK):
+            try:
+                data = os.read(self._sender.descriptor, _CHUNK)
+            except BlockingIOError:
+                return True
+            if not data:
+                return False
+            try:
+                for frame in self._reader.feed(data):
+                    self._take(frame)
+            except ProtocolError as error:
+                self._tell(f"it is not listened to any more: {error}")
+                self._reader = FrameReader()
+                return False
+        return True
+
+    def end(self) -> bool:
+        """Close what is open, and report what was left out; True where this sender has said how the
+        run ended."""
+        self._logs.close_all()
+        if self._parts or self._reader.waiting:
+            self._tell("it ended in the middle of a message")
+        if self._refused > 1:
+            self._tell(f"{self._refused} messages were not accepted")
+        os.close(self._sender.descriptor)
+        return self._is_last
+
+    def _take(self, frame: Frame) -> None:
+        try:
+            taker = self._takers.get(frame.kind)
+            if taker is None:
+                raise InvalidRecordError("a log, and it has none")
+            taker(frame.payload)
+        except InvalidRecordError as error:
+            self._refuse(str(error))
+        except (OSError, MemoryError) as error:
+            self._parts.clear()
+            self._refuse(getattr(error, "strerror", None) or "there was no memory for it")
+
+    def _refuse(self, why: str) -> None:
+        self._refused += 1
+        if self._refused == 1:
+            self._tell(f"a message was not accepted: {why}")
+        if self._refused > MOST_REFUSED:
+            raise ProtocolError(f"{self._refused} messages were not accepted")
+
+    def _tell(self, text: str) -> None:
+        self._telling(Note(f"{self._sender.name}: {text}", warning=True))
+
+    def _add_part(self, payload: bytes) -> None:
+        """What is too large is refused when it is whole, with its name."""
+        self._parts += payload[: LARGEST_RECORD + 1 - len(self._parts)]
+
+    def _join_parts(self) -> bytes:
+        data = bytes(self._parts)
+        self._parts.clear()
+        return data
+
+    def _handle_event(self, payload: bytes) -> None:
+        data = self._join_parts() + payload
+        self._events += 1
+        if self._events > MOST_EVENTS:
+            raise InvalidRecordError(f"more than {MOST_EVENTS} events")
+        if len(data) > LARGEST_EVENT:
+            raise InvalidRecordError(f"an event of {len(data)} bytes")
+        event = decode_event(data, self._sender.events)
+        self._is_last = self._is_last or isinstance(event, RunEnded)
+        self._telling(event)
+
+    def _keep_record(self, payload: bytes) -> None:
+        data, name = self._join_parts(), make_record(str, decode_json(payload))
+        if name not in self._kinds:
+            raise InvalidRecordError("a record that it may not write")
+        self._kept += 1
+        if self._kept > MOST_RECORDS:
+            raise InvalidRecordError(f"more than {MOST_RECORDS} records")
+        self._records.keep(name, self._kinds[name], data)

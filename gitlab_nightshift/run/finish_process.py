@@ -1,0 +1,263 @@
+"""The last process of a delegation, once every process of work is gone: it judges the change once
+more, hands it over, and reports the result.
+
+It writes into the caller's repository and holds no secret. The patch is read by a process that can
+write nowhere (``repository/bundle_reader.py``); what work says of itself is only a claim.
+"""
+
+import dataclasses
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from gitlab_nightshift.errors import Code, NightshiftError
+from gitlab_nightshift.job.job_facts import JobFacts
+from gitlab_nightshift.policy.write_gate import to_approve
+from gitlab_nightshift.records.bead_results import Usage
+from gitlab_nightshift.records.delegation_records import WorkReport
+from gitlab_nightshift.records.events import GateApproved, GateRequired
+from gitlab_nightshift.records.notary_records import NotaryRecord, find_refusal
+from gitlab_nightshift.records.products import Bundle, Outcome
+from gitlab_nightshift.records.storage import LARGEST_BUNDLE, build_adapter
+from gitlab_nightshift.records.strict_reading import InvalidRecordError, decode_record, make_record
+from gitlab_nightshift.records.verdicts import GatedFile
+from gitlab_nightshift.repository.changed_files import list_changed_files
+from gitlab_nightshift.repository.delegated_repository import DelegationSource, unpack_source
+from gitlab_nightshift.repository.git import CommitIdentity, GitError
+from gitlab_nightshift.repository.packed_paths import unpack_repository_paths
+from gitlab_nightshift.run.remade_change import remake
+from gitlab_nightshift.sandbox.privilege_drop import renounce
+from gitlab_nightshift.sandbox.process_places import Places, find_rights
+from gitlab_nightshift.sandbox.process_table import FINISH
+from gitlab_nightshift.sandbox.supervised_process import forward_signals, serve_stage
+from gitlab_nightshift.settings.settings_data import unpack_settings
+from gitlab_nightshift.stages.publish.bundle_check import judge
+from gitlab_nightshift.stages.work.delegation.delegation_context import (
+    DelegationContext,
+    Failure,
+    catch_failure,
+    describe_no_fallback,
+)
+from gitlab_nightshift.stages.work.delegation.delegation_source import choose_branch
+from gitlab_nightshift.stages.work.delegation.delegation_workspace import make_workspace
+from gitlab_nightshift.stages.work.delegation.finalize import DelegationState, finalize
+from gitlab_nightshift.stages.work.delegation.packaged_change import (
+    RebasedChange,
+    apply_change,
+    apply_in_place,
+    commit,
+)
+from gitlab_nightshift.stages.work.delegation.phases import Phase, Phases
+from gitlab_nightshift.stages.work.delegation_data import unpack_payload
+from gitlab_nightshift.wire.channel import OutputChannel
+from gitlab_nightshift.wire.exit_status import run_guarded
+
+
+def main(_data: Mapping[str, Any]) -> int:
+    """Run as a process (``sandbox/supervised_process.py``)."""
+    return serve_stage(_finish, forwarding=False)
+
+
+def _finish(inputs: dict[str, Any]) -> dict[str, Any]:
+    renounce(find_rights(FINISH, _find_places(inputs), os.environ))
+    forward_signals()
+    return {"status": run_guarded(lambda: _run_finish(inputs), {})}
+
+
+def _find_places(inputs: Mapping[str, Any]) -> Places:
+    """The repository, with what of it lies elsewhere, and the folders of this delegation."""
+    source, own = inputs.get("source"), inputs["private"]
+    if not source:
+        return {"repository": (), "private": own}
+    place = unpack_repository_paths(source["place"])
+    parts = (source["top"], place.git_dir, place.objects[0].parent, source["spare"])
+    return {"repository": tuple(map(str, parts)), "private": own}
+
+
+def _run_finish(inputs: Mapping[str, Any]) -> int:
+    outlet, private = OutputChannel(inputs["outlet"]), Path(inputs["private"])
+    context = DelegationContext(
+        payload=unpack_payload(inputs["payload"]),
+        folder=Path(inputs["folder"]),
+        job=JobFacts(**inputs["job"]),
+        private=private,
+        emit=outlet,
+        phases=Phases(outlet),
+        began=inputs["began"],
+    )
+    known = DelegationState(Path(inputs["final"]), inputs["base"], inputs["used"], inputs["model"])
+    known.notary = inputs["notary"] and make_record(NotaryRecord, inputs["notary"])
+    failure = _find_failure(inputs, known)
+    given = inputs.get("source")
+    source = unpack_source(given, private / "finish") if given else None
+    if source and inputs["worked"] is not None:
+        failure = failure or catch_failure(
+            context, lambda: _package(context, inputs, known, source)
+        )
+        payload = context.payload
+        if not payload.workspace.clean_after and not payload.execution.dry_run:
+            left = catch_failure(context, lambda: _leave(context, inputs, known, source))
+            failure = failure or left
+    known.usage, known.dirty = _read_usage(inputs), source is not None and _is_dirty(source)
+    finalize(context, known, failure, Path(inputs["results"]))
+    return 0
+
+
+def _is_dirty(source: DelegationSource) -> bool:
+    """True where the caller's checkout has changes that are not committed, whoever made them."""
+    try:
+        return not source.fetched and bool(list_changed_files(source.machine, source.top))
+    except (GitError, NightshiftError):
+        return True
+
+
+def _find_failure(inputs: Mapping[str, Any], known: DelegationState) -> Failure:
+    """Why there is nothing to hand over, None where there may be."""
+    if inputs["worked"]:
+        try:
+            known.worked = make_record(WorkReport, inputs["worked"])
+        except InvalidRecordError as error:
+            known.killed = True
+            return Code.INTERNAL, f"the process of work gave no answer that can be used: {error}"
+    known.killed = inputs["worked"] == {}
+    if inputs["failure"]:
+        code, why = inputs["failure"]
+        return Code(code), why
+    if known.worked and (code := known.worked.error_code):
+        why = known.worked.reason
+        if inputs["no_second"]:
+            why = describe_no_fallback(why, inputs["no_second"])
+        return _parse_code(code), why
+    return None
+
+
+def _parse_code(text: str) -> Code:
+    return Code(text) if text in list(map(str, Code)) else Code.INTERNAL
+
+
+# --- Package ------------------------------------------------------------------------------------
+
+
+def _package(
+    context: DelegationContext,
+    inputs: Mapping[str, Any],
+    known: DelegationState,
+    source: DelegationSource,
+) -> None:
+    """Judge what was changed once more, then hand it over."""
+    context.phases.enter(Phase.PACKAGE)
+    results = Path(inputs["results"])
+    bundle, local = _read_bundle(results), bool(known.worked and known.worked.local)
+    assert bundle.proposal and known.base
+    known.bundle = bundle
+    patch = (results / "bundle/change.patch").read_bytes()
+    made, reported = remake(context, source, known.base, patch, local=local)
+    if not local and made.captured.tree_id != bundle.proposal.change.tree_id:
+        raise NightshiftError(Code.APPLY_FAILED, "the change, made again, is another one")
+    settings, config = unpack_settings(inputs["settings"]), context.job.ci_config_path
+    captured = known.captured = made.captured
+    gates = judge(
+        captured.tree_id,
+        captured.files,
+        reported.tool_settings,
+        settings,
+        frozenset(),
+        config,
+        reported.ci_files,
+    )
+    change = captured.build_summary()
+    known.bundle = dataclasses.replace(
+        bundle,
+        run_id=context.job.run_id,
+        base_sha=known.base,
+        target_branch=inputs["target"],
+        proposal=dataclasses.replace(bundle.proposal, change=change, gates=gates),
+        usage=_read_usage(inputs) or bundle.usage,
+    )
+    _refuse_unseen(known)
+    _pass_write_gate(context, gates)
+    _hand_over(context, inputs, known, source, made)
+
+
+def _read_bundle(results: Path) -> Bundle:
+    """The bundle as the redactor wrote it. Raises NightshiftError without a proven change."""
+    try:
+        with (results / "bundle/bundle.json").open("rb") as file:
+            bundle = decode_record(Bundle, file.read(LARGEST_BUNDLE + 1))
+    except (OSError, InvalidRecordError):
+        text = "the process of work says that the change is proven, and there is none"
+        raise NightshiftError(Code.INTERNAL, text) from None
+    ready = bundle.outcome is Outcome.MR_READY and not bundle.error_code
+    if not ready or not bundle.proposal:
+        raise NightshiftError(_parse_code(bundle.error_code), bundle.reason)
+    return bundle
+
+
+def _read_usage(inputs: Mapping[str, Any]) -> Usage | None:
+    """The usage that the gateway counted, whatever work says."""
+    return build_adapter(Usage).validate_python(inputs["usage"]) if inputs["usage"] else None
+
+
+def _refuse_unseen(known: DelegationState) -> None:
+    """Raise ``E_TEST_FAILED`` where the test has failed on this change when it was run once more,
+    ``E_INCOMPLETE`` where nobody has seen that it does not; the bundle is kept."""
+    bundle, record = known.bundle, known.notary
+    assert bundle and bundle.proposal and record
+    about = (bundle.run_id, bundle.base_sha, bundle.proposal.change.tree_id)
+    run_id, base, tree = about
+    if refusal := find_refusal(record, run_id=run_id, base_sha=base, tree_id=tree):
+        raise NightshiftError(refusal.code, refusal.why)
+
+
+def _pass_write_gate(context: DelegationContext, gates: tuple[GatedFile, ...]) -> None:
+    """Check the change, as git sees it, against the write gate. The approval of the start does not
+    count here: nobody could know what would be changed."""
+    if asked := to_approve(gates):
+        context.emit(GateRequired("write", asked))
+        text = f"an approval is needed: {asked}; the bundle is kept, nothing was committed"
+        raise NightshiftError(Code.APPROVAL_REQUIRED, text)
+    for each in gates:
+        context.emit(GateApproved("write", f"policy.gates.write; look at it: {each}"))
+
+
+def _hand_over(
+    context: DelegationContext,
+    inputs: Mapping[str, Any],
+    known: DelegationState,
+    source: DelegationSource,
+    made: RebasedChange,
+) -> None:
+    execution = context.payload.execution
+    if not execution.apply_changes or execution.dry_run or source.fetched:
+        return
+    if context.payload.workspace.checkout_mode == "in_place":
+        apply_in_place(source, context.job.run_id, made)
+        known.applied = True
+        return
+    person = CommitIdentity(**inputs["person"])
+    branch = inputs["branch"]
+    if not context.payload.workspace.branch_name:  # another run may have taken it since
+        branch = choose_branch(source, context.payload, context.job.run_id)
+    known.commit = commit(source, made, branch, context.job.run_id, person)
+    known.branch = branch
+
+
+def _leave(
+    context: DelegationContext,
+    inputs: Mapping[str, Any],
+    known: DelegationState,
+    source: DelegationSource,
+) -> None:
+    """Keep the change as it was made, proven or not (``clean_after: false``): in a workspace that
+    is made anew, because agents may have written anything into the ``.git`` of theirs."""
+    results, output_dir = Path(inputs["results"]), unpack_settings(inputs["settings"]).output_dir
+    names = ("bundle/change.patch", "failed.patch")
+    patches = [results / name for name in names if (results / name).exists()]
+    assert known.base
+    place = results / "workspace"
+    workspace = make_workspace(source, context.payload, known.base, place, output_dir).path
+    if patches and not known.applied:
+        made, _ = remake(context, source, known.base, patches[0].read_bytes(), local=False)
+        apply_change(workspace, made)
+        known.left = known.commit is None

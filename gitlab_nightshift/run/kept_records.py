@@ -1,0 +1,154 @@
+"""Records and patches as they are kept: read strictly, without secrets, written whole."""
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gitlab_nightshift.errors import Code, NightshiftError, is_disk_full
+from gitlab_nightshift.records.delegation_records import DelegationResult
+from gitlab_nightshift.records.products import Bundle, Outcome, Plan, Publication
+from gitlab_nightshift.records.run_results import RunResult
+from gitlab_nightshift.records.storage import LARGEST_BUNDLE, LARGEST_PATCH, map_texts, to_json
+from gitlab_nightshift.records.strict_reading import InvalidRecordError, decode_record
+from gitlab_nightshift.redaction.patch_check import holds_secret, refuse_secrets
+from gitlab_nightshift.redaction.redactor import Redactor
+from gitlab_nightshift.stages.report.page import read_beginning
+from gitlab_nightshift.system.disk_reserve import Reserve
+from gitlab_nightshift.system.openat import open_parent, remove_path, replace_file, write_all
+
+LARGEST_RECORD = LARGEST_BUNDLE
+"""Bytes of anything that is kept as a record."""
+Change = Callable[[str], str]
+
+
+def _map_texts(record: Any, change: Change, exact: tuple[str, ...]) -> Any:
+    """A record with its texts changed, but for the fields that only work as they are."""
+    changed = map_texts(record, change)
+    return dataclasses.replace(changed, **{name: getattr(record, name) for name in exact})
+
+
+def redact_bundle(bundle: Bundle, change: Change) -> Bundle:
+    """A bundle without secrets, but for what publish compares: ids, and paths of the change."""
+    exact = ("run_id", "created_at", "base_sha", "target_branch", "category_used")
+    made: Bundle = _map_texts(bundle, change, exact)
+    old = bundle.proposal
+    if old is None or made.proposal is None:
+        return made
+    gates = zip(made.proposal.gates, old.gates, strict=True)
+    kept = tuple(dataclasses.replace(new, path=each.path) for new, each in gates)
+    proposal = dataclasses.replace(
+        made.proposal, change=old.change, category=old.category, gates=kept
+    )
+    return dataclasses.replace(made, proposal=proposal)
+
+
+def _collect_exact_texts(bundle: Bundle) -> bytes:
+    """What ``redact_bundle`` leaves as it is."""
+    texts = [bundle.run_id, bundle.created_at, bundle.base_sha, bundle.target_branch]
+    texts.append(bundle.category_used)
+    if bundle.proposal:
+        change = bundle.proposal.change
+        texts += [bundle.proposal.category, change.tree_id, *change.files]
+        texts += [gated.path for gated in bundle.proposal.gates]
+    return "\n".join(texts).encode("utf-8", "surrogatepass")
+
+
+@dataclass(frozen=True)
+class _RecordKind:
+    """A kind of record that is only redacted, but for the fields ``exact``."""
+
+    record: type[Any]
+    exact: tuple[str, ...] = ()
+
+
+_PLAN = (
+    *("run_id", "date", "base_sha", "target_branch", "scheduled", "categories"),
+    *("recent_files", "verify_commands"),
+)
+_PLAIN = {
+    "plan": _RecordKind(Plan, _PLAN),
+    "published": _RecordKind(Publication, ("run_id", "branch", "commit_sha")),
+    "result": _RecordKind(RunResult),
+    "delegation": _RecordKind(DelegationResult),
+}
+KINDS = ("bundle", "patch", "text", "page", *_PLAIN)
+"""``text`` is a report, redacted as it stands, ``page`` one in which no script runs; ``bundle``
+and ``patch`` of a folder belong together: a patch that is refused comes before its bundle, which
+then says so."""
+
+
+class ResultRecords:
+    """The folder of results. ``change`` redacts a text; ``redact`` knows the values."""
+
+    def __init__(self, folder: Path, redact: Redactor, change: Change, reserve: Reserve) -> None:
+        self._folder, self._redact, self._change, self._reserve = folder, redact, change, reserve
+        self._refused: dict[str, NightshiftError] = {}
+
+    def keep(self, name: str, kind: str, data: bytes) -> None:
+        """Write a record, without secrets. Raises InvalidRecordError with why it is not kept."""
+        if len(data) > LARGEST_RECORD and kind != "patch":
+            raise InvalidRecordError(f"{name}: it has more than {LARGEST_RECORD} bytes")
+        if kind == "patch":
+            self._check_patch(name, data)
+            self._write(name, data)
+        elif kind in ("text", "page"):
+            if kind == "page" and not data.startswith(read_beginning().encode()):
+                raise InvalidRecordError(f"{name}: it is no page of this program")
+            self._write(name, self._redact(data))
+        else:
+            self._write(name, to_json(self._prepare_record(name, kind, data)).encode())
+
+    def _prepare_record(self, name: str, kind: str, data: bytes) -> Any:
+        known = _PLAIN.get(kind, _RecordKind(Bundle))
+        record = decode_record(known.record, data)
+        wanted = getattr(known.record, "version", None)
+        if getattr(record, "version", None) != wanted:
+            raise InvalidRecordError(f"it is not of version {wanted}")
+        if isinstance(record, Bundle):
+            return self._prepare_bundle(name, record)
+        return _map_texts(record, self._change, known.exact)
+
+    def _prepare_bundle(self, name: str, bundle: Bundle) -> Bundle:
+        refused = self._refused.get(_find_parent(name))
+        made = redact_bundle(bundle, self._change)
+        if holds_secret(_collect_exact_texts(bundle), self._redact.values):
+            text = "not published: a path or an id of the change holds the value of a variable"
+            refused = NightshiftError(Code.POLICY_DENY, text)
+            made = dataclasses.replace(map_texts(bundle, self._change), proposal=None)
+        if refused is None:
+            return made
+        return dataclasses.replace(
+            made,
+            outcome=Outcome.FAILED,
+            error_code=refused.code.value,
+            reason=refused.message,
+        )
+
+    def _check_patch(self, name: str, data: bytes) -> None:
+        self._refused.pop(_find_parent(name), None)
+        try:
+            if len(data) > LARGEST_PATCH:
+                text = f"not published: {name} has more than {LARGEST_PATCH} bytes"
+                raise NightshiftError(Code.PARSE_ERROR, text)
+            refuse_secrets(data, self._redact.values)
+        except NightshiftError as error:
+            self._refused[_find_parent(name)] = error
+            remove_path(self._folder / name)
+            raise InvalidRecordError(error.message) from None
+
+    def _write(self, name: str, data: bytes) -> None:
+        self._reserve.release()
+        place = open_parent(self._folder, name, make=True)
+        try:
+            with place as (fd, last), replace_file(last, fd, 0o666) as file:
+                write_all(file, data)
+        except OSError as error:
+            if not is_disk_full(error):
+                raise
+            raise InvalidRecordError(f"{name}: no space left on the disk of the results") from None
+
+
+def _find_parent(name: str) -> str:
+    return name.rpartition("/")[0]

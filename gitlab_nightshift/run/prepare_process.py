@@ -1,0 +1,159 @@
+"""The first process of a delegation: reads the payload, the policy and the repository, before there
+is any agent, and decides. It gets no model key, only the names of those that are set.
+"""
+
+import dataclasses
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from gitlab_nightshift.agents import build_provider
+from gitlab_nightshift.errors import NightshiftError
+from gitlab_nightshift.gateway.gateway_config import to_bytes
+from gitlab_nightshift.job.job_facts import JobFacts
+from gitlab_nightshift.records.storage import to_json
+from gitlab_nightshift.repository.delegated_repository import pack_source
+from gitlab_nightshift.repository.git_folders import list_git_folders
+from gitlab_nightshift.sandbox.privilege_drop import renounce
+from gitlab_nightshift.sandbox.process_places import find_rights
+from gitlab_nightshift.sandbox.process_table import PREPARE
+from gitlab_nightshift.sandbox.supervised_process import forward_signals, serve_stage
+from gitlab_nightshift.settings.settings_data import pack_settings
+from gitlab_nightshift.stages.work.delegation.agent_choice import ProviderChoice
+from gitlab_nightshift.stages.work.delegation.delegation_context import (
+    DelegationContext,
+    catch_failure,
+)
+from gitlab_nightshift.stages.work.delegation.delegation_environment import build_work_context
+from gitlab_nightshift.stages.work.delegation.delegation_source import find_checkout, open_source
+from gitlab_nightshift.stages.work.delegation.payload import read_payload
+from gitlab_nightshift.stages.work.delegation.phases import Phase, Phases
+from gitlab_nightshift.stages.work.delegation.preparation import (
+    PreparationState,
+    PreparedDelegation,
+    prepare,
+)
+from gitlab_nightshift.stages.work.delegation_data import pack_payload
+from gitlab_nightshift.stages.work.model_access import configure_gateway
+from gitlab_nightshift.stages.work.work_data import pack_work_place
+from gitlab_nightshift.wire.channel import OutputChannel
+from gitlab_nightshift.wire.exit_status import run_guarded
+
+
+def main(_data: Mapping[str, Any]) -> int:
+    """Run as a process (``sandbox/supervised_process.py``)."""
+    return serve_stage(_prepare, forwarding=False)
+
+
+def _prepare(inputs: dict[str, Any]) -> dict[str, Any]:
+    """The answer: ``failure`` is why nothing more is done, as code and text. ``output_dir`` is set
+    once results may be kept, ``work`` once there is something to do."""
+    answer: dict[str, Any] = {}
+    run_guarded(lambda: _run_prepare(inputs, answer), inputs["env"])
+    return answer
+
+
+def _keep_to_row(top: Path | None, private: Path) -> None:
+    """Give up the rest, once the checkout ``top`` is as it was before a killed run. The network
+    stays for a repository by URL alone, whose ``top`` is None."""
+    repository = [str(path) for path in (top, *list_git_folders(top))] if top else []
+    places = {"repository": repository, "private": str(private)}
+    rights = find_rights(PREPARE, places, os.environ)
+    renounce(dataclasses.replace(rights, network=top is None))
+    forward_signals()
+
+
+def _run_prepare(inputs: Mapping[str, Any], answer: dict[str, Any]) -> int:
+    outlet = OutputChannel(inputs["outlet"])
+    try:
+        payload = read_payload(inputs["payload"].encode("latin-1"))
+    except NightshiftError as error:
+        answer["failure"] = (error.code.value, error.message)
+        return 0
+    context = DelegationContext(
+        payload=payload,
+        folder=Path(inputs["folder"]),
+        job=JobFacts(**inputs["job"]),
+        private=Path(inputs["private"]),
+        emit=outlet,
+        phases=Phases(outlet),
+        began=inputs["began"],
+        env=inputs["env"],
+    )
+    known = PreparationState()
+    failure = catch_failure(context, lambda: _run_phases(context, known, answer))
+    answer["failure"] = failure and (failure[0].value, failure[1])
+    answer["output_dir"] = known.output_dir
+    answer["finish"] = {
+        "payload": pack_payload(payload),
+        "base": known.base,
+        "used": known.chosen and known.chosen.used,
+        "model": known.chosen and known.chosen.model,
+        **answer.get("finish", {}),
+    }
+    return 0
+
+
+def _run_phases(
+    context: DelegationContext, known: PreparationState, answer: dict[str, Any]
+) -> None:
+    context.phases.enter(Phase.PREPARE)
+    payload, env, private = context.payload, context.env, context.private
+    top = find_checkout(payload, context.folder, env, private, context.job)
+    _keep_to_row(top, private)
+    source = open_source(payload, top, context.folder, env, private)
+    answer["finish"] = {"source": pack_source(source, env.get("HOME", "/"))}
+    prepared = prepare(context, known, source)
+    context.phases.enter(Phase.PLAN)
+    context.emit.send_record("plan.json", to_json(prepared.plan).encode())
+    answer["work"] = _pack_work(context, prepared)
+    answer["finish"] = _pack_finish(answer["work"]["source"], prepared)
+    context.phases.leave()
+
+
+def _pack_work(context: DelegationContext, prepared: PreparedDelegation) -> dict[str, Any]:
+    """The input of work. ``closed`` are files of the caller's that no other user may read
+    meanwhile; ``share``: others that only read the repository may work meanwhile, and no others,
+    which work itself does not enforce."""
+    source, second = prepared.source, prepared.second
+    in_place = context.payload.workspace.checkout_mode == "in_place"
+    return {
+        "payload": pack_payload(context.payload),
+        "source": pack_source(source, context.env.get("HOME", "/")),
+        "plan": dataclasses.asdict(prepared.plan),
+        "share": not in_place and not source.fetched,
+        "in_place": in_place,
+        "closed": [] if in_place else list(map(str, source.secrets)),
+        "first": _pack_agent(context, prepared, prepared.first),
+        "second": _pack_agent(context, prepared, second)
+        if isinstance(second, ProviderChoice)
+        else None,
+        "no_second": second if isinstance(second, str) else "",
+    }
+
+
+def _pack_agent(
+    context: DelegationContext, prepared: PreparedDelegation, chosen: ProviderChoice
+) -> dict[str, Any]:
+    place = build_work_context(context, prepared.source, prepared.base, chosen)
+    plan, provider = prepared.plan, build_provider(chosen.settings)
+    budget = plan.max_budget_usd, plan.max_tokens
+    gateway = configure_gateway(chosen.settings, provider, place.model_env, *budget)
+    return {
+        "place": pack_work_place(place),
+        "gateway": json.loads(to_bytes(gateway)) if gateway else None,
+        "used": chosen.used,
+        "model": chosen.model,
+    }
+
+
+def _pack_finish(source: Mapping[str, Any], prepared: PreparedDelegation) -> dict[str, Any]:
+    return {
+        "source": source,
+        "settings": pack_settings(prepared.first.settings),
+        "branch": prepared.branch,
+        "target": prepared.plan.target_branch,
+        "person": prepared.person and dataclasses.asdict(prepared.person),
+    }

@@ -1,0 +1,104 @@
+"""The process that holds the token again, once every process of work is gone: it publishes a
+bundle, and answers whoever asked for the run."""
+
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from gitlab_nightshift.job.job_facts import JobFacts
+from gitlab_nightshift.job.job_secrets import TOKEN, Secrets
+from gitlab_nightshift.records.bead_results import Usage
+from gitlab_nightshift.records.notary_records import NotaryRecord
+from gitlab_nightshift.records.products import Bundle, Publication
+from gitlab_nightshift.records.request import TaskRequest
+from gitlab_nightshift.records.storage import read_own
+from gitlab_nightshift.records.strict_reading import make_record
+from gitlab_nightshift.redaction.redactor import Redactor
+from gitlab_nightshift.repository import git as git_verbs
+from gitlab_nightshift.run.comment_runs import tell_ended
+from gitlab_nightshift.run.dashboard_runs import update_dashboard
+from gitlab_nightshift.run.publishing import publish
+from gitlab_nightshift.sandbox.privilege_drop import renounce
+from gitlab_nightshift.sandbox.process_places import find_rights
+from gitlab_nightshift.sandbox.process_table import PUBLISH
+from gitlab_nightshift.sandbox.supervised_process import forward_signals, serve_stage
+from gitlab_nightshift.session import Session
+from gitlab_nightshift.settings.settings_data import unpack_settings
+from gitlab_nightshift.stages.publish.publish_context import SourceCheckout
+from gitlab_nightshift.stages.publish.publish_data import unpack_source
+from gitlab_nightshift.stages.report.killed_run import read_kept
+from gitlab_nightshift.stages.report.report_files import read_patch
+from gitlab_nightshift.stages.report.run_result import build_run_result
+from gitlab_nightshift.system.environment import build_search_path
+from gitlab_nightshift.wire.channel import OutputChannel
+from gitlab_nightshift.wire.exit_status import run_guarded
+
+
+def main(_data: Mapping[str, Any]) -> int:
+    """Run as a process (``sandbox/supervised_process.py``)."""
+    return serve_stage(_publish, forwarding=False)
+
+
+def _publish(inputs: Mapping[str, Any]) -> dict[str, Any]:
+    return {"status": run_guarded(lambda: _run_publish(inputs), {TOKEN: inputs["token"]})}
+
+
+def _run_publish(inputs: Mapping[str, Any]) -> int:
+    source = unpack_source(inputs["source"])
+    tempfile.tempdir = inputs["private"]
+    places = {"private": inputs["private"], "objects": list(map(str, source.parts.objects))}
+    renounce(find_rights(PUBLISH, places, {**inputs["network"], **os.environ}))
+    forward_signals()
+    session = _build_session(inputs)
+    request = inputs["request"] and make_record(TaskRequest, inputs["request"])
+    notary = make_record(NotaryRecord, inputs["notary"]) if inputs["notary"] else None
+    published = read_kept(Publication, session.results / "published.json")
+    if inputs["ready"]:
+        assert notary, "a run publishes nothing that its notary was not asked about"
+        published = _publish_bundle(session, source, inputs, notary, request)
+    bundle = read_own(Bundle, session.results / "bundle/bundle.json")
+    if inputs["usage"]:
+        bundle = replace(bundle, usage=make_record(Usage, inputs["usage"]))
+    result = build_run_result(bundle, published, notary=notary)
+    patch = read_patch(session.results / "bundle")
+    tell_ended(session, request, result, bundle, published, patch)
+    if inputs["dashboard"]:
+        update_dashboard(session, result)
+    return 0
+
+
+def _publish_bundle(
+    session: Session,
+    source: SourceCheckout,
+    inputs: Mapping[str, Any],
+    notary: NotaryRecord,
+    request: TaskRequest | None,
+) -> Publication:
+    recent = frozenset(inputs["recent"])
+    folder = session.results / "bundle"
+    return publish(session, folder, source, recent, notary, request=request)
+
+
+def _build_session(inputs: Mapping[str, Any]) -> Session:
+    """What publish needs of a run; none of it is read from the checkout after the agents."""
+    checkout, private = Path(inputs["checkout"]), Path(inputs["private"])
+    home = Path(tempfile.mkdtemp(prefix="publish-", dir=private))  # nobody has prepared it
+    git = git_verbs.build_isolated_git(home, build_search_path(inputs["own"], checkout))
+    return Session(
+        env=inputs["network"],
+        folder=checkout,
+        settings=unpack_settings(inputs["settings"]),
+        job=JobFacts(**inputs["job"]),
+        secrets=Secrets(inputs["token"], {}, tuple(inputs["values"])),
+        git=git,
+        machine_git=git,
+        checkout=checkout,
+        config_folder=checkout,
+        private=private,
+        results=private / "results",
+        redact=Redactor(tuple(inputs["values"])),
+        emit=OutputChannel(inputs["outlet"]),
+    )

@@ -1,0 +1,390 @@
+"""The publish stage as a session runs it: at the end of a run, or from an earlier job's bundle."""
+
+import contextlib
+import shutil
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from gitlab_nightshift.errors import (
+    STOPPED,
+    Code,
+    Interruption,
+    NightshiftError,
+    build_config_error,
+)
+from gitlab_nightshift.gitlab.api_error import ApiError
+from gitlab_nightshift.gitlab.project import open_project
+from gitlab_nightshift.records.events import GateApproved, Note, RunEnded, StepEnded, StepStarted
+from gitlab_nightshift.records.notary_records import NOTARY, BundleOrigin, NotaryRecord
+from gitlab_nightshift.records.products import Bundle, Outcome, Plan, Publication
+from gitlab_nightshift.records.request import TaskRequest
+from gitlab_nightshift.records.run_results import RunResult
+from gitlab_nightshift.records.storage import read_record, write_record
+from gitlab_nightshift.repository.changed_files import refuse_changed
+from gitlab_nightshift.repository.disk_space import report_full_disk
+from gitlab_nightshift.run.comment_runs import (
+    TriggerContext,
+    find_begun_upkeep,
+    start,
+    take_up_request,
+    tell_ended,
+    tell_failed,
+)
+from gitlab_nightshift.run.dashboard_runs import find_ticking_approver, update_dashboard
+from gitlab_nightshift.session import Session, locate_product
+from gitlab_nightshift.stages.plan.checkout_facts import CheckoutFacts, read_facts
+from gitlab_nightshift.stages.plan.earlier_nights import find_last_outcome
+from gitlab_nightshift.stages.plan.trigger import DeclinedRequest, IgnoredTrigger
+from gitlab_nightshift.stages.publish.approval import find_approver
+from gitlab_nightshift.stages.publish.bundle_check import refuse_unknown_category
+from gitlab_nightshift.stages.publish.bundle_download import (
+    decode_notary,
+    download_bundle,
+    fetch_bundle,
+    fetch_notary,
+    refuse_foreign_notary,
+)
+from gitlab_nightshift.stages.publish.publish_context import (
+    PublishContext,
+    SourceCheckout,
+    describe_resume,
+    read_source,
+)
+from gitlab_nightshift.stages.report.annotations import build_report_url
+from gitlab_nightshift.stages.report.killed_run import read_kept
+from gitlab_nightshift.stages.report.outcome_message import CHANGES, pack_notify_request
+from gitlab_nightshift.stages.report.report_files import read_patch, write_results
+from gitlab_nightshift.stages.report.result_files import UPKEEP
+from gitlab_nightshift.stages.report.run_result import build_run_result
+from gitlab_nightshift.stages.report.upkeep_result import read_upkeep_result
+
+
+def publish(
+    session: Session,
+    folder: Path,
+    source: SourceCheckout,
+    recent: frozenset[str],
+    notary: NotaryRecord | None,
+    approved_by: str = "",
+    request: TaskRequest | None = None,
+) -> Publication:
+    """The publish stage; writes ``published.json``. A failure is an outcome, the bundle stays.
+
+    ``source`` and ``recent`` (files that are refused) were read before any agent ran; ``notary`` is
+    what was seen of the change since, None where that is another job's word alone.
+    ``approved_by`` is the login of who has approved it, "" where nobody has, ``request`` the
+    comment that asked for it.
+    """
+    from gitlab_nightshift.stages.publish.publish_stage import publish as do_publish  # not for plan
+
+    session.emit(StepStarted("publish", "Publish"))
+    try:
+        context = replace(
+            _build_context(session, source, recent),
+            approved_by=approved_by,
+            request=request,
+            notary=notary,
+        )
+        published = do_publish(folder, context)
+    except (NightshiftError, Interruption) as error:
+        stopped = f"{STOPPED}. Go on with: {describe_resume(session)}"
+        reason = error.message if isinstance(error, NightshiftError) else stopped
+        # A change that nobody has seen run waits; nothing has failed.
+        waits = error.code is Code.INCOMPLETE
+        outcome = Outcome.MR_READY if waits else Outcome.FAILED
+        published = Publication(session.job.run_id, outcome, reason, error.code.value)
+    text = published.mr_url or published.reason
+    session.emit(StepEnded("publish", not published.error_code, text))
+    write_record(session.results / "published.json", published)
+    return published
+
+
+def read_source_checkout(session: Session) -> SourceCheckout:
+    """What publish needs of the checkout, the machine's git identity among it."""
+    return read_source(session.machine_git, session.checkout)
+
+
+def read_checkout_facts(session: Session) -> CheckoutFacts:
+    """What plan and publish need to know of the checkout; a night can start from it."""
+    refuse_changed(session.machine_git, session.checkout)
+    return read_facts(session.git, session.checkout, session.settings, session.job)
+
+
+def _build_context(
+    session: Session, source: SourceCheckout, recent: frozenset[str]
+) -> PublishContext:
+    return PublishContext(session, session.open_project(), source, recent)
+
+
+def publish_again(session: Session, origin: BundleOrigin, *, approved: bool = False) -> RunResult:
+    """Publish the bundle of an earlier stage or run; a dry run only reports it.
+
+    ``approved`` says that a person has started this job to approve it, which is checked first.
+    """
+    from_job = origin.job
+    approved_by = _check_approver(session) if approved else ""
+    try:
+        folder = (
+            _fetch_job_bundle(session, from_job)
+            if from_job
+            else locate_product(session, origin.given, "bundle")
+        )
+    except NightshiftError as error:
+        if error.code is not Code.PUBLISH:
+            raise
+        _report_missing_bundle(session, from_job or "", error)
+        raise
+    bundle = read_record(Bundle, folder / "bundle.json")
+    refuse_unknown_category(bundle, session.settings)
+    if from_job:
+        if bundle.run_id != session.job.run_id:
+            raise NightshiftError(Code.PUBLISH, "not published: the bundle is another pipeline's")
+        # Its logs stay where they are, in that job's artifacts.
+        bundle = replace(bundle, beads=tuple(replace(bead, logs=()) for bead in bundle.beads))
+    _publish_upkeep(session, folder, bundle, origin, approved_by)
+    begun = start(session) if session.job.trigger_payload else TriggerContext()
+    if why := _find_skip_reason(bundle, begun):
+        skipped = replace(bundle, outcome=Outcome.SKIPPED, reason=why)
+        return finish_run(session, folder, skipped, None)
+    with take_up_request(session, begun.request) as there:
+        published = None
+        if not there.settings.dry_run:
+            published = _publish_now(there, folder, bundle, origin, approved_by, begun.request)
+    return finish_run(session, folder, bundle, published, begun.request)
+
+
+def _publish_upkeep(
+    session: Session, night: Path, bundle: Bundle, origin: BundleOrigin, approved_by: str
+) -> None:
+    """Publish what the same run has done for an open merge request. Nothing that goes wrong there
+    stops the night's own."""
+    there = replace(session, results=session.results / UPKEEP)
+    try:
+        folder = _find_upkeep_bundle(there, night, origin.job)
+        made = read_record(Bundle, folder / "bundle.json") if folder else None
+        if folder and made and made.run_id == bundle.run_id:
+            _publish_commit(session, there, folder, made, origin, approved_by)
+    except NightshiftError as error:
+        session.emit(Note(f"upkeep is not published: {error.message}", warning=True))
+
+
+def _find_upkeep_bundle(session: Session, night: Path, from_job: str | None) -> Path | None:
+    if from_job is None:
+        folder = night.parent / UPKEEP / "bundle"
+        if not folder.exists():
+            return None
+        placed = shutil.copytree(folder, session.results / "bundle")
+        with contextlib.suppress(FileNotFoundError):
+            shutil.copy(folder.parent / NOTARY, session.results)
+        return placed
+    try:
+        return _fetch_job_bundle(session, from_job, f"{UPKEEP}/bundle")
+    except ApiError as error:
+        if error.status == 404:
+            return None
+        raise
+
+
+def _publish_commit(
+    session: Session,
+    there: Session,
+    folder: Path,
+    bundle: Bundle,
+    origin: BundleOrigin,
+    approved_by: str,
+) -> None:
+    """Publish one more commit, and answer; ``there`` has the folder of its results."""
+    begun = find_begun_upkeep(session, bundle)
+    if begun.request is None:
+        raise NightshiftError(Code.PUBLISH, "this run has not started one")
+    published = None
+    if why := _find_skip_reason(bundle, begun):
+        bundle = replace(bundle, outcome=Outcome.SKIPPED, reason=why)
+    else:
+        with take_up_request(session, begun.request) as answered:
+            if not answered.settings.dry_run:
+                kept = replace(answered, results=there.results)
+                published = _publish_now(kept, folder, bundle, origin, approved_by, begun.request)
+    notary = read_kept(NotaryRecord, there.results / NOTARY)
+    result = build_run_result(bundle, published, notary=notary)
+    tell_ended(session, begun.request, result, bundle, published, read_patch(folder))
+
+
+def _report_missing_bundle(session: Session, job: str, error: NightshiftError) -> None:
+    """Report a night whose work left no bundle: its job failed before, or never began."""
+    made = Bundle(
+        run_id=session.job.run_id,
+        created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        base_sha=session.job.commit_sha,
+        target_branch=session.settings.target_branch or session.job.default_branch,
+        outcome=Outcome.FAILED,
+        reason=f"the job {job} left nothing that can be published: {error.message}",
+        error_code=error.code.value,
+    )
+    finish_run(session, session.results / "bundle", made, None)
+    tell_failed(session, made)
+
+
+def _find_skip_reason(bundle: Bundle, begun: TriggerContext) -> str:
+    """Why the comment that triggered this pipeline leaves nothing to publish; "" where it does."""
+    if isinstance(begun.heard, DeclinedRequest | IgnoredTrigger):
+        return begun.heard.why
+    moved = begun.request and begun.request.head and begun.request.head != bundle.base_sha
+    return "the branch of the merge request has moved in the meantime" if moved else ""
+
+
+def _publish_now(
+    session: Session,
+    folder: Path,
+    bundle: Bundle,
+    origin: BundleOrigin,
+    approved_by: str,
+    request: TaskRequest | None,
+) -> Publication:
+    if not session.secrets.gitlab_token:
+        raise build_missing_token_error()
+    notary = _find_notary(session, folder, bundle, origin)
+    facts = read_checkout_facts(session)
+    recent = frozenset(facts.recent_files if facts.recent_enforced else ())
+    source = read_source_checkout(session)
+    return publish(session, folder, source, recent, notary, approved_by, request)
+
+
+def _find_notary(
+    session: Session, folder: Path, bundle: Bundle, origin: BundleOrigin
+) -> NotaryRecord | None:
+    """What was seen of the bundle, which then lies beside this job's own results; None where only
+    the job that ran the agents says anything, or nothing is proposed."""
+    if bundle.outcome is not Outcome.MR_READY:
+        return None
+    beside = folder.parent / NOTARY
+    if not origin.job:
+        return decode_notary(beside.read_bytes(), str(beside)) if beside.exists() else None
+    upkeep = session.results.name == UPKEEP
+    place = f"{session.settings.output_dir}{f'/{UPKEEP}' if upkeep else ''}"
+    project, pipeline = session.open_project(), session.job.run_id
+    if not origin.notary_job:
+        refuse_foreign_notary(project, pipeline, origin.job, place)
+        return None
+    record = fetch_notary(project, pipeline, origin.notary_job, place, origin.job)
+    write_record(session.results / NOTARY, record)
+    return record
+
+
+def _check_approver(session: Session) -> str:
+    if not session.secrets.gitlab_token:
+        raise build_missing_token_error()
+    project = session.open_project()
+    login = find_approver(project, session.job, lambda: find_ticking_approver(session, project))
+    how = "who started this job" if login == session.job.user_login else "on the dashboard"
+    session.emit(GateApproved("write", f"{login}, {how}"))
+    return login
+
+
+def place_bundles(session: Session, plan: Plan, origin: BundleOrigin) -> None:
+    """Put a bundle among this job's results, and that of an upkeep before it, for a notary. From
+    another job it comes by this job's own token, and the plan says which job that is.
+
+    Raises ``E_CONFIG`` where none can be looked for.
+    """
+    if origin.job:
+        _fetch_bundles(session, plan, origin.job)
+        return
+    folder = locate_product(session, origin.given, "bundle")
+    for place in (folder.parent / UPKEEP, folder.parent):
+        target = session.results / (UPKEEP if place.name == UPKEEP else "")
+        if (place / "bundle").exists() or place == folder.parent:
+            shutil.copytree(
+                folder if place == folder.parent else place / "bundle", target / "bundle"
+            )
+            with contextlib.suppress(FileNotFoundError):  # one that refuses stays
+                shutil.copy(place / NOTARY, target)
+
+
+def _fetch_bundles(session: Session, plan: Plan, name: str) -> None:
+    number = max((job.id for job in plan.jobs if job.name == name), default=None)
+    token = session.env.get("CI_JOB_TOKEN", "")
+    if number is None or not token:
+        why = "CI_JOB_TOKEN is not set" if number else f"the plan names no job {name}"
+        text = f"--from-job: {why}: it works only in a pipeline whose plan was made in a job"
+        raise build_config_error(text)
+    job = session.job
+    project = open_project(job.server_url, job.project_id, token, tell=session.tell, of_job=True)
+    output = session.settings.output_dir
+    with contextlib.suppress(FileNotFoundError):
+        download_bundle(
+            project, number, f"{output}/{UPKEEP}/bundle", session.results / UPKEEP / "bundle"
+        )
+    try:
+        download_bundle(project, number, f"{output}/bundle", session.results / "bundle")
+    except FileNotFoundError:  # publish says what that means
+        session.emit(Note(f"the job {name} (id {number}) has left no bundle", warning=True))
+
+
+def _fetch_job_bundle(session: Session, name: str, place: str = "bundle") -> Path:
+    """A bundle of another job of this pipeline."""
+    if not session.secrets.gitlab_token:
+        raise build_missing_token_error()
+    if not session.env.get("CI_PIPELINE_ID"):
+        raise build_config_error("--from-job: works only in a job of a GitLab pipeline")
+    folder = session.results / "bundle"
+    path = f"{session.settings.output_dir}/{place}"
+    fetch_bundle(session.open_project(), session.job.run_id, name, path, folder)
+    return folder
+
+
+def build_missing_token_error() -> NightshiftError:
+    """What to do where there is no token."""
+    return build_config_error(
+        "GITLAB_TOKEN is not set: add it as a masked CI variable (a project access token with the "
+        "role Developer and the scopes api and write_repository); --dry-run works without"
+    )
+
+
+def finish_run(
+    session: Session,
+    folder: Path,
+    bundle: Bundle,
+    published: Publication | None,
+    request: TaskRequest | None = None,
+) -> RunResult:
+    """Write what the run leaves, answer who asked for it, and say the last line. ``folder`` holds
+    the bundle."""
+    job = session.job
+    upkeep = read_upkeep_result(session.results)
+    notary = read_kept(NotaryRecord, folder.parent / NOTARY)
+    result = build_run_result(bundle, published, job.project_path, job.pipeline_url, upkeep, notary)
+    patch = read_patch(folder)
+    session.logs.reserve.release()
+    try:
+        with report_full_disk(session.results):
+            url = build_report_url(job.project_url, job.job_id, session.settings.output_dir)
+            write_results(session.results, result, patch, session.redact, url)
+    finally:
+        tell_ended(session, request, result, bundle, published, patch)
+        update_dashboard(session, result)
+        session.emit(RunEnded(result))
+    return result
+
+
+def build_notify_request(session: Session) -> dict[str, Any]:
+    """What the process that tells people of this run has to know, without the values of variables.
+
+    {} where nobody is told that way: a comment is answered where it was written, and a rehearsal is
+    no night.
+    """
+    settings = session.settings
+    if session.job.trigger_payload or not (request := pack_notify_request(settings)):
+        return {}
+    if CHANGES in settings.notify_on:
+        request["before"] = _find_outcome_before(session)
+    return request
+
+
+def _find_outcome_before(session: Session) -> str:
+    job = session.job
+    if not session.secrets.gitlab_token or not job.project_id:
+        return ""
+    return find_last_outcome(session.open_project(), job, session.settings.output_dir)

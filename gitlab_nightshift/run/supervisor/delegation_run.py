@@ -1,0 +1,291 @@
+"""``nightshift delegate``: starts each process of a delegation with only what it may hold.
+
+    redactor  all values     what the others log and keep
+    prepare   -              the payload, the policy, the repository before any agent
+    gateway   the model key  agents' HTTP
+    work      nothing        all that agents write
+    finish    nothing        the patch; it alone writes into the caller's repository
+
+Where the agent cannot be used and the patch provider may take over, the latter gets a gateway and a
+process of its own.
+"""
+
+import contextlib
+import dataclasses
+import functools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gitlab_nightshift.errors import Code, NightshiftError
+from gitlab_nightshift.job.job_facts import JobFacts, read_job
+from gitlab_nightshift.records.delegation_records import DelegationResult, build_refused_result
+from gitlab_nightshift.records.events import read_clock
+from gitlab_nightshift.records.notary_records import NOTARY, NotaryRecord
+from gitlab_nightshift.records.strict_reading import InvalidRecordError, decode_record
+from gitlab_nightshift.redaction.redactor import Redactor
+from gitlab_nightshift.repository.delegated_repository import (
+    DelegationSource,
+    share_source,
+    unpack_source,
+)
+from gitlab_nightshift.repository.disk_space import build_no_space_error, is_full_disk
+from gitlab_nightshift.run.supervisor.delegated_work import DelegatedWork, WorkResult
+from gitlab_nightshift.run.supervisor.delegation_folder import (
+    DelegationFolder,
+    open_delegation_folder,
+)
+from gitlab_nightshift.run.supervisor.failure_records import (
+    build_killed_error,
+    build_lost_error,
+    read_bundle,
+)
+from gitlab_nightshift.run.supervisor.notary_run import (
+    Notary,
+    NotaryOrder,
+    is_proposed,
+    remove_recording,
+)
+from gitlab_nightshift.run.supervisor.output_pipes import (
+    OF_DELEGATION,
+    Pipes,
+    RedactorSetup,
+    open_pipes,
+    read_secret_values,
+)
+from gitlab_nightshift.run.supervisor.stage_calls import (
+    Stages,
+    build_usage,
+    hide_key_values,
+    remove_proxies,
+)
+from gitlab_nightshift.run.supervisor.stop_signals import Signals
+from gitlab_nightshift.run_folder import RunFolder, find_temp_folder
+from gitlab_nightshift.sandbox.process_table import FINISH, PREPARE
+from gitlab_nightshift.sealed_start import build_own_environment, find_checkouts, lies_in
+from gitlab_nightshift.system.certificates import copy_certificates
+from gitlab_nightshift.system.descendants import become_subreaper, end_orphans, list_own_children
+from gitlab_nightshift.system.private_folders import open_private_folder, tidy
+from gitlab_nightshift.system.secrecy import close_to_others
+
+OUTPUT_DIR = "NIGHTSHIFT_OUTPUT_DIR"
+LARGEST_RESULT = 64 * 1024 * 1024
+"""Bytes."""
+_NO_TMPDIR = "/tmp"  # noqa: S108
+
+
+@dataclass(frozen=True)
+class DelegationCall:
+    """A caller's request: the payload's bytes, the caller's environment and folder; the log for
+    people goes to the descriptor ``log``."""
+
+    payload: bytes = field(repr=False)
+    env: Mapping[str, str] = field(repr=False)
+    folder: Path
+    log: int
+    colour: bool
+
+
+def supervise_delegation(call: DelegationCall) -> DelegationResult:
+    """Do one task. Never raises: a failure, a signal or a defect is a result with its code."""
+    become_subreaper()
+    others = list_own_children()
+    try:
+        job, output_dir = read_job(call.env), call.env.get(OUTPUT_DIR)
+        with (
+            Signals() as signals,
+            _open_private_folder(call) as there,
+            open_delegation_folder(call.folder.resolve(), output_dir, job.run_id) as kept,
+        ):
+            try:
+                return _Delegation(call, job, there, kept, signals).run_stages()
+            finally:
+                # One that a stage left may hold the caller's own pipes.
+                end_orphans(lambda: list_own_children() - others)
+    except NightshiftError as error:
+        return build_refused_result(error.code, error.message)
+    except Exception as error:
+        if is_full_disk(error):
+            return build_refused_result(Code.CONFIG, build_no_space_error(call.folder).message)
+        return build_refused_result(
+            Code.INTERNAL, f"a defect of nightshift: {type(error).__name__}: {error}"
+        )
+
+
+@contextlib.contextmanager
+def _open_private_folder(call: DelegationCall) -> Iterator[RunFolder]:
+    close_to_others()
+    folder = call.folder.resolve()
+    parent = find_temp_folder({"TMPDIR": call.env.get("TMPDIR") or _NO_TMPDIR})
+    tidy(parent, folder)
+    with open_private_folder(parent, folder) as private:
+        there = RunFolder(folder, private)
+        there.results.mkdir()
+        yield there
+
+
+class _Delegation:
+    """A delegation while it runs."""
+
+    def __init__(
+        self,
+        call: DelegationCall,
+        job: JobFacts,
+        there: RunFolder,
+        kept: DelegationFolder,
+        signals: Signals,
+    ) -> None:
+        self._call, self._job, self._there, self._kept = call, job, there, kept
+        self._signals, self._began = signals, read_clock()
+        self._finished: dict[str, Any] = {}
+        self._notary: NotaryRecord | None = None
+        self._certificates = copy_certificates(call.env, call.folder, there.private)
+        self._own = self._build_own_environment()
+
+    def _build_own_environment(self, *agents: Path) -> dict[str, str]:
+        """Without what leads into the caller's checkout or to ``agents``, where they write."""
+        checkouts = (*find_checkouts(self._call.folder, self._call.env), *agents)
+        return build_own_environment(self._call.env, checkouts) | self._certificates
+
+    def run_stages(self) -> DelegationResult:
+        """Run the processes in their order; the one that works only where there is work to do."""
+        call, there = self._call, self._there
+        values = read_secret_values(call.env)
+        way = RedactorSetup(
+            self._job.run_id,
+            values,
+            OF_DELEGATION,
+            call.log,
+            sections=False,
+            colour=call.colour,
+            live=self._kept.descriptor,
+        )
+        plain = remove_proxies(self._own)
+        with open_pipes(there, plain, way, self._handle_redactor_death) as self._pipes:
+            early = self._prepare_and_work(self._pipes)
+        if early:
+            self._kept.remove()
+        return early or self._place_result()
+
+    def _handle_redactor_death(self) -> None:
+        """End the delegation: nothing can be logged or kept any more."""
+        self._signals.stop(build_killed_error("the redactor"))
+
+    def _prepare_and_work(self, pipes: Pipes) -> DelegationResult | None:
+        """The result where there is nothing to keep, None where it has been sent."""
+        self._stages = Stages(pipes, self._own, self._signals)
+        prepared = self._prepare()
+        if not prepared.get("output_dir"):
+            return self._build_refusal(prepared)
+        self._kept.move(prepared["output_dir"])
+        if prepared["failure"] or "work" not in prepared:
+            self._finish(prepared, WorkResult())
+        else:
+            self._run_work(prepared, prepared["work"])
+        return None
+
+    def _prepare(self) -> dict[str, Any]:
+        with self._stages.open_stage("prepare", PREPARE) as prepare:
+            return prepare.run(
+                {
+                    **self._build_common_input(),
+                    "env": hide_key_values(self._call.env),
+                    "payload": self._call.payload.decode("latin-1"),
+                }
+            )
+
+    def _build_common_input(self) -> dict[str, Any]:
+        return {
+            "folder": str(self._there.checkout),
+            "private": str(self._there.private),
+            "job": dataclasses.asdict(self._job),
+            "began": self._began,
+        }
+
+    def _build_refusal(self, prepared: Mapping[str, Any]) -> DelegationResult:
+        if not prepared.get("failure"):
+            error = self._signals.stopped or build_killed_error("prepare")
+            return build_refused_result(error.code, error.message)
+        code, why = prepared["failure"]
+        return build_refused_result(Code(code), Redactor(read_secret_values(self._call.env))(why))
+
+    # --- work -------------------------------------------------------------------------------------
+
+    def _run_work(self, prepared: Mapping[str, Any], work: dict[str, Any]) -> None:
+        """The work, and what is done with its result while the repository is still ours."""
+        if work["in_place"] and lies_in(self._kept.path, Path(work["source"]["top"])):
+            self._kept.remove()  # until no agent is left there, and the checkout is put back
+        source, done = unpack_source(work["source"], self._there.private / "own"), WorkResult()
+        there = RunFolder(source.top, self._there.private)
+        self._stages = Stages(self._pipes, self._build_own_environment(source.top), self._signals)
+        with contextlib.ExitStack() as stack:
+            try:
+                if work["share"]:
+                    closed = map(Path, work["closed"])
+                    stack.enter_context(share_source(source, self._job.run_id, closed))
+                means = self._stages, self._pipes, self._signals, stack
+                worker = DelegatedWork(self._call.env, there, *means)
+                done = worker.run(work, source)
+                self._notary = self._notarize(prepared, done, worker, source)
+            except NightshiftError as error:
+                done.failure = error
+            self._finish(prepared, done)
+
+    def _notarize(
+        self,
+        prepared: Mapping[str, Any],
+        done: WorkResult,
+        worker: DelegatedWork,
+        source: DelegationSource,
+    ) -> NotaryRecord | None:
+        """What a notary sees of the change, None where there is none. One that was made on changes
+        that are not committed is seen as it will be handed over: without them."""
+        (self._there.results / NOTARY).unlink(missing_ok=True)  # as published.json in a run
+        bundle = read_bundle(self._there.results)
+        if done.failure or not done.inputs or not bundle or not is_proposed(bundle):
+            return None
+        assert bundle.proposal
+        local = done.inputs.get("local") is True
+        tree = "" if local else bundle.proposal.change.tree_id
+        place = remove_recording(done.agent["place"])
+        order = NotaryOrder(self._job.run_id, prepared["finish"]["base"], tree, place)
+        gateway, work = done.agent["gateway"], prepared["work"]
+        ask = functools.partial(worker.ask_notary, work, place, gateway, source)
+        values = read_secret_values(self._call.env)
+        return Notary(self._there.results, self._signals, values).run(order, ask)
+
+    # --- the end ----------------------------------------------------------------------------------
+
+    def _finish(self, prepared: Mapping[str, Any], done: WorkResult) -> None:
+        failure = prepared["failure"]
+        if done.failure:
+            failure = (done.failure.code.value, done.failure.message)
+        inputs = {
+            **prepared["finish"],
+            **{name: done.agent[name] for name in ("used", "model") if name in done.agent},
+            **self._build_common_input(),
+            "results": str(self._there.results),
+            "final": str(self._kept.path),
+            "failure": failure,
+            "notary": self._notary and dataclasses.asdict(self._notary),
+            "worked": done.inputs,
+            "no_second": done.no_second,
+            "usage": done.figures and dataclasses.asdict(build_usage(done.figures)),
+        }
+        # Where nothing confines work it could have written this in the name of finish.
+        (self._there.results / "result.json").unlink(missing_ok=True)
+        with self._stages.open_stage("finish", FINISH) as finish:
+            self._finished = finish.run(inputs, forwarding=self._signals.stopped is None)
+
+    def _place_result(self) -> DelegationResult:
+        """The result as it was kept; the files that were kept are put in their place."""
+        results = self._there.results
+        try:
+            with (results / "result.json").open("rb") as file:
+                result = decode_record(DelegationResult, file.read(LARGEST_RESULT))
+        except (OSError, InvalidRecordError):
+            error = self._signals.stopped or build_lost_error("finish", self._finished)
+            result = build_refused_result(error.code, error.message)
+        self._kept.put(results)
+        return result

@@ -1,0 +1,139 @@
+"""Records that the supervisor writes itself, where the process that would have is dead."""
+
+import contextlib
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from gitlab_nightshift.errors import KILLED, Code, NightshiftError
+from gitlab_nightshift.policy.claimed_categories import find_unknown_category
+from gitlab_nightshift.records.bead_results import Usage
+from gitlab_nightshift.records.notary_records import NOTARY, NotaryRecord, find_refusal
+from gitlab_nightshift.records.products import Bundle, Outcome, Publication
+from gitlab_nightshift.records.run_results import RunResult
+from gitlab_nightshift.records.storage import write_record
+from gitlab_nightshift.stages.report.killed_run import build_partial_bundle, read_kept
+from gitlab_nightshift.stages.report.report_files import is_reported, read_patch, write_results
+from gitlab_nightshift.stages.report.run_result import build_run_result
+from gitlab_nightshift.stages.report.upkeep_result import read_upkeep_result
+
+OF_WORK = (Outcome.MR_READY, Outcome.NO_IMPROVEMENT, Outcome.SKIPPED, Outcome.FAILED)
+"""How a run can end before it is published."""
+_NAME, _PUBLISHED = "bundle/bundle.json", "published.json"
+
+
+def build_killed_error(process: str) -> NightshiftError:
+    """The error for a process that gave no answer."""
+    text = f"the process of {process} was killed, {KILLED}"
+    return NightshiftError(Code.TERMINATED, text)
+
+
+def build_lost_error(process: str, answer: object) -> NightshiftError:
+    """The error for a result that is not there: its process was killed, or, where that gave an
+    ``answer``, its record was refused."""
+    if not answer:
+        return build_killed_error(process)
+    text = f"the process of {process} left no result that can be used: see the log above"
+    return NightshiftError(Code.INTERNAL, text)
+
+
+def read_bundle(results: Path) -> Bundle | None:
+    """The bundle as the redactor has written it, None where there is none that can be read."""
+    return read_kept(Bundle, results / _NAME)
+
+
+def read_own_bundle(results: Path, plan: Mapping[str, Any]) -> Bundle | None:
+    """The same, where it is this run's and says only what work may say; else it is removed, and
+    ``E_PARSE_ERROR`` is raised. An agent may control the process that wrote it: another run's
+    merge request would be taken for this one's."""
+    bundle = read_bundle(results)
+    names = ("run_id", "base_sha", "target_branch")
+    other = bundle and [name for name in names if getattr(bundle, name) != plan[name]]
+    if bundle and not other and (odd := _find_foreign_text(bundle, plan)):
+        other = [odd]
+    if bundle and (other or bundle.outcome not in OF_WORK):
+        (results / _NAME).unlink()
+        text = f"work gave a bundle that cannot be its own: {', '.join(other or ['outcome'])}"
+        raise NightshiftError(Code.PARSE_ERROR, text)
+    return bundle
+
+
+def write_measured(results: Path, bundle: Bundle, usage: Usage | None, seconds: float) -> Bundle:
+    """Write into the bundle what is known better than work says it: what the gateway has counted,
+    when work ended, and how long it took. A later job has nothing but the bundle."""
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    made = replace(bundle, usage=usage or bundle.usage, created_at=now, duration_s=seconds)
+    with contextlib.suppress(OSError):  # the disk is full
+        write_record(results / _NAME, made)
+    return made
+
+
+def _find_foreign_text(bundle: Bundle, plan: Mapping[str, Any]) -> str:
+    """The field that should have a text of the plan, and has another; "" where there is none."""
+    if bundle.task not in ("", plan["task"]):  # "": an earlier try's, known by its merge request
+        return "task"
+    names = (*plan["categories"], *(each["category"] for each in plan["left_out"]))
+    return find_unknown_category(bundle, names, (plan["scheduled"],))
+
+
+def write_failed(results: Path, error: NightshiftError, plan: Mapping[str, Any]) -> None:
+    """Write the bundle of a run that could not come to its own end; an existing one keeps its
+    change.
+
+    ``plan`` is as much as is known of it; events show what has been done.
+    """
+    bundle = read_bundle(results)
+    if bundle is None:
+        names = ("run_id", "base_sha", "target_branch", "task")
+        known = {name: plan[name] for name in names if name in plan}
+        bundle = replace(build_partial_bundle(results), **known)
+    (results / _NAME).parent.mkdir(exist_ok=True)
+    made = replace(bundle, reason=error.message, error_code=error.code.value)
+    write_record(results / _NAME, made)
+
+
+def write_unpublished(results: Path, bundle: Bundle, answer: object) -> None:
+    """Write the publication where its process has left none; ``answer`` is what that said."""
+    text = build_lost_error("publish", answer).message
+    made = Publication(bundle.run_id, Outcome.FAILED, text, Code.PUBLISH.value)
+    write_record(results / _PUBLISHED, made)
+
+
+def write_refused(results: Path, bundle: Bundle, record: NotaryRecord) -> None:
+    """Write the publication of a dry run whose change would not be published."""
+    change = bundle.proposal and bundle.proposal.change
+    assert change
+    about = {"run_id": bundle.run_id, "base_sha": bundle.base_sha, "tree_id": change.tree_id}
+    if refusal := find_refusal(record, **about):
+        outcome = Outcome.MR_READY if refusal.code is Code.INCOMPLETE else Outcome.FAILED
+        made = Publication(bundle.run_id, outcome, refusal.why, refusal.code.value)
+        write_record(results / _PUBLISHED, made)
+
+
+def build_own_result(
+    results: Path, usage: Usage | None, project: str, pipeline_url: str
+) -> RunResult:
+    """The result of the run whose bundle is there, whatever any other process says of it. ``usage``
+    is what the gateway has counted."""
+    bundle = read_bundle(results)
+    assert bundle
+    bundle = replace(bundle, usage=usage or bundle.usage)
+    published = read_kept(Publication, results / _PUBLISHED)
+    upkeep, notary = read_upkeep_result(results), read_kept(NotaryRecord, results / NOTARY)
+    return build_run_result(bundle, published, project, pipeline_url, upkeep, notary)
+
+
+def ensure_result(
+    results: Path, result: RunResult, values: tuple[str, ...], report_url: str = ""
+) -> bool:
+    """Write what report would have written, unless that has. True where it has; ``values`` are the
+    job's secrets."""
+    from gitlab_nightshift.redaction.redactor import Redactor
+
+    redact = Redactor(values)
+    if reported := is_reported(results, result, redact, report_url):
+        return reported
+    write_results(results, result, read_patch(results / "bundle"), redact, report_url)
+    return False

@@ -1,0 +1,244 @@
+"""Calls of stages: one gets its input and answers; work is called together with its gateway."""
+
+import contextlib
+import functools
+import json
+import os
+import select
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, BinaryIO, Protocol
+
+from gitlab_nightshift.errors import Code, NightshiftError
+from gitlab_nightshift.gateway.cost_totals import Totals, UsageFigures
+from gitlab_nightshift.gateway.gateway_start import GatewayProcess, start_gateway
+from gitlab_nightshift.gateway.keys import ModelKey
+from gitlab_nightshift.job.job_secrets import MODEL_KEYS
+from gitlab_nightshift.records.bead_results import Usage
+from gitlab_nightshift.run.supervisor.output_pipes import Pipes
+from gitlab_nightshift.run.supervisor.stop_signals import Signals
+from gitlab_nightshift.sandbox.process_places import Places
+from gitlab_nightshift.sandbox.process_table import PLAN, PUBLISH, ProcessRow
+from gitlab_nightshift.sandbox.supervised_process import StageProcess
+from gitlab_nightshift.system.descendants import end_orphans, list_own_children
+from gitlab_nightshift.system.job_proxy import PROXIES
+from gitlab_nightshift.system.signals import start_deaf
+
+IS_SET = "set"
+"""Stands for a model key in processes that may only know that there is one."""
+WITH_NETWORK = (PLAN, PUBLISH)
+"""Stages that need the job's own proxies."""
+
+
+def hide_key_values(env: Mapping[str, str]) -> dict[str, str]:
+    """The job's environment, which of a model key says only that it is set."""
+    keys = {name: IS_SET for name in MODEL_KEYS if env.get(name, "").strip()}
+    return {**env, **keys}
+
+
+def has_key(env: Mapping[str, str]) -> bool:
+    """True where a model key is set."""
+    return any(env.get(name, "").strip() for name in MODEL_KEYS)
+
+
+def remove_proxies(own: Mapping[str, str]) -> dict[str, str]:
+    """The variables of a process that uses no network."""
+    return {name: value for name, value in own.items() if name not in PROXIES}
+
+
+class SupervisedStage:
+    """A stage that has loaded, or is about to."""
+
+    def __init__(self, process: StageProcess, given: Mapping[str, int], signals: Signals) -> None:
+        self._process, self._given, self._signals = process, given, signals
+
+    def run(self, inputs: Mapping[str, Any], *, forwarding: bool = True) -> dict[str, Any]:
+        """Send its input, and wait for its end. The answer; {} where there was none.
+
+        With ``forwarding`` the signals that come meanwhile are passed on to it.
+        """
+        self._process.tell({**inputs, **self._given})
+        with self._signals.forward_to(self._process) if forwarding else contextlib.nullcontext():
+            return self._process.read_answer()
+
+
+class RunnableStage(Protocol):
+    """A stage that was started, however it is confined."""
+
+    def run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Send its input, and wait for its end and answer."""
+        ...
+
+
+Begin = Callable[[Sequence[str]], AbstractContextManager[RunnableStage]]
+"""Starts a stage through a command that confines it."""
+Confine = Callable[[Begin, Callable[[], bool]], AbstractContextManager[RunnableStage]]
+"""The same stage, confined; the second argument says whether it is untouched by agents."""
+
+
+class Worker:
+    """A stage that runs agents, and the gateway through which they use their model."""
+
+    def __init__(self, stage: RunnableStage, gateway: GatewayProcess, totals: Totals) -> None:
+        self._stage, self._gateway, self._totals = stage, gateway, totals
+
+    def run(
+        self, inputs: Mapping[str, Any], config: dict[str, Any] | None, env: Mapping[str, str]
+    ) -> tuple[dict[str, Any], UsageFigures | None]:
+        """Its answer, once nothing that it has started is alive; and what the gateway has counted,
+        None without one. ``env`` holds the model key. Raises NightshiftError where a process of it
+        cannot be ended."""
+        ours, totals = list_own_children(), self._totals
+        self._gateway.configure(_with_key(config, env))
+        with _read(self._gateway.report, totals.feed):
+            try:
+                answer = self._stage.run({**inputs, "gateway": bool(config)})
+                ended = end_orphans(lambda: list_own_children() - ours)
+            finally:
+                self._gateway.control.close()
+        if not ended:
+            text = "processes of work are left that cannot be ended"
+            raise NightshiftError(Code.INTERNAL, text)
+        return answer, totals.compute_sum() if config else None
+
+
+@dataclass(frozen=True)
+class Latch:
+    """Closed by a byte in ``closing``, for good: work does so before the first agent, when nobody
+    can have a say in it yet. The gateway may never hear of an agent that asks its model itself."""
+
+    closing: int
+    _closed: int
+
+    def is_open(self) -> bool:
+        """Whether nothing that an agent has made can have been read."""
+        return not select.select([self._closed], [], [], 0)[0]
+
+
+@contextlib.contextmanager
+def open_latch() -> Iterator[Latch]:
+    """One that is open."""
+    closed, closing = os.pipe()
+    try:
+        yield Latch(closing, closed)
+    finally:
+        os.close(closed)
+        os.close(closing)
+
+
+class Stages:
+    """Starts the stages of a call; ``own`` are the variables of this program's processes."""
+
+    def __init__(self, pipes: Pipes, own: Mapping[str, str], signals: Signals) -> None:
+        self._pipes, self._own, self._signals = pipes, own, signals
+
+    @contextlib.contextmanager
+    def open_stage(
+        self,
+        sender: str,
+        row: ProcessRow,
+        more: Mapping[str, int] | None = None,
+        prefix: Sequence[str] = (),
+        *,
+        data: Mapping[str, Any] | None = None,
+        places: Places | None = None,
+    ) -> Iterator[SupervisedStage]:
+        """A stage that loads while it waits for its input; ended at the end of the block.
+
+        ``more`` are descriptors that it gets besides its end of a pipe to the redactor. What it
+        prints is dropped where it holds no secret. ``prefix`` goes before its command, ``data`` is
+        what it starts with, ``places`` are the paths in its row.
+        """
+        outlet = self._pipes.take(sender)
+        given = {"outlet": outlet, **(more or {})}
+        try:
+            process = StageProcess(
+                row,
+                self._own if row in WITH_NETWORK else remove_proxies(self._own),
+                data,
+                descriptors=given.values(),
+                quiet=bool(row.agent_bytes and not row.secrets),
+                prefix=prefix,
+                places=places,
+            )
+        finally:
+            os.close(outlet)
+        with contextlib.closing(process):
+            yield SupervisedStage(process, given, self._signals)
+
+    @contextlib.contextmanager
+    def open_worker(
+        self,
+        sender: str,
+        row: ProcessRow,
+        confine: Confine | None = None,
+        more: Mapping[str, int] | None = None,
+        *,
+        likely: bool,
+        data: Mapping[str, Any] | None = None,
+    ) -> Iterator[Worker]:
+        """A stage that runs agents, and a gateway for it; both load while they wait for input, the
+        gateway only where it is ``likely`` to be used. ``more`` are further descriptors, ``data``
+        is what the stage starts with."""
+        with contextlib.ExitStack() as stack:
+            gateway = stack.enter_context(start_gateway(self._own, likely=likely))
+            latch, totals = stack.enter_context(open_latch()), Totals()
+            given = {"control": gateway.control.fileno(), "latch": latch.closing, **(more or {})}
+            begin = functools.partial(self.open_stage, sender, row, given, data=data)
+            began = begin() if confine is None else confine(begin, latch.is_open)
+            yield Worker(stack.enter_context(began), gateway, totals)
+
+
+def _with_key(config: dict[str, Any] | None, env: Mapping[str, str]) -> bytes:
+    """The gateway's configuration with the model key."""
+    if config and config["upstream"]:
+        key = config["upstream"]["key"]
+        if value := env.get(key["variable"], "").strip():
+            key["value"] = ModelKey(key["variable"], value).value
+    return json.dumps(config).encode() if config else b""
+
+
+def build_usage(figures: UsageFigures) -> Usage:
+    """What the gateway has counted; requests that it could not settle count at their worst case."""
+    return Usage(
+        cost_usd=None if figures.usd is None else figures.usd + figures.pending_usd,
+        tokens=figures.tokens + figures.pending_tokens,
+        assumed_usd=figures.assumed_usd + figures.pending_usd,
+        assumed_tokens=figures.assumed_tokens + figures.pending_tokens,
+    )
+
+
+def limit_budget(config: dict[str, Any] | None, used: UsageFigures | None) -> dict[str, Any] | None:
+    """A gateway's configuration with the limits less what was used before."""
+    if not used or not config:
+        return config
+    usd, tokens = config["budget_usd"], config["budget_tokens"]
+    spent = (used.usd or 0.0) + used.pending_usd
+    left = {
+        "budget_usd": usd and max(usd - spent, 0.0),
+        "budget_tokens": tokens and max(tokens - used.tokens - used.pending_tokens, 0),
+    }
+    return {**config, **left}
+
+
+def add_figures(one: UsageFigures | None, other: UsageFigures | None) -> UsageFigures | None:
+    """The sum of what two gateways have counted, as far as there were any."""
+    return one + other if one and other else one or other
+
+
+@contextlib.contextmanager
+def _read(pipe: BinaryIO, take: Callable[[bytes], None]) -> Iterator[None]:
+    """Within the block, pass on what the pipe delivers; when it is left, all has been read."""
+
+    def read() -> None:
+        while data := pipe.read(1 << 16):
+            take(data)
+
+    reading = threading.Thread(target=read)
+    start_deaf(reading)
+    try:
+        yield
+    finally:
+        reading.join()

@@ -1,0 +1,93 @@
+"""What an open merge request of an earlier night needs before new work, and the plan for that."""
+
+import contextlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from gitlab_nightshift.errors import NightshiftError
+from gitlab_nightshift.gitlab.api_error import ApiError
+from gitlab_nightshift.gitlab.memory import Memory
+from gitlab_nightshift.gitlab.project import Project
+from gitlab_nightshift.records.events import Note
+from gitlab_nightshift.records.products import KnownMergeRequest, Plan
+from gitlab_nightshift.records.request import TaskRequest
+from gitlab_nightshift.records.storage import read_record, write_record
+from gitlab_nightshift.run.comment_runs import take_up_request, tell_taken_up
+from gitlab_nightshift.run.publishing import read_checkout_facts
+from gitlab_nightshift.run.work_setup import find_verify_commands
+from gitlab_nightshift.session import Session
+from gitlab_nightshift.stages.plan.plan_stage import add_findings, make_plan
+from gitlab_nightshift.stages.plan.upkeep import (
+    find_upkeep,
+    find_waiting,
+    read_gitlab_time,
+    rebase_conflicting,
+)
+from gitlab_nightshift.stages.report.result_files import UPKEEP
+
+
+def look_after(
+    session: Session, project: Project, opened: Iterable[KnownMergeRequest]
+) -> tuple[TaskRequest | None, tuple[str, ...]]:
+    """Rebase what is in conflict; and the open merge request that needs one more commit, if one
+    does, with notes for the plan. A night does not fail by it."""
+    notes: list[str] = []
+    try:
+        waiting = find_waiting(project, opened, session.job.run_id)
+        notes += rebase_conflicting(project, waiting)
+        now = read_gitlab_time(session.job.pipeline_created_at)
+        request = find_upkeep(project, waiting, session.redact, now)
+    except ApiError as error:
+        return None, (*notes, f"open merge requests could not be looked after: {error}")
+    return request, tuple(notes)
+
+
+@dataclass(frozen=True)
+class PlannedUpkeep:
+    """A plan of its own, and the session that it holds for."""
+
+    session: Session
+    plan: Plan
+
+
+@contextlib.contextmanager
+def plan_upkeep(
+    session: Session, project: Project | None, memory: Memory, request: TaskRequest | None
+) -> Iterator[PlannedUpkeep | None]:
+    """Write ``upkeep/plan.json``; within, the checkout stands on the merge request's branch. None
+    where there is nothing to do, or it cannot be done: no night fails by it."""
+    if project is None or request is None:
+        yield None
+        return
+    with contextlib.ExitStack() as stack:
+        try:
+            there = stack.enter_context(take_up_request(session, request))
+            found = _plan_request(there, project, memory, request)
+        except NightshiftError as error:
+            session.emit(Note(f"no upkeep of !{request.place.iid}: {error.message}", warning=True))
+            found = None
+        yield found
+
+
+def _plan_request(
+    session: Session, project: Project, memory: Memory, request: TaskRequest
+) -> PlannedUpkeep | None:
+    facts = read_checkout_facts(session)
+    commands = find_verify_commands(session, request).commands
+    made = make_plan(session.settings, session.job, facts, project, memory, commands)
+    made = replace(add_findings(made, session.settings, facts, ()), request=request)
+    if not tell_taken_up(session, made, request):  # what nobody can count would be done every night
+        session.emit(Note(f"no upkeep of !{request.place.iid}, which could not be told"))
+        return None
+    (session.results / UPKEEP).mkdir()
+    write_record(session.results / UPKEEP / "plan.json", made)
+    session.emit(Note(f"before new work: {request.upkeep} of !{request.place.iid}"))
+    return PlannedUpkeep(session, made)
+
+
+def read_upkeep_plan(night: Plan, file: Path) -> Plan | None:
+    """The plan beside that of the night, ``file``, where the same run has made one."""
+    place = file.parent / UPKEEP / "plan.json"
+    made = read_record(Plan, place) if place.exists() else None
+    return made if made and made.run_id == night.run_id else None

@@ -1,0 +1,20 @@
+"""A process that is confined as work would be, tries what work tries, and reports what it found."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from gitlab_nightshift.sandbox.self_confinement import WorkNeeds, confine, try_places
+from gitlab_nightshift.sandbox.supervised_process import forward_signals, serve_stage
+from gitlab_nightshift.sandbox.visible_system import look_at_system
+
+
+def main(_data: Mapping[str, Any]) -> int:
+    """Run as a process (``sandbox/supervised_process.py``)."""
+    return serve_stage(_try, forwarding=False)
+
+
+def _try(inputs: Mapping[str, Any]) -> dict[str, Any]:
+    own = confine(inputs["confined"], forward_signals)
+    broker = own.complete(WorkNeeds(look_at_system()))
+    found = [(each.name, each.open, each.promised, each.how) for each in try_places(own, broker)]
+    return {"found": found}

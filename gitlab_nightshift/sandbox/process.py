@@ -1,0 +1,301 @@
+"""The one place that starts processes: deadline, bounded output, and nothing left behind. A program
+that is not there and one that fails have the same shape: an exit status and a text."""
+
+import contextlib
+import errno
+import os
+import resource
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gitlab_nightshift.errors import Code, NightshiftError
+from gitlab_nightshift.sandbox.launched_process import STARTS, Launch
+from gitlab_nightshift.system.descendants import become_subreaper, end_orphans, list_own_children
+from gitlab_nightshift.system.pump import Pump
+from gitlab_nightshift.system.signals import defer_signals
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
+
+if TYPE_CHECKING:
+    from gitlab_nightshift.sandbox.launch import ProcessBoundary
+    from gitlab_nightshift.system.raw_logs import Sink
+
+Process = subprocess.Popen[bytes]
+NOT_FOUND = 127
+NO_PROGRAM = compile_lazily(r"program: (?:\[Errno \d+\] )?(.*)")
+"""The launcher's last step failed: all that confines was in force, but there is nothing to run."""
+KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)
+"""How a program ends, without and with bubblewrap, where it or what holds it is killed, also before
+its sandbox is complete: it never runs without that."""
+GRACE_S = 1.0
+TICK_S = 0.2
+CLOSED_TICK_S = 0.01
+"""Seconds between two looks at a program; the second once it has closed its outputs."""
+
+_running: set[int] = set()
+_starting = threading.Lock()
+"""Held while a process starts: until its pid is in ``_running`` it looks like an orphan."""
+
+
+@dataclass(frozen=True)
+class CapturedOutput:
+    """A short program's end: its exit status and all that it printed."""
+
+    exit_status: int
+    stdout: bytes
+    stderr: bytes
+
+    @property
+    def ok(self) -> bool:
+        """True for exit status 0."""
+        return self.exit_status == 0
+
+
+class EndReason(StrEnum):
+    """Why a streamed program ended."""
+
+    EXITED = "exited"
+    STOPPED = "stopped"
+    IDLE = "idle"
+    TIMEOUT = "timeout"
+    OUTPUT_LIMIT = "output_limit"
+
+
+@dataclass(frozen=True)
+class ProgramEnd:
+    """A streamed program's end. A negative exit status is the signal that ended it; ``refused`` is
+    what the sandbox did not let through."""
+
+    end: EndReason
+    exit_status: int
+    duration_s: float
+    refused: tuple[str, ...] = ()
+
+    @property
+    def how(self) -> str:
+        """The exit status in words."""
+        if self.exit_status in KILLED:
+            return "SIGKILL (perhaps memory ran out)"
+        return f"exit status {self.exit_status}"
+
+
+@dataclass(frozen=True)
+class ProcessLimits:
+    """When a program is ended: seconds in all, seconds without output, bytes printed."""
+
+    timeout_s: float | None = None
+    idle_s: float | None = None
+    output_bytes: int | None = None
+
+
+class ProgramStartError(OSError):
+    """A program that the system did not start; ``strerror`` says why."""
+
+
+def capture(
+    argv: Sequence[str],
+    *,
+    cwd: Path,
+    env: Mapping[str, str],
+    stdin: bytes = b"",
+    timeout_s: float = 300.0,
+    memory: int | None = None,
+) -> CapturedOutput:
+    """Run a short, trusted program to its end and return all that it printed.
+
+    ``memory``: bytes that it may have for its data, set before it gets its stdin.
+    """
+    with contextlib.ExitStack() as stack:
+        try:
+            launch = Launch(list(argv), dict(env), cwd, confined=False)
+            process = stack.enter_context(start_process(launch.start))
+        except OSError as error:
+            return CapturedOutput(NOT_FOUND, b"", f"{argv[0]}: {error.strerror}".encode())
+        if memory is not None:
+            with contextlib.suppress(ProcessLookupError):
+                resource.prlimit(process.pid, resource.RLIMIT_DATA, (memory, memory))
+        try:
+            stdout, stderr = process.communicate(stdin, timeout=timeout_s)
+        except subprocess.TimeoutExpired:
+            return CapturedOutput(-signal.SIGKILL, b"", f"no end within {timeout_s:.0f} s".encode())
+        return CapturedOutput(process.returncode, stdout, stderr)
+
+
+def stream(
+    argv: Sequence[str],
+    *,
+    cwd: Path,
+    env: Mapping[str, str],
+    stdin: bytes,
+    stdout: "Sink",
+    stderr: "Sink",
+    limits: ProcessLimits,
+    on_line: Callable[[bytes], bool],
+    on_tick: Callable[[], bool] = lambda: False,
+    confined: "ProcessBoundary | None" = None,
+) -> ProgramEnd:
+    """Run a program, its output raw to two sinks, each line of stdout handed to ``on_line``.
+
+    ``on_line`` and ``on_tick`` (called several times a second) end the program by returning True.
+    It runs inside the boundary of ``confined``. When this returns, no descendant of the program is
+    left. Raises ProgramStartError, OSError where a sink does, :class:`NightshiftError`
+    (``E_POLICY_DENY``) where a process cannot be ended or the boundary could not be set up.
+    """
+    began = time.monotonic()
+    for _ in range(STARTS):
+        with _launch(argv, cwd, env, confined) as launch:
+            start = partial(_start, launch)
+            try:
+                end, exit_status = attend(start, stdin, stdout, stderr, limits, on_line, on_tick)
+            finally:
+                all_gone = confined is None or _end_confined(confined)
+            report = launch.read_report()
+        if not (all_gone and end is EndReason.EXITED and launch.has_lost_hidden_path()):
+            break
+    if not all_gone:
+        raise _build_left_behind_error(argv[0])
+    if missing := NO_PROGRAM.fullmatch(report.failed):
+        raise ProgramStartError(errno.ENOENT, missing[1])
+    killed = end is EndReason.EXITED and exit_status in KILLED
+    if not killed and (report.failed or not report.ready):
+        why = f"the sandbox could not be set up: {report.failed or 'it said nothing'}"
+        raise NightshiftError(Code.POLICY_DENY, why)
+    return ProgramEnd(end, exit_status, time.monotonic() - began, report.refused)
+
+
+def attend(
+    start: Callable[[], Process],
+    stdin: bytes,
+    stdout: "Sink",
+    stderr: "Sink",
+    limits: ProcessLimits,
+    on_line: Callable[[bytes], bool] = lambda _line: False,
+    on_tick: Callable[[], bool] = lambda: False,
+) -> tuple[EndReason, int]:
+    """See the process that ``start`` starts to its end, as :func:`stream` does: why it ended, and
+    its exit status. No descendant is left then. Raises what ``start`` and the sinks raise."""
+    become_subreaper()
+    orphans = _make_orphan_finder(list_own_children())
+    try:
+        with start_process(start) as process:
+            pump = Pump(process, stdin, stdout, stderr, on_line)
+            end = _watch(process, pump, limits, on_tick)
+            _end(process)
+            end_orphans(orphans)
+            pump.drain()
+    finally:
+        all_gone = end_orphans(orphans)
+    if not all_gone:
+        raise _build_left_behind_error(str(process.args))
+    return end, process.returncode
+
+
+def _build_left_behind_error(name: str) -> NightshiftError:
+    return NightshiftError(Code.POLICY_DENY, f"{name} left processes behind that cannot be ended")
+
+
+def _start(launch: Launch) -> Process:
+    try:
+        return launch.start()
+    except OSError as error:
+        raise ProgramStartError(error.errno, error.strerror) from None
+
+
+def _watch(
+    process: Process, pump: Pump, limits: ProcessLimits, on_tick: Callable[[], bool]
+) -> EndReason:
+    """Why it is over: the process is gone, a limit is reached, or somebody wants its end."""
+    began = last_output = time.monotonic()
+    while process.poll() is None:
+        if pump.turn(TICK_S if pump.outputs_open() else CLOSED_TICK_S):
+            last_output = time.monotonic()
+        if on_tick() or pump.stopped:
+            return EndReason.STOPPED
+        if end := _find_reached_limit(limits, pump.printed, began, last_output):
+            return end
+    return EndReason.EXITED
+
+
+def _find_reached_limit(
+    limits: ProcessLimits, printed: int, began: float, last_output: float
+) -> EndReason | None:
+    now = time.monotonic()
+    if limits.output_bytes is not None and printed > limits.output_bytes:
+        return EndReason.OUTPUT_LIMIT
+    if limits.timeout_s is not None and now - began > limits.timeout_s:
+        return EndReason.TIMEOUT
+    if limits.idle_s is not None and now - last_output > limits.idle_s:
+        return EndReason.IDLE
+    return None
+
+
+def _launch(
+    argv: Sequence[str], cwd: Path, env: Mapping[str, str], confined: "ProcessBoundary | None"
+) -> contextlib.AbstractContextManager[Launch]:
+    if confined:
+        from gitlab_nightshift.sandbox.launch import prepare_launch
+
+        return prepare_launch(confined.sandbox, argv, env, confined.confinement)
+    return contextlib.nullcontext(Launch(list(argv), dict(env), cwd, confined=False))
+
+
+def _end_confined(confined: "ProcessBoundary") -> bool:
+    from gitlab_nightshift.sandbox.launch import end_all
+
+    return end_all(confined.sandbox)
+
+
+def _make_orphan_finder(before: set[int]) -> Callable[[], set[int]]:
+    """Find children that were not there before and that no block of ``start_process`` holds."""
+
+    def find() -> set[int]:
+        with _starting:
+            return list_own_children() - before - _running
+
+    return find
+
+
+@contextlib.contextmanager
+def start_process(start: Callable[[], Process]) -> Iterator[Process]:
+    """A process that ``start`` starts, known as ours while the block runs, ended after it."""
+    process = None
+    try:
+        with defer_signals(), _starting:
+            process = start()
+            _running.add(process.pid)
+        yield process
+    finally:
+        if process is not None:
+            _end(process)
+            _running.discard(process.pid)
+            for pipe in filter(None, (process.stdin, process.stdout, process.stderr)):
+                with contextlib.suppress(OSError):
+                    pipe.close()
+
+
+def _end(process: Process) -> None:
+    """SIGINT and SIGTERM to the group, each with a grace, then SIGKILL; the leader is reaped. On
+    SIGINT an agent's CLI may still report what it has cost."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if process.poll() is None:
+            _signal_group(process.pid, number)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(GRACE_S)
+    if process.poll() is None:
+        _signal_group(process.pid, signal.SIGKILL)
+        # Who has given up to signal it meanwhile leaves that to whoever ends what is left.
+        with contextlib.suppress(PermissionError):
+            process.kill()
+            process.wait()
+
+
+def _signal_group(pid: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, number)

@@ -1,0 +1,1 @@
+"""The stages of a run: they exchange records, and never import each other."""

@@ -1,0 +1,147 @@
+"""What an earlier try of this very run has left: its merge request, or the bundle of its night.
+
+A job that somebody retries is the same run: it goes on from there, or says so, and never pays for a
+second night.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from gitlab_nightshift.errors import Code, NightshiftError
+from gitlab_nightshift.gitlab.api_error import ApiError
+from gitlab_nightshift.gitlab.pipelines import Job
+from gitlab_nightshift.gitlab.project import Project
+from gitlab_nightshift.gitlab.resources import MergeRequest, build_earlier_publication
+from gitlab_nightshift.job.job_facts import JobFacts
+from gitlab_nightshift.records.notary_records import NOTARY, NotaryRecord
+from gitlab_nightshift.records.products import Bundle, Outcome, Publication
+from gitlab_nightshift.records.storage import LARGEST_BUNDLE, LARGEST_PATCH, build_record
+from gitlab_nightshift.records.strict_reading import InvalidRecordError, decode_record
+from gitlab_nightshift.stages.plan.checkout_facts import CheckoutFacts
+
+MOST_TRIES = 5
+"""The newest earlier tries whose artifacts are asked for."""
+
+
+@dataclass(frozen=True)
+class EarlierRun:
+    """What is there, and ``why`` in one line; ``published`` where the merge request is open.
+
+    The bundle is as hostile as any; ``patch`` is its change where that is still to be published,
+    ``notary`` what was seen of it: a refusal stays, anything else is seen again.
+    """
+
+    why: str
+    bundle: Bundle
+    patch: bytes = b""
+    notary: NotaryRecord | None = None
+    published: Publication | None = None
+
+    @property
+    def ready(self) -> bool:
+        """True where its change is still to be published."""
+        return self.bundle.outcome is Outcome.MR_READY and self.published is None
+
+
+def find_earlier_run(
+    project: Project, job: JobFacts, facts: CheckoutFacts, place: str, *, whole: bool
+) -> EarlierRun | None:
+    """The earlier try of this run that leaves nothing to do but to publish or to report.
+
+    ``place`` is the bundle's folder in a job's artifacts; ``whole`` says that this job does all
+    stages, so that an earlier try has its name. Raises ``E_PARSE_ERROR`` for a bundle that cannot
+    be used: there was a night, whatever came of it.
+    """
+    if not job.in_ci:
+        return None
+    if found := project.merge_requests.find_of_run(job.run_id):
+        return _build_from_merge_request(found, job, facts)
+    for each in _list_tries(project, job, whole=whole):
+        bundle = _read_bundle(project, each, place)
+        if bundle is None or bundle.run_id != job.run_id:
+            continue
+        return _build_from_bundle(project, each, place, bundle, facts)
+    return None
+
+
+def _build_from_merge_request(
+    found: MergeRequest, job: JobFacts, facts: CheckoutFacts
+) -> EarlierRun:
+    category = found.marker.category if found.marker else ""
+    published = build_earlier_publication(job.run_id, found, category)
+    bundle = Bundle(
+        run_id=job.run_id,
+        created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        base_sha=facts.base_sha,
+        target_branch=facts.target_branch,
+        outcome=Outcome.MR_READY,
+        category_used=category,
+    )
+    return EarlierRun(published.reason, bundle, published=published)
+
+
+def _list_tries(project: Project, job: JobFacts, *, whole: bool) -> Iterator[Job]:
+    """Jobs of this pipeline that may have done this one's night before, the newest first."""
+    try:
+        found = project.pipelines.list_jobs(job.run_id, retried=True)
+    except ApiError as error:
+        if error.status in (403, 404):
+            return
+        raise
+    others = [each for each in found if str(each.id) != job.job_id and each.finished]
+    again = [each for each in others if each.name == job.job_name]
+    if whole:
+        tries = again if job.job_name else others
+    else:  # the night's own job is another one; at the first try it has not run
+        tries = [each for each in others if each not in again] if again else []
+    yield from sorted(tries, key=lambda each: each.id, reverse=True)[:MOST_TRIES]
+
+
+def _read_bundle(project: Project, job: Job, place: str) -> Bundle | None:
+    try:
+        data = project.download_artifact(job.id, f"{place}/bundle.json", LARGEST_BUNDLE)
+        return build_record(Bundle, json.loads(data), f"job {job.id}")
+    except ApiError as error:
+        if error.status == 404:
+            return None
+        raise
+    except (NightshiftError, ValueError, RecursionError) as error:
+        why = error.message if isinstance(error, NightshiftError) else "it is not JSON"
+        text = f"job {job.id} of this run left a bundle that cannot be used: {why}. Start a new"
+        raise NightshiftError(Code.PARSE_ERROR, f"{text} pipeline for another night") from None
+
+
+def _read_notary(project: Project, job: Job, place: str) -> NotaryRecord | None:
+    try:
+        data = project.download_artifact(job.id, f"{place}/{NOTARY}", LARGEST_BUNDLE)
+        return decode_record(NotaryRecord, data)
+    except ApiError as error:
+        if error.status == 404:
+            return None
+        raise
+    except InvalidRecordError:
+        return None
+
+
+def _build_from_bundle(
+    project: Project, job: Job, place: str, bundle: Bundle, facts: CheckoutFacts
+) -> EarlierRun | None:
+    """None where that try came to no end of its own: this one does the night."""
+    where = f"job {job.id} of this run"
+    # Its logs stay where they are, in that job's artifacts.
+    kept = replace(bundle, beads=tuple(replace(bead, logs=()) for bead in bundle.beads))
+    if bundle.outcome is Outcome.MR_READY:
+        if (bundle.base_sha, bundle.target_branch) != (facts.base_sha, facts.target_branch):
+            why = f"{where} made its change on another commit: start a new pipeline"
+            skipped = replace(kept, outcome=Outcome.SKIPPED, reason=why, proposal=None)
+            return EarlierRun(why, skipped)
+        patch = project.download_artifact(job.id, f"{place}/change.patch", LARGEST_PATCH)
+        why = f"{where} has verified a change, which will be published now"
+        record = _read_notary(project, job, place.rpartition("/")[0])
+        return EarlierRun(why, replace(kept, error_code=""), patch, record)
+    if bundle.outcome is Outcome.NO_IMPROVEMENT and not bundle.incomplete:
+        why = f"{where} has already done this night: {bundle.reason}"
+        return EarlierRun(why, replace(kept, reason=why))
+    return None

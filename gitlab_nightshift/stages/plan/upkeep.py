@@ -1,0 +1,271 @@
+"""What the open merge requests of earlier nights need before there is new work.
+
+One of them gets one more commit a night. All that counts is read again from GitLab, and who did
+what by the author that GitLab names: texts and markers of others change nothing. Whoever has
+approved a merge request, set it to merge or pushed to its branch has taken it over.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+
+from gitlab_nightshift.gitlab.access import DEVELOPER
+from gitlab_nightshift.gitlab.api_error import ApiError
+from gitlab_nightshift.gitlab.project import Project
+from gitlab_nightshift.gitlab.reviews import ReviewState
+from gitlab_nightshift.gitlab.threads import (
+    Comment,
+    Thread,
+    UpkeepMark,
+    read_reply_marker,
+    read_upkeep_mark,
+    write_upkeep_mark,
+)
+from gitlab_nightshift.records.products import KnownMergeRequest
+from gitlab_nightshift.records.request import CommentAddress, TaskRequest, UpkeepKind
+from gitlab_nightshift.stages.plan.quotes import (
+    drop_hidden_comments,
+    format_job,
+    format_thread,
+    quote_texts,
+)
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
+
+MOST_EXAMINED = 5
+"""Open merge requests, the newest: each costs up to four requests."""
+MOST_REPAIRS = MOST_REVIEWS = 2
+MOST_ANSWERED = 10
+SAME_NIGHT = timedelta(hours=12)
+_TASKS = {
+    "repair": (
+        "The pipeline of merge request !{} failed. Find the cause in the logs of its failed jobs "
+        "below, and repair it by the smallest change that keeps what the merge request is for. No "
+        "test is deleted, skipped or weakened, and the CI configuration stays as it is. If the "
+        "cause lies outside the repository, change nothing and say so."
+    ),
+    "review": (
+        "Reviewers of merge request !{} have left the comments below, which are not resolved. Do "
+        "what they ask for, as far as it belongs to this merge request, by the smallest change. "
+        "What is only a question or a remark needs none: it is answered."
+    ),
+}
+_COMMITTED = compile_lazily(r"added \d+ commits?\b")
+"""Begins GitLab's own comment on a push, whose author is whoever has pushed."""
+
+Redact = Callable[[str], str]
+
+
+@dataclass(frozen=True)
+class WaitingReview:
+    """A merge request that nobody else has taken over, with what was said on it."""
+
+    state: ReviewState
+    threads: tuple[Thread, ...]
+    own: int
+    run_id: str
+
+    def list_marks(self) -> tuple[tuple[UpkeepMark, str], ...]:
+        """What this program has done for it, each with its time; only its own comments count."""
+        comments = (each for thread in self.threads for each in thread.comments)
+        pairs = (
+            (read_upkeep_mark(each.body), each.created_at)
+            for each in comments
+            if each.author_id == self.own and not each.system
+        )
+        return tuple((mark, when) for mark, when in pairs if mark)
+
+    def count_runs(self, kind: str) -> int:
+        """In how many earlier runs something was done: a job that is retried goes on."""
+        runs = {mark.run_id for mark, _ in self.list_marks() if mark.kind == kind}
+        return len(runs - {self.run_id})
+
+
+def find_waiting(
+    project: Project, opened: Iterable[KnownMergeRequest], run_id: str
+) -> list[WaitingReview]:
+    """The merge requests that may need something, the oldest first. Raises ApiError."""
+    newest = sorted(opened, key=lambda each: each.iid)[-MOST_EXAMINED:]
+    own = project.threads.read_own_id()
+    states = project.reviews.read_settled_states(each.iid for each in newest)
+    return [found for each in states if (found := _read_waiting(project, each, own, run_id))]
+
+
+def _read_waiting(
+    project: Project, state: ReviewState, own: int, run_id: str
+) -> WaitingReview | None:
+    iid = state.iid
+    idle = state.conflict is False and not (state.failed_pipeline or state.commented)
+    # By another token's user: what that one has done before cannot be told from what people did.
+    if idle or not state.opened or state.auto_merge or state.author_id != own:
+        return None
+    if project.reviews.is_approved(iid):
+        return None
+    threads = project.threads.list_threads("merge_requests", iid)
+    if threads is None or any(_is_push_of_others(each, own) for each in _list_comments(threads)):
+        return None
+    return WaitingReview(state, threads, own, run_id)
+
+
+def _list_comments(threads: Iterable[Thread]) -> Iterator[Comment]:
+    return (each for thread in threads for each in thread.comments)
+
+
+def _is_push_of_others(comment: Comment, own: int) -> bool:
+    pushed = comment.system and _COMMITTED.match(comment.body)
+    return bool(pushed) and comment.author_id != own
+
+
+# --- conflicts --------------------------------------------------------------------------------
+
+
+def rebase_conflicting(project: Project, waiting: Iterable[WaitingReview]) -> list[str]:
+    """Have GitLab rebase what is in conflict; where it cannot, that is said there, once. The result
+    is a note for each, and for each of which GitLab does not know."""
+    return [
+        _rebase(project, each) if each.state.conflict else _describe_unchecked(each.state)
+        for each in waiting
+        if each.state.conflict is None
+        or (each.state.conflict and not any(m.kind == "conflict" for m, _ in each.list_marks()))
+    ]
+
+
+def _describe_unchecked(state: ReviewState) -> str:
+    return f"not known: whether !{state.iid} is in conflict, as GitLab has not checked it yet"
+
+
+def _rebase(project: Project, waiting: WaitingReview) -> str:
+    iid = waiting.state.iid
+    try:
+        why = project.reviews.rebase(iid)
+        if not why:
+            return f"!{iid} was in conflict with its target branch: rebased by GitLab"
+        mark = write_upkeep_mark(UpkeepMark("conflict", waiting.run_id))
+        body = (
+            "This merge request is in conflict with its target branch, and GitLab cannot rebase it "
+            "alone. The night shift leaves that to you: rebase the branch, or close this."
+        )
+        project.threads.add_comment("merge_requests", iid, f"{body}\n\n{mark}")
+    except ApiError as error:
+        return f"!{iid} is in conflict, and looking after it failed: {error}"
+    return f"!{iid} is in conflict and needs a person to rebase it: a comment there says so"
+
+
+# --- one more commit --------------------------------------------------------------------------
+
+
+def find_upkeep(
+    project: Project, waiting: Iterable[WaitingReview], redact: Redact, now: datetime
+) -> TaskRequest | None:
+    """What one more commit is needed for: a failed pipeline, else review threads. Raises ApiError.
+
+    ``redact`` is applied to what goes into a prompt: a job's log is anybody's text.
+    """
+    ready = [each for each in waiting if not each.state.conflict and not _was_done(each, now)]
+    repairs = (_build_repair(project, each, redact) for each in ready)
+    reviews = (_build_review(project, each, redact) for each in ready)
+    return next(filter(None, (*repairs, *reviews)), None)
+
+
+def _was_done(waiting: WaitingReview, now: datetime) -> bool:
+    """Whether this night has looked after it before."""
+    return any(
+        mark.kind != "conflict"
+        and mark.run_id != waiting.run_id
+        and now - _parse_time(when, now) < SAME_NIGHT
+        for mark, when in waiting.list_marks()
+    )
+
+
+def read_gitlab_time(created_at: str) -> datetime:
+    """Now, by the clock that comments have their times from: when the pipeline was created."""
+    return _parse_time(created_at, datetime.now(UTC))
+
+
+def _parse_time(text: str, now: datetime) -> datetime:
+    try:
+        return datetime.fromisoformat(text).astimezone(UTC)
+    except ValueError:
+        return now
+
+
+def _build_repair(project: Project, waiting: WaitingReview, redact: Redact) -> TaskRequest | None:
+    state = waiting.state
+    if not state.failed_pipeline or waiting.count_runs("repair") >= MOST_REPAIRS:
+        return None
+    jobs = project.reviews.read_failed_jobs(state.failed_pipeline)
+    if not jobs:
+        return None
+    context = _quote(state, [format_job(job) for job in jobs], redact)
+    place = CommentAddress("merge_requests", state.iid, 0)
+    return _build_request(state, "repair", place, context)
+
+
+def _build_review(project: Project, waiting: WaitingReview, redact: Redact) -> TaskRequest | None:
+    if waiting.count_runs("review") >= MOST_REVIEWS:
+        return None
+    asked = [each for each in waiting.threads if _is_asked(project, each, waiting.own)]
+    if not asked:
+        return None
+    asked = asked[:MOST_ANSWERED]
+    state = waiting.state
+    context = _quote(state, [format_thread(each, n) for n, each in enumerate(asked, 1)], redact)
+    first, *more = (
+        CommentAddress("merge_requests", state.iid, each.comments[-1].id, each.id) for each in asked
+    )
+    return replace(_build_request(state, "review", first, context), also=tuple(more))
+
+
+def _is_asked(project: Project, thread: Thread, own: int) -> bool:
+    """Whether a Developer, no bot, waits for an answer in an open thread. Internal words stay
+    internal."""
+    said = [each for each in thread.comments if not each.system]
+    if not (thread.open and said) or said[-1].author_id == own or any(e.internal for e in said):
+        return False
+    asking = said[0].author_id
+    return project.threads.read_level(asking) >= DEVELOPER and not project.threads.is_bot(asking)
+
+
+def _quote(state: ReviewState, parts: list[tuple[str, str]], redact: Redact) -> str:
+    text = f"{state.title}\n\n{drop_hidden_comments(state.description)}"
+    whole = [*parts, (f"merge request {state.iid}", text)]
+    return quote_texts([(name, redact(body)) for name, body in whole])
+
+
+def _build_request(
+    state: ReviewState, kind: UpkeepKind, place: CommentAddress, context: str
+) -> TaskRequest:
+    return TaskRequest(
+        place=place,
+        task=_TASKS[kind].format(state.iid),
+        context=context,
+        url=state.web_url,
+        branch=state.branch,
+        head=state.head,
+        upkeep=kind,
+    )
+
+
+# --- the same again ---------------------------------------------------------------------------
+
+
+def find_upkeep_of_run(project: Project, branch: str, run_id: str) -> TaskRequest | None:
+    """What a run has begun on a branch, by this program's own comments; None where it has not. The
+    job that publishes believes no file of an earlier job. Raises ApiError."""
+    found = project.merge_requests.find_open(branch)
+    own = project.threads.read_own_id()
+    threads = project.threads.list_threads("merge_requests", found.iid) if found else None
+    if found is None or threads is None:
+        return None
+    places: list[CommentAddress] = []
+    kinds: set[UpkeepKind] = set()
+    for at, said in ((each.id, note) for each in threads for note in each.comments):
+        mark, reply = read_upkeep_mark(said.body), read_reply_marker(said.body)
+        if said.author_id == own and mark and reply and mark.run_id == run_id:
+            thread = at if reply.note else ""
+            places.append(CommentAddress("merge_requests", found.iid, reply.note, thread))
+            kinds.add("repair" if mark.kind == "repair" else "review")
+    if len(kinds) != 1:
+        return None
+    state = project.reviews.read_state(found.iid)
+    request = _build_request(state, kinds.pop(), places[0], "")
+    return replace(request, also=tuple(places[1:]))

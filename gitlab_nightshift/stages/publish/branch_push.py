@@ -1,0 +1,106 @@
+"""Pushes the commit to a branch of its own: never forced, never on top of somebody else's."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from gitlab_nightshift.errors import Code, NightshiftError
+from gitlab_nightshift.gitlab.api_error import ApiError, transient
+from gitlab_nightshift.gitlab.branch_protection import find_protecting_pattern
+from gitlab_nightshift.gitlab.resources import MergeRequest
+from gitlab_nightshift.repository.private_repository import Repository
+from gitlab_nightshift.repository.remote import Transfer, TransferStatus, push
+from gitlab_nightshift.stages.publish.branch_name import MOST_SUFFIXES, list_branch_names
+from gitlab_nightshift.stages.publish.publish_context import PublishContext
+from gitlab_nightshift.system.retry import RetryPolicy
+
+PATIENCE_S = 60.0
+"""Seconds in which a push or fetch without an answer is tried again."""
+
+
+@dataclass(frozen=True)
+class PushResult:
+    """The branch that holds the commit, and the merge request from it where there is one."""
+
+    branch: str
+    merge_request: MergeRequest | None = None
+    warnings: tuple[str, ...] = ()
+
+
+def push_commit(
+    repository: Repository, commit: str, slug: str, context: PublishContext
+) -> PushResult:
+    """Push to the first name that is free or holds this very commit. Raises ``E_PUBLISH``."""
+    patterns = context.project.list_protected_patterns()
+    warnings = () if patterns is not None else (_UNKNOWN_PATTERNS,)
+    prefix = context.session.settings.branch_prefix
+    for name in list_branch_names(prefix, slug):
+        head = context.project.find_branch_head(name)
+        if head == commit:
+            return PushResult(
+                name, context.project.merge_requests.find_from(name, commit), warnings
+            )
+        if head is None:
+            _refuse_protected(name, patterns or ())
+            if _push(repository, commit, name, context):
+                return PushResult(name, None, warnings)
+    raise NightshiftError(
+        Code.PUBLISH,
+        f"{prefix}{slug} and {MOST_SUFFIXES - 1} names after it exist already: delete old branches",
+    )
+
+
+def push_on(repository: Repository, commit: str, branch: str, context: PublishContext) -> bool:
+    """Push a commit that follows the branch's head; False where it does not follow any more.
+
+    Raises ``E_PUBLISH`` for a protected branch, and where GitLab refuses.
+    """
+    _refuse_protected(branch, context.project.list_protected_patterns() or ())
+    return _push(repository, commit, branch, context)
+
+
+_UNKNOWN_PATTERNS = (
+    "the token may not read the protected branches, so a wildcard may match the new branch"
+)
+
+
+def _refuse_protected(name: str, patterns: tuple[str, ...]) -> None:
+    """Raise ``E_PUBLISH`` for a protected name: its pipeline would get protected variables."""
+    if pattern := find_protecting_pattern(name, patterns):
+        raise NightshiftError(
+            Code.PUBLISH,
+            f"branch {name} would be protected by {pattern}, and its pipeline would get protected "
+            "variables: set another branch_prefix, or narrow the protection",
+        )
+
+
+def _push(repository: Repository, commit: str, name: str, context: PublishContext) -> bool:
+    """True where the branch holds the commit now, False where somebody took the name."""
+    server = context.build_git_server()
+    done = retry_transfer(lambda: push(repository, server, commit, name), context)
+    if done.ok:
+        return True
+    if context.project.find_branch_head(name) == commit:  # the answer was lost, not the push
+        return True
+    if done.answer is TransferStatus.NOT_FAST_FORWARD:
+        return False
+    raise ApiError(f"the push was refused: {done.message}", reason=done.message, lasting=True)
+
+
+def retry_transfer(transfer: Callable[[], Transfer], context: PublishContext) -> Transfer:
+    """A push or fetch, repeated for a while where the network failed."""
+    last = Transfer(TransferStatus.NETWORK)
+
+    def transfer_once() -> Transfer:
+        nonlocal last
+        last = transfer()
+        if last.answer is TransferStatus.NETWORK:
+            raise ApiError(last.message)
+        return last
+
+    patience = RetryPolicy(
+        context.clock.now() + PATIENCE_S, context.clock, tell=context.session.tell
+    )
+    try:
+        return patience.call_with_retries(transfer_once, transient)
+    except ApiError:
+        return last

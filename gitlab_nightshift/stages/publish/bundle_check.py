@@ -1,0 +1,161 @@
+"""The bundle as it comes from the work stage: hostile until git says the same.
+
+An agent of the night may have written every byte of it. What counts is the tree that git makes of
+base and patch, in a process of its own (``repository/rebuilt_change.py``); everything the bundle
+says of itself is compared with that.
+"""
+
+import errno
+import os
+import re
+import stat
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from gitlab_nightshift.errors import Code, NightshiftError
+from gitlab_nightshift.policy.change_rules import find_violations
+from gitlab_nightshift.policy.claimed_categories import find_unknown_category
+from gitlab_nightshift.policy.write_gate import list_gated_files
+from gitlab_nightshift.records.products import Bundle, Proposal
+from gitlab_nightshift.records.storage import LARGEST_BUNDLE, LARGEST_PATCH
+from gitlab_nightshift.records.verdicts import GatedFile
+from gitlab_nightshift.registry.pipeline_files import NO_INCLUDES, CiFiles
+from gitlab_nightshift.repository.capture import summarize_change
+from gitlab_nightshift.repository.private_repository import PLAIN_MODES, DiffFile
+from gitlab_nightshift.settings.model import Settings
+from gitlab_nightshift.system.file_names import format_path
+
+LATEST = timedelta(days=1)
+
+
+@dataclass(frozen=True)
+class BundleFiles:
+    """The bytes of a bundle, and ``bundle.json``'s path; ``patch`` may be why there is none."""
+
+    place: str
+    bundle: bytes
+    patch: bytes | NightshiftError
+
+
+def read_files(folder: Path) -> BundleFiles:
+    """``bundle.json`` and ``change.patch`` of a folder, as they are.
+
+    Raises ``E_CONFIG`` where there is no bundle, ``E_PARSE_ERROR`` for one that is no plain file or
+    too large.
+    """
+    bundle = _read_file(folder / "bundle.json", LARGEST_BUNDLE)
+    try:
+        patch: bytes | NightshiftError = _read_file(folder / "change.patch", LARGEST_PATCH)
+    except NightshiftError as error:
+        patch = error
+    return BundleFiles(str(folder / "bundle.json"), bundle, patch)
+
+
+def _read_file(path: Path, most: int) -> bytes:
+    try:
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise NightshiftError(Code.PARSE_ERROR, f"{path}: is not a plain file")
+            data = file.read(most + 1)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise NightshiftError(Code.PARSE_ERROR, f"{path}: is not a plain file") from None
+        raise NightshiftError(Code.CONFIG, f"{path}: {error.strerror}") from None
+    if len(data) > most:
+        raise NightshiftError(Code.PARSE_ERROR, f"{path}: at most {most} bytes are read")
+    return data
+
+
+def check_bundle(
+    bundle: Bundle, settings: Settings, *, base: str, target: str, now: datetime
+) -> Proposal:
+    """The proposal of a bundle with plausible values; ``base`` and ``target`` are this run's.
+
+    Raises ``E_PARSE_ERROR`` for impossible values, ``E_PUBLISH`` for another commit's bundle.
+    """
+    proposal = bundle.proposal
+    if proposal is None:
+        raise _build_unusable_error("it says MR_READY but holds no proposal")
+    if not proposal.verdict.passed:
+        raise _build_unusable_error("its change was not verified")
+    refuse_unknown_category(bundle, settings)
+    if not re.fullmatch(r"[\w.-]{1,100}", bundle.run_id, re.ASCII):
+        raise _build_unusable_error("its run_id is invalid")
+    _check_date(bundle.created_at, now)
+    if bundle.base_sha != base:
+        raise build_publish_error(
+            f"the bundle was made for another commit ({format_path(bundle.base_sha)[:12]}) than"
+            f" the one checked out ({base[:12]})"
+        )
+    if bundle.target_branch != target:
+        raise build_publish_error(f"the bundle was made for a branch other than {target}")
+    return proposal
+
+
+def refuse_unknown_category(bundle: Bundle, settings: Settings) -> None:
+    """Raise ``E_PARSE_ERROR`` for a category that the settings do not know."""
+    known = settings.known_categories
+    if field := find_unknown_category(bundle, known, known):
+        raise _build_unusable_error(f"its category is unknown ({field})")
+
+
+def _check_date(text: str, now: datetime) -> None:
+    try:
+        made = datetime.fromisoformat(text)
+        late = made > now + LATEST
+    except (ValueError, TypeError):  # TypeError: no zone
+        raise _build_unusable_error("created_at is not a time with a time zone") from None
+    if late or made.year < 2000:
+        raise _build_unusable_error("created_at is not a time when a night can have run")
+
+
+def compare(proposal: Proposal, tree: str, files: Collection[DiffFile]) -> None:
+    """Compare what the bundle says with what git made of base and patch.
+
+    Raises ``E_PUBLISH`` where anything differs.
+    """
+    change = proposal.change
+    if tree != change.tree_id:
+        raise build_publish_error("the bundle was edited: base plus change.patch is another tree")
+    if not files:
+        raise build_publish_error("the bundle changes nothing")
+    said = (sorted(map(format_path, change.files)), change.added, change.deleted)
+    actual = summarize_change(tree, files)
+    if said != (sorted(actual.files), actual.added, actual.deleted):
+        raise build_publish_error("the bundle was edited: its list of files or lines is not git's")
+
+
+def judge(
+    tree: str,
+    files: Collection[DiffFile],
+    tool_settings: Mapping[str, str],
+    settings: Settings,
+    recent_files: Collection[str],
+    ci_config: str,
+    ci_files: CiFiles = NO_INCLUDES,
+) -> tuple[GatedFile, ...]:
+    """Check the change against the policy once more. Raises ``E_POLICY_DENY``.
+
+    The result is what needs an approval or a second look.
+    """
+    found = [
+        f"{format_path(each.path)} is a symbolic link or a submodule."
+        for each in files
+        if each.mode not in PLAIN_MODES
+    ]
+    change = summarize_change(tree, files)
+    found += find_violations(change, tool_settings, settings, recent_files, ci_config, ci_files)
+    if found:
+        raise NightshiftError(Code.POLICY_DENY, "not published: " + " ".join(found))
+    return list_gated_files(change, settings, ci_config, ci_files)
+
+
+def _build_unusable_error(why: str) -> NightshiftError:
+    return NightshiftError(Code.PARSE_ERROR, f"the bundle cannot be used: {why}")
+
+
+def build_publish_error(why: str) -> NightshiftError:
+    """The error for a bundle that is not published."""
+    return NightshiftError(Code.PUBLISH, f"not published: {why}")

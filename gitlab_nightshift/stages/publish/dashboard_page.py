@@ -1,0 +1,170 @@
+"""The dashboard issue's description: pure functions from records to Markdown, and back.
+
+Everything from ``START`` on is this program's; what people write above it stays. What it keeps for
+the next night is JSON in a comment, signed with a key made from the token: who edits it by hand
+only makes it unreadable.
+"""
+
+import hashlib
+import hmac
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
+
+from gitlab_nightshift.gitlab.marker import encode_for_comment
+from gitlab_nightshift.records.dashboard_records import (
+    CategoryOutlook,
+    Dashboard,
+    DashboardMemory,
+    DashboardNight,
+)
+from gitlab_nightshift.records.products import KnownMergeRequest
+from gitlab_nightshift.records.strict_reading import InvalidRecordError, decode_record
+from gitlab_nightshift.stages.publish.dashboard_ticks import build_approve_box, build_retry_box
+from gitlab_nightshift.stages.publish.escaping import to_markdown_line, to_table_cell
+from gitlab_nightshift.stages.report.result_texts import format_duration
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
+
+TITLE = "Night shift"
+START = "<!-- nightshift-dashboard -->"
+LONGEST_DATA = 100_000
+"""Characters."""
+MOST_ROWS = 20
+_DATA = compile_lazily(
+    rf"<!-- nightshift-data: ([0-9a-f]{{64}}) (\{{[^<>\n]{{0,{LONGEST_DATA}}}\}}) -->"
+)
+_CHECKED = compile_lazily(r"^- \[[xX]\] (.{1,200}?)[ \t]*$", re.MULTILINE)
+
+
+def build_key(token: str, project: int) -> bytes:
+    """What signs a project's dashboard."""
+    text = f"nightshift dashboard {project}"
+    return hmac.digest(token.encode(), text.encode(), "sha256")
+
+
+def render_page(dashboard: Dashboard, key: bytes, before: str, ticked: frozenset[str]) -> str:
+    """The whole description: what people wrote ``before`` it, and boxes that stay ``ticked``."""
+    head = before.partition(START)[0].rstrip()
+    parts = [
+        START,
+        *_render_state(dashboard),
+        *_render_opened(dashboard.opened),
+        *_render_nights(dashboard, ticked),
+        *_render_outlook(dashboard.outlook, ticked),
+        *_render_rejected(dashboard, ticked),
+        _sign_memory(dashboard.memory, key),
+    ]
+    return "\n".join([head, "", *parts] if head else parts)
+
+
+def read_page(description: str, key: bytes) -> DashboardMemory | None:
+    """What this program keeps in it; None where there is nothing, or nothing that it has signed."""
+    for signature, text in _DATA.findall(description.partition(START)[2]):
+        if hmac.compare_digest(signature, _compute_signature(text, key)):
+            try:
+                return decode_record(DashboardMemory, text.encode())
+            except InvalidRecordError:
+                return None
+    return None
+
+
+def list_ticked(description: str) -> frozenset[str]:
+    """The texts of the boxes that are ticked."""
+    return frozenset(_CHECKED.findall(description.partition(START)[2].replace("\r\n", "\n")))
+
+
+def _sign_memory(memory: DashboardMemory, key: bytes) -> str:
+    text = encode_for_comment(asdict(memory))
+    return f"<!-- nightshift-data: {_compute_signature(text, key)} {text} -->"
+
+
+def _compute_signature(text: str, key: bytes) -> str:
+    return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
+
+
+# --- sections -------------------------------------------------------------------------------------
+
+
+def _render_state(dashboard: Dashboard) -> Iterator[str]:
+    yield "A tick by a Developer or above takes effect in the next night."
+    if dashboard.paused:
+        yield f"\n**Paused**: {to_markdown_line(dashboard.paused)}"
+    for text in dashboard.unknown:
+        yield f"\nNot known: {to_markdown_line(text)}"
+    if dashboard.memory.answers:
+        yield ""
+        yield from (f"- {to_markdown_line(text)}" for text in dashboard.memory.answers)
+
+
+def _render_opened(opened: Iterable[KnownMergeRequest]) -> Iterator[str]:
+    yield "\n## Open merge requests\n"
+    rows = [
+        f"- {_link(f'!{each.iid}', each.web_url)} {to_markdown_line(each.title, 200)}"
+        + (", nobody has commented yet" if each.unread else "")
+        for each in tuple(opened)[:MOST_ROWS]
+    ]
+    yield from rows or ["None."]
+
+
+def _render_nights(dashboard: Dashboard, ticked: frozenset[str]) -> Iterator[str]:
+    yield "\n## Last nights\n"
+    nights, categories = dashboard.memory.nights, [each.category for each in dashboard.outlook]
+    rows = [_render_night(each) for each in nights]
+    if rows:
+        yield "| day | outcome | category | result | cost | duration |\n|---|---|---|---|---|---|"
+    yield from rows or ["None known."]
+    yield ""
+    for night in nights:
+        for text in (build_approve_box(night), build_retry_box(night, categories)):
+            if text:
+                yield _render_box(text, ticked)
+
+
+def _render_night(night: DashboardNight) -> str:
+    cost = "not known" if night.cost_usd is None else f"${night.cost_usd:.2f}"
+    text = to_table_cell(night.text, 200)
+    cells = (
+        _link(night.day, night.pipeline_url),
+        night.outcome.value,
+        to_table_cell(night.category, 100),
+        _link(text, night.mr_url),
+        cost,
+        format_duration(night.duration_s),
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def _render_outlook(outlook: Iterable[CategoryOutlook], ticked: frozenset[str]) -> Iterator[str]:
+    yield "\n## Categories\n"
+    rows = tuple(outlook)
+    for each in rows:
+        when = f"next on {each.day}" if each.day else "not in the schedule"
+        why = f"; skipped for now: {to_markdown_line(each.reason)}" if each.reason else ""
+        yield f"- **{each.category}**: {when}{why}"
+    yield ""
+    yield from (_render_box(f"try {each.category} at the next night", ticked) for each in rows)
+
+
+def _render_rejected(dashboard: Dashboard, ticked: frozenset[str]) -> Iterator[str]:
+    yield "\n## Rejected ideas\n"
+    rows = dashboard.rejected[:MOST_ROWS]
+    for each in rows:
+        why = "; ".join(each.reasons) or "no reason given"
+        name, title = _link(f"!{each.iid}", each.web_url), to_markdown_line(each.title, 200)
+        yield f"- {name} {title}: {to_markdown_line(why)}"
+    if not rows:
+        yield "None."
+    yield ""
+    for each in rows:
+        yield _render_box(f"allow the idea of merge request {each.iid} again", ticked)
+    yield ""
+
+
+def _render_box(text: str, ticked: frozenset[str]) -> str:
+    return f"- [{'x' if text in ticked else ' '}] {text}"
+
+
+def _link(text: str, url: str) -> str:
+    """A link to GitLab's own address; without one that is safe to stand there, the text."""
+    safe = url.startswith(("https://", "http://")) and not set(url) & set("()<>|\\ \"'\n")
+    return f"[{text}]({url})" if safe and text else text

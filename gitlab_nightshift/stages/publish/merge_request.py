@@ -1,0 +1,129 @@
+"""Title, labels, commit message and branch slug of a merge request, from the bundle alone.
+
+Pure functions. All that an agent wrote goes through ``escaping.py``.
+"""
+
+import re
+from dataclasses import dataclass
+
+from gitlab_nightshift.gitlab.marker import Marker, compute_fingerprint
+from gitlab_nightshift.gitlab.resources import NIGHT_LABEL, Label
+from gitlab_nightshift.policy.prompts import check_placeholders, render
+from gitlab_nightshift.records.products import Bundle, Proposal
+from gitlab_nightshift.registry.categories import CATEGORY_GUIDANCE
+from gitlab_nightshift.settings.model import Settings
+from gitlab_nightshift.stages.publish.branch_name import build_slug
+from gitlab_nightshift.stages.publish.commit_message import format_commit_message
+from gitlab_nightshift.stages.publish.escaping import cut, to_plain_line
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
+
+LONGEST_TITLE = 255
+"""Characters, GitLab's own limit."""
+TITLE_TEXT = 160
+MOST_SYMBOLS = 20
+TITLE_PLACEHOLDERS = frozenset({"category", "title", "run_id"})
+COMMIT_PLACEHOLDERS = frozenset({"category", "title", "message", "run_id"})
+
+MAIN_COLOR = "#6666c4"
+COLORS = {
+    "tests": "#428fdc",
+    "refactoring": "#9475db",
+    "docs": "#108548",
+    "security": "#dd2b0e",
+    "performance": "#e9be74",
+}
+OTHER_COLOR = "#868686"
+
+_PREFIXES = compile_lazily(
+    r"^\s*(?:(?:draft|wip)\s*:|[\[(](?:draft|wip|night-?shift[^\])]*)[\])])\s*", re.I
+)
+
+
+@dataclass(frozen=True)
+class MergeRequestTexts:
+    """All that goes to GitLab besides the files; cleaned and redacted."""
+
+    title: str
+    body: str
+    slug: str
+    message: str
+    labels: tuple[Label, ...]
+
+
+def check_templates(settings: Settings) -> None:
+    """Raise ``E_CONFIG`` for a placeholder that a title or a commit message does not have."""
+    check_placeholders(settings.title_template, TITLE_PLACEHOLDERS, "title_template")
+    check_placeholders(settings.commit_template or "", COMMIT_PLACEHOLDERS, "commit_template")
+
+
+def clean_title(proposal: Proposal) -> str:
+    """The drafted title as one plain line, without prefixes that GitLab or this program sets."""
+    text = to_plain_line(proposal.draft.title, TITLE_TEXT)
+    while match := _PREFIXES.match(text):
+        text = text[match.end() :]
+    return text.rstrip(". ") or "Improve " + to_plain_line(", ".join(proposal.change.files), 100)
+
+
+def format_title(bundle: Bundle, proposal: Proposal, settings: Settings) -> str:
+    """The merge request's title by ``title_template``, with ``Draft:`` where asked for."""
+    values = {
+        "category": proposal.category,
+        "title": clean_title(proposal),
+        "run_id": bundle.run_id,
+    }
+    text = " ".join(render(settings.title_template, values).split())
+    draft = settings.draft or any(each.decision == "draft" for each in proposal.gates)
+    return cut(f"Draft: {text}" if draft else text, LONGEST_TITLE)
+
+
+def build_branch_slug(bundle: Bundle, proposal: Proposal, settings: Settings) -> str:
+    """The last part of the branch's name: the draft's suggestion, else the title."""
+    suggested = proposal.draft.branch_slug.strip().removeprefix(settings.branch_prefix)
+    return build_slug(suggested, clean_title(proposal), f"{proposal.category} {bundle.run_id}")
+
+
+def build_commit_message(
+    bundle: Bundle, proposal: Proposal, settings: Settings, last: tuple[str, ...]
+) -> str:
+    """The commit message; ``last`` are the repository's last ones, for the style."""
+    text = clean_title(proposal)
+    drafted = format_commit_message(proposal.draft.commit_message, text, proposal.category, last)
+    return apply_commit_template(settings, proposal.category, text, drafted, bundle.run_id)
+
+
+def apply_commit_template(
+    settings: Settings, category: str, title: str, message: str, run_id: str
+) -> str:
+    """A commit message by ``commit_template``; as it is without one."""
+    if settings.commit_template is None:
+        return message + "\n"
+    values = {"category": category, "title": title, "message": message, "run_id": run_id}
+    return render(settings.commit_template, values).strip() + "\n"
+
+
+def list_labels(proposal: Proposal, settings: Settings) -> tuple[Label, ...]:
+    """The labels, each with the colour and description that it gets where it has to be created."""
+    wanted = (NIGHT_LABEL, proposal.category) if settings.labels is None else settings.labels
+    return tuple(_build_label(name) for name in dict.fromkeys(wanted))
+
+
+def list_usual_labels(settings: Settings) -> tuple[Label, ...]:
+    """All that the nights of a week may give to their merge requests."""
+    categories = (NIGHT_LABEL, *settings.category_schedule.values())
+    wanted = categories if settings.labels is None else settings.labels
+    return tuple(_build_label(name) for name in dict.fromkeys(wanted))
+
+
+def _build_label(name: str) -> Label:
+    if name == NIGHT_LABEL:
+        return Label(name, MAIN_COLOR, "Opened by the night shift: small, proven improvements")
+    if name in CATEGORY_GUIDANCE:
+        return Label(name, COLORS.get(name, OTHER_COLOR), f"Night-shift category: {name}")
+    return Label(name, OTHER_COLOR, "Used by the night shift")
+
+
+def build_marker(bundle: Bundle, proposal: Proposal) -> Marker:
+    """The hidden marker by which the merge request is recognized later."""
+    paths, symbols = proposal.change.files, proposal.symbols[:MOST_SYMBOLS]
+    idea = compute_fingerprint(proposal.category, paths, symbols)
+    return Marker(bundle.run_id, proposal.category, idea, symbols, proposal.digest[:16])

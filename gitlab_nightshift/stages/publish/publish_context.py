@@ -1,0 +1,154 @@
+"""What the publish stage works with, and what it reads of the checkout."""
+
+import contextlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gitlab_nightshift.errors import build_config_error
+from gitlab_nightshift.gitlab.project import Project
+from gitlab_nightshift.job.job_facts import JobFacts
+from gitlab_nightshift.records.notary_records import NotaryRecord
+from gitlab_nightshift.records.request import TaskRequest
+from gitlab_nightshift.repository import git as host_git
+from gitlab_nightshift.repository.git import CommitIdentity, Git
+from gitlab_nightshift.repository.private_repository import RepositoryParts, read_parts
+from gitlab_nightshift.repository.remote import GitServer
+from gitlab_nightshift.system.retry import Clock
+from gitlab_nightshift.text.printable_text import make_printable
+
+if TYPE_CHECKING:  # a delegation's last process judges a bundle, too, and opens no run
+    from gitlab_nightshift.session import Session
+
+STYLE_MESSAGES = 20
+"""How many of the last commit messages show the repository's style."""
+
+
+def describe_resume(session: "Session") -> str:
+    """How to go on after a failed publish: a job that is retried takes what it has verified."""
+    command = f"nightshift publish {session.settings.output_dir}/bundle"
+    again = "Retry of this job, which pays nothing again, or "
+    return f"{again if session.job.in_ci else ''}{command}"
+
+
+@dataclass(frozen=True)
+class SourceCheckout:
+    """What was read of the checkout: its repository's parts, commit, configuration and style.
+
+    After that publish needs only the checkout's objects.
+    """
+
+    parts: RepositoryParts
+    head: str
+    config: Mapping[str, str]
+    identity: CommitIdentity | None
+    messages: tuple[str, ...]
+
+
+def read_source(git: Git, checkout: Path) -> SourceCheckout:
+    """Read a checkout. ``git`` is ``with_machine_config``: the identity is this machine's.
+
+    Raises ``E_CONFIG`` where it is no checkout or has no commit.
+    """
+    place, head = host_git.find_paths_and_head(git, checkout)
+    return SourceCheckout(
+        parts=read_parts(place),
+        head=head,
+        config=host_git.read_conversion_config(git, checkout),
+        identity=host_git.read_identity(git, checkout),
+        messages=host_git.read_commit_messages(git, checkout, STYLE_MESSAGES),
+    )
+
+
+@dataclass(frozen=True)
+class PublishContext:
+    """What the publish stage works with.
+
+    ``session.git`` is isolated from all configuration; ``project`` is opened for this stage: its
+    patience runs from then on. ``recent_files`` (display names) are refused. ``approved_by`` is the
+    login of who has approved this publication, "" where nobody has; ``request`` is the comment that
+    asked for it, where one did; ``date`` is the commit's. ``notary`` is what was seen of the
+    change, None where nobody but the job that ran the agents has seen anything.
+    """
+
+    session: "Session"
+    project: Project
+    source: SourceCheckout
+    recent_files: frozenset[str] = frozenset()
+    clock: Clock = field(default_factory=Clock)
+    approved_by: str = ""
+    request: TaskRequest | None = None
+    date: datetime = field(default_factory=lambda: datetime.now(UTC))
+    notary: NotaryRecord | None = None
+
+    @property
+    def base(self) -> str:
+        """The commit that a bundle must be made for: the job's, else the checked-out one."""
+        return self.session.job.commit_sha or self.source.head
+
+    @property
+    def target(self) -> str:
+        """The branch to merge into."""
+        return (
+            self.session.settings.target_branch
+            or self.session.job.default_branch
+            or self.project.facts.default_branch
+        )
+
+    @property
+    def resume(self) -> str:
+        """How to go on after a failure."""
+        return describe_resume(self.session)
+
+    @property
+    def notarize(self) -> str:
+        """The command that has the commands run on the change."""
+        return f"nightshift notary {self.session.settings.output_dir}/bundle"
+
+    def build_git_server(self) -> GitServer:
+        """Where to push, and with what. Raises ``E_CONFIG`` where the project is not known."""
+        if not self.session.job.project_path or not self.session.job.server_url:
+            raise build_config_error("the project is unknown: set repo_url to its web address")
+        url = f"{self.session.job.server_url.rstrip('/')}/{self.session.job.project_path}.git"
+        return GitServer(url, self.session.secrets.gitlab_token, env=self.session.network)
+
+
+def find_commit_date(job: JobFacts, bundle: Path) -> datetime:
+    """When the pipeline began, by GitLab's clock; outside of one, when the bundle was written here,
+    which is now at the latest. Each time the same, so that the commit has the same id; never what
+    the bundle says."""
+    now = datetime.now(UTC)
+    with contextlib.suppress(ValueError, OverflowError):
+        began = datetime.fromisoformat(job.pipeline_created_at)
+        return min(began if began.tzinfo else began.replace(tzinfo=UTC), now)
+    return datetime.fromtimestamp(min(bundle.stat().st_mtime, now.timestamp()), UTC)
+
+
+def choose_author(
+    session: "Session", project: Project, identity: CommitIdentity | None
+) -> CommitIdentity:
+    """The commit's author, by ``commit_author``; ``identity`` is the machine's. Raises ``E_CONFIG``
+    where there is none."""
+    if session.settings.commit_author == "token":
+        access = project.check_access()
+        name, email = access.name, access.email
+        missing = "GitLab shows no e-mail address of the token's user: set commit_author: host"
+    else:
+        known = identity or CommitIdentity(session.job.user_name, session.job.user_email)
+        name, email = known.name, known.email
+        missing = (
+            "no name and e-mail for the commit: set git's user.name and user.email on this "
+            "machine, or commit_author: token"
+        )
+    person = CommitIdentity(_clean_text(name), _clean_text(email))
+    if not person.name or not person.email:
+        raise build_config_error(missing)
+    return person
+
+
+def _clean_text(text: str) -> str:
+    """As git would store it: nothing that ends the line or the name."""
+    return re.sub("[<>]", "", make_printable(text, "")).strip(" .,:;\"'\\")

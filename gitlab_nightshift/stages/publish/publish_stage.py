@@ -1,0 +1,323 @@
+"""The publish stage: a bundle goes in, one branch, one commit and one merge request come out."""
+
+import dataclasses
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from gitlab_nightshift.errors import Code, NightshiftError
+from gitlab_nightshift.gitlab.api_error import ApiError
+from gitlab_nightshift.gitlab.resources import (
+    MergeRequest,
+    NewMergeRequest,
+    build_earlier_publication,
+)
+from gitlab_nightshift.policy.write_gate import to_approve
+from gitlab_nightshift.records.events import GateRequired, Note
+from gitlab_nightshift.records.notary_records import NotaryRecord, find_refusal
+from gitlab_nightshift.records.products import Bundle, Outcome, Proposal, Publication
+from gitlab_nightshift.records.request import TaskRequest
+from gitlab_nightshift.records.storage import map_texts
+from gitlab_nightshift.repository.private_repository import Relation, Repository, commit_tree
+from gitlab_nightshift.repository.remote import fetch
+from gitlab_nightshift.stages.publish import merge_request as texts
+from gitlab_nightshift.stages.publish.branch_name import build_slug
+from gitlab_nightshift.stages.publish.branch_push import push_commit, retry_transfer
+from gitlab_nightshift.stages.publish.bundle_check import read_files
+from gitlab_nightshift.stages.publish.description import render_description
+from gitlab_nightshift.stages.publish.escaping import clean
+from gitlab_nightshift.stages.publish.follow_up import add_commit, suggest_change
+from gitlab_nightshift.stages.publish.publish_context import (
+    PublishContext,
+    choose_author,
+    find_commit_date,
+)
+from gitlab_nightshift.stages.publish.rebuilt_bundle import (
+    examine,
+    find_relation,
+    judge_bundle,
+    rebuild_repository,
+)
+from gitlab_nightshift.stages.publish.reviewers import MergeRequestFacts, choose_reviewers
+from gitlab_nightshift.text.gitlab_refusals import AS_DEVELOPER
+
+
+def publish(bundle_folder: Path, context: PublishContext) -> Publication:
+    """Check a bundle and open its merge request; publishing it again changes nothing.
+
+    A bundle without a verified change is only reported. Raises NightshiftError: ``E_CONFIG``,
+    ``E_PARSE_ERROR`` and ``E_POLICY_DENY`` before anything is written, ``E_PUBLISH`` where the
+    bundle was edited or GitLab refuses; the bundle stays as it is.
+    """
+    texts.check_templates(context.session.settings)
+    date = find_commit_date(context.session.job, bundle_folder / "bundle.json")
+    context = dataclasses.replace(context, date=date)
+    files = read_files(bundle_folder)
+    rebuilt = examine(files, context)
+    bundle = rebuilt.bundle
+    if bundle.outcome is not Outcome.MR_READY:
+        redact = context.session.redact
+        why = (clean_record(text, redact) for text in (bundle.reason, bundle.error_code))
+        return Publication(bundle.run_id, bundle.outcome, *why)
+    if isinstance(files.patch, NightshiftError):
+        raise files.patch
+    proposal = judge_bundle(rebuilt, files.patch, context)
+    if context.notary:
+        _refuse_unseen(context.notary, bundle, rebuilt.tree, context)
+    with tempfile.TemporaryDirectory(prefix="publish-", dir=context.session.private) as folder:
+        repository = rebuild_repository(rebuilt, context, Path(folder))
+        return _publish_change(bundle, proposal, files.patch, repository, context)
+
+
+def _publish_change(
+    bundle: Bundle,
+    proposal: Proposal,
+    patch: bytes,
+    repository: Repository,
+    context: PublishContext,
+) -> Publication:
+    with _explain_failure(context):
+        _check_token(context)
+        if context.request and context.request.branch:
+            return _add_follow_up(bundle, proposal, repository, context, context.request)
+        if found := context.project.merge_requests.find_of_run(bundle.run_id):
+            return build_earlier_publication(bundle.run_id, found, proposal.category)
+        if why := _find_skip_reason(patch, repository, context):
+            return Publication(bundle.run_id, Outcome.SKIPPED, why)
+        if (needed := to_approve(proposal.gates)) and not context.approved_by:
+            return _request_approval(bundle, needed, context)
+        written = write_texts(bundle, proposal, context)
+        commit = _create_commit(proposal, written.message, repository, context)
+        pushed = push_commit(repository, commit, written.slug, context)
+        if there := pushed.merge_request:
+            return build_earlier_publication(bundle.run_id, there, proposal.category)
+    context.session.emit(Note(f"Branch {pushed.branch} is pushed ({commit[:12]})."))
+    before = f"branch {pushed.branch} has been pushed, but the merge request is not open yet: "
+    with _explain_failure(context, before):
+        opened, warnings = _open(bundle, proposal, written, pushed.branch, commit, context)
+    return _build_publication(bundle, opened, commit, (*pushed.warnings, *warnings), context)
+
+
+def _add_follow_up(
+    bundle: Bundle,
+    proposal: Proposal,
+    repository: Repository,
+    context: PublishContext,
+    request: TaskRequest,
+) -> Publication:
+    """The change as one more commit on the branch that it was made on, or as a suggestion."""
+    if (needed := to_approve(proposal.gates)) and not context.approved_by:
+        return _request_approval(bundle, needed, context)
+    if request.suggest:
+        tree = proposal.change.tree_id
+        return suggest_change(repository, tree, bundle.run_id, request, context)
+    message = write_texts(bundle, proposal, context).message
+    commit = _create_commit(proposal, message, repository, context)
+    return add_commit(repository, commit, bundle.run_id, request, context)
+
+
+# --- steps ------------------------------------------------------------------------------------
+
+
+def _refuse_unseen(
+    record: NotaryRecord, bundle: Bundle, tree: str, context: PublishContext
+) -> None:
+    """Raise ``E_TEST_FAILED`` where a command has failed on this change, ``E_INCOMPLETE`` where
+    nobody has seen that it does not."""
+    refusal = find_refusal(record, run_id=bundle.run_id, base_sha=bundle.base_sha, tree_id=tree)
+    if refusal is None:
+        return
+    why = f"not published: {refusal.why}"
+    if refusal.code is Code.INCOMPLETE:
+        why = f"{why}. The bundle is kept. Go on with: {context.notarize}, then {context.resume}"
+    raise NightshiftError(refusal.code, context.session.redact(why))
+
+
+def _check_token(context: PublishContext) -> None:
+    """Raise for a token without the rights before anything is pushed."""
+    try:
+        context.project.check_access()
+    except NightshiftError as error:
+        raise NightshiftError(Code.PUBLISH, error.message) from None
+
+
+def _find_skip_reason(patch: bytes, repository: Repository, context: PublishContext) -> str:
+    """Why nothing is left to publish after the target branch has moved; "" where something is."""
+    head = context.project.find_branch_head(context.target)
+    if head is None:
+        raise NightshiftError(Code.PUBLISH, f"the target branch {context.target} does not exist")
+    if head == context.base:
+        return ""
+    if why := _describe_lost_base(context):
+        return why
+    server = context.build_git_server()
+    fetched = retry_transfer(lambda: fetch(repository, server, context.target), context)
+    if not fetched.ok:
+        text = f"the target branch {context.target} could not be fetched: {fetched.message}"
+        raise NightshiftError(Code.PUBLISH, text)
+    moved = f"{context.target} has moved to {fetched.commit[:12]} since the night began"
+    return {
+        Relation.CONTAINED: f"{moved}, and the change is already there",
+        Relation.CONFLICT: f"{moved}, and the change conflicts with it",
+        Relation.APPLIES: "",
+    }[find_relation(fetched.commit, patch, repository, context)]
+
+
+def _describe_lost_base(context: PublishContext) -> str:
+    """Why nothing can be published where the base is not part of the target branch, which a branch
+    of one commit needs; "" where it is."""
+    part = context.project.has_commit(context.target, context.base)
+    if part is None:
+        raise NightshiftError(
+            Code.PUBLISH, f"GitLab does not have the base commit {context.base[:12]}: push it first"
+        )
+    return "" if part else f"{context.base[:12]} is not part of {context.target} (any more)"
+
+
+def write_texts(
+    bundle: Bundle, proposal: Proposal, context: PublishContext
+) -> texts.MergeRequestTexts:
+    """Title, description, slug, commit message and labels.
+
+    Redacted twice: the agent's words before they are escaped, where a secret still has its own
+    characters, and the whole after.
+    """
+    settings, redact = context.session.settings, context.session.redact
+    mark = texts.build_marker(bundle, proposal)
+    cleaned = clean_record(dataclasses.replace(bundle, proposal=None, beads=()), redact)
+    plain: Proposal = clean_record(proposal, redact)
+    labels = texts.list_labels(proposal, settings)
+    message = texts.build_commit_message(cleaned, plain, settings, context.source.messages)
+    return texts.MergeRequestTexts(
+        title=redact(texts.format_title(cleaned, plain, settings)),
+        body=redact(
+            render_description(
+                cleaned,
+                plain,
+                context.session.job,
+                mark,
+                clean_record(context.notary, redact),
+                context.approved_by,
+                context.request,
+            )
+        ),
+        slug=build_slug(redact(texts.build_branch_slug(cleaned, plain, settings))),
+        message=redact(message),
+        labels=tuple(dataclasses.replace(each, name=redact(each.name)) for each in labels),
+    )
+
+
+def clean_record(value: Any, redact: Callable[[str], str]) -> Any:
+    """A record with every string in it cleaned and redacted."""
+    return map_texts(value, lambda text: redact(clean(text)))
+
+
+def _create_commit(
+    proposal: Proposal, message: str, repository: Repository, context: PublishContext
+) -> str:
+    """Make the commit; made again from the same bundle it has the same id."""
+    person = choose_author(context.session, context.project, context.source.identity)
+    return commit_tree(
+        repository,
+        proposal.change.tree_id,
+        parent=context.base,
+        message=message.encode(),
+        author=person,
+        committer=person,
+        date=f"{context.date.timestamp():.0f} +0000",
+    )
+
+
+def _open(
+    bundle: Bundle,
+    proposal: Proposal,
+    written: texts.MergeRequestTexts,
+    branch: str,
+    commit: str,
+    context: PublishContext,
+) -> tuple[MergeRequest, tuple[str, ...]]:
+    warnings = context.project.ensure_labels(written.labels)
+    author = context.project.check_access().user_id
+    facts = MergeRequestFacts(proposal.change.files, context.target, author, bundle.run_id)
+    settings, people = context.session.settings, context.project.people
+    ids, unknown = choose_reviewers(settings, people, facts)
+    new = NewMergeRequest(
+        title=written.title,
+        body=written.body,
+        source_branch=branch,
+        target_branch=context.target,
+        labels=tuple(label.name for label in written.labels),
+        reviewer_ids=ids,
+    )
+    opened = _create_merge_request(new, commit, context)
+    if left_out := len(set(ids) - set(opened.reviewer_ids)):
+        unknown += (
+            f"GitLab set {len(ids) - left_out} of {len(ids)} reviewers: several need a paid tier, "
+            "and each must be a member of the project",
+        )
+    return opened, (*warnings, *unknown)
+
+
+def _create_merge_request(
+    new: NewMergeRequest, commit: str, context: PublishContext
+) -> MergeRequest:
+    try:
+        return context.project.merge_requests.create(new, commit)
+    except ApiError as error:
+        if len(new.reviewer_ids) < 2 or error.status not in (400, 403, 422):
+            raise
+        alone = dataclasses.replace(new, reviewer_ids=new.reviewer_ids[:1])
+        return context.project.merge_requests.create(alone, commit)
+
+
+# --- results ----------------------------------------------------------------------------------
+
+
+@contextmanager
+def _explain_failure(context: PublishContext, before: str = "") -> Iterator[None]:
+    """Add to a failure what was done already, what helps, and how to go on if that can help."""
+    try:
+        yield
+    except NightshiftError as error:
+        remedy = error.remedy if isinstance(error, ApiError) else None
+        if isinstance(error, ApiError) and error.status in (401, 403):
+            remedy = remedy or AS_DEVELOPER
+        help_text = f" ({remedy.text})" if remedy else ""
+        then = f" Go on with: {context.resume}" if remedy is None or remedy.again else ""
+        text = f"{before}{error.message.rstrip('.')}{help_text}.{then}"
+        raise NightshiftError(error.code, context.session.redact(text)) from None
+
+
+def _request_approval(bundle: Bundle, needed: str, context: PublishContext) -> Publication:
+    """Ask for an approval; the bundle is kept until somebody gives it."""
+    needed = context.session.redact(needed)
+    context.session.emit(GateRequired("write", needed))
+    how = "start the manual job nightshift:approve of this pipeline"
+    reason = f"not published without approval: {needed}. To approve it, {how}"
+    return Publication(
+        bundle.run_id, Outcome.APPROVAL_REQUIRED, reason, Code.APPROVAL_REQUIRED.value
+    )
+
+
+def _build_publication(
+    bundle: Bundle,
+    opened: MergeRequest,
+    commit: str,
+    warnings: tuple[str, ...],
+    context: PublishContext,
+) -> Publication:
+    redacted = tuple(context.session.redact(warning) for warning in warnings)
+    for warning in redacted:
+        context.session.emit(Note(warning, warning=True))
+    return Publication(
+        run_id=bundle.run_id,
+        outcome=Outcome.MR_CREATED,
+        mr_url=opened.web_url,
+        mr_iid=opened.iid,
+        branch=opened.source_branch,
+        commit_sha=commit,
+        title=opened.title,
+        warnings=redacted,
+    )

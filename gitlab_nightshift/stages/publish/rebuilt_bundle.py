@@ -1,0 +1,117 @@
+"""A bundle that is to be published: read by a process of its own, and judged by what that reports
+(``repository/rebuilt_change.py``).
+"""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from gitlab_nightshift.records.events import Note
+from gitlab_nightshift.records.products import Proposal
+from gitlab_nightshift.redaction.patch_check import refuse_secrets
+from gitlab_nightshift.repository.git import build_isolated_git
+from gitlab_nightshift.repository.private_repository import (
+    Relation,
+    Repository,
+    create_private_repository,
+)
+from gitlab_nightshift.repository.rebuilt_change import (
+    ReadingPlace,
+    RebuiltBundle,
+    build_reader_error,
+    make_change,
+    open_task,
+    parse_line,
+    read_answer,
+    run_task,
+)
+from gitlab_nightshift.sandbox.process_places import list_unheld
+from gitlab_nightshift.stages.publish.bundle_check import (
+    BundleFiles,
+    build_publish_error,
+    check_bundle,
+    compare,
+    judge,
+)
+from gitlab_nightshift.stages.publish.publish_context import PublishContext
+
+
+def examine(files: BundleFiles, context: PublishContext) -> RebuiltBundle:
+    """Have a bundle read and its change made again.
+
+    Raises ``E_PARSE_ERROR`` for a bundle that cannot be read, ``E_PUBLISH`` where the other process
+    dies, is ended or breaks the rules.
+    """
+    patch = files.patch if isinstance(files.patch, bytes) else b""
+    sizes = (len(files.bundle), len(patch))
+    with open_task(_build_place(context), context.base, sizes) as task:
+        return read_answer(run_task(task, files.bundle + patch), files.place)
+
+
+def find_relation(
+    commit: str, patch: bytes, repository: Repository, context: PublishContext
+) -> Relation:
+    """How a patch relates to a commit of ``repository``. Raises ``E_PUBLISH``."""
+    place = _build_place(context, repository.folder / "objects")
+    with open_task(place, context.base, (0, len(patch)), commit) as task:
+        said = parse_line(run_task(task, patch)).get("relation")
+    if said not in list(map(str, Relation)):
+        raise build_reader_error("its answer is invalid")
+    return Relation(said)
+
+
+def judge_bundle(rebuilt: RebuiltBundle, patch: bytes, context: PublishContext) -> Proposal:
+    """The proposal with what has to be approved. Raises NightshiftError where a rule is broken."""
+    proposal = check_bundle(
+        rebuilt.bundle,
+        context.session.settings,
+        base=context.base,
+        target=context.target,
+        now=datetime.now(UTC),
+    )
+    if rebuilt.refused:
+        raise build_publish_error(rebuilt.refused)
+    compare(proposal, rebuilt.tree, rebuilt.files)
+    config = context.session.job.ci_config_path
+    gates = judge(
+        rebuilt.tree,
+        rebuilt.files,
+        rebuilt.tool_settings,
+        context.session.settings,
+        context.recent_files,
+        config,
+        rebuilt.ci_files,
+    )
+    refuse_secrets(patch, context.session.redact.values)
+    for what in list_unheld():
+        context.session.emit(
+            Note(f"this kernel does not confine the process that reads the bundle: {what}")
+        )
+    return replace(proposal, gates=gates)
+
+
+def rebuild_repository(rebuilt: RebuiltBundle, context: PublishContext, folder: Path) -> Repository:
+    """A repository with the change. Raises ``E_PUBLISH``.
+
+    It is made once the other process has ended, with a home and settings of its own. Its tree
+    differs from the base in exactly the files that were judged, whatever the other process said;
+    git leaves out names of its own, and a blob's id comes from its bytes.
+    """
+    git = build_isolated_git(folder / "home", context.session.git.env["PATH"])
+    source = context.source
+    place = folder / "repository.git"
+    repository = create_private_repository(git, place, source.parts, source.config)
+    make_change(repository, rebuilt, context.base)
+    return repository
+
+
+def _build_place(context: PublishContext, *more: Path) -> ReadingPlace:
+    """Where the other process reads, with ``more`` objects."""
+    parts = context.source.parts
+    return ReadingPlace(
+        replace(parts, objects=(*more, *parts.objects)),
+        context.source.config,
+        context.session.private,
+        context.session.git.env["PATH"],
+        context.session.job.ci_config_path,
+    )

@@ -1,0 +1,153 @@
+"""Who is to review a merge request: by name, by group, by CODEOWNERS, by approval rules.
+
+Of several people the one with the fewest open reviews is chosen, so that it is not always the same.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from gitlab_nightshift.gitlab.api_error import ApiError
+from gitlab_nightshift.gitlab.people import GitlabUser, People
+from gitlab_nightshift.settings.model import Settings
+from gitlab_nightshift.settings.reviewer_notation import (
+    APPROVAL_RULES,
+    CODE_OWNERS,
+    GROUP,
+    list_reviewers,
+)
+from gitlab_nightshift.stages.publish.code_owners import find_owners
+
+MOST = 5
+"""Reviewers, whatever is asked for."""
+MOST_ASKED = 10
+"""People of one group whose status is looked at."""
+ROLES = {"developer": 30, "maintainer": 40, "owner": 50}
+
+
+@dataclass(frozen=True)
+class MergeRequestFacts:
+    """What the choice depends on: ``author`` is the id of the token's user, ``seed`` decides
+    between people with equally much to do."""
+
+    files: tuple[str, ...]
+    target: str
+    author: int
+    seed: str
+
+
+def choose_reviewers(
+    settings: Settings, people: People, facts: MergeRequestFacts
+) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """The ids of the reviewers, and a warning for each wish that could not be met."""
+    choice = _Choice(people, facts)
+    wishes: dict[str, Callable[[], None]] = {
+        CODE_OWNERS: choice.add_code_owners,
+        APPROVAL_RULES: choice.add_approvers,
+    }
+    for name in list_reviewers(settings):
+        try:
+            if name.startswith(GROUP):
+                choice.add_from_group(name.removeprefix(GROUP))
+            else:
+                wishes.get(name, lambda name=name: choice.add_user(name))()
+        except ApiError as error:
+            choice.warnings.append(f"reviewer {name} could not be looked up: {error}")
+    return tuple(choice.chosen)[:MOST], tuple(choice.warnings)
+
+
+class _Choice:
+    """The choice while it is made."""
+
+    def __init__(self, people: People, facts: MergeRequestFacts) -> None:
+        self._people, self._facts = people, facts
+        self.chosen: dict[int, str] = {}
+        self.warnings: list[str] = []
+
+    def add_user(self, name: str) -> None:
+        """The user of this name, unless that is of no use."""
+        person = self._people.find_user(name)
+        if person is None:
+            self.warnings.append(f"reviewer {name} is unknown to GitLab")
+        elif not person.active:
+            self.warnings.append(f"reviewer {name} is left out: the account is blocked, or a bot's")
+        elif self._people.is_busy(person):
+            self.warnings.append(f"reviewer {name} is left out: busy, as the status in GitLab says")
+        else:
+            self.chosen[person.id] = person.username
+
+    def add_from_group(self, path: str) -> None:
+        """One member of a group."""
+        members = self._people.list_group(path)
+        if members is None:
+            self.warnings.append(
+                f"no reviewer is from group {path}: there is none, or the token may not see it"
+            )
+        else:
+            self._add_some(members, 1, f"group {path}")
+
+    def add_code_owners(self) -> None:
+        """One owner for each set of owners that the changed files have."""
+        text = self._people.read_owners_file(self._facts.target)
+        if text is None:
+            self.warnings.append(f"there is no CODEOWNERS on {self._facts.target}")
+            return
+        for owners in find_owners(text, self._facts.files):
+            self._add_some(self._list_owners(owners), 1, f"code owners {' '.join(owners)}")
+
+    def add_approvers(self) -> None:
+        """As many people for each rule as it requires."""
+        rules = self._people.list_rules(self._facts.target)
+        if rules is None:
+            self.warnings.append(
+                "no reviewer is from the approval rules: they need GitLab Premium, and a token that"
+                " may read them"
+            )
+        for rule in rules or ():
+            if rule.required and rule.people:
+                self._add_some(rule.people, rule.required, f"approval rule {rule.name}")
+
+    def _list_owners(self, owners: Iterable[str]) -> list[GitlabUser]:
+        found: list[GitlabUser] = []
+        for owner in owners:
+            name = owner.lstrip("@")
+            role = ROLES.get(name.removesuffix("s"))
+            if owner.startswith("@@"):
+                found += [each for each in self._members if each.level == role]
+            elif "/" not in name and (person := self._people.find_user(name)):
+                found.append(person)
+            else:
+                found += self._people.list_group(name) or ()
+        return found
+
+    def _add_some(self, people: Sequence[GitlabUser], number: int, source: str) -> None:
+        """So many of these people; who is chosen already counts."""
+        able = {each.id: each for each in people if self._can_review(each)}
+        missing = number - sum(each in able for each in self.chosen)
+        waiting = sorted(
+            (each for each in able.values() if each.id not in self.chosen), key=self._rank
+        )
+        for person in waiting[:MOST_ASKED]:
+            if missing <= 0:
+                return
+            if not self._people.is_busy(person):
+                self.chosen[person.id] = person.username
+                missing -= 1
+        if missing > 0:
+            self.warnings.append(f"{source}: nobody is left who can review and is not busy")
+
+    def _can_review(self, person: GitlabUser) -> bool:
+        return person.active and person.id != self._facts.author
+
+    def _rank(self, person: GitlabUser) -> tuple[int, str]:
+        by_chance = hashlib.sha256(f"{self._facts.seed} {person.id}".encode()).hexdigest()
+        return self._loads.get(person.id, 0), by_chance
+
+    @cached_property
+    def _loads(self) -> Mapping[int, int]:
+        return self._people.count_reviews()
+
+    @cached_property
+    def _members(self) -> tuple[GitlabUser, ...]:
+        return self._people.list_members()

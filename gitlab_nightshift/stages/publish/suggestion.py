@@ -1,0 +1,81 @@
+"""A change as a suggestion in the thread of a line of the diff, where it lies there; else as a
+folded patch. Pure functions.
+
+When somebody clicks, GitLab puts what stands between the fences over the lines: it must be right to
+the character. What cannot be shown unescaped is a patch.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gitlab_nightshift.records.request import DiffSpot
+from gitlab_nightshift.stages.publish.escaping import to_markdown
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
+from gitlab_nightshift.text.printable_text import remove_hidden
+
+MOST_LINES = 100
+"""Above and below the commented line: GitLab takes no more."""
+LONGEST_PATCH = 20_000
+_WHERE = "The patch is in the artifacts: bundle/change.patch"
+_HUNK = compile_lazily(r"@@ -(\d+)(?:,(\d+))? \+\d+(?:,\d+)? @@")
+_ACTIVE = compile_lazily(r"```|~~~|<!--|(?m:^\s*/[A-Za-z])|\ufffd")
+"""What ends a block, is searched for in the raw text, or is no text."""
+
+
+@dataclass(frozen=True)
+class _DiffRow:
+    """A line of a diff: ``number`` is that of the old line, of the one before for an added one."""
+
+    number: int
+    sign: str
+    text: str
+
+
+def render_suggestion(patch: str, wide: str, spot: DiffSpot | None) -> str:
+    """The Markdown. ``wide`` is the patch with ``MOST_LINES`` lines around each change, ``spot``
+    the line whose thread it goes to."""
+    return (spot and _render_block(wide, spot)) or render_patch(patch)
+
+
+def _render_block(patch: str, spot: DiffSpot) -> str:
+    """The suggestion; "" where the change is not all within the lines that the diff shows."""
+    rows = _list_rows(patch, spot.path)
+    changed = [row.number for row in rows if row.sign != " "]
+    if not changed:
+        return ""
+    first, last = min(*changed, spot.line), max(*changed, spot.line)
+    above, below = spot.line - first, last - spot.line
+    inside = spot.first <= first and last <= spot.last and max(above, below) <= MOST_LINES
+    lines = [row.text for row in rows if row.sign != "-" and first <= row.number <= last]
+    body = "\n".join(lines)
+    if not inside or _ACTIVE.search(body) or remove_hidden(body, keep="\n\t") != body:
+        return ""
+    return "\n".join([f"```suggestion:-{above}+{below}", *lines, "```"])
+
+
+def _list_rows(patch: str, path: str) -> list[_DiffRow]:
+    """The lines of a diff of this one text file, [] for another."""
+    head, *hunks = re.split(r"(?m)^(?=@@ )", patch)
+    same = head.count("diff --git ") == 1 and f"\n--- a/{path}\n+++ b/{path}\n" in head
+    if not same or "\nold mode" in head or "\n\\ No newline" in patch:
+        return []
+    return [row for hunk in hunks for row in _read_hunk(hunk)]
+
+
+def _read_hunk(hunk: str) -> Iterator[_DiffRow]:
+    head, *lines = hunk.removesuffix("\n").split("\n")
+    found = _HUNK.match(head)
+    number = int(found[1]) - (found[2] != "0") if found else 0
+    for line in lines:
+        number += line[:1] != "+"
+        yield _DiffRow(max(number, 1), line[:1], line[1:])
+
+
+def render_patch(patch: str) -> str:
+    """The whole change, folded, to be read: what could act in it is escaped."""
+    if len(patch) > LONGEST_PATCH:
+        return f"It is too long for a comment. {_WHERE}."
+    fence = "`" * max(3, *(len(run) + 1 for run in ["", *re.findall("`+", patch)]))
+    shown = to_markdown(f"{fence}diff\n{patch.rstrip()}\n{fence}", 2 * LONGEST_PATCH)
+    return f"<details><summary>{_WHERE}</summary>\n\n{shown}\n\n</details>"

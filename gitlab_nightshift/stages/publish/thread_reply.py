@@ -1,0 +1,204 @@
+"""Replies in the thread of a comment that asked for a task: pure functions.
+
+Nobody is mentioned, and nothing in it refers to more than the merge request of the run.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from gitlab_nightshift.errors import is_failure
+from gitlab_nightshift.gitlab.threads import (
+    Reply,
+    Said,
+    UpkeepMark,
+    write_reply_marker,
+    write_upkeep_mark,
+)
+from gitlab_nightshift.job.job_facts import JobFacts
+from gitlab_nightshift.records.handoffs import ThreadAnswer
+from gitlab_nightshift.records.products import Bundle, Outcome, Publication
+from gitlab_nightshift.records.request import CommentAddress, TaskRequest
+from gitlab_nightshift.records.run_results import CommandFinding, RunResult
+from gitlab_nightshift.stages.publish.escaping import (
+    WEB_ADDRESS,
+    to_code_span,
+    to_markdown,
+    to_markdown_line,
+)
+from gitlab_nightshift.stages.publish.suggestion import render_patch
+
+LONGEST_REASON = 400
+LONGEST_ANSWER = 2_000
+MOST_COMMANDS = 10
+MOST_FILES = 20
+_TRUE = {Outcome.MR_CREATED, Outcome.MR_READY, Outcome.NO_IMPROVEMENT}
+_NOT_DONE = {Outcome.SKIPPED, Outcome.NO_IMPROVEMENT}
+
+
+@dataclass(frozen=True)
+class RunEnding:
+    """What there is to tell of a run; ``patch`` is its change, "" where there is none."""
+
+    result: RunResult
+    bundle: Bundle
+    published: Publication | None
+    patch: str = ""
+
+
+def render_started_reply(request: TaskRequest, place: CommentAddress, job: JobFacts) -> str:
+    """The reply that the task has begun; the result takes its place."""
+    dry = " as a dry run" if request.dry_run else ""
+    who, where = _describe_author(request), _describe_pipeline(job)
+    what = "looking into the failed pipeline" if request.upkeep == "repair" else "working on this"
+    text = f"The night shift is {what}{who}{dry}{where}. The result will appear here."
+    return _append_marker(text, "started", place, job, request)
+
+
+def render_declined_reply(why: str, place: CommentAddress, job: JobFacts) -> str:
+    """The reply that the task is not done, and why."""
+    text = f"The night shift cannot take this on: {_shorten_reason(why)}."
+    return _append_marker(text, "declined", place, job)
+
+
+def render_result_reply(
+    ended: RunEnding, request: TaskRequest, place: CommentAddress, job: JobFacts
+) -> str:
+    """The reply with the result."""
+    result, bundle = ended.result, ended.bundle
+    answer = _find_answer(ended, request, place)
+    parts = (
+        f"{_describe_outcome(ended, place, answer)}.",
+        to_markdown(answer.text, LONGEST_ANSWER) if answer else "",
+        _show_change(ended),
+        _describe_tests(bundle, result),
+        _describe_report_link(job),
+    )
+    failed = is_failure(result.error_code) or result.outcome in _NOT_DONE or _waits(ended)
+    said: Said = "failed" if failed and not _is_answered(ended) else "done"
+    return _append_marker("\n\n".join(part for part in parts if part), said, place, job, request)
+
+
+def _show_change(ended: RunEnding) -> str:
+    """The change, where GitLab has it in no other form: as a suggestion, or a dry run's patch."""
+    if ended.published:
+        return ended.published.suggestion
+    failed = is_failure(ended.result.error_code)
+    proposed = ended.result.outcome is Outcome.MR_READY and not failed
+    return render_patch(ended.patch) if proposed and ended.patch else ""
+
+
+def _waits(ended: RunEnding) -> bool:
+    """Whether a change is kept because nobody has seen it run."""
+    return ended.published is not None and ended.result.outcome is Outcome.MR_READY
+
+
+def _is_answered(ended: RunEnding) -> bool:
+    """Whether the run has answered without a change."""
+    return ended.result.outcome is Outcome.NO_IMPROVEMENT and bool(ended.bundle.answers)
+
+
+def _find_answer(
+    ended: RunEnding, request: TaskRequest, place: CommentAddress
+) -> ThreadAnswer | None:
+    """What the run says in this thread; None where it failed, and what it says may not be so."""
+    result = ended.result
+    if is_failure(result.error_code) or result.outcome not in _TRUE:
+        return None
+    number = 1 + (request.place, *request.also).index(place)
+    return next((each for each in ended.bundle.answers if each.thread == number), None)
+
+
+def _describe_outcome(ended: RunEnding, place: CommentAddress, answer: ThreadAnswer | None) -> str:
+    result, bundle, published = ended.result, ended.bundle, ended.published
+    if published and result.outcome is Outcome.MR_CREATED:
+        if place.where == "issues":
+            return f"The night shift has opened !{published.mr_iid}"
+        text = f"The night shift has added the commit {published.commit_sha[:12]}"
+        return f"{text}{_describe_part(bundle, answer)}"
+    if published and published.suggestion:
+        return "The night shift suggests this change and has pushed nothing"
+    if result.outcome is Outcome.MR_READY and not is_failure(result.error_code) and not published:
+        what = _describe_proposal(bundle)
+        return f"Dry run, nothing was pushed. The night shift would propose {what}"
+    if _is_answered(ended):
+        return f"The night shift has changed nothing{'' if answer else ', and has no answer here'}"
+    code = f" ({to_code_span(result.error_code)})" if result.error_code else ""
+    return f"The night shift could not do this{code}: {_shorten_reason(result.reason)}"
+
+
+def _describe_part(bundle: Bundle, answer: ThreadAnswer | None) -> str:
+    """Which part of a commit is for one thread, "" where that was not said."""
+    if answer is None or bundle.proposal is None:
+        return ""
+    files = [name for name in answer.files if name in bundle.proposal.change.files]
+    return f", for this thread in {_list_files(files)}" if files else ", none of it for this thread"
+
+
+def _list_files(names: Sequence[str]) -> str:
+    files = ", ".join(map(to_code_span, names[:MOST_FILES]))
+    return f"{files} and {len(names) - MOST_FILES} more" if len(names) > MOST_FILES else files
+
+
+def _describe_proposal(bundle: Bundle) -> str:
+    proposal = bundle.proposal
+    if proposal is None:
+        return "nothing"
+    size = f"+{proposal.change.added} -{proposal.change.deleted}"
+    title = to_markdown_line(proposal.draft.title, 200)
+    return f"this: {title} ({_list_files(proposal.change.files)}, {size})"
+
+
+def _describe_tests(bundle: Bundle, result: RunResult) -> str:
+    """How the tests of the change ended; nothing where there is no change."""
+    if bundle.proposal is None or is_failure(result.error_code):
+        return ""
+    if result.commands:
+        return "Run on the change:\n\n" + "\n".join(_describe_commands(result.commands))
+    if result.reported:
+        head = "Run on the change, as the work job reports:"
+        return f"{head}\n\n" + "\n".join(_describe_commands(result.reported))
+    return "No test was run on the change."
+
+
+def _describe_commands(results: Iterable[CommandFinding]) -> Iterable[str]:
+    for each in tuple(results)[:MOST_COMMANDS]:
+        how = "passed" if each.exit_status == 0 else "failed"
+        yield f"- {to_code_span(each.command)}: {how}"
+
+
+def _describe_author(request: TaskRequest) -> str:
+    """Who asked for the task, by name: an ``@`` would be a mention."""
+    name = to_markdown_line(request.author, 100)
+    return f" for {name}" if name else ""
+
+
+def _shorten_reason(why: str) -> str:
+    return to_markdown_line(why.strip().partition("\n")[0], LONGEST_REASON).rstrip(".")
+
+
+def _describe_pipeline(job: JobFacts) -> str:
+    link = _format_link(job, "this pipeline")
+    return f", in {link}" if link else ""
+
+
+def _describe_report_link(job: JobFacts) -> str:
+    link = _format_link(job, "Log and report")
+    return f"{link}." if link else ""
+
+
+def _format_link(job: JobFacts, text: str) -> str:
+    known = WEB_ADDRESS.fullmatch(job.pipeline_url)
+    return f"[{text}]({job.pipeline_url})" if known else ""
+
+
+def _append_marker(
+    text: str,
+    said: Said,
+    place: CommentAddress,
+    job: JobFacts,
+    request: TaskRequest | None = None,
+) -> str:
+    marks = [write_reply_marker(Reply(said, place.note, job.run_id))]
+    if request and request.upkeep:
+        marks.append(write_upkeep_mark(UpkeepMark(request.upkeep, job.run_id)))
+    return "\n\n".join([text, "\n".join(marks)])

@@ -1,0 +1,273 @@
+"""The GitLab job log: collapsible sections, live progress, one clear last line.
+
+Outside CI the text is the same, without the section markers. Agent text is one line of printable
+characters here: it cannot plant a marker, a colour or a second line. The whole is bounded, and its
+end is always there.
+"""
+
+import os
+import re
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import singledispatchmethod
+from typing import TextIO
+
+from gitlab_nightshift import __version__
+from gitlab_nightshift.errors import Code, is_disk_full
+from gitlab_nightshift.records.bead_results import Usage
+from gitlab_nightshift.records.events import (
+    ArtifactWritten,
+    BeadEnded,
+    BoundaryChosen,
+    BoundaryProven,
+    CmdEnd,
+    CmdStart,
+    CommandEnded,
+    Event,
+    GateApproved,
+    GateDenied,
+    GateRequired,
+    Note,
+    PhaseEnd,
+    PhaseStart,
+    Progress,
+    RunEnded,
+    RunStarted,
+    StepEnded,
+    StepStarted,
+    format_cost,
+    format_elapsed,
+)
+from gitlab_nightshift.records.products import Outcome
+from gitlab_nightshift.records.run_results import RunResult
+from gitlab_nightshift.records.storage import map_texts
+from gitlab_nightshift.registry.sandbox_guarantees import GuaranteeState
+from gitlab_nightshift.text.printable_text import make_printable
+
+WIDTH = 160
+LONGEST_KEY = 100
+MOST_BYTES = 1_000_000
+LAST_BYTES = 20_000
+"""Of a whole log, and what of it is kept for the end: the verdict, and the sections to close."""
+MOST_OPEN = 50
+BEADS = ("analyze", "implement", "verify", "mr")
+"""Steps in which an agent works: a person who looks on sees their progress, so none is folded."""
+CUT = "the log ends here, at 1 MB: the rest is in events.jsonl, which is in the artifacts"
+_COLOURS = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
+_GOOD = {Outcome.MR_CREATED, Outcome.MR_READY}
+
+
+def format_line(text: str, width: int = WIDTH) -> str:
+    """A text as one printable line of at most ``width`` characters."""
+    flat = make_printable(text.lstrip()[: 4 * width]).strip()
+    return flat if len(flat) <= width else flat[: width - 1] + "…"
+
+
+def _describe_spending(result: RunResult) -> str:
+    """Category, time and cost in a few words."""
+    spent = format_cost(result.usage)
+    if result.total_cost_usd == 0 and result.total_tokens == 0:
+        spent = "nothing spent"
+    category = "" if result.category_used == "none" else format_line(result.category_used)
+    words = (category, format_elapsed(result.total_duration_s), spent)
+    return ", ".join(word for word in words if word)
+
+
+@dataclass
+class JobLog:
+    """A sink for events that prints, to stdout unless ``stream`` is another.
+
+    It remembers only which sections are open and how many bytes may still be printed.
+    """
+
+    sections: bool
+    colour: bool
+    redact: Callable[[str], str]
+    open: list[str] = field(default_factory=list)
+    stream: TextIO | None = None
+    left: int = MOST_BYTES - LAST_BYTES
+
+    def __call__(self, event: Event) -> None:
+        """Print one event; after ``MOST_BYTES`` the end alone."""
+        if isinstance(event, RunEnded):
+            self.left += LAST_BYTES
+        if self.left:
+            self._show(map_texts(event, self.redact))
+
+    @singledispatchmethod
+    def _show(self, event: Event) -> None:
+        raise NotImplementedError(type(event).__name__)
+
+    @_show.register
+    def _(self, event: RunStarted) -> None:
+        self._print(self._paint(f"nightshift {__version__} · {format_line(event.project)}", "bold"))
+        for fact in event.facts:
+            self._print(self._paint(f"  {format_line(fact, 400)}", "dim"))
+
+    @_show.register
+    def _(self, event: StepStarted) -> None:
+        title = self._paint(f"▸ {format_line(event.title)}", "cyan", "bold")
+        sectioned = len(self.open) < MOST_OPEN
+        folded = "" if event.key.partition("-")[0] in BEADS else "[collapsed=true]"
+        marker = self._format_marker("start", event.key, folded) if sectioned else ""
+        if self._print(marker + title) and sectioned:
+            self.open.append(event.key)
+
+    @_show.register
+    def _(self, event: StepEnded) -> None:
+        if event.key in self.open:
+            self.open.remove(event.key)
+            if self.sections:
+                self._print(self._format_marker("end", event.key), end="")
+        mark = self._paint("✔", "green") if event.ok else self._paint("✘", "yellow")
+        self._print(f"  {mark} {format_line(event.text, 400)}")
+
+    @_show.register
+    def _(self, event: Progress) -> None:
+        so_far = format_cost(Usage(event.cost_usd, event.tokens))
+        text = format_line(event.text, WIDTH - 40)
+        self._print(
+            f"    {format_elapsed(event.elapsed_s):>7}  {text}  {self._paint(so_far, 'dim')}"
+        )
+
+    @_show.register
+    def _(self, event: BeadEnded) -> None:
+        result = event.result
+        for denied in result.denied[:10]:
+            self._print(self._paint(f"    denied: {format_line(denied)}", "yellow"))
+        used = format_cost(result.usage)
+        took = format_elapsed(result.duration_s)
+        text = f"    {result.bead}: {result.status.value} · {took} · {used}"
+        error = "" if result.ok else f" · {format_line(result.error)}".rstrip(" ·")
+        self._print(self._paint(text + error, "dim" if result.ok else "yellow"))
+
+    @_show.register
+    def _(self, event: CommandEnded) -> None:
+        result = event.result
+        how = result.error or f"exit status {result.exit_status}"
+        mark = self._paint("✔", "green") if result.ok else self._paint("✘", "red")
+        took = format_elapsed(result.duration_s)
+        self._print(f"    {mark} {format_line(result.command)} · {format_line(how)} · {took}")
+
+    @_show.register
+    def _(self, event: Note) -> None:
+        style = ("yellow",) if event.warning else ()
+        prefix = "warning: " if event.warning else ""
+        self._print(self._paint(f"  {prefix}{format_line(event.text, 400)}", *style))
+
+    @_show.register
+    def _(self, event: BoundaryChosen) -> None:
+        for tier, why in event.passed_over:
+            self._print(f"  {tier} does not work here: {format_line(why, 400)}")
+        for each in event.guarantees:
+            style = () if each.state is GuaranteeState.HELD else ("yellow",)
+            self._print(self._paint(f"  {format_line(str(each), 400)}", *style))
+
+    @_show.register
+    def _(self, event: BoundaryProven) -> None:
+        count = sum(row.attempts for row in event.rows)
+        through = [row.title for row in event.rows if row.state is GuaranteeState.BROKEN]
+        result = f"through: {', '.join(through)}" if through else "it held"
+        self._print(f"  sandbox attacked from inside in {count} ways: {result}")
+
+    @_show.register
+    def _(self, event: RunEnded) -> None:
+        self._write(self._close_sections())
+        result = event.result
+        style = "green" if result.outcome in _GOOD else "cyan"
+        if result.error_code:
+            style = "yellow" if result.error_code == Code.INCOMPLETE else "red"
+        mark = {"green": "✔", "cyan": "○", "yellow": "⚠", "red": "✘"}[style]
+        created = result.mr_url and result.outcome is Outcome.MR_CREATED
+        why = format_line(result.reason, 400)
+        parts = [
+            f"{mark} {result.outcome.value}",
+            result.error_code,
+            format_line(result.mr_url),
+            "" if created and not result.error_code else why,
+            _describe_spending(result),
+        ]
+        self._print(self._paint(" · ".join(part for part in parts if part), style, "bold"))
+
+    def close(self) -> None:
+        """Close the sections that a run has left which was killed: nothing after it is folded."""
+        self._write(self._close_sections())
+
+    # --- delegations ------------------------------------------------------------------------------
+
+    @_show.register
+    def _(self, event: PhaseStart) -> None:
+        again = f" · attempt {event.attempt}" if event.attempt > 1 else ""
+        self._print(self._paint(f"■ {event.phase}{again}", "bold"))
+
+    @_show.register
+    def _(self, event: PhaseEnd) -> None:
+        if not event.ok:
+            self._print(self._paint(f"  {event.phase}: {format_line(event.why, 400)}", "yellow"))
+
+    @_show.register
+    def _(self, event: CmdStart) -> None:
+        self._print(self._paint(f"    $ {format_line(event.command)}", "dim"))
+
+    @_show.register
+    def _(self, event: CmdEnd) -> None:
+        """Nothing: beads and commands have events of their own for their end."""
+
+    @_show.register
+    def _(self, event: ArtifactWritten) -> None:
+        self._print(self._paint(f"  {event.kind}: {format_line(event.path, 400)}", "dim"))
+
+    @_show.register
+    def _(self, event: GateRequired) -> None:
+        self._print(f"  gate {event.gate}: an approval is needed: {format_line(event.why, 400)}")
+
+    @_show.register
+    def _(self, event: GateApproved) -> None:
+        self._print(f"  gate {event.gate}: approved by {format_line(event.by)}")
+
+    @_show.register
+    def _(self, event: GateDenied) -> None:
+        self._print(self._paint(f"  gate {event.gate}: {format_line(event.why, 400)}", "yellow"))
+
+    def _format_marker(self, what: str, key: str, options: str = "") -> str:
+        if not self.sections:
+            return ""
+        name = re.sub(r"[^A-Za-z0-9_.-]", "_", key[:LONGEST_KEY])
+        return f"\x1b[0Ksection_{what}:{int(time.time())}:{name}{options}\r\x1b[0K"
+
+    def _paint(self, text: str, *styles: str) -> str:
+        if not self.colour or not styles:
+            return text
+        return f"\x1b[{';'.join(_COLOURS[style] for style in styles)}m{text}\x1b[0m"
+
+    def _close_sections(self) -> str:
+        """The markers that close what is open: a collapsed section would hide what follows."""
+        ends = "".join(self._format_marker("end", key) for key in reversed(self.open))
+        self.open.clear()
+        return ends
+
+    def _print(self, text: str, end: str = "\n") -> bool:
+        """Print a text, or say once that the log ends here; False where it was not printed."""
+        size = len((text + end).encode("utf-8", "backslashreplace"))
+        if size >= self.left:  # with nothing left it has been cut
+            if self.left:
+                self._write(
+                    self._close_sections() + self._paint(f"  warning: {CUT}", "yellow") + "\n"
+                )
+            self.left = 0
+            return False
+        self.left -= size
+        self._write(text + end)
+        return True
+
+    def _write(self, text: str) -> None:
+        stream = self.stream or sys.stdout
+        try:
+            print(text, end="", flush=True, file=stream)
+        except BrokenPipeError:  # nobody reads any more, as after `| head`: the night goes on
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        except OSError as error:  # a file on a full disk: the night goes on, too
+            if not is_disk_full(error):
+                raise

@@ -1,0 +1,132 @@
+"""The process that tells people how a run ended. It gets the addresses, which are secrets, and the
+result; it has no token of GitLab, and alone loads apprise."""
+
+import difflib
+import functools
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from gitlab_nightshift.records.run_results import RunResult
+from gitlab_nightshift.records.storage import read_own
+from gitlab_nightshift.sandbox.supervised_process import serve_stage
+from gitlab_nightshift.stages.report.confluence_line import render_line
+from gitlab_nightshift.stages.report.confluence_page import append_to_page
+from gitlab_nightshift.stages.report.outcome_message import (
+    Notification,
+    build_notification,
+    is_cancelled,
+    is_wanted,
+)
+from gitlab_nightshift.system.signals import start_deaf
+
+LONGEST_S = 30.0
+"""For all addresses together; each is told at the same time as the others."""
+_SERVICES = "; https://appriseit.com lists the services"
+Tasks = dict[str, Callable[[], str]]
+"""What is done, by a name that is no secret; each says why it failed, "" where it did not."""
+
+
+def main(_data: Mapping[str, Any]) -> int:
+    """Run as a process (``sandbox/supervised_process.py``)."""
+    return serve_stage(_notify)
+
+
+def _notify(inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """The answer: ``warnings``, one for each address that was not told. They name no address, but
+    its place in the list. With ``checked``, addresses that nobody is told by yet, it is
+    ``unknown``: the same for each that nobody could be told by."""
+    logging.disable()  # apprise tells addresses there
+    if "checked" in inputs:
+        return {"unknown": describe_unknown_addresses(inputs["checked"])}
+    result, tasks = read_own(RunResult, Path(inputs["results"]) / "result.json"), Tasks()
+    if is_wanted(result, inputs["on"], inputs["before"]):
+        tasks |= _plan_messages(inputs["addresses"], build_notification(result))
+    if inputs["confluence"] and not is_cancelled(result):
+        line = render_line(result, time.strftime("%Y-%m-%d", time.gmtime()))
+        write = functools.partial(append_to_page, line=line, **inputs["confluence"])
+        tasks["confluence_page_id"] = write
+    return {"warnings": run_all(tasks, LONGEST_S)}
+
+
+def send_to_all(addresses: Sequence[str], message: Notification, longest_s: float) -> list[str]:
+    """Send to all at once, and wait so many seconds at most; why some could not be told."""
+    return run_all(_plan_messages(addresses, message), longest_s)
+
+
+def _plan_messages(addresses: Sequence[str], message: Notification) -> Tasks:
+    return {
+        f"notify, address {number}": functools.partial(_send_by_apprise, address, message)
+        for number, address in enumerate(addresses, 1)
+    }
+
+
+def run_all(tasks: Tasks, longest_s: float) -> list[str]:
+    """Do all at once, and wait so many seconds at most; what failed, and why.
+
+    A server that answers a byte a minute keeps its thread, which ends with this process.
+    """
+    ended: queue.SimpleQueue[tuple[str, str]] = queue.SimpleQueue()
+    for name, task in tasks.items():
+        start_deaf(threading.Thread(target=_run, args=(ended, name, task), daemon=True))
+    problems = dict.fromkeys(tasks, f"no answer within {longest_s:.0f} s")
+    until = time.monotonic() + longest_s
+    for _ in tasks:
+        try:
+            name, problem = ended.get(timeout=max(0.0, until - time.monotonic()))
+        except queue.Empty:
+            break
+        problems[name] = problem
+    return [f"{name}: {why}" for name, why in problems.items() if why]
+
+
+def _run(ended: "queue.SimpleQueue[tuple[str, str]]", name: str, task: Callable[[], str]) -> None:
+    """The text of an exception may quote the address."""
+    try:
+        ended.put((name, task()))
+    except Exception as error:
+        ended.put((name, f"it could not be told ({type(error).__name__})"))
+
+
+def describe_unknown_addresses(addresses: Sequence[str]) -> list[str]:
+    """What is wrong with each address that apprise does not know."""
+    import apprise
+
+    named = enumerate(addresses, 1)
+    wrong = [each for each in named if not apprise.Apprise.instantiate(each[1])]
+    return [
+        f"notify, address {number}: {_describe_unknown_address(text)}" for number, text in wrong
+    ]
+
+
+def _describe_unknown_address(address: str) -> str:
+    """No part of it is repeated, since it is a secret."""
+    import apprise
+
+    scheme = address.partition("://")[0].lower()
+    known = [name for one in apprise.Apprise().details()["schemas"] for name in _list_schemes(one)]
+    near = difflib.get_close_matches(scheme, known, 1, 0.75) if scheme not in known else []
+    hint = f"; did you mean {near[0]}://?" if near else ""
+    return f"it is no address that apprise knows{hint or _SERVICES}"
+
+
+def _list_schemes(service: Mapping[str, Any]) -> tuple[str, ...]:
+    return (*(service["protocols"] or ()), *(service["secure_protocols"] or ()))
+
+
+def _send_by_apprise(address: str, message: Notification) -> str:
+    import apprise
+
+    service = apprise.Apprise.instantiate(address)
+    if not isinstance(service, apprise.NotifyBase):
+        return _describe_unknown_address(address)
+    kind = apprise.NotifyType(message.tone)
+    text = apprise.NotifyFormat.TEXT
+    sent = service.notify(
+        title=message.title, body=message.body, notify_type=kind, body_format=text
+    )
+    return "" if sent else f"{service.service_name} did not take the message"

@@ -1,0 +1,113 @@
+"""What people are told of a run, wherever they are; and whether they are told at all."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from gitlab_nightshift.errors import CANCELLED, STOPPED
+from gitlab_nightshift.records.events import format_cost
+from gitlab_nightshift.records.products import Outcome
+from gitlab_nightshift.records.run_results import RunResult
+from gitlab_nightshift.settings.model import Settings
+from gitlab_nightshift.stages.report.job_log import format_line
+from gitlab_nightshift.stages.report.result_texts import (
+    describe_outcome,
+    format_duration,
+    is_incomplete,
+)
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
+
+CHANGES = "changes"
+"""In ``notify_on``: only what is worth a look."""
+LONGEST_TITLE, LONGEST_REASON = 160, 300
+Tone = Literal["info", "success", "warning", "failure"]
+_NEWS = (Outcome.MR_CREATED, Outcome.MR_READY, Outcome.APPROVAL_REQUIRED, Outcome.FAILED)
+_TONES: dict[Outcome, Tone] = {
+    Outcome.MR_CREATED: "success",
+    Outcome.MR_READY: "success",
+    Outcome.APPROVAL_REQUIRED: "warning",
+    Outcome.FAILED: "failure",
+}
+_ACTIVE = compile_lazily(r"[@<&]|\](?=\()|:(?=//)")
+"""What a chat makes a mention, a link or an entity of."""
+
+
+@dataclass(frozen=True)
+class Notification:
+    """A message in plain text; ``tone`` is what a service may show as a colour."""
+
+    title: str
+    body: str
+    tone: Tone
+
+
+def pack_notify_request(settings: Settings) -> dict[str, Any]:
+    """What the process that tells people has to know of the settings; {} where nobody is told."""
+    page = "" if settings.dry_run else settings.confluence_page_id or ""
+    if settings.rehearse or not (settings.notify or page):
+        return {}
+    on, addresses = list(settings.notify_on), list(settings.notify)
+    return {"addresses": addresses, "on": on, "before": "", "page": page}
+
+
+def is_wanted(result: RunResult, wanted: Collection[str], before: str = "") -> bool:
+    """Whether people asked to be told of this run.
+
+    ``wanted`` are outcomes and perhaps ``changes``: a change, a failure, an incomplete night, the
+    first one that is fine after such, and the first that is skipped. For these ``before`` is the
+    outcome of the night before, "" where it is not known. Who cancels a run knows about it.
+    """
+    if is_cancelled(result):
+        return False
+    return result.outcome in wanted or (CHANGES in wanted and _is_news(result, before))
+
+
+def is_cancelled(result: RunResult) -> bool:
+    """Whether a person has ended the run, who knows about it."""
+    return result.error_code in CANCELLED and STOPPED in result.reason
+
+
+def _is_news(result: RunResult, before: str) -> bool:
+    if result.outcome in _NEWS or is_incomplete(result):
+        return True
+    if result.outcome is Outcome.SKIPPED:
+        return before != Outcome.SKIPPED
+    return before == Outcome.FAILED
+
+
+def build_notification(result: RunResult) -> Notification:
+    """The message about a run. What an agent or an outsider wrote in it mentions nobody and links
+    nowhere."""
+    place = _disable_markup(result.project or "night shift")
+    lines = (_describe_subject(result), _describe_reason(result), _describe_effort(result))
+    link = result.mr_url or result.pipeline_url
+    body = "\n".join(
+        (*(_disable_markup(line) for line in lines if line), *([link] if link else ()))
+    )
+    tone: Tone = "warning" if is_incomplete(result) else _TONES.get(result.outcome, "info")
+    return Notification(f"{place}: {describe_outcome(result)}", body, tone)
+
+
+def _describe_subject(result: RunResult) -> str:
+    """The category that was really used, and the change."""
+    category = "" if result.category_used == "none" else result.category_used
+    return ": ".join(filter(None, (category, format_line(result.title, LONGEST_TITLE))))
+
+
+def _describe_reason(result: RunResult) -> str:
+    """Why it ended so; an open merge request says it itself."""
+    if result.outcome is Outcome.MR_CREATED and not result.error_code:
+        return ""
+    text = ": ".join(filter(None, (result.error_code, result.reason)))
+    return format_line(text, LONGEST_REASON)
+
+
+def _describe_effort(result: RunResult) -> str:
+    if result.total_cost_usd == 0 and result.total_tokens == 0:
+        return f"nothing spent, {format_duration(result.total_duration_s)}"
+    return f"{format_cost(result.usage)}, {format_duration(result.total_duration_s)}"
+
+
+def _disable_markup(text: str) -> str:
+    """The same to the eye, with a space of no width where a chat would see more than text."""
+    return _ACTIVE.sub(lambda found: f"{found[0]}\u200b", text)

@@ -1,0 +1,168 @@
+"""``report.html``: one self-contained page, no script, no address that a browser would fetch.
+
+It is well-formed XML too: a text that escapes its place would break it, which a test can see.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gitlab_nightshift.records.bead_results import BeadResult
+from gitlab_nightshift.records.events import format_cost
+from gitlab_nightshift.records.products import Outcome
+from gitlab_nightshift.records.run_results import RunResult
+from gitlab_nightshift.stages.report.patch_view import parse_patch
+from gitlab_nightshift.stages.report.result_texts import (
+    count_words,
+    describe_attempt,
+    describe_command,
+    describe_outcome,
+    format_duration,
+    is_incomplete,
+    list_proofs,
+)
+from gitlab_nightshift.stages.report.run_result import describe_bead
+from gitlab_nightshift.text.printable_text import make_printable
+
+if TYPE_CHECKING:
+    from jinja2 import Environment, Template
+
+TEMPLATE = Path(__file__).with_name("page.html.j2")
+STYLE = Path(__file__).with_name("page.css")
+_TONES = {
+    Outcome.MR_CREATED: "good",
+    Outcome.MR_READY: "good",
+    Outcome.FAILED: "bad",
+    Outcome.APPROVAL_REQUIRED: "warned",
+}
+_LEVELS = {"pass": "Passed", "warn": "Look at", "fail": "Failed", "not_known": "Not judged"}
+_BEADS = {
+    "analyze": "Look for an improvement",
+    "implement": "Make the change",
+    "verify": "Review the change",
+    "mr": "Describe the change",
+}
+
+_IN_ATTEMPT = ("implement", "verify")
+
+
+@dataclass(frozen=True)
+class _TimelineRow:
+    """A bead, and what became of the attempt that ended with it."""
+
+    bead: BeadResult
+    title: str
+    sent_back: str
+
+
+def render_page(result: RunResult, patch: str) -> str:
+    """The page of a run; ``patch`` is its change, "" where there is none."""
+    tone = "warned" if is_incomplete(result) else _TONES.get(result.outcome, "quiet")
+    return load_template().render(
+        result=result,
+        headline=describe_outcome(result),
+        tone=tone,
+        date=_format_date(result.started_at),
+        why=": ".join(part for part in (result.error_code, result.reason) if part),
+        proofs=list_proofs(result),
+        refused=[each for each in result.attempts if not each.passed],
+        timeline=_build_timeline(result),
+        tried=[line for line in result.summary.splitlines() if line.strip()],
+        diff=parse_patch(patch) if result.change else (),
+        levels=_LEVELS,
+        link=find_link(result.mr_url),
+        pipeline=find_link(result.pipeline_url),
+    )
+
+
+@cache
+def read_beginning() -> str:
+    """What every page begins with: with it no browser runs a script in what follows."""
+    return TEMPLATE.read_text(encoding="utf-8").partition("<title>")[0]
+
+
+@cache
+def load_template() -> "Template":
+    """The page's template, compiled."""
+    environment = build_environment()
+    environment.filters |= {
+        "attempt": describe_attempt,
+        "command": describe_command,
+        "said": describe_bead,
+        "files": _format_files_scanned,
+    }
+    return environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
+
+
+def build_environment() -> "Environment":
+    """What pages share: everything is escaped, ``style`` is their look."""
+    from jinja2 import Environment, StrictUndefined
+    from markupsafe import Markup
+
+    environment = Environment(
+        autoescape=True,
+        finalize=_clean_value,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals["style"] = Markup(STYLE.read_text(encoding="utf-8"))  # noqa: S704 - ours
+    environment.filters |= {
+        "duration": format_duration,
+        "cost": format_cost,
+        "count": count_words,
+    }
+    return environment
+
+
+def _clean_value(value: Any) -> Any:
+    """A text without what no page can hold: control and bidi characters become spaces."""
+    if type(value) is not str:
+        return value
+    return make_printable(value, keep="\n\t")
+
+
+def _format_files_scanned(result: RunResult) -> str:
+    if result.files_scanned is None:
+        return "not known"
+    return f"{'at least ' * result.files_scanned_at_least}{result.files_scanned}"
+
+
+def find_link(url: str) -> str:
+    """An address that may be a link; "" for any other text."""
+    return url if url.startswith(("https://", "http://")) else ""
+
+
+def _format_date(started_at: str) -> str:
+    """The day and the time, as ``Tuesday 17 November 2026, 02:00 UTC``."""
+    try:
+        start = datetime.fromisoformat(started_at)
+    except ValueError:
+        return ""
+    return f"{start:%A} {start.day} {start:%B %Y, %H:%M} {start.tzname() or ''}".strip()
+
+
+def _build_timeline(result: RunResult) -> list[_TimelineRow]:
+    """The beads, each attempt that was sent back told at its last bead."""
+    ends = {
+        (bead.category, bead.attempt): number
+        for number, bead in enumerate(result.beads)
+        if bead.bead in _IN_ATTEMPT
+    }
+    refused = {
+        ends.get((each.category, each.number)): each.why
+        for each in result.attempts
+        if not each.passed
+    }
+    return [
+        _TimelineRow(bead, _format_title(bead), refused.get(number, ""))
+        for number, bead in enumerate(result.beads)
+    ]
+
+
+def _format_title(bead: BeadResult) -> str:
+    title = _BEADS.get(bead.bead, bead.bead)
+    again = f", attempt {bead.attempt}" if bead.bead in _IN_ATTEMPT else ""
+    return f"{title}: {bead.category}{again}"

@@ -1,0 +1,123 @@
+"""Where a run's results end up: in its private folder while agents live, then in the checkout's
+output folder, whole or not at all."""
+
+import contextlib
+import errno
+import os
+import shutil
+from pathlib import Path
+
+from gitlab_nightshift.records.notary_records import NOTARY
+from gitlab_nightshift.repository.disk_space import build_no_space_error
+from gitlab_nightshift.stages.report.log_index import write_log_index
+from gitlab_nightshift.system.openat import remove_tree
+from gitlab_nightshift.system.raw_logs import move_logs
+
+RESULTS, EARLIER, OUTPUT = "results", "earlier", "output"
+"""In the private folder: results so far, those of earlier stages, and where they belong."""
+UPKEEP = "upkeep"
+"""In the results: what was done for an open merge request, before new work."""
+IGNORES = ".gitignore"
+
+
+def set_aside(private: Path, output: Path) -> None:
+    """Keep the results of earlier stages, and remove them from the output folder.
+
+    One that the runner has unpacked may be another user's, who alone can remove it. Raises OSError
+    where they cannot be read.
+    """
+    shutil.copytree(output, private / EARLIER, symlinks=True)
+    part = _build_part_path(private, output)
+    with contextlib.suppress(OSError):
+        output.rename(part)  # whole until then, and not there from then on
+    for path in (part, output):
+        _remove(path)
+
+
+def place_results(private: Path, output: Path) -> None:
+    """Put the results, with those of earlier stages, into the output folder, whatever is there.
+
+    Raises OSError, and ``E_CONFIG`` where the disk there has no space for them, not even without
+    raw logs.
+    """
+    _remove(output)
+    if os.path.lexists(output):  # what cannot be removed: moving needs rights to the checkout alone
+        output.rename(output.with_name(f"{output.name}.earlier-{os.urandom(4).hex()}"))
+    results, earlier, part = private / RESULTS, private / EARLIER, _build_part_path(private, output)
+    if earlier.exists():
+        if (results / "bundle").exists():  # what was seen of another bundle
+            (earlier / NOTARY).unlink(missing_ok=True)
+        shutil.copytree(results, earlier, dirs_exist_ok=True)
+    whole = earlier if earlier.exists() else results
+    if not any(whole.iterdir()):
+        return
+    ignore_itself(whole)
+    write_log_index(whole / "logs")
+    try:
+        _move(whole, output, part)
+    except OSError:  # of another disk, as a rule
+        _remove(part)
+        remove_tree(whole / "logs")
+        try:
+            _move(whole, output, part)
+        except OSError:
+            _remove(part)
+            raise build_no_space_error(output.parent) from None
+
+
+def ignore_itself(folder: Path) -> None:
+    """Let git ignore all of a folder of results, where nothing in it says otherwise: it is no
+    change of the project, and ``git add .`` leaves it out."""
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    with contextlib.suppress(OSError):  # a full disk keeps no results from their place
+        descriptor = os.open(folder / IGNORES, flags, 0o666)
+        with os.fdopen(descriptor, "wb", buffering=0) as file:
+            if not os.fstat(descriptor).st_size:  # a kill may have left it empty
+                file.write(b"*\n")
+
+
+def _build_part_path(private: Path, output: Path) -> Path:
+    """What is copied from another disk has this name until it is whole."""
+    return output.with_name(f"{output.name}.part-{private.name}")
+
+
+def _move(whole: Path, output: Path, part: Path) -> None:
+    try:
+        whole.rename(output)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        shutil.copytree(whole, part, symlinks=True)
+        part.rename(output)
+
+
+def move_upkeep(results: Path) -> None:
+    """Put what was done before new work into a folder of its own."""
+    place = results / UPKEEP
+    place.mkdir(exist_ok=True)
+    for name in ("bundle", NOTARY, "published.json"):
+        if (results / name).exists():
+            (results / name).rename(place / name)
+
+
+def recover_results(private: Path, why: str = "killed", run_id: str = "unknown") -> None:
+    """Put what a killed run had got into its output folder, unless there are newer results."""
+    with contextlib.suppress(OSError):
+        output = Path(os.fsdecode((private / OUTPUT).read_bytes()))
+        _remove(_build_part_path(private, output))
+        if not os.path.lexists(output):
+            from gitlab_nightshift.stages.report.killed_run import write_killed
+
+            with contextlib.suppress(OSError):
+                write_killed(private / RESULTS, private / EARLIER, why, run_id)
+                move_logs(private / "logs", private / RESULTS / "logs")
+            place_results(private, output)
+
+
+def _remove(path: Path) -> None:
+    """Remove a file or folder, as much of it as can be."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with contextlib.suppress(PermissionError):
+            path.unlink(missing_ok=True)

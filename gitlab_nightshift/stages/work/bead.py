@@ -1,0 +1,298 @@
+"""Run one bead: a fresh agent process, its limits, its output, its hand-off."""
+
+import dataclasses
+import signal
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+from gitlab_nightshift.agents.agent import BeadTask, Provider, Report
+from gitlab_nightshift.errors import Code, Interruption, NightshiftError
+from gitlab_nightshift.policy.night_gates import any_command
+from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus
+from gitlab_nightshift.records.events import BeadEnded, Note, read_clock
+from gitlab_nightshift.records.products import Outcome
+from gitlab_nightshift.records.storage import limit_record
+from gitlab_nightshift.repository.disk_space import Disks, report_full_disk
+from gitlab_nightshift.sandbox.process import (
+    EndReason,
+    ProcessLimits,
+    ProgramEnd,
+    ProgramStartError,
+    stream,
+)
+from gitlab_nightshift.stages.work.bead_prompt import (
+    BeadPrompt,
+    build_bead_prompt,
+    format_hand_over,
+    format_last_sections,
+)
+from gitlab_nightshift.stages.work.bead_scratch import Scratch, make_scratch
+from gitlab_nightshift.stages.work.bead_watch import Watch
+from gitlab_nightshift.stages.work.boundary import Boundary
+from gitlab_nightshift.stages.work.handoff import (
+    KINDS,
+    ReadHandoff,
+    accept_handoff,
+    build_schema,
+    write_stub,
+)
+from gitlab_nightshift.stages.work.model_access import BeadAccess, ModelAccess, compute_drain_s
+from gitlab_nightshift.stages.work.named_paths import NamedTree
+from gitlab_nightshift.stages.work.run_budget import Ledger, Stop
+from gitlab_nightshift.stages.work.tool_use import merge_calls
+from gitlab_nightshift.stages.work.work_context import WorkContext
+from gitlab_nightshift.system.environment import build_bead_env, build_search_path
+from gitlab_nightshift.system.openat import remove_tree
+
+STDERR_TAIL = 2_000
+MOST_DENIED, LONGEST_TEXT = 100, 4_000
+"""What a result quotes of an agent: how many denied commands, how many characters of a text."""
+
+
+@dataclass(frozen=True)
+class BeadContext:
+    """Where beads run and with what: the same for all beads of a run.
+
+    ``keep`` records a bead that has ended; ``tree`` is where the paths that beads name are looked
+    up; ``brief`` is what every prompt says of the repository.
+    """
+
+    work: WorkContext
+    provider: Provider
+    templates: Mapping[str, str]
+    ledger: Ledger
+    access: ModelAccess
+    boundary: Boundary
+    keep: Callable[[BeadTask, ProgramEnd, Path], None]
+    tree: NamedTree
+    brief: str = ""
+
+    @property
+    def disks(self) -> Disks:
+        """The disks that an agent can fill."""
+        return Disks((self.boundary.scratch, self.work.checkout, self.work.logs.folder))
+
+
+def run_bead(
+    bead_context: BeadContext,
+    bead: str,
+    category: str,
+    attempt: int,
+    values: Mapping[str, str],
+    analysis: str = "",
+    sections: Mapping[str, str] = MappingProxyType({}),
+    last_patch: bytes = b"",
+) -> BeadResult:
+    """Run one bead to its end. A crash, a timeout or a bad hand-off is a result.
+
+    ``values`` are the placeholders' values, ``analysis`` the JSON of what Analyze selected,
+    ``sections`` what stands below the template, ``last_patch`` what the last attempt had changed.
+    Raises :class:`Stop` where the run is over: budget, deadline, provider that cannot be used;
+    :class:`NightshiftError` where the CLI cannot be started or the disk is full.
+    """
+    bead_context.ledger.check()
+    bead_context.disks.check()  # what an earlier agent filled is empty again
+    bead_context.work.logs.reserve.hold()
+    name = f"{len(bead_context.ledger.results) + 1:02}-{bead}-{category}-{attempt}"
+    folder = bead_context.boundary.scratch / name
+    try:
+        with report_full_disk(*bead_context.disks.places):
+            scratch = make_scratch(folder)
+            scratch.analysis_file.write_text(analysis, encoding="utf-8")
+            scratch.write_patch(last_patch)
+            write_stub(bead, scratch.handoff_file)
+            task = _build_task(bead_context, bead, category, attempt, scratch)
+            for file, text in bead_context.provider.build_files(task).items():
+                scratch.handoff_file.with_name(file).write_text(text, encoding="utf-8")
+            bead_context.boundary.hand_over(folder)
+            prompt = _render_prompt(bead_context, task, scratch, values, sections)
+            result: BeadResult = limit_record(_run(bead_context, task, name, scratch, prompt))
+    finally:
+        remove_tree(folder)
+    bead_context.ledger.results.append(result)
+    bead_context.work.emit(BeadEnded(result))
+    _stop_where_over(bead_context, result)
+    return result
+
+
+def _build_task(
+    bead_context: BeadContext, bead: str, category: str, attempt: int, scratch: Scratch
+) -> BeadTask:
+    return BeadTask(
+        bead=bead,
+        category=category,
+        attempt=attempt,
+        model=getattr(bead_context.work.settings.models, bead),
+        checkout=bead_context.work.checkout,
+        handoff_file=scratch.handoff_file,
+        schema=build_schema(bead),
+        allowed_commands=bead_context.work.allowed_commands,
+        budget_usd=bead_context.ledger.compute_left_usd(),
+        any_command=any_command(bead_context.work.settings),
+    )
+
+
+def _render_prompt(
+    bead_context: BeadContext,
+    task: BeadTask,
+    scratch: Scratch,
+    values: Mapping[str, str],
+    sections: Mapping[str, str],
+) -> BeadPrompt:
+    file = str(scratch.handoff_file)
+    places = {
+        "handoff_file": file,
+        "analysis_file": str(scratch.analysis_file),
+        "last_patch_file": str(scratch.patch_file) if scratch.patch_file.exists() else "",
+    }
+    report_by = bead_context.provider.about.report_by
+    hand_over = format_hand_over(report_by, file) if task.schema else ""
+    last = format_last_sections(bead_context.ledger, sections, hand_over)
+    template = bead_context.templates[task.bead]
+    return build_bead_prompt(template, {**values, **places}, bead_context.brief, last)
+
+
+def _run(
+    bead_context: BeadContext,
+    task: BeadTask,
+    name: str,
+    scratch: Scratch,
+    prompt: BeadPrompt,
+) -> BeadResult:
+    left = bead_context.ledger.compute_left_tokens()
+    with bead_context.access.open_bead(name, task.model, task.budget_usd, left) as access:
+        task = dataclasses.replace(task, base_url=access.base_url)
+        return _Process(bead_context, task, name, scratch, access).run(prompt)
+
+
+class _Process:
+    """One agent process: what it is given, how it is watched, what came of it."""
+
+    def __init__(
+        self,
+        bead_context: BeadContext,
+        task: BeadTask,
+        name: str,
+        scratch: Scratch,
+        access: BeadAccess,
+    ) -> None:
+        self._context, self._task, self._scratch, self._access = bead_context, task, scratch, access
+        self._name = name
+        self._reader = bead_context.provider.build_reader()
+        self._watch = Watch(bead_context, self._reader, access)
+
+    def run(self, prompt: BeadPrompt) -> BeadResult:
+        started = read_clock()
+        try:
+            return self._finish_bead(self._run_process(prompt))
+        except ProgramStartError as error:
+            reason = f"the agent's CLI cannot be started: {error.strerror}"
+            raise NightshiftError(Code.PROVIDER_UNAVAILABLE, reason) from None
+        except (Interruption, OSError) as stop:  # what it has cost counts all the same
+            ended = ProgramEnd(EndReason.STOPPED, -signal.SIGTERM, read_clock() - started)
+            report = self._reader.build_report(ended, b"")
+            text = str(stop) if isinstance(stop, OSError) else "stopped by a signal"
+            report = dataclasses.replace(report, error=text)
+            self._context.ledger.results.append(self._settle_result(report, ended, wait_s=0))
+            raise
+
+    def _finish_bead(self, ended: ProgramEnd) -> BeadResult:
+        logs = self._context.work.logs
+        self._context.keep(self._task, ended, logs.find_log(f"{self._name}.out"))
+        last = logs.read_tail(f"{self._name}.err", STDERR_TAIL)
+        report = self._watch.override_report(self._reader.build_report(ended, last))
+        if report.note:
+            self._context.work.emit(Note(f"{self._task.bead}: {report.note}"))
+        timeout_s = self._context.work.settings.bead_timeout
+        wait_s = compute_drain_s(ended, timeout_s, self._context.ledger.compute_left_s())
+        return self._settle_result(report, ended, wait_s)
+
+    def _run_process(self, prompt: BeadPrompt) -> ProgramEnd:
+        env = _build_environment(self._context, self._scratch, self._access)
+        work, provider, task = self._context.work, self._context.provider, self._task
+        with work.logs.open_logs(f"{self._name}.out", f"{self._name}.err") as (out, err):
+            return stream(
+                provider.build_bead_args(task, build_search_path(work.env, work.checkout)),
+                cwd=task.checkout,
+                env=env,
+                stdin=provider.build_stdin(prompt.shared, prompt.rest),
+                stdout=out,
+                stderr=err,
+                limits=_build_limits(self._context),
+                on_line=self._watch.handle_line,
+                on_tick=self._watch.tick,
+                confined=self._context.boundary.build_confinement(
+                    task.checkout, self._scratch.home.parent
+                ),
+            )
+
+    def _settle_result(self, report: Report, ended: ProgramEnd, wait_s: float) -> BeadResult:
+        if usage := self._access.settle_usage(wait_s):
+            report = dataclasses.replace(report, usage=usage)
+        find_log = self._context.work.logs.find_log
+        logs = tuple(find_log(f"{self._name}.{kind}").name for kind in ("out", "err"))
+        trusted = not self._context.provider.about.program
+        tools = merge_calls(self._access.list_calls(), report.calls, trusted=trusted)
+        result = self._build_result(report, ended, logs)
+        return dataclasses.replace(result, tools=tools)
+
+    def _build_result(self, report: Report, ended: ProgramEnd, logs: tuple[str, ...]) -> BeadResult:
+        task, read = self._task, ReadHandoff(report.status, report.error)
+        if report.status is BeadStatus.OK and task.bead in KINDS:
+            file = self._scratch.handoff_file
+            read = accept_handoff(task.bead, report, file, self._context.tree)
+        if read.note:
+            self._context.work.emit(Note(f"{task.bead}: {read.note}"))
+        denied = (*report.denied, *report.refused, *(f"sandbox: {what}" for what in ended.refused))
+        return BeadResult(
+            bead=task.bead,
+            category=task.category,
+            attempt=task.attempt,
+            model=task.model,
+            status=read.status,
+            usage=report.usage,
+            duration_s=round(ended.duration_s, 3),
+            error=read.error[:LONGEST_TEXT],
+            handoff=read.handoff,
+            denied=tuple(what[:LONGEST_TEXT] for what in denied[:MOST_DENIED]),
+            logs=tuple(f"logs/{name}" for name in logs),
+            said=report.said[: LONGEST_TEXT + 1],
+            missing=report.missing,
+        )
+
+
+def _build_environment(
+    bead_context: BeadContext, scratch: Scratch, access: BeadAccess
+) -> dict[str, str]:
+    env = build_bead_env(
+        bead_context.work.env,
+        bead_context.work.settings.agent_env,
+        home=scratch.home,
+        tmp=scratch.tmp,
+        checkout=bead_context.work.checkout,
+        programs=bead_context.boundary.programs,
+    )
+    boundary, own = bead_context.boundary, bead_context.provider.build_settings_env()
+    path = boundary.build_agent_path(env["PATH"])
+    return {**env, "PATH": path, **boundary.build_git_env(), **own, **access.env}
+
+
+def _build_limits(bead_context: BeadContext) -> ProcessLimits:
+    settings = bead_context.work.settings
+    times = (settings.bead_timeout, bead_context.ledger.compute_left_s())
+    return ProcessLimits(
+        timeout_s=min((each for each in times if each is not None), default=None),
+        idle_s=settings.idle_timeout,
+        output_bytes=settings.max_output,
+    )
+
+
+def _stop_where_over(bead_context: BeadContext, result: BeadResult) -> None:
+    if result.status is BeadStatus.UNAVAILABLE:
+        raise Stop(Outcome.FAILED, result.error, Code.PROVIDER_UNAVAILABLE)
+    if result.status is BeadStatus.BUDGET:
+        raise bead_context.ledger.build_budget_stop()
+    if result.status is BeadStatus.TIMEOUT and bead_context.ledger.late():
+        raise bead_context.ledger.build_deadline_stop()

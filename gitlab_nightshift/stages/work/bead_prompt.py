@@ -1,0 +1,60 @@
+"""The prompt of one bead: what all beads share first, what is this one's own last."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gitlab_nightshift.policy.prompts import render_bead_prompt, render_shared_beginning
+from gitlab_nightshift.stages.work.run_budget import Ledger
+
+
+@dataclass(frozen=True)
+class BeadPrompt:
+    """A prompt in two parts: ``shared`` is the same for all beads of a run."""
+
+    shared: str
+    rest: str
+
+
+def build_bead_prompt(
+    template: str, values: Mapping[str, str], brief: str, last: str
+) -> BeadPrompt:
+    """Render it. ``last`` are the sections that this program adds."""
+    whole = render_bead_prompt(template, values, brief, last)
+    shared = render_shared_beginning(brief)
+    return BeadPrompt(shared, whole.removeprefix(shared))
+
+
+def format_last_sections(ledger: Ledger, sections: Mapping[str, str], hand_over: str) -> str:
+    """What stands below every template, a team's own too: ``sections`` by their titles, what is
+    left to spend, and how the report is handed over. An empty part is left out."""
+    parts = {
+        **sections,
+        "What is left": format_limits(ledger),
+        "Hand over": hand_over,
+    }
+    return "".join(f"\n## {title}\n\n{text.strip()}\n" for title, text in parts.items() if text)
+
+
+def format_limits(ledger: Ledger) -> str:
+    """Money, tokens and time that are left for this step and all that follow."""
+    usd, tokens, seconds = (
+        ledger.compute_left_usd(),
+        ledger.compute_left_tokens(),
+        ledger.compute_left_s(),
+    )
+    lines = [f"- Money: ${usd:.2f} of ${ledger.max_budget_usd:.2f}"]
+    if tokens is not None:
+        lines.append(f"- Tokens: {tokens} of {ledger.max_tokens}")
+    if seconds is not None:
+        lines.append(f"- Time: {max(seconds, 0) / 60:.0f} minutes")
+    return "\n".join(["For this step and all that follow:", "", *lines])
+
+
+def format_hand_over(report_by: str, handoff_file: str) -> str:
+    """The one way in which the report is handed over: the agent's own, else the file."""
+    if report_by:
+        return f"Report the JSON object {report_by}, once, at the end. Do not write it to a file."
+    return (
+        f"Write the JSON object, and nothing else, to {handoff_file} at the end. The file holds a "
+        "stub: read it, then replace it whole."
+    )

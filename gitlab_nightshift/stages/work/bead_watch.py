@@ -1,0 +1,107 @@
+"""What a bead's process is watched for while it runs, and how often its progress is logged."""
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gitlab_nightshift.agents.agent import OutputReader, Report
+from gitlab_nightshift.records.bead_results import BeadStatus, Usage
+from gitlab_nightshift.records.events import Progress, read_clock
+from gitlab_nightshift.stages.work.model_access import BeadAccess
+
+if TYPE_CHECKING:
+    from gitlab_nightshift.stages.work.bead import BeadContext
+
+PACE_S = 2.0
+HEARTBEAT_S = 60.0
+LONGEST_TEXT = 500
+"""Seconds between two lines at least, and at most; characters of one."""
+
+
+@dataclass
+class Pace:
+    """The first text is due at once, then the newest after ``PACE_S``; "…" where there is none."""
+
+    clock: Callable[[], float] = read_clock
+    _newest: str = ""
+    _noted_at: float | None = None
+    _began: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._began = self.clock()
+
+    def note(self, text: str) -> None:
+        """Remember what the agent does now."""
+        self._newest = text[:LONGEST_TEXT]
+
+    def take_due_text(self) -> str:
+        """The text to log now; "" where it is not yet time for one."""
+        now = self.clock()
+        passed = now - (self._began if self._noted_at is None else self._noted_at)
+        early = passed < PACE_S and self._noted_at is not None
+        text = self._newest or ("…" if passed >= HEARTBEAT_S else "")
+        if early or not text:
+            return ""
+        self._newest, self._noted_at = "", now
+        return text
+
+
+class Watch:
+    """Shows what a bead is doing, and ends it where the tokens or the provider are gone."""
+
+    def __init__(
+        self, bead_context: "BeadContext", reader: OutputReader, access: BeadAccess
+    ) -> None:
+        self._context, self._reader, self._access = bead_context, reader, access
+        self._started, self._pace = read_clock(), Pace()
+        self._tokens = 0
+        self._spent = False
+        self._full: Path | None = None
+
+    def handle_line(self, raw: bytes) -> bool:
+        """Read a line of output; True ends the bead."""
+        progress = self._reader.read_line(raw)
+        if progress is None:
+            return False
+        self._tokens = self._tokens if progress.tokens is None else progress.tokens
+        if progress.text:
+            self._pace.note(progress.text)
+            self._show()
+        left = self._context.ledger.compute_left_tokens()
+        self._spent = self._spent or (left is not None and (self._read_usage().tokens or 0) >= left)
+        return self._spent or bool(progress.unusable)
+
+    def tick(self) -> bool:
+        """What has to be done however little is printed; True ends the bead."""
+        self._show()
+        self._spent = self._spent or self._access.exhausted()
+        self._full = self._full or self._context.disks.find_full()
+        return self._spent or bool(self._full or self._access.describe_stop_reason())
+
+    def override_report(self, report: Report) -> Report:
+        """The report, corrected by what this program knows better than the CLI.
+
+        A full disk fails the bead whatever its agent says: it may be half of what it wrote.
+        """
+        if full := self._full or self._context.disks.find_full():
+            error = f"the disk of {full} was full"
+            return dataclasses.replace(report, status=BeadStatus.DISK_FULL, error=error)
+        if report.status is BeadStatus.OK:
+            return report
+        if self._spent or self._access.exhausted():
+            return dataclasses.replace(report, status=BeadStatus.BUDGET, error="it is spent")
+        if why := self._access.describe_stop_reason():
+            return dataclasses.replace(report, status=BeadStatus.UNAVAILABLE, error=why)
+        return report
+
+    def _read_usage(self) -> Usage:
+        return self._access.read_usage() or Usage(0.0, self._tokens)
+
+    def _show(self) -> None:
+        if text := self._pace.take_due_text():
+            total = self._context.ledger.compute_usage() + self._read_usage()
+            text = text.replace(f"{self._context.work.checkout}/", "")
+            elapsed = read_clock() - self._started
+            self._context.work.emit(Progress(text, elapsed, total.cost_usd, total.tokens))

@@ -1,0 +1,268 @@
+"""The boundary around agents and the team's commands: chosen once, proven before the first bead."""
+
+import contextlib
+import functools
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from gitlab_nightshift.records.events import BoundaryChosen, Emit, Note, StepEnded, StepStarted
+from gitlab_nightshift.registry.sandbox_guarantees import GuaranteeState
+from gitlab_nightshift.repository.checkout import Checkout
+from gitlab_nightshift.repository.owners import OwnershipError
+from gitlab_nightshift.sandbox import uid_tier
+from gitlab_nightshift.sandbox.credential_files import SETTINGS as SETTINGS_OF_TOOLS
+from gitlab_nightshift.sandbox.guarantee_states import judge, refuse_weaker
+from gitlab_nightshift.sandbox.launch import ProcessBoundary, Sandbox
+from gitlab_nightshift.sandbox.self_confinement import WorkNeeds
+from gitlab_nightshift.sandbox.system_paths import SETTINGS
+from gitlab_nightshift.sandbox.tier_choice import UnavailableTier, choose
+from gitlab_nightshift.sandbox.tiers import Confinement, Gate, Mount, Tier
+from gitlab_nightshift.sandbox.tree_ownership import give
+from gitlab_nightshift.sandbox.visible_system import Look, System, is_within, look_at_system
+from gitlab_nightshift.settings.allowed_hosts import parse_egress_host
+from gitlab_nightshift.stages.work.sandbox_fit import fit
+from gitlab_nightshift.stages.work.work_context import WorkContext
+from gitlab_nightshift.system.private_folders import open_scratch_folder
+
+GIT_FILES = SETTINGS_OF_TOOLS["git"]
+MOST_NAMED = 8
+_NAMED = "agent_paths opens what it names"
+
+Opener = Callable[..., contextlib.AbstractContextManager[Checkout]]
+"""``open_checkout`` for this run; ``identity`` and ``mounting`` are left to be named."""
+
+
+@dataclass(frozen=True)
+class Boundary:
+    """One sandbox for a whole run. ``scratch`` is where agents' own folders are made, ``read_only``
+    what they may read besides the system, ``hosts`` what they may connect to through the proxy,
+    ``allowlist`` the folder of the programs that agents find by name (None: all of PATH),
+    ``accepted`` the guarantees that may hold only in part, ``programs`` the folders of the checkout
+    that are on PATH inside."""
+
+    sandbox: Sandbox
+    scratch: Path
+    read_only: tuple[Path, ...]
+    gates: tuple[Gate, ...] = ()
+    hosts: tuple[str, ...] = ()
+    allowlist: Path | None = None
+    mounts: tuple[Mount, ...] = ()
+    accepted: tuple[str, ...] = ()
+    programs: tuple[Path, ...] = ()
+
+    def build_confinement(self, checkout: Path, scratch: Path) -> ProcessBoundary:
+        """The confinement of one process: it may write in the checkout and in ``scratch``."""
+        writable = (checkout, scratch)
+        confinement = Confinement(checkout, writable, self.read_only, self.gates, self.mounts)
+        return ProcessBoundary(self.sandbox, confinement)
+
+    def hand_over(self, folder: Path) -> None:
+        """Give the agents a scratch folder, with all that this program has put there."""
+        if identity := self.sandbox.identity:
+            give(folder, (identity.uid, identity.gid))
+
+    def build_search_path(self, path: str) -> str:
+        """The folders of PATH that are readable inside: a shell stops at the first program that it
+        finds, even one that it may not run."""
+        if self.sandbox.tier is Tier.NONE:
+            return path
+        folders = [Path(f) for f in path.split(os.pathsep) if self._is_shown(Path(f).resolve())]
+        return os.pathsep.join(str(f if self._is_shown(f) else f.resolve()) for f in folders)
+
+    def _is_shown(self, folder: Path) -> bool:
+        return folder in self.programs or self.is_readable(folder)
+
+    def build_agent_path(self, path: str) -> str:
+        """PATH of an agent: the program allowlist, where there is one."""
+        return str(self.allowlist) if self.allowlist else self.build_search_path(path)
+
+    def is_readable(self, path: Path) -> bool:
+        """True where a process inside may read this outside the checkout; links resolved."""
+        if self.sandbox.tier is Tier.NONE:
+            return True
+        return self.sandbox.machine.shows(path) or _lies_in(path, self.read_only)
+
+    def build_git_env(self) -> dict[str, str]:
+        """Keep git from the machine's settings where they exist and are hidden: it would fail."""
+        hidden = [
+            p for p in GIT_FILES if is_within(os.path.realpath(p), self.sandbox.machine.private)
+        ]
+        return (
+            {"GIT_CONFIG_NOSYSTEM": "1"}
+            if any(not self.is_readable(Path(p)) for p in hidden)
+            else {}
+        )
+
+    def __str__(self) -> str:
+        """The tier, and how well its guarantees hold here."""
+        if self.sandbox.tier is Tier.NONE:
+            return "none"
+        kept = ", ".join(
+            f"{each.name} {each.state}"
+            f"{' as accepted' if each.state is GuaranteeState.PARTIAL else ''}"
+            for each in judge(self.sandbox.guarantees)
+        )
+        hosts = f"; open to {', '.join(self.hosts)}" if self.hosts else ""
+        return f"{self.sandbox.tier} ({kept}{hosts})"
+
+
+def _lies_in(folder: Path, roots: Iterable[Path]) -> bool:
+    return any(folder.is_relative_to(way) for root in roots for way in (root, root.resolve()))
+
+
+@dataclass(frozen=True)
+class BoundarySearch:
+    """What the choice of a boundary depends on.
+
+    ``places`` are the files of the agent's CLI and what it needs, ``tools`` what ``agent_paths``
+    names, ``path`` is where programs are looked up, ``look`` finds what is private on this machine.
+    """
+
+    work: WorkContext
+    places: tuple[Path, ...]
+    tools: tuple[Path, ...]
+    path: str
+    look: Look = look_at_system
+
+
+@contextlib.contextmanager
+def open_boundary(
+    search: BoundarySearch, opener: Opener, emit: Emit
+) -> Iterator[tuple[Checkout, Boundary]]:
+    """Open the checkout for the boundary that the settings ask for, and log the boundary.
+
+    Raises NightshiftError: ``E_CONFIG`` where a tier that is asked for by name does not work,
+    ``E_POLICY_DENY`` where none does, or a guarantee holds only in part and is not accepted; and
+    what ``opener`` raises.
+    """
+    with (
+        _open_scratch(search) as scratch,
+        _open_sandbox(search, scratch, opener) as (chosen, checkout),
+    ):
+        own = search.work.own
+        broker = own.complete(_find_needs(search, chosen, checkout)) if own else None
+        sandbox = replace(chosen, broker=broker)
+        yield checkout, _build_boundary(search, sandbox, checkout, scratch, emit)
+
+
+def _find_needs(search: BoundarySearch, sandbox: Sandbox, checkout: Checkout) -> WorkNeeds:
+    return WorkNeeds(
+        sandbox.machine,
+        tuple(map(str, (*search.places, *search.tools, *checkout.objects))),
+        identity=sandbox.identity,
+        keep_owners=sandbox.identity is not None or not checkout.is_own,
+        monitored=sandbox.features.notify,
+    )
+
+
+@contextlib.contextmanager
+def _open_scratch(search: BoundarySearch) -> Iterator[Path]:
+    if search.work.prepared:
+        yield search.work.prepared.scratch
+        return
+    with open_scratch_folder(search.work.private.parent, search.work.checkout) as scratch:
+        yield scratch
+
+
+@contextlib.contextmanager
+def _open_sandbox(
+    search: BoundarySearch, scratch: Path, opener: Opener
+) -> Iterator[tuple[Sandbox, Checkout]]:
+    """Choose a tier, then open the checkout; again where it cannot be another user's after all."""
+    programs = [place for place in (*search.places, *search.tools) if os.access(place, os.X_OK)]
+    choice = functools.partial(
+        choose,
+        search.work.settings.isolation,
+        scratch,
+        programs,
+        search.work.checkout.resolve(),
+        look=search.look,
+    )
+    with contextlib.ExitStack() as stack:
+        sandbox = fit(search.work.own, choice)
+        if sandbox.identity:
+            stack.callback(uid_tier.release, sandbox.identity)
+        try:
+            checkout = stack.enter_context(_open(opener, sandbox))
+        except OwnershipError as refused:
+            passed_over = (*sandbox.passed_over, (Tier.UID, str(refused)))
+            known = [UnavailableTier(tier, why) for tier, why in passed_over]
+            sandbox = fit(search.work.own, choice, known)
+            checkout = stack.enter_context(_open(opener, sandbox))
+        yield sandbox, checkout
+
+
+def _open(opener: Opener, sandbox: Sandbox) -> contextlib.AbstractContextManager[Checkout]:
+    return opener(identity=sandbox.identity, mounting=sandbox.tier is Tier.NAMESPACES)
+
+
+def _build_boundary(
+    search: BoundarySearch, sandbox: Sandbox, checkout: Checkout, scratch: Path, emit: Emit
+) -> Boundary:
+    emit(StepStarted("boundary", "Boundary: what agents and commands can reach"))
+    chosen = _build_choice_event(search, sandbox)
+    emit(chosen)
+    accepted = tuple(search.work.settings.accept_partial)
+    refuse_weaker(sandbox.tier, chosen.guarantees, accepted)
+    if chosen.hosts:
+        hosts = ", ".join(chosen.hosts)
+        emit(Note(f"network: also policy.egress_hosts, each of them a way out: {hosts}"))
+    there = tuple(path for path in checkout.objects if path.exists())
+    # A place that is shown anyway would show what is private in it, too.
+    places = (place for place in search.places if not sandbox.machine.shows(place))
+    read_only = (*places, *there, *search.tools)
+    boundary = Boundary(
+        sandbox,
+        scratch,
+        read_only,
+        hosts=chosen.hosts,
+        accepted=accepted,
+        mounts=checkout.mounts,
+        programs=search.work.programs,
+    )
+    for text in _describe_hidden_places(sandbox.machine, (*read_only, search.work.checkout)):
+        emit(text)
+    folders = {folder for folder in search.path.split(os.pathsep) if os.access(folder, os.X_OK)}
+    if closed := {f for f in folders if not boundary.is_readable(Path(f).resolve())}:
+        names = ", ".join(sorted(closed))
+        emit(Note(f"not readable: {names} (agent_paths opens tool folders)"))
+    emit(StepEnded("boundary", sandbox.tier is not Tier.NONE, f"isolation: {boundary}"))
+    return boundary
+
+
+def _build_choice_event(search: BoundarySearch, sandbox: Sandbox) -> BoundaryChosen:
+    return BoundaryChosen(
+        isolation=search.work.settings.isolation,
+        tier=sandbox.tier,
+        passed_over=tuple((tier.value, why) for tier, why in sandbox.passed_over),
+        guarantees=judge(sandbox.guarantees),
+        agent=search.work.settings.agent,
+        places=tuple(map(str, search.places)),
+        tools=tuple(map(str, search.tools)),
+        hosts=tuple(
+            str(parse_egress_host(host)) for host in search.work.settings.policy.egress_hosts
+        ),
+    )
+
+
+def _describe_hidden_places(machine: System, shown: Sequence[Path]) -> Iterator[Note]:
+    """What a build may miss: private places outside of ``/etc``, and files of tools."""
+    others = (path for path in machine.private if path not in machine.own)
+    closed = [path for path in others if not _lies_in(Path(path), shown)]
+    for path in machine.cut:
+        if path in closed:
+            yield Note(
+                f"{path} is too large to be searched for private files, so it is hidden; {_NAMED}",
+                warning=True,
+            )
+    listed = [
+        f"{path} ({machine.credentials[path]})" if path in machine.credentials else path
+        for path in closed
+        if path not in machine.cut
+        and (path in machine.credentials or not is_within(path, (SETTINGS,)))
+    ]
+    if listed:
+        more = f" and {len(listed) - MOST_NAMED} more" if len(listed) > MOST_NAMED else ""
+        yield Note(f"private, so hidden: {', '.join(listed[:MOST_NAMED])}{more} ({_NAMED})")

@@ -1,0 +1,146 @@
+"""The brief of a run: made once, from git, the checkout and the plan."""
+
+import functools
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from gitlab_nightshift.records.bead_results import CommandResult
+from gitlab_nightshift.records.events import Emit, Note, read_clock
+from gitlab_nightshift.records.products import Plan
+from gitlab_nightshift.repository.checkout import Checkout
+from gitlab_nightshift.repository.git import GitError
+from gitlab_nightshift.stages.work.brief.brief_text import (
+    Section,
+    clean_line,
+    estimate_tokens,
+    write_brief,
+)
+from gitlab_nightshift.stages.work.brief.conventions import quote_conventions
+from gitlab_nightshift.stages.work.brief.layout import describe_layout, list_largest
+from gitlab_nightshift.stages.work.brief.repository_facts import (
+    MOST_COMMITS,
+    RepositoryFacts,
+    RunGit,
+    read_repository_facts,
+)
+from gitlab_nightshift.stages.work.brief.uncovered import list_uncovered
+from gitlab_nightshift.stages.work.prompt_values import describe_open, describe_rejected
+
+_SUBJECTS = 12
+_LARGEST = _MOST_CHANGED = 8
+_IDEAS = 6
+
+
+@dataclass(frozen=True)
+class BriefSources:
+    """Where a brief comes from. ``baseline`` are the commands that this program ran on the
+    untouched checkout; ``coverage`` permits to read coverage reports, which is only done where
+    there is no secret."""
+
+    plan: Plan
+    checkout: Path
+    run: RunGit
+    build_commands: tuple[str, ...] = ()
+    baseline: tuple[CommandResult, ...] = ()
+    coverage: bool = True
+
+
+def make_run_brief(
+    plan: Plan,
+    checkout: Checkout,
+    build_commands: tuple[str, ...],
+    baseline: tuple[CommandResult, ...],
+    emit: Emit,
+) -> str:
+    """The brief of a run whose checkout is taken, before any agent is there."""
+    started, repository = read_clock(), checkout.repository
+    env = {"GIT_DIR": str(repository.folder)}
+    run = functools.partial(repository.git.run, cwd=repository.folder, env=env)
+    made = make_brief(BriefSources(plan, checkout.path, run, build_commands, baseline))
+    seconds = read_clock() - started
+    text = f"repository brief: at most {estimate_tokens(made)} tokens, written in {seconds:.1f} s"
+    emit(Note(f"  {text}"))
+    return made
+
+
+def make_brief(sources: BriefSources) -> str:
+    """The brief; without what git cannot tell, where it fails."""
+    try:
+        facts = read_repository_facts(sources.run, sources.plan.base_sha)
+    except GitError:
+        facts = RepositoryFacts((), (), 0.0, cut=False)
+    return write_brief(
+        (
+            Section("Layout", _list_entries(describe_layout(facts.files)), 0.25),
+            Section("Commands", _list_commands(sources), 0.08),
+            Section("Conventions", _quote_conventions(sources.checkout, facts), 0.22),
+            Section("Functions that no test reaches", _list_uncovered(sources, facts), 0.12),
+            Section("Last commits", _list_subjects(facts), 0.1, describe_depth(facts)),
+            Section("Recently changed files", _list_entries(sources.plan.recent_files), 0.06),
+            Section("Most changed files", _list_most_changed(facts), 0.05),
+            Section("Largest files", _list_entries(list_largest(facts.files, _LARGEST)), 0.05),
+            Section("Open merge requests and rejected ideas", _list_ideas(sources.plan), 0.07),
+        )
+    )
+
+
+def describe_depth(facts: RepositoryFacts) -> str:
+    """How far back the history of the checkout goes."""
+    count = len(facts.commits)
+    if facts.cut:
+        return f"history is shallow: only {count} commits of the main line are in this checkout"
+    if count == MOST_COMMITS:
+        return f"at least {count} commits of the main line are in this checkout"
+    return f"the whole main line: {count} commits"
+
+
+def _list_entries(texts: Iterable[str]) -> list[str]:
+    return [f"- {clean_line(text)}" for text in texts]
+
+
+def _list_commands(sources: BriefSources) -> list[str]:
+    ran = {result.command: result for result in sources.baseline}
+    timed = [
+        f"{command}: {'passed' if result.ok else 'failed'} on the untouched checkout in "
+        f"{result.duration_s:.0f} s"
+        for command, result in ran.items()
+    ]
+    return _list_entries((*timed, *(c for c in sources.build_commands if c not in ran)))
+
+
+def _quote_conventions(checkout: Path, facts: RepositoryFacts) -> list[str]:
+    lines: list[str] = []
+    for path, *quoted in quote_conventions(checkout, [file.path for file in facts.files]):
+        lines += [f"- {clean_line(path)}", *(f"  | {clean_line(line, 110)}" for line in quoted)]
+    return lines
+
+
+def _list_uncovered(sources: BriefSources, facts: RepositoryFacts) -> list[str]:
+    if not sources.coverage:
+        return ["- (coverage reports are read at night only)"]
+    paths = [file.path for file in facts.files]
+    return _list_entries(list_uncovered(sources.checkout, paths, facts.committed_at))
+
+
+def _list_subjects(facts: RepositoryFacts) -> list[str]:
+    return [f"- | {clean_line(commit.subject, 90)}" for commit in facts.commits[:_SUBJECTS]]
+
+
+def _list_most_changed(facts: RepositoryFacts) -> list[str]:
+    """Files by how many of the commits changed them; only those that are still there."""
+    now = {file.path for file in facts.files}
+    counts = Counter(path for commit in facts.commits for path in commit.files if path in now)
+    often = [(path, count) for path, count in counts.items() if count > 1]
+    ranked = sorted(often, key=lambda row: (-row[1], row[0]))[:_MOST_CHANGED]
+    return _list_entries(f"{path} (in {count} commits)" for path, count in ranked)
+
+
+def _list_ideas(plan: Plan) -> list[str]:
+    known = (*plan.open_merge_requests, *plan.open_elsewhere)
+    waiting = [f"open: {describe_open(mr)}" for mr in known]
+    rejected = [f"rejected: {describe_rejected(mr)}" for mr in plan.rejected_ideas]
+    merged = [f"merged: {each.title} (!{each.iid}, {each.day})" for each in plan.merged_ideas]
+    shown = (*waiting[:_IDEAS], *rejected[:_IDEAS], *merged[:_IDEAS])
+    return _list_entries(shown)

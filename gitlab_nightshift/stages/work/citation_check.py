@@ -1,0 +1,120 @@
+"""Holds the places that Analyze quotes against the files: who quotes what is not there, guesses."""
+
+import dataclasses
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from gitlab_nightshift.records.handoffs import AnalysisCandidate, AnalysisResult
+from gitlab_nightshift.stages.work.named_paths import NamedTree
+from gitlab_nightshift.system.file_names import format_path, is_there
+from gitlab_nightshift.system.openat import RefusedFileError, read_regular
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
+
+_CITATION = compile_lazily(
+    r"\s*[`'\"]?(?P<path>[^`'\"]{1,4096}?):(?P<line>\d{1,7})(?!\d)(?P<rest>.*)", re.DOTALL
+)
+_ELLIPSIS = compile_lazily(r"\.{3}|…")
+_LARGEST = 5_000_000
+"""Bytes; a larger file is not read, and what is said of it is not held against it."""
+_SHORTEST_QUOTE = 6
+"""Characters; what is shorter may be a remark."""
+
+Read = Callable[[str], bytes | None]
+"""A file's bytes by its path; None where it is not there, b"" where it cannot be read."""
+
+
+def drop_unfounded(
+    analysis: AnalysisResult, checkout: Path, tree: NamedTree
+) -> tuple[AnalysisResult, list[str]]:
+    """The analysis without candidates whose ``evidence`` is wrong, and why each was dropped.
+
+    A candidate that quotes no place at all stays: only ``files`` and ``description`` are required.
+    Where the selected one falls, the best one with right evidence takes its place; without such a
+    one nothing was found.
+    """
+    read = _build_reader(checkout, tree)
+    kept: list[AnalysisCandidate] = []
+    dropped: dict[str, str] = {}
+    for candidate in (*analysis.candidates, *([analysis.selected] if analysis.selected else ())):
+        problem = find_citation_problem(candidate, read)
+        if problem:
+            dropped[candidate.description] = problem
+        else:
+            kept.append(candidate)
+    return _select_again(analysis, kept, dropped), list(dropped.values())
+
+
+def _select_again(
+    analysis: AnalysisResult, kept: list[AnalysisCandidate], dropped: dict[str, str]
+) -> AnalysisResult:
+    if not dropped:
+        return analysis
+    selected = analysis.selected
+    if selected is None or selected.description in dropped:
+        ranked = sorted((c for c in kept if c.evidence and c.files), key=lambda c: c.rank)
+        selected = next(iter(ranked), None)
+    candidates = tuple(c for c in analysis.candidates if c.description not in dropped)
+    if selected is None:
+        why = "; ".join(dropped.values())
+        return AnalysisResult("NO_IMPROVEMENT", analysis.category_used, why, analysis.files_scanned)
+    return dataclasses.replace(analysis, candidates=candidates, selected=selected)
+
+
+def find_citation_problem(candidate: AnalysisCandidate, read: Read) -> str:
+    """Why the first wrong piece of evidence is wrong, "" where all are right."""
+    for text in candidate.evidence:
+        if problem := _find_problem(text, read):
+            return problem
+    return ""
+
+
+def _find_problem(text: str, read: Read) -> str:
+    match = _CITATION.match(text)
+    if not match:
+        return f"evidence does not name a file and line: {format_path(text[:200])}"
+    path, line = match["path"].removeprefix("./"), int(match["line"])
+    shown = f"{format_path(path[:200])}:{line}"
+    data = read(path)
+    if data is None:
+        return f"{shown} is quoted, but there is no such file"
+    if not data:
+        return ""
+    lines = data.decode("utf-8", "replace").splitlines()
+    if not 1 <= line <= len(lines):
+        return f"{shown} is quoted, but the file has {len(lines)} lines"
+    if not _quotes_truly(match["rest"], "".join(lines)):
+        return f"{shown} is quoted, but the quoted text is not in that file"
+    return ""
+
+
+def _quotes_truly(rest: str, text: str) -> bool:
+    """True unless text between backticks is not in the file: all of it as one quotation, or each of
+    several. Spaces, and what an ellipsis leaves out, are not compared."""
+    _, *quoted = rest.split("`")
+    if len(quoted) < 2:
+        return True
+    whole = "".join(text.split())
+    return _holds_parts(whole, "`".join(quoted[:-1])) or all(
+        _holds_parts(whole, one) for one in quoted[:-1:2]
+    )
+
+
+def _holds_parts(whole: str, quote: str) -> bool:
+    parts = ("".join(part.split()) for part in _ELLIPSIS.split(quote))
+    return all(part in whole for part in parts if len(part) >= _SHORTEST_QUOTE)
+
+
+def _build_reader(checkout: Path, tree: NamedTree) -> Read:
+    def read(path: str) -> bytes | None:
+        if tree.is_behind_link(path):
+            return b""
+        found = tree.find_path(path)
+        if found is None or not is_there(checkout / found):
+            return None
+        try:
+            return read_regular(checkout, found, _LARGEST)
+        except RefusedFileError:
+            return b""
+
+    return read

@@ -1,0 +1,152 @@
+"""A commit that is checked out, tried without a night or an agent: what only running can show."""
+
+import functools
+from dataclasses import dataclass
+
+from gitlab_nightshift.errors import Code, NightshiftError
+from gitlab_nightshift.proof.diagnosis import describe_missing
+from gitlab_nightshift.proof.evidence.evidence_flags import find_flaky_commands, raise_flag
+from gitlab_nightshift.proof.evidence.lab import Evidence, EvidenceSubject, Lab, compute_deadline
+from gitlab_nightshift.proof.executed_code import changes_code
+from gitlab_nightshift.proof.proof_commands import (
+    CommandRun,
+    Runner,
+    format_failure,
+    run_and_collect,
+)
+from gitlab_nightshift.proof.reports.command_expansion import build_text_reader
+from gitlab_nightshift.proof.reviewed_change import Context, read_change
+from gitlab_nightshift.proof.running.base_canaries import BaseCanaries
+from gitlab_nightshift.proof.running.gathering import gather_evidence
+from gitlab_nightshift.records.bead_results import CommandResult
+from gitlab_nightshift.records.events import StepEnded, StepStarted
+from gitlab_nightshift.records.verdicts import Check, Finding
+from gitlab_nightshift.repository.private_repository import resolve_tree
+from gitlab_nightshift.stages.work.proof_choice import NOTHING_TO_RUN
+from gitlab_nightshift.stages.work.sandboxed_checkout import (
+    SandboxContext,
+    SandboxedCheckout,
+    open_sandboxed_checkout,
+)
+
+
+@dataclass(frozen=True)
+class TrialResult:
+    """What was run on the commit, what was found, and the boundary that it ran in.
+
+    ``incomplete`` is why nothing could be run, "" where something was.
+    """
+
+    commands: tuple[CommandResult, ...]
+    checks: tuple[Check, ...]
+    findings: tuple[Finding, ...]
+    isolation: str
+    incomplete: str = ""
+
+
+def try_commit(
+    sandbox_context: SandboxContext,
+    base: str,
+    commit: str,
+    context: Context,
+    read: tuple[Finding, ...],
+) -> TrialResult:
+    """Run the commands that prove a change on the commit, then gather evidence against ``base``, in
+    the checkout of ``sandbox_context``, which is put back. The code of the change runs inside the
+    boundary, as in a night. ``read`` is what reading found: what ran may refute it.
+
+    Raises NightshiftError E_CONFIG where another commit is checked out, E_WORKSPACE_DIRTY.
+    """
+    commands = sandbox_context.work.verify.commands
+    with open_sandboxed_checkout(sandbox_context) as sandboxed:
+        if sandboxed.checkout.base_sha != commit:
+            raise NightshiftError(Code.CONFIG, f"--run: check out {commit[:12]} first")
+        with sandboxed.open_runner() as (boundary, _egress, runner):
+            runs, failing = _run_commands(sandboxed, runner, base, context, commands)
+            results = tuple(run.result for run in runs)
+            evidence = (
+                Evidence(findings=read)
+                if failing
+                else _gather_evidence(sandboxed, runner, base, context, runs, read)
+            )
+            findings = (*failing, *find_flaky_commands(results, context), *evidence.findings)
+            why = _describe_no_run(runner, runs)
+            return TrialResult(results, evidence.checks, findings, str(boundary), why)
+
+
+def _run_commands(
+    sandboxed: SandboxedCheckout,
+    runner: Runner,
+    base: str,
+    context: Context,
+    commands: tuple[str, ...],
+) -> tuple[tuple[CommandRun, ...], tuple[Finding, ...]]:
+    """The commands on the commit; where one fails, on the base too: it may have failed before."""
+    if not commands:
+        return (), ()
+    sandboxed.sandbox_context.work.emit(StepStarted("checks", "The project's own tests"))
+    read = build_text_reader(sandboxed.checkout.repository, base)
+    runs = run_and_collect(runner, commands, "checks", sandboxed.checkout.restore, read)
+    results = tuple(run.result for run in runs)
+    failed = format_failure(runner, results, "checks").partition("\n")[0]
+    sandboxed.sandbox_context.work.emit(
+        StepEnded("checks", not failed, failed or f"{len(results)} passed")
+    )
+    if not failed:
+        return runs, ()
+    sandboxed.checkout.apply_tree(resolve_tree(sandboxed.checkout.repository, base))
+    (before,) = run_and_collect(runner, [results[-1].command], "before", lambda: None, read)
+    if before.result.ok:
+        return runs, raise_flag("tests-fail", context, "", 0, failed)
+    text = f"{failed} It fails without the change as well."
+    return runs, raise_flag("tests-fail", context, "", 0, text, "warn")
+
+
+def _describe_no_run(runner: Runner, runs: tuple[CommandRun, ...]) -> str:
+    """Why no test could run, "" where one did: a missing program is no failing test."""
+    if not runs:
+        return NOTHING_TO_RUN
+    if all(run.result.ok and run.ran_nothing for run in runs):
+        return f"{', '.join(run.result.command for run in runs)} passed without running a test"
+    if any(run.result.ok for run in runs):
+        return ""
+    return describe_missing(runs[0].result, runner.read_tail("checks-1"))
+
+
+def _gather_evidence(
+    sandboxed: SandboxedCheckout,
+    runner: Runner,
+    base: str,
+    context: Context,
+    runs: tuple[CommandRun, ...],
+    read: tuple[Finding, ...],
+) -> Evidence:
+    repository = sandboxed.checkout.repository
+    old, new = resolve_tree(repository, base), resolve_tree(repository, sandboxed.checkout.base_sha)
+    subject = EvidenceSubject(old, new, read_change(repository, old, new), context)
+    before = _run_on_base(sandboxed, runner, subject, runs)
+    usual_s = sum(run.result.duration_s for run in runs)
+    left_s = sandboxed.sandbox_context.left_s()
+    end = compute_deadline(context.settings.proof_time, usual_s, left_s)
+    commands = tuple(run.result.command for run in runs)
+    lab = Lab(sandboxed.checkout, runner, commands, "evidence", end)
+    red = any(not run.result.ok for run in before)
+    canaries = BaseCanaries(unable="the commands fail on the base" if red else "")
+    collections = [run.collection for run in before]
+    return gather_evidence(subject, lab, collections, runs, canaries, read)
+
+
+def _run_on_base(
+    sandboxed: SandboxedCheckout,
+    runner: Runner,
+    subject: EvidenceSubject,
+    runs: tuple[CommandRun, ...],
+) -> tuple[CommandRun, ...]:
+    """The same commands, for the tests that ran; none where the change has no code."""
+    if not runs or not changes_code(subject.change):
+        return ()
+    back = functools.partial(sandboxed.checkout.apply_tree, subject.base)
+    back()
+    read = build_text_reader(sandboxed.checkout.repository, subject.base)
+    commands = [run.result.command for run in runs]
+    return run_and_collect(runner, commands, "before", back, read)

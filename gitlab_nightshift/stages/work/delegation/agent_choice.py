@@ -1,0 +1,161 @@
+"""Which agent does a delegation: the policy's rule, the team's agent, codex, claude_code."""
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gitlab_nightshift.agents import build_provider
+from gitlab_nightshift.errors import Code, NightshiftError, build_config_error
+from gitlab_nightshift.gateway.prices import merge_rates
+from gitlab_nightshift.records.delegation_records import Payload, ProviderUsed
+from gitlab_nightshift.records.events import Emit, GateDenied, Note
+from gitlab_nightshift.settings.model import Settings
+from gitlab_nightshift.stages.work.cost_bounds import check_bounds
+
+AUTO = ("codex", "claude_code")
+FALLBACK = "patch"
+DEFAULT_RULE, CHEAPEST = "default", "cheapest"
+KINDS = (
+    ("security", r"security|vulnerab\w*|injection|xss|csrf|cve"),
+    ("bugfix", r"fix\w*|bug\w*|crash\w*|broken|wrong|fail\w*|error"),
+    ("docs", r"docs?|document\w*|readme|comments?|docstrings?|changelog|typos?"),
+    ("tests", r"tests?|coverage"),
+    ("refactor", r"refactor\w*|renam\w*|extract|simplif\w*|clean ?up|deduplicat\w*"),
+    ("performance", r"performance|faster|slow\w*|speed|optimi[sz]\w*"),
+)
+"""Kinds of tasks by words of the prompt, the first that fits; else it is a ``feature``."""
+_USED: Mapping[str, ProviderUsed] = {
+    "codex": "codex",
+    "claude_code": "claude_code",
+    "replay": "claude_code",
+    FALLBACK: "patch_fallback",
+}
+
+
+@dataclass(frozen=True)
+class ProviderChoice:
+    """The settings with the agent that does the task."""
+
+    settings: Settings
+
+    @property
+    def used(self) -> ProviderUsed:
+        """How the result names it."""
+        return _USED[self.settings.agent]
+
+    @property
+    def model(self) -> str | None:
+        """The model of Implement."""
+        return self.settings.models.implement or None
+
+
+def detect_task_kind(prompt: str) -> str:
+    """The kind of a task, guessed from its words; only the rules of ``policy.providers`` use it."""
+    found = (kind for kind, words in KINDS if re.search(rf"\b(?:{words})\b", prompt, re.I))
+    return next(found, "feature")
+
+
+def choose(
+    payload: Payload, settings: Settings, env: Mapping[str, str], emit: Emit
+) -> ProviderChoice:
+    """The agent, checked: its CLI and its key are there.
+
+    Raises NightshiftError ``E_POLICY_DENY`` where the policy has another one do such tasks,
+    ``E_PROVIDER_UNAVAILABLE``, ``E_CONFIG``.
+    """
+    kind = detect_task_kind(payload.task_prompt)
+    rule = _find_rule(settings, kind)
+    if rule not in ("", CHEAPEST) and payload.provider not in ("auto", rule):
+        why = f"policy.providers: {kind} tasks are done by {rule}, not by {payload.provider}"
+        emit(GateDenied("exec", why))
+        raise NightshiftError(Code.POLICY_DENY, why)
+    names = _list_candidates(payload, settings, rule)
+    missing: list[str] = []
+    for name in names:
+        chosen = ProviderChoice(_with_model(_with_agent(settings, name, payload), payload.model))
+        try:
+            _check(chosen.settings, env, priced=len(names) > 1)
+        except NightshiftError as error:
+            if error.code is not Code.PROVIDER_UNAVAILABLE and len(names) == 1:
+                raise
+            missing.append(f"{name}: {error.message}")
+        else:
+            emit(Note(f"agent {name}, for a {kind} task"))
+            return chosen
+    raise NightshiftError(Code.PROVIDER_UNAVAILABLE, "; ".join(missing))
+
+
+def _check(settings: Settings, env: Mapping[str, str], *, priced: bool = False) -> None:
+    """Raise where it cannot be used; with ``priced`` also where its cost cannot be known, so that
+    ``max_budget_usd`` would not hold, whatever else bounds it."""
+    provider = build_provider(settings)
+    provider.check(env)
+    bounds = settings.with_values(max_tokens=None) if priced else settings
+    check_bounds(bounds, provider, env)
+
+
+def _find_rule(settings: Settings, kind: str) -> str:
+    """What the policy says of this kind, of this profile, or of all."""
+    rules = settings.policy.providers
+    found = (rules[key] for key in (kind, settings.profile, DEFAULT_RULE) if key in rules)
+    rule = next(found, "")
+    if rule and rule not in (*AUTO, CHEAPEST):
+        raise build_config_error(
+            f"policy.providers: {rule!r} is not an agent; {' and '.join(AUTO)} are, or {CHEAPEST}"
+        )
+    return rule
+
+
+def _list_candidates(payload: Payload, settings: Settings, rule: str) -> tuple[str, ...]:
+    if payload.debug.codex_command:
+        return ("codex",)
+    if payload.provider != "auto":
+        return (payload.provider,)
+    if rule == CHEAPEST:
+        return tuple(sorted(AUTO, key=lambda name: _find_price(settings, name, payload)))
+    if rule:
+        return (rule,)
+    return AUTO if settings.agent == "auto" else (settings.agent,)
+
+
+def _find_price(settings: Settings, name: str, payload: Payload) -> float:
+    """USD for a million tokens in and out of the model that makes the change, else infinite."""
+    model = payload.model or settings.with_agent(name).models.implement
+    rates = merge_rates(settings.prices).get(model.removesuffix("[1m]"))
+    return rates.input + rates.output if rates else math.inf
+
+
+def _with_agent(settings: Settings, name: str, payload: Payload) -> Settings:
+    """The settings with this agent. A program of the team's own is only for the team's agent."""
+    words, own = payload.debug.codex_command, settings.agent in ("auto", name)
+    program = words[0] if words else settings.agent_executable if own else None
+    return settings.with_agent(name).with_values(agent_executable=program)
+
+
+def _with_model(settings: Settings, model: str | None) -> Settings:
+    if model is None:
+        return settings
+    models = settings.models.with_values(implement=model, verify=model)
+    return settings.with_values(models=models)
+
+
+# --- the fallback -----------------------------------------------------------------------------
+
+
+def may_fall_back(payload: Payload, code: Code) -> bool:
+    """True where the chosen agent cannot be used, or was itself denied."""
+    denied = (Code.PROVIDER_UNAVAILABLE, Code.POLICY_DENY)
+    return payload.execution.allow_fallback and code in denied
+
+
+def choose_fallback(payload: Payload, settings: Settings, env: Mapping[str, str]) -> ProviderChoice:
+    """The patch provider, with the team's models, else codex's, which speak the same API.
+
+    Raises NightshiftError where it cannot be used, either.
+    """
+    model = payload.model if payload.provider == "codex" else None
+    own = _with_model(settings.with_agent("codex"), model)
+    chosen = ProviderChoice(own.with_values(agent=FALLBACK))
+    _check(chosen.settings, env)
+    return chosen

@@ -1,0 +1,72 @@
+"""What the processes of a delegation work with, and how one of them fails."""
+
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gitlab_nightshift.errors import Code, Interruption, NightshiftError
+from gitlab_nightshift.job.job_facts import JobFacts
+from gitlab_nightshift.records.delegation_records import Payload
+from gitlab_nightshift.records.events import Note, read_clock
+from gitlab_nightshift.repository.disk_space import build_no_space_error, is_full_disk
+from gitlab_nightshift.stages.work.delegation.phases import Phases
+from gitlab_nightshift.wire.channel import OutputChannel
+
+SHORTEST_S = 0.1
+Failure = tuple[Code, str] | None
+
+
+@dataclass(frozen=True)
+class DelegationContext:
+    """What stays the same from the first phase to the last; ``began`` is monotonic seconds.
+
+    ``folder`` is the caller's, ``private`` one that no agent can access; ``emit`` takes the events
+    and the records to keep.
+    """
+
+    payload: Payload
+    folder: Path
+    job: JobFacts
+    private: Path
+    emit: OutputChannel
+    phases: Phases
+    began: float
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def compute_left_s(self) -> float:
+        """Seconds until ``max_runtime_s``."""
+        passed = read_clock() - self.began
+        return max(self.payload.execution.max_runtime_s - passed, SHORTEST_S)
+
+
+def catch_failure(context: DelegationContext, act: Callable[[], None]) -> Failure:
+    """Turn an exception into a result; None where all went well."""
+    try:
+        with context.phases.report_failure():
+            act()
+    except NightshiftError as error:
+        return error.code, error.message
+    except Interruption as stop:
+        return stop.code, "stopped by a signal"
+    except Exception as error:
+        if is_full_disk(error):
+            return Code.CONFIG, build_no_space_error(context.private, context.folder).message
+        context.emit.send_text("traceback.txt", traceback.format_exc())
+        context.phases.leave(type(error).__name__)
+        text = f"a defect of nightshift: {type(error).__name__}; see logs/traceback.txt"
+        return Code.INTERNAL, text
+    return None
+
+
+# --- texts about a fallback ---------------------------------------------------------------------
+
+
+def describe_no_fallback(why: str, why_none: str) -> str:
+    """The message where neither agent can be used."""
+    return f"{why}; no fallback: {why_none}"
+
+
+def build_fallback_note(why: str) -> Note:
+    """The note that the patch provider takes over, and why."""
+    return Note(f"{why}; patch takes over", warning=True)

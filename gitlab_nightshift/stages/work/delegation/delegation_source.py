@@ -1,0 +1,243 @@
+"""The repository of a delegation: found, claimed for one run at a time, and asked for its refs."""
+
+import dataclasses
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from gitlab_nightshift.errors import NightshiftError, build_config_error
+from gitlab_nightshift.job.job_facts import JobFacts
+from gitlab_nightshift.records.delegation_records import Payload, Repo
+from gitlab_nightshift.repository import git as git_verbs
+from gitlab_nightshift.repository.delegated_repository import DelegationSource
+from gitlab_nightshift.repository.git import Git, GitError
+from gitlab_nightshift.repository.git_folder import NO_BRANCH, write_git_folder
+from gitlab_nightshift.repository.private_repository import Repository
+from gitlab_nightshift.repository.remote import GitServer, TransferStatus, fetch_ref
+from gitlab_nightshift.repository.repair import repair
+from gitlab_nightshift.repository.shared_state import is_shared
+from gitlab_nightshift.system.certificates import build_network_env
+from gitlab_nightshift.system.environment import build_search_path
+from gitlab_nightshift.system.file_names import is_there, resolve_path, within
+from gitlab_nightshift.system.installation import refuse_installation_in
+from gitlab_nightshift.system.private_folders import tidy
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
+
+WORKSPACES = "NIGHTSHIFT_WORKSPACES"
+DEPTH = 50
+"""Commits of a repository that is fetched: enough to read its style."""
+_NO_URL = "repo.value: expected https://host/path and nothing else"
+_NAME = compile_lazily(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+def find_checkout(
+    payload: Payload, folder: Path, env: Mapping[str, str], private: Path, job: JobFacts
+) -> Path | None:
+    """The checkout on this machine that the payload names; None where it names a URL.
+
+    What a killed run left there is undone. Raises NightshiftError: ``E_CONFIG``,
+    ``E_WORKSPACE_DIRTY`` where another run works there.
+    """
+    if payload.repo.type == "git_url":
+        return None
+    top = _find_local_checkout(payload.repo, folder, env)
+    _check_owner(top, job)
+    refuse_installation_in(top)
+    tidy(private.parent, top)
+    try:
+        repair(top, private=private, search_path=build_search_path(env, top))
+    except NightshiftError:
+        only_reads = payload.workspace.checkout_mode != "in_place"
+        if not only_reads or not is_shared(top, private.parent):
+            raise
+    return top
+
+
+def open_source(
+    payload: Payload, top: Path | None, folder: Path, env: Mapping[str, str], private: Path
+) -> DelegationSource:
+    """The repository of a checkout that was found, or of the payload's URL. Raises NightshiftError
+    ``E_CONFIG``."""
+    if top is None:
+        return _fetch_source(payload, env, build_network_env(env, folder, private), private)
+    return build_source(top, build_search_path(env, top), _read_home(env), private)
+
+
+def build_source(top: Path, path: str, home: Path, private: Path) -> DelegationSource:
+    """A checkout that exists. ``path`` is where programs are looked up, ``home`` this machine's
+    own."""
+    git = git_verbs.build_isolated_git(private / "git", path)
+    machine = git_verbs.with_machine_config(private / "machine-git", path, home)
+    place, head = git_verbs.find_paths_and_head(git, top)
+    return DelegationSource(top, place, git, machine, head, private.parent)
+
+
+def _read_home(env: Mapping[str, str]) -> Path:
+    return Path(env.get("HOME", "/"))
+
+
+# --- where it is ----------------------------------------------------------------------------------
+
+
+def _find_local_checkout(repo: Repo, folder: Path, env: Mapping[str, str]) -> Path:
+    root = env.get(WORKSPACES, "")
+    if repo.type == "workspace_id":
+        return _find_workspace(repo.value, root)
+    top = resolve_path(folder / repo.value)
+    if root and not top.is_relative_to(Path(root).resolve()):
+        raise build_config_error(f"repo.value: {top} is not below {WORKSPACES} ({root})")
+    if not (is_there(top) and top.is_dir()):
+        raise build_config_error(f"repo.value: {top} is not a folder")
+    return top
+
+
+def _find_workspace(name: str, root: str) -> Path:
+    if not root:
+        raise build_config_error(
+            f"repo: workspace_id needs {WORKSPACES}, the folder of all workspaces"
+        )
+    if not _NAME.fullmatch(name):
+        raise build_config_error(
+            "repo.value: letters, digits, '.', '_' and '-' make a workspace_id"
+        )
+    top = Path(root).resolve() / name
+    if top.is_symlink() or not top.is_dir():
+        raise build_config_error(f"repo.value: {WORKSPACES} ({root}) holds no folder {name}")
+    return top
+
+
+def _check_owner(top: Path, job: JobFacts) -> None:
+    """Refuse another user's repository, as git does: it can name programs for git to run.
+
+    In a job that is normal: a runner may check out as one user, and the job run as another.
+    """
+    if not job.in_ci and top.stat().st_uid != os.geteuid():
+        raise build_config_error(f"repo.value: {top} belongs to another user, who is not trusted")
+
+
+# --- by URL ---------------------------------------------------------------------------------------
+
+
+def _fetch_source(
+    payload: Payload, env: Mapping[str, str], network: Mapping[str, str], private: Path
+) -> DelegationSource:
+    url = _check_url(payload.repo.value)
+    top = private / "source"
+    top.mkdir()
+    git = git_verbs.build_isolated_git(private / "git", build_search_path(env, top))
+    write_git_folder(top / ".git", {"core.bare": "false"}, head=NO_BRANCH)
+    repository = Repository(git, top / ".git")
+    server = GitServer(url, "", env=network)
+    commit = _fetch(repository, server, payload.workspace.base_ref)
+    (top / ".git/HEAD").write_text(f"{commit}\n")
+    source = build_source(top, build_search_path(env, top), _read_home(env), private)
+    return dataclasses.replace(source, git=git, head=commit, fetched=True)
+
+
+def _check_url(text: str) -> str:
+    """The URL, if it can be one; no message repeats it, since it may hold a credential."""
+    try:
+        parts = urlsplit(text)
+    except ValueError:  # its text repeats the URL
+        raise build_config_error(_NO_URL) from None
+    if "@" in parts.netloc:
+        raise build_config_error(
+            "repo.value: URLs with credentials are refused, because the credentials would be stored"
+        )
+    if parts.scheme != "https":
+        why = "other protocols would read files, keys or agents of this machine"
+        raise build_config_error(f"repo.value: only https://host/path is allowed: {why}")
+    if not parts.hostname or parts.query or parts.fragment or not text.isascii() or " " in text:
+        raise build_config_error(_NO_URL)
+    return text
+
+
+def _fetch(repository: Repository, server: GitServer, ref: str) -> str:
+    names = [f"refs/heads/{ref}", f"refs/tags/{ref}"] if ref else ["HEAD"]
+    if ref and not is_ref(repository.git, names[0], repository.folder):
+        raise build_config_error(f"base_ref: {ref!r} is not the name of a branch or tag")
+    for name in names:
+        done = fetch_ref(repository, server, name, DEPTH)
+        if done.ok:
+            return done.commit
+        if done.answer is not TransferStatus.REJECTED:
+            raise build_config_error(f"repo.value: it cannot be fetched: {done.message}")
+    raise build_config_error(f"base_ref: {ref!r} is not a branch or tag there")
+
+
+# --- refs -----------------------------------------------------------------------------------------
+
+
+def find_base(source: DelegationSource, payload: Payload) -> str:
+    """The commit to start from. Raises NightshiftError ``E_CONFIG``."""
+    workspace = payload.workspace
+    ref = workspace.base_ref
+    if source.fetched or not ref:
+        return source.head
+    found = find_commit(source, ref)
+    if found is None:
+        hint = "; the clone is shallow, fetch more" if source.place.shallow else ""
+        raise build_config_error(f"base_ref: {ref!r} is not a commit here{hint}")
+    if workspace.checkout_mode != "worktree" and found != source.head:
+        mode = workspace.checkout_mode
+        raise build_config_error(
+            f"base_ref: {mode} works on what is checked out ({source.head[:12]}),"
+            f" but {ref!r} is {found[:12]}: check it out, or use checkout_mode worktree"
+        )
+    return found
+
+
+def find_commit(source: DelegationSource, ref: str) -> str | None:
+    """The full id of the commit that a ref names, None where it names none."""
+    asked = ("--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
+    try:
+        return source.git.run("rev-parse", *asked, cwd=source.top).decode().strip()
+    except GitError:
+        return None
+
+
+def is_ref(git: Git, name: str, folder: Path) -> bool:
+    """True for a full ref name that git accepts."""
+    try:
+        git.run("check-ref-format", name, cwd=folder)
+    except GitError:
+        return False
+    return True
+
+
+def choose_branch(source: DelegationSource, payload: Payload, run_id: str) -> str:
+    """A branch that does not exist yet: the requested one, else one of our own.
+
+    Raises NightshiftError ``E_CONFIG``: a branch is never overwritten.
+    """
+    wanted = payload.workspace.branch_name
+    if not wanted:
+        own = f"nightshift/{run_id}"
+        names = (own, *(f"{own}-{number}" for number in range(2, 100)))
+        wanted = next((name for name in names if not _is_taken(source, name)), "")
+    if wanted.startswith("-") or not is_ref(source.git, f"refs/heads/{wanted}", source.top):
+        raise build_config_error(f"branch_name: {wanted!r} is not a valid branch name")
+    if _is_taken(source, wanted):
+        raise build_config_error(f"branch_name: {wanted!r} exists already and is never overwritten")
+    return wanted
+
+
+def _is_taken(source: DelegationSource, name: str) -> bool:
+    """True where a branch has that name, or one that conflicts with it (``a`` and ``a/b``)."""
+    asked = ("for-each-ref", "--format=%(refname)", "refs/heads")
+    out = source.git.run(*asked, cwd=source.top)
+    taken = os.fsdecode(out).split()
+    full = f"refs/heads/{name}"
+    return any(within(ref, full) or within(full, ref) for ref in taken)
+
+
+def check_subdir(source: DelegationSource, base: str, subdir: str) -> str:
+    """The folder as git writes it. Raises NightshiftError ``E_CONFIG`` where it is none."""
+    name = "/".join(part for part in subdir.split("/") if part not in ("", "."))
+    if not name:
+        return ""
+    out = source.git.run("ls-tree", "-d", "-z", "--full-tree", base, "--", name, cwd=source.top)
+    if not out.startswith(b"040000 tree"):
+        raise build_config_error(f"workspace_subdir: {subdir!r} is no folder of {base[:12]}")
+    return name

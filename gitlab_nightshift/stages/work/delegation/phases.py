@@ -1,0 +1,77 @@
+"""The phases of a delegation, and what is known of it so far."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from gitlab_nightshift.errors import Interruption, NightshiftError
+from gitlab_nightshift.records.bead_results import CommandResult
+from gitlab_nightshift.records.events import Emit, PhaseEnd, PhaseStart
+from gitlab_nightshift.repository.capture import CapturedChange
+
+TEST_LOG = "checks-"
+"""How the log names of the test begin; other commands are evidence."""
+
+
+class Phase(StrEnum):
+    """In this order; Apply and Verify once for each attempt."""
+
+    PREPARE = "Prepare"
+    PLAN = "Plan"
+    APPLY = "Apply"
+    VERIFY = "Verify"
+    PACKAGE = "Package"
+    FINALIZE = "Finalize"
+
+
+@dataclass
+class Phases:
+    """Reports phases as events: one ends where the next begins."""
+
+    emit: Emit
+    _open: tuple[Phase, int] | None = None
+
+    def enter(self, phase: Phase, attempt: int = 1) -> None:
+        """Begin a phase, unless it is the current one, which goes on."""
+        if self._open == (phase, attempt):
+            return
+        self.leave()
+        self._open = (phase, attempt)
+        self.emit(PhaseStart(phase.value, attempt))
+
+    def leave(self, why: str = "") -> None:
+        """End the current phase; ``why`` where it failed."""
+        if self._open:
+            self.emit(PhaseEnd(self._open[0].value, not why, why))
+        self._open = None
+
+    @contextmanager
+    def report_failure(self) -> Iterator[None]:
+        """Report a failure as the end of the current phase."""
+        try:
+            yield
+        except (NightshiftError, Interruption) as error:
+            self.leave(str(error))
+            raise
+
+
+@dataclass
+class DelegationProgress:
+    """What has happened so far, for a result whatever comes next.
+
+    ``change`` is what the last attempt changed, None where there is nothing to undo; ``exit_code``
+    the last agent process's; ``tests`` the runs of the test that was asked for. ``began``: an agent
+    has been started; ``said``: what the one that made the last change says of it.
+    """
+
+    began: bool = False
+    exit_code: int | None = None
+    change: CapturedChange | None = None
+    said: str = ""
+    tests: list[CommandResult] = field(default_factory=list)
+
+    @property
+    def changed(self) -> bool:
+        """True once an agent has changed something."""
+        return self.change is not None and not self.change.empty

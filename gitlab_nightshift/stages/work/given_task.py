@@ -1,0 +1,79 @@
+"""A given task, and the answers to whoever gave it: implement → proofs → verify → draft."""
+
+from gitlab_nightshift.errors import Code
+from gitlab_nightshift.records.events import StepEnded
+from gitlab_nightshift.records.handoffs import (
+    AnalysisCandidate,
+    AnalysisResult,
+    Draft,
+    ThreadAnswer,
+)
+from gitlab_nightshift.records.products import Outcome
+from gitlab_nightshift.registry.categories import TASK
+from gitlab_nightshift.stages.work.attempt import ProvenChange, format_step_key
+from gitlab_nightshift.stages.work.night import (
+    ANSWERS,
+    build_stopped_ending,
+    count_files_read,
+    format_summary,
+    implement,
+    propose_change,
+)
+from gitlab_nightshift.stages.work.night_bead import Night, run_night_bead
+from gitlab_nightshift.stages.work.night_ending import CategoryResult, Ending, take_first_line
+from gitlab_nightshift.stages.work.run_budget import Stop
+from gitlab_nightshift.stages.work.step_input import FailedAttempt
+from gitlab_nightshift.stages.work.thread_answers import (
+    count_threads,
+    format_answer_request,
+    select_answers,
+)
+
+
+def do_task(night: Night) -> Ending:
+    """Do the given task: without Analyze, and a failure is an error, since somebody is waiting."""
+    selected = AnalysisCandidate((), night.plan.task, rationale="Somebody asked for it.")
+    analysis = AnalysisResult("IMPROVEMENT_FOUND", category_used=TASK, selected=selected)
+    try:
+        good = implement(night, TASK, analysis)
+        answers = _answer(night, analysis, good) if isinstance(good, FailedAttempt) else ()
+    except Stop as stop:
+        budget = Code.BUDGET if stop.code is None else stop.code
+        return build_stopped_ending(night, Stop(Outcome.FAILED, stop.reason, budget), [])
+    if answers:
+        return _build_answered_ending(night, answers)
+    if isinstance(good, ProvenChange):
+        return propose_change(night, TASK, analysis, good, [])
+    why = f"the task could not be done: {take_first_line(good.why)}"
+    return build_stopped_ending(
+        night, Stop(Outcome.FAILED, why, good.code), [CategoryResult(TASK, good.why)]
+    )
+
+
+def _answer(
+    night: Night, analysis: AnalysisResult, last: FailedAttempt
+) -> tuple[ThreadAnswer, ...]:
+    """What the MR bead answers where the ``last`` attempt has changed nothing; () where it has no
+    answer, and where no thread waits for one. Raises Stop."""
+    request = night.plan.request
+    if request is None or not last.unchanged:
+        return ()
+    sections = {ANSWERS: format_answer_request(request, last.said)}
+    result = run_night_bead(night, "mr", TASK, 1, analysis, sections=sections)
+    given = result.handoff.answers if isinstance(result.handoff, Draft) else ()
+    answers = select_answers(given, request)
+    count = f"{len(answers)} of {count_threads(request)} threads answered"
+    night.emit(StepEnded(format_step_key("mr", TASK, 1), bool(answers), result.error or count))
+    return answers
+
+
+def _build_answered_ending(night: Night, answers: tuple[ThreadAnswer, ...]) -> Ending:
+    reason = "answered without a change"
+    return Ending(
+        outcome=Outcome.NO_IMPROVEMENT,
+        reason=reason,
+        category_used=night.plan.scheduled,
+        files_read=count_files_read(night),
+        summary=format_summary(night, [CategoryResult(TASK, reason)]),
+        answers=answers,
+    )

@@ -1,0 +1,189 @@
+"""The hand-off of a bead: its schema, the stub that the agent replaces, and how it is read.
+
+What an agent wrote is hostile data: bounded, validated, and never a pass when in doubt. One that
+says too much is no failed bead: texts and lists are cut, what is no value of a key that is not
+required is left out.
+"""
+
+import functools
+import json
+import operator
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gitlab_nightshift.agents.agent import Report
+from gitlab_nightshift.records.bead_results import BeadStatus
+from gitlab_nightshift.records.handoffs import AnalysisResult, Draft, Handoff, Verdict
+from gitlab_nightshift.records.storage import build_adapter, replace_surrogates
+from gitlab_nightshift.stages.work.named_paths import NamedTree, Resolved, resolve_paths
+from gitlab_nightshift.system.openat import RefusedFileError, read_regular
+
+KINDS: dict[str, type[AnalysisResult] | type[Verdict] | type[Draft]] = {
+    "analyze": AnalysisResult,
+    "verify": Verdict,
+    "mr": Draft,
+}
+"""Which beads hand something off; the change of Implement is read from the tree."""
+STUBS: dict[str, dict[str, Any]] = {
+    "analyze": {"result": "NO_IMPROVEMENT", "reason": "pending"},
+    "verify": {"passed": False, "error_details": "pending"},
+    "mr": {},
+}
+LARGEST = 2 * 1024 * 1024
+LONGEST_NUMBER = 300
+"""Digits; more are no number that anybody counted."""
+_TOO_LONG = ("string_too_long", "too_long")
+_CUT_HERE = ("maxItems", "maxLength")
+Place = tuple[str | int, ...]
+
+
+class HandoffError(Exception):
+    """Why a hand-off cannot be used, as a text for the log and the next attempt."""
+
+
+@dataclass(frozen=True)
+class ReadHandoff:
+    """How a bead has ended, why, its hand-off where that can be used, and what was left out of it,
+    "" for nothing."""
+
+    status: BeadStatus
+    error: str = ""
+    handoff: Handoff | None = None
+    note: str = ""
+
+
+@functools.cache
+def build_schema(bead: str) -> dict[str, Any] | None:
+    """The JSON Schema of a bead's hand-off; None for a bead without one.
+
+    It does not say what is too much, or too little in a list: a CLI that checks it would refuse
+    what is cut or left out here.
+    """
+    kind = KINDS.get(bead)
+    made: dict[str, Any] | None = _drop_limits(build_adapter(kind).json_schema()) if kind else None
+    return made
+
+
+def _drop_limits(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [_drop_limits(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    made = {key: _drop_limits(part) for key, part in schema.items() if key not in _CUT_HERE}
+    if isinstance(made.get("items"), dict):
+        made["items"].pop("minLength", None)
+    return made
+
+
+def write_stub(bead: str, file: Path) -> None:
+    """Write the stub where the hand-off will be."""
+    if bead in STUBS:
+        file.write_text(json.dumps(STUBS[bead]), encoding="utf-8")
+
+
+def accept_handoff(bead: str, report: Report, file: Path, tree: NamedTree) -> ReadHandoff:
+    """What a bead that has ended well hands over. Its paths are those of the tree."""
+    try:
+        resolved = resolve_paths(read_handoff(bead, report.structured, file), tree)
+        _refuse_foreign_selection(resolved)
+    except HandoffError as error:
+        status = BeadStatus.DENIED if report.denied else BeadStatus.NO_HANDOFF
+        return ReadHandoff(status, str(error))
+    left_out = resolved.describe_dropped()
+    note = f"no files of this project, so left out: {left_out}" if left_out else ""
+    return ReadHandoff(BeadStatus.OK, handoff=resolved.handoff, note=note)
+
+
+def read_handoff(bead: str, structured: object, file: Path) -> Handoff:
+    """The validated hand-off: the CLI's structured output if there is one, else the file.
+
+    Its paths are an agent's words. Raises :class:`HandoffError` for a stub left over, bad JSON or a
+    breach of the schema.
+    """
+    data = structured if structured is not None else _from_file(file)
+    if data == STUBS[bead]:
+        raise HandoffError("the report file still holds the stub: the agent reported nothing")
+    if not isinstance(data, dict):
+        raise HandoffError("the report is not a JSON object")
+    if structured is not None and len(json.dumps(structured)) > 2 * LARGEST:  # as escapes
+        raise HandoffError(f"the report is larger than {LARGEST} bytes")
+    return _check_selected(_validate_handoff(bead, data))
+
+
+def _from_file(file: Path) -> object:
+    try:
+        return json.loads(read_regular(file.parent, file.name, LARGEST), parse_int=_parse_int)
+    except RefusedFileError as refused:
+        raise HandoffError(f"the report file cannot be read: {refused}") from None
+    except (ValueError, RecursionError) as error:
+        raise HandoffError(f"the report is not JSON: {error}") from None
+
+
+def _parse_int(digits: str) -> int | None:
+    return int(digits) if len(digits) <= LONGEST_NUMBER else None
+
+
+def _validate_handoff(bead: str, data: dict[str, Any]) -> Handoff:
+    from pydantic import ValidationError
+
+    if bead == "verify" and not isinstance(data.get("passed"), bool):
+        raise HandoffError("passed: expected true or false")
+    try:
+        data = json.loads(replace_surrogates(json.dumps(data, ensure_ascii=False)))
+        while True:
+            try:
+                made: Handoff = build_adapter(KINDS[bead]).validate_python(data)
+                return made
+            except ValidationError as error:
+                problems = error.errors(include_url=False, include_input=False)
+                _refuse_breach(bead, problems)
+                _fit(data, problems)
+    except RecursionError:
+        raise HandoffError("the report is nested too deeply") from None
+
+
+def _refuse_breach(bead: str, problems: Iterable[Mapping[str, Any]]) -> None:
+    """Raise HandoffError for a required key that is missing or has another type."""
+    schema = build_schema(bead) or {}
+    for problem in problems:
+        name, *inner = problem["loc"]
+        if name in schema["required"] and not inner and problem["type"] not in _TOO_LONG:
+            raise HandoffError(f"{name}: {problem['msg']}")
+
+
+def _fit(data: Any, problems: Iterable[Mapping[str, Any]]) -> None:
+    """Cut what is too long; take out what is wrong, or the whole of which a part is missing."""
+    most_of: dict[Place, int] = {}
+    for problem in problems:
+        place = problem["loc"][:-1] if problem["type"] == "missing" else problem["loc"]
+        most_of[place] = problem["ctx"]["max_length"] if problem["type"] in _TOO_LONG else 0
+    for place, most in reversed(
+        most_of.items()
+    ):  # from the end: the places before stay what they are
+        if any(place[:depth] in most_of for depth in range(1, len(place))):
+            continue
+        *above, last = place
+        holder = functools.reduce(operator.getitem, above, data)
+        if most:
+            holder[last] = holder[last][:most]
+        else:
+            del holder[last]
+
+
+def _check_selected(handoff: Handoff) -> Handoff:
+    if isinstance(handoff, AnalysisResult) and handoff.result == "IMPROVEMENT_FOUND":
+        selected = handoff.selected
+        if selected is None or not selected.files:
+            raise HandoffError("selected: files and description are required")
+    return handoff
+
+
+def _refuse_foreign_selection(resolved: Resolved) -> None:
+    handoff = resolved.handoff
+    if not isinstance(handoff, AnalysisResult) or handoff.result == "NO_IMPROVEMENT":
+        return
+    if handoff.selected and not handoff.selected.files:
+        left_out = resolved.describe_dropped()
+        raise HandoffError(f"selected: none of its files is one of this project: {left_out}")

@@ -1,0 +1,142 @@
+"""How an agent gets to its model: through the gateway, which holds the key; and allowed hosts."""
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from gitlab_nightshift.agents.agent import Provider
+from gitlab_nightshift.gateway.gateway_client import RemoteGateway
+from gitlab_nightshift.gateway.gateway_config import GatewayConfig, build_gateway_config
+from gitlab_nightshift.gateway.keys import BeadTicket
+from gitlab_nightshift.records.bead_results import Usage
+from gitlab_nightshift.records.events import Emit, Note
+from gitlab_nightshift.records.tool_calls import ToolUse
+from gitlab_nightshift.sandbox.process import EndReason, ProgramEnd
+from gitlab_nightshift.sandbox.tiers import Gate
+from gitlab_nightshift.settings.model import Settings
+from gitlab_nightshift.stages.work.agent_egress import RunEgress
+
+MODEL_VARIABLES = ("ANTHROPIC_BASE_URL", "ANTHROPIC_CUSTOM_HEADERS", "OPENAI_BASE_URL")
+"""Variables of the job that say where the model is; the agent itself never gets them."""
+DRAIN_S, ENDED_DRAIN_S = 120.0, 2.0
+"""Seconds for answers to end after their agent has, and after one that was ended; then their worst
+case is billed."""
+
+
+@dataclass(frozen=True)
+class BeadAccess:
+    """One bead's model access, until ``close``. Without a gateway the CLI's own figures count."""
+
+    env: Mapping[str, str]
+    _gateway: RemoteGateway | None = None
+    _ticket: BeadTicket | None = None
+
+    @property
+    def base_url(self) -> str:
+        """The gateway's address, "" without one."""
+        return self._ticket.base_url if self._ticket else ""
+
+    def read_usage(self) -> Usage | None:
+        """What the gateway has counted so far; None without one."""
+        if self._gateway is None or self._ticket is None:
+            return None
+        return self._gateway.look(self._ticket).usage
+
+    def settle_usage(self, wait_s: float) -> Usage | None:
+        """All that the bead has used, once its process is gone. Its placeholder is no longer valid;
+        unfinished answers are waited for."""
+        if self._gateway is None or self._ticket is None:
+            return None
+        return self._gateway.close_bead(self._ticket, wait_s)
+
+    def list_calls(self) -> ToolUse | None:
+        """The tools that the model called in its answers; None where no gateway saw them."""
+        if self._gateway is None or self._ticket is None:
+            return None
+        return self._gateway.list_calls(self._ticket)
+
+    def describe_stop_reason(self) -> str:
+        """Why no bead can go on, "" where one can."""
+        if self._gateway is None or self._ticket is None:
+            return ""
+        return self._gateway.look(self._ticket).unusable
+
+    def exhausted(self) -> bool:
+        """True where a request did not fit into the budget."""
+        if self._gateway is None or self._ticket is None:
+            return False
+        return self._gateway.look(self._ticket).exhausted
+
+
+def compute_drain_s(ended: ProgramEnd, timeout_s: float | None, run_left_s: float | None) -> float:
+    """Seconds to wait for a bead's unfinished answers: what is left of its timeout where its agent
+    has ended by itself, and a moment where it was ended; never more than the run has (None: no
+    limit)."""
+    own_s = DRAIN_S if timeout_s is None else min(DRAIN_S, timeout_s - ended.duration_s)
+    most_s = max(own_s, ENDED_DRAIN_S) if ended.end is EndReason.EXITED else ENDED_DRAIN_S
+    return most_s if run_left_s is None else max(min(most_s, run_left_s), 0.0)
+
+
+@dataclass(frozen=True)
+class ModelAccess:
+    """The model access of all beads of a run."""
+
+    _provider: Provider
+    _egress: RunEgress
+    _gateway: RemoteGateway | None = None
+    gates: tuple[Gate, ...] = ()
+
+    @contextlib.contextmanager
+    def open_bead(
+        self, name: str, model: str, budget_usd: float, budget_tokens: int | None
+    ) -> Iterator[BeadAccess]:
+        """Give a bead access; its placeholder is valid until the end of the block."""
+        with self._egress.open_bead_proxy(name) as proxy:
+            if self._gateway is None:
+                yield BeadAccess(proxy)
+                return
+            ticket = self._gateway.open_bead(
+                name, {model}, budget_usd=budget_usd, budget_tokens=budget_tokens
+            )
+            env = self._provider.build_access_env(ticket.base_url, ticket.placeholder)
+            try:
+                yield BeadAccess({**proxy, **env}, self._gateway, ticket)
+            finally:
+                self._gateway.close_bead(ticket)
+
+
+def open_access(
+    provider: Provider,
+    env: Mapping[str, str],
+    egress: RunEgress,
+    gateway: RemoteGateway | None,
+    socket: Path,
+    emit: Emit,
+) -> ModelAccess:
+    """Access to the model, for as long as ``gateway`` runs; it listens on ``socket``, too. Beads
+    get ``egress``.
+
+    Agents do not use it where they know no key (a replay), and where the team passes a cloud's own
+    credentials by name (``env``): then the agent holds these, and a warning says so. Raises
+    ``E_CONFIG`` for an endpoint that cannot be used.
+    """
+    if direct := provider.find_cloud_variables(env):
+        text = f"{', '.join(direct)}: the agent itself holds this cloud's credentials, and its"
+        text += " cost is what it says"
+        emit(Note(text, warning=True))
+    if direct or not provider.keys or gateway is None:
+        return ModelAccess(provider, egress)
+    return ModelAccess(provider, egress, gateway, (gateway.listen("model", socket),))
+
+
+def configure_gateway(
+    settings: Settings,
+    provider: Provider,
+    env: Mapping[str, str],
+    budget_usd: float | None,
+    budget_tokens: int | None,
+) -> GatewayConfig | None:
+    """What a run of this provider asks of a gateway; None for nothing. Raises ``E_CONFIG``."""
+    keys = () if provider.find_cloud_variables(env) else provider.keys
+    return build_gateway_config(settings, keys, env, budget_usd, budget_tokens)

@@ -1,0 +1,135 @@
+"""Paths as agents write them, made paths of the checkout; what can be none of its files is left
+out. Nothing else that an agent names reaches git, a process or the disk.
+"""
+
+import dataclasses
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from gitlab_nightshift.records.handoffs import (
+    AnalysisCandidate,
+    AnalysisResult,
+    Draft,
+    Handoff,
+    ThreadAnswer,
+)
+from gitlab_nightshift.repository.tree_snapshot import EntryKind, Snapshot
+from gitlab_nightshift.system.file_names import format_path, is_dot_git, list_parents
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
+
+LONGEST_PATH, LONGEST_NAME = 4095, 255
+"""Bytes that the kernel takes."""
+MOST_SHOWN, LONGEST_SHOWN = 5, 200
+_LINES = compile_lazily(r":\d+(?:[-:,]\d+)*:?$")
+_QUOTE = compile_lazily(r"\s*[`'\"]?")
+Named = TypeVar("Named", AnalysisCandidate, ThreadAnswer)
+
+
+@dataclass(frozen=True)
+class NamedTree:
+    """The checkout as it was before any agent: what stands at its paths, without ``.git``.
+    ``roots`` are the absolute paths by which an agent may know it."""
+
+    roots: tuple[str, ...]
+    entries: Snapshot
+
+    def find_path(self, text: str) -> str | None:
+        """The path, relative to the top, that an agent means by a text: of a file that is there, or
+        could be made. A place in a file means the file. None for anything else."""
+        path = self._make_relative(text)
+        if path is None or len(text) > LONGEST_PATH:
+            return None
+        if self._is_file(path):
+            return path
+        whole = _LINES.sub("", path)
+        if whole != path and self._is_file(whole):
+            return whole
+        return path if self._can_become_file(path) else None
+
+    def shorten_place(self, text: str) -> str:
+        """A piece of evidence whose path is relative where it was below the checkout."""
+        at = _match_end(text)
+        for root in self.roots:
+            if text.startswith(f"{root}/", at):
+                return text[:at] + text[at + len(root) + 1 :]
+        return text
+
+    def is_behind_link(self, path: str) -> bool:
+        """Whether a path is that of a link, or leads through one: it is not followed."""
+        places = (self.entries.get(each) for each in (*list_parents(path), path))
+        return any(entry is not None and entry.kind is EntryKind.LINK for entry in places)
+
+    def _make_relative(self, text: str) -> str | None:
+        root = next((root for root in self.roots if text.startswith(f"{root}/")), "")
+        if text.startswith("/") and not root:
+            return None
+        parts = [part for part in text[len(root) :].split("/") if part not in ("", ".")]
+        return "/".join(parts) or None
+
+    def _is_file(self, path: str) -> bool:
+        return path in self.entries and self.entries[path].kind is EntryKind.FILE
+
+    def _can_become_file(self, path: str) -> bool:
+        parts = path.split("/")
+        if not path.isprintable() or ".." in parts or is_dot_git(path) or path in self.entries:
+            return False
+        names = [len(part.encode()) for part in parts]
+        above = (self.entries.get(parent) for parent in list_parents(path))
+        return (
+            max(names) <= LONGEST_NAME
+            and sum(names) + len(names) <= LONGEST_PATH
+            and all(entry is None or entry.kind is EntryKind.FOLDER for entry in above)
+        )
+
+
+def _match_end(text: str) -> int:
+    match = _QUOTE.match(text)
+    return match.end() if match else 0
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """A hand-off with paths of the tree alone, and the texts of it that mean none."""
+
+    handoff: Handoff
+    dropped: tuple[str, ...] = ()
+
+    def describe_dropped(self) -> str:
+        """The first of them, as they may be shown, on one line; "" for none."""
+        shown = [format_path(text[:LONGEST_SHOWN]) or "''" for text in self.dropped[:MOST_SHOWN]]
+        more = len(self.dropped) - len(shown)
+        return ", ".join(shown) + (f" and {more} more" if more else "")
+
+
+def resolve_paths(handoff: Handoff, tree: NamedTree) -> Resolved:
+    """Make all paths of a hand-off paths of the tree. Candidates that name files, but none of it,
+    are left out; the selected one stays, without any."""
+    dropped: dict[str, None] = {}
+    if isinstance(handoff, AnalysisResult):
+        made = [_resolve_candidate(each, tree, dropped) for each in handoff.candidates]
+        kept = tuple(candidate for candidate in made if candidate.files)
+        selected = handoff.selected and _resolve_candidate(handoff.selected, tree, dropped)
+        handoff = dataclasses.replace(handoff, candidates=kept, selected=selected)
+    if isinstance(handoff, Draft):
+        answers = tuple(_resolve_files(each, tree, dropped) for each in handoff.answers)
+        handoff = dataclasses.replace(handoff, answers=answers)
+    return Resolved(handoff, tuple(dropped))
+
+
+def _resolve_candidate(
+    candidate: AnalysisCandidate, tree: NamedTree, dropped: dict[str, None]
+) -> AnalysisCandidate:
+    evidence = tuple(map(tree.shorten_place, candidate.evidence))
+    made = dataclasses.replace(candidate, evidence=evidence)
+    return _resolve_files(made, tree, dropped)
+
+
+def _resolve_files(named: Named, tree: NamedTree, dropped: dict[str, None]) -> Named:
+    found = {text: tree.find_path(text) for text in named.files}
+    dropped |= dict.fromkeys(text for text, path in found.items() if path is None)
+    return dataclasses.replace(named, files=_list_distinct(found.values()))
+
+
+def _list_distinct(paths: Iterable[str | None]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(path for path in paths if path is not None))

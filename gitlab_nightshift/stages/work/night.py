@@ -1,0 +1,261 @@
+"""The night: for each category analyze → (implement → proofs → verify) × n → draft.
+
+What a step returns is a record; only the end of the whole run (:class:`Stop`) is an exception.
+"""
+
+import dataclasses
+from collections.abc import Iterable
+
+from gitlab_nightshift.errors import STOPPED, Code, Interruption, NightshiftError
+from gitlab_nightshift.policy.claimed_categories import format_category
+from gitlab_nightshift.policy.repeated_ideas import describe_repetition, find_repeated
+from gitlab_nightshift.policy.write_gate import to_approve
+from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus
+from gitlab_nightshift.records.events import Note, StepEnded
+from gitlab_nightshift.records.handoffs import AnalysisResult, Draft
+from gitlab_nightshift.records.products import KnownMergeRequest, Outcome
+from gitlab_nightshift.stages.work.attempt import ProvenChange, format_step_key, try_until_proven
+from gitlab_nightshift.stages.work.citation_check import drop_unfounded
+from gitlab_nightshift.stages.work.draft_from_analysis import draft_from_analysis
+from gitlab_nightshift.stages.work.earlier_findings import format_earlier
+from gitlab_nightshift.stages.work.night_bead import Night, run_night_bead
+from gitlab_nightshift.stages.work.night_ending import (
+    CategoryResult,
+    Ending,
+    describe_failed_analyses,
+    take_first_line,
+)
+from gitlab_nightshift.stages.work.run_budget import Stop
+from gitlab_nightshift.stages.work.step_input import FailedAttempt, StepInput
+from gitlab_nightshift.stages.work.thread_answers import (
+    QUESTION,
+    format_answer_request,
+    select_answers,
+)
+from gitlab_nightshift.stages.work.tool_use import FilesRead, count_files
+
+_BROKEN = {BeadStatus.CRASHED, BeadStatus.BAD_OUTPUT, BeadStatus.IDLE}
+FOUND, ANSWERS = "Found earlier in this run", "Answers"
+"""Titles of sections below a template."""
+
+
+def try_categories(night: Night) -> Ending:
+    """Try the plan's categories in order until one leads to a proposal."""
+    tried: list[CategoryResult] = []
+    try:
+        for category in night.plan.categories:
+            result, analysis = _analyze(night, category, tried)
+            if analysis is None or analysis.result == "NO_IMPROVEMENT":
+                tried.append(_build_no_improvement(result, analysis))
+                continue
+            analysis, repeats = choose_new_idea(category, analysis, night.proof.known)
+            for text in repeats:
+                night.emit(Note(f"{category}: {text}"))
+            if analysis.selected is None:
+                tried.append(CategoryResult(category, f"no new idea: {repeats[0]}"))
+                continue
+            good = implement(night, category, analysis)
+            if isinstance(good, ProvenChange):
+                return propose_change(night, category, analysis, good, tried)
+            tried.append(
+                CategoryResult(
+                    category, f"verify failed after retries: {take_first_line(good.why)}", analysis
+                )
+            )
+    except Stop as stop:
+        return build_stopped_ending(night, stop, tried)
+    return _build_exhausted_ending(night, tried)
+
+
+# --- the four beads ---------------------------------------------------------------------------
+
+
+def _analyze(
+    night: Night, category: str, tried: list[CategoryResult]
+) -> tuple[BeadResult, AnalysisResult | None]:
+    result = run_night_bead(night, "analyze", category, sections={FOUND: format_earlier(tried)})
+    key = format_step_key("analyze", category, 1)
+    night.checkout.restore()
+    analysis = result.handoff if isinstance(result.handoff, AnalysisResult) else None
+    if analysis is not None:
+        analysis, dropped = drop_unfounded(analysis, night.checkout.path, night.bead_context.tree)
+        for why in dropped:
+            night.emit(Note(f"candidate dropped: {why}"))
+    if analysis is not None and analysis.result == "IMPROVEMENT_FOUND":
+        assert analysis.selected is not None
+        night.emit(StepEnded(key, True, analysis.selected.description))
+    else:
+        night.emit(StepEnded(key, False, _build_no_improvement(result, analysis).why))
+    return result, analysis
+
+
+def choose_new_idea(
+    category: str, analysis: AnalysisResult, known: Iterable[KnownMergeRequest]
+) -> tuple[AnalysisResult, tuple[str, ...]]:
+    """The analysis with the best candidate that repeats nothing, None as ``selected`` where each
+    does; and one line for each that was refused."""
+    ranked = sorted(analysis.candidates, key=lambda each: each.rank)
+    refused: list[str] = []
+    for candidate in dict.fromkeys((analysis.selected, *ranked)):
+        assert candidate is not None
+        repeated = find_repeated(category, candidate, known)
+        if repeated is None:
+            return dataclasses.replace(analysis, selected=candidate), tuple(refused)
+        why = f"{take_first_line(candidate.description)}: {describe_repetition(repeated)}"
+        refused.append(why)
+    return dataclasses.replace(analysis, selected=None), tuple(refused)
+
+
+def implement(
+    night: Night, category: str, analysis: AnalysisResult
+) -> ProvenChange | FailedAttempt:
+    """Up to 1 + ``max_implement_retries`` attempts. After a good one the checkout is left as it is:
+    ``_draft`` puts it back."""
+
+    def run_step(bead: str, attempt: int, step_input: StepInput) -> BeadResult:
+        asked = bead == "implement" and night.plan.request
+        sections = {"Questions": QUESTION} if asked else {}
+        return run_night_bead(night, bead, category, attempt, analysis, step_input, sections)
+
+    def note_failure(failed: FailedAttempt) -> None:
+        night.bead_context.ledger.note_failed_attempt(category, failed.code, failed.why)
+
+    attempts = night.settings.max_implement_retries + 1
+    return try_until_proven(
+        night.checkout,
+        night.proof,
+        analysis,
+        attempts,
+        run_step,
+        night.recorder,
+        note_failure,
+        asked=bool(night.plan.request),
+    )
+
+
+def _draft(night: Night, category: str, analysis: AnalysisResult, good: ProvenChange) -> Draft:
+    """The MR bead's texts; whatever happens to it, the verified change keeps a draft.
+
+    It is the last bead: closing the checkout puts it back.
+    """
+    key = format_step_key("mr", category, 1)
+    night.checkout.apply_change(good.captured)
+    request = night.plan.request
+    sections = {ANSWERS: format_answer_request(request)} if request else {}
+    try:
+        result = run_night_bead(night, "mr", category, 1, analysis, sections=sections)
+        draft, why = result.handoff, result.error
+    except Stop as stop:
+        draft, why = None, stop.reason
+    except NightshiftError as error:
+        if error.code is not Code.CONFIG:  # such as a process that could not be ended
+            raise
+        draft, why = None, error.message
+    if isinstance(draft, Draft):
+        night.emit(StepEnded(key, True, draft.title))
+        return draft
+    night.emit(StepEnded(key, False, f"{why}; the texts come from the analysis instead"))
+    return draft_from_analysis(analysis)
+
+
+# --- endings ----------------------------------------------------------------------------------
+
+
+def propose_change(
+    night: Night,
+    category: str,
+    analysis: AnalysisResult,
+    good: ProvenChange,
+    tried: list[CategoryResult],
+) -> Ending:
+    needed = to_approve(good.gates)
+    reason, stopped = "a verified change is ready to be published", ""
+    if needed:
+        reason += f", once it is approved: {needed}"
+    try:
+        draft = _draft(night, category, analysis, good)
+    except Interruption as stop:
+        draft = draft_from_analysis(analysis)
+        reason, stopped = f"{STOPPED}; the verified change is kept", stop.code.value
+    request, changed = night.plan.request, good.captured.build_summary().files
+    fallback = category != night.plan.scheduled
+    proposal = good.build_proposal(category, analysis, draft, is_fallback=fallback)
+    return Ending(
+        outcome=Outcome.MR_READY,
+        reason=reason,
+        category_used=format_category(category, night.plan.scheduled),
+        is_fallback=fallback,
+        files_read=count_files_read(night),
+        summary=format_summary(night, [*tried, CategoryResult(category, draft.title)]),
+        error_code=stopped,
+        incomplete=describe_failed_analyses(night.bead_context.ledger.results),
+        proposal=proposal,
+        captured=good.captured,
+        answers=select_answers(draft.answers, request, changed) if request else (),
+    )
+
+
+def _build_exhausted_ending(night: Night, tried: list[CategoryResult]) -> Ending:
+    if why := _find_cli_failure(night.bead_context.ledger.results):
+        return build_stopped_ending(
+            night, Stop(Outcome.FAILED, why, Code.PROVIDER_UNAVAILABLE), tried
+        )
+    results = night.bead_context.ledger.results
+    full = [result for result in results if result.status is BeadStatus.DISK_FULL]
+    if results and len(full) == len(results):
+        why = f"in every bead ({len(full)}) {full[-1].error}"
+        return build_stopped_ending(night, Stop(Outcome.FAILED, why, Code.CONFIG), tried)
+    reason = f"All categories exhausted: {len(tried)} tried, none led to a verified change."
+    return Ending(
+        outcome=Outcome.NO_IMPROVEMENT,
+        reason=reason,
+        category_used=night.plan.scheduled,
+        files_read=count_files_read(night),
+        summary=format_summary(night, tried),
+        incomplete=describe_failed_analyses(night.bead_context.ledger.results),
+    )
+
+
+def _find_cli_failure(results: list[BeadResult]) -> str:
+    """Why the agent's CLI is of no use (not one bead came to an end); "" where one did."""
+    if not results or any(result.status not in _BROKEN for result in results):
+        return ""
+    said = take_first_line(results[-1].error)
+    return f"the agent's CLI failed in every bead ({len(results)}), last: {said}"
+
+
+def build_stopped_ending(night: Night, stop: Stop, tried: list[CategoryResult]) -> Ending:
+    night.emit(Note(stop.reason, warning=stop.code is not None))
+    return Ending(
+        outcome=stop.outcome,
+        reason=stop.reason,
+        category_used=night.plan.scheduled,
+        files_read=count_files_read(night),
+        summary=format_summary(night, tried),
+        error_code=stop.code.value if stop.code else "",
+        incomplete=describe_failed_analyses(night.bead_context.ledger.results),
+    )
+
+
+def format_summary(night: Night, tried: list[CategoryResult]) -> str:
+    left_out = [f"{row.category}: left out: {row.reason}" for row in night.plan.left_out]
+    return "\n".join([str(count_files_read(night)), *(str(row) for row in tried), *left_out])
+
+
+def count_files_read(night: Night) -> FilesRead:
+    """What all Analyze beads read together, by the tools that they were seen to call."""
+    results = night.bead_context.ledger.results
+    uses = (result.tools for result in results if result.bead == "analyze")
+    return count_files(uses, night.checkout.path, night.checkout.saved.tracked)
+
+
+def _build_no_improvement(result: BeadResult, analysis: AnalysisResult | None) -> CategoryResult:
+    if analysis is None:
+        return CategoryResult(
+            result.category, f"analysis failed: {result.status}: {take_first_line(result.error)}"
+        )
+    return CategoryResult(
+        result.category,
+        f"no improvement: {take_first_line(analysis.reason) or 'no reason given'}",
+        analysis,
+    )

@@ -1,0 +1,111 @@
+"""How a night ends: its outcome and its reason, as data."""
+
+import re
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gitlab_nightshift.errors import STOPPED, Code, Interruption, NightshiftError
+from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus
+from gitlab_nightshift.records.handoffs import AnalysisResult, ThreadAnswer
+from gitlab_nightshift.records.products import Outcome, Plan, Proposal
+from gitlab_nightshift.repository.capture import CapturedChange
+from gitlab_nightshift.repository.disk_space import build_no_space_error, is_full_disk
+from gitlab_nightshift.stages.work.tool_use import NONE_READ, FilesRead
+from gitlab_nightshift.system.raw_logs import Logs
+
+MOST_SKIPS = 5
+"""Nights in a row that are skipped for the same reason before that is a warning."""
+
+
+@dataclass(frozen=True)
+class CategoryResult:
+    """A category, what came of it, and what Analyze reported (None where it did not)."""
+
+    category: str
+    why: str
+    analysis: AnalysisResult | None = None
+
+    def __str__(self) -> str:
+        return f"{self.category}: {self.why}"
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How the night ended; ``captured`` is the change of a proposal, ``incomplete`` what could not
+    do its work, ``answers`` are for the threads that the task came from."""
+
+    outcome: Outcome
+    reason: str
+    category_used: str
+    is_fallback: bool = False
+    files_read: FilesRead = NONE_READ
+    summary: str = ""
+    error_code: str = ""
+    incomplete: str = ""
+    proposal: Proposal | None = None
+    captured: CapturedChange | None = None
+    answers: tuple[ThreadAnswer, ...] = ()
+
+
+def build_unscheduled_ending(plan: Plan) -> Ending:
+    """A day without a category: nothing is spent."""
+    why = plan.skip or "No category scheduled for today"
+    outcome = Outcome.SKIPPED if plan.skip else Outcome.NO_IMPROVEMENT
+    return Ending(outcome, why, plan.scheduled or "none")
+
+
+def run_to_ending(
+    plan: Plan, logs: Logs, disks: Sequence[Path], make: Callable[[], Ending]
+) -> Ending:
+    """Call ``make``; the one function of the work stage where an exception becomes a result.
+
+    ``disks`` are folders on the disks that a night may fill.
+    """
+    try:
+        return make()
+    except NightshiftError as error:
+        return _build_failed_ending(plan, error.code, error.message)
+    except Interruption as stop:
+        return _build_failed_ending(plan, stop.code, STOPPED)
+    except Exception as error:
+        if is_full_disk(error):
+            return _build_failed_ending(plan, Code.CONFIG, build_no_space_error(*disks).message)
+        logs.write("traceback.txt", traceback.format_exc())
+        text = f"a defect of nightshift: {type(error).__name__}; see logs/traceback.txt"
+        return _build_failed_ending(plan, Code.INTERNAL, text)
+
+
+def _build_failed_ending(plan: Plan, code: Code, reason: str) -> Ending:
+    return Ending(Outcome.FAILED, reason, plan.scheduled or "none", error_code=code.value)
+
+
+def describe_failed_analyses(results: Sequence[BeadResult]) -> str:
+    """How much of the night was no look at the project at all; "" where each Analyze ended. One
+    that the budget ended is no alarm."""
+    analyses = [each for each in results if each.bead == "analyze"]
+    failed = [each for each in analyses if each.status not in (BeadStatus.OK, BeadStatus.BUDGET)]
+    if not failed:
+        return ""
+    if all(each.status is BeadStatus.CRASHED for each in failed):
+        how = f"crashed: {', '.join(each.category for each in failed)}"
+    else:
+        how = f"failed: {', '.join(f'{each.category} ({each.status})' for each in failed)}"
+    good = len(analyses) - len(failed)
+    return f"{good} of {len(analyses)} categories analysed, {len(failed)} {how}"
+
+
+def describe_repeated_skip(plan: Plan, ending: Ending) -> str:
+    """Says that a night is skipped for the same reason again and again; "" where it is not. Numbers
+    and dates in the reason may differ."""
+    today = re.sub(r"\d+", "", ending.reason)
+    alike = [why for why in plan.skipped_before if re.sub(r"\d+", "", why).endswith(today)]
+    if ending.outcome is not Outcome.SKIPPED or len(alike) + 1 < MOST_SKIPS:
+        return ""
+    return f"{MOST_SKIPS} nights in a row were skipped for the same reason"
+
+
+def take_first_line(text: str) -> str:
+    """The first line of a text, bounded."""
+    return " ".join(text.strip().partition("\n")[0].split())[:300]

@@ -1,0 +1,193 @@
+"""The notary: runs the commands that prove a change once more, in a process that has read nothing
+of an agent's.
+
+It starts when the last process of work is gone, with the plan's commands and the patch. The patch
+is read by a process of its own (``repository/bundle_reader.py``); what that reports is put into the
+restored checkout, and the commands run in the sandbox of the night. What they print is passed on
+unread. Only how they end counts, and how long they take.
+"""
+
+import shlex
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from gitlab_nightshift.errors import Code, NightshiftError
+from gitlab_nightshift.gateway.gateway_client import RemoteGateway
+from gitlab_nightshift.proof.proof_commands import DISK_FULL, Runner
+from gitlab_nightshift.records.events import CommandEnded, Emit, Event, Note, StepEnded, StepStarted
+from gitlab_nightshift.records.notary_records import NotarizedCommand, NotarizedRun
+from gitlab_nightshift.repository.checkout import Checkout
+from gitlab_nightshift.repository.git_folder import list_object_folders
+from gitlab_nightshift.repository.private_repository import (
+    PLAIN_MODES,
+    RepositoryParts,
+    resolve_tree,
+)
+from gitlab_nightshift.repository.rebuilt_change import ReadingPlace, make_change, rebuild_patch
+from gitlab_nightshift.stages.work.sandboxed_checkout import SandboxContext, open_sandboxed_checkout
+from gitlab_nightshift.stages.work.work_context import WorkContext
+from gitlab_nightshift.system.environment import build_search_path
+
+SLACK_S, TIMES = 60.0, 3.0
+"""A command may take this many seconds, and this many times what it took before the change."""
+LONGEST_S = 3600.0
+"""Of a command whose time before the change is not known."""
+STEP = "notary"
+NAMED, LONGEST = 10, 1_000
+SHA256 = 64
+"""Digits of an id."""
+LeftSeconds = Callable[[], float | None]
+
+
+@dataclass(frozen=True)
+class NotaryTask:
+    """What to run: ``commands`` on the tree that ``patch`` makes of ``base``, which has to be
+    ``tree`` ("": any); ``config`` is the repository's (``git.read_conversion_config``).
+
+    Work says how long each took before the change (``usual``, seconds) and which were ``flaky``:
+    that decides how long a command may take, and whether it is run again. ``may_be_red`` are those
+    that may fail on the change if they fail without it, which is tried then.
+    """
+
+    base: str
+    tree: str
+    patch: bytes
+    config: Mapping[str, str]
+    commands: tuple[str, ...]
+    may_be_red: frozenset[str] = frozenset()
+    usual: Mapping[str, float] | None = None
+    flaky: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class NotaryAnswer:
+    """What was seen (``records/notary_records.py``)."""
+
+    tree_id: str
+    commands: tuple[NotarizedCommand, ...]
+    isolation: str
+    unrestored: tuple[str, ...]
+
+
+def notarize(
+    task: NotaryTask, place: WorkContext, gateway: RemoteGateway | None, left_s: LeftSeconds
+) -> NotaryAnswer:
+    """Run the commands on the change, to the first that is not accepted, in ``place``'s checkout,
+    which is prepared or a private one. ``left_s`` gives the seconds left (None: no deadline).
+
+    Raises NightshiftError where they cannot be run: no sandbox, no time, no such change.
+    """
+    place.emit(StepStarted(STEP, "The commands once more, on the change alone"))
+    quiet = replace(place, emit=_pass_warnings(place.emit))
+    context = SandboxContext(quiet, gateway, STEP, (), left_s)
+    with (
+        open_sandboxed_checkout(context) as sandboxed,
+        sandboxed.open_runner() as (boundary, _, runner),
+    ):
+        tree = _rebuild_change(task, place, sandboxed.checkout)
+        trial = _Trial(task, tree, sandboxed.checkout, runner, left_s, place.emit)
+        seen = tuple(trial.run_all())
+    accepted = sum(each.accepted for each in seen)
+    whole = accepted == len(task.commands)
+    place.emit(StepEnded(STEP, whole, f"{accepted} of {len(task.commands)} commands passed"))
+    return NotaryAnswer(tree, seen, str(boundary)[:LONGEST], tuple(trial.unrestored)[:NAMED])
+
+
+def _pass_warnings(emit: Emit) -> Emit:
+    """Of the boundary, which work has told of, only what is not as it should be."""
+
+    def pass_on(event: Event) -> None:
+        if isinstance(event, Note) and event.warning:
+            emit(event)
+
+    return pass_on
+
+
+def _rebuild_change(task: NotaryTask, place: WorkContext, checkout: Checkout) -> str:
+    """The tree with the change, as the process that reads the patch reports it, made in
+    ``checkout``'s private repository. Raises NightshiftError where it is not the one that was asked
+    for."""
+    own = checkout.repository.folder
+    attributes = own / "info/attributes"
+    parts = RepositoryParts(
+        objects=list_object_folders(own / "objects"),
+        object_format="sha256" if len(task.base) == SHA256 else "sha1",
+        attributes=attributes.read_bytes() if attributes.exists() else b"",
+    )
+    path = build_search_path(place.env, place.checkout)
+    reading = ReadingPlace(parts, task.config, place.private, path)
+    rebuilt = rebuild_patch(reading, task.base, task.patch)
+    if rebuilt.refused:
+        raise NightshiftError(Code.PUBLISH, rebuilt.refused)
+    if task.tree not in ("", rebuilt.tree) or not rebuilt.files:
+        raise NightshiftError(Code.PUBLISH, "base plus change.patch is another tree")
+    if any(file.mode not in PLAIN_MODES for file in rebuilt.files):  # a link would be followed
+        raise NightshiftError(Code.PUBLISH, "the change holds a symbolic link or a submodule")
+    make_change(checkout.repository, rebuilt, task.base)
+    return rebuilt.tree
+
+
+class _Trial:
+    """The runs of the commands in one checkout, on ``tree`` and without it."""
+
+    def __init__(
+        self,
+        task: NotaryTask,
+        tree: str,
+        checkout: Checkout,
+        runner: Runner,
+        left_s: LeftSeconds,
+        emit: Emit,
+    ) -> None:
+        self._task, self._tree, self._checkout = task, tree, checkout
+        self._runner, self._left_s, self._emit = runner, left_s, emit
+        self.unrestored: dict[str, None] = {}
+
+    def run_all(self) -> Iterator[NotarizedCommand]:
+        """Each command, to the first that is not accepted."""
+        self._apply(self._tree)
+        for number, command in enumerate(self._task.commands, 1):
+            seen = self._run_command(command, str(number))
+            yield seen
+            if not seen.accepted:
+                return
+            if seen.base:
+                self._apply(self._tree)
+
+    def _run_command(self, command: str, log: str) -> NotarizedCommand:
+        runs = [self._run(command, log)]
+        if not runs[0].ok and command in self._task.flaky:
+            self._apply(self._tree)
+            runs.append(self._run(command, f"{log}-again"))
+        seen = NotarizedCommand(command, tuple(runs))
+        if seen.ok or command not in self._task.may_be_red:
+            return seen
+        return replace(seen, base=self._run_on_base(command, f"{log}-base"))
+
+    def _run_on_base(self, command: str, log: str) -> NotarizedRun | None:
+        """Its run without the change, None where something of the change's is left: its code has
+        run before, and could make the base fail."""
+        self._runner.renew()
+        if self._apply(self._task.base):
+            return None
+        return self._run(command, log)
+
+    def _run(self, command: str, log: str) -> NotarizedRun:
+        done = self._runner.run(shlex.split(command), log, at_most_s=self._compute_limit(command))
+        left_s = self._left_s()
+        if done.exit_status is None and left_s is not None and left_s <= 0:
+            raise NightshiftError(Code.TIMEOUT, f"the run had no time left for `{command}`")
+        if done.error == DISK_FULL:
+            raise NightshiftError(Code.CONFIG, f"{DISK_FULL} when `{command}` ran")
+        self._emit(CommandEnded(replace(done, command=command)))
+        return NotarizedRun(done.exit_status, done.duration_s, done.error)
+
+    def _compute_limit(self, command: str) -> float:
+        usual = (self._task.usual or {}).get(command)
+        return LONGEST_S if usual is None else SLACK_S + TIMES * usual
+
+    def _apply(self, tree: str) -> bool:
+        """Put the checkout back, then make it this tree; True where something is not as before."""
+        paths = self._checkout.apply_tree(resolve_tree(self._checkout.repository, tree))
+        self.unrestored |= dict.fromkeys(paths)
+        return bool(paths)

@@ -1,0 +1,108 @@
+"""The process of the notary (``notarization.py``): it runs commands in the sandbox, holds no
+secret, and has read nothing of an agent's but the change that it runs them on."""
+
+import base64
+import dataclasses
+import functools
+import socket
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from gitlab_nightshift.errors import NightshiftError
+from gitlab_nightshift.gateway.gateway_client import RemoteGateway
+from gitlab_nightshift.records.events import read_clock
+from gitlab_nightshift.repository.delegated_repository import unpack_source
+from gitlab_nightshift.repository.git import read_conversion_config
+from gitlab_nightshift.repository.prepared_checkout import PreparedCheckout
+from gitlab_nightshift.repository.prepared_folders import PreparedFolders
+from gitlab_nightshift.sandbox.supervised_process import serve_stage
+from gitlab_nightshift.sandbox.visible_system import SystemWalk, walk_system
+from gitlab_nightshift.stages.work.confine_self import confine_work, tell_unfit
+from gitlab_nightshift.stages.work.delegation.delegation_workspace import make_workspace
+from gitlab_nightshift.stages.work.delegation_data import unpack_payload
+from gitlab_nightshift.stages.work.notarization import NotaryTask, notarize
+from gitlab_nightshift.stages.work.work_context import WorkContext
+from gitlab_nightshift.stages.work.work_data import unpack_work_place
+from gitlab_nightshift.wire.channel import OutputChannel
+from gitlab_nightshift.wire.exit_status import run_guarded
+from gitlab_nightshift.wire.sent_logs import pass_logs
+
+
+def main(data: Mapping[str, Any]) -> int:
+    """Run as a process (``sandbox/supervised_process.py``). With ``data["ahead"]`` it examines the
+    machine before it gets its input, while the checkout is prepared."""
+    walked = walk_system() if data["ahead"] else None
+    return serve_stage(functools.partial(_notarize, walked), forwarding=False)
+
+
+def _notarize(walked: SystemWalk | None, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """The answer: what was seen, or ``why`` the commands could not be run."""
+
+    def run_step() -> dict[str, Any]:
+        answer: dict[str, Any] = {}
+        run_guarded(lambda: _run_commands(walked, inputs, answer), {})
+        return answer
+
+    return tell_unfit(run_step)
+
+
+def _run_commands(
+    walked: SystemWalk | None, inputs: Mapping[str, Any], answer: dict[str, Any]
+) -> int:
+    outlet = OutputChannel(inputs["outlet"])
+    prepared = _read_folders(inputs)
+    tempfile.tempdir = str(prepared.temporary)
+    logs = pass_logs(prepared.private / "logs", outlet, f"{inputs['name']}-")
+    place = unpack_work_place(inputs["place"], logs, outlet, prepared)
+    place = confine_work(dataclasses.replace(place, walked=walked), inputs)
+    control = socket.socket(fileno=inputs["control"])
+    gateway = RemoteGateway(control, outlet) if inputs["gateway"] else None
+    until = inputs["place"]["until_s"]
+    try:
+        place, config = _find_checkout(inputs, place)
+        task = _read_task(inputs["task"], config)
+        left_s = lambda: None if until is None else until - read_clock()  # noqa: E731
+        answer |= dataclasses.asdict(notarize(task, place, gateway, left_s))
+    except NightshiftError as error:
+        answer["why"] = error.message
+    return 0
+
+
+def _read_folders(inputs: Mapping[str, Any]) -> PreparedFolders:
+    """This process's folders; of a run with the checkout, which is prepared."""
+    checkout = None
+    if data := inputs.get("prepared_checkout"):
+        checkout = PreparedCheckout.from_data(data, moved=inputs["moved"])
+    return PreparedFolders.from_data(inputs["prepared"], checkout)
+
+
+def _find_checkout(
+    inputs: Mapping[str, Any], place: WorkContext
+) -> tuple[WorkContext, Mapping[str, str]]:
+    """Where the commands run, and the repository's configuration: the checkout that is prepared, or
+    one that is made as a delegation's work makes its own."""
+    assert place.prepared
+    if place.prepared.checkout:
+        return place, place.prepared.checkout.config
+    source = unpack_source(inputs["source"], place.private)
+    path = Path(inputs["scratch"], "notary", source.top.name or "checkout")
+    path.parent.mkdir()
+    payload, base = unpack_payload(inputs["payload"]), inputs["task"]["base"]
+    made = make_workspace(source, payload, base, path, place.settings.output_dir)
+    config = read_conversion_config(source.git, source.top)
+    return dataclasses.replace(place, checkout=made.path), config
+
+
+def _read_task(data: Mapping[str, Any], config: Mapping[str, str]) -> NotaryTask:
+    return NotaryTask(
+        base=data["base"],
+        tree=data["tree"],
+        patch=base64.b64decode(data["patch"]),
+        config=config,
+        commands=tuple(data["commands"]),
+        may_be_red=frozenset(data["may_be_red"]),
+        usual=data["usual"],
+        flaky=frozenset(data["flaky"]),
+    )

@@ -1,0 +1,149 @@
+"""The exec gate on PATH: the programs that an agent finds by name, and no others.
+
+It guides agents and is no security boundary: a program can still be called by its path. A command
+of ``allowed_commands`` is a small script that checks its words and starts the program with the
+job's whole PATH, which builds need; everything else that an agent starts gets the short PATH.
+"""
+
+import dataclasses
+import os
+import shlex
+import shutil
+from collections.abc import Collection, Iterable, Mapping, Set
+from pathlib import Path, PurePosixPath
+
+from gitlab_nightshift.policy.night_gates import any_command
+from gitlab_nightshift.records.events import Note
+from gitlab_nightshift.stages.work.boundary import Boundary
+from gitlab_nightshift.stages.work.tool_access import read_interpreter
+from gitlab_nightshift.stages.work.work_context import WorkContext
+from gitlab_nightshift.system.environment import build_search_path
+
+BASE = tuple(
+    """sh bash dash env git [ b2sum base32 base64 basename cat chmod cksum comm cp csplit cut
+    date dd df dir dirname du echo expand expr factor false fmt fold head hostname id
+    install join link ln logname ls md5sum mkdir mkfifo mktemp mv nice nl nohup nproc numfmt
+    od paste pathchk pr printenv printf ptx pwd readlink realpath rm rmdir seq sha1sum
+    sha224sum sha256sum sha384sum sha512sum shred shuf sleep sort split stat stdbuf stty sum
+    sync tac tail tee test timeout touch tr true truncate tsort tty uname unexpand uniq
+    unlink users vdir wc which who whoami yes find xargs grep egrep fgrep rg ag sed awk gawk
+    mawk diff diff3 sdiff cmp patch file tree less more column hexdump xxd strings jq tar
+    gzip gunzip zcat bzip2 bunzip2 xz unxz zstd unzip zip ps pgrep kill getopt tput clear
+    locale""".split()
+)
+"""What shells, git and agents need to look around and to edit: nothing that uses a network,
+changes a user, or runs another language than the shell's own."""
+ALWAYS_RESTRICTED = frozenset({"git"})
+"""Even where it is allowed it gets the short PATH: its aliases start programs."""
+SHELLS = frozenset({"sh", "bash", "dash", "ksh", "zsh"})
+NEEDS: Mapping[str, tuple[str, ...]] = {"gradlew": ("java",), "mvnw": ("java",)}
+"""Scripts in the checkout that find another program by its name."""
+
+
+def restrict_programs(boundary: Boundary, work: WorkContext, cli: Path) -> Boundary:
+    """The boundary with a program allowlist for agents, unless the exec gate is open; logged.
+
+    ``cli`` is the agent's own program.
+    """
+    emit = work.emit
+    if any_command(work.settings):
+        emit(Note("exec: any command (policy.gates.exec: auto_allow)"))
+        return boundary
+    system = boundary.build_search_path(build_search_path(work.env, work.checkout))
+    whole = build_search_path(work.env, work.checkout, boundary.programs)
+    path = boundary.build_search_path(whole)
+    allowed = _parse_commands(work.allowed_commands, work.checkout)
+    if unknown := [command for command, names in allowed if _is_unknown(command, names)]:
+        emit(Note(f"exec: PATH is not restricted, as it is unknown what {unknown[0]} starts"))
+        return boundary
+    words: dict[str, list[list[str]]] = {}
+    for _, names in allowed:
+        for name, exact in names.items():
+            words.setdefault(name, []).append(exact)
+    folder = boundary.scratch / "path"
+    _make(folder, (path, system), words, find_cli_interpreter(cli))
+    more = ", ".join(sorted({each.name for each in folder.iterdir()} - {*BASE}))
+    emit(Note(f"exec: agents have on PATH git, the shell and its usual tools; {more or 'no more'}"))
+    return dataclasses.replace(boundary, allowlist=folder, read_only=(*boundary.read_only, folder))
+
+
+def _parse_commands(
+    commands: Iterable[str], checkout: Path
+) -> list[tuple[str, dict[str, list[str]]]]:
+    """Each command with the programs that it needs by name, and their exact words (none: any)."""
+    found = []
+    for command in commands:
+        program, *words = shlex.split(command)
+        names = {program: words} if "/" not in program else _find_named_programs(program, checkout)
+        found.append((command, names))
+    return found
+
+
+def _is_unknown(command: str, names: Collection[str]) -> bool:
+    """True for a shell's script that is called by its path: it may start any program."""
+    return "/" in shlex.split(command)[0] and not SHELLS.isdisjoint(names)
+
+
+def _find_named_programs(program: str, checkout: Path) -> dict[str, list[str]]:
+    """The programs that a command finds by name when it is itself called by its path."""
+    needs = NEEDS.get(PurePosixPath(program).name)
+    word = read_interpreter(checkout / program)
+    return {name: [] for name in needs or ([PurePosixPath(word).name] if word else [])}
+
+
+def find_cli_interpreter(cli: Path) -> str:
+    """The interpreter that the agent's own CLI looks for by name, "" for none."""
+    word = read_interpreter(cli)
+    return "" if "/" in word else word
+
+
+def _make(
+    folder: Path, paths: tuple[str, str], allowed: Mapping[str, list[list[str]]], own: str
+) -> None:
+    """``paths``: all of PATH, and without the checkout's folders, in which no usual tool counts."""
+    path, system = paths
+    folder.mkdir(mode=0o755)
+    usual = {*BASE, own}
+    found = _find_programs(usual - {""}, system) | _find_programs(allowed.keys() - usual, path)
+    for name, program in found.items():
+        if name in allowed and name not in ALWAYS_RESTRICTED:
+            script = folder / name
+            script.write_text(_build_script(program, allowed[name], path, name in {*BASE, own}))
+            script.chmod(0o555)
+        else:
+            (folder / name).symlink_to(program)
+
+
+def _find_programs(names: Set[str], path: str) -> dict[str, str]:
+    """Where each name is found. Each folder is listed once: it has few of so many names."""
+    found: dict[str, str] = {}
+    for folder in path.split(os.pathsep):
+        for name in (names & _list_folder(folder, names)) - found.keys():
+            if program := shutil.which(name, path=folder):
+                found[name] = program
+    return found
+
+
+def _list_folder(folder: str, names: Set[str]) -> Set[str]:
+    """Which names may be in a folder: all of them where it may be entered but not listed."""
+    try:
+        return frozenset(os.listdir(folder))  # noqa: PTH208 - names alone
+    except PermissionError:
+        return names
+    except OSError:
+        return frozenset()
+
+
+def _build_script(program: str, allowed: list[list[str]], path: str, base: bool) -> str:
+    """A script that starts the program with the whole PATH for allowed words. Other words start
+    only a ``base`` program, with the short PATH."""
+    start = f'exec {shlex.quote(program)} "$@"'
+    lines = ["#!/bin/sh", "# Made by nightshift: policy.gates.exec"]
+    for words in allowed:
+        tests = [f'[ "${{{n}}}" = {shlex.quote(word)} ]' for n, word in enumerate(words, 1)]
+        exact = " && ".join([f"[ $# -eq {len(words)} ]", *tests]) if words else "true"
+        lines.append(f"if {exact}; then PATH={shlex.quote(path)}; export PATH; {start}; fi")
+    name = PurePosixPath(program).name
+    hint = shlex.quote("; allowed: " + ", ".join(shlex.join([name, *each]) for each in allowed))
+    refusal = f'echo "nightshift: not allowed: {name} $*"{hint} >&2'
+    return "\n".join([*lines, *([start] if base else [refusal, "exit 126"]), ""])

@@ -1,0 +1,196 @@
+"""What proves a change: red flags, the commands, and what only running can show."""
+
+from gitlab_nightshift.policy.change_rules import ENFORCED, find_violations
+from gitlab_nightshift.policy.repeated_ideas import describe_repetition, find_repeated_change
+from gitlab_nightshift.policy.write_gate import list_gated_files
+from gitlab_nightshift.proof.changed_symbols import compute_digest, list_changed_symbols
+from gitlab_nightshift.proof.evidence.collected_runs import TITLE as TESTS_THAT_RAN
+from gitlab_nightshift.proof.evidence.evidence_flags import find_flaky_commands
+from gitlab_nightshift.proof.evidence.lab import Evidence, EvidenceSubject, Lab, compute_deadline
+from gitlab_nightshift.proof.executed_code import changes_code
+from gitlab_nightshift.proof.proof_commands import CommandRun, format_failure, run_and_collect
+from gitlab_nightshift.proof.reading import judge
+from gitlab_nightshift.proof.reading.changed_settings import find_changed_settings
+from gitlab_nightshift.proof.reports.command_expansion import build_text_reader
+from gitlab_nightshift.proof.reviewed_change import Context, read_change
+from gitlab_nightshift.proof.running.gathering import gather_evidence
+from gitlab_nightshift.proof.running.settlement import is_refutable
+from gitlab_nightshift.records.events import Note, StepEnded, StepStarted
+from gitlab_nightshift.records.handoffs import AnalysisResult
+from gitlab_nightshift.records.verdicts import CheckOutcome, Finding
+from gitlab_nightshift.repository.capture import CapturedChange
+from gitlab_nightshift.repository.checkout import Checkout
+from gitlab_nightshift.stages.work.evidence_text import format_evidence
+from gitlab_nightshift.stages.work.proof_choice import NOTHING_TO_RUN
+from gitlab_nightshift.stages.work.proof_context import ProofContext, ProofResult
+
+
+def build_subject(
+    checkout: Checkout,
+    proof: ProofContext,
+    category: str,
+    analysis: AnalysisResult,
+    captured: CapturedChange,
+) -> EvidenceSubject:
+    """The change, and what it is compared with."""
+    selected = analysis.selected
+    context = Context(
+        settings=proof.work.settings,
+        category=category,
+        selected=tuple(selected.files) if selected else (),
+        recent_files=proof.recent_files,
+        ci_config=proof.work.job.ci_config_path,
+    )
+    change = read_change(checkout.repository, checkout.base_sha, captured.tree_id)
+    claim = f"{selected.description}\n{selected.rationale}" if selected else ""
+    return EvidenceSubject(checkout.base_sha, captured.tree_id, change, context, claim)
+
+
+def look(proof: ProofContext, captured: CapturedChange, subject: EvidenceSubject) -> ProofResult:
+    """Check what needs no run: the policy and the red flags."""
+    change, settings, ci_files = captured.build_summary(), proof.work.settings, proof.ci_files
+    config = proof.work.job.ci_config_path
+    tools = find_changed_settings(subject.change)
+    denied = find_violations(change, tools, settings, proof.recent_files, config, ci_files)
+    findings = judge(subject.change, subject.context)
+    held = tuple(filter(is_refutable, findings)) if can_run(proof) else ()
+    findings = tuple(finding for finding in findings if finding not in held)
+    others = tuple(finding for finding in findings if finding.name not in ENFORCED)
+    gates = list_gated_files(change, settings, config, ci_files)
+    symbols = list_changed_symbols(subject.change)
+    category = subject.context.category
+    digest = compute_digest(subject.change)
+    repeated = find_repeated_change(category, change.files, symbols, digest, proof.known)
+    again = [f"This idea is not wanted: {describe_repetition(repeated)}."] if repeated else []
+    why = "\n".join((*again, *denied, *_list_failing(others)))
+    return ProofResult(
+        why, findings=findings, held=held, gates=gates, symbols=symbols, digest=digest
+    )
+
+
+def can_run(proof: ProofContext) -> bool:
+    """Whether running may refute what was read."""
+    return bool(proof.baseline.commands) and not proof.baseline.red
+
+
+def prove(
+    checkout: Checkout,
+    proof: ProofContext,
+    captured: CapturedChange,
+    subject: EvidenceSubject,
+    name: str,
+    held: tuple[Finding, ...] = (),
+) -> ProofResult:
+    """Run the commands in the restored checkout with only the change applied; then the evidence.
+
+    ``name`` is the last part of the names of steps and logs, ``held`` what ``look`` left open.
+    """
+    try:
+        return _run_proof(checkout, proof, captured, subject, name, held)
+    finally:
+        proof.runner.renew()
+
+
+def _run_proof(
+    checkout: Checkout,
+    proof: ProofContext,
+    captured: CapturedChange,
+    subject: EvidenceSubject,
+    name: str,
+    held: tuple[Finding, ...],
+) -> ProofResult:
+    unrestored = checkout.apply_change(captured)
+    runs = _run_commands(checkout, proof, captured, f"checks-{name}")
+    commands = tuple(run.result for run in runs)
+    failed = format_failure(proof.runner, commands, f"checks-{name}")
+    if failed and not proof.baseline.red:
+        return ProofResult(failed, commands)
+    evidence = _gather_evidence(checkout, proof, subject, runs, f"evidence-{name}", held)
+    notes = _format_notes(unrestored)
+    for note in notes:
+        proof.work.emit(Note(note, warning=True))
+    findings = (*find_flaky_commands(commands, subject.context), *evidence.findings)
+    checks = (*proof.baseline.checks, *evidence.checks)
+    why = "\n".join(_list_failing(findings)) or _find_missing_proof(proof, subject, runs, evidence)
+    tails = [proof.runner.read_tail(f"checks-{name}-{n}") for n in range(1, len(commands) + 1)]
+    text = format_evidence(commands, tails, (*checks, *notes, *findings))
+    return ProofResult(why, commands, notes, checks, findings, evidence=text)
+
+
+def _find_missing_proof(
+    proof: ProofContext,
+    subject: EvidenceSubject,
+    runs: tuple[CommandRun, ...],
+    evidence: Evidence,
+) -> str:
+    """Why nothing that ran proves the code in a change; "" where something does, or need not."""
+    passed = any(
+        check.outcome is CheckOutcome.PASSED and check.title != TESTS_THAT_RAN
+        for check in evidence.checks
+    )
+    ran = any(run.result.ok and not run.ran_nothing for run in runs)
+    if passed or ran or proof.baseline.unasked or not changes_code(subject.change):
+        return ""
+    lacks = "no command passed on it" if proof.baseline.commands else NOTHING_TO_RUN
+    return (
+        f"Nothing that the program ran proves this code: {lacks}. Without proof, only comments and"
+        " documents pass."
+    )
+
+
+def _list_failing(findings: tuple[Finding, ...]) -> list[str]:
+    return [str(finding) for finding in findings if finding.level == "fail"]
+
+
+def _run_commands(
+    checkout: Checkout, proof: ProofContext, captured: CapturedChange, name: str
+) -> tuple[CommandRun, ...]:
+    wanted = proof.baseline.commands
+    if not wanted:
+        return ()
+    proof.work.emit(StepStarted(name, "The project's own tests on the change"))
+    read = build_text_reader(checkout.repository, checkout.base_sha)
+    runs = run_and_collect(
+        proof.runner, wanted, name, lambda: checkout.apply_change(captured), read
+    )
+    good = sum(run.result.ok for run in runs)
+    proof.work.emit(
+        StepEnded(name, good == len(wanted), f"{good} of {len(wanted)} commands passed")
+    )
+    return runs
+
+
+def _gather_evidence(
+    checkout: Checkout,
+    proof: ProofContext,
+    subject: EvidenceSubject,
+    runs: tuple[CommandRun, ...],
+    name: str,
+    held: tuple[Finding, ...],
+) -> Evidence:
+    """Canaries, the tests that ran, new tests without the change; more by category."""
+    proof.work.emit(StepStarted(name, "What running the tests shows"))
+    usual_s = sum(result.duration_s for result in proof.baseline.results)
+    wanted = proof.work.settings.proof_time
+    end = compute_deadline(wanted, usual_s, proof.runner.limits().timeout_s)
+    passing = tuple(run.result.command for run in runs if run.result.ok)
+    lab = Lab(checkout, proof.runner, passing, name, end)
+    before = proof.baseline.collections
+    evidence = gather_evidence(subject, lab, before, runs, proof.canaries, held)
+    for check in evidence.checks:
+        proof.work.emit(Note(f"{check.title}: {check.detail}"))
+    failing = _list_failing(evidence.findings)
+    measured = ", ".join(check.detail.partition("; ")[0] for check in evidence.checks)
+    text = failing[0] if failing else measured or "nothing that could be measured"
+    proof.work.emit(StepEnded(name, not failing, text))
+    return evidence
+
+
+def _format_notes(unrestored: tuple[str, ...]) -> tuple[str, ...]:
+    if not unrestored:
+        return ()
+    some = ", ".join(unrestored[:5]) + (" …" if len(unrestored) > 5 else "")
+    return (
+        f"{len(unrestored)} files are not what they were before the night and could not be put back"
+        f" ({some}): commands that depend on them prove nothing.",
+    )

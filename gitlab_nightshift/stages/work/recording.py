@@ -1,0 +1,113 @@
+"""Record a night for the agent ``replay``; the format is in ``docs/replay.md``."""
+
+import json
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from gitlab_nightshift.agents.agent import BeadTask
+from gitlab_nightshift.agents.replay import FORMAT, INDEX, format_bead_folder
+from gitlab_nightshift.agents.replay_player import RECORDED_CHECKOUT, encode_json_path
+from gitlab_nightshift.errors import build_config_error
+from gitlab_nightshift.records.bead_results import BeadResult
+from gitlab_nightshift.redaction.redactor import Redactor
+from gitlab_nightshift.repository.blobs import read_tree_file
+from gitlab_nightshift.repository.capture import CapturedChange
+from gitlab_nightshift.repository.private_repository import Repository
+from gitlab_nightshift.sandbox.process import ProgramEnd
+from gitlab_nightshift.stages.work.handoff import LARGEST, STUBS
+from gitlab_nightshift.system.openat import RefusedFileError, read_regular
+from gitlab_nightshift.system.raw_logs import open_log
+
+
+@dataclass(frozen=True)
+class Recorder:
+    """Keeps beads as they end; without a folder it keeps nothing."""
+
+    folder: Path | None
+    agent: str
+    redact: Redactor
+
+    def start(self, checkout: Path) -> None:
+        """Begin a recording; an older one in the folder is replaced.
+
+        Raises ``E_CONFIG`` for a folder that holds something else, and for one in the checkout:
+        new files there would be part of the change.
+        """
+        if not self.folder:
+            return
+        if self.folder.resolve().is_relative_to(checkout.resolve()):
+            raise build_config_error(
+                f"record_dir: {self.folder} is in the checkout; choose a folder outside it"
+            )
+        try:
+            if self.folder.exists() and not _is_recording(self.folder):
+                raise build_config_error(
+                    f"record_dir: {self.folder} holds something else; choose another folder"
+                )
+            shutil.rmtree(self.folder, ignore_errors=True)
+            self.folder.mkdir(parents=True, exist_ok=True)  # one that is mounted stays
+            index = json.dumps({"version": FORMAT, "agent": self.agent}, indent=2)
+            (self.folder / INDEX).write_text(index + "\n", encoding="utf-8")
+        except OSError as error:
+            raise build_config_error(f"record_dir: {self.folder}: {error.strerror}") from None
+
+    def keep(self, task: BeadTask, ended: ProgramEnd, stdout: Path) -> None:
+        """Record a bead's output, exit status and hand-off, without secrets."""
+        if not self.folder:
+            return
+        folder = self.folder / format_bead_folder(task.bead, task.category, task.attempt)
+        folder.mkdir(exist_ok=True)
+        self._keep_output(stdout, folder / "stdout.jsonl", task.checkout)
+        self._write(folder, {"exit_status": ended.exit_status, "pace_s": 0.0, "deleted": []})
+        try:
+            text = read_regular(task.handoff_file.parent, task.handoff_file.name, LARGEST)
+        except RefusedFileError:
+            return
+        handoff = self.redact(text.decode("utf-8", "replace"))
+        if handoff != json.dumps(STUBS.get(task.bead)):
+            (folder / "handoff.json").write_text(handoff, encoding="utf-8")
+
+    @staticmethod
+    def _keep_output(stdout: Path, target: Path, checkout: Path) -> None:
+        """The raw output; where it was recorded does not matter to a replay."""
+        with open_log(stdout) as old, target.open("wb") as new:
+            for line in old:
+                new.write(
+                    line.replace(encode_json_path(checkout), encode_json_path(RECORDED_CHECKOUT))
+                )
+
+    def keep_change(
+        self, result: BeadResult, captured: CapturedChange, repository: Repository
+    ) -> None:
+        """Record the files that an Implement bead left behind."""
+        if not self.folder or captured.refusals:
+            return
+        folder = self.folder / format_bead_folder(result.bead, result.category, result.attempt)
+        for file in captured.files:
+            if file.status != "D":
+                _write_file(repository, captured.tree_id, file.path, folder / "files" / file.path)
+        deleted = [file.path for file in captured.files if file.status == "D"]
+        how = json.loads((folder / "bead.json").read_bytes())
+        self._write(folder, {**how, "deleted": deleted})
+
+    @staticmethod
+    def _write(folder: Path, how: dict[str, object]) -> None:
+        (folder / "bead.json").write_text(json.dumps(how, indent=2) + "\n", encoding="utf-8")
+
+
+def _is_recording(folder: Path) -> bool:
+    return folder.is_dir() and ((folder / INDEX).is_file() or not any(folder.iterdir()))
+
+
+def _write_file(repository: Repository, tree: str, name: str, target: Path) -> None:
+    mode = repository.run("ls-tree", "-z", "--full-tree", tree, "--", name).split(b" ", 1)[0]
+    data = read_tree_file(repository, tree, name)
+    assert data is not None, name
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if mode == b"120000":
+        target.symlink_to(os.fsdecode(data))
+    else:
+        target.write_bytes(data)
+        target.chmod(0o755 if mode == b"100755" else 0o644)

@@ -1,0 +1,164 @@
+"""Where untrusted code runs: the checkout without its .git, its boundary, a runner of commands."""
+
+import contextlib
+import dataclasses
+import functools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from gitlab_nightshift.gateway.gateway_client import RemoteGateway
+from gitlab_nightshift.proof.proof_commands import Runner
+from gitlab_nightshift.records.events import Note
+from gitlab_nightshift.repository.adjacent_folders import list_hidden_places
+from gitlab_nightshift.repository.checkout import Checkout, open_checkout, open_prepared
+from gitlab_nightshift.repository.git import GitError
+from gitlab_nightshift.sandbox.process import ProcessLimits
+from gitlab_nightshift.sandbox.visible_system import look_at_system
+from gitlab_nightshift.stages.work.agent_egress import RunEgress, open_egress
+from gitlab_nightshift.stages.work.boundary import Boundary, BoundarySearch, Opener, open_boundary
+from gitlab_nightshift.stages.work.tool_access import (
+    JobFolders,
+    SandboxView,
+    check_tool_access,
+    find_tool_folders,
+)
+from gitlab_nightshift.stages.work.work_context import WorkContext
+from gitlab_nightshift.system.environment import build_bead_env, build_search_path
+from gitlab_nightshift.system.file_names import open_short_folder
+
+
+@dataclass(frozen=True)
+class SandboxContext:
+    """What a sandboxed checkout is made of.
+
+    ``gateway`` gives access to the model and to allowed hosts (None where neither is needed);
+    ``places`` are the files of an agent's CLI and what it needs; ``left_s`` gives the seconds that
+    are left (None: no deadline).
+    """
+
+    work: WorkContext
+    gateway: RemoteGateway | None
+    run_id: str
+    places: tuple[Path, ...]
+    left_s: Callable[[], float | None]
+
+    @property
+    def temporary(self) -> Path:
+        """The job's folder for temporary files."""
+        made = self.work.prepared
+        return made.spare if made else self.work.private.parent
+
+
+@dataclass(frozen=True)
+class SandboxedCheckout:
+    """An opened checkout and its boundary; ``sockets`` is a folder for the gateway's sockets."""
+
+    checkout: Checkout
+    boundary: Boundary
+    sockets: Path
+    sandbox_context: SandboxContext
+
+    @contextlib.contextmanager
+    def open_runner(self) -> Iterator[tuple[Boundary, RunEgress, Runner]]:
+        """The network access, and a runner of commands, for as long as the block lasts.
+
+        Raises ``E_CONFIG`` for a program that is needed and cannot be read inside, ``E_TERMINATED``
+        where the broker was killed.
+        """
+        sandbox_context, work = self.sandbox_context, self.sandbox_context.work
+        path = build_search_path(work.env, work.checkout)
+        inside = SandboxView(
+            self.boundary.build_search_path(
+                build_search_path(work.env, work.checkout, work.programs)
+            ),
+            self.boundary.is_readable,
+            _build_job_folders(work),
+        )
+        check_tool_access(work.settings, work.verify.commands, work.env, path, inside, work.emit)
+        socket = self.sockets / "egress"
+        broker = self.boundary.sandbox.broker
+        with (
+            broker.explain_end(OSError, GitError) if broker else contextlib.nullcontext(),
+            open_egress(work.settings, sandbox_context.gateway, socket, work.emit) as egress,
+        ):
+            boundary = dataclasses.replace(self.boundary, gates=egress.gates)
+            yield boundary, egress, _build_runner(sandbox_context, boundary, egress)
+
+
+@contextlib.contextmanager
+def open_sandboxed_checkout(sandbox_context: SandboxContext) -> Iterator[SandboxedCheckout]:
+    """Choose the boundary and mask the checkout's .git; all is put back at the end.
+
+    Raises NightshiftError E_CONFIG, E_POLICY_DENY, E_WORKSPACE_DIRTY.
+    """
+    work = sandbox_context.work
+    path = build_search_path(work.env, work.checkout)
+    own = list_hidden_places(work.home, sandbox_context.temporary, work.checkout)
+    made = work.prepared
+    search = BoundarySearch(
+        work=work,
+        places=sandbox_context.places,
+        tools=find_tool_folders(work.settings, work.env, _build_job_folders(work)),
+        path=path,
+        look=functools.partial(look_at_system, own, work.walked),
+    )
+    with (
+        open_boundary(search, _build_opener(sandbox_context, path), work.emit) as (
+            checkout,
+            boundary,
+        ),
+        open_short_folder(made.scratch if made else work.private) as sockets,
+    ):
+        yield SandboxedCheckout(checkout, boundary, sockets, sandbox_context)
+
+
+def _build_opener(sandbox_context: SandboxContext, path: str) -> Opener:
+    work = sandbox_context.work
+    opener = functools.partial(
+        open_checkout,
+        work.checkout,
+        output_dir=work.settings.output_dir,
+        run_id=sandbox_context.run_id,
+        real_home=work.home,
+    )
+    if work.prepared and work.prepared.checkout:
+        opener = functools.partial(open_prepared, work.prepared.checkout)
+    warn = lambda line: work.emit(Note(line, warning=True))  # noqa: E731
+    return functools.partial(opener, private=work.private, search_path=path, warn=warn)
+
+
+def _build_job_folders(work: WorkContext) -> JobFolders:
+    return JobFolders(work.home, work.checkout.resolve(), work.private)
+
+
+def _build_runner(sandbox_context: SandboxContext, boundary: Boundary, egress: RunEgress) -> Runner:
+    work, scratch = sandbox_context.work, boundary.scratch / "commands"
+    scratch.mkdir(mode=0o700)
+    boundary.hand_over(scratch)
+    env = build_bead_env(
+        work.env,
+        work.settings.agent_env,
+        home=scratch / "home",
+        tmp=scratch / "tmp",
+        checkout=work.checkout,
+        programs=boundary.programs,
+    )
+    runner = Runner(
+        folder=work.checkout,
+        env={
+            **env,
+            "PATH": boundary.build_search_path(env["PATH"]),
+            **boundary.build_git_env(),
+            **egress.commands_env,
+        },
+        scratch=scratch,
+        logs=work.logs,
+        limits=lambda: ProcessLimits(
+            timeout_s=sandbox_context.left_s(), output_bytes=work.settings.max_output
+        ),
+        emit=work.emit,
+        confined=boundary.build_confinement(work.checkout, scratch),
+    )
+    runner.renew()
+    return runner

@@ -1,0 +1,64 @@
+"""The process that does a delegation's task: it runs agents and reads what they write, and holds no
+secret. What it logs and keeps goes to the redactor, one way.
+"""
+
+import dataclasses
+import socket
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from gitlab_nightshift.gateway.gateway_client import RemoteGateway
+from gitlab_nightshift.records.products import Plan
+from gitlab_nightshift.records.storage import build_adapter
+from gitlab_nightshift.repository.delegated_repository import unpack_source
+from gitlab_nightshift.repository.prepared_folders import PreparedFolders
+from gitlab_nightshift.sandbox.supervised_process import serve_stage
+from gitlab_nightshift.stages.work.confine_self import confine_work, tell_unfit
+from gitlab_nightshift.stages.work.delegation.delegation_context import build_fallback_note
+from gitlab_nightshift.stages.work.delegation.task_result import DelegationTask, do_work
+from gitlab_nightshift.stages.work.delegation_data import unpack_payload
+from gitlab_nightshift.stages.work.work_data import unpack_work_place
+from gitlab_nightshift.wire.channel import OutputChannel
+from gitlab_nightshift.wire.exit_status import run_guarded
+from gitlab_nightshift.wire.sent_logs import open_logs
+
+
+def main(_data: Mapping[str, Any]) -> int:
+    """Run as a process (``sandbox/supervised_process.py``)."""
+    return serve_stage(_work, forwarding=False)
+
+
+def _work(inputs: dict[str, Any]) -> dict[str, Any]:
+    def run_step() -> dict[str, Any]:
+        answer: dict[str, Any] = {}
+        run_guarded(lambda: _run_task(inputs, answer), {})
+        return answer
+
+    return tell_unfit(run_step)
+
+
+def _run_task(inputs: Mapping[str, Any], answer: dict[str, Any]) -> int:
+    """Do the task; ``instead_of`` is why the first agent could not be used."""
+    outlet, prepared = (
+        OutputChannel(inputs["outlet"]),
+        PreparedFolders.from_data(inputs["prepared"]),
+    )
+    tempfile.tempdir = str(prepared.temporary)
+    own, prefix = prepared.private, "fallback-" if inputs["instead_of"] else ""
+    logs = open_logs(own / "logs", outlet, prefix)
+    place = confine_work(unpack_work_place(inputs["place"], logs, outlet, prepared), inputs)
+    if inputs["instead_of"]:
+        outlet(build_fallback_note(str(inputs["instead_of"])))
+    control = socket.socket(fileno=inputs["control"])
+    gateway = RemoteGateway(control, outlet) if inputs["gateway"] else None
+    task = DelegationTask(
+        payload=unpack_payload(inputs["payload"]),
+        source=unpack_source(inputs["source"], own),
+        plan=build_adapter(Plan).validate_python(inputs["plan"]),
+        place=place,
+        scratch=Path(inputs["scratch"]),
+    )
+    answer |= dataclasses.asdict(do_work(task, gateway, outlet.send_record))
+    return 0

@@ -1,0 +1,205 @@
+"""Access to the team's tools inside the boundary: ``agent_paths``, and what is missing there."""
+
+import os
+import shlex
+import shutil
+import string
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gitlab_nightshift.errors import NightshiftError, build_config_error
+from gitlab_nightshift.records.events import Emit, Note
+from gitlab_nightshift.repository.adjacent_folders import list_places_beside
+from gitlab_nightshift.sandbox.probes import PRIVATE_FILES
+from gitlab_nightshift.sandbox.system_paths import HOME_FILES
+from gitlab_nightshift.sandbox.tool_caches import find_tool_caches
+from gitlab_nightshift.sandbox.visible_home import find_installation
+from gitlab_nightshift.settings.model import Settings
+
+KERNEL = ("/proc", "/sys", "/dev")
+INTERPRETERS = 3
+"""How many interpreters may follow one another by their first lines (``#!``)."""
+FIRST_LINE = 256
+
+
+@dataclass(frozen=True)
+class JobFolders:
+    """The folders of a job: its home, the checkout, and our own ``private`` folder."""
+
+    home: Path
+    checkout: Path
+    private: Path
+
+    def list_closed_places(self) -> tuple[Path, ...]:
+        """Paths that no setting can expose, nor a folder above them."""
+        beside = list_places_beside(self.checkout)
+        return (self.home, *beside, self.private, *map(Path, (*PRIVATE_FILES, *KERNEL)))
+
+    def list_credentials(self) -> tuple[Path, ...]:
+        """Files and folders of the home that usually hold credentials, as far as they exist."""
+        return tuple(p for name in HOME_FILES if os.path.lexists(p := self.home / name))
+
+
+def find_tool_folders(
+    settings: Settings, env: Mapping[str, str], job_folders: JobFolders
+) -> tuple[Path, ...]:
+    """The folders and files of ``agent_paths``: as they are named, and with links resolved.
+
+    ``~`` is the home; a variable is one of ``agent_env``, HOME or CI_PROJECT_DIR. Raises
+    NightshiftError E_CONFIG for one that does not exist or that would expose secrets.
+    """
+    own = {"HOME": str(job_folders.home), "CI_PROJECT_DIR": str(job_folders.checkout)}
+    known = {**_find_named_variables(settings, env), **own}
+    named = [_resolve_tool(text, known, job_folders) for text in settings.agent_paths]
+    return tuple(dict.fromkeys(place for path in named for place in (path, path.resolve())))
+
+
+def _find_named_variables(settings: Settings, env: Mapping[str, str]) -> dict[str, str]:
+    return {name: env[name] for name in settings.agent_env if env.get(name)}
+
+
+def _resolve_tool(text: str, known: Mapping[str, str], job_folders: JobFolders) -> Path:
+    home = text == "~" or text.startswith("~/")
+    try:
+        whole = string.Template(f"$HOME{text[1:]}" if home else text).substitute(known)
+    except KeyError as error:
+        name = error.args[0]
+        raise _build_error(text, f"{name} is not set, or agent_env does not name it") from None
+    except ValueError:
+        raise _build_error(text, "a $ that does not begin a variable") from None
+    path = Path(os.path.normpath(job_folders.checkout / whole))
+    if not path.exists():
+        raise _build_error(text, f"{path} is not there")
+    if exposed := find_exposed_place(path, job_folders):
+        raise _build_error(text, f"this would open {exposed}; name a folder that holds only tools")
+    return path
+
+
+def _build_error(text: str, why: str) -> NightshiftError:
+    return build_config_error(f"agent_paths: {text}: {why}")
+
+
+def find_exposed_place(path: Path, job_folders: JobFolders) -> Path | None:
+    """The closed path that whoever may read ``path`` could read too, None for none."""
+    ways = {path, path.resolve()}
+    if all(way.is_relative_to(job_folders.checkout) for way in ways):
+        return None
+    for place in (*job_folders.list_closed_places(), *job_folders.list_credentials()):
+        if any(p.is_relative_to(way) for p in (place, place.resolve()) for way in ways):
+            return place
+    for place in (*job_folders.list_credentials(), *map(Path, KERNEL)):
+        if any(way.is_relative_to(place) for way in ways):
+            return place
+    return None
+
+
+def open_tool_caches(
+    settings: Settings, env: Mapping[str, str], home: Path, checkout: Path
+) -> tuple[Settings, Mapping[str, str]]:
+    """The settings and the environment with which a build finds what its tools have downloaded, as
+    if ``agent_paths`` and ``agent_env`` named the caches. What these name themselves stays."""
+    caches = find_tool_caches(env, home, checkout)
+    variables = {n: v for n, v in caches.variables.items() if n not in settings.agent_env}
+    folders = [str(folder) for folder in caches.folders]
+    opened = settings.with_values(
+        agent_env=[*settings.agent_env, *variables],
+        agent_paths=list(dict.fromkeys((*settings.agent_paths, *folders))),
+    )
+    return opened, {**env, **variables}
+
+
+@dataclass(frozen=True)
+class SandboxView:
+    """What a process in the sandbox can find: ``path`` is its PATH, ``readable`` other files."""
+
+    path: str
+    readable: Callable[[Path], bool]
+    job_folders: JobFolders
+
+    def can_read(self, path: Path) -> bool:
+        """True where a program inside may read ``path``."""
+        return path.is_relative_to(self.job_folders.checkout) or self.readable(path)
+
+    def is_there(self, path: Path) -> bool:
+        """True for what may exist: of the home this process sees no more than it needs."""
+        home = self.job_folders.home
+        return os.path.lexists(path) or (home != Path("/") and path.is_relative_to(home))
+
+
+def check_tool_access(
+    settings: Settings,
+    commands: Sequence[str],
+    env: Mapping[str, str],
+    path: str,
+    inside: SandboxView,
+    emit: Emit,
+) -> None:
+    """Check that ``commands`` find their programs inside; warn of hidden variables' files.
+
+    ``path`` is the job's own PATH. Raises NightshiftError E_CONFIG with the folder to add to
+    ``agent_paths`` for one of ``verify_commands``, and warns for one that the build files imply; a
+    program that is nowhere is left to the baseline.
+    """
+    for command in commands:
+        word = shlex.split(command)[0]
+        if hidden := _find_hidden_program(word, path, inside):
+            text = (
+                f"{word} needs {hidden}, which the sandbox does not open: add"
+                f" {find_installation(hidden, inside.job_folders.home)} to agent_paths"
+                " (docs/recipes.md)"
+            )
+            if settings.verify_commands:
+                raise build_config_error(f"verify_commands: {text}")
+            emit(Note(f"`{command}` cannot run: {text}", warning=True))
+    for name, place in find_hidden_variables(_find_named_variables(settings, env), inside).items():
+        text = f"{name} names {place}, which the sandbox does not open (agent_paths does)"
+        emit(Note(text, warning=True))
+
+
+def find_hidden_variables(env: Mapping[str, str], inside: SandboxView) -> dict[str, Path]:
+    """Variables that name a file or folder which exists but cannot be read inside."""
+    named = {name: Path(value) for name, value in env.items() if value.startswith("/")}
+    return {
+        n: p for n, p in named.items() if inside.is_there(p) and not inside.can_read(p.resolve())
+    }
+
+
+def _find_hidden_program(word: str, path: str, inside: SandboxView) -> Path | None:
+    for program in _find_interpreters(word, path, inside):
+        if not inside.can_read(real := program.resolve()):
+            return real
+        if not inside.can_read(program):
+            return program
+    return None
+
+
+def _find_interpreters(word: str, path: str, inside: SandboxView) -> Iterator[Path]:
+    """A program, and the interpreters that first lines name."""
+    for _ in range(INTERPRETERS):
+        program = _find_program(word, path, inside)
+        if program is None:
+            return
+        yield program
+        word = read_interpreter(program)
+
+
+def _find_program(word: str, path: str, inside: SandboxView) -> Path | None:
+    if "/" in word:
+        program = inside.job_folders.checkout / word
+        return program if program.is_file() or inside.is_there(program) else None
+    found = word and (shutil.which(word, path=inside.path) or shutil.which(word, path=path))
+    return Path(found) if found else None
+
+
+def read_interpreter(program: Path) -> str:
+    """The program that a script's first line names, "" where there is none."""
+    try:
+        with program.open("rb") as file:
+            line = file.readline(FIRST_LINE)
+    except OSError:
+        return ""
+    words = os.fsdecode(line[2:]).split() if line.startswith(b"#!") else []
+    if words and Path(words[0]).name == "env":
+        words = [word for word in words[1:] if not word.startswith("-") and "=" not in word]
+    return words[0] if words else ""

@@ -1,0 +1,68 @@
+"""The process that runs agents and reads what they write. It holds no secret.
+
+What it logs and keeps goes to the redactor, one way.
+"""
+
+import dataclasses
+import functools
+import socket
+import tempfile
+from collections.abc import Mapping
+from typing import Any
+
+from gitlab_nightshift.gateway.gateway_client import RemoteGateway
+from gitlab_nightshift.records.bead_results import BeadResult
+from gitlab_nightshift.records.products import Plan
+from gitlab_nightshift.records.storage import build_adapter
+from gitlab_nightshift.records.strict_reading import make_record
+from gitlab_nightshift.repository.prepared_checkout import PreparedCheckout
+from gitlab_nightshift.repository.prepared_folders import PreparedFolders
+from gitlab_nightshift.sandbox.supervised_process import serve_stage
+from gitlab_nightshift.sandbox.visible_system import SystemWalk, walk_system
+from gitlab_nightshift.stages.work.confine_self import confine_work, tell_unfit
+from gitlab_nightshift.stages.work.work_context import WorkContext
+from gitlab_nightshift.stages.work.work_data import unpack_work_place
+from gitlab_nightshift.stages.work.work_stage import NIGHT, Workflow, work
+from gitlab_nightshift.wire.channel import OutputChannel
+from gitlab_nightshift.wire.exit_status import run_guarded
+from gitlab_nightshift.wire.sent_logs import open_logs
+
+
+def main(data: Mapping[str, Any]) -> int:
+    """Run as a process (``sandbox/supervised_process.py``). With ``data["ahead"]`` it examines the
+    machine before it gets its input, while the plan waits for GitLab."""
+    walked = walk_system() if data["ahead"] else None
+    return serve_stage(functools.partial(_work, walked), forwarding=False)
+
+
+def _work(walked: SystemWalk | None, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    return tell_unfit(lambda: {"status": run_guarded(lambda: _run_night(walked, inputs), {})})
+
+
+def _run_night(walked: SystemWalk | None, inputs: Mapping[str, Any]) -> int:
+    outlet = OutputChannel(inputs["outlet"])
+    checkout = PreparedCheckout.from_data(inputs["prepared_checkout"], moved=inputs["moved"])
+    prepared = PreparedFolders.from_data(inputs["prepared"], checkout)
+    tempfile.tempdir = str(prepared.temporary)
+    logs = open_logs(prepared.private / "logs", outlet)
+    place = unpack_work_place(inputs["place"], logs, outlet, prepared)
+    place = confine_work(dataclasses.replace(place, walked=walked), inputs)
+    control = socket.socket(fileno=inputs["control"])
+    gateway = RemoteGateway(control, outlet) if inputs["gateway"] else None
+    plan = build_adapter(Plan).validate_python(inputs["plan"])
+    before = [make_record(BeadResult, each) for each in inputs["before"]]
+    work(plan, place, gateway, outlet.send_record, _choose_workflow(plan, place), before)
+    return 0
+
+
+def _choose_workflow(plan: Plan, place: WorkContext) -> Workflow:
+    request = plan.request
+    if request and (request.upkeep or request.failed_pipeline):
+        from gitlab_nightshift.stages.work.upkeep_task import ASKED_REPAIR, REPAIR, REVIEW
+
+        return {"repair": REPAIR, "review": REVIEW, "": ASKED_REPAIR}[request.upkeep]
+    if not place.settings.rehearse:
+        return NIGHT
+    from gitlab_nightshift.stages.work.rehearsal import build_rehearsal
+
+    return build_rehearsal(plan)

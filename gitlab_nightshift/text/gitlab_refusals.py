@@ -1,0 +1,68 @@
+"""What helps where GitLab refuses, by its own words: its API and its git say the same ones.
+
+The words are those of ``lib/gitlab/auth/user_access_denied_reason.rb``, ``lib/gitlab/checks``,
+``lib/gitlab/git_access.rb`` and ``lib/gitlab/middleware/read_only``; for push rules and secret push
+protection, those of its manual.
+"""
+
+from dataclasses import dataclass
+
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
+
+TOKEN_RIGHTS = "role Developer, scopes api and write_repository"  # noqa: S105 - no token
+_BROWSER = "have somebody sign in to GitLab as the token's user"
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """The one thing that helps; ``again``: whether the same change can be published after it."""
+
+    text: str
+    again: bool = True
+
+
+AS_DEVELOPER = Remedy("give the token's user the role Developer")
+_REMEDIES = {
+    "accept the terms of service": Remedy(f"{_BROWSER} and accept them"),
+    "password expired": Remedy(
+        f"{_BROWSER} and set a new one, or use a project access token, which has none"
+    ),
+    "has been deactivated": Remedy(f"{_BROWSER} once"),
+    "email address is not confirmed": Remedy("confirm the address of the token's user"),
+    "two-factor|2fa": Remedy(f"{_BROWSER} and set it up, or use a project access token"),
+    "pending approval|account has been blocked": Remedy(
+        "an administrator has to unblock the token's user"
+    ),
+    "read-only|undergoing maintenance": Remedy(
+        "GitLab takes changes again when an administrator ends that"
+    ),
+    "push blocked|secrets? detected|secret push protection": Remedy(
+        "the change contains what GitLab takes for a secret: look at the bundle", again=False
+    ),
+    r"larger than the allowed size|exceed the \S+ limit|entity too large|error: 413": Remedy(
+        "the change adds a file that is larger than GitLab allows", again=False
+    ),
+    "size limit|storage|quota": Remedy(
+        "the project or its group needs more room, or an administrator a higher limit"
+    ),
+    "protected branch": Remedy("set another branch_prefix, or narrow the branch protection"),
+    r"branch name\b.* does not follow": Remedy("set branch_prefix to one that does"),
+    "commit message": Remedy("set commit_template to one that the push rule allows"),
+    r"email\b.* does not follow|not a member|push commits for|is not verified|committer": Remedy(
+        "set commit_author to one that the push rule allows"
+    ),
+    "must be signed": Remedy("lift that push rule for the token's user"),
+    "file name|path name": Remedy("the push rule forbids a file that the change adds", again=False),
+    "granular": Remedy("give the token the permission that GitLab names"),
+    r"insufficient_scope|higher privileges|upload code|improperly scoped|invalid_token"
+    r"|401 unauthorized": Remedy(f"make a token with {TOKEN_RIGHTS}"),
+    "is archived": Remedy("unarchive the project"),
+    "not allowed to push code|could not be found": AS_DEVELOPER,
+}
+"""Signs of a refusal (regular expressions, the first that is found counts) and what helps."""
+_PATTERNS = [(compile_lazily(f"(?is){signs}"), remedy) for signs, remedy in _REMEDIES.items()]
+
+
+def find_remedy(words: str) -> Remedy | None:
+    """What helps against a refusal with these words; None where they say nothing that is known."""
+    return next((remedy for signs, remedy in _PATTERNS if signs.search(words)), None)

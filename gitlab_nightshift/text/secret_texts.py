@@ -1,0 +1,173 @@
+"""What is secret in a text that holds credentials: files of the runner, of tools, of a home.
+
+What of a file is secret cannot be known. Taken are values whose key says so, words that look made
+at random, the body of private keys, and what stands alone: not every line, since texts that leave
+would lose ``apiVersion: v1`` too. Certificates and public keys are none. Standard library alone.
+"""
+
+import binascii
+import itertools
+import os
+import re
+import stat
+from collections.abc import Iterator
+
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
+
+LARGEST = 64 * 1024
+"""Bytes of a file; in larger ones, such as bundles of certificates, nothing is looked for."""
+SHORTEST = 8
+_SHORTEST_NAMED = 4
+LONGEST_LINE = 4096
+"""Characters: what a line says is found in time that grows with the square of them."""
+_SHORTEST_WORD = 16
+_PUBLIC = compile_lazily(
+    r"-----BEGIN ([A-Z0-9 ]*(?:CERTIFICATE|PUBLIC KEY|CRL|REQUEST)[A-Z ]*)-----"
+    r"(?:[^-]|-(?!----BEGIN ))*?-----END \1-----",
+    re.DOTALL,
+)
+_CERTIFICATE = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS"  # base64 of the beginning of one
+_PAIR = compile_lazily(r"""(?:export\s|[\s"'<-])*([\w.@/:-]*[\w-])["']?\s*(?:=>|[:=>])\s*(\S.*)""")
+IN_ADDRESS = compile_lazily(r"://[^/\s:@]*:([^/\s@]+)@")
+_HINT = compile_lazily(r"TOKEN|PASS|PWD|SECRET|CREDENTIAL|KEY|_PAT|AUTH|BUNDLE_|/t/", re.I)
+"""In a line without it neither of the next two finds anything."""
+_SAID = (
+    r"://[^\s\"']{1,200}?/t/([\w-]+)/",  # conda's tokens
+    r"""(?i)\b(?:authorization["']?\s{0,9}[:=]\s{0,9}["']?(?:basic|bearer|token)\s"""
+    r"""|(?:private|job|deploy)-token:)\s{0,9}([^\s"']+)""",
+    r"""\bCredentials\((?:\s{0,9}"[^"]*"\s{0,9},){3}\s{0,9}"([^"]+)"\)""",  # sbt's
+)
+"""What says of one word that it is a secret. These and the next are compiled where needed."""
+_INNER = (
+    r"""["']([\w.@/:-]{1,200})["']\s{0,9}[:=]?\s{0,9}["']([^"'\s][^"']*)["']""",
+    r"""(?<![\w.:-])([\w.:-]{1,200})\s{0,9}[:=]\s{0,9}["']([^"'\s][^"']*)["']""",
+    r"""<([\w.:-]{1,200})(?:\s[^<>]*)?>([^<>\s][^<>]*)</\1>""",
+    r"""\bkey="([^"]{1,200})"\s{1,9}value="([^"]+)\"""",
+)
+"""Keys with their values in the middle of a line: JSON, tables of TOML, Groovy, XML."""
+_SPOKEN = compile_lazily(r"(?i)\b(?:password|passwd|token|secret)\s+(\S+)")  # as in .netrc
+_OF_BUNDLER = compile_lazily(r"BUNDLE_\w+__\w+")
+_FIELDS = compile_lazily(r"[^:\s]+:(?:\d+|\*):[^:\s]*:[^:\s]*:(\S+)")  # as in .pgpass
+_OF_A_HOST = compile_lazily(  # as in Postfix's
+    r"\[?(?:[\w-]+\.)+[\w-]+\]?(?::\d+)?\s{1,9}[^\s:/]+:([^\s/]\S*)"
+)
+_WORD = compile_lazily(rf"[\w+/=.~!@#$%^&*-]{{{_SHORTEST_WORD},}}")
+_PLAIN = compile_lazily(r"[./~].*|(?:[\w.+-]+@)?(?:[A-Za-z0-9-]+\.)+[A-Za-z]{2,}(?::\d+)?(?:/\S*)?")
+_COMMENT = ("#", ";", "-----", "<!--")
+_SECRET_NAME = compile_lazily(
+    r"TOKEN|PASSWORD|PASSWD|PASSPHRASE|SECRET|CREDENTIAL|_KEY(_DATA)?$|APIKEY|_PAT$|^PGPASS"
+    r"|(^|_)PASS$|_AUTH(?!OR)",
+    re.I,
+)
+_NO_SECRETS = frozenset({"NIGHTSHIFT_MAX_TOKENS", "FF_GIT_URLS_WITHOUT_TOKENS", "SSH_AUTH_SOCK"})
+
+
+def is_secret_name(name: str) -> bool:
+    """True where the name of a variable or of a key says that its value is a secret."""
+    return name not in _NO_SECRETS and _SECRET_NAME.search(name) is not None
+
+
+def read_plain_file(path: str, most: int) -> bytes | None:
+    """The bytes of a file, None for a larger one: never a link, a device or a pipe."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (OSError, ValueError):
+        return None
+    state = os.fstat(fd)
+    if not stat.S_ISREG(state.st_mode) or state.st_size > most:
+        os.close(fd)
+        return None
+    with os.fdopen(fd, "rb") as file:
+        return file.read(most)
+
+
+def remove_public_parts(text: str) -> str:
+    """The text without certificates and public keys."""
+    return _PUBLIC.sub("", text).strip()
+
+
+def find_secrets(text: str) -> list[str]:
+    """The parts of a credential file's text that are taken for secrets, each once."""
+    lines = _split_lines(remove_public_parts(text))
+    found = list(lines) if len(lines) == 1 else []
+    for line in lines:
+        found += [*_find_named_in_line(line), *_find_random_words(line)]
+    return [each for each in dict.fromkeys(found) if len(each) >= SHORTEST]
+
+
+def find_named_secrets(text: str) -> list[str]:
+    """What a text itself calls a password or a token, or gives as one in an address."""
+    found = (each for line in _split_lines(text) for each in _find_named_in_line(line))
+    return [each for each in dict.fromkeys(found) if len(each) >= _SHORTEST_NAMED]
+
+
+def _split_lines(text: str) -> list[str]:
+    """Of JSON in one long line, its parts."""
+    lines = itertools.chain.from_iterable(
+        line.split(",") if len(line) > LONGEST_LINE else [line] for line in text.splitlines()
+    )
+    return [line.strip()[:LONGEST_LINE] for line in lines if line.strip()]
+
+
+def _find_named_in_line(line: str) -> Iterator[str]:
+    if line.startswith(_COMMENT):
+        return
+    yield from IN_ADDRESS.findall(line)
+    if fields := _FIELDS.fullmatch(line) or _OF_A_HOST.fullmatch(line):
+        yield fields[1]
+    if not _HINT.search(line):
+        return
+    for said in _SAID:
+        yield from re.findall(said, line)
+    yield from (_unquote_value(each) for each in _SPOKEN.findall(line))
+    pairs = [pair.groups()] if (pair := _PAIR.fullmatch(line)) else []
+    if '"' in line or "'" in line or "</" in line:
+        pairs += itertools.chain.from_iterable(re.findall(inner, line) for inner in _INNER)
+    for key, value in pairs:
+        yield from _find_key_secrets(key, _unquote_value(value))
+
+
+def _find_key_secrets(key: str, value: str) -> Iterator[str]:
+    """What is secret of a value by its key; of ``name:password`` the password as well."""
+    if _is_key_of_secret(key) or (key.lower() == "pwd" and value[:1] not in "/$`"):
+        yield value
+    if _OF_BUNDLER.fullmatch(key):
+        yield from (value, value.rpartition(":")[2])
+    if key.lower() == "auth" and ":" in (plain := _decode_base64(value)):
+        yield from (value, plain.partition(":")[2])
+
+
+def _is_key_of_secret(key: str) -> bool:
+    return is_secret_name(key.replace("-", "_"))
+
+
+def _decode_base64(value: str) -> str:
+    try:
+        return binascii.a2b_base64(value, strict_mode=True).decode("utf-8")
+    except ValueError:
+        return ""
+
+
+def _find_random_words(line: str) -> Iterator[str]:
+    if not line.startswith(_COMMENT) and not _match_secret_pair(line):
+        pair = _PAIR.fullmatch(line)
+        yield from filter(_looks_random, _WORD.findall(pair[2] if pair else line))
+
+
+def _match_secret_pair(line: str) -> re.Match[str] | None:
+    pair = _PAIR.fullmatch(line)
+    return pair if pair and _is_key_of_secret(pair[1]) else None
+
+
+def _unquote_value(text: str) -> str:
+    """The value of a line of YAML, JSON, XML, or ``key = value``, without its quotes."""
+    bare = re.sub(r"</[\w.:-]+>$", "", text).rstrip(",; ")
+    if bare[:1] in ("'", '"') and bare[-1:] == bare[:1]:
+        bare = bare[1:-1]
+    return bare.replace("\\n", "\n")
+
+
+def _looks_random(word: str) -> bool:
+    """Letters and digits in one word, which is no path, host or mail address."""
+    mixed = re.search(r"\d", word) and re.search(r"[A-Za-z]", word)
+    return bool(mixed) and not _PLAIN.fullmatch(word) and not word.startswith(_CERTIFICATE)

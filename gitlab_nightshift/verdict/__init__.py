@@ -1,1 +1,0 @@
-"""Is a change honest and good: what this program finds out by itself, without an agent."""

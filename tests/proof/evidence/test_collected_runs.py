@@ -1,0 +1,170 @@
+"""Which tests ran before a change and with it: real runners, real changes."""
+
+import functools
+import sys
+from dataclasses import replace
+
+from gitlab_nightshift.proof.evidence.collected_runs import compare_collections
+from gitlab_nightshift.proof.evidence.lab import Evidence, EvidenceSubject, Lab
+from gitlab_nightshift.proof.proof_commands import CommandRun, run_and_collect
+from gitlab_nightshift.proof.reports.command_expansion import build_text_reader
+from gitlab_nightshift.records.verdicts import CheckOutcome
+from gitlab_nightshift.repository.tree_variants import write_modified_tree
+from tests.support.tables import each
+from tests.support.tried import Tried
+
+PYTEST, UNITTEST = f"{sys.executable} -m pytest -q", f"{sys.executable} -m unittest"
+TWO = "def test_one():\n    assert 1 + 1 == 2\n\n\ndef test_two():\n    assert 2 + 2 == 4\n"
+CASES = (
+    "import unittest\n\n\nclass Sums(unittest.TestCase):\n    def test_one(self):\n"
+    "        self.assertEqual(1 + 1, 2)\n\n    def test_two(self):\n"
+    "        self.assertEqual(2 + 2, 4)\n"
+)
+NPM = '{{"scripts": {{"test": "node --test{}"}}}}'
+NODE = "require('node:test')('adds', () => require('node:assert').equal(1 + 1, 2));\n"
+MAKE = "test:\n\t@{} || true\n"
+SEVERAL = (
+    "import pytest\n\n\n@pytest.mark.parametrize('n', [1, 2, 3])\ndef test_n(n):\n    assert n\n"
+)
+HOOK = (
+    "def pytest_collection_modifyitems(items):\n"
+    "    items[:] = [item for item in items if item.name != 'test_two']\n"
+)
+
+
+def run_on(subject: EvidenceSubject, lab: Lab, tree: str, name: str) -> tuple[CommandRun, ...]:
+    back = functools.partial(lab.checkout.apply_tree, tree)
+    back()
+    read = build_text_reader(lab.checkout.repository, subject.base)
+    return run_and_collect(lab.runner, lab.commands, name, back, read)
+
+
+def compare(subject: EvidenceSubject, lab: Lab) -> Evidence:
+    base = write_modified_tree(lab.checkout.repository, subject.base, {})
+    if (key := (base, *lab.commands)) not in _BEFORE:  # many changes begin at the same tests
+        _BEFORE[key] = run_on(subject, lab, base, "before")
+    runs = run_on(subject, lab, subject.tree, "after")
+    return compare_collections(subject, [run.collection for run in _BEFORE[key]], runs)
+
+
+_BEFORE: dict[tuple[str, ...], tuple[CommandRun, ...]] = {}
+
+
+@each(
+    ("command", "before", "after", "flags"),
+    [
+        (PYTEST, {"test_a.py": TWO}, {"test_a.py": TWO + "\n# more\n"}, []),
+        (PYTEST, {"test_a.py": TWO}, {"test_a.py": TWO.replace("test_two", "test_pair")}, []),
+        (PYTEST, {"test_a.py": TWO}, {"test_a.py": None, "tests/test_a.py": TWO}, []),
+        (PYTEST, {"test_a.py": TWO}, {"conftest.py": HOOK}, ["test-deleted"]),
+        (
+            PYTEST,
+            {"test_a.py": TWO},
+            {"test_a.py": TWO.replace("def test_two", "def test_one")},
+            ["test-deleted"],
+        ),
+        (
+            PYTEST,
+            {"test_a.py": TWO},
+            {"test_a.py": "import pytest\n\npytestmark = pytest.mark.skip\n" + TWO},
+            ["test-skipped"],
+        ),
+        (
+            PYTEST,
+            {"test_a.py": TWO},
+            {
+                "test_a.py": TWO.replace(
+                    "def test_two():\n", "def test_two():\n    exit_early()\n"
+                ).replace(
+                    "def test_one",
+                    "def exit_early():\n    __import__('pytest').skip()\n\n\ndef test_one",
+                )
+            },
+            ["test-skipped"],
+        ),
+        (
+            PYTEST,
+            {"test_n.py": SEVERAL},
+            {"test_n.py": SEVERAL.replace("2, 3", "2")},
+            ["test-loosened"],
+        ),
+        (UNITTEST, {"test_a.py": CASES}, {"test_a.py": CASES + "\n# more\n"}, []),
+        (
+            UNITTEST,
+            {"test_a.py": CASES},
+            {"test_a.py": CASES + "\n\ndel Sums.test_two\n"},
+            ["test-deleted"],
+        ),
+        (
+            UNITTEST,
+            {"test_a.py": CASES},
+            {"test_a.py": CASES + "\n\nsetattr(Sums, '__unittest_skip__', True)\n"},
+            ["test-skipped"],
+        ),
+        (
+            "make test",
+            {"Makefile": f"test: ; @{PYTEST}\n", "test_a.py": TWO},
+            {"Makefile": MAKE.format(PYTEST), "test_a.py": TWO.replace("== 4", "== 5")},
+            ["unreliable-report"],
+        ),
+        (
+            "make test",
+            {"Makefile": f"test:\n\t{PYTEST}\n", "test_a.py": TWO},
+            {"Makefile": f"test:\n\t-{PYTEST}\n", "test_a.py": TWO.replace("== 4", "== 5")},
+            ["unreliable-report"],
+        ),
+        (
+            "sh ci.sh",
+            {"ci.sh": f"set -e\n{PYTEST}\n", "test_a.py": TWO},
+            {"ci.sh": f"{PYTEST}\ntrue\n", "test_a.py": TWO.replace("== 4", "== 5")},
+            ["unreliable-report"],
+        ),
+        (
+            "npm test",
+            {"package.json": NPM.format(""), "a.test.js": NODE},
+            {"package.json": NPM.format(" || true"), "a.test.js": NODE.replace("2)", "3)")},
+            ["unreliable-report"],
+        ),
+        (
+            "make test",
+            {"Makefile": f"test: ; @{UNITTEST}\n", "test_a.py": CASES},
+            {"Makefile": "test: ; @true\n"},
+            ["unreliable-report"],
+        ),
+    ],
+)
+def test_what_running_shows(
+    tried: Tried, command: str, before: dict[str, str], after: dict[str, str], flags: list[str]
+) -> None:
+    with tried(before, after, commands=(command,)) as (subject, lab):
+        seen = compare(subject, lab)
+    assert [finding.name for finding in seen.findings] == flags, seen
+    assert {finding.level for finding in seen.findings} <= {"fail"}
+    wanted = CheckOutcome.FAILED if flags else CheckOutcome.PASSED
+    assert wanted in [check.outcome for check in seen.checks], seen
+
+
+def test_a_test_whose_end_reading_judges_is_counted(tried: Tried) -> None:
+    """Else the numbers would differ without a word."""
+    one, _, _ = TWO.partition("\n\n\ndef test_two")
+    with tried({"test_a.py": TWO}, {"test_a.py": f"{one}\n"}, commands=(PYTEST,)) as (subject, lab):
+        seen = compare(subject, lab)
+    assert seen.findings == ()
+    assert seen.checks[0].detail.endswith(": 2 tests before, 1 with the change (1 gone)")
+
+
+@each(
+    ("by_people", "product", "level"),
+    [(True, "TWO = 3\n", "warn"), (True, None, "fail"), (False, "TWO = 3\n", "fail")],
+)
+def test_cases_that_go_with_the_code_are_asked_about_in_a_persons_change(
+    tried: Tried, by_people: bool, product: str | None, level: str
+) -> None:
+    """The data of a removed feature, which no rule reads as a test."""
+    after: dict[str, str | None] = {"conftest.py": HOOK}
+    after |= {"shop.py": product} if product else {}
+    files = {"test_a.py": TWO, "shop.py": "TWO = 2\n"}
+    with tried(files, after, commands=(PYTEST,)) as (made, lab):
+        subject = replace(made, context=replace(made.context, by_people=by_people))
+        seen = compare(subject, lab)
+    assert [(f.name, f.level) for f in seen.findings] == [("test-deleted", level)]

@@ -1,0 +1,72 @@
+"""Which changes something executes: those have to be proven by running."""
+
+import os
+
+import pytest
+
+from gitlab_nightshift.proof.executed_code import changes_code
+from gitlab_nightshift.proof.reviewed_change import read_change
+from gitlab_nightshift.repository.git import build_isolated_git
+from gitlab_nightshift.repository.private_repository import Repository
+from tests.support.changes import commit
+
+PYTHON = "def total(x):\n    if x:\n        x += 1\n    return x\n"
+READ = {
+    "README.md": ("# Shop\n", "# The shop\n"),
+    "docs/guide.rst": (None, "Guide\n"),
+    "LICENSE": ("MIT\n", "MIT licence\n"),
+    "comment.py": (PYTHON, PYTHON.replace("    if", "    # Zero stays.\n    if")),
+    "docstring.py": (PYTHON, PYTHON.replace("    if", '    """Sum it up."""\n    if')),
+    "moved.js": ("f(1); // one\n", "// one\nf(1);\n"),
+    "doc.go": ("package a\n\nfunc F() {}\n", "package a\n\n// F does nothing.\nfunc F() {}\n"),
+}
+EXECUTED = {
+    "value.py": (PYTHON, PYTHON.replace("+= 1", "+= 2")),
+    "indented.py": (PYTHON, PYTHON.replace("    return", "        return")),
+    "new.py": (None, "# Only a comment.\n"),
+    "gone.py": (PYTHON, None),
+    "broken.py": (PYTHON, PYTHON.replace("+= 1", "+= (")),
+    "formatted.py": ("def f():\n    return 1\n", 'def f():\n    f"{print(1)}"\n    return 1\n'),
+    "strict.js": ("f(1);\n", "'use strict';\nf(1);\n"),
+    "tags.go": ("package a\n", "//go:build linux\npackage a\n"),
+    "ruby.rb": ("a = 'b'\n", "# frozen_string_literal: true\na = 'b'\n"),
+    "settings.toml": ("a = 1\n", "a = 1 # one\n"),
+    "CMakeLists.txt": ("project(a)\n", "project(b)\n"),
+    "Makefile": ("test:\n", "test: lint\n"),
+}
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Repository:
+    folder = tmp_path_factory.mktemp("changes")
+    git = build_isolated_git(folder / "home", os.environ["PATH"])
+    git.run("init", "--quiet", "--bare", "--template=", str(folder / "git"), cwd=folder)
+    return Repository(git, folder / "git")
+
+
+def change(repository: Repository, files: dict[str, tuple[str | None, str | None]]) -> bool:
+    sides: list[dict[str, bytes]] = [{"keep": b"kept\n"}, {"keep": b"kept\n"}]
+    for path, texts in files.items():
+        for side, text in zip(sides, texts, strict=True):
+            if text is not None:
+                side[path] = text.encode()
+    stream = b"".join(
+        commit(f"refs/{n}", side) for n, side in zip(("before", "after"), sides, strict=True)
+    )
+    repository.run("fast-import", "--quiet", "--force", stdin=stream)
+    return changes_code(read_change(repository, "refs/before", "refs/after"))
+
+
+@pytest.mark.parametrize("path", READ)
+def test_what_only_people_read(repository: Repository, path: str) -> None:
+    assert not change(repository, {path: READ[path]})
+
+
+@pytest.mark.parametrize("path", EXECUTED)
+def test_what_something_executes(repository: Repository, path: str) -> None:
+    assert change(repository, {path: EXECUTED[path]})
+
+
+def test_one_file_of_code_among_documents_counts(repository: Repository) -> None:
+    assert not change(repository, dict(READ))
+    assert change(repository, {**READ, "value.py": EXECUTED["value.py"]})

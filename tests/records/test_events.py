@@ -1,0 +1,96 @@
+"""Events as lines of JSON, and what takes secrets out of texts, records and files."""
+
+import dataclasses
+import json
+import typing
+from datetime import UTC, datetime
+
+from gitlab_nightshift.records.bead_results import Usage
+from gitlab_nightshift.records.events import Event, format_cost, format_elapsed, to_all, to_line
+from gitlab_nightshift.records.handoffs import Verdict
+from gitlab_nightshift.records.products import Outcome
+from gitlab_nightshift.records.run_results import RunResult
+from gitlab_nightshift.records.storage import map_texts
+from gitlab_nightshift.redaction.redactor import Redactor
+from tests.support.samples import BEAD, EVENTS
+from tests.support.tables import each
+
+NOW = datetime(2025, 11, 24, 2, 0, 0, 123456, tzinfo=UTC)
+
+
+def test_every_event_is_tried() -> None:
+    assert {type(event) for event in EVENTS} == set(typing.get_args(Event))
+
+
+@each("event", EVENTS)
+def test_an_event_is_one_line_of_json(event: Event) -> None:
+    line = to_line(event, NOW, "7")
+    assert line.isascii()
+    assert line.isprintable()
+    data = json.loads(line)
+    assert data.pop("time") == "2025-11-24T02:00:00.123+00:00"
+    assert data.pop("run_id") == "7"
+    assert data.pop("event").replace("_", "") == type(event).__name__.lower()
+    assert data == json.loads(json.dumps(dataclasses.asdict(event)))
+
+
+def test_to_all_passes_each_event_to_each_sink() -> None:
+    first: list[Event] = []
+    second: list[Event] = []
+    emit = to_all(sink for sink in (first.append, second.append))
+    for event in EVENTS:
+        emit(event)
+    assert first == second == EVENTS
+
+
+# --- redaction ------------------------------------------------------------------------------------
+
+
+def test_a_record_is_redacted_to_its_depth() -> None:
+    result = RunResult("hunter2", Outcome.FAILED, reason="x hunter2", beads=(BEAD,))
+    bead = dataclasses.replace(
+        BEAD, handoff=Verdict(True, "hunter2", ("cat hunter2",)), denied=("hunter2",)
+    )
+    clean = map_texts(dataclasses.replace(result, beads=(bead,)), Redactor(("hunter2", "FAILED")))
+    assert "hunter2" not in str(clean)
+    assert clean.outcome is Outcome.FAILED, "a word of ours is no secret"
+    assert clean.beads[0].handoff == Verdict(True, "[redacted]", ("cat [redacted]",))
+    assert (clean.beads[0].usage, clean.beads[0].status) == (BEAD.usage, BEAD.status)
+
+
+# --- words ----------------------------------------------------------------------------------------
+
+
+@each(
+    ("seconds", "text"),
+    [(0, "0:00"), (59.9, "0:59"), (61, "1:01"), (3661, "1:01:01"), (90000, "25:00:00")],
+)
+def test_elapsed(seconds: float, text: str) -> None:
+    assert format_elapsed(seconds) == text
+
+
+@each(
+    ("usd", "tokens", "text"),
+    [
+        (None, None, "cost unknown"),
+        (None, 1500, "cost unknown, 2k tokens"),
+        (0.0, 0, "$0.00, 0 tokens"),
+        (1.234, 999, "$1.23, 999 tokens"),
+        (1.5, None, "$1.50"),
+        (10.0, 312_400, "$10.00, 312k tokens"),
+    ],
+)
+def test_unknown_cost_is_said_to_be_unknown(
+    usd: float | None, tokens: int | None, text: str
+) -> None:
+    assert format_cost(Usage(usd, tokens)) == text
+
+
+def test_a_cost_that_is_assumed_is_told_as_the_most() -> None:
+    assumed = "(${} of it assumed: the end of an answer was not seen)"
+    assert (
+        format_cost(Usage(1.5, 1500, 0.48, 900))
+        == f"at most $1.50, 2k tokens {assumed.format('0.48')}"
+    )
+    unknown = format_cost(Usage(None, 1500, 0.0, 900))
+    assert unknown.startswith("cost unknown, at most 2k tokens (900 tokens of it assumed")

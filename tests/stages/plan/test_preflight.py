@@ -1,0 +1,101 @@
+"""What GitLab can tell before a night, by the stand-in and the real python-gitlab."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gitlab_nightshift.errors import Code, NightshiftError
+from gitlab_nightshift.gitlab.project import open_project
+from gitlab_nightshift.settings.load import build_settings
+from gitlab_nightshift.stages.plan.preflight import check_with_gitlab
+from tests.support.standin import FullStandin
+from tests.support.tables import each
+
+UNTIL = datetime(2026, 11, 16, 4, tzinfo=UTC)
+TOKEN = "glpat-TheTokenOfThisTest"
+
+
+@pytest.fixture
+def gitlab(tmp_path: Path) -> Iterator[FullStandin]:
+    with FullStandin(tmp_path / "gitlab") as standin:
+        standin.add_user("rita", "Rita")
+        standin.add_project("acme/shop")
+        yield standin
+        assert standin.errors == []
+
+
+def notes_of(
+    gitlab: FullStandin, expires: str | None = None, until: datetime = UNTIL, **settings: Any
+) -> tuple[str, ...]:
+    gitlab.tokens.clear()
+    gitlab.add_token(TOKEN, gitlab.users[0], expires_at=expires)
+    project = open_project(gitlab.url, "acme/shop", TOKEN)
+    return check_with_gitlab(build_settings(settings), project, until)
+
+
+def refused(gitlab: FullStandin, expires: str | None = None, **settings: Any) -> str:
+    with pytest.raises(NightshiftError) as raised:
+        notes_of(gitlab, expires, **settings)
+    assert raised.value.code is Code.CONFIG
+    assert "\n" not in raised.value.message
+    return raised.value.message
+
+
+def test_nothing_to_say(gitlab: FullStandin) -> None:
+    assert notes_of(gitlab, reviewer="rita", reviewers=["@Rita"]) == ()
+
+
+def test_a_project_in_which_nobody_can_open_a_merge_request(gitlab: FullStandin) -> None:
+    gitlab.projects[0].merge_requests_enabled = False
+    assert "merge requests are switched off in acme/shop" in refused(gitlab)
+    gitlab.projects[0].archived = True
+    assert "acme/shop is archived" in refused(gitlab)
+
+
+@each("pattern", ["*", "night*", "night-shift/*", "*/*"])
+def test_a_branch_that_would_be_protected(gitlab: FullStandin, pattern: str) -> None:
+    gitlab.projects[0].protected_branches[:] = ["main", pattern]
+    assert f"would be protected by {pattern} (Settings > Rep" in refused(gitlab)
+
+
+def test_another_prefix_mends_it(gitlab: FullStandin) -> None:
+    gitlab.projects[0].protected_branches.append("night*")
+    assert notes_of(gitlab, branch_prefix="bot-") == ()
+
+
+@each("pattern", ["night-shift", "night-shift/release-*", "nights/*"])
+def test_a_protection_of_other_branches(gitlab: FullStandin, pattern: str) -> None:
+    gitlab.projects[0].protected_branches[:] = ["main", pattern]
+    assert notes_of(gitlab) == ()
+
+
+def test_protections_that_may_not_be_read(gitlab: FullStandin) -> None:
+    gitlab.fail_next("GET", "/protected_branches$", 403, {"message": "403 Forbidden"})
+    [note] = notes_of(gitlab)
+    assert note.startswith("not known: whether a protected branch matches branch_prefix")
+
+
+def test_reviewers(gitlab: FullStandin) -> None:
+    assert "no user rito, ritu: correct" in refused(gitlab, reviewer="rito", reviewers=["ritu"])
+    gitlab.fail_next("GET", "/users$", 403, {"message": "403 Forbidden"})
+    assert notes_of(gitlab, reviewer="rito") == ()
+
+
+@each(
+    ("expires", "said"),
+    [
+        ("2026-11-16", "E"),
+        ("2026-11-17", "GITLAB_TOKEN expires on 2026-11-17: rotate it"),
+        ("2026-11-24", ""),
+        ("not a date", ""),
+    ],
+)
+def test_a_token_that_ends(gitlab: FullStandin, expires: str, said: str) -> None:
+    if said == "E":
+        assert "expires on 2026-11-16 at 00:00 UTC, before the night" in refused(gitlab, expires)
+        assert notes_of(gitlab, expires, UNTIL - timedelta(days=1)) != ()
+    else:
+        assert notes_of(gitlab, expires) == ((said,) if said else ())

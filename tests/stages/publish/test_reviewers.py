@@ -1,0 +1,151 @@
+"""Who is asked to review, against the GitLab stand-in."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from gitlab_nightshift.demo.standin_state import StandinMergeRequest, User
+from gitlab_nightshift.stages.publish.reviewers import MergeRequestFacts, choose_reviewers
+from tests.stages.publish.conftest import Night
+
+OWNERS = "* @acme/web\n*.py @ann @ben\n"
+
+
+@pytest.fixture
+def team(night: Night) -> dict[str, User]:
+    """Ann, Ben and Cleo, all members of acme/web."""
+    people = {name: night.gitlab.add_user(name, name.title()) for name in ("ann", "ben", "cleo")}
+    night.gitlab.groups["acme/web"] = {user.id: 30 for user in people.values()}
+    return people
+
+
+def reviewers(night: Night) -> list[str]:
+    return [each.username for each in night.project.merge_requests[-1].reviewers]
+
+
+def give_work(night: Night, *users: User) -> None:
+    """An open merge request of somebody that waits for these."""
+    number, own = night.gitlab.allocate_id("merge_request"), night.project
+    made = StandinMergeRequest(
+        number,
+        number,
+        f"{own.web_url}/-/merge_requests/{number}",
+        users[0],
+        "by-hand",
+        "main",
+        "By hand",
+        reviewers=[*users],
+        source_project_id=own.id,
+    )
+    own.merge_requests.append(made)
+
+
+def add_owners(night: Night, text: str) -> None:
+    def write(top: Path) -> None:
+        (top / ".gitlab").mkdir(exist_ok=True)
+        (top / ".gitlab" / "CODEOWNERS").write_text(text)
+
+    night.on_main(write)
+
+
+def test_of_a_group_the_one_with_the_fewest_reviews(night: Night, team: dict[str, User]) -> None:
+    give_work(night, team["ann"], team["ben"])
+    night.settings = {"reviewer": "group:acme/web"}
+    assert night.publish().warnings == ()
+    assert reviewers(night) == ["cleo"]
+
+
+def test_busy_and_blocked_people_are_left_out(night: Night, team: dict[str, User]) -> None:
+    night.gitlab.busy.add(team["ann"].id)
+    night.gitlab.blocked.add(team["ben"].id)
+    night.settings = {"reviewers": ["ann", "ben", "group:acme/web"]}
+    busy, blocked = night.publish().warnings
+    assert "ann is left out: busy" in busy
+    assert "ben is left out: the account is blocked" in blocked
+    assert reviewers(night) == ["cleo"]
+
+
+def test_where_all_are_busy_it_is_said(night: Night, team: dict[str, User]) -> None:
+    night.gitlab.busy.update(user.id for user in team.values())
+    night.settings = {"reviewer": "group:acme/web"}
+    assert night.publish().warnings == (
+        "group acme/web: nobody is left who can review and is not busy",
+    )
+    assert reviewers(night) == []
+
+
+def test_owners_of_the_changed_files(night: Night, team: dict[str, User]) -> None:
+    """The file is read on the target branch; the change touches a Python file only."""
+    give_work(night, team["ann"])
+    add_owners(night, OWNERS)
+    night.settings = {"reviewer": "code_owners"}
+    assert night.publish().warnings == ()
+    assert reviewers(night) == ["ben"]
+
+
+def test_owners_by_role_and_by_group(night: Night, team: dict[str, User]) -> None:
+    night.project.members[team["cleo"].id] = 40
+    night.project.members[team["ben"].id] = 30
+    add_owners(night, "[A]\n*.py @@maintainers\n[B]\n*.py @acme/web\n")
+    night.settings = {"reviewer": "code_owners"}
+    assert night.publish().warnings == ()
+    assert reviewers(night) == ["cleo"]  # a member of the group, too: one is enough
+
+
+def test_without_the_file_nobody_is_chosen(night: Night) -> None:
+    night.settings = {"reviewer": "code_owners"}
+    assert night.publish().warnings == ("there is no CODEOWNERS on main",)
+
+
+def test_approval_rules_on_a_paid_tier(night: Night, team: dict[str, User]) -> None:
+    assert team
+    night.gitlab.paid_tier = True
+    rules = night.project.approval_rules
+    rules.append({"name": "two", "approvals_required": 2, "eligible_approvers": ["ann", "cleo"]})
+    rules.append({"name": "none", "approvals_required": 0, "eligible_approvers": ["ben"]})
+    other = {"name": "other", "approvals_required": 1, "eligible_approvers": ["ben"]}
+    rules.append({**other, "protected_branches": [{"name": "release"}]})
+    night.settings = {"reviewers": ["approval_rules"]}
+    assert night.publish().warnings == ()
+    assert sorted(reviewers(night)) == ["ann", "cleo"]
+
+
+def test_what_the_tier_does_not_offer_is_said(night: Night) -> None:
+    night.gitlab.paid_tier = False
+    night.settings = {"reviewers": ["approval_rules", "group:acme/none", "rita"]}
+    rules, group = night.publish().warnings
+    assert "they need GitLab Premium" in rules
+    assert "no reviewer is from group acme/none" in group
+    assert reviewers(night) == ["rita"]
+
+
+def test_a_gitlab_that_does_not_answer_costs_no_merge_request(
+    night: Night, team: dict[str, User]
+) -> None:
+    assert team
+    night.gitlab.fail_next("GET", "/members/all$", 418, {"message": "teapot"})
+    night.settings = {"reviewers": ["group:acme/web", "rita"]}
+    [warning] = night.publish().warnings
+    assert "reviewer group:acme/web could not be looked up" in warning
+    assert reviewers(night) == ["rita"]
+
+
+def test_those_who_review_already_stay(night: Night, team: dict[str, User]) -> None:
+    night.publish()
+    night.merge_request.reviewers = [team["ben"]]
+    night.settings = {"reviewer": "group:acme/web"}
+    night.publish()
+    assert reviewers(night) == ["ben"]
+
+
+def test_the_same_run_chooses_the_same_person(night: Night, team: dict[str, User]) -> None:
+    assert team
+    night.settings = {"reviewer": "group:acme/web"}
+    context = night.context()
+    people, settings = context.project.people, context.session.settings
+    facts = MergeRequestFacts(("a.py",), "main", 0, "4711")
+    chosen = {choose_reviewers(settings, people, facts)[0] for _ in range(3)}
+    seeds = (dataclasses.replace(facts, seed=str(number)) for number in range(20))
+    others = {choose_reviewers(settings, people, each)[0] for each in seeds}
+    assert (len(chosen), len(others)) == (1, 3)

@@ -1,0 +1,96 @@
+"""JUnit as GitLab reads it."""
+
+import xml.etree.ElementTree as ET
+
+from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus, Usage
+from gitlab_nightshift.records.handoffs import Verdict
+from gitlab_nightshift.records.products import Outcome
+from gitlab_nightshift.records.run_results import AttemptResult, RunResult
+from gitlab_nightshift.stages.report.junit import render_junit
+from tests.support.pages import HOSTILE, build_full_result
+from tests.support.tables import each
+
+BEADS = (
+    BeadResult("analyze", "tests", 1, "m", BeadStatus.OK, Usage(0.5, 10), 1.25),
+    BeadResult("implement", "tests", 2, "m", BeadStatus.IDLE, Usage(), 600, "no output"),
+)
+
+
+def suite(result: RunResult) -> ET.Element:
+    return ET.fromstring(render_junit(result).encode())
+
+
+def test_there_is_a_case_for_each_bead_and_one_for_the_night() -> None:
+    root = suite(RunResult("1", Outcome.MR_CREATED, beads=BEADS, total_duration_s=601.26))
+    assert (root.tag, root.attrib) == (
+        "testsuite",
+        {"name": "nightshift", "tests": "3", "failures": "1"},
+    )
+    assert [tuple(case.attrib.values()) for case in root] == [
+        ("nightshift.analyze", "analyze tests attempt 1", "1.2"),
+        ("nightshift.implement", "implement tests attempt 2", "600.0"),
+        ("nightshift.night", "MR_CREATED", "601.3"),
+    ]
+    failures = {case.attrib["name"]: case.findtext("failure") for case in root}
+    assert failures == {
+        "analyze tests attempt 1": None,
+        "implement tests attempt 2": "idle: no output",  # GitLab shows the element's text
+        "MR_CREATED": None,
+    }
+    assert root[1][0].attrib == {"message": "idle: no output"}
+
+
+@each("outcome", list(Outcome))
+def test_only_a_failed_night_is_a_failed_case(outcome: Outcome) -> None:
+    root = suite(RunResult("1", outcome, "E_X" if outcome is Outcome.FAILED else "", "why"))
+    text = root.findtext("testcase/failure")
+    assert text == ("E_X: why" if outcome is Outcome.FAILED else None)
+
+
+@each(
+    "text",
+    ["\0\x08\x0b\x1b[31m", "</failure><testcase/>", "\"'&<>]]>", "\ud800 \uffff", "x" * 9999],
+)
+def test_the_file_is_well_formed_whatever_an_agent_says(text: str) -> None:
+    bead = BeadResult(text, text, 1, text, BeadStatus.CRASHED, Usage(), 1, text)
+    root = suite(RunResult("1", Outcome.FAILED, "E_X", text, beads=(bead,)))
+    assert [case.tag for case in root] == ["testcase", "testcase"]
+    assert all(len(failure.text or "") <= 500 for failure in root.iter("failure"))
+
+
+def test_attempts_commands_evidence_and_flags_are_cases_that_fail_where_they_failed() -> None:
+    root = suite(build_full_result("x"))
+    found: dict[str, list[bool]] = {}
+    for case in root:
+        kind = case.attrib["classname"].removeprefix("nightshift.")
+        found.setdefault(kind, []).append(case.find("failure") is not None)
+    of_level = [False, False, True, False]  # pass, warn, fail, not_known
+    assert found["command"] == found["evidence"] == of_level
+    assert (found["attempt"], found["flag"]) == ([True], [False])
+    assert root.attrib == {
+        "name": "nightshift",
+        "tests": str(len(root)),
+        "failures": str(sum(map(sum, found.values()))),
+    }
+    attempts = root.findall("*[@classname='nightshift.attempt']")
+    assert [case.findtext("failure") for case in attempts] == ["sent back: x"]
+
+
+def test_an_attempt_that_passed_is_a_passed_case() -> None:
+    attempts = (AttemptResult("docs", 1, False, "E_X", "weak"), AttemptResult("docs", 2, True))
+    first, second, _night = suite(RunResult("1", Outcome.MR_READY, attempts=attempts))
+    assert first.findtext("failure") == "sent back: weak"
+    assert second.attrib["name"] == "docs attempt 2"
+    assert second.find("failure") is None
+
+
+def test_what_a_bead_said_is_its_output_in_one_line() -> None:
+    verdict = Verdict(False, "It breaks x.\nAnd y.")
+    bead = BeadResult("verify", "tests", 1, "m", BeadStatus.OK, Usage(), 1.0, "", verdict)
+    text = render_junit(RunResult("1", Outcome.NO_IMPROVEMENT, beads=(bead,)))
+    assert "<system-out>not passed: It breaks x.</system-out>" in text
+
+
+def test_no_text_leaves_its_place() -> None:
+    hostile, plain = suite(build_full_result(HOSTILE)), suite(build_full_result("x"))
+    assert [each.tag for each in hostile.iter()] == [each.tag for each in plain.iter()]

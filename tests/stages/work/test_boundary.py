@@ -1,0 +1,138 @@
+"""What a process behind the boundary may read, and where it looks for programs."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gitlab_nightshift.errors import Code, NightshiftError
+from gitlab_nightshift.sandbox import self_confinement
+from gitlab_nightshift.sandbox.confinement import ConfinementMode
+from gitlab_nightshift.sandbox.guarantee_states import judge, refuse_weaker
+from gitlab_nightshift.sandbox.launch import Sandbox
+from gitlab_nightshift.sandbox.self_confinement import OwnConfinement, weaken_sandbox
+from gitlab_nightshift.sandbox.tier_choice import UnavailableTier, choose
+from gitlab_nightshift.sandbox.tiers import Guarantee, Tier
+from gitlab_nightshift.sandbox.visible_system import System
+from gitlab_nightshift.stages.work.boundary import Boundary, _describe_hidden_places
+from gitlab_nightshift.stages.work.sandbox_fit import SandboxUnavailable, fit
+
+
+@pytest.fixture
+def boundary(tmp_path: Path) -> Boundary:
+    """A system with ``/bin`` as a link into ``/usr``, and one tool of the team's."""
+    for folder in ("usr/bin", "usr/local/bin", "tools/17/bin", "home/bin"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "bin").symlink_to("usr/bin")
+    (tmp_path / "tools/current").symlink_to("17")
+    (tmp_path / "usr/local/mine").symlink_to(tmp_path / "home/bin")
+    none = choose(Tier.NONE, tmp_path)
+    machine = System((str(tmp_path / "usr"), str(tmp_path / "bin")))
+    sandbox = Sandbox(Tier.LANDLOCK, none.guarantees, none.features, machine)
+    return Boundary(sandbox=sandbox, scratch=tmp_path, read_only=(tmp_path / "tools/17",))
+
+
+def test_the_path_inside(boundary: Boundary, tmp_path: Path) -> None:
+    """Links of the system stay; one that leads into a tool folder may not exist inside."""
+    given = ("bin", "usr/local/bin", "usr/local/mine", "home/bin", "tools/current/bin", "nowhere")
+    path = boundary.build_search_path(":".join(str(tmp_path / folder) for folder in given))
+    kept = ("bin", "usr/local/bin", "tools/17/bin")
+    assert path.split(":") == [str(tmp_path / folder) for folder in kept]
+    assert boundary.is_readable(tmp_path / "bin/sh")
+    assert not boundary.is_readable(tmp_path / "home/bin/x")
+
+
+def hiding(*private: str, opened: tuple[str, ...] = (), cut: tuple[str, ...] = ()) -> Boundary:
+    """A boundary on a machine with these private places."""
+    none = choose(Tier.NONE, Path("/nowhere"))
+    machine = System(("/etc", "/opt"), private, credentials={"/etc/pip.conf": "pip"}, cut=cut)
+    sandbox = Sandbox(Tier.LANDLOCK, none.guarantees, none.features, machine)
+    return Boundary(sandbox, Path("/nowhere"), tuple(map(Path, opened)))
+
+
+def test_git_does_not_look_for_settings_that_are_hidden() -> None:
+    """git would fail at once."""
+    assert hiding("/etc/gitconfig").build_git_env() == {"GIT_CONFIG_NOSYSTEM": "1"}
+    assert hiding("/etc/gitconfig", opened=("/etc/gitconfig",)).build_git_env() == {}
+    assert hiding("/etc/shadow").build_git_env() == {}
+
+
+def test_what_is_named_is_opened_though_it_is_private() -> None:
+    boundary = hiding("/opt/claude", "/opt/key", "/etc/pip.conf", opened=("/opt/claude",))
+    assert boundary.is_readable(Path("/opt/claude/bin/claude"))
+    assert not boundary.is_readable(Path("/opt/key"))
+    assert boundary.is_readable(Path("/opt/other"))
+
+
+def test_a_build_learns_what_is_hidden() -> None:
+    """But not what a system hides everywhere, nor what is made readable by name."""
+    private = ("/etc/pip.conf", "/etc/shadow", "/opt/claude", "/opt/key", "/opt/sdk")
+    boundary = hiding(*private, opened=("/opt/claude",), cut=("/opt/sdk",))
+    notes = list(_describe_hidden_places(boundary.sandbox.machine, boundary.read_only))
+    assert [note.text.strip() for note in notes] == [
+        "/opt/sdk is too large to be searched for private files, so it is hidden; agent_paths opens"
+        " what it names",
+        "private, so hidden: /etc/pip.conf (pip), /opt/key (agent_paths opens what it names)",
+    ]
+    assert [note.warning for note in notes] == [True, False]
+
+
+def confined(way: ConfinementMode) -> OwnConfinement:
+    """The record of a process that is confined in this way."""
+    return OwnConfinement(way, "no bwrap", {}, lambda _: None)
+
+
+def test_a_process_in_namespaces_takes_no_tier_that_moves_git() -> None:
+    """It starts again without them, before it has done anything."""
+    inside = confined(ConfinementMode.NAMESPACES)
+    landlock = hiding().sandbox
+    namespaces = replace(landlock, tier=Tier.NAMESPACES)
+    passed = replace(landlock, passed_over=((Tier.NAMESPACES, "not from here"),))
+    assert fit(inside, lambda known: namespaces) is namespaces
+    with pytest.raises(SandboxUnavailable, match="not from here"):
+        fit(inside, lambda known: passed)
+
+    def none(known: Sequence[UnavailableTier]) -> Sandbox:
+        raise NightshiftError(Code.POLICY_DENY, "nothing works")
+
+    with pytest.raises(SandboxUnavailable, match="nothing works"):
+        fit(inside, none)
+
+    def chosen(known: Sequence[UnavailableTier]) -> Sandbox:
+        assert [missing.tier for missing in known] == [Tier.NAMESPACES], "it would have to mount"
+        return landlock
+
+    assert fit(confined(ConfinementMode.LANDLOCK), chosen) is landlock
+
+
+def test_where_nothing_confines_this_process_secrets_are_partly_held() -> None:
+    """That has to be accepted by name, like any guarantee; without isolation none is given."""
+    uid = choose(Tier.NONE, Path("/nowhere"))
+    strong = replace(uid, tier=Tier.UID, guarantees=replace(uid.guarantees, **HELD))
+    assert judge(strong.guarantees)[1].state == "held"
+    weak = weaken_sandbox(strong, confined(ConfinementMode.NONE))
+    strengths = judge(weak.guarantees)
+    assert [each.name for each in strengths if each.state == "partial"] == ["secrets"]
+    with pytest.raises(NightshiftError, match=r"not confined \(no bwrap\).*accept_partial: \[secr"):
+        refuse_weaker(weak.tier, strengths, ())
+    refuse_weaker(weak.tier, strengths, ("secrets",))
+    for way in (ConfinementMode.NAMESPACES, ConfinementMode.LANDLOCK, ConfinementMode.SCOPES):
+        assert weaken_sandbox(strong, confined(way)) is strong
+    assert weaken_sandbox(uid, confined(ConfinementMode.NONE)) is uid
+
+
+def test_where_the_kernel_cannot_keep_processes_to_their_rows_secrets_are_partly_held(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """However work itself is confined: others read what it has written."""
+    uid = choose(Tier.NONE, Path("/nowhere"))
+    strong = replace(uid, tier=Tier.NAMESPACES, guarantees=replace(uid.guarantees, **HELD))
+    monkeypatch.setattr(self_confinement, "list_unheld", lambda: ("files",))
+    weak = fit(confined(ConfinementMode.NAMESPACES), lambda known: strong)
+    with pytest.raises(NightshiftError, match=r"cannot keep files from it.*accept_partial: \[secr"):
+        refuse_weaker(weak.tier, judge(weak.guarantees), ())
+
+
+HELD: Any = {name: Guarantee("held") for name in ("files", "secrets", "network", "lifetime")}

@@ -1,0 +1,84 @@
+"""Money, tokens and time of a run."""
+
+import pytest
+
+from gitlab_nightshift.errors import Code
+from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus, CommandResult, Usage
+from gitlab_nightshift.records.events import read_clock
+from gitlab_nightshift.records.products import Outcome
+from gitlab_nightshift.stages.work.run_budget import Ledger, Stop
+
+
+def bead(usd: float | None, tokens: int | None, status: BeadStatus = BeadStatus.OK) -> BeadResult:
+    return BeadResult("analyze", "tests", 1, "m", status, Usage(usd, tokens), 1.0)
+
+
+def ledger(
+    *results: BeadResult, usd: float = 1.0, tokens: int | None = None, left_s: float | None = None
+) -> Ledger:
+    deadline = None if left_s is None else read_clock() + left_s
+    return Ledger(usd, tokens, deadline, results=list(results))
+
+
+def test_failed_beads_count_too() -> None:
+    book = ledger(bead(0.25, 10), bead(0.5, 20, BeadStatus.CRASHED))
+    assert book.compute_usage() == Usage(0.75, 30)
+    assert book.compute_left_usd() == 0.25
+    assert book.compute_left_tokens() is None
+    assert ledger(bead(0.25, 10), tokens=100).compute_left_tokens() == 90
+
+
+def test_unknown_stays_unknown_and_is_not_counted() -> None:
+    book = ledger(bead(0.25, 10), bead(None, None), tokens=100)
+    assert book.compute_usage() == Usage(None, None)
+    assert book.compute_left_usd() == 0.75
+    assert book.compute_left_tokens() == 90
+
+
+def test_the_time_to_run_the_commands_once_more_is_kept_back() -> None:
+    """Twice the baseline's, but no more than half of what is left: some work can always be done."""
+    ran = (CommandResult("make test", 0, 100.0, output="ok"), CommandResult("make lint", 0, 50.0))
+    for left_s, kept_s in ((1_000.0, 300.0), (400.0, 200.0)):
+        book = ledger(left_s=left_s)
+        before = book.compute_left_s()
+        book.note_baseline(ran)
+        after = book.compute_left_s()
+        assert before and after and kept_s <= before - after < kept_s + 60
+    free = ledger()
+    free.note_baseline(ran)
+    assert (free.compute_left_s(), [each.output for each in free.baseline]) == (None, ["", ""])
+
+
+def test_nothing_is_spent_at_the_start() -> None:
+    book = ledger(tokens=5, left_s=60)
+    book.check()
+    assert book.compute_usage() == Usage(0.0, 0)
+    assert not book.late()
+
+
+@pytest.mark.parametrize(
+    ("book", "outcome", "reason", "code"),
+    [
+        (ledger(bead(0.995, 1)), Outcome.NO_IMPROVEMENT, "budget of $1 reached", None),
+        (ledger(bead(2.5, 1), usd=2.5), Outcome.NO_IMPROVEMENT, "budget of $2.5 reached", None),
+        (ledger(bead(0, 9), tokens=9), Outcome.NO_IMPROVEMENT, "budget of 9 tokens reached", None),
+        (ledger(left_s=0), Outcome.FAILED, "the run's deadline is reached", Code.TIMEOUT),
+    ],
+)
+def test_a_limit_that_is_reached(
+    book: Ledger, outcome: Outcome, reason: str, code: Code | None
+) -> None:
+    with pytest.raises(Stop) as caught:
+        book.check()
+    assert (caught.value.outcome, caught.value.reason, caught.value.code) == (outcome, reason, code)
+
+
+def test_the_last_cent_may_be_spent() -> None:
+    ledger(bead(0.98, 1)).check()
+
+
+def test_the_deadline_runs() -> None:
+    assert ledger().compute_left_s() is None
+    assert 59 < (ledger(left_s=60).compute_left_s() or 0) <= 60
+    assert ledger(left_s=-1).late()
+    assert not ledger().late()

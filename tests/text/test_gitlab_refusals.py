@@ -1,0 +1,56 @@
+"""What helps against GitLab's refusals, by its own words."""
+
+import pytest
+
+from gitlab_nightshift.text.gitlab_refusals import find_remedy
+from tests.support.tables import each
+
+AGAIN = True
+NEVER = False
+
+
+@each(
+    ("words", "help_text", "again"),
+    [
+        ("You (@b) must accept the Terms of Service in order to perform", "accept them", AGAIN),
+        ("Your password expired. Please access GitLab from a web", "set a new one", AGAIN),
+        ("Your account has been deactivated by your administrator.", "once", AGAIN),
+        ("Your account has been blocked.", "unblock", AGAIN),
+        ("You can't push code to a read-only GitLab instance.", "takes changes again", AGAIN),
+        (
+            "PUSH BLOCKED: Secrets detected in code changes Secret push protection found",
+            "takes for a secret",
+            NEVER,
+        ),
+        ('GitLab: File "a.bin" is larger than the allowed size of 1 MiB.', "larger than", NEVER),
+        ("one or more blobs which exceed the 100MiB limit: - 9f5f", "larger than", NEVER),
+        ("error: RPC failed; HTTP 413 curl 22 returned error: 413", "larger than", NEVER),
+        (
+            "Your push has been rejected, because this repository has exceeded its size limit of"
+            " 10 MB by 1 MB.",
+            "needs more room",
+            AGAIN,
+        ),
+        ("You are not allowed to create protected branches on this project.", "prefix", AGAIN),
+        ("Branch name 'x' does not follow the pattern '^JIRA'", "set branch_prefix", AGAIN),
+        ("Commit message does not follow the pattern '^JIRA'", "set commit_template", AGAIN),
+        ("Author's email 'a@b' does not follow the pattern '@c'", "set commit_author", AGAIN),
+        ("You cannot push commits for 'a@b'. You can only push commits", "commit_author", AGAIN),
+        ("Commit must be signed with a GPG key", "lift that push rule", AGAIN),
+        ("File name secret.pem was prohibited by the pattern", "forbids a file", NEVER),
+        ("insufficient_scope The request requires higher privileges", "make a token", AGAIN),
+        ("invalid_token Token was revoked. You have to re-authorize", "make a token", AGAIN),
+        ("401 Unauthorized", "make a token", AGAIN),
+        ("insufficient_granular_scope Your token lacks it", "permission that GitLab", AGAIN),
+        ("You are not allowed to push code to this project.", "role Developer", AGAIN),
+    ],
+)
+def test_each_refusal_has_the_one_thing_that_helps(words: str, help_text: str, again: bool) -> None:
+    found = find_remedy(words)
+    assert found and help_text in found.text
+    assert found.again is again
+
+
+@pytest.mark.parametrize("words", ["", "403 Forbidden", "pre-receive hook declined"])
+def test_words_that_say_nothing_get_no_invented_help(words: str) -> None:
+    assert find_remedy(words) is None

@@ -1,0 +1,91 @@
+"""Events on the wire: they come back whole, and nothing else is taken for one."""
+
+import json
+from typing import Any, get_args
+
+import pytest
+
+from gitlab_nightshift.records.events import (
+    ArtifactWritten,
+    Delegated,
+    Event,
+    GateApproved,
+    GateDenied,
+    GateRequired,
+    Note,
+    RunEnded,
+    RunStarted,
+    StepEnded,
+    StepStarted,
+    format_event_name,
+)
+from gitlab_nightshift.records.strict_reading import InvalidRecordError
+from gitlab_nightshift.run.supervisor.output_pipes import OF_DELEGATION, OF_RUN
+from gitlab_nightshift.wire.event_wire import (
+    FROM_TASK,
+    FROM_WORK,
+    KINDS,
+    decode_event,
+    encode_event,
+)
+from tests.support.samples import EVENTS, ODD
+from tests.support.tables import each
+
+
+def test_every_event_comes_back_as_it_was() -> None:
+    assert [decode_event(encode_event(event), tuple(KINDS)) for event in EVENTS] == EVENTS
+    assert {type(event) for event in EVENTS} == set(KINDS.values())
+    assert decode_event(encode_event(Note("odd \udcff \ud800")), FROM_WORK) == Note(
+        "odd \udcff \ud800"
+    )
+
+
+FORGED = (RunStarted, RunEnded, GateApproved, GateRequired, GateDenied, ArtifactWritten)
+
+
+@each("allowed", [FROM_WORK, FROM_TASK])
+def test_work_tells_nothing_that_others_decide(allowed: tuple[str, ...]) -> None:
+    """It says what it does; who approved what, and how a run begins and ends, is not its to say."""
+    forged = [event for event in EVENTS if isinstance(event, FORGED)]
+    assert {type(event) for event in forged} == set(FORGED)
+    for event in forged:
+        assert decode_event(encode_event(event), tuple(KINDS)) == event, "the control"
+        with pytest.raises(InvalidRecordError, match="not for this sender to tell"):
+            decode_event(encode_event(event), allowed)
+
+
+def test_each_stage_says_what_it_has_to_say_alone() -> None:
+    """Every kind is somebody's, and a night has none of a delegation."""
+    run = {kind for sender in OF_RUN for kind in sender.events}
+    delegation = {kind for sender in OF_DELEGATION for kind in sender.events}
+    assert run | delegation == KINDS.keys()
+    assert run & {format_event_name(kind) for kind in get_args(Delegated)} == {"gate_required"}
+    assert all(len(sender.events) < len(KINDS) for sender in (*OF_RUN, *OF_DELEGATION))
+
+
+@each("event", EVENTS)
+def test_an_event_has_its_own_fields_and_types(event: Event) -> None:
+    data = json.loads(encode_event(event).decode("utf-8", "surrogatepass"))
+    assert_unfit(data | {"time": "now"})
+    for name in data:
+        assert_unfit({key: value for key, value in data.items() if key != name})
+        assert_unfit(data | {name: {"x": []}})
+
+
+def assert_unfit(data: Any) -> None:
+    with pytest.raises(InvalidRecordError):
+        decode_event(json.dumps(data).encode(), tuple(KINDS))
+
+
+@each("data", [[], "note", None, {"event": []}, {"event": "x"}, {"event": "Note", "text": "x"}])
+def test_what_is_no_event(data: Any) -> None:
+    with pytest.raises(InvalidRecordError, match="an unknown event"):
+        decode_event(json.dumps(data).encode(), tuple(KINDS))
+
+
+@each("key", ["", "a b", "a\n", "x" * 101, "ä", "a:b", "\x1b[0K", ODD])
+def test_the_key_of_a_section_is_a_plain_word(key: str) -> None:
+    assert decode_event(encode_event(StepStarted("a.B_9-z", "t")), FROM_WORK)
+    for event in (StepStarted(key, "t"), StepEnded(key, True, "t")):
+        with pytest.raises(InvalidRecordError, match="its key is none"):
+            decode_event(encode_event(event), FROM_WORK)

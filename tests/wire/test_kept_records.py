@@ -1,0 +1,225 @@
+"""Records as they are kept: what publish compares is left as it is, all else without secrets."""
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gitlab_nightshift.errors import Code
+from gitlab_nightshift.records.delegation_records import DelegationResult
+from gitlab_nightshift.records.products import Bundle, ChangeSummary, Outcome
+from gitlab_nightshift.records.storage import LARGEST_PATCH, read_record, to_json
+from gitlab_nightshift.records.strict_reading import InvalidRecordError
+from gitlab_nightshift.records.verdicts import GatedFile
+from gitlab_nightshift.redaction.redactor import Redactor
+from gitlab_nightshift.run.kept_records import KINDS, ResultRecords, redact_bundle
+from gitlab_nightshift.stages.report.page import read_beginning
+from gitlab_nightshift.system.disk_reserve import Reserve
+from tests.support.disks import fill, small_disk
+from tests.support.samples import BUNDLE, PLAN, PROPOSAL, PUBLISHED, QUIET, RESULT
+from tests.support.tables import each
+
+SECRET = "hunter2-is-the-secret-of-this-job"
+REDACT = Redactor((SECRET,))
+GATES = (GatedFile("ci/x.yml", "draft", "is CI"), GatedFile("y", "deny", "is y"))
+WHOLE = dataclasses.replace(
+    BUNDLE, task="t", proposal=dataclasses.replace(PROPOSAL, gates=GATES, notes=("n",))
+)
+NAME, PATCH = "bundle/bundle.json", "bundle/change.patch"
+
+
+def records(folder: Path) -> ResultRecords:
+    return ResultRecords(folder, REDACT, REDACT, Reserve(folder / "reserve"))
+
+
+def kept(folder: Path, kind: str, record: Any) -> Any:
+    """A record as it is on disk, after it was sent with the secret in every text."""
+    name = f"{kind}.json"
+    records(folder).keep(name, kind, to_json(record).encode())
+    return json.loads((folder / name).read_bytes())
+
+
+def with_secret(text: str) -> str:
+    return f"{text} {SECRET}"
+
+
+def texts(value: Any, above: str = "") -> dict[str, str]:
+    """Every text in JSON, by the way to it."""
+    if isinstance(value, str):
+        return {above[1:]: value}
+    pairs = value.items() if isinstance(value, dict) else enumerate(value)
+    found: dict[str, str] = {}
+    for key, part in pairs:
+        if isinstance(part, str | dict | list):
+            found |= texts(part, f"{above}.{key}")
+    return found
+
+
+def redacted_texts(record: Any, made: Any) -> tuple[set[str], set[str]]:
+    """Which texts were redacted, and which left as they were, of those that can hold one."""
+    sent = texts(json.loads(to_json(record)))
+    now = texts(made)
+    assert now.keys() == sent.keys()
+    names = {name for name in now if sent[name].endswith(SECRET)}
+    gone = {name for name in names if now[name].endswith("[redacted]")}
+    left = {name for name in names if now[name] == sent[name]}
+    assert gone | left == names
+    return gone, left
+
+
+def hiding(record: Any) -> Any:
+    """The record with the secret in every text that may hold any."""
+    if type(record) is str:
+        return with_secret(record)
+    if isinstance(record, tuple):
+        return tuple(hiding(part) for part in record)
+    if dataclasses.is_dataclass(record) and not isinstance(record, type):
+        words = ("result", "decision", "level", "test_result", "where")
+        parts = {
+            field.name: hiding(getattr(record, field.name))
+            for field in dataclasses.fields(record)
+            if field.name not in words
+        }
+        return dataclasses.replace(record, **parts)
+    return record
+
+
+def test_a_bundle_keeps_ids_and_paths_alone() -> None:
+    made = redact_bundle(hiding(WHOLE), REDACT)
+    gone, left = redacted_texts(hiding(WHOLE), json.loads(to_json(made)))
+    assert left == {
+        *("run_id", "created_at", "base_sha", "target_branch", "category_used"),
+        *("proposal.category", "proposal.change.tree_id", "proposal.change.files.0"),
+        *("proposal.gates.0.path", "proposal.gates.1.path"),
+    }
+    assert {"reason", "summary", "task", "isolation", "error_code", "beads.3.error"} < gone
+    assert {"proposal.commands.0.command", "proposal.commands.1.error"} < gone
+    assert {"proposal.draft.title", "proposal.analysis.selected.files.0"} < gone
+    assert redact_bundle(WHOLE, REDACT) == WHOLE
+
+
+@each(
+    ("kind", "record", "exact"),
+    [
+        ("result", RESULT, set()),
+        ("delegation", DelegationResult(True, summary="x", files_changed=("a",)), set()),
+        ("published", PUBLISHED, {"run_id", "branch", "commit_sha"}),
+        (
+            "plan",
+            dataclasses.replace(PLAN, verify_commands=("make",)),
+            {
+                *("run_id", "date", "base_sha", "target_branch", "scheduled"),
+                *("categories.0", "categories.1", "recent_files.0", "verify_commands.0"),
+            },
+        ),
+    ],
+)
+def test_other_records(kind: str, record: Any, exact: set[str], tmp_path: Path) -> None:
+    gone, left = redacted_texts(hiding(record), kept(tmp_path, kind, hiding(record)))
+    assert (left, bool(gone)) == (exact, True)
+    assert kept(tmp_path, kind, record) == json.loads(to_json(record))
+
+
+def test_a_bundle_with_a_secret_in_a_path_is_no_proposal(tmp_path: Path) -> None:
+    change = ChangeSummary("a" * 40, ("src/a.py", f"docs/{SECRET}.md"), 1, 1)
+    bundle = dataclasses.replace(BUNDLE, proposal=dataclasses.replace(PROPOSAL, change=change))
+    for other in (bundle, dataclasses.replace(BUNDLE, base_sha=SECRET)):
+        records(tmp_path).keep(NAME, "bundle", to_json(other).encode())
+        assert SECRET not in (tmp_path / NAME).read_text()
+        made = read_record(Bundle, tmp_path / NAME)
+        assert (made.outcome, made.error_code) == (Outcome.FAILED, Code.POLICY_DENY)
+        assert "a path or an id of the change holds" in made.reason
+        assert made.proposal is None
+
+
+def test_a_refused_patch_fails_the_bundle_beside_it(tmp_path: Path) -> None:
+    keeping = records(tmp_path)
+    sent = to_json(BUNDLE).encode()
+    for patch, code, why in (
+        (f"+a = '{SECRET}'\n".encode(), "E_POLICY_DENY", "the value of a secret variable"),
+        (b"+" * (LARGEST_PATCH + 1), "E_PARSE_ERROR", "has more than 8388608 bytes"),
+    ):
+        keeping.keep(PATCH, "patch", b"+fine\n")
+        with pytest.raises(InvalidRecordError, match=why):
+            keeping.keep(PATCH, "patch", patch)
+        keeping.keep(NAME, "bundle", sent)
+        keeping.keep("other/bundle.json", "bundle", sent)
+        made = read_record(Bundle, tmp_path / NAME)
+        assert (made.outcome, made.error_code) == (Outcome.FAILED, code)
+        assert why in made.reason
+        assert not (tmp_path / PATCH).exists(), "nor the one before"
+        assert read_record(Bundle, tmp_path / "other/bundle.json") == BUNDLE
+    keeping.keep(PATCH, "patch", f" {SECRET}\n-{SECRET}\n+fine\n".encode())
+    keeping.keep(NAME, "bundle", sent)
+    assert read_record(Bundle, tmp_path / NAME) == BUNDLE, "what was there is no leak"
+
+
+@each(
+    ("kind", "data"),
+    [
+        ("bundle", b"{}"),
+        ("bundle", to_json(PLAN).encode()),
+        ("bundle", to_json(dataclasses.replace(QUIET, version=3)).encode()),
+        (
+            "bundle",
+            to_json(QUIET).encode().replace(b'"files_scanned": 0', b'"files_scanned": true'),
+        ),
+        ("bundle", to_json(QUIET).encode().replace(b'"beads"', b'"usage"')),
+        ("plan", to_json(QUIET).encode()),
+        ("result", b"\xff"),
+    ],
+)
+def test_what_is_no_such_record_is_not_kept(kind: str, data: bytes, tmp_path: Path) -> None:
+    with pytest.raises(InvalidRecordError):
+        records(tmp_path).keep(NAME, kind, data)
+    assert list(tmp_path.iterdir()) == []
+
+
+@each(("kind", "byte"), [("text", b"x"), ("bundle", b" ")])
+def test_what_is_too_large_is_not_kept(kind: str, byte: bytes, tmp_path: Path) -> None:
+    with pytest.raises(InvalidRecordError):
+        records(tmp_path).keep(NAME, kind, byte * (16 * 1024 * 1024 + 1))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_page_in_which_a_browser_would_run_a_script_is_refused(tmp_path: Path) -> None:
+    kept = records(tmp_path)
+    with pytest.raises(InvalidRecordError, match="no page of this program"):
+        kept.keep("report.html", "page", b"<!DOCTYPE html><script>alert(1)</script>")
+    assert "default-src 'none'" in read_beginning()
+    kept.keep("report.html", "page", f"{read_beginning()}<title>x</title>".encode())
+    assert (tmp_path / "report.html").exists()
+
+
+def test_a_report_is_redacted_as_it_stands(tmp_path: Path) -> None:
+    records(tmp_path).keep("report.html", "text", f"<b>{SECRET}</b>\xff".encode("latin-1"))
+    assert (tmp_path / "report.html").read_bytes() == b"<b>[redacted]</b>\xff"
+    assert (tmp_path / "report.html").stat().st_mode & 0o044, "others may read it, as any artifact"
+
+
+def test_a_failed_write_leaves_the_old_record_and_says_so(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk") as disk:
+        keeping = records(disk)
+        keeping.keep(NAME, "bundle", to_json(QUIET).encode())
+        fill(disk)
+        with pytest.raises(InvalidRecordError, match="no space left"):
+            keeping.keep(
+                NAME, "bundle", to_json(dataclasses.replace(BUNDLE, summary="x" * 100_000)).encode()
+            )
+        assert read_record(Bundle, disk / NAME) == QUIET
+        assert [path.name for path in (disk / "bundle").iterdir()] == ["bundle.json"]
+
+
+def test_the_reserve_is_given_up_for_a_record(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", "12m") as disk:
+        Reserve(disk / "reserve").hold()
+        fill(disk)
+        records(disk).keep(NAME, "bundle", to_json(BUNDLE).encode())
+        assert read_record(Bundle, disk / NAME) == BUNDLE
+
+
+def test_every_kind_is_known() -> None:
+    plain = {"plan", "published", "result", "delegation"}
+    assert set(KINDS) == {"bundle", "patch", "text", "page", *plain}
