@@ -70,7 +70,7 @@ def test_a_language_is_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     folder = tmp_path / "languages"
     shutil.copytree(languages._FOLDER, folder)
     (folder / "serpent").mkdir()
-    table = 'like = "go"\nqueries = "go"\nextensions = ".serpent"\ntest_files = "_test[.]gopher$"\n'
+    table = 'like = "python"\nqueries = "python"\nextensions = ".serpent"\ntest_files = "^test_"\n'
     (folder / "serpent/language.toml").write_text(table)
     monkeypatch.setattr(languages, "_FOLDER", folder)
     languages._read_languages.cache_clear()
