@@ -16,7 +16,9 @@ from gitlab_nightshift.settings.load import load_settings
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = (*sorted(DOCS.rglob("*.md")), ROOT / "README.md", ROOT / "SECURITY.md")
-CONFIGURATION = (DOCS / "configuration.md").read_text(encoding="utf-8")
+SETTINGS = "".join(
+    (DOCS / name).read_text(encoding="utf-8") for name in ("configuration.md", "settings.md")
+)
 ERRORS = (DOCS / "errors.md").read_text(encoding="utf-8")
 ARCHITECTURE = (DOCS / "architecture.md").read_text(encoding="utf-8")
 PACKAGE = ROOT / "gitlab_nightshift"
@@ -26,7 +28,7 @@ IN_CODE = re.compile(r"((?:\w+/)*\w+\.py|(?:\w+/)+)(?:: (\w+))?")
 
 
 def test_every_key_is_documented_once() -> None:
-    rows = [line.split("`")[1] for line in CONFIGURATION.splitlines() if line.startswith("| `")]
+    rows = [line.split("`")[1] for line in SETTINGS.splitlines() if line.startswith("| `")]
     keys = load_settings({}).flatten_values()
     assert [key for key in keys if rows.count(key) != 1] == []
     assert keys
