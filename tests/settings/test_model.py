@@ -156,7 +156,7 @@ def test_a_flag_is_set_by_its_name() -> None:
     ("flags", "expected"),
     [
         ("binary-files: off", "no red flag has this name; did you mean binary-file?"),
-        ("nonsense: off", "no red flag has this name; docs/checks.md lists them"),
+        ("nonsense: off", "no red flag has this name; nightshift check --explain all lists them"),
         ("binary-file: false-ish", "policy.flags.binary-file: should be 'fail', 'warn' or 'off'"),
         ("binary-file: yes", "policy.flags.binary-file: should be 'fail', 'warn' or 'off'"),
     ],
