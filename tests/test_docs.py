@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from gitlab_nightshift.cli import build_parser
+from gitlab_nightshift.commands.config_show import MAIN
 from gitlab_nightshift.errors import Code
 from gitlab_nightshift.gateway.prices import KNOWN, Tokens
 from gitlab_nightshift.records.products import Outcome
@@ -16,7 +17,9 @@ from gitlab_nightshift.settings.load import load_settings
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = (*sorted(DOCS.rglob("*.md")), ROOT / "README.md", ROOT / "SECURITY.md")
-CONFIGURATION = (DOCS / "configuration.md").read_text(encoding="utf-8")
+SETTINGS = "".join(
+    (DOCS / name).read_text(encoding="utf-8") for name in ("configuration.md", "settings.md")
+)
 ERRORS = (DOCS / "errors.md").read_text(encoding="utf-8")
 ARCHITECTURE = (DOCS / "architecture.md").read_text(encoding="utf-8")
 PACKAGE = ROOT / "gitlab_nightshift"
@@ -26,7 +29,7 @@ IN_CODE = re.compile(r"((?:\w+/)*\w+\.py|(?:\w+/)+)(?:: (\w+))?")
 
 
 def test_every_key_is_documented_once() -> None:
-    rows = [line.split("`")[1] for line in CONFIGURATION.splitlines() if line.startswith("| `")]
+    rows = [line.split("`")[1] for line in SETTINGS.splitlines() if line.startswith("| `")]
     keys = load_settings({}).flatten_values()
     assert [key for key in keys if rows.count(key) != 1] == []
     assert keys
@@ -129,6 +132,11 @@ def test_a_wrong_name_is_found() -> None:
     assert list(find_wrong_names(text, every=False)) == ["host/git.py", "wire/frames.py: decode"]
     assert list(find_wrong_names("`outlets/`, `wire/`", every=True)) == ["outlets/"]
     assert list(find_wrong_names("`vendor/`, `cart.py`", every=False)) == []
+
+
+def test_the_first_settings_are_those_that_config_show_prints() -> None:
+    page = (ROOT / "docs/configuration.md").read_text(encoding="utf-8")
+    assert re.findall(r"^\| `([\w.]+)` \|", page, re.M) == [*MAIN]
 
 
 def test_the_layout_has_every_part_of_the_package_and_no_other() -> None:

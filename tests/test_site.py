@@ -22,6 +22,7 @@ def test_the_site_is_built_with_the_pages_made_from_the_code(tmp_path: Path) -> 
     assert commands.count(">nightshift ") > len(COMMANDS)
     assert "run_ended" in (tmp_path / "events/index.html").read_text(encoding="utf-8")
     assert "MR_CREATED" in (tmp_path / "demo/index.html").read_text(encoding="utf-8")
+    assert "test-deleted" in (tmp_path / "flags/index.html").read_text(encoding="utf-8")
     assert (tmp_path / "settings.schema.json").read_text(encoding="utf-8").startswith("{")
     assert "https://" not in _list_loaded((tmp_path / "index.html").read_text(encoding="utf-8"))
     for name in ("night.svg", "merge-request.svg"):  # of another night: `make pictures`

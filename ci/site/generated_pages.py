@@ -21,6 +21,8 @@ from mkdocs.structure.pages import Page
 from ci.site.pictures import draw_pictures, run_demo
 from gitlab_nightshift.cli import build_parser
 from gitlab_nightshift.records import events
+from gitlab_nightshift.registry.flag_entry import FlagEntry
+from gitlab_nightshift.registry.flag_registry import FLAGS
 
 ROOT = Path(__file__).parents[2]
 FROM_ROOT = {
@@ -39,7 +41,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages that are made here."""
     made = {name: _read_from_root(source) for name, source in FROM_ROOT.items()}
     made |= {"commands.md": render_commands(), "events.md": render_events()}
-    made |= {"schemas.md": render_schemas(), **render_demo()}
+    made |= {"flags.md": render_flags(), "schemas.md": render_schemas(), **render_demo()}
     made["settings.schema.json"] = _run("config", "schema", "settings")
     for name, content in made.items():
         if old := files.get_file_from_path(name):  # a picture of docs/
@@ -102,6 +104,20 @@ def _render_event(name: str, kind: Any) -> str:
     rows = "\n".join(f"| `{name}` | `{type_}` |" for name, type_ in fields)
     table = f"\n| field | type |\n|---|---|\n{rows}\n" if rows else ""
     return f"## {name}\n\n{inspect.cleandoc(kind.__doc__ or '')}\n{table}"
+
+
+def render_flags() -> str:
+    """Every red flag: what raises it, why it matters, its levels."""
+    parts = [_render_flag(name, flag) for name, flag in FLAGS.items()]
+    return "\n".join(["# Red flags\n\nWhat `nightshift check --explain FLAG` says.\n", *parts])
+
+
+def _render_flag(name: str, flag: FlagEntry) -> str:
+    levels = [f"`{flag.level}`", *(f"`{level}` in {name}" for name, level in flag.levels.items())]
+    people = f"`{flag.people}`" + f", or `warn` if {flag.asked}" * bool(flag.asked)
+    rows = ("level", ", ".join(levels)), ("in people's changes", people)
+    table = "".join(f"| {what} | {value} |\n" for what, value in rows)
+    return f"## {name}\n\n{flag.what} {flag.why}\n\n| | |\n|---|---|\n{table}"
 
 
 def render_schemas() -> str:

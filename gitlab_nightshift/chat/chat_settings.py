@@ -165,4 +165,4 @@ def build_signature_check(public_key: str) -> Callable[[bytes, bytes], bool]:
 
 
 def _build_extra_error() -> NightshiftError:
-    return build_config_error("the chat needs an extra: pip install 'gitlab-nightshift[chat]'")
+    return build_config_error("the chat needs the extra `chat`: docs/chat-discord.md")

@@ -20,19 +20,12 @@ from gitlab_nightshift.stages.work.cost_bounds import check_bounds
 from gitlab_nightshift.system.environment import build_search_path
 
 MAIN = (
-    *(
-        "enabled",
-        "category_schedule",
-        "timezone",
-        "paths",
-        "exclude_paths",
-        "agent",
-        "instructions",
-    ),
-    *("allowed_commands", "verify_commands", "max_diff_lines", "max_budget_usd", "upkeep"),
-    *("max_open_mrs.total", "reviewer", "labels", "notify"),
+    *("verify_commands", "reviewer", "category_schedule", "timezone", "enabled", "paths"),
+    *("exclude_paths", "instructions", "agent", "agent_env", "agent_paths"),
+    *("policy.egress_hosts", "accept_partial", "max_budget_usd", "max_diff_lines", "notify"),
+    "log_issue",
 )
-"""What most teams decide; the rest is shown where it is not as it comes."""
+"""What most teams decide, as in docs/configuration.md; the rest is shown where it was set."""
 
 
 def format_settings(call: Invocation, *, every: bool = False) -> str:

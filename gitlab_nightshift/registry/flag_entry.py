@@ -11,7 +11,7 @@ Level = Literal["fail", "warn", "note", "off"]
 @dataclass(frozen=True)
 class FlagEntry:
     """``level`` is that of its findings where the settings name none, ``why`` is for a reviewer,
-    ``what`` says what raises it, as docs/checks.md does,
+    ``what`` says what raises it,
     ``rule`` where its function is (module:function below ``proof/reading``), "" for one that only
     running raises; ``levels`` are levels that differ for a category, ``by_people`` is that of a
     change that no agent made where it differs, and ``asked`` says where such a change is only

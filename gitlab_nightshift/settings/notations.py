@@ -148,7 +148,9 @@ def check_flag_name(value: Any) -> Any:
         import difflib
 
         near = difflib.get_close_matches(str(value), FLAGS, 1)
-        hint = f"; did you mean {near[0]}?" if near else "; docs/checks.md lists them"
+        hint = (
+            f"; did you mean {near[0]}?" if near else "; nightshift check --explain all lists them"
+        )
         raise ValueError(f"no red flag has this name{hint}")
     return value
 

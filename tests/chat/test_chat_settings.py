@@ -102,5 +102,5 @@ def test_an_address_is_host_and_port() -> None:
 
 def test_the_extra_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "cryptography.exceptions", None)
-    with pytest.raises(NightshiftError, match=r"pip install 'gitlab-nightshift\[chat\]'"):
+    with pytest.raises(NightshiftError, match=r"the extra `chat`"):
         build_signature_check("00" * 32)

@@ -30,13 +30,28 @@ PAGE = (ROOT / "docs/ci-template.md").read_text()
 FROM_PROJECT = re.compile(r"  - project: \S+\n    ref: \S+\n    file: /(\S+)\n")
 
 
+def _complete(block: str) -> str:
+    """A block with the include that the page leaves out, or with that include's inputs."""
+    first, _, rest = block.partition("\n")
+    if first.endswith(", in the include"):
+        return block_of_include() + textwrap.indent(rest, "    ")
+    return block if "include:" in block else block_of_include() + block
+
+
+def block_of_include() -> str:
+    """The one of the first steps, without indentation."""
+    found = re.search(r"^( *)include:\n(?:\1 .*\n)+", PAGE, re.MULTILINE)
+    assert found
+    return textwrap.dedent(found[0])
+
+
 def _examples() -> dict[str, list[str]]:
     """The complete ``.gitlab-ci.yml`` files of the page by the heading above them."""
     found: dict[str, list[str]] = {}
     for section in re.split(r"^##+ ", PAGE, flags=re.MULTILINE):
         heading = section.partition("\n")[0]
         blocks = re.findall(r"^ *```yaml\n(.*?)^ *```$", section, re.MULTILINE | re.DOTALL)
-        found[heading] = [textwrap.dedent(block) for block in blocks]
+        found[heading] = [_complete(textwrap.dedent(block)) for block in blocks]
     return found
 
 

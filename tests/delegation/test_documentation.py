@@ -13,9 +13,7 @@ from tests.support.shop import GOOD
 from tests.support.world import ROOT
 
 PAGE = (ROOT / "docs/delegation.md").read_text()
-BLOCKS = dict(re.findall(r"```(yaml|python)\n(.*?)```", PAGE, re.DOTALL))
-TOLD = ("off", "auto", "worktree", "lockfile_only")
-"""Defaults that are words."""
+BLOCKS = dict(re.findall(r"```(yaml|python|json)\n(.*?)```", PAGE, re.DOTALL))
 
 
 def test_the_orchestrator_works_as_it_stands_there(tmp_path: Path) -> None:
@@ -53,12 +51,32 @@ def keys(schema: dict[str, Any], part: str) -> dict[str, Any]:
     return found
 
 
-def test_every_key_of_the_payload_is_documented() -> None:
-    rows = [line for line in PAGE.splitlines() if line.startswith("| `")]
-    for key, default in keys(api.build_schemas(), "payload").items():
-        [row] = [row for row in rows if f"`{key}`" in row.split("|")[1]]
-        if isinstance(default, bool | int) or default in TOLD:
-            assert row.split("|")[2].strip(" `") == json.dumps(default).strip('"'), key
+def test_the_page_shows_every_key_of_the_payload_with_its_default() -> None:
+    payload = keys(api.build_schemas(), "payload")
+    shown = flatten(json.loads(BLOCKS["json"]))
+    assert shown.pop("task_prompt")
+    del payload["task_prompt"]
+    assert shown == payload
+
+
+def flatten(node: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """The dotted keys of an object and their values."""
+    found: dict[str, Any] = {}
+    for name, each in node.items():
+        inner = (
+            flatten(each, f"{prefix}{name}.") if isinstance(each, dict) else {prefix + name: each}
+        )
+        found |= inner
+    return found
+
+
+def test_every_key_of_the_payload_says_what_it_means() -> None:
+    schema = api.build_schemas()["payload"]
+    described = [schema, *schema["$defs"].values()]
+    parts = [(name, each) for node in described for name, each in node["properties"].items()]
+    assert [
+        name for name, each in parts if not each.get("description") and "$ref" not in each
+    ] == []
 
 
 def test_every_key_of_the_result_is_documented() -> None:

@@ -1,8 +1,10 @@
-"""The provider that docs/providers.md shows: the same text, and a whole night with it."""
+"""The provider that docs/providers.md names: a whole night with it."""
 
 import json
 import sys
 from pathlib import Path
+
+import pytest
 
 from gitlab_nightshift.agents.agent import Provider
 from gitlab_nightshift.settings.load import load_settings
@@ -34,11 +36,11 @@ AGENTS["mycoder"] = AgentEntry("tests.support.example_provider:MyCoder")  # the 
 """
 
 
-def test_the_page_shows_what_is_tested_in_under_60_lines() -> None:
-    text = (ROOT / "tests/support/example_provider.py").read_text(encoding="utf-8")
-    page = (ROOT / "docs/providers.md").read_text(encoding="utf-8")
-    assert f"```python\n{text}```" in page
-    assert len(text.splitlines()) < 60
+@pytest.mark.parametrize("page", ["docs/providers.md", "CONTRIBUTING.md"])
+def test_the_pages_name_an_example_of_under_60_lines(page: str) -> None:
+    name = "tests/support/example_provider.py"
+    assert f"`{name}`" in (ROOT / page).read_text(encoding="utf-8")
+    assert len((ROOT / name).read_text(encoding="utf-8").splitlines()) < 60
 
 
 def test_it_has_all_members() -> None:

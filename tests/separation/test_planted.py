@@ -403,7 +403,7 @@ def run_command(place: str, python: Path, command: str, *, open_: bool) -> set[s
         return got(plant, name).keys() - {"its own memory", "its own descriptors"}
 
 
-@pytest.mark.parametrize("place", ["root", "user"])
+@pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_nor_does_a_command_that_is_one_process(command: str, place: str, python: Path) -> None:
     assert run_command(place, python, command, open_=False) - COMMANDS[command] == set()

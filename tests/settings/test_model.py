@@ -25,7 +25,7 @@ from gitlab_nightshift.settings.config_file import ConfigFile
 from gitlab_nightshift.settings.load import load_settings
 from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.settings.schema import build_schema
-from tests.support.settings_table import PAGE, complete_tables
+from tests.support.settings_table import PAGES, complete_tables
 from tests.support.tables import each
 
 PACKAGE = Path(gitlab_nightshift.__file__).parent
@@ -34,19 +34,34 @@ TOY = """    toy_limit: int = 3
 """
 
 
-def test_the_page_shows_each_key_with_its_default() -> None:
-    page = PAGE.read_text(encoding="utf-8")
-    assert complete_tables(page) == page, "make docs mends it"
-    rows = re.findall(r"^\| `([a-z_.]+)` \| ", page, re.MULTILINE)
+def read_pages() -> tuple[str, str]:
+    """The page of the settings that most teams use, and the one of all others."""
+    chosen, others = (page.read_text(encoding="utf-8") for page in PAGES)
+    return chosen, others
+
+
+def test_the_pages_show_each_key_with_its_default() -> None:
+    texts = read_pages()
+    assert complete_tables(*texts) == texts, "make docs mends it"
+    rows = re.findall(r"^\| `([a-z_.]+)` \| ", "".join(texts), re.MULTILINE)
     assert sorted(rows) == sorted(load_settings({}).flatten_values())
 
 
-def test_a_default_that_the_page_does_not_show_is_corrected() -> None:
-    page = PAGE.read_text(encoding="utf-8")
-    for wrong in ("20", "–", "ten"):
-        wrong_page = page.replace("| `idle_timeout` | `10m` |", f"| `idle_timeout` | `{wrong}` |")
-        assert wrong_page != page
-        assert "| `idle_timeout` | `600.0` |" in complete_tables(wrong_page)
+@pytest.mark.parametrize("wrong", ["20", "–", "ten"])
+@pytest.mark.parametrize(
+    ("number", "row", "corrected"),
+    [
+        (0, "| `max_diff_lines` | `{}` |", "| `max_diff_lines` | `100` |"),
+        (1, "| `idle_timeout` | `{}` |", "| `idle_timeout` | `600.0` |"),
+    ],
+)
+def test_a_default_that_a_page_does_not_show_is_corrected(
+    number: int, row: str, corrected: str, wrong: str
+) -> None:
+    texts = list(read_pages())
+    right = next(each for each in ("10m", "100") if row.format(each) in texts[number])
+    texts[number] = texts[number].replace(row.format(right), row.format(wrong))
+    assert corrected in complete_tables(*texts)[number]
 
 
 def test_a_setting_is_a_field_with_its_text(tmp_path: Path) -> None:
@@ -62,8 +77,9 @@ def test_a_setting_is_a_field_with_its_text(tmp_path: Path) -> None:
         tmp_path, f"from gitlab_nightshift import cli; cli.run(['config', 'show'], {env})"
     )
     assert re.search(r"^toy_limit +4 +variable NIGHTSHIFT_TOY_LIMIT$", shown, re.MULTILINE)
-    made = "from tests.support.settings_table import PAGE, complete_tables as complete"
-    page = run_copy(tmp_path, f"{made}; print(complete(PAGE.read_text('utf-8')))")
+    made = "from tests.support.settings_table import PAGES, complete_tables as complete"
+    texts = "(page.read_text('utf-8') for page in PAGES)"
+    page = run_copy(tmp_path, f"{made}; print(complete(*{texts})[1])")
     assert "| `toy_limit` | `3` | Toys that a night may leave. |" in page.splitlines()
 
 
@@ -145,7 +161,7 @@ def test_a_flag_is_set_by_its_name() -> None:
     ("flags", "expected"),
     [
         ("binary-files: off", "no red flag has this name; did you mean binary-file?"),
-        ("nonsense: off", "no red flag has this name; docs/checks.md lists them"),
+        ("nonsense: off", "no red flag has this name; nightshift check --explain all lists them"),
         ("binary-file: false-ish", "policy.flags.binary-file: should be 'fail', 'warn' or 'off'"),
         ("binary-file: yes", "policy.flags.binary-file: should be 'fail', 'warn' or 'off'"),
     ],

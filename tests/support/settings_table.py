@@ -1,4 +1,4 @@
-"""The tables of docs/configuration.md, held to the settings themselves: ``make docs``.
+"""The tables of docs/configuration.md and docs/settings.md, held to the settings: ``make docs``.
 
 Where a row stands, and what it says beyond the key's own text, is written by hand. That each key
 has a row, and the default in it, comes from the model.
@@ -13,33 +13,35 @@ from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.settings.load import load_settings
 from gitlab_nightshift.settings.schema import build_schema
 
-PAGE = Path(__file__).parents[2] / "docs" / "configuration.md"
+DOCS = Path(__file__).parents[2] / "docs"
+PAGES = DOCS / "configuration.md", DOCS / "settings.md"
 NOTHING = "–"
 
 
-def complete_tables(text: str) -> str:
-    """The page with a row for each key; a new one comes after the key before it in the model."""
-    lines, before = text.splitlines(), ""
+def complete_tables(chosen: str, others: str) -> tuple[str, str]:
+    """Both pages with a row for each key. A new one goes to the second page, after the last key
+    before it in the model that has its row there."""
+    pages = chosen.splitlines(), others.splitlines()
+    before = next(n for n, line in enumerate(pages[1]) if line.startswith("|---"))
     for key, value in load_settings({}).flatten_values().items():
-        at = find_row(lines, key)
-        if at is None:
-            after = find_row(lines, before)
-            assert after is not None
+        rows = [(lines, n) for lines in pages for n in find_rows(lines, key)]
+        assert len(rows) < 2, f"two rows of {key}"
+        if not rows:
+            before += 1
             meaning = " ".join(find_text(key).split())
-            lines.insert(after + 1, f"| `{key}` | {format_default(value)} | {meaning} |")
-        else:
-            _, cell, rest = lines[at].split(" | ", 2)
-            if not is_default(key, cell, value):
-                lines[at] = f"| `{key}` | {format_default(value)} | {rest}"
-        before = key
-    return "\n".join(lines) + "\n"
+            pages[1].insert(before, f"| `{key}` | {format_default(value)} | {meaning} |")
+            continue
+        [(lines, at)] = rows
+        _, cell, rest = lines[at].split(" | ", 2)
+        if not is_default(key, cell, value):
+            lines[at] = f"| `{key}` | {format_default(value)} | {rest}"
+        before = at if lines is pages[1] else before
+    return "\n".join(pages[0]) + "\n", "\n".join(pages[1]) + "\n"
 
 
-def find_row(lines: list[str], key: str) -> int | None:
-    """The number of a key's row, None where there is none."""
-    found = [n for n, line in enumerate(lines) if line.startswith(f"| `{key}` | ")]
-    assert len(found) < 2, f"two rows of {key}"
-    return found[0] if found else None
+def find_rows(lines: list[str], key: str) -> list[int]:
+    """The numbers of a key's rows."""
+    return [n for n, line in enumerate(lines) if line.startswith(f"| `{key}` | ")]
 
 
 def is_default(key: str, cell: str, value: Any) -> bool:
@@ -73,4 +75,6 @@ def find_text(key: str) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(complete_tables(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    texts = complete_tables(*(page.read_text(encoding="utf-8") for page in PAGES))
+    for page, text in zip(PAGES, texts, strict=True):
+        page.write_text(text, encoding="utf-8")
