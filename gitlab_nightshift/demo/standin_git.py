@@ -102,7 +102,7 @@ def _may_see(project: StandinProject, token: StandinToken | None) -> bool:
 def _check_push(token: StandinToken | None) -> None:
     if token is None:
         raise GitRefusedError(401, ACCESS_DENIED)
-    if token.kind == "job" or not token.scopes & PUSH_SCOPES:
+    if token.kind == "job" or not (token.fine_grained or token.scopes & PUSH_SCOPES):
         raise GitRefusedError(403, NO_UPLOAD)
     if token.access_level < DEVELOPER:
         raise GitRefusedError(403, NO_PUSH)
@@ -111,7 +111,7 @@ def _check_push(token: StandinToken | None) -> None:
 def _check_read(project: StandinProject, token: StandinToken | None) -> None:
     if visible_to(project, token) or token is None:
         return
-    scoped = token.kind == "job" or token.scopes & READ_SCOPES
+    scoped = token.kind == "job" or token.fine_grained or token.scopes & READ_SCOPES
     if not scoped or token.access_level < REPORTER:
         raise GitRefusedError(403, NO_DOWNLOAD)
 

@@ -43,7 +43,10 @@ from tests.support.pages import build_full_result, build_patch
 
 READER = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
 OWN_MARKER = write_marker(Marker("1", "tests", "0"))
-OWN_FOLD = "<details>\n<summary>Candidates considered</summary>\n\n"
+OWN_FOLD = re.compile(
+    r"<details>\n<summary>(?:Candidates considered|Attempts that were rejected|How it was run)"
+    r"</summary>\n\n"
+)
 CLOSES = re.compile(
     r"\b(?:clos(?:e[sd]?|ing)|fix(?:e[sd]|ing)?|resolv(?:e[sd]?|ing)|implement(?:s|ed|ing)?):?\s+"
     r"(?:issues?\s+)?(?:[\w./-]*[#!]\d|https?://)",
@@ -65,8 +68,8 @@ def in_markdown(text: str) -> set[str]:
     """What GitLab does with a description; its own marker at the end may be there."""
     text = text.replace(OWN_MARKER, "")
     folds = [len(re.findall(f"(?m)^{each}$", text)) for each in ("<details>", "</details>")]
-    if folds == [text.count(OWN_FOLD)] * 2:
-        text = text.replace(OWN_FOLD, "").replace("\n\n</details>\n", "")
+    if folds == [len(OWN_FOLD.findall(text))] * 2:
+        text = OWN_FOLD.sub("", text).replace("\n\n</details>\n", "")
     lines = re.split("[\n\r\u2028]", _without_blocks(text))
     environment: dict[str, Any] = {}
     READER.parse(text, environment)

@@ -166,6 +166,7 @@ def _products(shop: World) -> None:
         "events.jsonl",
         "annotations.json",
         "junit.xml",
+        "logs/index.txt",
         "nightshift.env",
         "notary.json",
         "plan.json",

@@ -51,7 +51,7 @@ def test_a_history_that_is_too_short_is_fetched_or_told(tmp_path: Path) -> None:
         done = shop.nightshift("plan", NIGHTSHIFT_AVOID_RECENT_COMMITS="12")
         assert told.partition(":")[0] not in done.log
         assert shop.product("plan.json")["recent_files"] == ["notes.txt"]
-        shop.gitlab.fail_next("GET", "/info/refs", 500, "gone", times=9)
+        shop.gitlab.fail_next("POST", "/git-upload-pack", 500, "gone", times=9)
         assert told in shop.nightshift("plan").log
         shop.assert_restored()
 

@@ -1,6 +1,7 @@
 """Nights with an agent that cheats, then is honest, on three projects."""
 
 import json
+import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -223,9 +224,7 @@ def test_cheats_get_nothing_and_an_honest_change_is_to_be_believed(
         assert f"- `{project.command}`: exit 0, " in body
         assert "the same commands passed before the change" in body
         if project.honest.count("assert") > project.files[project.test].count("assert"):
-            assert "- The new tests: " in body
-            counts = body.partition("- The new tests: ")[2].split(" planted")[0]
-            killed, tried = counts.split(" of ")
+            [(killed, tried)] = re.findall(r"(\d+) of (\d+) planted faults? found", body)
             assert int(killed) * 2 >= int(tried), body
         assert "Please look at:" not in body, body
         shop.assert_restored()

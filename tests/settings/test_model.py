@@ -70,7 +70,9 @@ def test_a_setting_is_a_field_with_its_text(tmp_path: Path) -> None:
     model = tmp_path / "gitlab_nightshift/settings/model.py"
     field = "    reviewer: Reviewer | None = None\n"
     model.write_text(model.read_text("utf-8").replace(field, TOY + field), encoding="utf-8")
-    shown = run_copy(tmp_path, "from gitlab_nightshift import cli; cli.run(['config', 'show'], {})")
+    shown = run_copy(
+        tmp_path, "from gitlab_nightshift import cli; cli.run(['config', 'show', '--all'], {})"
+    )
     assert re.search(r"^toy_limit +3 +default$", shown, re.MULTILINE)
     env = "{'NIGHTSHIFT_TOY_LIMIT': '4'}"
     shown = run_copy(
