@@ -80,6 +80,13 @@ def _write(root: Path, path: str, source: Path, before: Snapshot) -> None:
     top = before[TOP]
     old = before.get(path, top)
     owner = (top.uid, top.gid)
+    if source.is_symlink():  # a person's: nights refuse them
+        with open_parent(root, path, make=True, owner=owner) as (fd, name):
+            with contextlib.suppress(FileNotFoundError):
+                remove(name, fd)
+            os.symlink(source.readlink(), name, dir_fd=fd)
+            os.chown(name, old.uid, old.gid, dir_fd=fd, follow_symlinks=False)
+        return
     with (
         open_parent(root, path, make=True, owner=owner) as (fd, name),
         replace_file(name, fd) as target,

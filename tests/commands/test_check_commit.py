@@ -88,6 +88,22 @@ def test_a_test_that_notices_nothing_fails(shop: Path) -> None:
     assert "mutants-survive" in {flag["name"] for flag in found["flags"]}
 
 
+def test_a_link_is_one_in_each_run(shop: Path) -> None:
+    """Before the change, and with it."""
+    test = '\n    def test_link(self):\n        self.assertIn(os.readlink("now"), ("one", "two"))\n'
+    (shop / "one").write_text("1")
+    (shop / "now").symlink_to("one")
+    changed(shop, {"test_shop.py": f"import os\n{FILES['test_shop.py']}{test}"})
+    (shop / "now").unlink()
+    (shop / "now").symlink_to("two")
+    changed(shop, {"shop.py": FILES["shop.py"] + "# two\n"})
+    status, found, err = checked(shop)
+    assert status == 0, (found, err)
+    details = [check["detail"] for check in found["checks"]]
+    assert details[0].startswith("`make test`: 2 tests before, 2 with the change")
+    assert (shop / "now").readlink() == Path("two")
+
+
 @pytest.mark.parametrize(("before", "level", "status"), [("", "fail", 8), ("broken", "warn", 0)])
 def test_commands_that_fail(shop: Path, before: str, level: str, status: int) -> None:
     """Where they fail without the change as well, the change is not to blame."""
