@@ -64,6 +64,8 @@ def _report_defect(env: Mapping[str, str]) -> int:
     if Path.cwd() != Path("/"):  # a stage's folder is no place for files
         with contextlib.suppress(OSError):
             folder.mkdir(parents=True, exist_ok=True)
+            with (folder.parent / ".gitignore").open("x") as ignores:  # as the results have
+                ignores.write("*\n")
     place = folder if folder.is_dir() and os.access(folder, os.W_OK) else None
     with tempfile.NamedTemporaryFile(
         "w",

@@ -1,0 +1,25 @@
+"""What a defect of this program leaves."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.support.world import git
+
+DEFECT = """
+from gitlab_nightshift.wire.exit_status import run_guarded
+
+raise SystemExit(run_guarded(lambda: 1 // 0, {}))
+"""
+
+
+def test_a_traceback_is_kept_where_git_does_not_see_it(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q")
+    done = subprocess.run(
+        [sys.executable, "-c", DEFECT], cwd=tmp_path, check=False, capture_output=True, text=True
+    )
+    assert done.returncode == 70
+    [kept] = (tmp_path / "nightshift/logs").iterdir()
+    assert f"a defect of nightshift (ZeroDivisionError); please report {kept}" in done.stderr
+    assert "ZeroDivisionError" in kept.read_text()
+    assert git(tmp_path, "status", "--porcelain") == ""
