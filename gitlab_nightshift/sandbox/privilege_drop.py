@@ -20,7 +20,7 @@ class ProcessRights:
     """What a process keeps: files to read, folders to list and folders to write (absolute paths,
     with all below), the network, sockets to listen on, children of its own, the right to change
     modes, owners, times and attributes of files, and limits for itself and each descendant (bytes
-    of data, CPU seconds; 0: none). Of the network, TCP to ``ports`` alone, where there are some.
+    of data, CPU seconds; 0: none). Of the network, TCP to ``ports`` lone_pid, where there are some.
     """
 
     readable: tuple[str, ...]
@@ -53,7 +53,9 @@ def renounce(rights: ProcessRights) -> None:
     if version:
         _limit_files(rights, version)
     if AUDIT_ARCH:
-        seccomp.install(seccomp.build_filter(_build_form(rights, version)), listening=False)
+        seccomp.install(
+            seccomp.build_filter(_build_filter_options(rights, version)), listening=False
+        )
 
 
 def _find_kept(rights: ProcessRights) -> int:
@@ -82,19 +84,19 @@ def _limit_files(rights: ProcessRights, version: int) -> None:
     landlock.restrict(version, paths, ports, binds=rights.serves)
 
 
-def _build_form(rights: ProcessRights, version: int) -> seccomp.FilterOptions:
+def _build_filter_options(rights: ProcessRights, version: int) -> seccomp.FilterOptions:
     return seccomp.FilterOptions(
         notify=False,
         own_network=False,
         guard_signals=version < CAN_SCOPE,
-        guard_length=version < CAN_TRUNCATE,
-        judge_attributes=False,
+        deny_truncate=version < CAN_TRUNCATE,
+        notify_attributes=False,
         sockets=rights.network,
-        in_row=True,
+        own_process=True,
         datagrams=not rights.ports,
-        alone=0 if rights.children else os.getpid(),
+        lone_pid=0 if rights.children else os.getpid(),
         serves=rights.serves,
-        keep_attributes=not rights.attributes,
+        deny_attributes=not rights.attributes,
     )
 
 

@@ -97,7 +97,7 @@ def test_a_socket_or_folder_as_input_is_refused(any_room: Room, kind: str) -> No
             assert done.returncode == STATUSES["descriptors"]
             assert (
                 launch.read_report().failed
-                == "descriptors: descriptor 0 is no pipe, file or terminal"
+                == "descriptors: descriptor 0 is not a pipe, file or terminal"
             )
 
 
