@@ -123,8 +123,8 @@ def _find_private_paths(tops: list[str]) -> PrivatePaths:
     packages = [path for path in PACKAGES if os.path.realpath(path) == path]
     own = (str(find_interpreter()), str(INSIDE), os.path.dirname(os.__file__), SETTINGS, "/usr")
     people = (top for top in (LOCAL, *tops) if top not in packages)
-    installed = find_private(people, most=MOST_NAMES, skip=(LOCAL, *packages), whole=own)
-    shipped = find_private(packages, most=MOST_OF_PACKAGES)
+    installed = find_private(people, limit=MOST_NAMES, skip=(LOCAL, *packages), whole=own)
+    shipped = find_private(packages, limit=MOST_OF_PACKAGES)
     return PrivatePaths((*installed.paths, *shipped.paths), installed.cut)
 
 
