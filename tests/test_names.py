@@ -40,7 +40,7 @@ VERBS = frozenset(
     detect dial disable discard do download draft drain drop edit emit enable encode end ensure
     enter escape estimate evaluate examine execute exit expand explain export extract fail feed
     fetch filter finalize find finish fit flatten flush fold follow forbid forgive fork format
-    forward frame free gather get give go grant greet group guard hand handle hash hear
+    forward frame free gather get give go grant greet group guard hand handle hash
     hide hold identify ignore implement import install interact join judge keep kill launch leave
     let limit link list listen live load locate lock log look main make map mark mask match measure
     mend merge mount move mutate narrow normalize notarize note notify open order outlive override
@@ -48,7 +48,7 @@ VERBS = frozenset(
     package paint pair parse pass pick pin place plan plant play pluralize post predict prepare
     preview print probe propose prove publish push put quote raise rank read reap rebase rebuild
     receive recognize record recover redact refresh refuse register relay release remake
-    remember remove rename render renew renounce repeat replace reply report request require
+    remember remove rename render renew repeat replace reply report request require
     reserve resolve respond restore restrict retry revoke rewrite run save scan score search select
     send serve set settle share shorten show shut sign signal silence sleep sort split stage
     start stop store stream strip style suggest summarize supervise take tell tick tidy tighten

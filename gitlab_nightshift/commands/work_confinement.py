@@ -43,7 +43,7 @@ def try_confinement(session: Session, namespace_failure: str) -> ConfinementTria
             if chosen.disabled:
                 return None
             with contextlib.closing(StageProcess(WORK_TRIAL, env, prefix=chosen.prefix)) as process:
-                process.tell({"confined": chosen.to_data(places)})
+                process.send_task({"confined": chosen.to_data(places)})
                 found = process.read_answer().get("found", [])
             if found or not chosen.has_lost_hidden_path():
                 break

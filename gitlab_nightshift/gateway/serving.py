@@ -10,7 +10,7 @@ from gitlab_nightshift.gateway.control_socket import Control
 from gitlab_nightshift.gateway.gateway_config import GatewayConfig, from_bytes
 from gitlab_nightshift.gateway.usage_reports import Reports
 from gitlab_nightshift.records.events import Note
-from gitlab_nightshift.sandbox.privilege_drop import renounce
+from gitlab_nightshift.sandbox.privilege_drop import restrict_to
 from gitlab_nightshift.sandbox.process_places import find_rights
 from gitlab_nightshift.sandbox.process_table import GATEWAY
 
@@ -33,7 +33,7 @@ def confine(config: GatewayConfig) -> None:
     way = config.upstream
     named = (*way.ca_files, way.ca_dir) if way else ()
     places = {"named": [str(path) for path in named if path]}
-    renounce(find_rights(GATEWAY, places, os.environ))
+    restrict_to(find_rights(GATEWAY, places, os.environ))
 
 
 async def _serve(config: GatewayConfig, link: socket.socket, pipe: int) -> None:

@@ -59,7 +59,7 @@ class SupervisedStage:
 
         With ``forwarding`` the signals that come meanwhile are passed on to it.
         """
-        self._process.tell({**inputs, **self._given})
+        self._process.send_task({**inputs, **self._given})
         with self._signals.forward_to(self._process) if forwarding else contextlib.nullcontext():
             return self._process.read_answer()
 
