@@ -28,7 +28,7 @@ SERVER_SIDE = (
     *("web_search_options", "audio"),
 )
 """What the provider would do, keep or fetch on its own side: no request may ask for it."""
-_SILENT = frozenset(
+_DROPPED_SILENTLY = frozenset(
     {
         *("body.client_metadata", "body.store", "body.service_tier", "body.stream_options"),
         "body.user",
@@ -53,7 +53,7 @@ def _check_data_url(traits: RequestTraits, value: Any) -> str:
 
 
 _IDS: Mapping[str, Check] = {"id": check_scalar, "call_id": check_scalar, "status": check_scalar}
-_SAID: Mapping[str, Mapping[str, Check]] = {
+_CONTENT_PARTS: Mapping[str, Mapping[str, Check]] = {
     "input_text": {"text": check_text},
     "output_text": {"text": check_text},
     "refusal": {"refusal": check_text},
@@ -61,7 +61,9 @@ _SAID: Mapping[str, Mapping[str, Check]] = {
 }
 _OUTPUT: Mapping[str, Check] = {
     **_IDS,
-    "output": allow_either(check_text, allow_list_of(allow_tagged("a tool's output", _SAID))),
+    "output": allow_either(
+        check_text, allow_list_of(allow_tagged("a tool's output", _CONTENT_PARTS))
+    ),
 }
 _THOUGHTS = allow_list_of(
     allow_tagged(
@@ -88,7 +90,9 @@ _ITEMS: Mapping[str, Mapping[str, Check]] = {
         **_IDS,
         "role": allow_one_of("user", "assistant", "system", "developer"),
         "phase": check_scalar,
-        "content": allow_either(check_text, allow_list_of(allow_tagged("a content part", _SAID))),
+        "content": allow_either(
+            check_text, allow_list_of(allow_tagged("a content part", _CONTENT_PARTS))
+        ),
     },
     "function_call": {
         **_IDS,
@@ -241,5 +245,5 @@ def _check_request(
     body: Mapping[str, Any], models: Collection[str], checks: Mapping[str, Check], limit: str
 ) -> CheckedRequest:
     return check_body(
-        body, models, checks, output_key=limit, server_side=SERVER_SIDE, silent=_SILENT
+        body, models, checks, output_key=limit, server_side=SERVER_SIDE, silent=_DROPPED_SILENTLY
     )

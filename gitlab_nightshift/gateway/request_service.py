@@ -59,7 +59,7 @@ class GatewayService:
         end. True where all have: what they have used is settled."""
         working = dict(self._working.get(account, {}))
         for receiver in working.values():
-            receiver.leave()
+            receiver.disconnect()
         late = (await asyncio.wait(working, timeout=wait_s))[1] if working else ()
         return not late
 
@@ -77,7 +77,7 @@ class GatewayService:
         try:
             return await asyncio.shield(asyncio.create_task(self._serve_request(request, receiver)))
         except asyncio.CancelledError:
-            receiver.leave()
+            receiver.disconnect()
             raise
 
     async def _serve_request(
