@@ -13,7 +13,7 @@ from pathlib import Path
 
 from gitlab_nightshift.errors import build_config_error, is_disk_full
 from gitlab_nightshift.job.job_facts import read_job
-from gitlab_nightshift.repository.adjacent_folders import list_candidate_places
+from gitlab_nightshift.repository.adjacent_folders import list_candidate_folders
 from gitlab_nightshift.repository.broken_repository import refuse_line_break
 from gitlab_nightshift.repository.repair import repair
 from gitlab_nightshift.stages.report import result_files
@@ -121,7 +121,7 @@ def find_checkout_top(folder: Path) -> Path:
     refuse_line_break(resolved)
     spare = Path(tempfile.gettempdir())
     for place in (resolved, *resolved.parents):
-        moved = place.name and any(path.exists() for path in list_candidate_places(place, spare))
+        moved = place.name and any(path.exists() for path in list_candidate_folders(place, spare))
         if os.path.lexists(place / ".git") or moved:
             return place
     raise build_config_error(f"{resolved} is not in a git checkout: run this in a clone")

@@ -76,9 +76,9 @@ def run_stage(data: dict[str, Any]) -> int:
     gc.disable()  # modules stay: to look for garbage in them takes 5 to 8 % of their import
     module = importlib.import_module(data["stage"])
     if rights := data.get("rights"):
-        from gitlab_nightshift.sandbox.privilege_drop import ProcessRights, renounce
+        from gitlab_nightshift.sandbox.privilege_drop import ProcessRights, restrict_to
 
-        renounce(ProcessRights(**rights))
+        restrict_to(ProcessRights(**rights))
     gc.freeze()
     gc.enable()
     status: int = module.main(data)

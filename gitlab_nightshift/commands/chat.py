@@ -44,10 +44,10 @@ def serve_discord(args: argparse.Namespace, env: Env) -> int:
     settings = chat_settings.read_chat_settings(env)
     address = chat_settings.read_address(args.listen)
     from gitlab_nightshift.chat.server import serve
-    from gitlab_nightshift.sandbox.privilege_drop import renounce
+    from gitlab_nightshift.sandbox.privilege_drop import restrict_to
     from gitlab_nightshift.sandbox.process_places import find_rights
     from gitlab_nightshift.sandbox.process_table import CHAT
 
-    renounce(find_rights(CHAT, {}, env))  # it shows what agents wrote, as long as it runs
+    restrict_to(find_rights(CHAT, {}, env))  # it shows what agents wrote, as long as it runs
     serve(settings, address, lambda line: print(line, file=sys.stderr, flush=True))
     return 0

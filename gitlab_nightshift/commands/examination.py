@@ -114,10 +114,10 @@ def _look_at_reader(session: Session, found: Examination, chosen: BoundaryChosen
     """A night has a process of its own for what is done here by this one."""
     if chosen.tier == Tier.NONE:
         return
-    fallen = next((why for _, why in chosen.passed_over), "")
-    if (tried := try_confinement(session, fallen)) is None:
+    namespace_failure = next((why for _, why in chosen.passed_over), "")
+    if (tried := try_confinement(session, namespace_failure)) is None:
         return
-    if tried.row.state is GuaranteeState.BROKEN or tried.chosen.way is ConfinementMode.NONE:
+    if tried.row.state is GuaranteeState.BROKEN or tried.chosen.mode is ConfinementMode.NONE:
         weaker = Strength("secrets", tried.row.state, f"{CONFINED.title}: {tried.row.how}")
         strengths = tuple(weaker if each.name == "secrets" else each for each in found.guarantees)
         found.chosen = chosen = dataclasses.replace(chosen, guarantees=strengths)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gitlab_nightshift.commands.options import Env
 from gitlab_nightshift.repository.git_folders import list_git_folders
-from gitlab_nightshift.sandbox.privilege_drop import renounce
+from gitlab_nightshift.sandbox.privilege_drop import restrict_to
 from gitlab_nightshift.sandbox.process_places import find_rights
 from gitlab_nightshift.sandbox.process_table import ProcessRow
 from gitlab_nightshift.system.file_names import choose_short_parent
@@ -35,6 +35,6 @@ def keep_to_row(
         "output": list(map(str, output)),
     }
     try:
-        renounce(replace(find_rights(row, places, env), ports=ports))
+        restrict_to(replace(find_rights(row, places, env), ports=ports))
     except OSError as error:
         write_notice(f"warning: this process is not confined: {error.strerror}")

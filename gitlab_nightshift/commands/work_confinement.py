@@ -26,9 +26,9 @@ class ConfinementTrial:
     row: ProbeSummary
 
 
-def try_confinement(session: Session, fallen: str) -> ConfinementTrial | None:
+def try_confinement(session: Session, namespace_failure: str) -> ConfinementTrial | None:
     """Start one and let it try, with the checkout's own ``.git`` in place, so that nothing may be
-    written there. ``fallen`` is why agents get no namespaces, "" where they may; None
+    written there. ``namespace_failure`` is why agents get no namespaces, "" where they may; None
     where nothing is confined. Raises NightshiftError."""
     there = RunFolder(session.checkout, session.private)
     with (
@@ -37,11 +37,13 @@ def try_confinement(session: Session, fallen: str) -> ConfinementTrial | None:
     ):
         env = {"PATH": build_search_path(session.env, session.checkout)}
         for _ in range(STARTS):
-            chosen = confinement.choose(session.settings.isolation, places, fallen=fallen)
-            if chosen.unwanted:
+            chosen = confinement.choose(
+                session.settings.isolation, places, namespace_failure=namespace_failure
+            )
+            if chosen.disabled:
                 return None
             with contextlib.closing(StageProcess(WORK_TRIAL, env, prefix=chosen.prefix)) as process:
-                process.tell({"confined": chosen.to_data(places)})
+                process.send_task({"confined": chosen.to_data(places)})
                 found = process.read_answer().get("found", [])
             if found or not chosen.has_lost_hidden_path():
                 break
@@ -49,7 +51,7 @@ def try_confinement(session: Session, fallen: str) -> ConfinementTrial | None:
         why = "the process that was to try it did not start"
         return ConfinementTrial(chosen, ProbeSummary(CONFINED.title, 0, GuaranteeState.BROKEN, why))
     row = summarize_findings(CONFINED, [ProbeFinding(CONFINED, *each) for each in found])
-    if chosen.way is ConfinementMode.NONE:
+    if chosen.mode is ConfinementMode.NONE:
         row = ProbeSummary(
             row.title, row.attempts, GuaranteeState.PARTIAL, f"not confined: {chosen.why}"
         )

@@ -1,4 +1,5 @@
-"""The agent's side of a request: it may go away at any time, its answer is read all the same.
+"""The agent's side of a request. The agent may disconnect at any time; the endpoint's answer is
+read to its end anyway.
 
 Imports aiohttp: only the gateway's own process reads this module.
 """
@@ -12,10 +13,10 @@ from aiohttp import web
 
 
 class AnswerReceiver:
-    """Takes an answer as long as the agent does; what comes after that is dropped.
+    """Passes an answer to the agent until that disconnects, then drops the rest.
 
-    ``gone`` is set once the agent has left, or was left because it reads nothing for ``reads_s``
-    seconds (then ``slow``, too).
+    ``gone`` is set once the agent has disconnected, or was disconnected because it read nothing for
+    ``reads_s`` seconds (then ``slow`` is set too).
     """
 
     def __init__(self, request: web.BaseRequest, reads_s: float) -> None:
@@ -23,24 +24,24 @@ class AnswerReceiver:
         self._request, self._reads_s = request, reads_s
         self._back: web.StreamResponse | None = None
 
-    def leave(self) -> None:
-        """Break the agent's connection off, so that it takes no half answer for a whole one."""
+    def disconnect(self) -> None:
+        """Abort the agent's connection, so that it cannot take half an answer for a whole one."""
         self.gone.set()
         if self._request.transport:
             self._request.transport.abort()
 
     async def begin(self, headers: Mapping[str, str]) -> None:
-        """The head of the answer."""
+        """Send the head of the answer."""
         self._back = web.StreamResponse(headers=headers)
         await self._write_in_time(self._back.prepare(self._request))
 
     async def take(self, chunk: bytes) -> None:
-        """Some of the answer."""
+        """Send a part of the answer."""
         if self._back and not self.gone.is_set():
             await self._write_in_time(self._back.write(chunk))
 
     async def end(self) -> web.StreamResponse:
-        """The end of the answer."""
+        """End the answer."""
         if self._back is None or self.gone.is_set():
             return web.Response()
         with contextlib.suppress(aiohttp.ClientError, ConnectionError):
@@ -53,6 +54,6 @@ class AnswerReceiver:
                 await writing
         except TimeoutError:
             self.slow = True
-            self.leave()
+            self.disconnect()
         except (aiohttp.ClientError, ConnectionError):
-            self.leave()
+            self.disconnect()

@@ -1,4 +1,4 @@
-"""Find the tools that a model calls in what it answers, while the answer passes."""
+"""Finds the tool calls in a model's answer, while the answer is passed on."""
 
 import json
 from collections.abc import Iterator
@@ -7,15 +7,15 @@ from typing import Any
 from gitlab_nightshift.records.tool_calls import MOST_CALLS, ToolCall, build_tool_call
 
 LARGEST_INPUT = 256_000
-"""Characters of a call's input; of a longer one only the tool's name is known."""
+"""Characters of a call's input; of longer input only the tool's name is kept."""
 MOST_OPEN = 64
 _ITEMS = frozenset({"function_call", "local_shell_call"})
 _SCRIPTED, MOST_SCRIPTED = "exec_command(", 20
-"""How a script of codex's tool ``exec`` runs a command, and how many of one script are read."""
+"""How a script of codex's tool ``exec`` runs a command, and the most commands read per script."""
 
 
 class CallLog:
-    """The calls of a bead, in their order; the first are kept, the others counted."""
+    """The calls of a bead in order: the first are kept, the others only counted."""
 
     def __init__(self) -> None:
         self.calls: list[ToolCall] = []
@@ -30,14 +30,14 @@ class CallLog:
 
 
 class CallReader:
-    """Reads the events of one answer, of either interface; any JSON may come."""
+    """Reads the events of one answer of any interface. Accepts any JSON."""
 
     def __init__(self, log: CallLog) -> None:
         self._log = log
         self._open: dict[int, tuple[Any, str]] = {}
 
     def read(self, event: dict[str, Any]) -> None:
-        """One event of a stream, or a whole answer."""
+        """Read one event of a stream, or a whole answer."""
         kind, index = event.get("type"), event.get("index")
         if kind == "content_block_start" and isinstance(index, int):
             self._begin(index, event.get("content_block"))
@@ -52,7 +52,7 @@ class CallReader:
                 self._keep_item(part)
 
     def end(self) -> None:
-        """Keep what was begun and never ended: the stream was cut."""
+        """Keep calls that were begun but never ended, because the stream was cut."""
         for index in list(self._open):
             self._finish(index)
 
@@ -91,7 +91,7 @@ class CallReader:
 
 
 def _list_parts(event: dict[str, Any]) -> Iterator[object]:
-    """The parts of an answer that is no stream; a stream has told them one by one."""
+    """The parts of an answer that is not a stream; a stream sends them one by one."""
     for name in ("content", "output"):
         parts = event.get(name)
         if isinstance(parts, list) and event.get("type") in (None, "message", "response"):
@@ -99,15 +99,15 @@ def _list_parts(event: dict[str, Any]) -> Iterator[object]:
 
 
 def _list_scripted(script: object) -> list[object]:
-    """The commands that a script runs; the script itself where none can be read."""
+    """The commands that a script runs, or the script itself if none can be parsed."""
     text = script[:LARGEST_INPUT] if isinstance(script, str) else ""
-    found: list[object] = []
+    commands: list[object] = []
     for part in text.split(_SCRIPTED)[1 : MOST_SCRIPTED + 1]:
         try:
-            found.append(json.JSONDecoder().raw_decode(part)[0])
+            commands.append(json.JSONDecoder().raw_decode(part)[0])
         except (ValueError, RecursionError):
-            found.append({"command": text})
-    return found or [{"command": text}]
+            commands.append({"command": text})
+    return commands or [{"command": text}]
 
 
 def _parse(text: object) -> object:

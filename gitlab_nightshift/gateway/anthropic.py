@@ -1,4 +1,4 @@
-"""Anthropic Messages: what of a request goes on to the endpoint."""
+"""Anthropic Messages: the parts of a request that are forwarded to the endpoint."""
 
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
@@ -26,11 +26,11 @@ from gitlab_nightshift.text.lazy_patterns import compile_lazily
 LONG_CONTEXT = "[1m]"
 """How a user asks the CLI for the long context; the CLI sends the plain id and a beta header."""
 LEAST_THINKING = 1024
-"""Tokens: the service takes no smaller budget for thinking."""
+"""Tokens: the smallest budget for thinking that the service accepts."""
 MOST_CACHE_MARKS = 4
 """The service refuses a request with more."""
 SERVER_SIDE = ("mcp_servers", "container")
-"""What the provider would do on its own side: no request may ask for it."""
+"""Keys that make the provider act on its own side: refused."""
 _BETAS = frozenset(
     {
         "claude-code",
@@ -51,15 +51,15 @@ _BETAS = frozenset(
         "token-efficient-tools",
     }
 )
-"""Beta headers of the CLI, without their dates, that change how a model answers and nothing else;
-others do not go on."""
+"""The CLI's beta headers, without dates, that only change how a model answers; others are not
+forwarded."""
 _BETA = compile_lazily(r"([a-z0-9-]+?)-(\d{4}-\d\d-\d\d|\d{8})")
 
 _LIFETIME = allow_one_of("5m", "1h")
 
 
 def _check_lifetime(traits: RequestTraits, value: Any) -> Any:
-    """How long the cache keeps it: the longer time has the higher price."""
+    """Check the cache's lifetime: the longer one costs more."""
     traits.hour = traits.hour or value == "1h"
     return _LIFETIME(traits, value)
 
@@ -78,7 +78,7 @@ _IMAGE: Mapping[str, Check] = {
     ),
     "cache_control": _CACHE,
 }
-# No PDF: a small one can have any number of pages, so what it costs is not known beforehand.
+# No PDF: a small one can have any number of pages, so its cost is unknown beforehand.
 _DOCUMENT: Mapping[str, Check] = {
     "source": allow_tagged("a document source", {"text": _DATA}),
     "title": allow_null(check_text),
@@ -127,7 +127,7 @@ _EDIT_KEYS: Mapping[str, Check] = dict.fromkeys(
 )
 _EDITS = {"clear_thinking_20251015": _EDIT_KEYS, "clear_tool_uses_20250919": _EDIT_KEYS}
 _FORMAT = allow_null(allow_tagged("an output format", {"json_schema": {"schema": allow_anything}}))
-_ASKED: Mapping[str, Check] = {
+_COUNTED_KEYS: Mapping[str, Check] = {
     "model": check_text,
     "messages": allow_list_of(_MESSAGE),
     "system": allow_either(
@@ -150,7 +150,7 @@ _ASKED: Mapping[str, Check] = {
     "cache_control": _CACHE,
 }
 _MESSAGES: Mapping[str, Check] = {
-    **_ASKED,
+    **_COUNTED_KEYS,
     "max_tokens": check_scalar,
     "stream": allow_one_of(True, False),
     "metadata": allow_record("metadata", user_id=allow_null(check_text)),
@@ -162,7 +162,7 @@ _MESSAGES: Mapping[str, Check] = {
 
 
 def check_messages(body: Mapping[str, Any], models: Collection[str]) -> CheckedRequest:
-    """A request for an answer. Raises RequestRefusal where it asks for more than a bead needs."""
+    """Check a request for an answer. Raises RequestRefusal if a bead does not need all of it."""
     question = _check_request(body, models, _MESSAGES, "max_tokens")
     if question.max_output is None:
         raise RequestRefusal("max_tokens is missing")
@@ -170,8 +170,8 @@ def check_messages(body: Mapping[str, Any], models: Collection[str]) -> CheckedR
 
 
 def check_count(body: Mapping[str, Any], models: Collection[str]) -> CheckedRequest:
-    """A request for the number of tokens of a request; it costs nothing."""
-    return _check_request(body, models, _ASKED, "")
+    """Check a request to count a request's tokens, which costs nothing."""
+    return _check_request(body, models, _COUNTED_KEYS, "")
 
 
 def _check_request(
@@ -189,11 +189,13 @@ def _check_request(
 
 
 def _limit_cache_marks(body: Mapping[str, Any]) -> None:
-    """Remove marks from the beginning of the conversation where there are too many: there stands
-    the one that this program adds to those of the CLI."""
+    """If there are too many marks, remove the first ones of the conversation: this program adds one
+    there to those of the CLI."""
     fixed = [part for name in ("tools", "system") for part in _list_blocks(body.get(name))]
-    said = [part for m in body.get("messages", ()) for part in _list_blocks(m.get("content"))]
-    marked = [part for part in (*said, *fixed) if part.get("cache_control")]
+    conversation = [
+        part for m in body.get("messages", ()) for part in _list_blocks(m.get("content"))
+    ]
+    marked = [part for part in (*conversation, *fixed) if part.get("cache_control")]
     most = MOST_CACHE_MARKS - bool(body.get("cache_control"))
     for part in marked[: max(len(marked) - most, 0)]:
         del part["cache_control"]
@@ -204,7 +206,7 @@ def _list_blocks(content: Any) -> list[dict[str, Any]]:
 
 
 def fit_thinking(body: dict[str, Any], limit: int) -> None:
-    """Keep a fixed budget for thinking below a limit that was lowered: the service wants it so."""
+    """Keep a fixed thinking budget below a lowered limit, as the service requires."""
     thinking = body.get("thinking") or {}
     budget = thinking.get("budget_tokens")
     if isinstance(budget, int) and budget >= limit:
@@ -215,14 +217,14 @@ def fit_thinking(body: dict[str, Any], limit: int) -> None:
 
 
 def list_plain_models(models: Iterable[str]) -> set[str]:
-    """The ids as they stand in requests."""
+    """The model ids as requests contain them."""
     return {model.removesuffix(LONG_CONTEXT) for model in models}
 
 
 def filter_betas(header: str, models: Collection[str]) -> tuple[str, tuple[str, ...]]:
-    """The ``anthropic-beta`` header with the known names alone, of any date; and what was left out.
+    """The ``anthropic-beta`` header with only the known names, of any date; and the dropped ones.
 
-    Those that give a provider-side tool, a store, or a higher price are not known here.
+    Names that enable a provider-side tool, a store or a higher price are not known here.
     """
     known = _BETAS | ({"context-1m"} if any(m.endswith(LONG_CONTEXT) for m in models) else set())
     kept: list[str] = []

@@ -28,8 +28,8 @@ _silent.addHandler(logging.NullHandler())
 
 
 class Connections(web.Server):
-    """Accepts a bounded number of connections; an idle one is closed after a while, as is one whose
-    head comes in drop by drop."""
+    """Accepts a bounded number of connections; closes idle ones, and those whose request head comes
+    in too slowly."""
 
     def __init__(self, handle: Handle, limits: GatewayLimits) -> None:
         super().__init__(
@@ -50,7 +50,7 @@ class Connections(web.Server):
         self._waits: dict[Any, asyncio.TimerHandle] = {}
 
     async def listen(self, unix: socket.socket | None) -> int:
-        """Listen on 127.0.0.1, and on a UNIX socket that is bound; the port."""
+        """Listen on 127.0.0.1 and on a bound UNIX socket; returns the port."""
         loop = asyncio.get_running_loop()
         tcp = await loop.create_server(self, "127.0.0.1", 0)
         self._listening.append(tcp)
@@ -101,16 +101,16 @@ class Connections(web.Server):
 
 
 class BodyReader:
-    """Reads request bodies, with a bound on the bytes held over all requests."""
+    """Reads request bodies, and limits the bytes held in memory by all requests together."""
 
     def __init__(self, limits: GatewayLimits) -> None:
         self._limits, self._held = limits, 0
 
     @contextlib.asynccontextmanager
     async def open_body(self, request: web.BaseRequest) -> AsyncIterator[bytes]:
-        """The body; its size counts as held to the end of the block, as copies of it live on.
+        """The body; its size counts as held until the end of the block, as copies of it live on.
 
-        Raises RequestRefusal without a length, over the limits, and where it comes too slowly.
+        Raises RequestRefusal without a length, over the limits, and if it arrives too slowly.
         """
         size = _check_length(request)
         if size > self._limits.body_bytes:
@@ -132,7 +132,9 @@ class BodyReader:
 
 
 def _check_length(request: web.BaseRequest) -> int:
-    if request.content_length is None:  # chunks, too: the parser takes one or the other
+    if (
+        request.content_length is None
+    ):  # also with chunked encoding: the parser accepts only one of both
         raise RequestRefusal("a request needs a Content-Length", 411)
     if request.headers.get("Content-Encoding", "identity").lower() != "identity":
         raise RequestRefusal("compressed requests are not accepted", 415)

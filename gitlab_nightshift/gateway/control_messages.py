@@ -1,6 +1,7 @@
-"""The messages between the gateway's process and who uses it: one JSON object each, bounded.
+"""The messages between the gateway's process and its user: one JSON object each, of bounded size.
 
-The socket keeps their borders (``SOCK_SEQPACKET``); a listening socket may come along.
+The socket keeps message boundaries (``SOCK_SEQPACKET``, unix(7)); a message may carry a listening
+socket.
 """
 
 import json
@@ -12,22 +13,22 @@ LONGEST = 64 * 1024
 
 
 class BadMessage(ValueError):
-    """What no honest peer sends: the conversation ends there."""
+    """A message that no honest peer sends: it ends the conversation."""
 
 
 def create_socket_pair() -> tuple[socket.socket, socket.socket]:
-    """The gateway's end and its user's; neither is inherited unless it is passed on."""
+    """The gateway's end and its user's end; a child inherits neither unless it is passed on."""
     return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 
 
 def send(link: socket.socket, message: dict[str, Any], handed: socket.socket | None = None) -> None:
-    """Raises OSError where nobody listens, or nobody reads."""
+    """Send a message. Raises OSError if the peer is gone or does not read."""
     data = json.dumps(message, allow_nan=False).encode()
     socket.send_fds(link, [data], [handed.fileno()] if handed else [])
 
 
 def receive(link: socket.socket) -> tuple[dict[str, Any], socket.socket | None]:
-    """The next message. Raises EOFError at the end, BadMessage, OSError."""
+    """Receive the next message. Raises EOFError at the end, BadMessage, OSError."""
     data, descriptors, flags, _ = socket.recv_fds(link, LONGEST, 1)
     handed = [socket.socket(fileno=each) for each in descriptors]
     if flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC):
@@ -38,7 +39,7 @@ def receive(link: socket.socket) -> tuple[dict[str, Any], socket.socket | None]:
 
 
 def read_object(data: bytes) -> dict[str, Any]:
-    """A JSON object. Raises BadMessage."""
+    """Parse a JSON object. Raises BadMessage."""
     try:
         value = json.loads(data, parse_constant=_refuse)
     except (ValueError, RecursionError):
@@ -49,4 +50,4 @@ def read_object(data: bytes) -> dict[str, Any]:
 
 
 def _refuse(name: str) -> NoReturn:
-    raise BadMessage(f"{name} is no number")
+    raise BadMessage(f"{name} is not allowed")

@@ -1,7 +1,7 @@
-"""The gateway's side of its control socket: what the work may ask, and nothing beyond.
+"""The gateway's side of its control socket: answers the few requests that work may make.
 
-The process at the other end reads what agents made, so it may be anyone's by now. A question that
-no honest work asks ends the conversation, and with it the process.
+The process at the other end reads agents' files, so an attacker may control it. A request that
+honest work never makes ends the conversation, and with it this process.
 """
 
 import asyncio
@@ -24,22 +24,22 @@ from gitlab_nightshift.records.events import Event, Note
 from gitlab_nightshift.records.tool_calls import MOST_CALLS
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
-SHORT_S = 0.2
-"""Seconds that one answer may take: whoever waits for longer asks again."""
+MAX_WAIT_S = 0.2
+"""Seconds that one answer may take: a client that waits longer asks again."""
 NOTES, NOTE_CHARACTERS, NOTES_AT_ONCE = 500, 500, 16
-"""Notes that wait to be fetched, how long one is, how many go with an answer."""
+"""Notes that may wait, the length of one, and how many go with an answer."""
 CALLS_AT_ONCE = 10
-"""Tool calls that go with an answer: the longest fit into a message."""
+"""Tool calls that go with an answer: even the longest ones fit into a message."""
 MOST_HOSTS = 20
-"""Hosts of a bead whose traffic is reported, those to which most was sent."""
+"""Hosts of a bead whose traffic is reported: those to which most was sent."""
 MODELS, MOST = 16, 1e12
-"""Models of one bead; the highest number in a question."""
+"""Models of one bead; the highest number in a request."""
 _NAME = compile_lazily(r"[!-~]{1,200}")
 
 
 class Control:
-    """Answers one question at a time, until ``over`` is set. ``changed`` is called where figures of
-    a bead have."""
+    """Answers one request at a time, until ``over`` is set. ``changed`` is called when a bead's
+    usage has changed."""
 
     def __init__(
         self, link: socket.socket, config: GatewayConfig, changed: Callable[[], object]
@@ -67,12 +67,12 @@ class Control:
         return self._gateway.list_accounts() if self._gateway else ()
 
     def keep_note(self, event: Event) -> None:
-        """Keep what is worth a line until it is fetched."""
+        """Keep a note until it is fetched."""
         if isinstance(event, Note) and len(self._notes) < NOTES:
             self._notes.append(event)
 
     async def serve(self) -> None:
-        """Serve until the other end is closed or breaks the rules, or ``over`` is set."""
+        """Serve until the other end closes or breaks the protocol, or ``over`` is set."""
         loop = asyncio.get_running_loop()
         self._link.setblocking(False)
         loop.add_reader(self._link, self._receive_question)
@@ -93,7 +93,7 @@ class Control:
         except (EOFError, OSError, control_messages.BadMessage):
             self.over.set()
             return
-        if self._busy:
+        if self._busy:  # honest work waits for each answer
             self.over.set()
             return
         self._busy = asyncio.get_running_loop().create_task(self._answer(message, handed))
@@ -154,17 +154,17 @@ class Control:
         return {"placeholder": ticket.placeholder, "base_url": ticket.base_url}
 
     async def _look(self, bead: str) -> dict[str, Any]:
-        """What a bead has used so far, and whether it, or the whole run, is at its end."""
+        """A bead's usage so far, and whether it, or the whole run, must stop."""
         gateway = self._require_gateway(bead)
         used = dataclasses.asdict(gateway.read_usage(bead))
         spent = gateway.exhausted(bead)
         return {"usage": used, "exhausted": spent, "unusable": gateway.unusable}
 
     async def _close_bead(self, bead: str, wait_s: float) -> dict[str, Any]:
-        """No usage yet where an answer is waited for: then the question is asked once more."""
+        """End a bead. The usage is None while an answer is pending: then the client asks again."""
         gateway = self._require_gateway(bead)
-        done = await gateway.drain_bead(bead, min(wait_s, SHORT_S))
-        if not done and wait_s > SHORT_S:
+        done = await gateway.drain_bead(bead, min(wait_s, MAX_WAIT_S))
+        if not done and wait_s > MAX_WAIT_S:
             return {"usage": None}
         return {"usage": dataclasses.asdict(await gateway.close_bead(bead))}
 
@@ -183,7 +183,7 @@ class Control:
         return {"credential": ticket.credential, "url": ticket.url}
 
     async def _close_egress(self, credential: str) -> dict[str, Any]:
-        """The hosts to which most was sent, with bytes both ways; and how many there are more."""
+        """The hosts to which most was sent, with bytes both ways, and the number of others."""
         if self._proxy is None or credential not in self._tickets:
             raise control_messages.BadMessage("no such bead")
         traffic = await self._proxy.close_bead(self._tickets[credential])
@@ -214,7 +214,7 @@ def _build_socket_argument(handed: socket.socket | None) -> dict[str, socket.soc
     return {"handed": handed} if handed else {}
 
 
-# --- what a question may hold ---------------------------------------------------------------------
+# --- the values of a request ----------------------------------------------------------------------
 
 
 def _check_name(value: object) -> str:

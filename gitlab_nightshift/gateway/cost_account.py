@@ -1,4 +1,4 @@
-"""What a bead may ask and has used: reserved before a request goes on, settled after it."""
+"""The cost of a bead: reserved before a request is forwarded, settled after its answer."""
 
 import contextlib
 import hmac
@@ -23,8 +23,8 @@ NOTHING = Tokens()
 
 @dataclass(frozen=True, eq=False)
 class Reservation:
-    """What is set aside for a request, and the worst case that is billed where its answer reports
-    nothing; ``max_output`` is the limit to send, in tokens."""
+    """The tokens reserved for a request (``held``), and its worst case, billed if its answer
+    reports no usage. ``max_output`` is the limit to send, in tokens."""
 
     model: str
     held: Tokens
@@ -35,8 +35,8 @@ class Reservation:
 
 @dataclass
 class Budget:
-    """What all beads of a run may use together, whatever each of them was promised; None without a
-    limit. ``changed`` is called before a request goes on, and once its cost is known."""
+    """What all beads of a run may use together, whatever each one's own budget; None: no limit.
+    ``changed`` is called before a request is forwarded, and once its cost is known."""
 
     usd: float | None = None
     tokens: int | None = None
@@ -44,7 +44,7 @@ class Budget:
     changed: Callable[[], object] = lambda: None
 
     def compute_remaining(self) -> tuple[float | None, int | None]:
-        """USD and tokens that are neither used nor set aside."""
+        """USD and tokens that are neither used nor reserved."""
         usd = sum(account.compute_committed_usd() for account in self.accounts)
         tokens = sum(account.compute_committed_tokens() for account in self.accounts)
         return (
@@ -53,15 +53,15 @@ class Budget:
         )
 
     def can_exceed_reserved(self) -> bool:
-        """True where an answer on its way can cost more than what is set aside for it."""
+        """True if a pending answer can cost more than is reserved for it."""
         return any(one.held != one.worst for a in self.accounts for one in a.reserved)
 
 
 class Account:
-    """One bead's requests.
+    """The costs of one bead's requests.
 
-    ``budget_usd`` and ``budget_tokens`` are what the bead may use, None without a limit; ``purse``
-    is the run's.
+    ``budget_usd`` and ``budget_tokens`` are the bead's limits (None: none); ``purse`` is the run's
+    budget.
     """
 
     def __init__(
@@ -83,54 +83,54 @@ class Account:
         self._purses[1].accounts.append(self)
         self.reserved: list[Reservation] = []
         self._used, self._unknown = Usage(), False
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
     def has_placeholder(self, given: bytes) -> bool:
-        """True for this bead's placeholder, in a time that reveals nothing of it."""
+        """True for this bead's placeholder. Compares in constant time."""
         return hmac.compare_digest(self._placeholder, given) and not self.closed
 
     def read_usage(self) -> Usage:
-        """What all answers so far have used; a cost without a price is unknown."""
+        """The usage of all answers so far; the cost is None if a price is unknown."""
         return replace(self._used, cost_usd=None) if self._unknown else self._used
 
     def remember_refusal(self, text: str) -> bool:
-        """True for a refusal worth an event: new, and not one of very many."""
-        if text in self._told or len(self._told) >= NOTES_PER_BEAD:
+        """True for a refusal to report: a new one, within ``NOTES_PER_BEAD``."""
+        if text in self._reported or len(self._reported) >= NOTES_PER_BEAD:
             return False
-        self._told.add(text)
+        self._reported.add(text)
         return True
 
     def priced(self, model: str) -> bool:
-        """True where the price of a model is known."""
+        """True if the price of a model is known."""
         return model in self._rates
 
     def reserve(self, model: str, asked: InputTokens, wanted: int | None) -> Reservation:
-        """Set aside the worst case of a request.
+        """Reserve the cost of a request.
 
-        Its input is what such text usually has, and what it can have at most where another answer
-        can already cost more than was set aside for it: however dense the texts are, only one does
-        at a time. The limit of its answer is lowered to what is left, so that the budget can
-        be used up to its end. Raises RequestRefusal where less than a short answer would be left,
-        and where no budget could hold.
+        Its input counts with the usual number of tokens; but with the highest possible number if
+        another pending answer can already exceed its reservation, so that only one at a time can.
+        The limit of its answer is lowered to the remaining budget, so that the budget can be used
+        up. Raises RequestRefusal if less than a short answer would be left, or if no budget can be
+        enforced.
         """
         if self._unbounded(model):
             raise RequestRefusal(f"no price is known for {model}: set `prices` or max_tokens")
         count = asked.most if self._purses[1].can_exceed_reserved() else asked.usual
-        sent = self._find_dearest(model, count, asked.hour)
+        sent = self._find_most_expensive(model, count, asked.hour)
         remaining = self._compute_remaining_output(model, sent)
         if remaining is not None and remaining < min(LEAST_OUTPUT, wanted or LEAST_OUTPUT):
             raise self._build_budget_refusal()
         limit = wanted if remaining is None else min(wanted or USUAL_OUTPUT, remaining)
         held, most = replace(sent, output=limit or USUAL_OUTPUT), asked.most
-        worst = replace(self._find_dearest(model, most, asked.hour), output=held.output)
+        worst = replace(self._find_most_expensive(model, most, asked.hour), output=held.output)
         reserved = Reservation(model, held, worst, limit, self._compute_cost(model, held))
         self.reserved.append(reserved)
         self._purses[1].changed()
         return reserved
 
     def renew(self, lost: Reservation) -> Reservation:
-        """Set the same aside once more, for another try: the answer to the last one was lost, and
-        is billed at its worst. Raises :class:`RequestRefusal` where that does not fit any more."""
+        """Reserve the same again for a retry: the last answer was lost, and is billed at its worst
+        case. Raises :class:`RequestRefusal` if the budget no longer allows it."""
         self.settle(lost, NOTHING, lost.worst)
         remaining = self._compute_remaining_output(lost.model, replace(lost.held, output=0))
         if remaining is not None and remaining < lost.held.output:
@@ -141,49 +141,49 @@ class Account:
         return again
 
     def replace(self, reserved: Reservation, cost: Tokens) -> Reservation:
-        """Set what an answer costs aside in the place of what it could have cost."""
+        """Replace the reserved worst case by the actual cost of an answer."""
         usd = self._compute_cost(reserved.model, cost)
         known = replace(reserved, held=cost, worst=cost, usd=usd)
-        with contextlib.suppress(ValueError):  # its bead was closed: all of it is billed already
+        with contextlib.suppress(ValueError):  # its bead was closed, so all is billed already
             self.reserved[self.reserved.index(reserved)] = known
             self._purses[1].changed()
         return known
 
     def settle(self, reserved: Reservation, reported: Tokens, assumed: Tokens = NOTHING) -> None:
-        """Put what an answer has used in the place of what was reserved, once.
+        """Replace a reservation by the usage of its answer, once.
 
-        ``reported`` is the endpoint's word, ``assumed`` the worst case of what it left out.
+        ``reported`` comes from the endpoint; ``assumed`` is the worst case of what it left out.
         """
         with contextlib.suppress(ValueError):
             self.reserved.remove(reserved)
-            whole = reported + assumed
-            usd = self._compute_cost(reserved.model, whole)
+            total = reported + assumed
+            usd = self._compute_cost(reserved.model, total)
             guess = usd - self._compute_cost(reserved.model, reported) if assumed.total else 0.0
-            self._used += Usage(usd, whole.total, guess, assumed.total)
-            unpriced = reserved.model not in self._rates and whole.total > 0
+            self._used += Usage(usd, total.total, guess, assumed.total)
+            unpriced = reserved.model not in self._rates and total.total > 0
             self._unknown = self._unknown or unpriced
             self._purses[1].changed()
 
     def settle_rest(self) -> None:
-        """Bill what is still reserved at its worst: no more reports come."""
+        """Bill all reservations at their worst case: no more reports will come."""
         for reserved in tuple(self.reserved):
             self.settle(reserved, NOTHING, reserved.worst)
 
     def compute_committed_usd(self) -> float:
-        """What is used, as far as a price is known, and what is set aside."""
+        """USD used, as far as prices are known, and reserved."""
         return (self._used.cost_usd or 0.0) + sum(r.usd for r in self.reserved)
 
     def compute_committed_tokens(self) -> int:
-        """What is used and what is set aside."""
+        """Tokens used and reserved."""
         return (self._used.tokens or 0) + sum(r.held.total for r in self.reserved)
 
     def compute_pending(self) -> Usage:
-        """The worst case of what is on its way."""
+        """The worst case of all pending requests."""
         usd = sum(self._compute_cost(r.model, r.worst) for r in self.reserved)
         return Usage(usd, sum(r.worst.total for r in self.reserved))
 
     def _unbounded(self, model: str) -> bool:
-        """True where a budget in dollars is the only one, and nothing could be held against it."""
+        """True if the only budget is in dollars and the model's price is unknown."""
         alone = any(p.usd is not None and p.tokens is None for p in self._purses)
         return alone and model not in self._rates
 
@@ -191,8 +191,8 @@ class Account:
         self.exhausted = True
         return RequestRefusal("the night's budget is reached: this request does not fit into it")
 
-    def _find_dearest(self, model: str, count: int, hour: bool) -> Tokens:
-        """This many tokens of input, as the dearest kind that they can become."""
+    def _find_most_expensive(self, model: str, count: int, hour: bool) -> Tokens:
+        """This many input tokens, as the most expensive kind that they can become."""
         kinds = [Tokens(written=count), Tokens(input=count)]
         kinds += [Tokens(written_1h=count)] if hour else []
         return max(kinds, key=lambda kind: self._compute_cost(model, kind))
@@ -202,7 +202,7 @@ class Account:
         return rates.compute_cost(tokens) if rates else 0.0
 
     def _compute_remaining_output(self, model: str, sent: Tokens) -> int | None:
-        """Tokens of output that fit into what is left after what is sent; None without a limit."""
+        """Output tokens that the remaining budget allows after the input; None: no limit."""
         limits, rates = [], self._rates.get(model)
         for usd, tokens in (purse.compute_remaining() for purse in self._purses):
             if usd is not None and rates:
@@ -217,10 +217,10 @@ class Account:
 
 
 def compute_billed_tokens(worst: Tokens, metered: MeteredUsage) -> tuple[Tokens, Tokens]:
-    """What an answer has reported of its usage, and the worst case of what it has not.
+    """The usage that an answer has reported, and the worst case of what it has not.
 
-    A whole answer of an endpoint that reports no usage has no more tokens than bytes of text, and
-    those of its frame.
+    A complete answer without any usage has at most as many tokens as bytes of text, plus
+    ``FRAME_TOKENS``.
     """
     sent = replace(worst, output=0)
     reported, assumed = metered.tokens, NOTHING

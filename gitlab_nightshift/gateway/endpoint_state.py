@@ -1,23 +1,23 @@
-"""What all parts of the gateway share: the beads, and the state of the endpoint."""
+"""The state shared by all parts of the gateway: the beads, and the endpoint."""
 
 from gitlab_nightshift.gateway.cost_account import Account
 from gitlab_nightshift.records.events import Emit, Note
 
 
 class EndpointState:
-    """The running beads, and why the endpoint cannot be used, where it cannot.
+    """The running beads, and the state of the endpoint.
 
-    ``unusable`` is set once and stays: the endpoint refuses the key, or was overloaded for the
-    whole time that the gateway waits. ``refused_limits`` are paths, each with a key for an answer's
-    limit that the endpoint refuses there; ``contexts`` are the tokens that a model
-    takes, None until the endpoint was asked.
+    ``unusable`` is set once and stays: the endpoint refuses the key, or was overloaded for as long
+    as the gateway waits. ``refused_limits`` are pairs of a path and a key for an answer's limit
+    that the endpoint refuses there. ``contexts`` are context sizes in tokens by model, None until
+    the endpoint was asked.
     """
 
     def __init__(self, emit: Emit) -> None:
         self.unusable = ""
         self.refused_limits: set[tuple[str, str]] = set()
         self.contexts: dict[str, int] | None = None
-        self._emit, self._told = emit, set[str]()
+        self._emit, self._reported = emit, set[str]()
         self._accounts: tuple[Account, ...] = ()
 
     def list_accounts(self) -> tuple[Account, ...]:
@@ -25,26 +25,26 @@ class EndpointState:
         return self._accounts
 
     def open(self, account: Account) -> None:
-        """A bead begins."""
+        """Add a bead."""
         self._accounts = (*self._accounts, account)
 
     def close(self, account: Account) -> None:
-        """A bead has ended: its placeholder is not accepted any more."""
+        """End a bead: its placeholder is no longer accepted."""
         account.closed = True
         self._accounts = tuple(a for a in self._accounts if a is not account)
 
     def give_up(self, why: str) -> None:
-        """The endpoint cannot be used."""
+        """Mark the endpoint as unusable; the first reason stays."""
         self.unusable = self.unusable or why
 
-    def tell_pause(self, account: Account, text: str) -> None:
+    def note_pause(self, account: Account, text: str) -> None:
         """Record that a request waits, each time."""
         self._emit(Note(f"model gateway, {account.bead}: {text}"))
 
-    def tell_once(self, account: Account, text: str) -> None:
+    def note_once(self, account: Account, text: str) -> None:
         """Record an event, once for all beads."""
-        if text not in self._told:
-            self._told.add(text)
+        if text not in self._reported:
+            self._reported.add(text)
             self.tell(account, text)
 
     def tell(self, account: Account | None, text: str) -> None:

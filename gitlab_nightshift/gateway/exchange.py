@@ -1,4 +1,4 @@
-"""One request on its way: set its cost aside, send it on, pass the answer back, settle.
+"""Handles one request: reserve its cost, forward it, pass the answer back, settle.
 
 Imports aiohttp: only the gateway's own process reads this module.
 """
@@ -53,18 +53,18 @@ NO_RETRY = {"x-should-retry": "false"}
 HIDDEN = b"[redacted]"
 
 
-UNTOLD = "the end of an answer was not seen: the most that it can have cost is counted"
+NO_END = "the end of an answer was not seen: the most that it can have cost is counted"
 NO_USAGE = "this endpoint reports no usage: its tokens are at most the bytes sent and received"
 
 
 class BrokenAnswer(Exception):
-    """An answer that cannot go on: the agent's connection is broken off, not ended well."""
+    """An answer that cannot go on: the agent's connection is aborted, not ended properly."""
 
 
 @dataclass(frozen=True)
 class AgentRequest:
-    """A request that was checked: ``size`` are its bytes as they came, ``betas`` the features of
-    the interface that it may use."""
+    """A checked request: ``size`` is its size in bytes as received, ``betas`` are the beta features
+    that it may use."""
 
     http: web.BaseRequest
     receiver: AnswerReceiver
@@ -78,50 +78,51 @@ class AgentRequest:
 
 @dataclass(frozen=True)
 class Exchange:
-    """What all requests share."""
+    """The connections, endpoint and limits that all requests share."""
 
     session: aiohttp.ClientSession
     upstream: Upstream
     endpoint: EndpointState
     limits: GatewayLimits
 
-    async def run(self, asked: AgentRequest) -> web.StreamResponse:
-        """Send a request on, and its answer back.
+    async def run(self, request: AgentRequest) -> web.StreamResponse:
+        """Forward a request, and pass its answer back.
 
-        The answer is read to its end, also where the agent has left before. Raises
-        :class:`RequestRefusal` where it does not fit into the budget or there is no answer at all.
+        The answer is read to its end even if the agent has disconnected. Raises
+        :class:`RequestRefusal` if it exceeds the budget, or if there is no answer at all.
         """
-        betas = ",".join(asked.http.headers.getall("anthropic-beta", ()))
-        kept, dropped = filter_betas(betas, asked.account.models)
-        asked = replace(asked, betas=kept)
-        self._tell(asked.account, asked.question, dropped)
-        path, refused = asked.route.path, self.endpoint.refused_limits
-        *first, last = list_limit_keys(asked.question, path, refused)
+        betas = ",".join(request.http.headers.getall("anthropic-beta", ()))
+        kept, dropped = filter_betas(betas, request.account.models)
+        request = replace(request, betas=kept)
+        self._tell(request.account, request.question, dropped)
+        path, refused = request.route.path, self.endpoint.refused_limits
+        *first, last = list_limit_keys(request.question, path, refused)
         for key in first:
             if (path, key) not in refused:
                 with contextlib.suppress(RefusedLimitError):
-                    return await self._send_limited(asked, key)
-        return await self._send_limited(asked, last, last=True)
+                    return await self._send_limited(request, key)
+        return await self._send_limited(request, last, last=True)
 
     async def _send_limited(
-        self, asked: AgentRequest, key: str, *, last: bool = False
+        self, request: AgentRequest, key: str, *, last: bool = False
     ) -> web.StreamResponse:
-        """Once, its answer limited by ``key``. Raises RefusedLimitError unless it is the last."""
-        question, account, reserved, most = asked.question, asked.account, None, None
+        """Forward it with its answer limited by ``key``. Raises RefusedLimitError if the endpoint
+        refuses a key that is not the last."""
+        question, account, reserved, most = request.question, request.account, None, None
         if question.output_key:
             if key == BY_BYTES and not question.stream:
                 raise RequestRefusal("this endpoint limits no answer: ask for a stream")
-            sent = question.estimate_input(asked.size)
+            sent = question.estimate_input(request.size)
             reserved = account.reserve(question.model, sent, choose_limit(question, key))
             most = reserved.max_output if key == BY_BYTES else None
         body = _limit_body(question, key, reserved)
         bill = Bill(account, reserved)
         try:
-            sent_on = _build_forwarded_request(asked, body)
+            sent_on = _build_forwarded_request(request, body)
             del body
             if last:
-                question.body.clear()  # not to be held while the answer comes
-            return await self._send_request(asked, sent_on, bill, "" if last else key, most)
+                question.body.clear()  # free the memory while the answer comes
+            return await self._send_request(request, sent_on, bill, "" if last else key, most)
         except AbandonedRequest:
             return web.Response()
         except UnreachableEndpoint as refusal:
@@ -130,9 +131,9 @@ class Exchange:
         finally:
             bill.settle()
             if bill.untold:
-                self.endpoint.tell_once(account, NO_USAGE)
+                self.endpoint.note_once(account, NO_USAGE)
             elif bill.assumed:
-                self.endpoint.tell(account, UNTOLD)
+                self.endpoint.tell(account, NO_END)
 
     def _tell(self, account: Account, question: CheckedRequest, dropped: Iterable[str]) -> None:
         for name in (*question.dropped, *(f"anthropic-beta {name}" for name in dropped)):
@@ -142,11 +143,11 @@ class Exchange:
             self.endpoint.tell(account, text)
 
     async def _send_request(
-        self, asked: AgentRequest, sent: ForwardedRequest, bill: Bill, key: str, most: int | None
+        self, request: AgentRequest, sent: ForwardedRequest, bill: Bill, key: str, most: int | None
     ) -> web.StreamResponse:
-        """``key`` may be refused ("": none may), ``most`` ends the answer after so many bytes."""
-        receiver, account = asked.receiver, asked.account
-        tell = functools.partial(self.endpoint.tell_pause, account)
+        """Forward it. ``key`` may be refused ("": none may); ``most`` limits the answer's bytes."""
+        receiver, account = request.receiver, request.account
+        tell = functools.partial(self.endpoint.note_pause, account)
         retries = Retries(self.limits, receiver.gone, bool(self.endpoint.unusable), tell)
         async with open_answer(self.session, self.upstream, sent, retries, bill) as response:
             if response.headers.get("Content-Encoding", "identity").lower() != "identity":
@@ -154,14 +155,14 @@ class Exchange:
                     "the model endpoint sent a compressed answer", 502, "api_error"
                 )
             if response.status != 200:
-                return await self._relay_error(response, asked, key)
-            asked.question.body.clear()
+                return await self._relay_error(response, request, key)
+            request.question.body.clear()
             try:
                 return await self._relay_answer(receiver, response, sent, bill, most)
             except (BrokenAnswer, aiohttp.ClientError, TimeoutError, ConnectionError) as error:
                 why = str(error) if isinstance(error, BrokenAnswer) else type(error).__name__
                 self.endpoint.tell(account, f"an answer was cut off: {why}")
-                receiver.leave()
+                receiver.disconnect()
                 return web.Response()
             finally:
                 if receiver.slow:
@@ -175,8 +176,9 @@ class Exchange:
         bill: Bill,
         most_text: int | None,
     ) -> web.StreamResponse:
-        """Raises :class:`BrokenAnswer` for one that does not come to the end of its protocol,
-        however well its connection ends, and for one with more bytes of text than ``most_text``."""
+        """Pass an answer to the agent. Raises :class:`BrokenAnswer` if it lacks the protocol's
+        closing mark, however cleanly its connection ends, or has more than ``most_text`` bytes of
+        text."""
         stream = response.content_type == "text/event-stream"
         calls = CallReader(bill.account.log)
         meter = Meter(self.upstream.api, stream, self.limits.metered_bytes, sent.hour, calls)
@@ -196,7 +198,7 @@ class Exchange:
                 bill.reserve_cost()
                 await receiver.take(chunk)
             else:
-                kept += chunk  # nobody knows its cost before its end
+                kept += chunk  # its cost is unknown before its end
             if receiver.gone.is_set() and meter.final:
                 break
         meter.end()
@@ -207,8 +209,8 @@ class Exchange:
         return await receiver.end()
 
     async def _read_chunk(self, response: aiohttp.ClientResponse, meter: Meter) -> bytes:
-        """What has come, b"" at the end: also where a connection stays open after the closing
-        mark. aiohttp's own limit is gone with a connection that it closes for a broken chunk."""
+        """The next bytes, b"" at the end, even if the connection stays open after the closing mark.
+        Has its own timeout: aiohttp's is lost once it closes the connection for a broken chunk."""
         limit_s = self.limits.linger_s if meter.closed else self.limits.silent_s
         try:
             async with asyncio.timeout(limit_s):
@@ -219,10 +221,10 @@ class Exchange:
             return b""
 
     async def _relay_error(
-        self, response: aiohttp.ClientResponse, asked: AgentRequest, key: str
+        self, response: aiohttp.ClientResponse, request: AgentRequest, key: str
     ) -> web.Response:
-        """An error of the endpoint, handed on once and never with a secret in it. Raises
-        RefusedLimitError where it refuses ``key``."""
+        """Pass an error of the endpoint on, once, with secrets redacted. Raises RefusedLimitError
+        if it refuses ``key``."""
         status = response.status
         if status in REFUSED:
             self.endpoint.give_up(f"the model endpoint refused the key (HTTP {status})")
@@ -241,15 +243,15 @@ class Exchange:
             )
         body = await read_start(response, self.limits.error_bytes)
         if key and status in REFUSALS:
-            self._remember_refused_keys(body.decode("utf-8", "replace"), asked, key)
+            self._remember_refused_keys(body.decode("utf-8", "replace"), request, key)
         for secret in self.upstream.secrets:
             body = body.replace(secret, HIDDEN)
         headers = {**pick_agent_headers(response.headers), **NO_RETRY}
         return web.Response(status=status, body=body, headers=headers)
 
-    def _remember_refused_keys(self, error: str, asked: AgentRequest, key: str) -> None:
-        path = asked.route.path
-        refused = {(path, name) for name in find_refused_keys(error, asked.question, key)}
+    def _remember_refused_keys(self, error: str, request: AgentRequest, key: str) -> None:
+        path = request.route.path
+        refused = {(path, name) for name in find_refused_keys(error, request.question, key)}
         if refused:
             self.endpoint.refused_limits |= refused
             raise RefusedLimitError
@@ -261,7 +263,7 @@ class Exchange:
 
 
 class _SecretGuard:
-    """Looks for a secret in what goes back: an endpoint that echoes its request would reveal it."""
+    """Searches answers for secrets: an endpoint that echoes its request would reveal them."""
 
     def __init__(self, secrets: Iterable[bytes]) -> None:
         self._secrets = tuple(secrets)
@@ -269,7 +271,7 @@ class _SecretGuard:
         self._last = b""
 
     def check(self, chunk: bytes) -> None:
-        """Raise :class:`BrokenAnswer` at a secret, also where it began in the chunk before."""
+        """Raise :class:`BrokenAnswer` at a secret, even if it began in the previous chunk."""
         text = self._last + chunk
         if any(secret in text for secret in self._secrets):
             raise BrokenAnswer("the model endpoint sends the key back")
@@ -277,7 +279,7 @@ class _SecretGuard:
 
 
 def _limit_body(question: CheckedRequest, key: str, reserved: Reservation | None) -> bytes:
-    """The body with its answer limited by ``key``, in the place of the client's own."""
+    """The body with its answer limited by ``key``, instead of the client's own limit."""
     body = question.body
     if reserved and reserved.max_output is not None:
         body = {name: value for name, value in body.items() if name != question.output_key}
@@ -287,18 +289,18 @@ def _limit_body(question: CheckedRequest, key: str, reserved: Reservation | None
     return write_object(body)
 
 
-def _build_forwarded_request(asked: AgentRequest, body: bytes) -> ForwardedRequest:
-    headers = asked.http.headers
+def _build_forwarded_request(request: AgentRequest, body: bytes) -> ForwardedRequest:
+    headers = request.http.headers
     agent = headers.get("User-Agent", "")
     version = headers.get("anthropic-version", "")
     return ForwardedRequest(
-        path=asked.route.path,
-        query=asked.query,
+        path=request.route.path,
+        query=request.query,
         body=body,
-        betas=asked.betas,
+        betas=request.betas,
         version=version if re.fullmatch(r"\d{4}-\d\d-\d\d", version) else VERSION,
         agent=agent if re.fullmatch(r"[ -~]{1,200}", agent) else AGENT,
-        stream=asked.question.stream,
+        stream=request.question.stream,
         light=headers.get(LIGHT) == "true",
-        hour=asked.question.traits.hour,
+        hour=request.question.traits.hour,
     )

@@ -1,4 +1,4 @@
-"""Send a checked request on: retries before the first byte, and what may go back in the headers.
+"""Forwards a checked request: retries before the first byte, and filters the answer's headers.
 
 Imports aiohttp: only the gateway's own process reads this module.
 """
@@ -25,17 +25,17 @@ from gitlab_nightshift.system.retry import Clock, RemoteFailure, RetryPolicy, pa
 OVERLOAD = frozenset({429, 502, 503, 529})
 REFUSED = frozenset({401, 403})
 NEVER_MADE = frozenset({503, 529})
-"""Errors above 499 with which no answer was made, whoever says so."""
+"""Errors above 499 after which no answer was produced, whichever server reports them."""
 PERHAPS_MADE = frozenset({408, 499})
-"""Errors below 500 with which a proxy on the way says that it has waited in vain."""
+"""Errors below 500 by which a proxy on the way reports that it timed out."""
 PASSED_BACK = ("content-type", "request-id", "x-request-id", "retry-after")
-"""Headers of an answer that the agent gets; no cookies, no ids of the account."""
+"""Headers of an answer that the agent gets: no cookies, no account ids."""
 HEADER_BYTES = 32 * 1024
 
 
 @dataclass(frozen=True)
 class ForwardedRequest:
-    """A request as it leaves: the path and query are the gateway's own."""
+    """A request as it is forwarded: path and query are the gateway's own."""
 
     path: str
     query: str
@@ -49,7 +49,7 @@ class ForwardedRequest:
 
 
 def open_session(upstream: Upstream, limits: GatewayLimits) -> aiohttp.ClientSession:
-    """Connections to the endpoint: no cookies, no environment, nothing unpacked."""
+    """Connections to the endpoint: no cookies, no environment, no decompression."""
     tls = upstream.build_tls_context() if upstream.has_tls else True
     return aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(ssl=tls, limit=limits.connections),
@@ -65,7 +65,7 @@ def open_session(upstream: Upstream, limits: GatewayLimits) -> aiohttp.ClientSes
 
 
 class UnreachableEndpoint(RequestRefusal, RemoteFailure):
-    """No answer at all. ``lasting``: another try can only fail again."""
+    """No answer at all. ``lasting``: a retry can only fail again."""
 
     def __init__(self, fault: str, lasting: bool) -> None:
         super().__init__(f"the model endpoint cannot be reached: {fault}", 502, "api_error")
@@ -73,7 +73,7 @@ class UnreachableEndpoint(RequestRefusal, RemoteFailure):
 
 
 class OverloadedEndpoint(RemoteFailure):
-    """An answer that asks to come again later."""
+    """An answer that asks to retry later."""
 
     lasting = False
 
@@ -83,15 +83,15 @@ class OverloadedEndpoint(RemoteFailure):
 
 
 class AbandonedRequest(Exception):
-    """The agent has left before there was an answer: it is not asked for again."""
+    """The agent has disconnected before there was an answer: no retry."""
 
 
 @dataclass(frozen=True)
 class Retries:
-    """When an overloaded endpoint is asked again, unless the agent has ``gone``.
+    """When to retry at an overloaded endpoint, unless the agent has ``gone``.
 
-    Once a deadline has passed in vain, later requests have one try each (``once``): the caller
-    ends the bead anyway. ``tell`` gets a line before each longer pause.
+    Once a deadline has passed without success, later requests have one try each (``once``): the
+    caller ends the bead anyway. ``tell`` gets a line before each longer pause.
     """
 
     limits: GatewayLimits
@@ -101,13 +101,13 @@ class Retries:
     clock: ClassVar[Clock] = Clock()
 
     def build_policy(self) -> RetryPolicy:
-        """The tries of one request from now on, none sooner than the endpoint asks."""
+        """The retry policy of a request from now on; no retry is sooner than the endpoint asks."""
         limits, until = self.limits, self.clock.now() + (0 if self.once else self.limits.retry_s)
         pauses_s = limits.retry_first_s, limits.retry_longest_s, math.inf
         return RetryPolicy(until, self.clock, *pauses_s, self.tell)
 
     async def wait(self, seconds: float) -> None:
-        """Wait. Raises :class:`AbandonedRequest` where the agent has left meanwhile."""
+        """Wait. Raises :class:`AbandonedRequest` if the agent disconnects meanwhile."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self.gone.wait(), seconds)
             raise AbandonedRequest
@@ -121,10 +121,10 @@ async def open_answer(
     retries: Retries,
     bill: Bill,
 ) -> AsyncIterator[aiohttp.ClientResponse]:
-    """The endpoint's answer, its head read. Each try is owed, unless it is sure to cost nothing.
+    """The endpoint's answer, its head read. A try is billed unless it surely cost nothing.
 
-    Raises UnreachableEndpoint where there is none, RequestRefusal where another try does not fit
-    into the budget, :class:`AbandonedRequest`.
+    Raises UnreachableEndpoint if there is none, RequestRefusal if a retry exceeds the budget,
+    :class:`AbandonedRequest`.
     """
     answers: list[aiohttp.ClientResponse] = []
 
@@ -139,7 +139,7 @@ async def open_answer(
             answers.pop().close()
         await retries.wait(seconds)
 
-    with contextlib.suppress(OverloadedEndpoint):  # it lasts: the last answer is handed on
+    with contextlib.suppress(OverloadedEndpoint):  # no more retries: the last answer is passed on
         await retries.build_policy().await_with_retries(
             send_once, lambda failure: not failure.lasting, wait
         )
@@ -150,14 +150,14 @@ async def open_answer(
 async def _send_billed(
     session: aiohttp.ClientSession, upstream: Upstream, sent: ForwardedRequest, bill: Bill
 ) -> aiohttp.ClientResponse:
-    """One try, and what it may have cost."""
+    """Make one try, and bill it if it may have cost something."""
     bill.begin()
     try:
         response = await _send_request(session, upstream, sent)
     except (aiohttp.ClientError, TimeoutError, OSError) as error:
-        if _unsent(error):
+        if _was_never_sent(error):
             bill.forgive()
-        raise UnreachableEndpoint(_describe_error(error), _hopeless(error)) from None
+        raise UnreachableEndpoint(_describe_error(error), _is_permanent(error)) from None
     if _costs_nothing(response):
         bill.forgive()
     return response
@@ -204,9 +204,9 @@ def pick_agent_headers(headers: Mapping[str, str]) -> dict[str, str]:
     return {name: headers[name] for name in PASSED_BACK if name in headers}
 
 
-def _unsent(error: Exception) -> bool:
-    """True where the request did not get to the endpoint. A connection that breaks later, or stays
-    silent, may have cost an answer that is lost."""
+def _was_never_sent(error: Exception) -> bool:
+    """True if the request did not reach the endpoint. If a connection breaks later, or stays
+    silent, a lost answer may have been billed."""
     early = (
         *(aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError),
         *(aiohttp.ClientHttpProxyError, aiohttp.InvalidURL),
@@ -215,22 +215,22 @@ def _unsent(error: Exception) -> bool:
 
 
 def _costs_nothing(response: aiohttp.ClientResponse) -> bool:
-    """True for an answer that says that none was made: a refused request, an overload, a redirect,
-    or a failure that the endpoint itself reports. What another server on the way says of it (a page
-    instead of JSON, a timeout) says nothing about what was made behind it."""
+    """True if a response shows that no answer was produced: a refused request, an overload, a
+    redirect, or a failure that the endpoint itself reports. Another server on the way (a page
+    instead of JSON, a timeout) does not know what was produced behind it."""
     status = response.status
     if status in (500, 502):
         return response.content_type == "application/json"
     return status in NEVER_MADE or (300 <= status <= 498 and status not in PERHAPS_MADE)
 
 
-def _hopeless(error: Exception) -> bool:
-    """True for what no second try mends: a certificate, a name, an answer that is no HTTP."""
+def _is_permanent(error: Exception) -> bool:
+    """True for errors that no retry fixes: a certificate, a name, an answer that is not HTTP."""
     wrong = (aiohttp.ClientSSLError, aiohttp.ClientResponseError, aiohttp.InvalidURL)
     return isinstance(error, wrong)
 
 
 def _describe_error(error: Exception) -> str:
-    """The kind of an error: its text may hold an address with a password."""
+    """The kind of an error: its text may contain a URL with a password."""
     certificate = isinstance(error, aiohttp.ClientConnectorCertificateError)
     return "its certificate is not trusted" if certificate else type(error).__name__

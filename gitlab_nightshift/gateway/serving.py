@@ -1,4 +1,4 @@
-"""What the gateway's process does once it knows what it serves."""
+"""Runs the gateway in its process, once it has its configuration."""
 
 import asyncio
 import contextlib
@@ -10,7 +10,7 @@ from gitlab_nightshift.gateway.control_socket import Control
 from gitlab_nightshift.gateway.gateway_config import GatewayConfig, from_bytes
 from gitlab_nightshift.gateway.usage_reports import Reports
 from gitlab_nightshift.records.events import Note
-from gitlab_nightshift.sandbox.privilege_drop import renounce
+from gitlab_nightshift.sandbox.privilege_drop import restrict_to
 from gitlab_nightshift.sandbox.process_places import find_rights
 from gitlab_nightshift.sandbox.process_table import GATEWAY
 
@@ -28,19 +28,21 @@ def serve(raw: bytes, link: socket.socket, report: int) -> None:
 
 
 def confine(config: GatewayConfig) -> None:
-    """Give up what its row does not name, but for the files that the way to the model's endpoint
-    needs. Raises OSError."""
-    way = config.upstream
-    named = (*way.ca_files, way.ca_dir) if way else ()
+    """Drop all rights that its row does not name, except to files that connections to the model's
+    endpoint need. Raises OSError."""
+    endpoint = config.upstream
+    named = (*endpoint.ca_files, endpoint.ca_dir) if endpoint else ()
     places = {"named": [str(path) for path in named if path]}
-    renounce(find_rights(GATEWAY, places, os.environ))
+    restrict_to(find_rights(GATEWAY, places, os.environ))
 
 
 async def _serve(config: GatewayConfig, link: socket.socket, pipe: int) -> None:
     reports, loop = Reports(pipe), asyncio.get_running_loop()
     control = Control(link, config, lambda: reports.tell(control.list_accounts()))
     loop.set_exception_handler(lambda _, context: control.keep_note(_build_fault_note(context)))
-    loop.add_reader(pipe, control.over.set)  # readable only where nobody reads it any more
+    loop.add_reader(
+        pipe, control.over.set
+    )  # a pipe's write end gets ready (POLLERR) once its reader has closed it (poll(2))
     telling = asyncio.create_task(_tell(reports, control))
     await control.serve()
     telling.cancel()

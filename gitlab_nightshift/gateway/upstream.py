@@ -1,4 +1,4 @@
-"""The model endpoint behind the gateway: its address, its key, the way to it."""
+"""The model endpoint behind the gateway: its URL, its key, and how to connect to it."""
 
 import ipaddress
 import ssl
@@ -15,7 +15,7 @@ DEFAULTS = {Api.ANTHROPIC: "https://api.anthropic.com", Api.OPENAI: "https://api
 SHORTEST_SECRET = 8
 OAUTH_BETA = "oauth-2025-04-20"
 _CA_FILES = ("SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
-_NOT_OURS = frozenset(
+_RESERVED_HEADERS = frozenset(
     {
         *("authorization", "x-api-key"),  # the key's
         *("anthropic-beta", "anthropic-version"),  # checked, and set for each request
@@ -30,7 +30,7 @@ _NOT_OURS = frozenset(
         ),  # of one hop: RFC 9110, 7.6.1, 10.1.1
     }
 )
-"""Headers that a team cannot set."""
+"""Headers that teams cannot set."""
 
 
 @dataclass(frozen=True)
@@ -122,13 +122,13 @@ def _check(url: str) -> None:
         raise build_config_error(
             "model_endpoint: must not contain a user, password, query or fragment"
         )
-    if parts.scheme == "http" and not _near(host):
+    if parts.scheme == "http" and not _is_local(host):
         raise build_config_error(
             "model_endpoint: use https, otherwise anyone on the way can read the key"
         )
 
 
-def _near(host: str) -> bool:
+def _is_local(host: str) -> bool:
     """True for this machine, a private address, or a name of the job's own network (a service)."""
     try:
         address = ipaddress.ip_address(host)
@@ -147,7 +147,7 @@ def _parse_headers(text: str) -> tuple[tuple[str, str], ...]:
             raise build_config_error(
                 "ANTHROPIC_CUSTOM_HEADERS: expected lines such as `Name: value`"
             )
-        if name.lower() in _NOT_OURS:
+        if name.lower() in _RESERVED_HEADERS:
             raise build_config_error(f"ANTHROPIC_CUSTOM_HEADERS: {name} is set by this program")
         found.append((name, value))
     return tuple(found)

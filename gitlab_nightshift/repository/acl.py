@@ -1,6 +1,7 @@
-"""Access control lists of the checkout's files: a file that is written anew gets the one it had.
+"""Access control lists of the checkout's files: a rewritten file gets back the one it had.
 
-With one, a file's group bits are its mask: without it, the same mode would give its group more.
+With a list, the group bits of a file's mode are its mask (acl(5)): without the list, the same mode
+would give the group more rights.
 """
 
 import contextlib
@@ -12,55 +13,53 @@ from pathlib import Path
 from gitlab_nightshift.repository.tree_snapshot import EntryKind, Snapshot
 
 NAMES = ("system.posix_acl_access", "system.posix_acl_default")
-"""The attributes that Linux keeps them in, as they are (acl(5)); the second is for folders."""
+"""The extended attributes in which Linux keeps them; the second is for folders."""
 
 Lists = Mapping[str, bytes]
 
 
 def read_lists(root: Path, entries: Snapshot) -> dict[str, Lists]:
     """The lists of the files and folders that have any. For a tree that no agent has touched."""
-    found: dict[str, Lists] = {}
+    lists_by_path: dict[str, Lists] = {}
     with contextlib.suppress(NotImplementedError):
         for path, entry in entries.items():
             if entry.kind in (EntryKind.FILE, EntryKind.FOLDER) and (
                 lists := _read_acls(root / path)
             ):
-                found[path] = lists
-    return found
+                lists_by_path[path] = lists
+    return lists_by_path
 
 
-def _read_acls(place: Path) -> Lists:
+def _read_acls(path: Path) -> Lists:
     try:
-        listed = os.listxattr(place, follow_symlinks=False)
-        return {name: os.getxattr(place, name) for name in listed if name in NAMES}
+        names = os.listxattr(path, follow_symlinks=False)
+        return {name: os.getxattr(path, name) for name in names if name in NAMES}
     except OSError as error:
         if error.errno == errno.ENOTSUP:
             raise NotImplementedError from None
-        return {}  # it cannot be reached, and so not be changed either
+        return {}  # nobody can reach it, so nobody can change it either
 
 
 def _set(file: int | str, name: str, value: bytes) -> None:
     try:
         os.setxattr(file, name, value)
     except OSError as error:
-        if error.errno == errno.EINVAL:  # it names somebody whom this user namespace does not know
-            raise PermissionError(errno.EPERM, "nobody here may name that user", name) from None
+        if error.errno == errno.EINVAL:  # it names a user that this user namespace does not map
+            raise PermissionError(errno.EPERM, "its user is unknown here", name) from None
         raise
 
 
 def give_lists(file: int | str, lists: Lists) -> None:
-    """Give an open file, or one of ``pin_file``, exactly these; after its mode.
+    """Give exactly these lists to an open file, or one of ``pin_file``, after its mode is set.
 
-    Raises PermissionError.
-
-    A new file has one where its folder has a default.
+    Removes others: a new file inherits the default list of its folder. Raises PermissionError.
     """
-    there: list[str] = []
-    with contextlib.suppress(OSError):  # the file system knows none
-        there = os.listxattr(file)
+    present: list[str] = []
+    with contextlib.suppress(OSError):  # the file system has no lists
+        present = os.listxattr(file)
     for name in NAMES:
         if name in lists:
             _set(file, name, lists[name])
-        elif name in there:
-            with contextlib.suppress(OSError):  # it is another user's
+        elif name in present:
+            with contextlib.suppress(OSError):  # the file is another user's
                 os.removexattr(file, name)

@@ -1,4 +1,4 @@
-"""What is kept beside a checkout, and where: the runner's files, this program's folder."""
+"""The files and folders beside a checkout: the runner's, and this program's state folder."""
 
 import hashlib
 import os
@@ -8,44 +8,44 @@ from gitlab_nightshift.errors import NightshiftError, build_config_error
 from gitlab_nightshift.sealed_start import SUFFIX
 
 
-def list_hidden_places(home: Path, temporary: Path, checkout: Path) -> tuple[Path, ...]:
-    """What no agent may see, wherever it is: the home, the folder for temporary files that holds a
-    run's private one, what the runner and this program keep beside the checkout."""
-    return (home, temporary, *list_places_beside(checkout))
+def list_hidden_paths(home: Path, temporary: Path, checkout: Path) -> tuple[Path, ...]:
+    """Paths that no agent may see: the home, the folder for temporary files with the run's private
+    folder in it, and the runner's and this program's files beside the checkout."""
+    return (home, temporary, *list_adjacent_paths(checkout))
 
 
-def list_places_beside(checkout: Path) -> tuple[Path, ...]:
-    """What the runner and this program keep beside a checkout."""
+def list_adjacent_paths(checkout: Path) -> tuple[Path, ...]:
+    """The runner's and this program's files beside a checkout."""
     return tuple(checkout.with_name(f"{checkout.name}{end}") for end in (".tmp", SUFFIX))
 
 
-def list_candidate_places(checkout: Path, spare: Path) -> tuple[Path, Path]:
-    """Where a checkout's state folder may be, the preferred place first; ``spare`` is the folder
-    for temporary files."""
+def list_candidate_folders(checkout: Path, spare: Path) -> tuple[Path, Path]:
+    """Where a checkout's state folder may be, the preferred path first; ``spare`` is the folder for
+    temporary files."""
     name = hashlib.sha256(os.fsencode(checkout)).hexdigest()[:20]
     return checkout.with_name(checkout.name + SUFFIX), spare / f"gitlab-nightshift-{name}"
 
 
-def choose_place(checkout: Path, spare: Path, *, moving: bool) -> Path:
-    """The first place where the state folder can be, and to which ``.git`` can be moved if needed.
+def choose_folder(checkout: Path, spare: Path, *, moving: bool) -> Path:
+    """The first path where the state folder can be, and to which ``.git`` can be moved if needed.
 
-    Raises NightshiftError E_CONFIG where there is none.
+    Raises NightshiftError E_CONFIG if there is none.
     """
-    here = _read_mount(checkout)
-    for place in list_candidate_places(checkout, spare):
-        near = not moving or _read_mount(place.parent) == here
-        if near and os.access(place.parent, os.W_OK | os.X_OK):
-            return place
-    raise _build_no_place_error(checkout)
+    mount = _read_mount(checkout)
+    for path in list_candidate_folders(checkout, spare):
+        same_mount = not moving or _read_mount(path.parent) == mount
+        if same_mount and os.access(path.parent, os.W_OK | os.X_OK):
+            return path
+    raise _build_no_folder_error(checkout)
 
 
-def refuse_far(checkout: Path, folder: Path) -> None:
-    """Raise E_CONFIG where ``.git`` cannot be moved from the checkout to a folder."""
+def refuse_other_mount(checkout: Path, folder: Path) -> None:
+    """Raise E_CONFIG if ``.git`` cannot be moved from the checkout to a folder."""
     if _read_mount(folder) != _read_mount(checkout):
-        raise _build_no_place_error(checkout)
+        raise _build_no_folder_error(checkout)
 
 
-def _build_no_place_error(checkout: Path) -> NightshiftError:
+def _build_no_folder_error(checkout: Path) -> NightshiftError:
     return build_config_error(
         f"the real .git of {checkout} has to be moved while agents work, and there is no place for"
         f" it on that file system: {checkout.parent} is on another one or cannot be written, and so"
@@ -54,8 +54,8 @@ def _build_no_place_error(checkout: Path) -> NightshiftError:
 
 
 def _read_mount(folder: Path) -> str:
-    """The mount that a folder is on: nothing can be renamed from one to another, not even where a
-    bind mount shows the same file system."""
+    """The mount of a folder: rename fails with EXDEV between two mounts, even if both show the same
+    file system (rename(2))."""
     fd = os.open(folder, os.O_PATH | os.O_CLOEXEC)
     try:
         parts = Path(f"/proc/self/fdinfo/{fd}").read_text().split("mnt_id:")

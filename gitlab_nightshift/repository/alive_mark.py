@@ -1,7 +1,7 @@
-"""A file in a checkout's state folder that shows until when a run was alive.
+"""A file in a checkout's state folder whose ctime shows how long a run was alive.
 
-Agents can make their throw-away ``.git`` look as if somebody had gone on in it. They cannot change
-anything once they are dead, nor set the time at which something was changed.
+Agents can make their throw-away ``.git`` look as if somebody had used it since. But dead agents
+change nothing, and nobody can set a ctime (utimensat(2)).
 """
 
 import contextlib
@@ -10,16 +10,16 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-from gitlab_nightshift.system.signals import start_deaf
+from gitlab_nightshift.system.signals import start_with_signals_blocked
 
 MARK = "alive"
 BEAT_S, MARGIN_S = 1.0, 10.0
-"""Seconds between two marks, and after the last one in which a run may have been alive."""
+"""Seconds between two marks, and seconds after the last one in which a run may have been alive."""
 
 
 @contextlib.contextmanager
 def keep_marked(folder: Path) -> Iterator[None]:
-    """Mark within the block that the run is alive. Raises OSError."""
+    """Keep the mark up to date while the block runs. Raises OSError."""
     mark, ended = folder / MARK, threading.Event()
     mark.touch()
 
@@ -29,7 +29,7 @@ def keep_marked(folder: Path) -> Iterator[None]:
                 os.utime(mark)
 
     marking = threading.Thread(target=mark_on)
-    start_deaf(marking)
+    start_with_signals_blocked(marking)
     try:
         yield
     finally:
@@ -38,8 +38,8 @@ def keep_marked(folder: Path) -> Iterator[None]:
 
 
 def is_changed_since(folder: Path, path: Path) -> bool:
-    """Whether ``path`` was changed after the run of this state folder had died, by its names in it
-    or itself; True where nobody has marked that, or it is gone."""
+    """True if ``path``, or a name in it, was changed after the run of this state folder had died;
+    also if there is no mark, or ``path`` is gone."""
     try:
         return path.lstat().st_ctime > (folder / MARK).stat().st_ctime + MARGIN_S
     except FileNotFoundError:

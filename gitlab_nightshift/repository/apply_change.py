@@ -1,4 +1,4 @@
-"""Apply a captured change to a restored checkout: the files are those of a checkout of it."""
+"""Applies a captured change to a restored checkout, exactly as ``git checkout`` would write it."""
 
 import contextlib
 import os
@@ -24,10 +24,10 @@ def apply_captured_change(
 ) -> None:
     """Write and delete the change's files. A refused change has none. Raises OSError, GitError.
 
-    ``before`` is how the checkout is: what is written keeps its owner and mode.
+    ``before`` is the present state of the checkout: files keep their owner and mode.
 
-    The bytes are those that git writes for the captured tree, so what is verified is what is
-    published, also where attributes convert line ends.
+    Git itself writes the bytes of the captured tree, so what is verified is what is published, even
+    if attributes convert line ends.
     """
     if not captured.files:
         return
@@ -41,9 +41,9 @@ def apply_captured_change(
 
 
 def _export_files(repository: Repository, tree: str, paths: Sequence[str]) -> Path:
-    """A private folder with these files of a tree, kept for the next call.
+    """A private folder with these files of a tree, cached, as a change is applied more than once.
 
-    A change is applied more than once. The folder gets its name once it is complete.
+    The folder gets its final name once it is complete.
     """
     last = repository.folder / "applied"
     if not (last / tree).is_dir():
@@ -58,7 +58,7 @@ def _export_files(repository: Repository, tree: str, paths: Sequence[str]) -> Pa
 
 
 def _delete(root: Path, path: str) -> None:
-    """Delete a file and the folders that are empty then, as a checkout does."""
+    """Delete a file, and folders that become empty, as git does."""
     with contextlib.suppress(FileNotFoundError):
         with open_parent(root, path) as (fd, name):
             remove(name, fd)
@@ -76,7 +76,7 @@ def _removed_if_empty(root: Path, path: str) -> bool:
 
 
 def _write(root: Path, path: str, source: Path, before: Snapshot) -> None:
-    """What is new belongs to whoever the top does."""
+    """Write a file; a new one gets the owner of the checkout's top."""
     top = before[TOP]
     old = before.get(path, top)
     owner = (top.uid, top.gid)
@@ -97,7 +97,7 @@ def _write(root: Path, path: str, source: Path, before: Snapshot) -> None:
 
 
 def _compute_mode(before: Snapshot, path: str, mode: int) -> int:
-    """A file keeps its mode but for the executable bit, the only one that git knows."""
+    """The old mode with the new executable bit, the only one that git stores."""
     old = before.get(path)
     if old is None or old.kind is not EntryKind.FILE:
         return stat.S_IMODE(mode)

@@ -1,4 +1,4 @@
-"""Blobs and trees of a private repository: read, and made of names, modes and bytes."""
+"""Reads and writes blobs and trees of a private repository."""
 
 import hashlib
 import os
@@ -15,16 +15,16 @@ from gitlab_nightshift.repository.private_repository import (
 
 
 def read_blobs(repository: Repository, blobs: Iterable[str]) -> dict[str, bytes]:
-    """The bytes of blobs by their ids; one that is missing or damaged is left out."""
-    wanted = sorted(set(blobs))
-    asked = "".join(f"{blob}\n" for blob in wanted).encode()
+    """The bytes of blobs by id; missing and damaged ones are left out."""
+    ids = sorted(set(blobs))
+    stdin = "".join(f"{blob}\n" for blob in ids).encode()
     try:
-        out = repository.run("cat-file", "--batch", stdin=asked)
+        out = repository.run("cat-file", "--batch", stdin=stdin)
     except GitError:
         return {}
-    found: dict[str, bytes] = {}
+    contents: dict[str, bytes] = {}
     at = 0
-    for blob in wanted:
+    for blob in ids:
         end = out.index(b"\n", at)
         size = out[at:end].split()[-1]
         at = end + 1
@@ -32,16 +32,16 @@ def read_blobs(repository: Repository, blobs: Iterable[str]) -> dict[str, bytes]
             data = out[at : at + int(size)]
             at += int(size) + 1
             if compute_blob_id([data], len(data), len(blob)) == blob:
-                found[blob] = data
-    return found
+                contents[blob] = data
+    return contents
 
 
 def read_tree_file(repository: Repository, tree: str, path: str) -> bytes | None:
-    """The bytes of a file, or of a link, in a tree or commit; None where there is none, or it is
+    """The bytes of a file or link in a tree or commit; None if there is none, or its blob is
     missing or damaged. Raises GitError.
 
-    ``git.py: read_file`` is for a person's own repository: a link is no file there, and a missing
-    object an error.
+    Unlike this, ``git.py: read_file`` is for a person's own repository: there a link is no file,
+    and a missing object is an error.
     """
     entries = split_names(repository.run("ls-tree", "-z", "--full-tree", tree, "--", path))
     blobs = [entry.split("\t")[0].split(" ")[2] for entry in entries if " blob " in entry]
@@ -49,7 +49,7 @@ def read_tree_file(repository: Repository, tree: str, path: str) -> bytes | None
 
 
 def compute_blob_id(parts: Iterable[bytes], size: int, length: int) -> str:
-    """The object id, ``length`` hex digits, of a blob of ``size`` bytes that comes in parts."""
+    """The object id (``length`` hex digits) of a blob of ``size`` bytes, given in parts."""
     digest = hashlib.sha1() if length == 40 else hashlib.sha256()  # noqa: S324
     digest.update(b"blob %d\0" % size)
     for part in parts:
@@ -58,7 +58,7 @@ def compute_blob_id(parts: Iterable[bytes], size: int, length: int) -> str:
 
 
 def write_blob(repository: Repository, data: bytes, length: int) -> str:
-    """Store a blob; its id has ``length`` hex digits and comes from its bytes alone."""
+    """Store a blob as a loose object; returns its id, which has ``length`` hex digits."""
     name = compute_blob_id([data], len(data), length)
     file = repository.folder / "objects" / name[:2] / name[2:]
     file.parent.mkdir(exist_ok=True)
@@ -68,20 +68,21 @@ def write_blob(repository: Repository, data: bytes, length: int) -> str:
 
 
 def make_tree(repository: Repository, base: str, entries: Iterable[tuple[str, str, str]]) -> str:
-    """The id of the tree that differs from ``base`` in these paths: (mode, blob, path), mode
-    ``000000`` for one that is gone. No blob is read.
+    """Make the tree that differs from ``base`` in these paths: (mode, blob, path), with mode
+    ``000000`` for a deleted one. Returns its id. Reads no blob.
 
-    Raises GitError, ValueError where the tree differs in others: git leaves out names of its own.
+    Raises GitError, ValueError if other paths differ: git skips some names, such as ``.git``.
     """
+    # Deletions first: a deleted file's path may now be a folder.
     wanted = sorted(entries, key=lambda entry: (entry[0] != GONE, entry))
     rows = (f"{mode} {blob}\t".encode() + os.fsencode(path) for mode, blob, path in wanted)
     with open_scratch_index(repository, base) as index:
-        given = b"".join(row + b"\0" for row in rows)
-        repository.run("update-index", "-z", "--index-info", stdin=given, index=index)
+        stdin = b"".join(row + b"\0" for row in rows)
+        repository.run("update-index", "-z", "--index-info", stdin=stdin, index=index)
         tree = write_tree(repository, index)
     raw = split_names(repository.run("diff-tree", "-r", "-z", "--raw", *PLAIN_DIFF, base, tree))
     pairs = zip(raw[::2], raw[1::2], strict=True)
-    made = [(meta.split(" ")[1], meta.split(" ")[3], path) for meta, path in pairs]
-    if sorted(made) != sorted(wanted):
+    differing = [(meta.split(" ")[1], meta.split(" ")[3], path) for meta, path in pairs]
+    if sorted(differing) != sorted(wanted):
         raise ValueError("git cannot make a tree of these files")
     return tree

@@ -1,4 +1,4 @@
-"""What git says where it cannot work in a repository at all, whatever it was asked."""
+"""Git's errors about a broken repository, in which no command works, and what to do about them."""
 
 import contextlib
 import re
@@ -40,8 +40,8 @@ _DAMAGED = compile_lazily(
 
 
 def refuse_broken_repository(stderr: bytes) -> None:
-    """Raise ``E_CONFIG`` where a git command failed for its configuration or its index, or because
-    the repository is kept in a form that this git does not know (reftable)."""
+    """Raise ``E_CONFIG`` if a git command failed because of its configuration or index, or because
+    this git does not know the repository's format (reftable)."""
     text = stderr.decode("utf-8", "replace")
     if found := _NEWER.search(text):
         why = " ".join(found[1].split())
@@ -52,8 +52,8 @@ def refuse_broken_repository(stderr: bytes) -> None:
 
 
 def describe_damage(stderr: bytes, folder: Path) -> str:
-    """What the user is told where git, which ran in a checkout or a bare repository, could not read
-    an object; "" for any other failure."""
+    """The message for the user if git could not read an object of a checkout or bare repository;
+    "" for any other failure."""
     text = stderr.decode("utf-8", "replace")
     if found := _DAMAGED.search(text):
         return render_damage(found[1], folder)
@@ -62,7 +62,7 @@ def describe_damage(stderr: bytes, folder: Path) -> str:
 
 
 def render_damage(what: str, folder: Path) -> str:
-    """The same for what is known otherwise."""
+    """The message for damage that was found in another way."""
     if not (clone := _find_partial_clone(folder)):
         return f"the git repository is damaged or lacks a part ({what}): clone it anew"
     return (
@@ -73,21 +73,22 @@ def render_damage(what: str, folder: Path) -> str:
 
 
 def _find_partial_clone(folder: Path) -> str:
-    """The words for a clone that lacks what its filter left out, "" for any other. A repository
-    that borrows its objects counts as well."""
+    """A description of this partial clone, "" for any other. A repository that borrows objects from
+    a partial clone counts as well."""
     tops = (folder / ".git/objects", folder / "objects")
-    places = [place for top in tops if top.is_dir() for place in list_object_folders(top)]
-    if not any(next(place.glob("pack/*.promisor"), None) for place in places):
+    objects = [path for top in tops if top.is_dir() for path in list_object_folders(top)]
+    # A pack of a partial clone has a .promisor file (Documentation/technical/partial-clone).
+    if not any(next(path.glob("pack/*.promisor"), None) for path in objects):
         return ""
-    for place in places:
+    for path in objects:
         with contextlib.suppress(OSError):
-            if found := _FILTER.search((place.parent / "config").read_text(errors="replace")):
+            if found := _FILTER.search((path.parent / "config").read_text(errors="replace")):
                 return f"this clone (--filter={found[1]})"
     return "this partial clone (--filter)"
 
 
 def refuse_line_break(checkout: Path) -> None:
-    """Raise ``E_CONFIG`` for a path that cannot be a line of what git says."""
+    """Raise ``E_CONFIG`` for a path with a line break: ``git rev-parse`` prints one path a line."""
     if "\n" in str(checkout):
         raise build_config_error(
             f"{str(checkout)!r}: a line break is in the path: move the checkout"

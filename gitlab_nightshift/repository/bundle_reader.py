@@ -1,10 +1,10 @@
-"""The process that reads a bundle: it rebuilds the tree from base and patch and describes it.
+"""The process that reads a bundle: it rebuilds the tree from base and patch, and describes it.
 
-It holds no secret and decides nothing. After the task (from ``stage_process.py``) come the bytes of
-``bundle.json`` and ``change.patch`` on stdin. It answers in three parts:
+It holds no secret and decides nothing. On stdin, after the task (from ``stage_process.py``), it
+gets the bytes of ``bundle.json`` and ``change.patch``. Its answer has three parts:
 
-1. a line of JSON: what GitLab reads as pipeline configuration in the base. It is written before a
-   byte of the bundle is read, so nobody who made the bundle has a say in it;
+1. a line of JSON: the files that GitLab reads as pipeline configuration in the base. It is written
+   before any byte of the bundle is read, so the bundle's author cannot influence it;
 2. a line of JSON: the bundle as it was read, and the change or why there is none;
 3. the bytes of new files.
 """
@@ -36,10 +36,10 @@ from gitlab_nightshift.repository.private_repository import (
 
 @dataclass(frozen=True)
 class RebuildTask:
-    """What to do, all of it decided before a bundle was read.
+    """What to do, decided before a bundle was read.
 
-    ``folder`` is this process's own. ``onto`` is a commit to hold the patch against instead of
-    rebuilding, "" for none. ``largest`` are limits in bytes: of a bundle, of a file, of all files.
+    ``folder`` is this process's own. ``onto`` is a commit to compare the patch with, instead of
+    rebuilding ("": none). ``largest`` are limits in bytes: of a bundle, of a file, of all files.
     """
 
     folder: str
@@ -56,12 +56,12 @@ class RebuildTask:
 
 
 def build_task_data(task: RebuildTask) -> dict[str, Any]:
-    """The task as :func:`main` gets it."""
+    """The task as JSON for :func:`main`."""
     return {"task": asdict(task)}
 
 
 def encode_attributes(data: bytes) -> str:
-    """Bytes as a task holds them."""
+    """The bytes of an attributes file as a task contains them."""
     return base64.b64encode(data).decode()
 
 
@@ -101,7 +101,7 @@ def _write_line(value: Mapping[str, Any]) -> None:
 def build_answer(
     repository: Repository, task: RebuildTask, bundle: bytes, patch: bytes
 ) -> tuple[dict[str, Any], list[bytes]]:
-    """The second part of the answer, and the third."""
+    """The second and the third part of the answer."""
     try:
         data = json.loads(bundle)
         if len(json.dumps(data)) > task.largest[0]:
@@ -124,7 +124,7 @@ class _RebuildError(Exception):
 def rebuild_change(
     repository: Repository, task: RebuildTask, patch: bytes
 ) -> tuple[dict[str, Any], list[bytes]]:
-    """The change that ``patch`` makes of the base, and the bytes of the blobs that are new."""
+    """The change that ``patch`` makes to the base, and the bytes of its new blobs."""
     before = _find_base_tree(repository, task)
     if not before:
         raise _RebuildError(f"the checkout does not hold the commit {task.base[:12]}")
@@ -138,8 +138,8 @@ def rebuild_change(
         why = f"a file of the change has more than {of_file} bytes, or all of it more than {of_all}"
         raise _RebuildError(why)
     entries = list_diff_entries(repository, before, tree)
-    made = [blob for _, blob in entries if _is_own(repository, blob)]
-    blobs = list(read_blobs(repository, made).values())
+    new = [blob for _, blob in entries if _is_own(repository, blob)]
+    blobs = list(read_blobs(repository, new).values())
     files = [
         (os.fsencode(file.path).hex(), file.status, file.mode, blob, file.added, file.deleted)
         for file, blob in entries
@@ -155,7 +155,7 @@ def rebuild_change(
 
 
 def _find_base_tree(repository: Repository, task: RebuildTask) -> str:
-    """The base's tree, "" where the checkout does not hold that commit."""
+    """The base's tree, "" if the checkout does not have that commit."""
     try:
         return resolve_tree(repository, task.base)
     except GitError:
@@ -163,5 +163,5 @@ def _find_base_tree(repository: Repository, task: RebuildTask) -> str:
 
 
 def _is_own(repository: Repository, blob: str) -> bool:
-    """True for an object that was made here; the others are the checkout's."""
+    """True for an object that was written here; the others are the checkout's."""
     return (repository.folder / "objects" / blob[:2] / blob[2:]).exists()

@@ -1,8 +1,8 @@
-"""The change that an agent made, read from the tree and written as git objects in private.
+"""Captures the change that an agent made: reads it from the tree, and writes private git objects.
 
-Files are read without following a link and put into a private work tree together with the rules
-that hold after the change, so the result is what ``git add -A`` would have made of an honest
-checkout. Links are refused: whoever reads or writes through one is somewhere else.
+Files are read without following links, and put into a private work tree together with the ignore
+and attribute files as the change left them, so the result is what ``git add -A`` would have made of
+an honest checkout. Links are refused: a read or write through one ends up somewhere else.
 """
 
 import os
@@ -56,7 +56,7 @@ MAX_NEW_ENTRIES = 500_000
 
 @dataclass(frozen=True)
 class ChangeRefusal:
-    """A path that cannot be part of a change, and why. ``path`` is raw, or "" for the whole."""
+    """A path that cannot be part of a change, and why. ``path`` is raw, "" for the whole change."""
 
     path: str
     reason: str
@@ -79,7 +79,7 @@ class CapturedChange:
 
     @property
     def empty(self) -> bool:
-        """True where nothing was changed and nothing refused."""
+        """True if nothing was changed and nothing refused."""
         return not self.files and not self.refusals
 
     def build_summary(self) -> ChangeSummary:
@@ -105,22 +105,22 @@ def capture_change(
     base: str,
     output_dir: str,
 ) -> CapturedChange:
-    """Read what differs from ``known``, a state that is as saved, as a tree on top of ``base``.
+    """Capture what differs from ``known``, a state equal to ``saved``, as a tree based on ``base``.
 
-    Files that were there before, untracked or ignored, are not part of it, nor is ``output_dir``.
+    Untracked and ignored files that existed before are not part of it, nor is ``output_dir``.
     Call it only after every process of the agent is gone.
     """
     try:
         now = scan(root, limit=len(saved.entries) + MAX_NEW_ENTRIES)
-        touched = [
-            path for path in _list_touched(saved, known, now) if not within(path, output_dir)
+        changed_paths = [
+            path for path in _list_changed_paths(saved, known, now) if not within(path, output_dir)
         ]
         with open_staging_tree(repository, base) as stage:
             write_rules(stage, root, now)
-            asked = (p for p in touched if p not in saved.tracked and not _is_too_long(p))
-            left_out = find_ignored(stage, asked)
-            chosen = [path for path in touched if path not in left_out]
-            return _capture_paths(stage, base, _Reading(root, saved, now), chosen)
+            untracked = (p for p in changed_paths if p not in saved.tracked and not _is_too_long(p))
+            ignored = find_ignored(stage, untracked)
+            paths = [path for path in changed_paths if path not in ignored]
+            return _capture_paths(stage, base, _Comparison(root, saved, now), paths)
     except TooManyEntriesError:
         return _build_refused_change(
             [ChangeRefusal("", f"more than {MAX_NEW_ENTRIES} new files and folders")]
@@ -135,7 +135,7 @@ def _build_refused_change(refusals: Iterable[ChangeRefusal]) -> CapturedChange:
 
 
 @dataclass(frozen=True)
-class _Reading:
+class _Comparison:
     root: Path
     saved: SavedCheckout
     now: Snapshot
@@ -149,46 +149,51 @@ class _Reading:
 
 
 def _capture_paths(
-    stage: StagingTree, base: str, reading: _Reading, chosen: list[str]
+    stage: StagingTree, base: str, comparison: _Comparison, paths: list[str]
 ) -> CapturedChange:
-    changed = [path for path in chosen if not _only_touched(reading, path)]
-    present = [path for path in changed if reading.find_new(path)]
-    refusals = list(_find_refusals(reading, changed)) or list(_stage_files(stage, reading, present))
+    changed = [path for path in paths if not _has_same_content(comparison, path)]
+    present = [path for path in changed if comparison.find_new(path)]
+    refusals = list(_find_refusals(comparison, changed)) or list(
+        _stage_files(stage, comparison, present)
+    )
     if refusals:
         return _build_refused_change(refusals)
-    tree = store(stage, [path for path in changed if not reading.find_new(path)], present)
+    tree = store(stage, [path for path in changed if not comparison.find_new(path)], present)
     files = list_diff_files(stage.repository, base, tree)
     return CapturedChange(tree, files, build_diff_patch(stage.repository, base, tree))
 
 
-# --- what may be part of a change -----------------------------------------------------------------
+# --- the paths of a change ------------------------------------------------------------------------
 
 
-def _list_touched(saved: SavedCheckout, known: Snapshot, now: Snapshot) -> Iterator[str]:
-    """Tracked paths that differ, new ones, and all that differ within a submodule."""
-    nested = {path[: -len("/.git")] for path in saved.entries if path.endswith("/.git")}
+def _list_changed_paths(saved: SavedCheckout, known: Snapshot, now: Snapshot) -> Iterator[str]:
+    """Tracked paths that differ, new ones, and all that differ inside a submodule."""
+    nested_repositories = {
+        path[: -len("/.git")] for path in saved.entries if path.endswith("/.git")
+    }
     for path in find_differing_paths(known, now):
         folder = path in now and now[path].kind is EntryKind.FOLDER
         if path in saved.submodules:
             wanted = not folder
-        elif path in saved.tracked or _inside(path, saved.submodules):
+        elif path in saved.tracked or _is_inside(path, saved.submodules):
             wanted = not folder or path in saved.tracked
         else:
             old = saved.entries.get(path)
             new = old is None or old.kind is EntryKind.FOLDER
-            wanted = new and path in now and not folder and not _inside(path, nested)
+            wanted = (
+                new and path in now and not folder and not _is_inside(path, nested_repositories)
+            )
         if wanted:
             yield path
 
 
-def _inside(path: str, folders: Iterable[str]) -> bool:
+def _is_inside(path: str, folders: Iterable[str]) -> bool:
     return any(folder in folders for folder in list_parents(path))
 
 
-def _only_touched(reading: _Reading, path: str) -> bool:
-    """True where a tracked file was rewritten with the very bytes it had, or a link with its
-    target."""
-    old, new = reading.find_old(path), reading.find_new(path)
+def _has_same_content(comparison: _Comparison, path: str) -> bool:
+    """True if a tracked file was rewritten with the bytes it had, or a link with its target."""
+    old, new = comparison.find_old(path), comparison.find_new(path)
     if old is None or new is None or old.kind is not new.kind:
         return False
     if old.kind is EntryKind.LINK:
@@ -197,7 +202,9 @@ def _only_touched(reading: _Reading, path: str) -> bool:
         return False
     if old.size != new.size or (old.mode ^ new.mode) & stat.S_IXUSR:
         return False
-    return _find_new_id(reading, path, new.size) == _find_old_id(reading.saved, path, new.size)
+    return _find_new_id(comparison, path, new.size) == _find_old_id(
+        comparison.saved, path, new.size
+    )
 
 
 def _find_old_id(saved: SavedCheckout, path: str, size: int) -> str:
@@ -209,20 +216,20 @@ def _find_old_id(saved: SavedCheckout, path: str, size: int) -> str:
         return compute_blob_id(read_chunks(file.fileno()), size, 40)
 
 
-def _find_new_id(reading: _Reading, path: str, size: int) -> str:
-    length = len(reading.saved.blobs.get(path, "")) or 40
+def _find_new_id(comparison: _Comparison, path: str, size: int) -> str:
+    length = len(comparison.saved.blobs.get(path, "")) or 40
     try:
-        with open_parent(reading.root, path) as (fd, name), open_regular(name, fd) as file:
+        with open_parent(comparison.root, path) as (fd, name), open_regular(name, fd) as file:
             return compute_blob_id(read_chunks(file), size, length)
     except (OSError, RefusedFileError):
         return "unreadable"
 
 
-def _find_refusals(reading: _Reading, paths: Iterable[str]) -> Iterator[ChangeRefusal]:
+def _find_refusals(comparison: _Comparison, paths: Iterable[str]) -> Iterator[ChangeRefusal]:
     total = 0
     for path in paths:
-        old, new = reading.find_old(path), reading.find_new(path)
-        if reason := _find_refusal_reason(reading.saved, path, old, new):
+        old, new = comparison.find_old(path), comparison.find_new(path)
+        if reason := _find_refusal_reason(comparison.saved, path, old, new):
             yield ChangeRefusal(path, reason)
         total += _read_size(old) + _read_size(new)
     if total > MAX_CHANGE_BYTES:
@@ -233,7 +240,7 @@ def _find_refusal_reason(
     saved: SavedCheckout, path: str, old: TreeEntry | None, new: TreeEntry | None
 ) -> str:
     reasons = {
-        "it belongs to a submodule": path in saved.submodules or _inside(path, saved.submodules),
+        "it belongs to a submodule": path in saved.submodules or _is_inside(path, saved.submodules),
         "its path is too long": new and _is_too_long(path),
         "git keeps such names for itself": new and is_dot_git(path),
         "it is a symbolic link": new and new.kind is EntryKind.LINK,
@@ -253,20 +260,20 @@ def _read_size(entry: TreeEntry | None) -> int:
 
 
 def _stage_files(
-    stage: StagingTree, reading: _Reading, paths: list[str]
+    stage: StagingTree, comparison: _Comparison, paths: list[str]
 ) -> Iterator[ChangeRefusal]:
-    """Read the files into the stage; those that cannot be stored are refused."""
+    """Read files into the stage; refuses those that cannot be stored."""
     for path, name in find_filtered(stage, paths).items():
-        # the pointer alone would be a broken file: its object is in no LFS store
+        # The LFS pointer alone would be a broken file: its object is in no LFS store.
         lfs = "Git LFS keeps its content, which is not uploaded from here"
         yield ChangeRefusal(
             path, lfs if name == "lfs" else f"it needs the filter {format_path(name)}"
         )
     for path in paths:
         try:
-            data = read_regular(reading.root, path, MAX_FILE_BYTES)
+            data = read_regular(comparison.root, path, MAX_FILE_BYTES)
         except RefusedFileError as refused:
             yield ChangeRefusal(path, str(refused))
         else:
-            executable = bool(reading.now[path].mode & stat.S_IXUSR)
+            executable = bool(comparison.now[path].mode & stat.S_IXUSR)
             write_file(stage, path, data, executable=executable)

@@ -1,8 +1,8 @@
-"""Which tracked files of the real checkout are changed, before an agent starts.
+"""Finds changed tracked files of the real checkout, before an agent starts.
 
-A blob with CRLF whose attributes convert line ends is modified for git from the moment that it
-is checked out, or is not: that depends on the second of the index. It is unchanged here where its
-bytes are what a checkout writes.
+If a blob has CRLF and attributes convert its line ends, git may call the file modified right after
+the checkout, or not: that depends on the timestamp of the index (racy-git). Here such a file is
+unchanged if its bytes are those that a checkout writes.
 """
 
 import functools
@@ -20,9 +20,9 @@ from gitlab_nightshift.system.openat import RefusedFileError, read_regular
 
 BATCH_BYTES = 32_000_000
 LARGEST = 20_000_000
-"""Bytes of files that are compared at once, and of one that is."""
-NAMED = 10
-"""The most paths that a message names."""
+"""Bytes of files to compare at once, and of the largest file to compare."""
+MOST_NAMED = 10
+"""Paths that a message names."""
 
 Run = Callable[..., bytes]
 """Runs a git verb in a checkout: arguments, and ``stdin``."""
@@ -36,22 +36,22 @@ class _ModifiedFile(NamedTuple):
 
 @dataclass(frozen=True)
 class LineEnds:
-    """Of the files that git calls modified, those whose bytes are what a checkout writes, and those
-    that differ from it in line ends alone."""
+    """Files that git calls modified: ``untouched`` have the bytes that a checkout writes,
+    ``converted`` differ from these only in line ends."""
 
     untouched: frozenset[str]
     converted: frozenset[str]
 
 
 def list_changed_files(git: Git, checkout: Path) -> tuple[str, ...]:
-    """Tracked files that differ from HEAD, staged or not; submodules are not looked into."""
+    """Tracked files that differ from HEAD, staged or not; ignores submodules."""
     return _find_changed(git, checkout)[0]
 
 
 def refuse_changed(git: Git, checkout: Path) -> None:
     """Raise E_WORKSPACE_DIRTY for local changes.
 
-    ``git`` has the machine's configuration: without its filters LFS files would look changed.
+    ``git`` needs the machine's configuration: without its filters, LFS files would look changed.
     """
     changed, converted = _find_changed(git, checkout)
     if not changed:
@@ -67,9 +67,9 @@ def refuse_changed(git: Git, checkout: Path) -> None:
 
 
 def format_some_paths(paths: Sequence[str]) -> str:
-    """Paths for a message, the first ones by name."""
-    more = f" and {len(paths) - NAMED} more" if len(paths) > NAMED else ""
-    return f"{', '.join(paths[:NAMED])}{more}"
+    """Paths for a message: the first ones, and how many more there are."""
+    more = f" and {len(paths) - MOST_NAMED} more" if len(paths) > MOST_NAMED else ""
+    return f"{', '.join(paths[:MOST_NAMED])}{more}"
 
 
 def _find_changed(git: Git, checkout: Path) -> tuple[tuple[str, ...], frozenset[str]]:
@@ -84,31 +84,31 @@ def _find_changed(git: Git, checkout: Path) -> tuple[tuple[str, ...], frozenset[
 
 
 def compare_line_ends(run: Run, top: Path) -> LineEnds:
-    """Compare files that differ from the index with what a checkout of it would write. One that
-    another filter makes is left out: to run it could fetch."""
+    """Compare files that differ from the index with the bytes that a checkout would write. Skips
+    files with another filter: running it could fetch."""
     untouched, converted = set[str](), set[str]()
     for batch in _read_batches(_list_modified(run), top):
         written = _read_checked_out(run, batch)
-        for (path, _, data), made in zip(batch, written, strict=False):
-            if data == made:
+        for (path, _, data), expected in zip(batch, written, strict=False):
+            if data == expected:
                 untouched.add(path)
-            elif data.replace(b"\r\n", b"\n") == made.replace(b"\r\n", b"\n"):
+            elif data.replace(b"\r\n", b"\n") == expected.replace(b"\r\n", b"\n"):
                 converted.add(path)
     return LineEnds(frozenset(untouched), frozenset(converted))
 
 
 def _list_modified(run: Run) -> dict[str, str]:
-    """Paths of plain files whose content alone may differ, with their blobs in the index."""
+    """Regular files that may differ in their content only, with their blobs in the index."""
     out = split_names(run("diff-files", "-z", "--raw", "--ignore-submodules=all"))
-    found = {}
+    blobs = {}
     for meta, path in zip(out[::2], out[1::2], strict=True):
         before, after, blob, _, status = meta.removeprefix(":").split(" ")
         if status == "M" and before == after and before.startswith("100") and "\n" not in path:
-            found[path] = blob
-    listed = b"".join(os.fsencode(path) + b"\0" for path in found)
-    parts = split_names(run("check-attr", "-z", "--stdin", "filter", stdin=listed))
-    plain = zip(parts[::3], parts[2::3], strict=True)
-    return {path: found[path] for path, value in plain if value in ("unspecified", "unset")}
+            blobs[path] = blob
+    stdin = b"".join(os.fsencode(path) + b"\0" for path in blobs)
+    parts = split_names(run("check-attr", "-z", "--stdin", "filter", stdin=stdin))
+    filters = zip(parts[::3], parts[2::3], strict=True)
+    return {path: blobs[path] for path, value in filters if value in ("unspecified", "unset")}
 
 
 def _read_batches(blobs: Mapping[str, str], top: Path) -> Iterator[list[_ModifiedFile]]:
@@ -128,12 +128,12 @@ def _read_batches(blobs: Mapping[str, str], top: Path) -> Iterator[list[_Modifie
 
 
 def _read_checked_out(run: Run, batch: Sequence[_ModifiedFile]) -> list[bytes]:
-    """What a checkout would write of each; nothing where a blob is not there. Git says the size of
-    the blob, not of this, so a line that no file holds stands between two."""
+    """The bytes that a checkout would write of each file; [] if a blob is missing."""
+    # With --filters, the reported size is that of the blob, so a random line separates the outputs.
     mark = secrets.token_hex(16)
-    asked = b"".join(f"{row.blob} ".encode() + os.fsencode(row.path) + b"\n" for row in batch)
+    stdin = b"".join(f"{row.blob} ".encode() + os.fsencode(row.path) + b"\n" for row in batch)
     try:
-        out = run("cat-file", f"--batch={mark}", "--filters", stdin=asked)
+        out = run("cat-file", f"--batch={mark}", "--filters", stdin=stdin)
     except GitError:
         return []
     parts = out.split(f"{mark}\n".encode())[1:]

@@ -1,4 +1,4 @@
-"""The checkout while agents work in it: ``.git`` masked on enter, all put back on exit."""
+"""The checkout while agents work in it: ``.git`` is masked on enter, all is restored on exit."""
 
 import contextlib
 import os
@@ -16,7 +16,7 @@ from gitlab_nightshift.repository.git import (
     build_isolated_git,
     with_machine_config,
 )
-from gitlab_nightshift.repository.git_mask import THROWAWAY, build_moved_place, mask_git, renew
+from gitlab_nightshift.repository.git_mask import THROWAWAY, build_moved_paths, mask_git, renew
 from gitlab_nightshift.repository.owners import OwnershipError, give_checkout
 from gitlab_nightshift.repository.prepared_checkout import PreparedCheckout, prepare_checkout
 from gitlab_nightshift.repository.private_repository import (
@@ -25,7 +25,7 @@ from gitlab_nightshift.repository.private_repository import (
     list_diff_files,
 )
 from gitlab_nightshift.repository.repair import repair
-from gitlab_nightshift.repository.saved_state import SavedCheckout, look_again, write_saved
+from gitlab_nightshift.repository.saved_state import SavedCheckout, rescan, write_saved
 from gitlab_nightshift.repository.state_folder import GIVEN, SAVED, StateFolder, hold, release
 from gitlab_nightshift.repository.throwaway_git import (
     FRESH_ENOUGH,
@@ -44,9 +44,9 @@ Warn = Callable[[str], None]
 class Checkout:
     """A checkout whose ``.git`` is masked. Call its methods only while no agent process is alive.
 
-    ``objects`` are the real object folders that agents have to read, ``mounts`` what they have to
-    see at another place, ``secrets`` what they must not read: configuration and logs of the real
-    repository.
+    ``objects`` are the real object folders that agents have to read, ``mounts`` the folders that
+    they see at another path, ``secrets`` files that they must not read: configuration and logs of
+    the real repository.
     """
 
     path: Path
@@ -62,12 +62,12 @@ class Checkout:
 
     @property
     def is_own(self) -> bool:
-        """Whether all of it belongs to this process's user and groups."""
+        """True if all of it belongs to this process's user and groups."""
         uid, groups = os.geteuid(), {os.getegid(), *os.getgroups()}
         return all(e.uid == uid and e.gid in groups for e in self._known.entries.values())
 
     def capture(self) -> CapturedChange:
-        """What differs from the start, stored as a tree: nothing that runs later can alter it."""
+        """The change since the start, stored as a tree that nothing that runs later can alter."""
         return capture_change(
             self.path,
             self.saved,
@@ -78,42 +78,42 @@ class Checkout:
         )
 
     def restore(self, *, keep_watched: bool = False) -> tuple[str, ...]:
-        """Make the tree what it was at the start, and the throw-away ``.git`` too.
+        """Restore the tree and the throw-away ``.git`` to their state at the start.
 
-        Returns the paths that could not be restored, as they may be shown: ignored files that
-        were too many or too large to be copied beforehand. Nothing that depends on them is proven
-        then. ``keep_watched`` takes them for good as they are: after commands on the untouched
-        checkout, before any agent.
+        Returns the paths that could not be restored, printable: ignored files that were too many or
+        too large to copy beforehand. No result that depends on them counts as proven.
+        ``keep_watched`` accepts them as they are: for commands on the untouched checkout, before
+        any agent.
         """
         with defer_signals():
-            done = restore_files(
+            restored = restore_files(
                 self._state_folder,
                 self.saved,
                 self._known,
                 self.repository,
                 keep_watched=keep_watched,
             )
-            self._known.entries = done.known
-            self._known.unlike.update(done.unlike)
+            self._known.entries = restored.known
+            self._known.unlike.update(restored.unlike)
             renew(self._state_folder)
             self._state_folder.reserve.hold()
-        return tuple(map(format_path, done.failed))
+        return tuple(map(format_path, restored.failed))
 
     def leave(self) -> tuple[str, ...]:
-        """Put all back for good. Returns what could not be put back, a line for each kind of it."""
+        """Restore everything for good. Returns a line for each kind of failure."""
         return tuple(
             restore_checkout(self._state_folder, self.saved, self._known, self.repository).trouble
         )
 
     def apply_change(self, captured: CapturedChange) -> tuple[str, ...]:
-        """Put the tree back, then apply exactly that change; returns as ``restore``."""
+        """Restore the tree, then apply exactly this change; returns what ``restore`` does."""
         with defer_signals():
             failed = self.restore()
             apply_captured_change(self.path, self.saved.entries, self.repository, captured)
         return failed
 
     def apply_tree(self, tree: str) -> tuple[str, ...]:
-        """The same for any tree in ``repository``."""
+        """Restore the tree, then apply any tree in ``repository``."""
         return self.apply_change(
             CapturedChange(tree, list_diff_files(self.repository, self.base_sha, tree), b"")
         )
@@ -132,11 +132,11 @@ def open_checkout(
     identity: SandboxUser | None = None,
     mounting: bool = False,
 ) -> Iterator[Checkout]:
-    """Prepare a checkout and mask its real ``.git`` on enter; put all back on exit, always.
+    """Prepare a checkout and mask its real ``.git`` on enter; restore all on exit, always.
 
-    ``private`` is an existing folder that no agent can access (0700); ``search_path`` is that of
-    ``environment.build_search_path``. With ``real_home`` the machine's own git settings judge
-    whether the checkout is clean (LFS). First repairs what a killed run left. The rest is as in
+    First repairs what a killed run left. ``private`` is an existing folder that no agent can access
+    (0700); ``search_path`` comes from ``environment.build_search_path``. With ``real_home``, the
+    machine's own git settings decide whether the checkout is clean (LFS). For the rest see
     ``open_prepared`` and ``prepare_checkout``.
     """
     checkout = path.resolve()
@@ -174,12 +174,12 @@ def open_prepared(
     mounting: bool = False,
     leaving: bool = False,
 ) -> Iterator[Checkout]:
-    """Mask the real ``.git`` of a checkout that was prepared.
+    """Mask the real ``.git`` of a prepared checkout.
 
-    With ``identity`` the checkout belongs to that user meanwhile. ``mounting`` says that whoever
-    works in it gets the checkout's ``mounts``. Raises NightshiftError E_CONFIG, and OwnershipError
-    where it cannot be that user's. With ``leaving`` all is put back on exit, which raises nothing:
-    ``warn`` gets a line for each thing that could not be. Otherwise whoever prepared it does that.
+    With ``identity`` the checkout belongs to that user during the block. ``mounting``: processes in
+    it get the checkout's ``mounts``. Raises NightshiftError E_CONFIG, and OwnershipError if it
+    cannot be given to that user. With ``leaving`` all is restored on exit, without raising:
+    ``warn`` gets a line for each failure. Otherwise the process that prepared it restores it.
     """
     mounted = mounting and not prepared.moved and _is_folder(prepared.checkout / ".git")
     user = (identity.uid, identity.gid) if identity else None
@@ -187,11 +187,11 @@ def open_prepared(
     git = build_isolated_git(private / "home", search_path)
     with (
         tempfile.TemporaryDirectory(prefix="checkout-", dir=private) as folder,
-        _save_again_if_refused(prepared, state),
+        _rescan_if_refused(prepared, state),
         give_checkout(state, identity, warn, leaving=leaving),
     ):
         if identity:
-            saved = look_again(state.checkout, prepared.saved)
+            saved = rescan(state.checkout, prepared.saved)
             write_saved(state.folder / GIVEN, saved)
             prepared = replace(prepared, saved=saved)
         opened = _build_checkout(prepared, state, git, Path(folder), fresh=identity is not None)
@@ -200,33 +200,33 @@ def open_prepared(
 
 
 @contextlib.contextmanager
-def _save_again_if_refused(prepared: PreparedCheckout, state: StateFolder) -> Iterator[None]:
-    """Where the tree could not be another user's, its own owners have been given back: all of it
-    has changed since it was saved, and nothing in it."""
+def _rescan_if_refused(prepared: PreparedCheckout, state: StateFolder) -> Iterator[None]:
+    """Save the tree's status anew if it could not be given to another user: giving the owners back
+    has changed every ctime, but no content."""
     try:
         yield
     except OwnershipError:
-        write_saved(state.folder / SAVED, look_again(state.checkout, prepared.saved))
+        write_saved(state.folder / SAVED, rescan(state.checkout, prepared.saved))
         raise
 
 
 def _build_checkout(
     prepared: PreparedCheckout, state: StateFolder, git: Git, folder: Path, *, fresh: bool
 ) -> Checkout:
-    later = (
+    masked_paths = (
         prepared.place
         if state.mounted
-        else build_moved_place(prepared.place, state.checkout, state.folder)
+        else build_moved_paths(prepared.place, state.checkout, state.folder)
     )
-    here = later if prepared.moved else prepared.place
-    source = replace(here, objects=later.objects)
+    current_paths = masked_paths if prepared.moved else prepared.place
+    source = replace(current_paths, objects=masked_paths.objects)
     repository = create_private_repository(git, folder / "git", source, prepared.config)
     state.reserve.hold()
-    sharing = plan_object_sharing(state, here, later)
+    sharing = plan_object_sharing(state, current_paths, masked_paths)
     remove_path(state.own / THROWAWAY)
     with _convert_sharing_errors(state):
         config = {**prepared.config, **(FRESH_ENOUGH if fresh else {})}
-        build_throwaway(state.own / THROWAWAY, here, sharing, prepared.base_sha, config)
+        build_throwaway(state.own / THROWAWAY, current_paths, sharing, prepared.base_sha, config)
     return Checkout(
         path=state.checkout,
         base_sha=prepared.base_sha,
@@ -234,16 +234,16 @@ def _build_checkout(
         repository=repository,
         saved=prepared.saved,
         objects=sharing.readable,
-        secrets=_list_secrets(later),
+        secrets=_list_secrets(masked_paths),
         mounts=(*sharing.mounts, *_build_git_mounts(state)),
         _state_folder=state,
         _known=KnownTree(prepared.saved.entries),
     )
 
 
-def _list_secrets(later: RepositoryPaths) -> tuple[Path, ...]:
-    """A worktree has two sets of them: its own, and those of the repository that it belongs to."""
-    folders = dict.fromkeys((later.git_dir, later.objects[0].parent))
+def _list_secrets(paths: RepositoryPaths) -> tuple[Path, ...]:
+    """Configuration and logs. A worktree has two sets: its own, and its main repository's."""
+    folders = dict.fromkeys((paths.git_dir, paths.objects[0].parent))
     return tuple(folder / name for folder in folders for name in ("config", "logs"))
 
 

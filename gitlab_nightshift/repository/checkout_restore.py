@@ -1,4 +1,4 @@
-"""Restore a checkout for good, each part whatever becomes of the others."""
+"""Restores a checkout for good: each part is tried even if another one fails."""
 
 import contextlib
 import functools
@@ -11,7 +11,7 @@ from gitlab_nightshift.repository.changed_files import format_some_paths
 from gitlab_nightshift.repository.disk_space import Disks
 from gitlab_nightshift.repository.git_mask import discard, unmask_git
 from gitlab_nightshift.repository.private_repository import Repository
-from gitlab_nightshift.repository.restore import RestoredTree, restore_tree, settle
+from gitlab_nightshift.repository.restore import RestoredTree, restore_folder, restore_tree
 from gitlab_nightshift.repository.saved_state import SavedCheckout
 from gitlab_nightshift.repository.state_folder import SAVED, StateFolder
 from gitlab_nightshift.repository.tree_snapshot import TOP, Snapshot
@@ -22,8 +22,8 @@ UNLIKE = "put back; paths with a new owner or time, which only root could restor
 
 @dataclass
 class KnownTree:
-    """The state of the tree that is known to be as saved; each restore updates it. ``unlike`` are
-    the paths whose owner or times not even that could bring back."""
+    """The last state of the tree known to equal the saved one; each restore updates it. ``unlike``
+    are paths whose owner or times could not be restored."""
 
     entries: Snapshot
     unlike: set[str] = field(default_factory=set)
@@ -31,15 +31,15 @@ class KnownTree:
 
 @dataclass
 class RestoreReport:
-    """``failed`` are paths that could not be put back, ``trouble`` a line for each kind of it;
-    ``unlike`` counts those whose owner or times are new, which is nothing that can be mended."""
+    """``failed`` are paths that could not be restored, ``trouble`` has a line for each kind of
+    failure; ``unlike`` counts paths with a new owner or time, which only root could restore."""
 
     failed: tuple[str, ...] = ()
     trouble: list[str] = field(default_factory=list)
     unlike: int = 0
 
     def build_notes(self) -> list[Note]:
-        """For the log: a warning for each kind of trouble, and how many paths are unlike."""
+        """For the log: a warning for each kind of failure, and the number of unlike paths."""
         notes = [Note(line, warning=True) for line in self.trouble]
         return [*notes, Note(UNLIKE.format(self.unlike))] if self.unlike else notes
 
@@ -52,10 +52,10 @@ def restore_files(
     *,
     keep_watched: bool = False,
 ) -> RestoredTree:
-    """Restore the files; where the disk is full, the throw-away is removed first to make space."""
-    if Disks((state.checkout,)).find_full():  # perhaps with what an agent put below .git
+    """Restore the files; if the disk is full, first remove the throw-away to make space."""
+    if Disks((state.checkout,)).find_full():  # perhaps with files that an agent put below .git
         for make_space in (state.reserve.release, functools.partial(discard, state)):
-            with contextlib.suppress(OSError):  # what it has made of these keeps nothing from us
+            with contextlib.suppress(OSError):  # an agent may have damaged either: go on
                 make_space()
     return restore_tree(state.checkout, saved, known.entries, repository, keep_watched=keep_watched)
 
@@ -63,33 +63,33 @@ def restore_files(
 def restore_checkout(
     state: StateFolder, saved: SavedCheckout, known: KnownTree, repository: Repository
 ) -> RestoreReport:
-    """Put all back: files, the real ``.git``, the folder itself. What was saved is gone once the
-    real one is in place: from then on the next start has nothing to undo but owners."""
-    left = RestoreReport()
-    with _record_errors(left, "the checkout could not be put back"):
+    """Restore everything: files, the real ``.git``, the folder itself. The saved state is removed
+    once the real ``.git`` is in place: after that, the next start only has owners to restore."""
+    report = RestoreReport()
+    with _record_errors(report, "the checkout could not be put back"):
         done = restore_files(state, saved, known, repository)
         known.unlike.update(done.unlike)
-        left.failed = tuple(map(format_path, done.failed))
-    if left.failed:
-        left.trouble.append(f"could not be put back: {format_some_paths(left.failed)}")
+        report.failed = tuple(map(format_path, done.failed))
+    if report.failed:
+        report.trouble.append(f"could not be put back: {format_some_paths(report.failed)}")
     for reserve in (state.reserve, state.last_reserve):
         with contextlib.suppress(OSError):
             reserve.release()
-    with _record_errors(left, f"the real .git is still in {state.folder}"):
+    with _record_errors(report, f"the real .git is still in {state.folder}"):
         unmask_git(state)
-    with _record_errors(left, "the checkout could not be put back"):
-        if settle(state.checkout, TOP, saved.entries[TOP], saved.lists.get(TOP, {})).rights:
+    with _record_errors(report, "the checkout could not be put back"):
+        if restore_folder(state.checkout, TOP, saved.entries[TOP], saved.lists.get(TOP, {})).rights:
             known.unlike.add(TOP)
     if not os.path.lexists(state.real_git):
-        with _record_errors(left, f"{state.folder} cannot be removed"):
+        with _record_errors(report, f"{state.folder} cannot be removed"):
             (state.folder / SAVED).unlink(missing_ok=True)
-    left.unlike = len(known.unlike)
-    return left
+    report.unlike = len(known.unlike)
+    return report
 
 
 @contextlib.contextmanager
-def _record_errors(left: RestoreReport, what: str) -> Iterator[None]:
+def _record_errors(report: RestoreReport, what: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        left.trouble.append(f"{what}: {error}")
+        report.trouble.append(f"{what}: {error}")

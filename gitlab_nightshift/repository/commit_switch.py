@@ -1,7 +1,7 @@
-"""Put a clean checkout on another commit for a while: the head of a merge request's branch.
+"""Checks out another commit for a while in a clean checkout: the head of a merge request's branch.
 
-The commit comes as a pack of what the checkout lacks: one job fetches it with the token, and a job
-without one can check it out too. No hook or filter runs, and no reference of the checkout moves.
+The commit comes as a pack of the objects that the checkout lacks, so a job without the token can
+check out what another job has fetched. No hook or filter runs, and no reference moves.
 """
 
 import contextlib
@@ -18,10 +18,10 @@ _NO_FILTERS = ("filter.lfs.smudge=", "filter.lfs.process=", "filter.lfs.required
 
 
 def build_pack(repository: Repository, commit: str, base: str) -> bytes:
-    """A commit and the files of it that ``base`` does not have, as a pack.
+    """A pack with a commit and those of its files that ``base`` does not have.
 
-    Both are commits of the repository. Raises GitError, and ``E_CONFIG`` for a pack that is too
-    large to hand on.
+    Both are commits of the repository. Raises GitError, and ``E_CONFIG`` if the pack is too large
+    to hand on.
     """
     listed = repository.run(
         "rev-list", "--objects", "--max-count=1", "--in-commit-order", commit, f"^{base}^{{tree}}"
@@ -37,41 +37,41 @@ def build_pack(repository: Repository, commit: str, base: str) -> bytes:
 
 @contextlib.contextmanager
 def check_out_temporarily(git: Git, checkout: Path, commit: str, pack: bytes) -> Iterator[None]:
-    """Check ``commit`` out in the clean checkout, and at the end of the block the former one.
+    """Check out ``commit`` in the clean checkout, and the former commit at the end of the block.
 
-    ``git`` is a pristine one. Raises ``E_WORKSPACE_DIRTY`` where files are in the way, or another
-    ``.git`` than before stands there at the end: no git runs in that.
+    ``git`` is an isolated one. Raises ``E_WORKSPACE_DIRTY`` if files are in the way, or if ``.git``
+    was replaced during the block: then no git runs there.
     """
     real = _identify(checkout)
     parts, before = find_paths_and_head(git, checkout)
-    boundary = parts.git_dir / "shallow"
-    known = boundary.read_bytes() if boundary.exists() else None
+    shallow_file = parts.git_dir / "shallow"
+    old_shallow = shallow_file.read_bytes() if shallow_file.exists() else None
     git.run("index-pack", "--stdin", cwd=checkout, stdin=pack)
-    if commit.encode() not in (known or b"").split():  # its parents may be missing
-        _write(boundary, (known or b"") + commit.encode() + b"\n")
+    if commit.encode() not in (old_shallow or b"").split():  # git must not look for its parents
+        _write(shallow_file, (old_shallow or b"") + commit.encode() + b"\n")
     try:
-        _move(git, checkout, commit, "--no-overwrite-ignore")
+        _switch(git, checkout, commit, "--no-overwrite-ignore")
         try:
             yield
         finally:
             if _identify(checkout) != real:
                 text = f"{checkout}/.git is not the one that was there before: clone anew"
                 raise NightshiftError(Code.WORKSPACE_DIRTY, text)
-            _move(git, checkout, before, "--force")
+            _switch(git, checkout, before, "--force")
     finally:
         if _identify(checkout) == real:
-            _restore_shallow(boundary, known)
+            _restore_shallow(shallow_file, old_shallow)
 
 
-def _restore_shallow(boundary: Path, known: bytes | None) -> None:
-    if known is None:
-        boundary.unlink(missing_ok=True)
+def _restore_shallow(shallow_file: Path, old_shallow: bytes | None) -> None:
+    if old_shallow is None:
+        shallow_file.unlink(missing_ok=True)
     else:
-        _write(boundary, known)
+        _write(shallow_file, old_shallow)
 
 
 def _identify(checkout: Path) -> tuple[int, int] | None:
-    """What stands as ``.git``, None for nothing."""
+    """Device and inode of ``.git``, None if there is none."""
     with contextlib.suppress(FileNotFoundError):
         status = (checkout / ".git").lstat()
         return status.st_dev, status.st_ino
@@ -84,9 +84,9 @@ def _write(file: Path, data: bytes) -> None:
     part.replace(file)
 
 
-def _move(git: Git, checkout: Path, commit: str, *how: str) -> None:
-    words = ("--quiet", "--detach", *how, commit)
+def _switch(git: Git, checkout: Path, commit: str, *how: str) -> None:
+    arguments = ("--quiet", "--detach", *how, commit)
     try:
-        git.run("checkout", *words, cwd=checkout, settings=_NO_FILTERS)
+        git.run("checkout", *arguments, cwd=checkout, settings=_NO_FILTERS)
     except GitError as error:
         raise NightshiftError(Code.WORKSPACE_DIRTY, f"commit {commit[:12]}: {error}") from None

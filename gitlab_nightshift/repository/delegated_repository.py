@@ -1,4 +1,4 @@
-"""The repository of a delegation: where it is, claimed for one run at a time, and as JSON."""
+"""The repository of a delegation: its location, its lock for one run at a time, its JSON form."""
 
 import contextlib
 import json
@@ -20,10 +20,10 @@ from gitlab_nightshift.system.signals import defer_signals
 
 @dataclass(frozen=True)
 class DelegationSource:
-    """A checkout that a delegation starts from.
+    """The checkout from which a delegation starts.
 
-    ``git`` is pristine, ``machine`` knows this machine's filters and identity; ``fetched``: it is
-    our own private clone of a URL, at the requested commit, with its default branch at ``head``.
+    ``git`` is isolated, ``machine`` has this machine's filters and identity. ``fetched``: it is our
+    own private clone of a URL, at the requested commit, with its default branch at ``head``.
     """
 
     top: Path
@@ -36,8 +36,8 @@ class DelegationSource:
 
     @property
     def secrets(self) -> tuple[Path, ...]:
-        """Places beside a repository that hold credentials: no agent may read them. The last one is
-        where a runner keeps those of a job."""
+        """Files and folders with credentials: no agent may read them. In the last one a runner
+        keeps those of a job."""
         folders = dict.fromkeys((self.place.git_dir, self.place.objects[0].parent))
         own = [folder / name for folder in folders for name in ("config", "logs")]
         return (*own, self.top.with_name(f"{self.top.name}.tmp"))
@@ -45,8 +45,8 @@ class DelegationSource:
 
 @contextlib.contextmanager
 def share_source(source: DelegationSource, run_id: str, closed: Iterable[Path]) -> Iterator[None]:
-    """Keep runs that change the checkout out of it during the block, and other users of the machine
-    out of the files and folders ``closed``. Raises as ``state_folder.hold``."""
+    """During the block, lock the checkout against runs that change it, and close the files and
+    folders ``closed`` to other users of the machine. Raises what ``state_folder.hold`` does."""
     with share(source.top, source.spare) as held:
         if not (held.folder / state_folder.NOTE).exists():
             state_folder.write_note(held, source.top, run_id, source.head, source.place)
@@ -56,7 +56,8 @@ def share_source(source: DelegationSource, run_id: str, closed: Iterable[Path]) 
 
 @contextlib.contextmanager
 def claim_source(source: DelegationSource, run_id: str) -> Iterator[None]:
-    """Keep other runs out of the checkout during the block. Raises as ``state_folder.hold``."""
+    """Lock the checkout against other runs during the block. Raises what ``state_folder.hold``
+    does."""
     held = state_folder.hold(source.top, source.spare)
     try:
         state_folder.write_note(held, source.top, run_id, source.head, source.place)
@@ -82,7 +83,7 @@ def pack_source(source: DelegationSource, home: str) -> dict[str, Any]:
 
 
 def unpack_source(data: Mapping[str, Any], private: Path) -> DelegationSource:
-    """The source from that JSON, with git settings below ``private``, a folder of one process."""
+    """The source from that JSON, with git's settings in ``private``, a folder of this process."""
     return DelegationSource(
         top=Path(data["top"]),
         place=unpack_repository_paths(data["place"]),

@@ -1,4 +1,4 @@
-"""The difference of two trees as files with both sides and the lines that changed."""
+"""The difference of two trees: its files, with both sides and the changed lines."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ _RENAMES = ("--find-renames=50%", *(option for option in PLAIN_DIFF if option !=
 
 @dataclass(frozen=True)
 class Hunk:
-    """Lines that replace others: each side's first number, from 1, and how many."""
+    """Lines that replace others: the first line number on each side, from 1, and the counts."""
 
     old: int
     old_count: int
@@ -42,9 +42,9 @@ class ChangedFile:
     rename. A side that does not exist is None, that of a binary file is empty, that of a submodule
     one line that names its commit. A binary file has no hunks and no lines.
 
-    ``private_repository.py: DiffFile`` stays apart: that is a file as git lists it, with lines
-    counted and no rename looked for. Publish holds no more of a change, since it may read no text
-    of an agent.
+    ``private_repository.py: DiffFile`` is another class on purpose: a file as git lists it, with
+    line counts and without renames. Publish knows no more of a change, as it may not read an
+    agent's text.
     """
 
     raw_path: str
@@ -59,12 +59,12 @@ class ChangedFile:
 
     @cached_property
     def path(self) -> str:
-        """The path as it may be shown."""
+        """The path, printable."""
         return format_path(self.raw_path)
 
     @cached_property
     def old_path(self) -> str:
-        """The old path as it may be shown."""
+        """The old path, printable."""
         return format_path(self.raw_old_path)
 
     @property
@@ -89,20 +89,20 @@ class ChangedFile:
 
     @cached_property
     def deleted(self) -> list[Line]:
-        """The lines that went, with their numbers before."""
+        """The deleted lines, with their old numbers."""
         return [Line(n, self.old_lines[n - 1]) for n in self.deleted_numbers]
 
     @cached_property
     def added(self) -> list[Line]:
-        """The lines that came, with their numbers after."""
+        """The added lines, with their new numbers."""
         return [Line(n, self.new_lines[n - 1]) for n in self.added_numbers]
 
     def find_line(self, marks: Iterable[str]) -> int:
-        """The number of the changed line with the first of these texts, those that came before
-        those that went; that of the first one where none has any, 0 where there is none."""
-        told = [mark for mark in marks if len(mark) > 1]
+        """The number of a changed line with one of these texts: added lines first, then deleted
+        ones. Without a match, that of the first changed line, or 0."""
+        texts = [mark for mark in marks if len(mark) > 1]
         sides = (self.added, self.deleted)
-        found = (line.number for s in sides for m in told for line in s if m in line.text)
+        found = (line.number for s in sides for m in texts for line in s if m in line.text)
         return next(found, next((line.number for side in sides for line in side), 0))
 
 
@@ -160,7 +160,8 @@ def _parse_raw(out: bytes) -> Iterator[_Row]:
 
 
 def _parse_patches(patch: bytes, twice: list[bool]) -> Iterator[_Lines]:
-    """The changed lines of each file, in the order of the raw rows: no path of a patch is read.
+    """The changed lines of each file, matched to the raw rows by order: paths in a patch are not
+    parsed.
 
     Git writes a type change as two files, a deleted and a new one.
     """
@@ -176,7 +177,7 @@ def _parse_patches(patch: bytes, twice: list[bool]) -> Iterator[_Lines]:
 
 
 def _split_patch(lines: list[bytes]) -> Iterator[_Lines]:
-    """Split at ``diff --git``: without context, every line of a file begins with + or -."""
+    """Split at ``diff --git``: with -U0, every line of a file's content begins with + or -."""
     current: _Lines | None = None
     for line in lines:
         if line.startswith(b"diff --git "):

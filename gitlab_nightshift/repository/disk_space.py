@@ -1,4 +1,4 @@
-"""A full disk: noticed while something runs, and reported as that."""
+"""Detects a full disk, and reports it as the cause of a failure."""
 
 import contextlib
 import os
@@ -12,41 +12,41 @@ from gitlab_nightshift.repository.git import GitError
 from gitlab_nightshift.system.disk_reserve import FULL_BYTES
 
 FULL_FILES = 8
-"""A disk on which fewer files can still be made is full. A quota counts as a disk, too."""
-_WORDS = (b"No space left on device", b"Disk quota exceeded", b"Out of diskspace")
+"""A disk with fewer free inodes is full. A quota counts as a disk too."""
+_NO_SPACE_MESSAGES = (b"No space left on device", b"Disk quota exceeded", b"Out of diskspace")
 
 
 @dataclass(frozen=True)
 class Disks:
     """The disks of some folders."""
 
-    places: tuple[Path, ...]
+    folders: tuple[Path, ...]
 
     def find_full(self) -> Path | None:
         """The first folder whose disk is full, by its bytes or its number of files."""
-        return next((place for place in self.places if _is_full(place)), None)
+        return next((folder for folder in self.folders if _is_full(folder)), None)
 
     def check(self) -> None:
-        """Raise NightshiftError (``E_CONFIG``) where one is full."""
-        if place := self.find_full():
-            raise build_no_space_error(place)
+        """Raise NightshiftError (``E_CONFIG``) if one is full."""
+        if folder := self.find_full():
+            raise build_no_space_error(folder)
 
 
-def _is_full(place: Path) -> bool:
+def _is_full(folder: Path) -> bool:
     try:
-        found = os.statvfs(place)
-    except OSError:  # without a boundary an agent can have removed it
+        found = os.statvfs(folder)
+    except OSError:  # without a boundary, an agent may have removed it
         return False
-    counted = found.f_files > 0  # some file systems have no fixed number
+    counted = found.f_files > 0  # some file systems have no fixed number of inodes
     few_files = counted and found.f_favail < FULL_FILES
-    return found.f_bavail * found.f_frsize < FULL_BYTES or few_files or _is_refused(place)
+    return found.f_bavail * found.f_frsize < FULL_BYTES or few_files or _is_quota_exceeded(folder)
 
 
-def _is_refused(place: Path) -> bool:
-    """True where a file of that size is refused for lack of space: most quotas do not show in what
-    the file system reports. The file has no name; where there are none such, nothing is known."""
+def _is_quota_exceeded(folder: Path) -> bool:
+    """True if the folder has no space for a file of ``FULL_BYTES``: statvfs does not show most
+    quotas. The file has no name (O_TMPFILE); a file system without such files counts as free."""
     try:
-        fd = os.open(place, os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+        fd = os.open(folder, os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o600)
     except OSError as error:
         return is_disk_full(error)
     try:
@@ -59,26 +59,26 @@ def _is_refused(place: Path) -> bool:
 
 
 def is_full_disk(error: BaseException) -> bool:
-    """True where a full disk is why something failed, git among it."""
+    """True if something, git included, failed because of a full disk."""
     if isinstance(error, GitError):
-        return any(words in error.stderr for words in _WORDS)
+        return any(message in error.stderr for message in _NO_SPACE_MESSAGES)
     return isinstance(error, OSError) and is_disk_full(error)
 
 
 @contextlib.contextmanager
-def report_full_disk(*places: Path) -> Iterator[None]:
-    """Raises NightshiftError (``E_CONFIG``) where the block finds the disk of a place full."""
+def report_full_disk(*folders: Path) -> Iterator[None]:
+    """Raise NightshiftError (``E_CONFIG``) if the block fails because of a full disk."""
     try:
         yield
     except (OSError, GitError) as error:
         if not is_full_disk(error):
             raise
-        raise build_no_space_error(*places) from None
+        raise build_no_space_error(*folders) from None
 
 
-def build_no_space_error(*places: Path) -> NightshiftError:
-    """What to do about a full disk: the fullest of these."""
-    fullest = min(places, key=lambda place: shutil.disk_usage(place).free)
+def build_no_space_error(*folders: Path) -> NightshiftError:
+    """The error for a full disk, which names the fullest of these folders."""
+    fullest = min(folders, key=lambda folder: shutil.disk_usage(folder).free)
     return build_config_error(
         f"no space left on the disk of {fullest}: free some, or put it elsewhere"
         " (TMPDIR for temporary files, the runner's builds_dir for the checkout)"

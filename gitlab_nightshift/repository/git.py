@@ -1,7 +1,7 @@
-"""Git with nothing of the caller's environment, and questions about the real checkout.
+"""Runs git without the caller's environment, and reads the real checkout.
 
-The functions here run before an agent starts; none of them runs a hook or a file system monitor.
-Paths are ``str`` with surrogate escapes, relative to the top of the checkout.
+The functions here run before an agent starts; none runs a hook or a file system monitor. Paths are
+``str`` with surrogate escapes, relative to the top of the checkout.
 """
 
 import os
@@ -23,7 +23,7 @@ from gitlab_nightshift.sandbox.process import NOT_FOUND, CapturedOutput, capture
 
 TIMEOUT_S = 300.0
 LONGEST_REASON = 500
-_FIXED = {
+_ENVIRONMENT = {
     "GIT_ALLOW_PROTOCOL": "none",
     "GIT_LITERAL_PATHSPECS": "1",
     "GIT_NO_LAZY_FETCH": "1",
@@ -33,10 +33,10 @@ _FIXED = {
     "GIT_TERMINAL_PROMPT": "0",
     "LC_ALL": "C",
 }
-"""A path is no pattern, an object is read as it is and not fetched (before 2.45 git knows no other
-way than to allow no protocol), nothing is locked, paged or asked for, and what git says is English,
-as it is parsed here."""
-_QUIET = (
+"""Paths are not patterns, replaced objects are ignored, missing ones not fetched, and nothing is
+locked, paged or prompted for. Messages are English, because they are parsed here. Git before 2.45
+does not know GIT_NO_LAZY_FETCH: there only GIT_ALLOW_PROTOCOL stops a fetch."""
+_SETTINGS = (
     "core.fsmonitor=false",
     "core.hooksPath=/dev/null",
     "gc.auto=0",
@@ -44,7 +44,7 @@ _QUIET = (
     "maintenance.auto=false",
     "submodule.recurse=false",
 )
-"""Nothing of the repository's own is run, and nothing is done beside what was asked."""
+"""Run none of the repository's programs, and no maintenance in the background."""
 CONVERSION_KEYS = "core.autocrlf core.eol core.fileMode core.symlinks core.ignoreCase".split()
 """Settings that decide how a file's bytes and mode become a blob."""
 OBJECT_FORMATS = ("sha1", "sha256")
@@ -53,17 +53,17 @@ PLAIN_DIFF = ("--no-renames", "--no-ext-diff", "--no-textconv", "--no-color")
 
 
 def summarize_stderr(stderr: bytes) -> str:
-    """Git's lines on one, each once, its warnings last and no hints. What it lists stands in
-    indented lines below the one that says so."""
+    """Git's messages on one line, each once, warnings last, without hints. An indented line belongs
+    to the message above it."""
     text = stderr.decode("utf-8", "replace")
     parts = [" ".join(part.split()) for part in re.split(r"\n(?!\s)", text) if part.strip()]
-    said = [part for part in dict.fromkeys(parts) if not part.startswith("hint:")]
-    said.sort(key=lambda part: part.startswith("warning:"))
-    return "; ".join(said)[:LONGEST_REASON]
+    messages = [part for part in dict.fromkeys(parts) if not part.startswith("hint:")]
+    messages.sort(key=lambda part: part.startswith("warning:"))
+    return "; ".join(messages)[:LONGEST_REASON]
 
 
 class GitError(Exception):
-    """A git command failed; the text is what it says of that on stderr, on one line."""
+    """A git command failed; the text is its stderr on one line."""
 
     def __init__(self, verb: str, done: CapturedOutput) -> None:
         why = summarize_stderr(done.stderr) or "failed without a word"
@@ -72,7 +72,7 @@ class GitError(Exception):
 
 
 class DamagedRepositoryError(GitError, NightshiftError):
-    """An object is missing or cannot be read: ``E_CONFIG`` where nobody handles it as GitError."""
+    """An object is missing or unreadable: ``E_CONFIG`` unless it is handled as a GitError."""
 
     def __init__(self, verb: str, done: CapturedOutput, damage: str) -> None:
         GitError.__init__(self, verb, done)
@@ -81,7 +81,7 @@ class DamagedRepositoryError(GitError, NightshiftError):
 
 @dataclass(frozen=True)
 class Git:
-    """How git is run: an absolute program and its whole environment."""
+    """A git program (absolute path) with its whole environment."""
 
     program: str
     env: Mapping[str, str]
@@ -97,13 +97,13 @@ class Git:
         timeout_s: float = TIMEOUT_S,
         memory: int | None = None,
     ) -> bytes:
-        """Stdout of a git command. ``env`` and ``settings`` (key=value) are added to this git's
-        own, ``memory`` bounds its data in bytes. Raises GitError, and ``E_CONFIG`` where git itself
-        cannot work here."""
-        options = [part for setting in (*_QUIET, *settings) for part in ("-c", setting)]
+        """Run a git command and return its stdout. ``env`` and ``settings`` (key=value) are added
+        to this git's own, ``memory`` limits its data (bytes). Raises GitError, and ``E_CONFIG`` if
+        git cannot work here at all."""
+        options = [part for setting in (*_SETTINGS, *settings) for part in ("-c", setting)]
         argv = [self.program, *options, verb, *args]
-        whole = {**self.env, **(env or {})}
-        done = capture(argv, cwd=cwd, env=whole, stdin=stdin, timeout_s=timeout_s, memory=memory)
+        full_env = {**self.env, **(env or {})}
+        done = capture(argv, cwd=cwd, env=full_env, stdin=stdin, timeout_s=timeout_s, memory=memory)
         if done.exit_status == NOT_FOUND and not self.program.startswith("/"):
             raise build_config_error("git was not found on PATH: install git 2.34 or newer")
         if not done.ok:
@@ -117,14 +117,14 @@ class Git:
 def build_isolated_git(home: Path, path: str) -> Git:
     """Git without system, user or caller configuration; ``home`` is a private folder for it.
 
-    ``path`` is a search path without relative folders and without any of the checkout
+    ``path`` is a search path without relative folders or folders of the checkout
     (``environment.build_search_path``), so that no program an agent could have written is run.
     """
     return _build_git(home, path, "", {"GIT_ATTR_NOSYSTEM": "1", "GIT_CONFIG_NOSYSTEM": "1"})
 
 
 def with_machine_config(home: Path, path: str, real_home: Path) -> Git:
-    """Git with this machine's own configuration (identity, LFS): before an agent starts only."""
+    """Git with this machine's own configuration (identity, LFS): only before an agent starts."""
     includes = (str(real_home / name) for name in (".config/git/config", ".gitconfig"))
     files = filter(os.path.isfile, includes)
     quoted = (path.replace("\\", "\\\\").replace('"', '\\"') for path in files)
@@ -136,19 +136,19 @@ def _build_git(home: Path, path: str, config: str, env: Mapping[str, str]) -> Gi
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     (home / ".gitconfig").write_text(config + "[safe]\n\tdirectory = *\n")
     program = shutil.which("git", path=path) or "git"
-    return Git(program, {**_FIXED, **env, "HOME": str(home), "PATH": path})
+    return Git(program, {**_ENVIRONMENT, **env, "HOME": str(home), "PATH": path})
 
 
-# --- where things are -----------------------------------------------------------------------------
+# --- paths ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class RepositoryPaths:
-    """Where a checkout's repository keeps its parts, all absolute.
+    """The absolute paths of a repository's parts.
 
-    ``git_dir`` is the folder that holds HEAD and the index; it is ``.git`` itself unless ``.git``
-    is a file (worktree, submodule). ``objects`` begins with the repository's own object folder,
-    followed by those it borrows from.
+    ``git_dir`` contains HEAD and the index; it is ``.git`` itself unless that is a file (worktree,
+    submodule). ``objects`` is the repository's own object folder, followed by those from which it
+    borrows.
     """
 
     git_dir: Path
@@ -166,7 +166,7 @@ def find_repository_paths(git: Git, checkout: Path) -> RepositoryPaths:
 
 
 def find_paths_and_head(git: Git, checkout: Path) -> tuple[RepositoryPaths, str]:
-    """The same and ``head``, by one process."""
+    """Find the same and the checked-out commit, by one process."""
     found, commit, _ = find_paths_and_commit(git, checkout)
     if not commit:
         raise _build_no_commit_error(checkout)
@@ -174,20 +174,20 @@ def find_paths_and_head(git: Git, checkout: Path) -> tuple[RepositoryPaths, str]
 
 
 def find_paths_and_commit(git: Git, checkout: Path) -> tuple[RepositoryPaths, str, str]:
-    """The same and the commit's tree; both are "" before the first commit."""
+    """Find the same, the commit and its tree; both are "" before the first commit."""
     refuse_line_break(checkout)
     if not os.path.lexists(checkout / ".git"):
         raise build_config_error(f"{checkout} is not the top of a git checkout: run in one")
     names = ("index", "info/exclude", "info/attributes", "shallow")
-    asked = [part for name in (*names, "objects") for part in ("--git-path", name)]
-    asked = ["--absolute-git-dir", "--show-object-format", *asked, "--revs-only"]
+    arguments = [part for name in (*names, "objects") for part in ("--git-path", name)]
+    arguments = ["--absolute-git-dir", "--show-object-format", *arguments, "--revs-only"]
     try:
-        out = git.run("rev-parse", *asked, *HEAD_OBJECTS, cwd=checkout)
+        out = git.run("rev-parse", *arguments, *HEAD_OBJECTS, cwd=checkout)
     except GitError as error:
         text = f"{checkout} is not a git checkout that can be read: {error}"
         raise build_config_error(text) from None
-    git_dir, form, *found = (*os.fsdecode(out).rstrip("\n").split("\n"), "")
-    if form not in OBJECT_FORMATS or len(found) < 6:
+    git_dir, object_format, *found = (*os.fsdecode(out).rstrip("\n").split("\n"), "")
+    if object_format not in OBJECT_FORMATS or len(found) < 6:
         text = f"{git.program} gives answers that cannot be read: install git 2.34 or newer"
         raise build_config_error(text)
     index, exclude, attributes, shallow, objects = (checkout / name for name in found[:5])
@@ -198,7 +198,7 @@ def find_paths_and_commit(git: Git, checkout: Path) -> tuple[RepositoryPaths, st
         attributes=attributes,
         shallow=shallow if shallow.exists() else None,
         objects=list_object_folders(objects.resolve()),
-        object_format=form,
+        object_format=object_format,
     )
     named, commit, tree = (*found[5:], "", "", "")[:3]
     if named and not tree:
@@ -209,15 +209,15 @@ def find_paths_and_commit(git: Git, checkout: Path) -> tuple[RepositoryPaths, st
     return parts, commit, tree
 
 
-# --- what is in the checkout ----------------------------------------------------------------------
+# --- the checkout ---------------------------------------------------------------------------------
 
 
 def read_head(git: Git, checkout: Path) -> str:
-    """The full id of the checked-out commit. Raises E_CONFIG where there is none."""
+    """The full id of the checked-out commit. Raises E_CONFIG if there is none."""
     try:
         out = git.run("rev-parse", "--verify", "HEAD^{commit}", cwd=checkout)
     except GitError:
-        find_paths_and_commit(git, checkout)  # raises where that is not the reason
+        find_paths_and_commit(git, checkout)  # raises if the checkout itself is the problem
         raise _build_no_commit_error(checkout) from None
     return out.decode().strip()
 
@@ -232,12 +232,12 @@ def list_tracked_files(git: Git, checkout: Path) -> tuple[str, ...]:
 
 
 def list_ignored(git: Git, checkout: Path, paths: Iterable[str]) -> tuple[str, ...]:
-    """Those of the paths in the checkout that git ignores, with nothing tracked in them."""
-    asked = b"".join(os.fsencode(path) + b"\0" for path in paths)
+    """The paths in the checkout that git ignores and that contain no tracked file."""
+    stdin = b"".join(os.fsencode(path) + b"\0" for path in paths)
     try:
-        asks = {"GIT_LITERAL_PATHSPECS": "0"}  # which this verb refuses: it takes paths anyway
-        out = git.run("check-ignore", "-z", "--stdin", cwd=checkout, stdin=asked, env=asks)
-    except GitError:  # also where it is none of them
+        env = {"GIT_LITERAL_PATHSPECS": "0"}  # check-ignore refuses it, and takes only paths anyway
+        out = git.run("check-ignore", "-z", "--stdin", cwd=checkout, stdin=stdin, env=env)
+    except GitError:  # exit status 1: it ignores none of them (git-check-ignore(1))
         return ()
     names = split_names(out)
     tracked = [f"{name}/" for name in names]
@@ -248,20 +248,20 @@ def list_ignored(git: Git, checkout: Path, paths: Iterable[str]) -> tuple[str, .
 
 def list_revision_files(git: Git, checkout: Path, revision: str) -> tuple[str, ...]:
     """All paths of a revision."""
-    asked = ("-r", "-z", "--name-only", "--full-tree", revision)
-    return split_names(git.run("ls-tree", *asked, cwd=checkout))
+    arguments = ("-r", "-z", "--name-only", "--full-tree", revision)
+    return split_names(git.run("ls-tree", *arguments, cwd=checkout))
 
 
 def read_blob_sizes(git: Git, checkout: Path, blobs: Iterable[str]) -> dict[str, int]:
-    """Size in bytes of blobs by their ids; those that a partial clone lacks are left out."""
-    asked = "".join(f"{blob}\n" for blob in set(blobs)).encode()
-    out = git.run("cat-file", "--buffer", "--batch-check", cwd=checkout, stdin=asked).decode()
+    """The sizes of blobs in bytes, by id; those that a partial clone lacks are left out."""
+    stdin = "".join(f"{blob}\n" for blob in set(blobs)).encode()
+    out = git.run("cat-file", "--buffer", "--batch-check", cwd=checkout, stdin=stdin).decode()
     rows = (row.split(" ") for row in out.splitlines())
     return {row[0]: int(row[2]) for row in rows if len(row) == 3}
 
 
 def read_file(git: Git, checkout: Path, revision: str, path: str) -> bytes | None:
-    """A file's bytes as a revision holds them; None where it is not there or no file."""
+    """A file's bytes in a revision; None if it does not exist or is no regular file."""
     listed = git.run("ls-tree", "-z", "--full-tree", revision, "--", path, cwd=checkout)
     for entry in split_names(listed):
         mode, kind, blob = entry.split("\t", 1)[0].split()
@@ -271,9 +271,9 @@ def read_file(git: Git, checkout: Path, revision: str, path: str) -> bytes | Non
 
 
 def read_commit_messages(git: Git, checkout: Path, count: int) -> tuple[str, ...]:
-    """The whole messages of the last commits that are no merges, newest first."""
-    asked = ("--no-merges", "-z", "--format=%B", f"--max-count={count}", "HEAD")
-    out = git.run("log", *asked, cwd=checkout)
+    """The full messages of the last commits, without merges, newest first."""
+    arguments = ("--no-merges", "-z", "--format=%B", f"--max-count={count}", "HEAD")
+    out = git.run("log", *arguments, cwd=checkout)
     return tuple(text.decode("utf-8", "replace").strip() for text in out.split(b"\0") if text)
 
 
@@ -286,23 +286,23 @@ class CommitIdentity:
 
 
 def read_identity(git: Git, checkout: Path) -> CommitIdentity | None:
-    """``user.name`` and ``user.email`` as configured; None unless both are."""
+    """The configured ``user.name`` and ``user.email``; None unless both are set."""
     found = read_settings(git, checkout, "user.name", "user.email")
     return CommitIdentity(found["user.name"], found["user.email"]) if len(found) == 2 else None
 
 
 def read_origin(git: Git, checkout: Path) -> str:
-    """The address of the remote ``origin``; "" where there is none."""
+    """The URL of the remote ``origin``; "" if there is none."""
     return read_settings(git, checkout, "remote.origin.url").get("remote.origin.url", "")
 
 
 def read_conversion_config(git: Git, checkout: Path) -> dict[str, str]:
-    """What the checkout sets of ``CONVERSION_KEYS``."""
+    """The checkout's values of ``CONVERSION_KEYS``."""
     return read_settings(git, checkout, *CONVERSION_KEYS)
 
 
 def read_settings(git: Git, checkout: Path, *keys: str) -> dict[str, str]:
-    """Those of the keys that have a value, each with its last one."""
+    """The last value of each key that has one."""
     names = {key.lower(): key for key in keys}  # git prints them in lower case
     wanted = "|".join(names).replace(".", r"\.")
     try:
@@ -320,8 +320,8 @@ def split_names(out: bytes) -> tuple[str, ...]:
 
 
 def list_setting_files(git: Git) -> frozenset[str]:
-    """The files that git reads settings from, none where it cannot: such settings are in force for
-    nobody."""
+    """The files from which git reads its settings; none if it fails to, as then no setting is in
+    force."""
     try:
         listed = git.run("config", "--list", "--show-origin", "--name-only", "-z", cwd=Path("/"))
     except (GitError, NightshiftError):

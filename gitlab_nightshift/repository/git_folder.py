@@ -1,4 +1,4 @@
-"""The files of a git repository, made without git: a process for each would cost more than all."""
+"""Writes a git repository's files without running git: its processes would take longer."""
 
 import contextlib
 import os
@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 NO_BRANCH = "ref: refs/heads/main"
-"""A head that has no commit yet."""
+"""A HEAD without a commit."""
 
 
 def write_git_folder(
@@ -18,10 +18,10 @@ def write_git_folder(
     head: str,
     object_format: str = "sha1",
 ) -> None:
-    """What ``git init --template=`` makes: the empty repository ``folder``, which may exist.
+    """Make an empty repository, as ``git init --template=`` does; ``folder`` may exist.
 
-    ``config`` are settings of ``core``; a value that is no single word is left out. ``head`` is a
-    commit's id or ``ref: NAME``. Raises OSError.
+    ``config`` are settings of ``core``; values that are not a single word are left out. ``head`` is
+    a commit id or ``ref: NAME``. Raises OSError.
     """
     for part in ("info", "objects/info", "objects/pack", "refs/heads", "refs/tags"):
         (folder / part).mkdir(parents=True)
@@ -36,13 +36,13 @@ def write_git_folder(
 
 
 def borrow(objects: Path, lenders: Sequence[Path]) -> None:
-    """Let an object folder read from others."""
+    """Let an object folder borrow from others (alternates: gitrepository-layout(5))."""
     listed = b"".join(os.fsencode(lender) + b"\n" for lender in lenders)
     (objects / "info/alternates").write_bytes(listed)
 
 
 def list_object_folders(objects: Path) -> tuple[Path, ...]:
-    """An object folder and, once each, those that it borrows from."""
+    """An object folder and those from which it borrows, each once."""
     found: list[Path] = []
     queue = [objects]
     while queue and len(found) < 100:
@@ -54,7 +54,7 @@ def list_object_folders(objects: Path) -> tuple[Path, ...]:
     return tuple(found)
 
 
-def copy_if_there(source: Path, target: Path) -> None:
-    """Copy a file's bytes where it exists."""
+def copy_if_present(source: Path, target: Path) -> None:
+    """Copy a file's bytes if it exists."""
     with contextlib.suppress(FileNotFoundError):
         shutil.copyfile(source, target)

@@ -1,14 +1,14 @@
-"""Where a checkout's git keeps what is not in the checkout."""
+"""Finds the git folders of a checkout that lie outside it."""
 
 from pathlib import Path
 
 LONGEST = 4096
-"""Bytes of a file that names a folder."""
+"""Bytes to read of a file that names a folder."""
 
 
 def list_git_folders(checkout: Path) -> list[Path]:
-    """The folders of a worktree's or a submodule's git, whose ``.git`` is a file that names them;
-    none where it is a folder. See gitrepository-layout(5)."""
+    """The git folders of a worktree or submodule, whose ``.git`` is a file that names them; none if
+    ``.git`` is a folder (gitrepository-layout(5))."""
     if not (named := _read_folder(checkout / ".git", "gitdir:")):
         return []
     common = _read_folder(named / "commondir", "")

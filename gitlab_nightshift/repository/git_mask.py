@@ -1,7 +1,7 @@
-"""The mask: an agent sees a throw-away ``.git`` and cannot access the real one.
+"""Masks ``.git``: an agent sees a throw-away one and cannot access the real one.
 
-Where agents have mounts of their own, the throw-away is mounted over the real one for them alone.
-Otherwise the real one is in the checkout's state folder (``state_folder.py``) meanwhile.
+If agents have their own mounts, the throw-away is mounted over the real one, only for them.
+Otherwise the real one is moved to the checkout's state folder (``state_folder.py``) meanwhile.
 """
 
 import contextlib
@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from gitlab_nightshift.errors import build_config_error
-from gitlab_nightshift.repository.adjacent_folders import refuse_far
+from gitlab_nightshift.repository.adjacent_folders import refuse_other_mount
 from gitlab_nightshift.repository.git import RepositoryPaths
 from gitlab_nightshift.repository.state_folder import StateFolder
 from gitlab_nightshift.repository.throwaway_git import MARKER, copy_throwaway
@@ -23,11 +23,11 @@ from gitlab_nightshift.system.openat import (
 )
 
 THROWAWAY = "throwaway"
-"""The pattern that every throw-away is a copy of."""
+"""The template of which every throw-away is a copy."""
 
 
-def build_moved_place(place: RepositoryPaths, checkout: Path, state: Path) -> RepositoryPaths:
-    """Where the parts of the repository are once ``.git``, if it is a folder, is in ``state``."""
+def build_moved_paths(place: RepositoryPaths, checkout: Path, state: Path) -> RepositoryPaths:
+    """The paths of the repository's parts once ``.git``, if it is a folder, is in ``state``."""
     git = checkout / ".git"
     real = state / "git" if os.path.lexists(state / "git") else git
     if real.is_symlink() or not real.is_dir():
@@ -48,8 +48,8 @@ def build_moved_place(place: RepositoryPaths, checkout: Path, state: Path) -> Re
 
 
 def mask_git(state: StateFolder) -> None:
-    """Move the real ``.git`` to the state folder and a copy of the throw-away into its place, or
-    make that ready to be mounted there. Raises OSError, NightshiftError E_CONFIG."""
+    """Move the real ``.git`` to the state folder and put a copy of the throw-away in its place, or
+    prepare that copy to be mounted there. Raises OSError, NightshiftError E_CONFIG."""
     if state.mounted:
         copy_throwaway(state.own / THROWAWAY, state.shown_git, state.user)
         return
@@ -59,11 +59,12 @@ def mask_git(state: StateFolder) -> None:
 
 
 def move_git(checkout: Path, folder: Path) -> None:
-    """Move the real ``.git`` to ``folder``, unless it is there. Raises NightshiftError E_CONFIG."""
+    """Move the real ``.git`` to ``folder``, unless it is there already. Raises NightshiftError
+    E_CONFIG."""
     target = folder / "git"
     if os.path.lexists(target):
         return
-    refuse_far(checkout, folder)
+    refuse_other_mount(checkout, folder)
     try:
         (checkout / ".git").rename(target)
     except OSError as error:
@@ -74,7 +75,7 @@ def move_git(checkout: Path, folder: Path) -> None:
 
 
 def renew(state: StateFolder) -> None:
-    """Give the next agent a throw-away as the first one found it. Raises OSError.
+    """Give the next agent a fresh throw-away. Raises OSError.
 
     Does nothing before ``mask_git``.
     """
@@ -87,26 +88,26 @@ def renew(state: StateFolder) -> None:
 
 
 def discard(state: StateFolder) -> None:
-    """Remove the throw-away, with all that an agent put there. Raises OSError.
+    """Remove the throw-away and all that an agent put there. Raises OSError.
 
-    Does nothing before ``mask_git``. Until ``renew`` the next agent would have none.
+    Does nothing before ``mask_git``. The next agent has none until ``renew``.
     """
     if os.path.lexists(state.shown_git):
         remove_path(state.shown_git)
         if state.mounted:
             state.shown_git.mkdir()
-    if os.path.lexists(state.real_git) and (used := _take_away(state, state.own)):
+    if os.path.lexists(state.real_git) and (used := _move_throwaway(state, state.own)):
         remove_path(used)
 
 
 def unmask_git(state: StateFolder) -> None:
-    """Bring the real ``.git`` back, whatever stands in its place; that is kept in ``state``.
+    """Move the real ``.git`` back; whatever is in its place is kept in the state folder.
 
-    Does nothing where the real one is in place. Raises OSError.
+    Does nothing if the real one is in place. Raises OSError.
     """
     with open_folder(state.folder):
         if os.path.lexists(state.real_git):
-            _take_away(state, state.folder)
+            _move_throwaway(state, state.folder)
             state.real_git.rename(state.checkout / ".git")
 
 
@@ -115,7 +116,7 @@ def _copy_throwaway(state: StateFolder) -> Path:
     return copy_throwaway(state.own / THROWAWAY, path, state.user)
 
 
-def _take_away(state: StateFolder, to: Path) -> Path | None:
+def _move_throwaway(state: StateFolder, to: Path) -> Path | None:
     shown, used = state.checkout / ".git", _build_unused_path(to, "used")
     with open_folder(state.checkout), open_folder(to):
         if not os.path.lexists(shown):
@@ -130,12 +131,12 @@ def _build_unused_path(folder: Path, kind: str) -> Path:
 
 
 def is_masked(checkout: Path) -> bool:
-    """True where the checkout's ``.git`` is a throw-away of ours."""
+    """True if the checkout's ``.git`` is a throw-away of ours."""
     return _read_small_file(checkout, MARKER) is not None
 
 
 def is_mask_unused(checkout: Path, base_sha: str) -> bool:
-    """True where the throw-away is still on its commit and nobody has fetched into it."""
+    """True if the throw-away is still on its commit and nobody has fetched into it."""
     config = _read_small_file(checkout, "config")
     fetched = os.path.lexists(checkout / ".git/FETCH_HEAD") or config is None
     on_base = _read_small_file(checkout, "HEAD") == f"{base_sha}\n".encode()

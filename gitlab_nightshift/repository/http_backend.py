@@ -30,7 +30,7 @@ NO_BACKEND = "git http-backend gave no answer: is it installed (Alpine: apk add 
 
 @dataclass(frozen=True)
 class BackendRequest:
-    """One Git request as CGI wants it.
+    """A Git request as CGI needs it.
 
     ``path`` is decoded and begins with the repository's folder below ``root``; ``headers`` have
     lower-case names; the repository's hooks get ``variables``.
@@ -46,7 +46,7 @@ class BackendRequest:
 
 @dataclass(frozen=True)
 class BackendResponse:
-    """The backend's HTTP status, its headers, and its body as it comes."""
+    """The backend's HTTP status, headers, and body as a stream."""
 
     status: int
     headers: tuple[tuple[str, str], ...]
@@ -54,7 +54,7 @@ class BackendResponse:
 
 
 def build_server_git(home: Path) -> Git:
-    """The git that serves: the first on PATH, without any configuration of this machine."""
+    """The server's git: the first on PATH, without this machine's configuration."""
     program = shutil.which("git")
     own = [str(Path(program).parent)] if program else []
     return build_isolated_git(home, os.pathsep.join([*own, DEFAULT_PATH]))
@@ -64,9 +64,9 @@ def build_server_git(home: Path) -> Git:
 def run_http_backend(
     git: Git, request: BackendRequest, body: Iterable[bytes]
 ) -> Iterator[BackendResponse]:
-    """Run ``git http-backend`` on one request; at the end of the block it is gone.
+    """Run ``git http-backend`` on one request; it has ended at the end of the block.
 
-    The body is fed while the answer is read, so neither has to fit into memory.
+    A thread feeds the body while the answer is read, so neither has to fit into memory.
     """
     argv = [git.program, "http-backend"]
     feeder = None
@@ -101,7 +101,7 @@ def _build_cgi_environment(git: Git, request: BackendRequest) -> dict[str, str]:
 
 
 def _feed(body: Iterable[bytes], stdin: IO[bytes]) -> None:
-    """All of the body; what a backend that ended early does not want is read all the same."""
+    """Feed the whole body; if the backend ends early, the rest is still read from the client."""
     with contextlib.suppress(ConnectionError):
         for data in body:
             with contextlib.suppress(OSError, ValueError):

@@ -1,7 +1,7 @@
-"""Owners of the checkout: agents' own user gets it for a run, and its owners get it back.
+"""Owners of the checkout: the agents' own user gets it for a run, then its owners get it back.
 
-Who owned what is written to the state folder before the first owner changes, so that the next
-start gives back what a killed run could not.
+The old owners are written to the state folder before the first change, so that the next start can
+restore what a killed run could not.
 """
 
 import contextlib
@@ -17,18 +17,18 @@ from gitlab_nightshift.system.signals import defer_signals
 
 
 class OwnershipError(Exception):
-    """The checkout cannot be another user's; the text is why, in one line."""
+    """The checkout cannot be given to another user; the text says why, in one line."""
 
 
 @contextlib.contextmanager
 def give_checkout(
     state: StateFolder, identity: SandboxUser | None, warn: Callable[[str], None], *, leaving: bool
 ) -> Iterator[None]:
-    """Make the checkout the user's during the block; nothing changes where there is no user.
+    """Give the checkout to the user during the block; does nothing without a user.
 
-    Raises OwnershipError where the file system refuses that. ``warn`` gets a line where not all
-    could be given back: then the next start tries again. Unless it is ``leaving``, what was given
-    is given back by whoever has taken the checkout.
+    Raises OwnershipError if the file system refuses. ``warn`` gets a line if not all could be given
+    back: then the next start tries again. Unless ``leaving``, the process that prepared the
+    checkout gives it back.
     """
     if identity is None:
         yield
@@ -38,14 +38,15 @@ def give_checkout(
             _give(state, identity)
         yield
     except OwnershipError:
-        leaving = True  # another way is tried
+        leaving = True  # the caller tries a tier without another user
         raise
     finally:
         with defer_signals():
+            # First: a live process of the user could recreate files behind the restore.
             gone = not uid_tier.is_left(identity) or uid_tier.kill_leftovers(identity)
             try:
                 if leaving:
-                    give_back(state, gone=gone)
+                    restore_owners(state, gone=gone)
             except NightshiftError as error:
                 warn(error.message)
 
@@ -63,19 +64,21 @@ def _give(state: StateFolder, identity: SandboxUser) -> None:
         raise OwnershipError(text) from None
 
 
-def give_back_after_kill(state: StateFolder) -> None:
-    """The end of ``give_checkout``: nothing where nothing was given. Raises the same."""
-    give_back(state, gone=end_left(state))
+def restore_owners_after_kill(state: StateFolder) -> None:
+    """End ``give_checkout`` for a killed run; does nothing if it gave nothing. Raises
+    NightshiftError."""
+    restore_owners(state, gone=kill_leftovers(state))
 
 
-def end_left(state: StateFolder) -> bool:
-    """End what a killed run left of its agents' user; False where that cannot be done."""
+def kill_leftovers(state: StateFolder) -> bool:
+    """Kill the processes that a killed run left of its agents' user; False if that fails."""
     owners = _read(state)
     return owners is None or uid_tier.clean_up_killed_run(*owners.user)
 
 
-def give_back(state: StateFolder, *, gone: bool) -> None:
-    """Give every path its old owner, unless a process of the user is not ``gone``."""
+def restore_owners(state: StateFolder, *, gone: bool) -> None:
+    """Give every path back to its old owner, unless a process of the user is left (not ``gone``).
+    Raises NightshiftError ``E_WORKSPACE_DIRTY``."""
     owners = _read(state)
     if owners is None:
         return

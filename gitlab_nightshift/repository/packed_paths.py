@@ -1,4 +1,4 @@
-"""Where a checkout's repository keeps its parts, as one process hands it to another."""
+"""The paths of a repository's parts as JSON, to hand from one process to another."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What GitLab reads as pipeline configuration at a commit, out of a repository."""
+"""Finds the files that GitLab reads as pipeline configuration at a commit."""
 
 from functools import cache
 
@@ -9,10 +9,10 @@ from gitlab_nightshift.repository.private_repository import Repository
 
 
 def read_pipeline_files(repository: Repository, commit: str, ci_config: str) -> CiFiles:
-    """The configuration of a commit and its local includes. Raises GitError.
+    """The configuration files of a commit, with local includes. Raises GitError.
 
-    ``ci_config`` is the project's setting; one that names another project or server has no local
-    includes here.
+    ``ci_config`` is the project's setting; if it names another project or server, there are no
+    local files.
     """
 
     @cache

@@ -1,6 +1,6 @@
-"""Prepare a checkout before agents work in it: check it, and save it so that it can be restored.
+"""Prepares a checkout before agents work in it: checks it, and saves it so that it can be restored.
 
-One process may prepare it and another one open it: what that has to know is passed as JSON.
+One process may prepare it and another one open it, from JSON.
 """
 
 from collections.abc import Mapping
@@ -34,8 +34,9 @@ from gitlab_nightshift.system.file_names import within
 
 @dataclass(frozen=True)
 class PreparedCheckout:
-    """``place`` is where the parts of its repository were; ``moved``: the real ``.git`` is in the
-    folder of ``held`` already. ``config`` are ``git.read_conversion_config``."""
+    """A checked and saved checkout. ``place`` are the original paths of its repository's parts;
+    ``moved``: the real ``.git`` is already in the folder of ``held``. ``config`` comes from
+    ``git.read_conversion_config``."""
 
     checkout: Path
     held: LockedStateFolder
@@ -93,7 +94,7 @@ def prepare_checkout(
 
 
 def refuse_tracked(git: Git, checkout: Path, output_dir: str) -> None:
-    """Raise E_CONFIG where files of the output folder are tracked."""
+    """Raise E_CONFIG if files of the output folder are tracked."""
     if any(within(path, output_dir) for path in list_tracked_files(git, checkout)):
         raise build_config_error(
             f"output_dir: {output_dir} is tracked by git: choose another folder"

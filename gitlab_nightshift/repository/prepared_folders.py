@@ -1,4 +1,4 @@
-"""Folders that the supervisor makes for work, which cannot make any itself."""
+"""Folders that the supervisor makes for the work process, which cannot make them itself."""
 
 import contextlib
 from collections.abc import Iterator, Mapping
@@ -14,9 +14,9 @@ TEMPORARY = "own"
 
 @dataclass(frozen=True)
 class PreparedFolders:
-    """``private`` is work's part of the run's private folder, ``scratch`` where agents' own folders
-    are made, ``spare`` the job's folder for temporary files, in which work may write nothing else.
-    ``checkout`` is there once it is prepared."""
+    """``private`` is work's part of the run's private folder, ``scratch`` will contain the agents'
+    folders, ``spare`` is the job's folder for temporary files, in which work may write only these.
+    ``checkout`` is set once it is prepared."""
 
     private: Path
     scratch: Path
@@ -25,12 +25,12 @@ class PreparedFolders:
 
     @property
     def temporary(self) -> Path:
-        """Work's own folder for temporary files: others may pass, as to the scratch folder."""
+        """Work's folder for temporary files, which others may enter, like the scratch folder."""
         return self.scratch / TEMPORARY
 
     @property
     def places(self) -> tuple[Path, ...]:
-        """All that work may write."""
+        """The folders that work may write."""
         return self.private, self.scratch
 
     def to_data(self) -> dict[str, Any]:
@@ -48,8 +48,8 @@ class PreparedFolders:
 
 @contextlib.contextmanager
 def prepare(checkout: Path, private: Path, name: str = "work") -> Iterator[PreparedFolders]:
-    """Make them for a process of a run with that private folder, of which its part has this name;
-    removed at the end."""
+    """Make the folders for a process of a run; ``name`` is that of its part in the run's private
+    folder. They are removed at the end."""
     spare, own = private.parent, private / name
     own.mkdir(mode=0o700)
     with open_scratch_folder(spare, checkout) as scratch:

@@ -1,6 +1,6 @@
-"""A private checkout of somebody's repository: work goes on there, theirs is only read.
+"""Makes a private checkout of a user's repository: work happens there, the user's is only read.
 
-It borrows their objects and has nothing else of their ``.git``: no remotes, credentials or hooks.
+It borrows their objects, and has nothing else of their ``.git``: no remotes, credentials or hooks.
 """
 
 import contextlib
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from gitlab_nightshift.errors import build_config_error
 from gitlab_nightshift.repository.git import Git, GitError, RepositoryPaths
-from gitlab_nightshift.repository.git_folder import borrow, copy_if_there, write_git_folder
+from gitlab_nightshift.repository.git_folder import borrow, copy_if_present, write_git_folder
 from gitlab_nightshift.repository.saved_state import copy_file
 from gitlab_nightshift.repository.tree_snapshot import TOP, EntryKind, Snapshot, TreeEntry, scan
 from gitlab_nightshift.system.file_names import format_path, within
@@ -27,10 +27,10 @@ PERSON = {
 def check_out(
     git: Git, folder: Path, source: RepositoryPaths, commit: str, config: Mapping[str, str]
 ) -> None:
-    """Make ``folder`` (new) a checkout of a commit, detached. Raises NightshiftError E_CONFIG.
+    """Make ``folder`` (new) a detached checkout of a commit. Raises NightshiftError E_CONFIG.
 
-    ``config`` is ``git.read_conversion_config`` of the source. No filter is run: a file that Git
-    LFS keeps is its pointer.
+    ``config`` is ``git.read_conversion_config`` of the source. Runs no filter: a Git LFS file stays
+    a pointer.
     """
     _create_empty_checkout(git, folder, source, commit, config)
     try:
@@ -48,8 +48,8 @@ def copy_out(
     tree: Path,
     output_dir: str,
 ) -> None:
-    """The same with the files of ``tree``, a checkout of that commit, as they are: changed,
-    untracked and ignored ones too, but not those of ``output_dir``."""
+    """Make the same checkout, with a copy of all files of ``tree``, another checkout of that
+    commit: changed, untracked and ignored ones too, but not those in ``output_dir``."""
     _create_empty_checkout(git, folder, source, commit, config)
     entries = scan(tree)
     chosen = {p: e for p, e in entries.items() if p != TOP and not within(p, output_dir)}
@@ -81,10 +81,10 @@ def _create_empty_checkout(
     settings = {"core.bare": "false", "core.logAllRefUpdates": "true", **config}
     write_git_folder(own, settings, head=commit, object_format=source.object_format)
     borrow(own / "objects", source.objects)
-    copy_if_there(source.exclude, own / "info/exclude")
-    copy_if_there(source.attributes, own / "info/attributes")
+    copy_if_present(source.exclude, own / "info/exclude")
+    copy_if_present(source.attributes, own / "info/attributes")
     if source.shallow:
-        copy_if_there(source.shallow, own / "shallow")
+        copy_if_present(source.shallow, own / "shallow")
     try:
         git.run("read-tree", commit, cwd=folder)
     except GitError as error:
@@ -92,7 +92,7 @@ def _create_empty_checkout(
 
 
 def _copy(tree: Path, folder: Path, path: str, entry: TreeEntry) -> None:
-    """One entry, a folder before what it holds; devices and sockets are left out."""
+    """Copy an entry, a folder before its content; skips devices and sockets."""
     target = folder / path
     if entry.kind is EntryKind.FOLDER:
         target.mkdir()
@@ -110,8 +110,8 @@ def _copy(tree: Path, folder: Path, path: str, entry: TreeEntry) -> None:
 
 
 def _close_again(tree: Path, entries: Snapshot) -> None:
-    """Folders that had to be opened for reading get their modes back, the inner ones first."""
+    """Restore the modes of folders that had to be opened for reading, the inner ones first."""
     shut = (p for p, e in entries.items() if e.kind is EntryKind.FOLDER and ~e.mode & stat.S_IRWXU)
     for path in sorted(shut, reverse=True):
-        with contextlib.suppress(PermissionError):  # another user's, and so never changed
+        with contextlib.suppress(PermissionError):  # another user's, so we never changed it
             (tree / path).chmod(entries[path].mode)

@@ -1,7 +1,7 @@
-"""A private bare repository that borrows the checkout's objects: where trees and commits are made.
+"""A private bare repository to make trees and commits in; it borrows the checkout's objects.
 
-No git command here has the checkout as its folder or work tree, and no configuration of the
-checkout is read, so nothing that an agent planted there can run.
+No git command here runs in the checkout or has it as work tree, and none reads its configuration,
+so nothing that an agent planted there can run.
 """
 
 import contextlib
@@ -22,15 +22,15 @@ from gitlab_nightshift.repository.git import (
 from gitlab_nightshift.repository.git_folder import NO_BRANCH, borrow, write_git_folder
 
 GONE = "000000"
-"""The mode of a path that is not there."""
+"""The mode of a path that does not exist."""
 PLAIN_MODES = frozenset({GONE, "100644", "100755"})
-"""What git says of plain files, and of those that are gone."""
+"""Git's modes of regular files and of deleted ones."""
 APPLY_MEMORY = 512 * 1024 * 1024
-"""Bytes. A binary patch of some hundred may say that it makes gigabytes."""
+"""Bytes. A binary patch of a few hundred bytes may claim to produce gigabytes."""
 
 
 class Relation(StrEnum):
-    """What a patch is to another commit's tree."""
+    """How a patch relates to another commit's tree."""
 
     APPLIES = "applies"
     CONTAINED = "contained"
@@ -62,7 +62,7 @@ class Repository:
     def run(
         self, *args: str, stdin: bytes = b"", index: Path | None = None, memory: int | None = None
     ) -> bytes:
-        """Stdout of a git command in this repository. Raises GitError."""
+        """Run a git command in this repository; returns its stdout. Raises GitError."""
         env = {"GIT_DIR": str(self.folder)}
         if index:
             env["GIT_INDEX_FILE"] = str(index)
@@ -76,7 +76,7 @@ class Repository:
         stdin: bytes = b"",
         env: Mapping[str, str] | None = None,
     ) -> bytes:
-        """The same over a private work tree. Raises GitError."""
+        """Run a git command with a private work tree; returns its stdout. Raises GitError."""
         paths = {"GIT_DIR": self.folder, "GIT_WORK_TREE": work_tree, "GIT_INDEX_FILE": index}
         whole = {**{name: str(path) for name, path in paths.items()}, **(env or {})}
         return self.git.run(*args, cwd=work_tree, stdin=stdin, env=whole)
@@ -84,8 +84,8 @@ class Repository:
 
 @dataclass(frozen=True)
 class RepositoryParts:
-    """What a private repository takes over from a checkout's: where the objects are, and the bytes
-    of its rules. ``shallow`` is empty where the history is whole."""
+    """The parts of a checkout's repository that a private one takes over: its object folders, and
+    the content of its exclude, attributes and shallow files (empty if the history is complete)."""
 
     objects: tuple[Path, ...]
     object_format: str
@@ -95,7 +95,7 @@ class RepositoryParts:
 
 
 def read_parts(source: RepositoryPaths) -> RepositoryParts:
-    """Read them; nothing of the checkout is needed any more then but its objects."""
+    """Read the parts; after that, only the checkout's objects are needed."""
     files = (source.exclude, source.attributes, source.shallow)
     return RepositoryParts(source.objects, source.object_format, *map(_read_bytes, files))
 
@@ -118,6 +118,7 @@ def create_private_repository(
     """
     parts = source if isinstance(source, RepositoryParts) else read_parts(source)
     folder.mkdir(mode=0o700, parents=True)
+    # protectHFS and protectNTFS refuse names that mean .git on other systems (git-config(1)).
     fixed = dict.fromkeys(
         ("core.bare", "core.protectHFS", "core.protectNTFS", "core.symlinks"), "true"
     )
@@ -135,7 +136,7 @@ def create_private_repository(
 
 
 def has_commit(repository: Repository, commit: str) -> bool:
-    """True where the repository has (or borrows) that commit."""
+    """True if the repository has (or borrows) that commit."""
     try:
         repository.run("cat-file", "-e", f"{commit}^{{commit}}")
     except GitError:
@@ -150,7 +151,7 @@ def resolve_tree(repository: Repository, revision: str) -> str:
 
 @contextlib.contextmanager
 def open_scratch_index(repository: Repository, revision: str) -> Iterator[Path]:
-    """A throw-away index that holds a revision's tree. Raises GitError."""
+    """A temporary index with a revision's tree. Raises GitError."""
     with tempfile.TemporaryDirectory(prefix="index-", dir=repository.folder) as folder:
         index = Path(folder) / "index"
         repository.run("read-tree", revision, index=index)
@@ -165,9 +166,9 @@ def write_tree(repository: Repository, index: Path) -> str:
 def apply_patch(
     repository: Repository, onto: str, patch: bytes, *how: str, memory: int | None = APPLY_MEMORY
 ) -> str:
-    """The id of the tree that ``patch`` makes of revision ``onto``. Raises GitError.
+    """Apply ``patch`` to revision ``onto``; returns the new tree's id. Raises GitError.
 
-    ``memory`` bounds git's data in bytes; None where this process is bounded already.
+    ``memory`` limits git's data (bytes); None if this process is limited already.
     """
     with open_scratch_index(repository, onto) as index:
         options = ("--cached", "--whitespace=nowarn", *(how or ("--binary",)))
@@ -235,9 +236,9 @@ def list_diff_files(repository: Repository, old: str, new: str) -> tuple[DiffFil
 def list_diff_entries(
     repository: Repository, old: str, new: str
 ) -> tuple[tuple[DiffFile, str], ...]:
-    """The same, each with the id of its new blob (zeros where the path is gone)."""
-    asked = ("-r", "-z", "--raw", "--numstat")
-    out = split_names(repository.run("diff-tree", *asked, *PLAIN_DIFF, old, new))
+    """The same, each with the id of its new blob (zeros for a deleted path)."""
+    arguments = ("-r", "-z", "--raw", "--numstat")
+    out = split_names(repository.run("diff-tree", *arguments, *PLAIN_DIFF, old, new))
     raw = 2 * sum(part.startswith(":") for part in out[::2])
     counts = _parse_line_counts(out[raw:])
     found: list[tuple[DiffFile, str]] = []
@@ -254,13 +255,13 @@ def read_diff_sizes(repository: Repository, old: str, new: str) -> tuple[int, ..
     """Bytes of each file, before and after, in which two trees differ. Raises GitError."""
     raw = split_names(repository.run("diff-tree", "-r", "-z", "--raw", *PLAIN_DIFF, old, new))
     blobs = [blob for meta in raw[::2] for blob in meta.split(" ")[2:4] if blob.strip("0")]
-    asked = "".join(f"{blob}\n" for blob in blobs).encode()
-    found = repository.run("cat-file", "--batch-check=%(objectsize)", stdin=asked).split()
+    arguments = "".join(f"{blob}\n" for blob in blobs).encode()
+    found = repository.run("cat-file", "--batch-check=%(objectsize)", stdin=arguments).split()
     return tuple(int(size) for size in found if size.isdigit())
 
 
 def _parse_line_counts(numstat: Sequence[str]) -> dict[str, tuple[int | None, int | None]]:
-    """Added and deleted lines by path; None where git takes a file for binary."""
+    """Added and deleted lines by path; None for a file that git considers binary."""
     rows = (row.split("\t", 2) for row in numstat)
     return {path: (_parse_count(added), _parse_count(deleted)) for added, deleted, path in rows}
 

@@ -1,7 +1,7 @@
-"""A change as the process that read a bundle (``bundle_reader.py``) reports it.
+"""A change as reported by the process that read a bundle (``bundle_reader.py``).
 
-Whoever made the bundle may control that process, so its report is checked here, and the tree is
-made again here from names, modes and bytes. This process parses nothing of the patch.
+The bundle's author may control that process, so its report is validated here, and the tree is made
+again from names, modes and bytes. This process parses no byte of the patch.
 """
 
 import json
@@ -47,7 +47,7 @@ from gitlab_nightshift.system.file_names import format_path
 from gitlab_nightshift.text.printable_text import make_printable
 
 LARGEST_LINE = 3 * LARGEST_BUNDLE
-"""Bytes of an answer without the files; escapes make JSON longer."""
+"""Bytes of a line of the answer: escapes make JSON longer than the bundle."""
 
 RawPath = Annotated[str, Field(pattern=r"^(?:[0-9a-f]{2})+$"), MaxLen(8192)]
 Mode = Annotated[str, Field(pattern=r"^[0-7]{6}$")]
@@ -59,8 +59,8 @@ Row = tuple[RawPath, Literal["A", "M", "D", "T"], Mode, Id, Count, Count]
 
 @dataclass(frozen=True)
 class ReportedChange:
-    """A change as the other process reports it: rows of path (hex), status, mode, blob, lines;
-    ``settings`` are files with other settings of tools, each with what differs there."""
+    """A change as the reader reports it: rows of path (hex), status, mode, blob and line counts.
+    ``settings`` are files whose tool settings differ, each with the difference."""
 
     tree: Id
     files: Annotated[tuple[Row, ...], MaxLen(10_000)]
@@ -70,17 +70,17 @@ class ReportedChange:
 
 @dataclass(frozen=True)
 class BaseReport:
-    """What the other process reports before it reads the bundle."""
+    """The reader's report before it reads the bundle."""
 
     ci: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class RebuiltBundle:
-    """A bundle that could be read, and its change; ``refused`` is why there is none.
+    """A bundle that could be read, and its change; ``refused`` says why there is none.
 
-    ``blobs`` are the bytes of new files. ``ci_files`` does not come from the bundle;
-    ``tool_settings`` is what was read of its files: what decides by names alone is asked besides.
+    ``blobs`` are the bytes of new files. ``ci_files`` does not come from the bundle.
+    ``tool_settings`` does: checks that need only names must not rely on it.
     """
 
     bundle: Bundle
@@ -94,17 +94,17 @@ class RebuiltBundle:
 
 
 def read_answer(out: bytes, place: str) -> RebuiltBundle:
-    """The three parts of an answer. Raises what :func:`examine` raises."""
+    """Parse the three parts of an answer. Raises what :func:`examine` raises."""
     first, _, rest = out.partition(b"\n")
     second, _, blobs = rest.partition(b"\n")
     base, answer = _validate_value(BaseReport, parse_line(first)), parse_line(second)
     if "unreadable" in answer:
         raise build_record_error(Bundle, place, format_path(str(answer["unreadable"]))[:200])
     bundle = build_record(Bundle, answer.get("bundle"), place)
-    known = RebuiltBundle(bundle, CiFiles(base.ci))
+    rebuilt = RebuiltBundle(bundle, CiFiles(base.ci))
     if "change" not in answer:
-        return _with_refusal(known, answer)
-    return _with_change(known, _validate_value(ReportedChange, answer["change"]), blobs)
+        return _with_refusal(rebuilt, answer)
+    return _with_change(rebuilt, _validate_value(ReportedChange, answer["change"]), blobs)
 
 
 def make_change(repository: Repository, rebuilt: RebuiltBundle, base: str) -> None:
@@ -122,9 +122,8 @@ def make_change(repository: Repository, rebuilt: RebuiltBundle, base: str) -> No
 
 @dataclass(frozen=True)
 class ReadingPlace:
-    """Where a patch is read: the objects of a repository with its rules and ``config``
-    (``git.read_conversion_config``), and ``folder``, in which the other process gets one of its
-    own."""
+    """The repository and folder for reading a patch: its ``parts`` and ``config``
+    (``git.read_conversion_config``), and ``folder``, in which the reader gets its own folder."""
 
     parts: RepositoryParts
     config: Mapping[str, str]
@@ -134,8 +133,7 @@ class ReadingPlace:
 
 
 def rebuild_patch(place: ReadingPlace, base: str, patch: bytes) -> RebuiltBundle:
-    """Have a patch alone read, and what it makes of ``base``: no bundle is around it. Raises
-    ``E_PUBLISH``."""
+    """Have the reader apply a patch without a bundle to ``base``. Raises ``E_PUBLISH``."""
     bundle = _build_bundle(base)
     with open_task(place, base, (len(bundle), len(patch))) as task:
         return read_answer(run_task(task, bundle + patch), "the bundle")
@@ -145,7 +143,7 @@ def rebuild_patch(place: ReadingPlace, base: str, patch: bytes) -> RebuiltBundle
 def open_task(
     place: ReadingPlace, base: str, sizes: tuple[int, int], onto: str = ""
 ) -> Iterator[RebuildTask]:
-    """The other process's task, with a folder that is removed at the end of the block."""
+    """The reader's task, with a folder that is removed at the end of the block."""
     with tempfile.TemporaryDirectory(prefix="reader-", dir=place.folder) as folder:
         yield RebuildTask(
             folder=folder,
@@ -163,13 +161,13 @@ def open_task(
 
 
 def _build_bundle(base: str) -> bytes:
-    """The bundle that the other process expects around a patch."""
+    """The bundle that the reader expects around a patch."""
     now = datetime.now(UTC).isoformat(timespec="seconds")
     return to_json(Bundle("", now, base, "", Outcome.MR_READY)).encode()
 
 
 def run_task(task: RebuildTask, stdin: bytes) -> bytes:
-    """The other process's answer. Raises ``E_PUBLISH``."""
+    """Run the reader; returns its answer. Raises ``E_PUBLISH``."""
     env = {"PATH": task.search_path, "LANG": "C.UTF-8"}
     limits = ProcessLimits(
         timeout_s=BUNDLE_READER.wall_s, output_bytes=LARGEST_LINE + MAX_CHANGE_BYTES + 1_000_000
@@ -182,7 +180,7 @@ def run_task(task: RebuildTask, stdin: bytes) -> bytes:
 
 
 def parse_line(line: bytes) -> dict[str, Any]:
-    """One line of an answer. Raises ``E_PUBLISH``."""
+    """Parse one line of an answer. Raises ``E_PUBLISH``."""
     if len(line) > LARGEST_LINE:
         raise build_reader_error("its answer is too long")
     try:
@@ -201,12 +199,12 @@ def _validate_value(kind: Any, value: Any) -> Any:
         raise build_reader_error("its answer is invalid") from None
 
 
-def _with_refusal(known: RebuiltBundle, answer: dict[str, Any]) -> RebuiltBundle:
+def _with_refusal(rebuilt: RebuiltBundle, answer: dict[str, Any]) -> RebuiltBundle:
     why = format_path(str(answer.get("refused", "")))[:500]
-    return replace(known, refused=why)
+    return replace(rebuilt, refused=why)
 
 
-def _with_change(known: RebuiltBundle, reported: ReportedChange, data: bytes) -> RebuiltBundle:
+def _with_change(rebuilt: RebuiltBundle, reported: ReportedChange, data: bytes) -> RebuiltBundle:
     if len(data) != sum(reported.sizes):
         raise build_reader_error("its files are incomplete")
     blobs, at = [], 0
@@ -214,7 +212,7 @@ def _with_change(known: RebuiltBundle, reported: ReportedChange, data: bytes) ->
         blobs.append(data[at : at + size])
         at += size
     return replace(
-        known,
+        rebuilt,
         tree=reported.tree,
         files=tuple(_parse_file(row) for row in reported.files),
         ids=tuple(row[3] for row in reported.files),
@@ -238,6 +236,6 @@ def _parse_path(path: RawPath) -> str:
 
 
 def build_reader_error(why: str) -> NightshiftError:
-    """The error for a process that broke the rules."""
+    """The error for a reader that failed or gave an invalid answer."""
     text = f"not published: the process that reads the bundle failed: {why}"
     return NightshiftError(Code.PUBLISH, text)

@@ -21,6 +21,6 @@ def list_recent_files(
 
 
 def count_recent_commits(git: Git, checkout: Path, most: int, revision: str = "HEAD") -> int:
-    """How many commits ``list_recent_files`` looks at, up to ``most``."""
+    """The number of commits that ``list_recent_files`` would read, up to ``most``."""
     walk = ("--count", *_RECENT, f"--max-count={most}", revision)
     return int(git.run("rev-list", *walk, cwd=checkout))

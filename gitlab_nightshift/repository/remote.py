@@ -1,7 +1,7 @@
-"""Push to and fetch from GitLab, with the token handed over by an askpass that checks the host.
+"""Pushes to and fetches from GitLab; an askpass script that checks the host provides the token.
 
-The token is in no argument and no file: it is in the environment of the one git command that
-needs it, and printed only when git asks for the expected server.
+The token is in no argument and no file: only in the environment of the git command that needs it.
+The script prints it only if git asks for the expected server.
 """
 
 import re
@@ -32,8 +32,8 @@ _SETTINGS = (
     "push.followTags=false",
     "push.gpgSign=false",
 )
-"""No helper of this machine's git is asked, no redirect leads the token elsewhere, and a transfer
-of less than a byte a second for two minutes is given up."""
+"""Ask no credential helper of this machine, follow no redirect with the token, and give up a
+transfer of less than a byte a second for two minutes."""
 
 
 class TransferStatus(StrEnum):
@@ -49,9 +49,9 @@ class TransferStatus(StrEnum):
 
 @dataclass(frozen=True)
 class GitServer:
-    """Where to push: an explicit http(s) URL without credentials, and the token for it.
+    """The server: an http(s) URL without credentials, and the token for it.
 
-    ``env`` may hold proxy and certificate variables; others of it are not passed on.
+    ``env`` may contain proxy and certificate variables; others are not passed on.
     """
 
     url: str
@@ -62,7 +62,7 @@ class GitServer:
 
 @dataclass(frozen=True)
 class Transfer:
-    """What came of a push or fetch; ``message`` is one line without credentials."""
+    """The result of a push or fetch; ``message`` is one line without credentials."""
 
     answer: TransferStatus
     message: str = ""
@@ -70,14 +70,14 @@ class Transfer:
 
     @property
     def ok(self) -> bool:
-        """True where the server took or gave what was asked."""
+        """True if the push or fetch succeeded."""
         return self.answer is TransferStatus.OK
 
 
 def push(
     repository: Repository, server: GitServer, commit: str, branch: str, *, dry_run: bool = False
 ) -> Transfer:
-    """Push a commit as a branch, never forced; a ``dry_run`` asks the server and sends nothing.
+    """Push a commit as a branch, never by force; a ``dry_run`` asks the server but sends nothing.
     Raises NightshiftError E_CONFIG for a bad URL."""
     spec = f"{commit}:refs/heads/{branch}"
     options = ["--porcelain", "--no-verify", "--no-signed", "--recurse-submodules=no"]
@@ -86,7 +86,7 @@ def push(
 
 
 def fetch(repository: Repository, server: GitServer, branch: str, depth: int = 1) -> Transfer:
-    """Fetch a branch's last ``depth`` commits; ``commit`` of the answer is its tip."""
+    """Fetch a branch's last ``depth`` commits; the result's ``commit`` is its tip."""
     return fetch_ref(repository, server, f"refs/heads/{branch}", depth)
 
 
@@ -129,7 +129,7 @@ def _parse_scheme(url: str) -> str:
 
 @contextmanager
 def _prepare_askpass(folder: Path, server: GitServer) -> Iterator[dict[str, str]]:
-    """The environment with which git asks us for the token, and only for this server."""
+    """The environment in which git gets the token from our script, only for this server."""
     parts = urlsplit(server.url)
     asked_name = f"Username for '{parts.scheme}://{parts.netloc}': "
     asked_word = f"Password for '{parts.scheme}://{quote(server.username)}@{parts.netloc}': "
@@ -146,9 +146,9 @@ def _prepare_askpass(folder: Path, server: GitServer) -> Iterator[dict[str, str]
         yield {**network, "GIT_ASKPASS": str(script), TOKEN_VARIABLE: server.token}
 
 
-# --- what a refusal means -------------------------------------------------------------------------
+# --- refusals -------------------------------------------------------------------------------------
 
-_MEANINGS = (
+_ERROR_PATTERNS = (
     (TransferStatus.PROTECTED_BRANCH, "protected branch|protected tag"),
     (
         TransferStatus.NOT_FAST_FORWARD,
@@ -170,12 +170,12 @@ _MEANINGS = (
 
 def _parse_refusal(error: GitError, server: GitServer) -> Transfer:
     text = (error.stderr + b"\n" + error.stdout).decode("utf-8", "replace")
-    found = (answer for answer, signs in _MEANINGS if re.search(signs, text, re.IGNORECASE))
+    found = (answer for answer, signs in _ERROR_PATTERNS if re.search(signs, text, re.IGNORECASE))
     return Transfer(next(found, TransferStatus.REJECTED), _format_message(text, server))
 
 
 def _format_message(text: str, server: GitServer) -> str:
-    """The server's own words where there are any, else git's, on one line, without credentials."""
+    """The server's message if there is one, else git's, on one line, without credentials."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     remote = [line.removeprefix("remote:").strip(" =>") for line in lines if line[:7] == "remote:"]
     own = [line for line in lines if re.match(r"fatal:|error:|git:|!", line)]

@@ -1,4 +1,4 @@
-"""Undo, at the next start, what a killed run left in a checkout."""
+"""Repairs, at the next start, a checkout that a killed run left behind."""
 
 import os
 import tempfile
@@ -11,15 +11,15 @@ from gitlab_nightshift.repository.changed_files import format_some_paths
 from gitlab_nightshift.repository.checkout_restore import KnownTree, RestoreReport, restore_checkout
 from gitlab_nightshift.repository.git import Git, RepositoryPaths, build_isolated_git
 from gitlab_nightshift.repository.git_mask import (
-    build_moved_place,
+    build_moved_paths,
     is_mask_unused,
     is_masked,
     unmask_git,
 )
-from gitlab_nightshift.repository.owners import end_left, give_back_after_kill
+from gitlab_nightshift.repository.owners import kill_leftovers, restore_owners_after_kill
 from gitlab_nightshift.repository.private_repository import create_private_repository
 from gitlab_nightshift.repository.saved_state import SavedCheckout, read_saved
-from gitlab_nightshift.repository.shared_state import give_modes_back
+from gitlab_nightshift.repository.shared_state import restore_modes
 from gitlab_nightshift.repository.state_folder import (
     COPIES,
     GIVEN,
@@ -47,19 +47,19 @@ def repair(
     tell: Callable[[RestoreReport], object] | None = None,
     held: LockedStateFolder | None = None,
 ) -> bool:
-    """Undo what a run left of ``path``; True where there was something to undo.
+    """Undo the changes of a killed run in ``path``; True if there was something to undo.
 
-    To be called before anything else reads the checkout's git (``open_checkout`` does it too).
-    ``private`` is a folder that no agent can access, in that for temporary files. ``just_now`` says
-    that nobody else was there since that run's end: a commit in the throw-away is an agent's.
-    ``held`` is that run's state folder, where it is the caller's own: it is not looked for then.
+    Call it before anything else reads the checkout's git (``open_checkout`` calls it too).
+    ``private`` is a folder that no agent can access, inside that for temporary files.
+    ``just_now``: nobody used the checkout since that run's end, so a commit in the throw-away is an
+    agent's. ``held`` is that run's state folder if the caller owns it; else it is searched for.
 
-    What is done depends on the state folder without its part ``own``, in which agents' side writes,
+    The decision depends on the state folder, except its part ``own``, which agents' side can write,
     and, for a later start, on whether something has used the checkout since.
 
-    Raises NightshiftError E_WORKSPACE_DIRTY where another night runs there, where not everything
-    could be undone (``tell`` gets that instead), or where something else has worked on in
-    the throw-away ``.git``; the real one is back in each of the last two cases.
+    Raises NightshiftError E_WORKSPACE_DIRTY if another night runs there, if not everything could be
+    undone (``tell`` gets the report instead), or if somebody has since used the throw-away
+    ``.git``; in the last two cases the real one is back in place.
     """
     remove_trial_folders(path.resolve())
     state = held.take(path.resolve()) if held else take_over(path.resolve(), private.parent)
@@ -67,7 +67,7 @@ def repair(
         return False
     note, left = read_note(state.folder), RestoreReport()
     with defer_signals():
-        end_left(state)
+        kill_leftovers(state)
         git = build_isolated_git(private / "home", search_path)
         if not os.path.lexists(state.real_git):
             left = _undo_where_unused(state, note, git, private)
@@ -76,7 +76,7 @@ def repair(
         elif note and (just_now or _is_as_killed(state, note)) and (saved := _find_saved(state)):
             left = _undo(state, note, saved, git, private)
         else:
-            raise _hand_over(state)
+            raise _keep_throwaway(state)
     if tell:
         tell(left)
     elif left.trouble:
@@ -85,13 +85,13 @@ def repair(
 
 
 def _is_another_checkout(state: StateFolder, note: RunNote | None) -> bool:
-    """True where the folder was deleted since and the project checked out anew."""
+    """True if the folder was deleted since, and the project checked out anew."""
     status = state.checkout.stat()
     return note is not None and note.top != (status.st_dev, status.st_ino)
 
 
 def _is_as_killed(state: StateFolder, note: RunNote) -> bool:
-    """True where nothing has used the throw-away since; a runner would have fetched into it."""
+    """True if nothing has used the throw-away since; a runner would have fetched into it."""
     git = state.checkout / ".git"
     if not os.path.lexists(git) or not is_changed_since(state.folder, git):
         return True
@@ -101,15 +101,15 @@ def _is_as_killed(state: StateFolder, note: RunNote) -> bool:
 def _undo_where_unused(
     state: StateFolder, note: RunNote | None, git: Git, private: Path
 ) -> RestoreReport:
-    """The real ``.git`` never moved, or is back. Whoever has fetched into it since has put the tree
-    right. Where owners are left to be given back, ``.git`` was to be moved, or is back."""
+    """Undo a run whose real ``.git`` is in place. If something has used it since, such as a
+    runner's fetch, the tree is already right. If the owners file exists, only owners are left."""
     unused = note and note.use == read_git_use(state.checkout / ".git")
     same = unused and not os.path.lexists(state.folder / OWNERS)
     same = same and not _is_another_checkout(state, note)
     if note and same and (saved := _find_saved(state)):
         return _undo(state, note, saved, git, private)
-    give_back_after_kill(state)
-    give_modes_back(state.folder)
+    restore_owners_after_kill(state)
+    restore_modes(state.folder)
     release(state)
     return RestoreReport()
 
@@ -129,11 +129,11 @@ def _undo(
     objects = tuple(map(Path, note.objects))
     source = RepositoryPaths(nowhere, nowhere, nowhere, nowhere, None, objects, note.object_format)
     if os.path.lexists(state.real_git):
-        source = build_moved_place(source, state.checkout, state.folder)
+        source = build_moved_paths(source, state.checkout, state.folder)
     with tempfile.TemporaryDirectory(prefix="repair-", dir=private) as folder:
         repository = create_private_repository(git, Path(folder) / "git", source)
         left = restore_checkout(state, saved, KnownTree(saved.entries), repository)
-    give_back_after_kill(state)
+    restore_owners_after_kill(state)
     release(state)
     return left
 
@@ -147,14 +147,14 @@ def _describe_left_changes(checkout: Path, left: RestoreReport) -> str:
     )
 
 
-def _hand_over(state: StateFolder) -> NightshiftError:
-    """The real ``.git`` comes back; the throw-away and the copies are kept beside the checkout.
+def _keep_throwaway(state: StateFolder) -> NightshiftError:
+    """Move the real ``.git`` back; keep the throw-away and the copies beside the checkout.
 
-    The tree is not touched: it is no longer the night's. A runner that fetches into the real
-    ``.git`` next time brings all in order; a person finds what was done in the throw-away.
+    Leaves the tree alone: it no longer belongs to the night. A runner's next fetch into the real
+    ``.git`` repairs it; a person finds the work done in the throw-away.
     """
     unmask_git(state)
-    give_back_after_kill(state)
+    restore_owners_after_kill(state)
     left = _keep(state)
     return NightshiftError(
         Code.WORKSPACE_DIRTY,
@@ -164,7 +164,7 @@ def _hand_over(state: StateFolder) -> NightshiftError:
 
 
 def _keep(state: StateFolder) -> Path:
-    """What may be somebody's is kept under another name, the last one only."""
+    """Keep what may be somebody's work under another name; only the last one is kept."""
     left = state.folder.with_name(f"{state.folder.name}-left")
     remove_path(left)
     state.folder.rename(left)

@@ -1,8 +1,8 @@
-"""What is kept before an agent starts, so that the checkout can be put back exactly.
+"""Saves the checkout before an agent starts, so that it can be restored exactly.
 
-A tracked file whose bytes are its blob's comes back from the object store. Other tracked files,
-untracked ones and ignored ones (``node_modules``, ``.venv``, ``target``) are copied, each kind up
-to a limit; beyond it they are only watched.
+A tracked file with the same bytes as its blob is restored from the object store. Other tracked
+files, untracked and ignored ones (``node_modules``, ``.venv``, ``target``) are copied, each kind up
+to a limit; beyond it they are only watched for changes.
 """
 
 import contextlib
@@ -31,10 +31,10 @@ from gitlab_nightshift.system.openat import (
 
 COPIED_BYTES = 200_000_000
 COPIED_FILES = 20_000
-"""The most untracked files that are copied, and the most ignored ones."""
+"""Limit for untracked files, and for ignored ones."""
 COPIED_TRACKED_BYTES = 2_000_000_000
 SHARE_OF_FREE = 4
-"""No kind of files takes more than one in this many of the free bytes."""
+"""Each kind of files takes at most this fraction (1/n) of the free bytes."""
 VERSION = 3
 SUBMODULE = "160000"
 _CONVERSIONS = ("filter", "ident", "working-tree-encoding")
@@ -42,7 +42,7 @@ _CONVERSIONS = ("filter", "ident", "working-tree-encoding")
 
 @dataclass(frozen=True)
 class SavedCheckout:
-    """The checkout as it was. ``blobs`` are object ids, ``copies`` file names in the folder,
+    """The saved checkout. By path: ``blobs`` are object ids, ``copies`` file names in ``folder``,
     ``lists`` access control lists."""
 
     entries: Snapshot
@@ -55,9 +55,9 @@ class SavedCheckout:
 
 
 def save(git: Git, checkout: Path, folder: Path) -> SavedCheckout:
-    """Look at a clean checkout and copy into ``folder`` (new) what git could not give back.
+    """Scan a clean checkout, and copy the files that git could not restore to ``folder`` (new).
 
-    Raises NightshiftError (``E_CONFIG``) where the disk is full.
+    Raises NightshiftError (``E_CONFIG``) if the disk is full.
     """
     folder.mkdir(mode=0o700)
     entries = scan(checkout)
@@ -79,8 +79,8 @@ def save(git: Git, checkout: Path, folder: Path) -> SavedCheckout:
     )
 
 
-def look_again(checkout: Path, saved: SavedCheckout) -> SavedCheckout:
-    """The same after all files have changed their owner."""
+def rescan(checkout: Path, saved: SavedCheckout) -> SavedCheckout:
+    """Scan again after all files have changed their owner."""
     entries = scan(checkout)
     return replace(saved, entries=entries, lists=read_lists(checkout, entries))
 
@@ -102,8 +102,8 @@ def _find_exact_blobs(
 ) -> Iterator[tuple[str, str]]:
     """Paths whose bytes in the checkout are certainly those of their blob.
 
-    The checkout is clean, so only a conversion can make a difference: one of line ends changes
-    the size, and an attribute shows the others. A flag other than H hides a file from
+    The checkout is clean, so only a conversion can make a difference: that of line ends changes the
+    size, others need an attribute. A flag other than H (git-ls-files(1)) hides a file from
     ``git status``.
     """
     plain = {
@@ -119,7 +119,7 @@ def _find_exact_blobs(
 
 
 def _find_converted(git: Git, checkout: Path, paths: Iterable[str]) -> set[str]:
-    """Paths with an attribute that may change a file's bytes and keep its size."""
+    """Paths with an attribute that may change a file's bytes but not its size."""
     listed = b"".join(os.fsencode(path) + b"\0" for path in paths)
     out = git.run("check-attr", "-z", "--stdin", *_CONVERSIONS, cwd=checkout, stdin=listed)
     parts = split_names(out)
@@ -128,7 +128,7 @@ def _find_converted(git: Git, checkout: Path, paths: Iterable[str]) -> set[str]:
 
 
 def _free(folder: Path) -> int:
-    """Bytes that may be used on the disk of ``folder``."""
+    """Free bytes on the disk of ``folder``."""
     return shutil.disk_usage(folder).free
 
 
@@ -139,7 +139,7 @@ def _select_files(
     blobs: Container[str],
     free: int,
 ) -> Iterator[str]:
-    """What to copy of the files that have no blob: of each kind, the small ones first."""
+    """The files without a blob to copy: of each kind, the small ones first."""
     share = free // SHARE_OF_FREE
     most = min(COPIED_BYTES, share)
     ignored = entries.keys() - {*tracked, *untracked}
@@ -154,7 +154,7 @@ def _select_files(
 def _group_by_folder(
     entries: Snapshot, paths: Iterable[str], beside: Iterable[str]
 ) -> Iterable[list[str]]:
-    """Files by their topmost folder that holds none of the files ``beside``."""
+    """Group files by their topmost folder that contains none of the files ``beside``."""
     holding = {path.rpartition("/")[0] for path in beside}
     shown = {*holding, *(folder for path in holding for folder in list_parents(path))}
     groups: dict[str, list[str]] = {}
@@ -168,7 +168,7 @@ def _group_by_folder(
 def _select_within_limit(
     entries: Snapshot, groups: Iterable[list[str]], most_bytes: int, most_files: int
 ) -> Iterator[str]:
-    """Groups of files, the small ones first, up to the first that goes beyond a limit."""
+    """Groups of files, the small ones first, until one exceeds a limit."""
     sized = sorted((sum(entries[p].size for p in group), sorted(group)) for group in groups)
     size = count = 0
     for group_size, group in sized:
@@ -179,7 +179,7 @@ def _select_within_limit(
 
 
 def _copy(checkout: Path, paths: Iterable[str], folder: Path) -> dict[str, str]:
-    """Copy files into ``folder``; one that cannot be read is left out, and so only watched."""
+    """Copy files into ``folder``; an unreadable one is skipped, and so only watched."""
     copies: dict[str, str] = {}
     for number, path in enumerate(paths):
         with contextlib.suppress(PermissionError, RefusedFileError):
@@ -189,7 +189,7 @@ def _copy(checkout: Path, paths: Iterable[str], folder: Path) -> dict[str, str]:
 
 
 def copy_file(checkout: Path, path: str, copy: Path) -> None:
-    """Copy a regular file, also if nobody may read it. Raises OSError, RefusedFileError."""
+    """Copy a regular file, even if its mode forbids reading. Raises OSError, RefusedFileError."""
     with (
         open_parent(checkout, path) as (fd, name),
         open_regular(name, fd) as source,
@@ -199,7 +199,7 @@ def copy_file(checkout: Path, path: str, copy: Path) -> None:
 
 
 def open_copy(saved: SavedCheckout, path: str) -> BufferedReader:
-    """The copy of a file, whose mode work may have changed. Raises OSError."""
+    """Open the copy of a file; work may have changed its mode. Raises OSError."""
     copy = saved.folder / saved.copies[path]
     try:
         return copy.open("rb")
@@ -209,7 +209,7 @@ def open_copy(saved: SavedCheckout, path: str) -> BufferedReader:
 
 
 def _close_folders(checkout: Path, entries: Snapshot) -> None:
-    """Give folders that had to be opened for copying their modes back, the inner ones first."""
+    """Restore the modes of folders that had to be opened for copying, the inner ones first."""
     rights = stat.S_IRWXU
     folders = (path for path, entry in entries.items() if path and entry.kind is EntryKind.FOLDER)
     for path in sorted(folders, reverse=True):
@@ -222,7 +222,7 @@ def _close_folders(checkout: Path, entries: Snapshot) -> None:
 
 
 def write_saved(path: Path, saved: SavedCheckout) -> None:
-    """Write all but the copies themselves as JSON."""
+    """Write all except the copies themselves as JSON."""
     data = {
         "version": VERSION,
         "entries": {name: list(entry) for name, entry in saved.entries.items()},

@@ -1,8 +1,8 @@
-"""A checkout's state folder, held by several runs that only read the checkout.
+"""A checkout's state folder, shared by several runs that only read the checkout.
 
-The first makes it, the last one removes it. Any other run needs the folder for itself. The modes of
-files that are closed meanwhile are noted in it: the last one, or the next start after a kill, gives
-them back.
+The first run makes it, the last one removes it. Any other kind of run needs it for itself. It
+records the modes of files that are closed meanwhile: the last run, or the next start after a kill,
+restores them.
 """
 
 import contextlib
@@ -28,18 +28,18 @@ from gitlab_nightshift.system.signals import defer_signals
 
 MODES = "modes.json"
 _TRIES, _PAUSE_S = 600, 0.05
-"""How often to look again while another run makes the folder or removes it."""
+"""Attempts, and seconds between them, while another run makes or removes the folder."""
 
 
 def is_shared(checkout: Path, spare: Path) -> bool:
-    """True where runs that only read the checkout hold it, or have left its folder."""
+    """True if reading runs hold the checkout, or have left its folder behind."""
     folder = find_state_folder(checkout, spare)
     return folder is not None and (folder / SHARED).exists()
 
 
 @contextlib.contextmanager
 def share(checkout: Path, spare: Path) -> Iterator[LockedStateFolder]:
-    """Hold the folder together with others. Raises NightshiftError as ``hold`` does."""
+    """Hold the folder together with other runs. Raises what ``hold`` raises."""
     held = _join_or_make(checkout, spare)
     try:
         yield held
@@ -49,30 +49,30 @@ def share(checkout: Path, spare: Path) -> Iterator[LockedStateFolder]:
 
 
 @contextlib.contextmanager
-def open_step(folder: Path) -> Iterator[None]:
-    """Within the block none of those that share the folder begins or ends."""
+def lock_step(folder: Path) -> Iterator[None]:
+    """During the block, no run that shares the folder begins or ends."""
     with (folder / SHARED).open("r+b") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
 def restrict_access(folder: Path, paths: Iterable[Path]) -> None:
-    """Take everybody else's rights to these files and folders away until the last run has left.
+    """Remove everybody else's rights to these files and folders until the last run has left.
 
-    Otherwise an agent that runs as another user could read them. What is not there is left out.
+    Otherwise an agent that runs as another user could read them. Skips missing ones.
     """
     note = folder / MODES
-    with open_step(folder), defer_signals():
+    with lock_step(folder), defer_signals():
         if note.exists():
             return
         modes = {str(path): stat.S_IMODE(path.stat().st_mode) for path in paths if path.exists()}
         note.with_suffix(".new").write_text(json.dumps(modes))
-        note.with_suffix(".new").rename(note)
+        note.with_suffix(".new").rename(note)  # before the first chmod: a kill must not lose them
         for name, mode in modes.items():
             os.chmod(name, mode & stat.S_IRWXU)  # noqa: PTH101 - of a name
 
 
-def give_modes_back(folder: Path) -> None:
+def restore_modes(folder: Path) -> None:
     """Undo ``restrict_access``, once no run is left."""
     with contextlib.suppress(FileNotFoundError, ValueError):
         for name, mode in json.loads((folder / MODES).read_text()).items():
@@ -104,6 +104,7 @@ def _join(checkout: Path, spare: Path) -> LockedStateFolder | None:
         return None
     try:
         fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        # Else the last run has removed the folder, and another one made a new one with a new lock.
         if os.path.samestat(os.fstat(lock), (folder / LOCK).stat()):
             return LockedStateFolder(folder, lock)
     except OSError:  # the last one is about to remove it
@@ -113,12 +114,12 @@ def _join(checkout: Path, spare: Path) -> LockedStateFolder | None:
 
 
 def _leave(held: LockedStateFolder) -> None:
-    with open_step(held.folder):
+    with lock_step(held.folder):
         try:
             fcntl.flock(held.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(held.lock)
             held.lock = -1
             return
-        give_modes_back(held.folder)
+        restore_modes(held.folder)
         held.close()

@@ -1,7 +1,7 @@
 """The part of a repository's configuration that work may see: how files are stored.
 
-The rest (addresses with tokens, headers, credential helpers, includes) is left out by not being
-named.
+It is a list of allowed keys, so all others (URLs with tokens, headers, credential helpers,
+includes) stay hidden.
 """
 
 import os
@@ -33,7 +33,7 @@ _SHOWN = compile_lazily(
 
 
 def read_visible_config(git: Git, checkout: Path) -> str:
-    """The text of a configuration with these settings alone; "" where git cannot read it."""
+    """A configuration file with only these settings; "" if git cannot read the repository's."""
     try:
         listed = git.run("config", "--local", "--includes", "--list", "-z", cwd=checkout)
     except GitError:

@@ -1,4 +1,5 @@
-"""A private work tree beside the private repository: all that git sees after an agent ran."""
+"""A private work tree beside the private repository: the only tree that git sees after an agent
+ran."""
 
 import contextlib
 import os
@@ -23,7 +24,7 @@ MAX_PATH_BYTES = 2_000
 
 @dataclass(frozen=True)
 class StagingTree:
-    """A new work tree with an index that holds the base."""
+    """A new work tree, with an index that contains the base."""
 
     repository: Repository
     folder: Path
@@ -32,23 +33,23 @@ class StagingTree:
     def run_git(
         self, *args: str, paths: Iterable[str], env: Mapping[str, str] | None = None
     ) -> bytes:
-        """A git command over the stage that reads paths on stdin. Raises GitError."""
+        """Run a git command that reads paths on stdin in the stage. Raises GitError."""
         listed = b"".join(os.fsencode(path) + b"\0" for path in paths)
         return self.repository.run_in(self.folder, self.index, *args, stdin=listed, env=env)
 
 
 @contextlib.contextmanager
 def open_staging_tree(repository: Repository, base: str) -> Iterator[StagingTree]:
-    """An empty work tree and an index that holds revision ``base``."""
+    """An empty work tree, and an index with revision ``base``."""
     private = tempfile.TemporaryDirectory(prefix="stage-", dir=repository.folder)
     with private as folder, open_scratch_index(repository, base) as index:
         yield StagingTree(repository, Path(folder), index)
 
 
 def write_rules(stage: StagingTree, root: Path, now: Snapshot) -> None:
-    """Copy the ignore and attribute files that hold after the change, wherever they are.
+    """Copy all ignore and attribute files as they are after the change.
 
-    One that cannot be read has no effect, as for git.
+    One that cannot be read has no effect, as in git.
     """
     for path, entry in now.items():
         rules = entry.kind is EntryKind.FILE and path.rpartition("/")[2] in RULES
@@ -67,26 +68,27 @@ def write_file(stage: StagingTree, path: str, data: bytes, *, executable: bool) 
 
 
 def find_ignored(stage: StagingTree, paths: Iterable[str]) -> frozenset[str]:
-    """Those of the paths that git's rules ignore. Raises GitError.
+    """The paths that git's rules ignore. Raises GitError.
 
-    check-ignore knows no literal paths; behind "./" no path is taken for a pattern.
+    check-ignore refuses literal pathspecs; with "./" in front, no path is read as a pattern.
     """
-    asked = [f"./{path}" for path in paths]
-    if not asked:
+    prefixed = [f"./{path}" for path in paths]
+    if not prefixed:
         return frozenset()
     literal = {"GIT_LITERAL_PATHSPECS": "0"}
     try:
-        out = stage.run_git("check-ignore", "--no-index", "-z", "--stdin", paths=asked, env=literal)
+        out = stage.run_git(
+            "check-ignore", "--no-index", "-z", "--stdin", paths=prefixed, env=literal
+        )
     except GitError as error:
-        if error.status == 1 and not error.stderr:
+        if error.status == 1 and not error.stderr:  # none is ignored (git-check-ignore(1))
             return frozenset()
         raise
     return frozenset(path.removeprefix("./") for path in split_names(out))
 
 
 def find_filtered(stage: StagingTree, paths: Iterable[str]) -> dict[str, str]:
-    """Those of the paths that a filter (such as LFS) would turn into something else, with its
-    name."""
+    """The paths that have a filter (such as LFS), with the filter's name."""
     parts = split_names(stage.run_git("check-attr", "-z", "--stdin", "filter", paths=paths))
     values = zip(parts[::3], parts[2::3], strict=True)
     return {path: value for path, value in values if value not in ("unspecified", "unset")}

@@ -1,8 +1,8 @@
-"""The folder that a run keeps for a checkout: a note, what is saved of the tree, the throw-away
-``.git``, and the real one where that had to be moved.
+"""The folder that a run keeps for a checkout: a note, the saved state of the tree, the throw-away
+``.git``, and the real one if it had to be moved.
 
-It shows how far a killed run came: the next start reads it. It is beside the checkout; where that
-is impossible, in the folder for temporary files, under a name made from the checkout's path.
+It shows the next start how far a killed run got. It lies beside the checkout; if that is
+impossible, in the folder for temporary files, named after a hash of the checkout's path.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from gitlab_nightshift.errors import Code, NightshiftError, build_config_error
-from gitlab_nightshift.repository.adjacent_folders import choose_place, list_candidate_places
+from gitlab_nightshift.repository.adjacent_folders import choose_folder, list_candidate_folders
 from gitlab_nightshift.repository.git import RepositoryPaths
 from gitlab_nightshift.sandbox.tree_ownership import Owner
 from gitlab_nightshift.sealed_start import SUFFIX
@@ -28,7 +28,7 @@ VERSION = 3
 RESERVE_BYTES = 1_000_000
 NOTE, SAVED, COPIES, OWNERS = "note.json", "saved.json", "copies", "owners.json"
 GIVEN = "given.json"
-"""What is saved of a tree that is agents' user's: it counts as long as there is ``OWNERS``."""
+"""The saved state of a tree given to the agents' user; valid as long as ``OWNERS`` exists."""
 OWN, SHOWN, LOCK, SHARED, RESERVE = "own", "shown", "lock", "shared", "reserve"
 
 
@@ -36,8 +36,8 @@ OWN, SHOWN, LOCK, SHARED, RESERVE = "own", "shown", "lock", "shared", "reserve"
 class StateFolder:
     """A checkout's state folder, held as long as ``lock`` is open.
 
-    ``user`` (user, group) is whom the throw-away is for, None for this process's own. Where it is
-    ``mounted`` over the real ``.git`` in a sandbox, the real one never moves.
+    ``user`` (user, group) will own the throw-away (None: this process's own user). If the
+    throw-away is ``mounted`` over the real ``.git`` in a sandbox, the real one never moves.
     """
 
     checkout: Path
@@ -48,34 +48,34 @@ class StateFolder:
 
     @property
     def own(self) -> Path:
-        """What is written while agents work. All else is as it was before the first of them."""
+        """The only part that is written while agents work."""
         return self.folder / OWN
 
     @property
     def real_git(self) -> Path:
-        """Where the real ``.git`` is while it is moved."""
+        """The path of the real ``.git`` while it is moved."""
         return self.folder / "git"
 
     @property
     def reserve(self) -> Reserve:
-        """Space on the checkout's disk for putting back what an agent has moved or removed."""
+        """Disk space reserved for restoring what an agent has moved or removed."""
         return Reserve(self.own / RESERVE, RESERVE_BYTES)
 
     @property
     def last_reserve(self) -> Reserve:
-        """The same for the very end, where whoever reads agents' work cannot use it up."""
+        """The same for the final restore; the process that reads agents' work cannot use it up."""
         return Reserve(self.folder / RESERVE, RESERVE_BYTES)
 
     @property
     def shown_git(self) -> Path:
-        """Where the throw-away is that is mounted."""
+        """The path of the mounted throw-away."""
         return self.own / SHOWN
 
 
 @dataclass(frozen=True)
 class RunNote:
-    """What the next start has to know of a run: ids, the object folders, and, for a real ``.git``
-    that stays in place, what shows that it was used since (``read_git_use``)."""
+    """A run's facts for the next start: ids, the object folders, and, if the real ``.git`` stays in
+    place, a state that shows later use (``read_git_use``)."""
 
     run_id: str
     pid: int
@@ -87,15 +87,15 @@ class RunNote:
 
 
 def read_git_use(git_dir: Path) -> str:
-    """What changes in a real ``.git`` as soon as somebody fetches, commits or checks out there."""
-    found = []
+    """A state of a real ``.git`` that changes with every fetch, commit or checkout there."""
+    states = []
     for name in ("HEAD", "FETCH_HEAD", "ORIG_HEAD"):
         try:
             status = (git_dir / name).stat()
-            found.append(f"{name} {status.st_ino} {status.st_mtime_ns} {status.st_size}")
+            states.append(f"{name} {status.st_ino} {status.st_mtime_ns} {status.st_size}")
         except OSError:
-            found.append(f"{name} -")
-    return ", ".join(found)
+            states.append(f"{name} -")
+    return ", ".join(states)
 
 
 # --- claiming it ----------------------------------------------------------------------------------
@@ -104,7 +104,7 @@ def read_git_use(git_dir: Path) -> str:
 def write_note(
     held: "LockedStateFolder", checkout: Path, run_id: str, base_sha: str, parts: RepositoryPaths
 ) -> None:
-    """Write it, before the checkout is changed."""
+    """Write the note, before the checkout is changed."""
     status = checkout.stat()
     note = RunNote(
         run_id=run_id,
@@ -118,27 +118,28 @@ def write_note(
     (held.folder / NOTE).write_text(json.dumps({"version": VERSION, **vars(note)}))
 
 
-def _make_beside(place: Path) -> Path:
+def _create_adjacent(place: Path) -> Path:
     return Path(tempfile.mkdtemp(prefix=f"{place.name}-", dir=place.parent))
 
 
 def hold(checkout: Path, spare: Path, *, shared: bool = False) -> "LockedStateFolder":
-    """Make the folder, locked from its first moment, where ``.git`` can be moved to, else wherever
-    possible. Others may join one that is ``shared`` (``shared_state.py``).
+    """Make the folder, if possible where ``.git`` can be moved to. Other runs may join a ``shared``
+    one (``shared_state.py``).
 
-    Raises NightshiftError: E_CONFIG where there is no place for it, E_WORKSPACE_DIRTY where another
-    night was faster.
+    It is made and locked under a temporary name, then renamed: it never exists unlocked. Raises
+    NightshiftError: E_CONFIG if there is no place for it, E_WORKSPACE_DIRTY if another night was
+    faster.
     """
     try:
-        place = choose_place(checkout, spare, moving=True)
+        place = choose_folder(checkout, spare, moving=True)
     except NightshiftError:
-        place = choose_place(checkout, spare, moving=False)
+        place = choose_folder(checkout, spare, moving=False)
     try:
         try:
-            new = _make_beside(place)
-        except PermissionError:  # a confined process may not, whatever modes say
-            place = list_candidate_places(checkout, spare)[-1]
-            new = _make_beside(place)
+            new = _create_adjacent(place)
+        except PermissionError:  # a confined process may not write there, whatever the modes say
+            place = list_candidate_folders(checkout, spare)[-1]
+            new = _create_adjacent(place)
     except OSError as error:
         raise build_config_error(f"{place.parent} cannot be written ({error.strerror})") from None
     try:
@@ -148,7 +149,7 @@ def hold(checkout: Path, spare: Path, *, shared: bool = False) -> "LockedStateFo
         if shared:
             (new / SHARED).touch()
             fcntl.flock(lock, fcntl.LOCK_SH)
-    except FileNotFoundError:  # a start at the same moment took it for one that a kill has left
+    except FileNotFoundError:  # a concurrent start took it for the leftover of a killed run
         raise build_another_night_error(checkout, None) from None
     try:
         new.rename(place)
@@ -161,21 +162,21 @@ def hold(checkout: Path, spare: Path, *, shared: bool = False) -> "LockedStateFo
 
 @dataclass
 class LockedStateFolder:
-    """A checkout's folder, made and locked, maybe for another process that inherits ``lock``: the
-    lock holds until both are gone."""
+    """A checkout's folder, made and locked. Another process may inherit ``lock``: the lock holds
+    until both have closed it (flock(2))."""
 
     folder: Path
     lock: int
 
     def take(self, checkout: Path) -> StateFolder:
-        """The folder of that checkout, for whoever puts it back; it is no longer held here. Raises
-        OSError."""
+        """Pass the folder on to the process that restores the checkout; it is no longer held here.
+        Raises OSError."""
         restore_rights(self.folder)
         lock, self.lock = self.lock, -1
         return StateFolder(checkout, self.folder, lock)
 
     def close(self) -> None:
-        """Unlock it, and remove it where there is nothing to put back. Once."""
+        """Unlock it, and remove it if there is nothing to restore. Only once."""
         if self.lock < 0:
             return
         begun = (self.folder / each for each in ("git", OWNERS, SAVED))
@@ -187,12 +188,12 @@ class LockedStateFolder:
 
 
 def take_over(checkout: Path, spare: Path) -> StateFolder | None:
-    """The folder that an ended run left, now ours; None where there is none.
+    """Take over the folder that an ended run left; None if there is none.
 
-    A run that was killed before it had one leaves nothing, either. Raises NightshiftError
-    E_WORKSPACE_DIRTY where that run is still alive.
+    Also removes unfinished folders of killed runs. Raises NightshiftError E_WORKSPACE_DIRTY if that
+    run is still alive.
     """
-    for place in list_candidate_places(checkout, spare):
+    for place in list_candidate_folders(checkout, spare):
         _remove_unclaimed(place)
     folder = find_state_folder(checkout, spare)
     if folder is None:
@@ -208,12 +209,12 @@ def take_over(checkout: Path, spare: Path) -> StateFolder | None:
 
 
 def find_state_folder(checkout: Path, spare: Path) -> Path | None:
-    """The folder of a checkout, whoever holds it; None where there is none."""
-    return next(filter(_is_ours, list_candidate_places(checkout, spare)), None)
+    """The folder of a checkout, whoever holds it; None if there is none."""
+    return next(filter(_is_ours, list_candidate_folders(checkout, spare)), None)
 
 
 def _remove_unclaimed(place: Path) -> None:
-    """Remove folders that were to become ``place`` and that nobody holds (``hold``)."""
+    """Remove unlocked folders with a temporary name of ``place`` (see ``hold``)."""
     name = re.compile(re.escape(place.name) + "-[a-z0-9_]{8}")
     with contextlib.suppress(OSError), os.scandir(place.parent) as entries:
         for entry in entries:
@@ -226,15 +227,15 @@ def _remove_unclaimed(place: Path) -> None:
 
 
 def _is_ours(folder: Path) -> bool:
-    """True for a folder that nobody else can have put there: temporary files are everybody's."""
+    """True for a folder that no other user can have made: anyone can write to /tmp."""
     if not folder.is_dir() or folder.is_symlink():
         return False
     return folder.name.endswith(SUFFIX) or folder.stat().st_uid == os.geteuid()
 
 
 def restore_rights(folder: Path) -> None:
-    """Take back our rights to what is kept there: work may run as the same user, and Landlock does
-    not see that it changes modes. Raises OSError."""
+    """Restore our rights to the folder's content: work may run as the same user, and Landlock does
+    not stop it from changing modes. Raises OSError."""
     with open_folder(folder) as held:
         for name in (LOCK, NOTE, SAVED, GIVEN, OWNERS, COPIES, "git"):
             with contextlib.suppress(FileNotFoundError):
@@ -268,14 +269,14 @@ def _lock(folder: Path) -> int | None:
 
 
 def build_another_night_error(checkout: Path, note: RunNote | None) -> NightshiftError:
-    """Two runs cannot share a checkout."""
+    """The error if another run holds the checkout."""
     who = f" (pid {note.pid}, run {note.run_id})" if note else ""
     text = f"another night runs in {checkout}{who}: wait for its end"
     return NightshiftError(Code.WORKSPACE_DIRTY, text)
 
 
 def read_note(folder: Path) -> RunNote | None:
-    """The note in a checkout's folder; None where it is missing or damaged."""
+    """The note in a checkout's folder; None if it is missing or damaged."""
     try:
         data: Any = json.loads((folder / NOTE).read_bytes())
         if data.pop("version") != VERSION:

@@ -1,4 +1,4 @@
-"""The throw-away ``.git``: as useful to an agent as the real one, and without anything secret."""
+"""The throw-away ``.git``: as useful to an agent as the real one, but without secrets."""
 
 import errno
 import os
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gitlab_nightshift.repository.git import RepositoryPaths
-from gitlab_nightshift.repository.git_folder import borrow, copy_if_there, write_git_folder
+from gitlab_nightshift.repository.git_folder import borrow, copy_if_present, write_git_folder
 from gitlab_nightshift.repository.owners import OwnershipError
 from gitlab_nightshift.repository.state_folder import StateFolder
 from gitlab_nightshift.sandbox.bwrap import OBJECTS
@@ -19,19 +19,19 @@ from gitlab_nightshift.sandbox.uid_tier import find_closed_folder
 
 MARKER = "nightshift-cover"
 FRESH_ENOUGH = {"core.checkStat": "minimal", "core.trustctime": "false"}
-"""Settings where the tree has changed its owner since the index was written: without them git would
-read every file again."""
+"""Settings for a tree whose owner changed after the index was written: without them git would read
+every file again, as ctime and owner differ (git-config(1))."""
 REMOTE = '[remote "origin"]\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n'
-"""A remote without a URL. After a kill of everything the runner fetches into this. Where there
-is a remote, it sets the URL and includes its file of credentials; where there is none, it trusts
-that its template has done that (gitlab-runner, shells/abstract.go: writeRefspecFetchCmd)."""
+"""A remote without a URL. If all processes were killed, the runner fetches into this repository. If
+there is a remote, it sets the URL and includes its file of credentials; if there is none, it
+assumes that its template did (gitlab-runner, shells/abstract.go: writeRefspecFetchCmd)."""
 _NOT_SHARED = ("alternates", "tmp_")
 
 
 @dataclass(frozen=True)
 class ObjectSharing:
-    """How a throw-away gets the objects: it borrows from the folders ``lenders``, of which an agent
-    sees those of ``mounts`` at another place; the folders ``linked`` are linked into it."""
+    """How a throw-away gets the objects: it borrows from the folders ``lenders``, some of which an
+    agent sees at another path (``mounts``); files of ``linked`` are hard-linked into it."""
 
     lenders: tuple[Path, ...]
     linked: tuple[Path, ...] = ()
@@ -39,7 +39,7 @@ class ObjectSharing:
 
     @property
     def readable(self) -> tuple[Path, ...]:
-        """What an agent has to be allowed to read."""
+        """The object folders that an agent must be allowed to read."""
         mounted = [mount.target for mount in self.mounts]
         return tuple(path for path in self.lenders if path not in mounted)
 
@@ -47,10 +47,10 @@ class ObjectSharing:
 def plan_object_sharing(
     state: StateFolder, now: RepositoryPaths, later: RepositoryPaths
 ) -> ObjectSharing:
-    """How this checkout's objects are shared; ``now`` and ``later`` are where the parts of the
-    repository are before and after ``.git`` is masked. Raises OwnershipError.
+    """Plan how to share this checkout's objects; ``now`` and ``later`` are the repository's paths
+    before and after ``.git`` is masked. Raises OwnershipError.
 
-    Another user cannot enter the folder in which the real ``.git`` is then.
+    Another user cannot enter the state folder with the real ``.git``: those objects are linked.
     """
     if state.mounted:
         return _plan_mounted_sharing(now, state.checkout / ".git")
@@ -80,8 +80,8 @@ def build_throwaway(
     base_sha: str,
     config: Mapping[str, str],
 ) -> None:
-    """Make the ``.git`` that an agent will see: the same commit, index and rules, no URL of a
-    remote, no credentials. ``now`` is where the real parts are. Raises OSError.
+    """Make the ``.git`` that an agent will see: the same commit, index and rules, but no remote
+    URL and no credentials. ``now`` are the paths of the real parts. Raises OSError.
     """
     settings = {"core.bare": "false", "core.logAllRefUpdates": "true", **config}
     write_git_folder(folder, settings, head=base_sha, object_format=now.object_format)
@@ -91,17 +91,17 @@ def build_throwaway(
     for objects in sharing.linked:
         link_objects(objects, folder / "objects")
     borrow(folder / "objects", sharing.lenders)
-    copy_if_there(now.index, folder / "index")
+    copy_if_present(now.index, folder / "index")
     for shared in now.index.parent.glob("sharedindex.*"):
-        copy_if_there(shared, folder / shared.name)
-    copy_if_there(now.exclude, folder / "info/exclude")
-    copy_if_there(now.attributes, folder / "info/attributes")
+        copy_if_present(shared, folder / shared.name)
+    copy_if_present(now.exclude, folder / "info/exclude")
+    copy_if_present(now.attributes, folder / "info/attributes")
     if now.shallow:
-        copy_if_there(now.shallow, folder / "shallow")
+        copy_if_present(now.shallow, folder / "shallow")
 
 
 def copy_throwaway(template: Path, target: Path, user: Owner | None) -> Path:
-    """A throw-away like ``template``, for ``user`` where one is named. Raises OSError."""
+    """Copy ``template``, and give the copy to ``user``, if any. Raises OSError."""
     for folder, _, names in os.walk(template):
         inner = target / Path(folder).relative_to(template)
         inner.mkdir()
@@ -113,7 +113,7 @@ def copy_throwaway(template: Path, target: Path, user: Owner | None) -> Path:
 
 
 def _link_or_copy(source: Path, target: Path) -> None:
-    """Times count only for an index, to git: a broker may have to set each."""
+    """Copy the times only of an index, as git needs no others: a broker may have to set each."""
     if source.stat().st_nlink > 1:
         os.link(source, target)
     elif "index" in source.name:
@@ -123,10 +123,10 @@ def _link_or_copy(source: Path, target: Path) -> None:
 
 
 def link_objects(source: Path, target: Path) -> None:
-    """Link the files of an object folder into another one, where another user reads them.
+    """Hard-link the files of an object folder into another one, in which another user reads them.
 
-    They stay their owner's, so nobody else can change them. Raises OSError, also for a file that
-    only its owner may read.
+    They keep their owner, so nobody else can change them. Raises OSError, also for a file that only
+    its owner may read.
     """
     for folder, folders, names in os.walk(source):
         inner = target / Path(folder).relative_to(source)
@@ -141,7 +141,7 @@ def _share_file(source: Path, target: Path) -> None:
     mode = source.lstat().st_mode
     if not stat.S_ISREG(mode) or not mode & stat.S_IROTH:
         raise PermissionError(errno.EACCES, "it is no file that everybody may read", str(source))
-    if mode & (stat.S_IWGRP | stat.S_IWOTH):
+    if mode & (stat.S_IWGRP | stat.S_IWOTH):  # the other user could write to the real object
         shutil.copyfile(source, target)
     else:
         os.link(source, target)

@@ -1,6 +1,6 @@
-"""A stat snapshot of the checkout: what is there, without reading a file or following a link.
+"""A stat snapshot of the checkout, made without reading a file or following a link.
 
-The ctime gives away a file that was rewritten with the same size and time.
+The ctime reveals a file that was rewritten with the same size and mtime.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ DEEPEST = 200
 
 
 class EntryKind(StrEnum):
-    """What stands at a path. ``other`` is a device, FIFO, socket, or a folder nested too deep."""
+    """The type of an entry. ``other`` is a device, FIFO, socket, or a folder nested too deep."""
 
     FILE = "file"
     FOLDER = "folder"
@@ -28,7 +28,7 @@ class EntryKind(StrEnum):
 
 
 class TreeEntry(NamedTuple):
-    """What ``lstat`` says of a path; ``target`` is a link's text. Sizes are bytes."""
+    """The result of ``lstat`` for a path; ``target`` is a link's text. Sizes are bytes."""
 
     kind: EntryKind
     mode: int
@@ -47,17 +47,17 @@ Snapshot = Mapping[str, TreeEntry]
 
 
 class TooManyEntriesError(Exception):
-    """There are more entries than were asked for."""
+    """There are more entries than the limit."""
 
 
 def scan(
     root: Path, *, only: Container[str] | None = None, limit: int | None = None
 ) -> dict[str, TreeEntry]:
-    """Every path below ``root`` but its ``.git``, and the top itself as "".
+    """Every path below ``root`` except its ``.git``, and the top itself as "".
 
-    With ``only`` other folders than these are listed, but not entered. Modes are left as they are,
-    also where a folder of ours had to be opened to look into it. Raises TooManyEntriesError beyond
-    ``limit`` entries, OSError where ``root`` cannot be read.
+    With ``only``, other folders than these are listed but not entered. Folders of ours whose mode
+    forbids reading are opened for a moment, and get their mode back. Raises TooManyEntriesError
+    beyond ``limit`` entries, OSError if ``root`` cannot be read.
     """
     top = _build_entry(os.lstat(root), "")
     found = {TOP: top}
@@ -66,19 +66,19 @@ def scan(
     return found
 
 
-def look_again(root: Path, old: Snapshot, paths: Iterable[str]) -> dict[str, TreeEntry]:
-    """``old`` with a fresh look at these paths and at the folders above them, nowhere else."""
+def rescan(root: Path, old: Snapshot, paths: Iterable[str]) -> dict[str, TreeEntry]:
+    """``old``, with new entries for these paths and the folders above them."""
     now = dict(old)
     holding = {path.rpartition("/")[0] for path in paths}
     above = {folder for inner in holding for folder in list_parents(inner)}
     for path in {*paths, *holding, *above}:
         now.pop(path, None)
         with contextlib.suppress(OSError):
-            now[path] = _look_at(root, path)
+            now[path] = _read_entry(root, path)
     return now
 
 
-def _look_at(root: Path, path: str) -> TreeEntry:
+def _read_entry(root: Path, path: str) -> TreeEntry:
     if path == TOP:
         return _build_entry(os.lstat(root), "")
     with open_parent(root, path) as (fd, name):
@@ -100,7 +100,7 @@ def _walk(
         for item in listed:
             name = item.name
             if prefix or name != ".git":
-                entry = _look(item, fd)
+                entry = _read_dir_entry(item, fd)
                 found[prefix + name] = entry
                 if entry.kind is EntryKind.FOLDER:
                     folders.append((name, entry))
@@ -118,7 +118,7 @@ def _walk(
 
 @contextlib.contextmanager
 def _enter_folder(name: str | Path, dir_fd: int | None, entry: TreeEntry) -> Iterator[int]:
-    """A folder opened for listing; one that had to be made accessible gets its mode back."""
+    """Open a folder for listing; if its mode had to be changed for that, it is restored."""
     if entry.mode & stat.S_IRWXU == stat.S_IRWXU:
         with open_folder(name, dir_fd) as fd:
             yield fd
@@ -127,11 +127,11 @@ def _enter_folder(name: str | Path, dir_fd: int | None, entry: TreeEntry) -> Ite
         with open_folder(name, dir_fd) as fd:
             yield fd
     finally:
-        with contextlib.suppress(PermissionError):  # another user's, and so never changed
+        with contextlib.suppress(PermissionError):  # another user's, so we never changed it
             set_mode(name, dir_fd, entry.mode)
 
 
-def _look(item: "os.DirEntry[str]", fd: int) -> TreeEntry:
+def _read_dir_entry(item: "os.DirEntry[str]", fd: int) -> TreeEntry:
     status = item.stat(follow_symlinks=False)
     target = os.readlink(item.name, dir_fd=fd) if stat.S_ISLNK(status.st_mode) else ""
     return _build_entry(status, target)
@@ -160,11 +160,9 @@ def _build_entry(s: os.stat_result, target: str) -> TreeEntry:
     )
 
 
-def same(old: TreeEntry | None, new: TreeEntry | None) -> bool:
-    """True where nothing was done to a path since; of a folder only what it is, not what it holds.
-
-    A folder's times change with its content, so they do not count.
-    """
+def is_unchanged(old: TreeEntry | None, new: TreeEntry | None) -> bool:
+    """True if a path was not changed since. For a folder only kind, mode and owner count: its times
+    change with its content."""
     if old == new:
         return True
     if old is None or new is None or old.kind is not EntryKind.FOLDER:
@@ -172,9 +170,9 @@ def same(old: TreeEntry | None, new: TreeEntry | None) -> bool:
     return old[:4] == new[:4]
 
 
-def looks_same(old: TreeEntry, new: TreeEntry | None) -> bool:
-    """True where a file or link restored looks as before: all but its owner, which a plain user
-    cannot set, and what no program can."""
+def is_restored(old: TreeEntry, new: TreeEntry | None) -> bool:
+    """True if a restored file or link is as before, except for its owner, which only root can set,
+    and the ctime and inode, which nobody can."""
     if new is None:
         return False
     size = (old.size, old.mtime_ns, old.target) == (new.size, new.mtime_ns, new.target)
@@ -188,7 +186,7 @@ def read_owner(entry: TreeEntry) -> tuple[int, int]:
 
 
 def find_differing_paths(old: Snapshot, new: Snapshot) -> list[str]:
-    """The paths that are new, gone or not the same, sorted, a folder before what it holds."""
+    """The paths that are new, deleted or changed, sorted: a folder comes before its content."""
     return sorted(
-        path for path in old.keys() | new.keys() if not same(old.get(path), new.get(path))
+        path for path in old.keys() | new.keys() if not is_unchanged(old.get(path), new.get(path))
     )

@@ -1,4 +1,4 @@
-"""States of a tree that nobody committed: a change without a part of it, a line that is mutated."""
+"""Makes variants of a tree: a change without a part of it, or with a mutated line."""
 
 import os
 from collections.abc import Mapping

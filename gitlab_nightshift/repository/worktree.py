@@ -1,6 +1,6 @@
-"""A person's checkout as trees, read without changing it: nothing of it is written.
+"""Reads a user's checkout as trees without writing to it.
 
-Everything new goes into a private repository that borrows the checkout's objects.
+New objects go into a private repository that borrows the checkout's objects.
 """
 
 import functools
@@ -22,15 +22,15 @@ from gitlab_nightshift.repository.private_repository import (
 )
 from gitlab_nightshift.system.environment import build_search_path
 
-_HOOK_ENTRY = "GIT_INDEX_FILE"
+_HOOK_INDEX_VARIABLE = "GIT_INDEX_FILE"
 _EXCLUDES = "core.excludesFile"
 _MOST_MESSAGES = 200
 
 
 @dataclass(frozen=True)
 class Worktree:
-    """A checkout and the private repository in which its trees are made. ``head`` is the commit
-    that is checked out and ``head_tree`` its tree, "" before the first."""
+    """A checkout, and the private repository in which its trees are made. ``head`` is the
+    checked-out commit and ``head_tree`` its tree, "" before the first commit."""
 
     top: Path
     place: RepositoryPaths
@@ -48,9 +48,9 @@ class Worktree:
 
 
 def open_worktree(folder: Path, private: Path, env: Mapping[str, str]) -> Worktree:
-    """The checkout around ``folder``; ``private`` is a folder for all that is written.
+    """The checkout that contains ``folder``; all files are written to ``private``.
 
-    Raises NightshiftError E_CONFIG where there is none.
+    Raises NightshiftError E_CONFIG if there is none.
     """
     path = build_search_path(env, folder)
     home = Path(env.get("HOME", "/"))
@@ -92,7 +92,7 @@ def _find_default_ignores(env: Mapping[str, str], home: Path) -> Path:
 
 
 def _build_lfs_settings(path: str) -> tuple[str, ...]:
-    """The one filter that is run: without it every file of LFS would look changed."""
+    """The only filter that is run: without it, every LFS file would look changed."""
     program = shutil.which("git-lfs", path=path)
     return (f"filter.lfs.clean='{program}' clean -- %f",) if program and "'" not in program else ()
 
@@ -101,38 +101,40 @@ def _build_lfs_settings(path: str) -> tuple[str, ...]:
 
 
 def write_working_tree(worktree: Worktree) -> str:
-    """The id of the tree of tracked files as they are, and of untracked ones that are not ignored.
+    """Write the tree of tracked files as they are, and of untracked ones that are not ignored;
+    returns its id.
 
-    Repositories inside the checkout are left out. Raises GitError.
+    Skips repositories inside the checkout. Raises GitError.
     """
     index = _copy_index(worktree, worktree.place.index)
     run = functools.partial(_run_git, worktree, index)
     if untouched := compare_line_ends(run, worktree.top).untouched:
         names = split_names(run("diff-files", "-z", "--name-only"))
-        given = b"".join(os.fsencode(n) + b"\0" for n in names if n not in untouched)
-        asked = ("--pathspec-from-file=-", "--pathspec-file-nul")
-        if given:
-            run("add", "--update", "--ignore-errors", *asked, stdin=given)
+        stdin = b"".join(os.fsencode(n) + b"\0" for n in names if n not in untouched)
+        arguments = ("--pathspec-from-file=-", "--pathspec-file-nul")
+        if stdin:
+            run("add", "--update", "--ignore-errors", *arguments, stdin=stdin)
     else:
         run("add", "--update", "--ignore-errors", "--", ".")
     listed = _run_git(worktree, index, "ls-files", "--others", "--exclude-standard", "-z")
-    if listed:  # a repository inside is listed as a folder, which update-index passes over
+    if listed:  # a repository inside is listed as a folder, which update-index skips
         _run_git(worktree, index, "update-index", "--add", "-z", "--stdin", stdin=listed)
     return write_tree(worktree.repository, index)
 
 
 def write_staged_tree(worktree: Worktree) -> str:
-    """The id of the tree that the next commit would have; in a hook, that of the commit at hand.
+    """Write the tree of the next commit, or, in a hook, of the current one; returns its id.
 
     Raises GitError, also for an index with conflicts.
     """
-    named = worktree.env.get(_HOOK_ENTRY)
+    # git commit with paths runs its hooks with a temporary index (githooks(5)).
+    named = worktree.env.get(_HOOK_INDEX_VARIABLE)
     source = (worktree.top / named) if named else worktree.place.index
     return write_tree(worktree.repository, _copy_index(worktree, source))
 
 
 def _copy_index(worktree: Worktree, source: Path) -> Path:
-    """A copy of an index with its times, so that unchanged files are known without reading them."""
+    """Copy an index with its times, so that git need not read unchanged files."""
     index = worktree.repository.folder / "index"
     if source.exists():
         shutil.copy2(source, index)
@@ -156,21 +158,21 @@ def _run_git(worktree: Worktree, index: Path, *args: str, stdin: bytes = b"") ->
 
 
 def find_commit(worktree: Worktree, revision: str) -> str | None:
-    """The full id of the commit that a revision names in the checkout; None where it names none."""
+    """The full id of the commit that a revision names in the checkout; None if there is none."""
     return _find_object(worktree, f"{revision}^{{commit}}")
 
 
 def _find_object(worktree: Worktree, name: str) -> str | None:
-    asked = ("--verify", "--quiet", "--end-of-options", name)
+    arguments = ("--verify", "--quiet", "--end-of-options", name)
     try:
-        out = worktree.repository.git.run("rev-parse", *asked, cwd=worktree.top)
+        out = worktree.repository.git.run("rev-parse", *arguments, cwd=worktree.top)
     except GitError:
         return None
     return out.decode().strip()
 
 
 def resolve_commit(worktree: Worktree, revision: str) -> str:
-    """The same; raises NightshiftError E_CONFIG with what to do where it names none."""
+    """The same; raises NightshiftError E_CONFIG, with what to do, if there is none."""
     found = find_commit(worktree, revision)
     if found is None:
         raise _build_missing_error(worktree, f"{revision!r} is not a commit here")
@@ -178,9 +180,9 @@ def resolve_commit(worktree: Worktree, revision: str) -> str:
 
 
 def resolve_parent(worktree: Worktree, commit: str) -> str:
-    """The first parent of a commit, for a root the empty tree.
+    """The first parent of a commit, or the empty tree for a root commit.
 
-    Raises E_CONFIG at the boundary of a shallow clone, and where the parent is missing.
+    Raises E_CONFIG at the boundary of a shallow clone, and if the parent is missing.
     """
     if found := find_commit(worktree, f"{commit}^"):
         return found
@@ -193,14 +195,14 @@ def resolve_parent(worktree: Worktree, commit: str) -> str:
 
 def read_messages_between(worktree: Worktree, base: str, commit: str) -> list[tuple[str, str]]:
     """Ids and messages of the commits that are in ``commit`` and not in ``base``, newest first."""
-    asked = ("-z", "--format=%H%n%B", f"--max-count={_MOST_MESSAGES}", f"{base}..{commit}")
-    entries = worktree.repository.run("log", *asked).decode("utf-8", "replace").split("\0")
+    arguments = ("-z", "--format=%H%n%B", f"--max-count={_MOST_MESSAGES}", f"{base}..{commit}")
+    entries = worktree.repository.run("log", *arguments).decode("utf-8", "replace").split("\0")
     parted = (entry.partition("\n") for entry in entries if entry)
     return [(name, text) for name, _, text in parted]
 
 
 def find_common_base(worktree: Worktree, base: str, commit: str) -> str:
-    """Where a commit's history left that of ``base``; ``base`` itself where they share none."""
+    """The merge base of a commit and ``base``; ``base`` itself if they share no history."""
     try:
         found = worktree.repository.run("merge-base", base, commit).decode().strip()
     except GitError:
@@ -213,7 +215,7 @@ def find_common_base(worktree: Worktree, base: str, commit: str) -> str:
 
 
 def is_boundary(worktree: Worktree, commit: str) -> bool:
-    """True where a shallow clone ends at the commit."""
+    """True if a shallow clone ends at the commit."""
     shallow = worktree.place.shallow
     return shallow is not None and commit in shallow.read_text().split()
 

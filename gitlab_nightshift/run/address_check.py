@@ -35,6 +35,6 @@ def _find_unknown(session: Session, addresses: tuple[str, ...]) -> list[str]:
         return []
     env = {"PATH": build_search_path(session.env, session.checkout)}
     with contextlib.closing(StageProcess(NOTIFY_CHECK, env, quiet=True)) as process:
-        process.tell({"checked": addresses})
+        process.send_task({"checked": addresses})
         found: list[str] = process.read_answer().get("unknown", [])
     return found

@@ -27,7 +27,7 @@ from gitlab_nightshift.repository.delegated_repository import DelegationSource, 
 from gitlab_nightshift.repository.git import CommitIdentity, GitError
 from gitlab_nightshift.repository.packed_paths import unpack_repository_paths
 from gitlab_nightshift.run.remade_change import remake
-from gitlab_nightshift.sandbox.privilege_drop import renounce
+from gitlab_nightshift.sandbox.privilege_drop import restrict_to
 from gitlab_nightshift.sandbox.process_places import Places, find_rights
 from gitlab_nightshift.sandbox.process_table import FINISH
 from gitlab_nightshift.sandbox.supervised_process import forward_signals, serve_stage
@@ -60,7 +60,7 @@ def main(_data: Mapping[str, Any]) -> int:
 
 
 def _finish(inputs: dict[str, Any]) -> dict[str, Any]:
-    renounce(find_rights(FINISH, _find_places(inputs), os.environ))
+    restrict_to(find_rights(FINISH, _find_places(inputs), os.environ))
     forward_signals()
     return {"status": run_guarded(lambda: _run_finish(inputs), {})}
 

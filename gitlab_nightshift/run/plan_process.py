@@ -35,7 +35,7 @@ from gitlab_nightshift.run.publishing import (
 )
 from gitlab_nightshift.run.work_setup import build_work_context
 from gitlab_nightshift.run_folder import Invocation, RunFolder
-from gitlab_nightshift.sandbox.privilege_drop import renounce
+from gitlab_nightshift.sandbox.privilege_drop import restrict_to
 from gitlab_nightshift.sandbox.process_places import find_rights
 from gitlab_nightshift.sandbox.process_table import PLAN
 from gitlab_nightshift.sandbox.supervised_process import forward_signals, serve_stage
@@ -61,7 +61,7 @@ def _plan(inputs: Mapping[str, Any]) -> dict[str, Any]:
     checkout = Path(inputs["checkout"])
     repository = tuple(map(str, (checkout, *list_git_folders(checkout))))
     places = {"repository": repository, "private": inputs["private"]}
-    renounce(find_rights(PLAN, places, os.environ))
+    restrict_to(find_rights(PLAN, places, os.environ))
     forward_signals()
     answer: dict[str, Any] = {}
     status = run_guarded(lambda: _run_plan(inputs, answer), inputs["env"])

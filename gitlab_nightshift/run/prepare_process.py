@@ -16,7 +16,7 @@ from gitlab_nightshift.job.job_facts import JobFacts
 from gitlab_nightshift.records.storage import to_json
 from gitlab_nightshift.repository.delegated_repository import pack_source
 from gitlab_nightshift.repository.git_folders import list_git_folders
-from gitlab_nightshift.sandbox.privilege_drop import renounce
+from gitlab_nightshift.sandbox.privilege_drop import restrict_to
 from gitlab_nightshift.sandbox.process_places import find_rights
 from gitlab_nightshift.sandbox.process_table import PREPARE
 from gitlab_nightshift.sandbox.supervised_process import forward_signals, serve_stage
@@ -61,7 +61,7 @@ def _keep_to_row(top: Path | None, private: Path) -> None:
     repository = [str(path) for path in (top, *list_git_folders(top))] if top else []
     places = {"repository": repository, "private": str(private)}
     rights = find_rights(PREPARE, places, os.environ)
-    renounce(dataclasses.replace(rights, network=top is None))
+    restrict_to(dataclasses.replace(rights, network=top is None))
     forward_signals()
 
 

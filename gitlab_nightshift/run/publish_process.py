@@ -21,7 +21,7 @@ from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.run.comment_runs import tell_ended
 from gitlab_nightshift.run.dashboard_runs import update_dashboard
 from gitlab_nightshift.run.publishing import publish
-from gitlab_nightshift.sandbox.privilege_drop import renounce
+from gitlab_nightshift.sandbox.privilege_drop import restrict_to
 from gitlab_nightshift.sandbox.process_places import find_rights
 from gitlab_nightshift.sandbox.process_table import PUBLISH
 from gitlab_nightshift.sandbox.supervised_process import forward_signals, serve_stage
@@ -50,7 +50,7 @@ def _run_publish(inputs: Mapping[str, Any]) -> int:
     source = unpack_source(inputs["source"])
     tempfile.tempdir = inputs["private"]
     places = {"private": inputs["private"], "objects": list(map(str, source.parts.objects))}
-    renounce(find_rights(PUBLISH, places, {**inputs["network"], **os.environ}))
+    restrict_to(find_rights(PUBLISH, places, {**inputs["network"], **os.environ}))
     forward_signals()
     session = _build_session(inputs)
     request = inputs["request"] and make_record(TaskRequest, inputs["request"])

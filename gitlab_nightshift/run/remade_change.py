@@ -20,7 +20,7 @@ from gitlab_nightshift.repository.rebuilt_change import (
     make_change,
     rebuild_patch,
 )
-from gitlab_nightshift.sandbox.process_places import list_unheld
+from gitlab_nightshift.sandbox.process_places import list_unenforceable
 from gitlab_nightshift.stages.work.delegation.delegation_context import DelegationContext
 from gitlab_nightshift.stages.work.delegation.packaged_change import RebasedChange
 
@@ -41,7 +41,7 @@ def remake(
         why = "it rests on changes that are not committed" if local else inputs.refused
         text = f"the change does not apply to {base[:12]}: {why}"
         raise NightshiftError(Code.APPLY_FAILED, text)
-    for what in list_unheld():
+    for what in list_unenforceable():
         context.emit(Note(f"this kernel does not confine the process that reads the patch: {what}"))
     place = Path(tempfile.mkdtemp(prefix="package-", dir=context.private))
     repository = create_private_repository(source.git, place / "repository.git", parts, config)

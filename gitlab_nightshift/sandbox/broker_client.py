@@ -1,5 +1,5 @@
-"""The broker of a process that reads what agents write (``inside/broker_service.py``): its start,
-and what it is asked for."""
+"""Starts the broker of a process that reads what agents write (``inside/broker_service.py``), and
+sends it requests."""
 
 import contextlib
 import errno
@@ -18,10 +18,10 @@ from gitlab_nightshift.sandbox.inside.broker_service import ANSWER_BYTES
 from gitlab_nightshift.sandbox.system_paths import INSIDE, build_python_command
 
 NO_LISTENER = (errno.EBUSY, errno.EINVAL)
-"""Another program is listening already, or the kernel is too old: then agents' monitor cannot
-either, and they may change attributes themselves."""
+"""A filter above already has a listener, or the kernel is too old. Then agents cannot have a
+monitor either, and change attributes themselves."""
 END_S = 5.0
-GONE = (
+BROKER_ENDED = (
     "the broker, which starts agents and commands, was killed, perhaps for lack of memory: give the"
     " job more, and start it again"
 )
@@ -29,10 +29,9 @@ GONE = (
 
 @dataclass(frozen=True)
 class BrokerTerms:
-    """What the broker may do: ``folders`` are those whose files' attributes it changes and that
-    agents may write (absolute, without links), ``shared`` what agents may write besides. They are
-    the user ``uid`` with the group ``gid`` (None: this process's own), confined by this ABI of
-    Landlock."""
+    """What the broker may do. It changes attributes of files in ``folders`` (absolute, links
+    resolved), which agents may write; ``shared`` are other folders that agents may write. Agents
+    run as ``uid`` and ``gid`` (None: this process's own), confined by Landlock ABI ``landlock``."""
 
     folders: tuple[str, ...]
     shared: tuple[str, ...]
@@ -48,70 +47,72 @@ class BrokerTerms:
 
 @dataclass(frozen=True)
 class Broker:
-    """One that serves this process."""
+    """The broker that serves this process."""
 
     _channel: socket.socket
     _process: "subprocess.Popen[bytes]"
     _asking: threading.Lock = field(default_factory=threading.Lock)
 
     def start(self, argv: Sequence[str], spec: int, status: int) -> "subprocess.Popen[bytes]":
-        """A launcher with this spec and status pipe, which is a child of this process with three
-        pipes and a session of its own. Once for a spec. Raises OSError, NightshiftError."""
+        """Start a launcher with this spec and status pipe, as a child of this process with three
+        pipes and its own session. Only once per spec. Raises OSError, NightshiftError."""
         return _LaunchedProcess(self, argv, spec, status)
 
     def ask(self, descriptors: Sequence[int]) -> int:
-        """The pid of what it starts with these. Raises OSError where it refuses, NightshiftError
-        (``E_TERMINATED``) where it has ended."""
+        """Start a launcher with these descriptors; returns its pid. Raises OSError if the broker
+        refuses, NightshiftError (``E_TERMINATED``) if it has ended."""
         with self._asking:
             try:
                 socket.send_fds(self._channel, [b"."], descriptors)
                 return _read_answer(self._channel)
             except ConnectionError:
-                raise NightshiftError(Code.TERMINATED, GONE) from None
+                raise NightshiftError(Code.TERMINATED, BROKER_ENDED) from None
 
     @contextlib.contextmanager
     def explain_end(self, *kinds: type[Exception]) -> Iterator[None]:
-        """Raise NightshiftError (``E_TERMINATED``) instead of exceptions of these ``kinds`` in
-        the block where this has ended: the kernel refuses changes of attributes then."""
+        """Turn exceptions of these ``kinds`` into NightshiftError (``E_TERMINATED``) if the broker
+        has ended: the kernel then refuses changes of attributes."""
         try:
             yield
         except kinds:
             with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(END_S)  # its listener is closed before it has ended
-                raise NightshiftError(Code.TERMINATED, GONE) from None
+                self._process.wait(END_S)  # its listener closes shortly before it can be waited for
+                raise NightshiftError(Code.TERMINATED, BROKER_ENDED) from None
             raise
 
 
 class _LaunchedProcess(subprocess.Popen[bytes]):
-    """What ``subprocess`` makes of a child that another process has started."""
+    """A ``Popen`` for a child of this process that the broker has started (CLONE_PARENT)."""
 
     def __init__(self, broker: Broker, argv: Sequence[str], spec: int, status: int) -> None:
-        self._broker, self._given = broker, (spec, status)
+        self._broker, self._descriptors = broker, (spec, status)
         pipe = subprocess.PIPE
         super().__init__(argv, stdin=pipe, stdout=pipe, stderr=pipe)
 
     def _execute_child(self, *arguments: Any) -> None:
-        """Instead of fork and exec; from the tenth on the arguments are the ends of the pipes."""
+        """Replaces fork and exec. Arguments 10 to 15 are the ends of the pipes, in the order
+        p2cread, p2cwrite, c2pread, c2pwrite, errread, errwrite (CPython's subprocess.py)."""
         pipes = arguments[10:16]
         stdin, _, _, stdout, _, stderr = pipes
         try:
-            self.pid = self._broker.ask((*self._given, stdin, stdout, stderr))
+            self.pid = self._broker.ask((*self._descriptors, stdin, stdout, stderr))
             self._child_created = True
         finally:
             self._close_pipe_fds(*pipes)  # type: ignore[attr-defined]
 
 
 def start_broker(terms: BrokerTerms) -> Broker | None:
-    """Hand the right to change attributes, and to start what may, over to a broker: this process,
-    which has one thread, and what it starts itself lose both for good. None where the kernel gives
-    no listener. Raises OSError where no broker comes up.
+    """Start a broker. From here on only it may change attributes, and start processes that may:
+    this process, which must have one thread, and its own children lose both for good. Returns None
+    if the kernel gives no listener. Raises OSError if the broker does not start.
 
-    It is confined as this process is now, and has its capabilities. It looks into this process's
-    memory and descriptors, as a process of the same user may from now on that Landlock lets.
+    The broker is confined as this process is now, and has its capabilities. It reads this process's
+    memory and descriptors, which from now on any process of the same user may, unless Landlock
+    stops it.
     """
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
-        process = _start_process(theirs.fileno())
+        process = _start_process(theirs.fileno())  # before the filter, which it would inherit
     privileges.disable_core_dumps()
     try:
         listener = seccomp.install(seccomp.build_attribute_filter(), listening=True)
@@ -121,6 +122,7 @@ def start_broker(terms: BrokerTerms) -> Broker | None:
         if error.errno in NO_LISTENER:
             return None
         raise
+    # Else /proc/<pid>/mem and fd belong to root, and the broker could not read the arguments.
     kernel.call_prctl(kernel.PR_SET_DUMPABLE, 1)
     assert listener is not None
     _hand_over(ours, terms, listener)
@@ -143,20 +145,20 @@ def _start_process(channel: int) -> "subprocess.Popen[bytes]":
 
 def _hand_over(channel: socket.socket, terms: BrokerTerms, listener: int) -> None:
     """Give the broker what it needs, and wait until it serves."""
-    told = os.memfd_create("terms", os.MFD_CLOEXEC)
+    terms_fd = os.memfd_create("terms", os.MFD_CLOEXEC)
     try:
-        os.write(told, terms.to_data())
-        socket.send_fds(channel, [b"."], [told, listener])
+        os.write(terms_fd, terms.to_data())
+        socket.send_fds(channel, [b"."], [terms_fd, listener])
         _read_answer(channel)
     finally:
-        os.close(told)
+        os.close(terms_fd)
         os.close(listener)
 
 
 def _read_answer(channel: socket.socket) -> int:
-    """A pid. Raises OSError where it is an error's number, or the broker is gone."""
-    if len(said := channel.recv(ANSWER_BYTES)) != ANSWER_BYTES:
+    """The pid in an answer. Raises OSError if it is an error number, or the broker is gone."""
+    if len(answer := channel.recv(ANSWER_BYTES)) != ANSWER_BYTES:
         raise OSError(errno.EPIPE, "the broker is gone")
-    if (number := int.from_bytes(said, "little", signed=True)) < 0:
+    if (number := int.from_bytes(answer, "little", signed=True)) < 0:
         raise OSError(-number, os.strerror(-number))
     return number

@@ -1,8 +1,8 @@
-"""The namespaces tier: bubblewrap's command line. Inside it the launcher adds the base layer.
+"""The namespaces tier: bubblewrap's command line. Inside it, the launcher adds the base layer.
 
-Own user, process, network, IPC and host name namespaces: nothing of the job can be named there, so
-nothing of it can be accessed. There is no interface but loopback. The cgroup namespace is the
-job's: in another one ``/sys/fs/cgroup`` shows paths at which Java fails.
+It has its own user, process, network, IPC and host name namespaces: nothing of the job has a name
+there, so nothing of it can be accessed. The only network interface is loopback. The cgroup
+namespace stays the job's: in a new one ``/sys/fs/cgroup`` shows paths at which Java fails.
 """
 
 import os
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 SEARCHED = "/usr/bin:/usr/local/bin:/bin"
 GATES = "/run/nightshift"
 OBJECTS = f"{GATES}/objects"
-"""Where the objects of a repository are whose ``.git`` is mounted over."""
+"""The objects of a repository whose ``.git`` is hidden by a mount."""
 OWN_FOLDERS = ("/tmp", "/var/tmp")  # noqa: S108 - a new one each time
 WRITABLE = (*OWN_FOLDERS, SHARED_MEMORY)
 NAMESPACES = (
@@ -32,26 +32,26 @@ NAMESPACES = (
     *("--die-with-parent", "--cap-drop", "ALL"),
     *("--hostname", "nightshift"),
 )
-"""No ``--new-session``: the caller has made one, and SIGINT to its group has to arrive inside."""
+"""No ``--new-session``: the caller starts one, and SIGINT to its group has to arrive inside."""
 
 
 def find() -> str | None:
-    """The system's own bwrap; never one from a folder that is only on the job's PATH."""
+    """The system's own bwrap; never one from another folder on the job's PATH."""
     return shutil.which("bwrap", path=SEARCHED)
 
 
 def build_gate_path(port: int) -> str:
-    """Where the UNIX socket of a gate is inside."""
+    """The path of a gate's UNIX socket inside."""
     return f"{GATES}/{port}"
 
 
-def build_command(bwrap: str, confinement: Confinement, machine: "System") -> list[str]:
-    """The command up to the program that is to run inside."""
+def build_command(bwrap: str, confinement: Confinement, system: "System") -> list[str]:
+    """The command, to be followed by the program to run inside."""
     mounts = [
         *_build_own_mounts(),
         *_build_system_mounts(),
-        *_build_masks(machine),
-        *_build_binds(confinement, machine),
+        *_build_masks(system),
+        *_build_binds(confinement, system),
     ]
     for gate in confinement.gates:
         mounts += ["--bind", str(gate.socket), build_gate_path(gate.port)]
@@ -64,29 +64,29 @@ def _build_own_mounts() -> list[str]:
 
 
 def _build_system_mounts() -> list[str]:
-    words = ["--ro-bind", SETTINGS, SETTINGS, "--ro-bind", "/sys", "/sys"]
+    options = ["--ro-bind", SETTINGS, SETTINGS, "--ro-bind", "/sys", "/sys"]
     for folder in map(Path, FOLDERS):
         if folder.is_symlink():
-            words += ["--symlink", str(folder.readlink()), str(folder)]
+            options += ["--symlink", str(folder.readlink()), str(folder)]
         elif folder.is_dir():
-            words += ["--ro-bind", str(folder), str(folder)]
-    return words
+            options += ["--ro-bind", str(folder), str(folder)]
+    return options
 
 
-def _build_masks(machine: "System") -> list[str]:
-    """An empty folder over each private one, nothing over each file, socket or pipe."""
-    words = list[str]()
-    for path in machine.private:
+def _build_masks(system: "System") -> list[str]:
+    """Mount an empty folder over each private one, /dev/null over each file, socket or pipe."""
+    options = list[str]()
+    for path in system.private:
         if Path(path).is_dir():
-            words += ["--tmpfs", path]
+            options += ["--tmpfs", path]
         elif os.path.lexists(path):
-            words += ["--ro-bind", "/dev/null", path]
-    return words
+            options += ["--ro-bind", "/dev/null", path]
+    return options
 
 
-def _build_binds(confinement: Confinement, machine: "System") -> list[str]:
-    """Binds, the outer ones first, so that an inner one has the last word."""
-    ours = [path for path in list_interpreter_paths() if not machine.shows(path)]
+def _build_binds(confinement: Confinement, system: "System") -> list[str]:
+    """Bind mounts, the outer ones first: bwrap mounts in order, a later one hides an earlier."""
+    ours = [path for path in list_interpreter_paths() if not system.shows(path)]
     binds = [("--ro-bind-try", path, path) for path in (*ours, *confinement.read_only)]
     binds += [("--bind", path, path) for path in confinement.writable]
     for mount in confinement.mounts:

@@ -1,10 +1,10 @@
-"""What confines the process that reads agents' work: chosen by trial before it starts.
+"""Confines the process that reads agents' work; a trial before its start decides how.
 
-In namespaces of its own the whole file system is there, read-only, but of HOME only what is needed
-(``visible_home.py``); what work has to write is bound over it, and what nobody but the supervisor's
-side may read is hidden. Agents are started in namespaces within these. Where nothing mounts, or the
-tier has to move ``.git``, Landlock allows the same places (``self_confinement.py``). Standard
-library alone: the supervisor imports it.
+In its own namespaces it sees the whole file system read-only, but of HOME only what it needs
+(``visible_home.py``). Folders that it has to write are mounted over that, and files that only the
+supervisor may read are hidden. Agents are started in namespaces inside these. If mounts do not
+work, or the tier has to move ``.git``, Landlock allows the same paths (``self_confinement.py``).
+Standard library only: the supervisor imports it.
 """
 
 import os
@@ -23,26 +23,27 @@ from gitlab_nightshift.sandbox.visible_home import select_below
 from gitlab_nightshift.system.file_names import within
 
 RUN = "/run"
-"""Holds the machine's sockets and Kubernetes' token. Only its links stay: a system may find its
-programs by them."""
+"""Holds the machine's sockets and Kubernetes' token. Only its symbolic links stay: programs may be
+found through them."""
 TRIAL_S = 60.0
 CAN_MOVE, CAN_SCOPE = 2, 6
-"""The Landlock ABIs from which a folder can be moved between two others, and from which abstract
-sockets and signals are confined."""
+"""The Landlock ABIs that first allow a move between folders, and first confine abstract sockets and
+signals (landlock(7))."""
 NO_ISOLATION = "isolation: none"
 AGENTS = ("auto", "namespaces")
-"""Settings of ``isolation`` under which agents may get namespaces."""
+"""Values of ``isolation`` under which agents may get namespaces."""
 _CAPABILITIES = (
     *("--cap-drop", "ALL", "--cap-add", "CAP_SYS_ADMIN", "--cap-add", "CAP_SETPCAP"),
     *("--cap-add", "CAP_CHOWN", "--cap-add", "CAP_DAC_OVERRIDE", "--cap-add", "CAP_FOWNER"),
     *("--cap-add", "CAP_FSETID", "--cap-add", "CAP_SETFCAP"),
 )
-"""Root's, as ``inside/own_proc.py`` needs them."""
+"""For root, as ``inside/own_proc.py`` needs them."""
 _SHARED = ("--unshare-pid", "--unshare-net", "--unshare-ipc", "--die-with-parent")
 
 
 class ConfinementMode(StrEnum):
-    """How work is confined; ``scopes`` leaves it its files, because agents' sandbox mounts."""
+    """How work is confined. ``scopes`` does not confine its files, because agents' sandbox needs to
+    mount."""
 
     NAMESPACES = "namespaces"
     LANDLOCK = "landlock"
@@ -52,12 +53,12 @@ class ConfinementMode(StrEnum):
 
 @dataclass(frozen=True)
 class ConfinementPaths:
-    """Absolute paths, links resolved: what work may write, what it may not read (but what is
-    ``readable`` in it), and of what it sees another file (path → file). ``git`` is the real
-    ``.git``. Where nothing mounts it is moved to ``state_folder`` ("": it stays); ``moved`` is what
-    work may not read of it then. ``probes`` is what work is to try to get at
-    (``self_confinement.py``), ``search_path`` where its programs are. Where it mounts, it sees of
-    ``home`` ("": nothing is hidden) what is ``opened``, and what is named before."""
+    """Absolute paths, links resolved: folders that work may write, paths that it may not read
+    (except ``readable`` ones inside them), and files that another file hides (path → file).
+    ``git`` is the real ``.git``. Without mounts it is moved to ``state_folder`` ("": it stays), and
+    work may not read the ``moved`` parts. ``probes`` are paths and processes that work tries to
+    access (``self_confinement.py``), ``search_path`` is its PATH. With mounts, work sees of
+    ``home`` ("": nothing is hidden) only ``opened`` and the paths above."""
 
     writable: tuple[str, ...]
     hidden: tuple[str, ...]
@@ -72,11 +73,11 @@ class ConfinementPaths:
     opened: tuple[str, ...] = ()
 
     def with_opened(self, *more: str) -> "ConfinementPaths":
-        """These paths with more of HOME."""
+        """These paths, with more of HOME visible."""
         return replace(self, opened=(*self.opened, *more))
 
-    def find_closed(self, paths: Iterable[str]) -> tuple[str, ...]:
-        """What of these is in the part of HOME that work does not see."""
+    def find_hidden(self, paths: Iterable[str]) -> tuple[str, ...]:
+        """Those of the given paths that lie in the hidden part of HOME."""
         shown = (*self.opened, *self.writable, *self.readable)
         below = select_below(self.home, paths) if self.home else ()
         return tuple(path for path in below if not any(within(path, top) for top in shown))
@@ -86,91 +87,95 @@ class ConfinementPaths:
         return replace(self, writable=(*self.writable, *more))
 
     def list_state_folders(self) -> list[str]:
-        """Where the moved ``.git`` is, and what is saved of the checkout to put it back."""
+        """The folder with the moved ``.git`` and the saved state of the checkout."""
         return [os.path.dirname(self.state_folder)] if self.state_folder else []  # noqa: PTH120
 
     def drop_gone(self) -> "ConfinementPaths":
-        """These paths with what is still there of the hidden ones."""
+        """These paths, without hidden ones that no longer exist."""
         return replace(self, hidden=tuple(filter(os.path.lexists, self.hidden)))
 
 
 @dataclass(frozen=True)
 class ConfinementChoice:
-    """The mode, why it is no stronger one, and what goes before the command of work, which mounts
-    over ``hidden_paths``."""
+    """The mode, why no stronger one works, and the prefix of work's command, which mounts over
+    ``hidden_paths``."""
 
-    way: ConfinementMode
+    mode: ConfinementMode
     why: str = ""
     prefix: tuple[str, ...] = ()
     hidden_paths: tuple[str, ...] = ()
 
     @property
-    def unwanted(self) -> bool:
-        """Agents may do whatever this program may: nothing is confined, and nothing reported."""
+    def disabled(self) -> bool:
+        """``isolation: none``: nothing is confined, and no weakness reported."""
         return self.why == NO_ISOLATION
 
     def has_lost_hidden_path(self) -> bool:
-        """True where the prefix fails, because it hides what is gone."""
+        """True if the prefix must fail, because a path that it hides is gone."""
         return has_gone(self.hidden_paths)
 
-    def to_data(self, places: ConfinementPaths) -> dict[str, Any] | None:
+    def to_data(self, paths: ConfinementPaths) -> dict[str, Any] | None:
         """As JSON for work itself (``self_confinement.py``)."""
-        if self.unwanted:
+        if self.disabled:
             return None
         return {
-            "way": self.way.value,
+            "way": self.mode.value,
             "why": self.why,
-            "writable": list(places.writable),
-            "hidden": [*places.hidden, *places.moved],
-            "readable": [*places.readable, *places.list_state_folders()],
-            "path": places.search_path,
-            "tries": places.probes,
+            "writable": list(paths.writable),
+            "hidden": [*paths.hidden, *paths.moved],
+            "readable": [*paths.readable, *paths.list_state_folders()],
+            "path": paths.search_path,
+            "tries": paths.probes,
         }
 
 
-def choose(isolation: str, places: ConfinementPaths, *, fallen: str = "") -> ConfinementChoice:
-    """The strongest mode here. ``isolation`` is the setting; ``fallen`` is why agents get
-    no namespaces after all, "" while that is not known."""
+def choose(
+    isolation: str, paths: ConfinementPaths, *, namespace_failure: str = ""
+) -> ConfinementChoice:
+    """The strongest mode that works here. ``isolation`` is the setting; ``namespace_failure`` is
+    why agents get no namespaces after all, "" while that is not known."""
     if isolation == "none":
         return ConfinementChoice(ConfinementMode.NONE, NO_ISOLATION)
-    why, found = fallen, bwrap.find()
+    why, bwrap_path = namespace_failure, bwrap.find()
     if not why and isolation not in AGENTS:
         why = f"isolation: {isolation} has to move .git"
-    if not why and not Path(places.git).is_dir():
+    if not why and not Path(paths.git).is_dir():
         why = ".git is no folder, so it has to be moved"
     if not why:
         why = "bwrap is not installed"
-        if found:
-            chosen = _try_namespaces(found, places)
+        if bwrap_path:
+            chosen = _try_namespaces(bwrap_path, paths)
             if not (why := chosen.why):
                 return chosen
-            if landlock.read_abi() >= CAN_SCOPE and not _try_command(_build_inner_command(found)):
+            if landlock.read_abi() >= CAN_SCOPE and not _try_command(
+                _build_inner_command(bwrap_path)
+            ):
                 return ConfinementChoice(ConfinementMode.SCOPES, why)
     if landlock.read_abi() >= CAN_MOVE:
         return ConfinementChoice(ConfinementMode.LANDLOCK, why)
     return ConfinementChoice(ConfinementMode.NONE, f"{why}; Landlock is missing or too old")
 
 
-def _try_namespaces(found: str, places: ConfinementPaths) -> ConfinementChoice:
-    """The choice of namespaces; its ``why`` is why they do not work."""
+def _try_namespaces(bwrap_path: str, paths: ConfinementPaths) -> ConfinementChoice:
+    """Namespaces as a choice; its ``why`` says why they do not work."""
     for _ in range(STARTS):
-        there = places.drop_gone()
-        prefix = build_prefix(found, there)
-        why = _try_command([*prefix, *_build_inner_command(found)])
-        chosen = ConfinementChoice(ConfinementMode.NAMESPACES, why, prefix, there.hidden)
+        present = paths.drop_gone()
+        prefix = build_prefix(bwrap_path, present)
+        why = _try_command([*prefix, *_build_inner_command(bwrap_path)])
+        chosen = ConfinementChoice(ConfinementMode.NAMESPACES, why, prefix, present.hidden)
         if not (why and chosen.has_lost_hidden_path()):
             break
     return chosen
 
 
-def _build_inner_command(found: str) -> list[str]:
-    """The part of an agent's sandbox that a machine can refuse."""
+def _build_inner_command(bwrap_path: str) -> list[str]:
+    """A minimal agent's sandbox, to see whether the machine allows one."""
     root = ("--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev")
-    return [found, *bwrap.NAMESPACES, *root, "--", *build_python_command("-c", "")]
+    return [bwrap_path, *bwrap.NAMESPACES, *root, "--", *build_python_command("-c", "")]
 
 
 def _try_command(command: Sequence[str]) -> str:
-    """Why a command does not work, "" where it does."""
+    """Why a command fails, "" if it works."""
     try:
         done = subprocess.run(
             command,
@@ -183,54 +188,53 @@ def _try_command(command: Sequence[str]) -> str:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return str(error)
-    said = done.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
-    return "" if done.returncode == 0 else said or f"exit status {done.returncode}"
+    last_line = done.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
+    return "" if done.returncode == 0 else last_line or f"exit status {done.returncode}"
 
 
 # --- namespaces -----------------------------------------------------------------------------------
 
 
-def build_prefix(found: str, places: ConfinementPaths) -> tuple[str, ...]:
-    """What goes before a command that is to run in namespaces. Its parent's pid is 1 there.
+def build_prefix(bwrap_path: str, paths: ConfinementPaths) -> tuple[str, ...]:
+    """The prefix of a command that runs in namespaces. Its parent's pid is 1 there.
 
-    Root's are in the user namespace of the job, so that owners can be given back. Its ``/proc`` is
-    mounted by a program of ours (``inside/own_proc.py``), which gives up the right to mount:
-    bwrap masks parts of root's, and then the kernel refuses an agent's sandbox another one.
+    Root stays in the user namespace of the job, so that it can give files back to their owners. Its
+    ``/proc`` is mounted by ``inside/own_proc.py``, which then drops the right to mount: bwrap would
+    mask parts of it, and the kernel then refuses a new ``/proc`` in an agent's sandbox
+    (``mount_too_revealing`` in fs/namespace.c).
     """
     root = os.geteuid() == 0
     own = _CAPABILITIES if root else ("--unshare-user", "--proc", "/proc")
     before = build_python_command(str(INSIDE / "own_proc.py")) if root else []
     mounts = ("--ro-bind", "/", "/", *own, "--dev", "/dev")
-    return (found, *_SHARED, *mounts, *_build_binds(places), "--", *before)
+    return (bwrap_path, *_SHARED, *mounts, *_build_binds(paths), "--", *before)
 
 
-def _build_binds(places: ConfinementPaths) -> Iterator[str]:
-    """The outer ones first: an inner one has the last word."""
+def _build_binds(paths: ConfinementPaths) -> Iterator[str]:
+    """Mounts, the outer ones first: a later one hides an earlier."""
     binds: list[tuple[str, tuple[str, ...]]]
-    binds = [(places.home, ("--tmpfs",))] if places.home else []
-    binds += [(path, ("--ro-bind-try", path)) for path in _list_opened(places)]
-    binds += [(path, ("--bind", path)) for path in places.writable]
+    binds = [(paths.home, ("--tmpfs",))] if paths.home else []
+    binds += [(path, ("--ro-bind-try", path)) for path in _list_opened(paths)]
+    binds += [(path, ("--bind", path)) for path in paths.writable]
     binds += [
-        (path, _build_mask_options(path))
-        for path in places.hidden
-        if not path.startswith(f"{RUN}/")
+        (path, _build_mask_options(path)) for path in paths.hidden if not path.startswith(f"{RUN}/")
     ]
-    binds += [(path, ("--ro-bind", path)) for path in (*places.readable, places.git)]
-    binds += [(path, ("--ro-bind", file)) for path, file in places.shown]
+    binds += [(path, ("--ro-bind", path)) for path in (*paths.readable, paths.git)]
+    binds += [(path, ("--ro-bind", file)) for path, file in paths.shown]
     yield from ("--tmpfs", RUN)
     for entry in sorted(Path(RUN).iterdir()):
         if entry.is_symlink():
             yield from ("--symlink", str(entry.readlink()), str(entry))
     for path, words in sorted(binds, key=lambda bind: bind[0].count("/")):
         yield from (*words, path)
-    if places.home:
-        yield from ("--remount-ro", places.home)
+    if paths.home:
+        yield from ("--remount-ro", paths.home)
 
 
-def _list_opened(places: ConfinementPaths) -> Iterator[str]:
-    """What of HOME is bound over it: no part of what is writable or hidden as a whole."""
-    others = (*places.writable, *places.hidden)
-    for path in dict.fromkeys(places.opened):
+def _list_opened(paths: ConfinementPaths) -> Iterator[str]:
+    """The parts of HOME to mount, without those inside writable or hidden folders."""
+    others = (*paths.writable, *paths.hidden)
+    for path in dict.fromkeys(paths.opened):
         if not any(within(path, other) for other in others):
             yield path
 

@@ -1,4 +1,4 @@
-"""A process that is confined as work would be, tries what work tries, and reports what it found."""
+"""A process that is confined as work would be, makes work's attempts, and reports the findings."""
 
 from collections.abc import Mapping
 from typing import Any

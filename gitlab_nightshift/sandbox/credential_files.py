@@ -1,7 +1,7 @@
-"""Where tools keep credentials for a whole machine, in files that everybody may read.
+"""Files in which tools keep a machine's credentials, readable by everybody.
 
-The table is the one place to add to. Paths are patterns of :mod:`glob`; a folder stands for all
-that is in it. HOME needs no table here: nothing of it is shown (``system_paths.HOME_FILES``).
+To add one, extend a table here. Paths are patterns of :mod:`glob`; a folder stands for all files in
+it. HOME needs no table here: agents see nothing of it (``system_paths.HOME_FILES``).
 """
 
 # ruff: noqa: PTH112, PTH118, PTH207 - the patterns are text
@@ -76,7 +76,7 @@ CREDENTIALS = {
     "MySQL": ("/etc/mysql/debian.cnf",),
     "Kerberos": ("/etc/krb5.keytab",),
 }
-"""Hidden unless nothing is set in them (a sample such as Maven's is all comment)."""
+"""Hidden unless they set nothing (a sample such as Maven's is only comments)."""
 
 SETTINGS = {
     "git": ("/etc/gitconfig", "/usr/etc/gitconfig", "/usr/local/etc/gitconfig"),
@@ -109,15 +109,15 @@ SETTINGS = {
     "Claude Code": ("/etc/claude-code",),
     "Codex": ("/etc/codex",),
 }
-"""Hidden where a password or token stands in them, under a name or in an address."""
-
+"""Hidden if they contain a password or token, under a name or in an address."""
 
 MOST_IN_A_FOLDER = 200
 MOST_VALUES = 100
 MIXED = frozenset(("pip", "uv", "conda", "npm", "yarn", "Maven"))
-"""Tools whose credentials stand among their settings."""
+"""Tools that keep credentials among other settings."""
 _MASTER = "settings-security.xml"
-"""Maven's master password is in an element of another name, and all that is in its file."""
+"""Maven's master password: the element's name does not look like a secret, and nothing else is in
+the file."""
 _PRIVATE_KEY = "PRIVATE KEY-----"
 _SETTING = compile_lazily(r"\s*[\w.@/:-]+\s*=\s*[^=\s]")
 _COMMENT = compile_lazily(r"<!--.*?-->|<\?.*?\?>", re.DOTALL)
@@ -128,29 +128,28 @@ _SHIPPED = compile_lazily(
         "<url>http://0.0.0.0/</url><blocked>true</blocked></mirror>"
     ).replace("><", r">\s*<")
 )
-"""What Maven itself sets in its file."""
+"""The mirror that Maven's own settings.xml sets."""
 _EMPTY_LINE = compile_lazily(r"[#;].*|\[[^\]]*\]|\{\s*\}|")
 _EMPTY_XML = compile_lazily(
     r"""(?: </?[\w.:-]+ (?:\s+(?:xmlns|xsi)(?::\w+)?="[^"]*")* \s*/?> | \s )*""", re.VERBOSE
 )
 _SAMPLES = ("repopwd", "proxypass", "optional; leave empty if not used.")
-"""Passwords in the comments of the file that comes with Maven."""
+"""Passwords in the comments of Maven's own settings.xml."""
 
 
 def find_credential_files() -> dict[str, str]:
-    """Path → tool of the files here that no agent may read unless they are named; links resolved.
-
-    One that is too large to look into, or no plain file, is among them.
+    """Path → tool of the files on this machine that agents may not read unless a setting names
+    them; links resolved. Includes files that are too large to search, and special files.
     """
-    found = {path: tool for path, tool in _list_table_files(SETTINGS) if _is_telling(path)}
+    found = {path: tool for path, tool in _list_table_files(SETTINGS) if _has_secrets(path)}
     return found | {
         path: tool for path, tool in _list_table_files(CREDENTIALS) if not _is_unset(path)
     }
 
 
 def read_machine_secrets(env: Mapping[str, str]) -> tuple[str, ...]:
-    """The secrets in these files, and in those of the job's own HOME: published text may contain
-    them. ``MOST_VALUES`` at most, of every file the first ones."""
+    """The secrets in these files and in those of the job's own HOME, to redact published text.
+    At most ``MOST_VALUES``, the first ones of every file."""
     home = env.get("HOME", "/")
     mixed = [path for path, _ in _list_table_files(SETTINGS)]
     mixed += [path for name in HOME_FILES for path in _list_files(os.path.join(home, name))]
@@ -158,12 +157,13 @@ def read_machine_secrets(env: Mapping[str, str]) -> tuple[str, ...]:
     found += [
         _read_values(path, mixed=tool in MIXED) for path, tool in _list_table_files(CREDENTIALS)
     ]
+    # One of each file in turn, so that a long file does not use up the limit.
     in_turn = itertools.chain.from_iterable(itertools.zip_longest(*found))
     return tuple(dict.fromkeys(filter(None, in_turn)))[:MOST_VALUES]
 
 
 def _read_values(path: str, *, mixed: bool) -> list[str]:
-    """Among settings what is called a secret, not every long word: one may be a memory option."""
+    """Among settings only values named like a secret: another long word may be a memory option."""
     text = _read_text(path) or ""
     alone = len(text.split()) == 1 and not _SETTING.match(text)
     if mixed and not alone and _PRIVATE_KEY not in text and not path.endswith(_MASTER):
@@ -174,31 +174,31 @@ def _read_values(path: str, *, mixed: bool) -> list[str]:
 
 
 def _is_unset(path: str) -> bool:
-    """True where a file sets nothing: all of it is comment, and it holds no password."""
+    """True if a file sets nothing: it is only comments, and contains no password."""
     text = _read_text(path)
     if text is None:
         return False
-    live = _SHIPPED.sub("", _COMMENT.sub("", text))
+    content = _SHIPPED.sub("", _COMMENT.sub("", text))
     if text.lstrip().startswith("<"):
-        empty = _EMPTY_XML.fullmatch(live) is not None
+        empty = _EMPTY_XML.fullmatch(content) is not None
     else:
-        empty = all(_EMPTY_LINE.fullmatch(line.strip()) for line in live.splitlines())
+        empty = all(_EMPTY_LINE.fullmatch(line.strip()) for line in content.splitlines())
     return empty and not set(find_named_secrets(text.replace("#", " "))) - set(_SAMPLES)
 
 
-def _is_telling(path: str) -> bool:
+def _has_secrets(path: str) -> bool:
     text = _read_text(path)
     return text is None or find_named_secrets(text) != []
 
 
 def _read_text(path: str) -> str | None:
-    """The text of a small plain file, None for another."""
+    """The text of a small regular file, None for any other."""
     raw = read_plain_file(path, LARGEST)
     return None if raw is None else raw.decode("utf-8", "replace")
 
 
 def _list_table_files(table: Mapping[str, tuple[str, ...]]) -> Iterator[tuple[str, str]]:
-    """Each file of the table that is here and that this user may read, with its tool."""
+    """Each file of the table that exists and that this user may read, with its tool."""
     for tool, patterns in table.items():
         for pattern in patterns:
             places = glob.iglob(pattern) if "*" in pattern else (pattern,)

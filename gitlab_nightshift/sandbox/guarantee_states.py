@@ -1,4 +1,4 @@
-"""How well each guarantee is kept on this machine, and what of it stops a run."""
+"""How well each guarantee holds on this machine, and which failures stop a run."""
 
 from collections.abc import Collection, Iterable
 
@@ -9,26 +9,26 @@ from gitlab_nightshift.sandbox.tiers import Guarantees, Tier
 
 
 def judge(guarantees: Guarantees, findings: Iterable[ProbeFinding] = ()) -> tuple[Strength, ...]:
-    """Each guarantee by what the tier leaves open and what the proof has found (before it is held,
-    nothing). Beside the four ``gateway`` and ``code``, where they are broken."""
-    through: dict[str, list[str]] = {}
+    """The state of each guarantee, from what the tier leaves open and what the proof has found
+    (nothing before it has run). ``gateway`` and ``code`` are added if they are broken."""
+    broken: dict[str, list[str]] = {}
     for finding in findings:
         if finding.hole:
-            through.setdefault(finding.row.promise, []).append(f"{finding.name} ({finding.how})")
-    judged = {}
+            broken.setdefault(finding.row.promise, []).append(f"{finding.name} ({finding.how})")
+    strengths = {}
     for name, promise in vars(guarantees).items():
         state = GuaranteeState.HELD if promise.held else GuaranteeState.PARTIAL
-        judged[name] = Strength(name, state, promise.text)
-    for name, ways in through.items():
-        judged[name] = Strength(name, GuaranteeState.BROKEN, "; ".join(ways))
-    return tuple(judged.values())
+        strengths[name] = Strength(name, state, promise.text)
+    for name, holes in broken.items():
+        strengths[name] = Strength(name, GuaranteeState.BROKEN, "; ".join(holes))
+    return tuple(strengths.values())
 
 
 def refuse_weaker(tier: Tier, strengths: Iterable[Strength], accepted: Collection[str]) -> None:
-    """Stop a run whose boundary is too weak: by what is broken, or only partly held and not
-    accepted. The tier ``none`` was asked for by name, and promises nothing.
+    """Stop a run whose boundary is too weak: a guarantee is broken, or holds only partly and is not
+    accepted. The tier ``none``, which was asked for by name, promises nothing.
 
-    Raises NightshiftError ``E_POLICY_DENY``, in one line with what to do.
+    Raises NightshiftError ``E_POLICY_DENY``, whose line says what to do.
     """
     found = tuple(strengths)
     if broken := [each.reason for each in found if each.state is GuaranteeState.BROKEN]:

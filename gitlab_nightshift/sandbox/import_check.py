@@ -1,7 +1,7 @@
-"""Whether this program would load what an agent writes: harmless files are planted and looked for.
+"""Checks whether this program would load files that an agent writes, by planting harmless ones.
 
-They are planted where agents write and the job's environment points to, under names that nobody
-else has, and removed at once. Nothing planted is ever run, only found or not.
+They are planted in folders that agents may write and the job's variables name, under unique names,
+and removed at once. Planted files are never run, only found or not.
 """
 
 import contextlib
@@ -19,17 +19,17 @@ from gitlab_nightshift.sandbox.system_paths import build_python_command
 from gitlab_nightshift.sealed_start import lies_in
 
 MOST_FOLDERS = 20
-_NOT_THERE = "cannot open shared object file"
-"""The loader's words for a library that it did not find; one that it found is no library."""
+_LIBRARY_NOT_FOUND = "cannot open shared object file"
+"""glibc's error for a missing library; the planted one, which is empty, gives another."""
 
-Way = Callable[[str, Path], str]
-"""Tries one kind of file by its name, in the folder; "" where it was not found, else how it was."""
+Attempt = Callable[[str, Path], str]
+"""Tries to load one kind of file by name and folder; returns how it was found, "" if it was not."""
 ListFiles = Callable[[], Collection[str]]
 
 
 def list_named_folders(env: Mapping[str, str], checkout: Path) -> tuple[Path, ...]:
-    """The folders of a checkout that a job's variables name, and its top; none behind a link of the
-    project's that leads out, because this program, which may be root, writes there."""
+    """The folders of a checkout that a job's variables name, and its top. Not those behind a link
+    that leads out of it: this program, which may be root, writes there."""
     parts = (part for value in env.values() for part in value.split(os.pathsep))
     named = (Path(part) for part in parts if part.startswith("/"))
     inside = (path for path in named if path.resolve().is_relative_to(checkout.resolve()))
@@ -41,21 +41,21 @@ def list_named_folders(env: Mapping[str, str], checkout: Path) -> tuple[Path, ..
 def try_own_code(
     folders: Sequence[Path], list_setting_files: ListFiles
 ) -> Iterator[tuple[str, str]]:
-    """What was tried, and how it was found: "" where it was not. ``list_setting_files`` gives the
-    files that git reads this machine's settings from."""
+    """Each attempt and how it found a planted file, "" if it did not. ``list_setting_files`` lists
+    the files from which git reads this machine's settings."""
     for folder in folders:
         if not os.access(folder, os.W_OK):  # an agent has no more rights than this program
             continue
         name = f"nightshift_planted_{secrets.token_hex(8)}"
         with _plant_files(folder, name):
-            for kind, way in _WAYS.items():
-                yield f"load {kind} of {folder}", way(name, folder)
+            for kind, attempt in _ATTEMPTS.items():
+                yield f"load {kind} of {folder}", attempt(name, folder)
         yield f"read git's settings in {folder}", _find_setting(list_setting_files, folder)
 
 
 @contextlib.contextmanager
 def _plant_files(folder: Path, name: str) -> Iterator[None]:
-    """A file of each kind; no file of the project's is touched."""
+    """Plant a file of each kind, without touching the project's own files."""
     (module, compiled, path_file, library, program) = paths = (
         folder / f"{name}_a.py",
         folder / f"{name}_b.pyc",
@@ -89,7 +89,7 @@ def _find_origin(module: str) -> str:
     return f"imported from {found.origin}" if found else ""
 
 
-def _start_beside(name: str, folder: Path) -> str:
+def _start_python_in(name: str, folder: Path) -> str:
     """Another Python of this program, in the folder that holds the ``.pth`` file."""
     command = build_python_command("-c", f"import {name}_a")
     done = capture(command, cwd=folder, env=dict(os.environ))
@@ -100,7 +100,7 @@ def _load_library(name: str, _folder: Path) -> str:
     try:
         ctypes.CDLL(f"lib{name}.so")
     except OSError as error:
-        return "" if _NOT_THERE in str(error) else f"found: {error}"
+        return "" if _LIBRARY_NOT_FOUND in str(error) else f"found: {error}"
     return "loaded"
 
 
@@ -109,14 +109,14 @@ def _find_program(name: str, _folder: Path) -> str:
 
 
 def _find_setting(list_files: ListFiles, folder: Path) -> str:
-    """A file of settings below the folder that git reads, whatever stands in it."""
+    """A settings file below the folder that git reads, whatever its content."""
     return next((origin for origin in list_files() if lies_in(Path("/", origin), folder)), "")
 
 
-_WAYS: dict[str, Way] = {
+_ATTEMPTS: dict[str, Attempt] = {
     "a module": _find_module,
     "a compiled module": _find_compiled,
-    "a .pth file": _start_beside,
+    "a .pth file": _start_python_in,
     "a library": _load_library,
     "a program": _find_program,
 }

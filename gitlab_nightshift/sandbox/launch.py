@@ -3,7 +3,7 @@
 with prepare_launch(sandbox, argv, env, confinement) as launch:
     process = launch.start()
     ...
-    launch.read_report().failed   # "" or why the program was never run
+    launch.read_report().failed   # why the program never ran, or ""
 """
 
 import contextlib
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Sandbox:
-    """A boundary that a trial has shown to work here. ``passed_over``: stronger tiers that fail;
-    ``broker`` starts its processes where this process may not."""
+    """A boundary that works here, as a trial has shown. ``passed_over`` are stronger tiers that do
+    not; ``broker`` starts its processes if this process may not."""
 
     tier: Tier
     guarantees: Guarantees
@@ -49,7 +49,7 @@ class Sandbox:
 
 @dataclass(frozen=True)
 class ProcessBoundary:
-    """What :func:`prepare_launch` needs of a process's boundary."""
+    """The boundary of a process, as :func:`prepare_launch` needs it."""
 
     sandbox: Sandbox
     confinement: Confinement
@@ -66,7 +66,7 @@ def prepare_launch(
 ) -> Iterator[Launch]:
     """Prepare one process. ``act`` runs a module of ``inside`` instead of a program (the proof).
 
-    Raises NightshiftError E_CONFIG where a folder of the confinement is not there.
+    Raises NightshiftError E_CONFIG if a folder of the confinement does not exist.
     """
     if sandbox.tier is Tier.NONE:
         yield Launch(list(argv), dict(env), confinement.cwd, confined=False)
@@ -80,14 +80,14 @@ def prepare_launch(
 
 
 def _build_launch(sandbox: Sandbox, confinement: Confinement, spec: bytes) -> Launch:
-    """The spec goes in an unnamed file: never in argv, and whatever its size."""
+    """Put the spec into an unnamed file: argv is visible to others and limited in size."""
     spec_fd = os.memfd_create("spec", os.MFD_CLOEXEC)
     os.write(spec_fd, spec)
     os.lseek(spec_fd, 0, os.SEEK_SET)
-    ours, theirs = os.pipe2(os.O_CLOEXEC)
-    os.set_blocking(ours, False)
+    status_reader, status_writer = os.pipe2(os.O_CLOEXEC)
+    os.set_blocking(status_reader, False)
     launcher = build_python_command(str(INSIDE / "launcher.py"))
-    command, hidden = [*launcher, str(spec_fd), str(theirs)], tuple[str, ...]()
+    command, hidden = [*launcher, str(spec_fd), str(status_writer)], tuple[str, ...]()
     if sandbox.tier is Tier.NAMESPACES and sandbox.bwrap:
         hidden = tuple(filter(os.path.lexists, sandbox.machine.private))
         command = [*bwrap.build_command(sandbox.bwrap, confinement, sandbox.machine), *command]
@@ -95,10 +95,10 @@ def _build_launch(sandbox: Sandbox, confinement: Confinement, spec: bytes) -> La
         command,
         {},
         confinement.cwd,
-        ours,
+        status_reader,
         hidden_paths=hidden,
         broker=sandbox.broker,
-        _theirs=[spec_fd, theirs],
+        _launcher_fds=[spec_fd, status_writer],
     )
 
 
@@ -110,10 +110,10 @@ def _build_spec(
     act: Mapping[str, object] | None,
 ) -> dict[str, object]:
     """What ``inside/confine.py: LaunchSpec`` reads."""
-    inside = sandbox.tier is Tier.NAMESPACES
+    namespaces = sandbox.tier is Tier.NAMESPACES
     identity = sandbox.identity
     read_only = (*confinement.read_only, *(mount.target for mount in confinement.mounts))
-    extra = bwrap.WRITABLE if inside else (SHARED_MEMORY,) if identity else ()
+    extra = bwrap.WRITABLE if namespaces else (SHARED_MEMORY,) if identity else ()
     return {
         "argv": list(argv),
         "env": dict(env),
@@ -124,7 +124,7 @@ def _build_spec(
         "gid": identity.gid if identity else None,
         "landlock": sandbox.features.landlock,
         "notify": sandbox.features.notify,
-        "own_network": inside,
+        "own_network": namespaces,
         "readable": [*sandbox.machine.readable, *map(str, read_only)],
         "listable": list(sandbox.machine.listable),
         "writable": [
@@ -138,7 +138,7 @@ def _build_spec(
 
 
 def end_all(sandbox: Sandbox) -> bool:
-    """See that nothing of a dedicated user is left, after a program has ended; True where so.
+    """After a program has ended, kill all that is left of a dedicated user; True if nothing is.
 
     The other tiers need nothing here: the kernel, the monitor and the subreaper have done it.
     """
@@ -148,7 +148,7 @@ def end_all(sandbox: Sandbox) -> bool:
 
 
 def check_writable_folders(confinement: Confinement) -> tuple[Path, ...]:
-    """The writable folders, if nothing of the boundary's own lies in them.
+    """The writable folders, links resolved. None may contain parts of the boundary itself.
 
     Raises NightshiftError E_CONFIG.
     """

@@ -1,4 +1,4 @@
-"""A process that is started, inside a sandbox or in none, and its launcher's report."""
+"""Starts a process, inside a sandbox or not, and reads its launcher's report."""
 
 import contextlib
 import os
@@ -14,22 +14,22 @@ from gitlab_nightshift.system.file_names import format_path
 if TYPE_CHECKING:
     from gitlab_nightshift.sandbox.broker_client import Broker
 
-HELD_BACK = (signal.SIGINT, signal.SIGTERM)
+BLOCKED = (signal.SIGINT, signal.SIGTERM)
 MOST_REPORTED = 64 * 1024
 STARTS = 5
-"""Of a process whose start failed as something that it was to hide went away meanwhile, as folders
-of other jobs on the machine do. Each looks anew for what is there."""
+"""Attempts to start a process: one fails if a path to be hidden disappears meanwhile, as other
+jobs' folders on the machine do. Each attempt looks for the paths again."""
 
 
 def has_gone(hidden_paths: Iterable[str]) -> bool:
-    """Whether something that was to be hidden is not there any more."""
+    """True if a path to be hidden no longer exists."""
     return not all(map(os.path.lexists, hidden_paths))
 
 
 @dataclass(frozen=True)
 class LauncherReport:
-    """What the launcher and the monitor said: the sandbox was complete; why not; what was refused
-    to the tree later (each thing once, the first forty)."""
+    """The launcher's and the monitor's report: whether the sandbox was complete, why not, and what
+    the tree was refused later (each refusal once, the first 40)."""
 
     ready: bool
     failed: str
@@ -38,8 +38,8 @@ class LauncherReport:
 
 @dataclass
 class Launch:
-    """One process to be started, with the descriptors that go to its launcher: by this process, or
-    by its ``broker``, which makes the launcher's command itself."""
+    """A process to start, with the descriptors for its launcher. ``broker``, if any, starts it
+    instead of this process, and builds the launcher's command itself."""
 
     argv: list[str]
     env: dict[str, str]
@@ -48,24 +48,25 @@ class Launch:
     confined: bool = True
     hidden_paths: tuple[str, ...] = ()
     broker: "Broker | None" = None
-    _theirs: list[int] = field(default_factory=list, repr=False)
+    _launcher_fds: list[int] = field(default_factory=list, repr=False)
     _text: bytearray = field(default_factory=bytearray, repr=False)
 
     def start(self) -> "subprocess.Popen[bytes]":
-        """Start it, with three pipes and a session of its own. Once. Raises OSError.
+        """Start it, with three pipes and its own session. Only once. Raises OSError.
 
-        The calling thread has to outlive it: when the thread ends, so does the process.
+        The calling thread has to outlive it: when the thread ends, so does the process
+        (``PR_SET_PDEATHSIG`` is bound to the thread that forked, prctl(2)).
         """
-        # bwrap inherits the mask and the launcher lifts it: signals are for the program
-        held = signal.pthread_sigmask(signal.SIG_BLOCK, HELD_BACK if self.confined else ())
+        # bwrap inherits the mask and the launcher clears it: the signals are for the program
+        held = signal.pthread_sigmask(signal.SIG_BLOCK, BLOCKED if self.confined else ())
         try:
             if self.broker:
-                return self.broker.start(self.argv, *self._theirs)
+                return self.broker.start(self.argv, *self._launcher_fds)
             return subprocess.Popen(
                 self.argv,
                 cwd=self.cwd,
                 env=self.env,
-                pass_fds=tuple(self._theirs),
+                pass_fds=tuple(self._launcher_fds),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -73,10 +74,10 @@ class Launch:
             )
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, held)
-            self._close_theirs()
+            self._close_launcher_fds()
 
     def read_report(self) -> LauncherReport:
-        """What has been said so far; to be asked after the end. Names in it are an agent's."""
+        """The report so far; complete after the end. It contains names chosen by an agent."""
         if not self.confined:
             return LauncherReport(True, "", ())
         with contextlib.suppress(BlockingIOError):
@@ -90,17 +91,17 @@ class Launch:
         return LauncherReport("ready" in lines, next(iter(failed), ""), tuple(refused))
 
     def has_lost_hidden_path(self) -> bool:
-        """True where it did not start and something that was to be hidden is gone."""
+        """True if it did not start and a path to be hidden is gone."""
         return not self.read_report().ready and has_gone(self.hidden_paths)
 
     def close(self) -> None:
-        """Close all descriptors; what was reported stays known."""
-        self._close_theirs()
+        """Close all descriptors; the report stays readable."""
+        self._close_launcher_fds()
         self.read_report()
         if self.status is not None:
             os.close(self.status)
             self.status = None
 
-    def _close_theirs(self) -> None:
-        while self._theirs:
-            os.close(self._theirs.pop())
+    def _close_launcher_fds(self) -> None:
+        while self._launcher_fds:
+            os.close(self._launcher_fds.pop())

@@ -1,7 +1,7 @@
-"""The private part of the system's folders: one bounded walk, before any agent.
+"""Finds the private files in the system's folders: one bounded walk, before any agent runs.
 
-Private is what this user, or some group, may read but not everybody: what they may not read either,
-the kernel keeps from agents anyway. Sockets, pipes and devices are private whatever their mode.
+A file is private if this user or a group may read it, but not everybody: files that they may not
+read either, the kernel keeps from agents anyway. Sockets, pipes and devices are always private.
 """
 
 import heapq
@@ -13,39 +13,39 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 MOST_NAMES = 40_000
-"""Names below the folders that people install into; one costs 2 to 6 µs."""
+"""Names below the folders that people install into; each costs 2 to 6 µs."""
 MOST_IN_A_TREE = 100
-"""Private paths: each is a mount, or a rule, for every process that is started."""
+"""Private paths: each costs every started process a mount or a rule."""
 LONGEST_S = 10.0
-"""For a file system that does not answer."""
-_OF_A_FILE = 0o170000 | stat.S_IROTH
+"""Seconds: a network file system may not answer."""
+_TYPE_AND_PUBLIC = 0o170000 | stat.S_IROTH
 _PUBLIC_FILE = stat.S_IFREG | stat.S_IROTH
 
 
 @dataclass(frozen=True)
 class PrivatePaths:
-    """``paths`` are private, ``cut`` trees that are too large to be looked through. A tree is what
-    lies right below a folder that the walk began with."""
+    """``paths`` are private, ``cut`` are trees too large to walk. A tree is an entry of one of the
+    folders in which the walk begins."""
 
     paths: tuple[str, ...]
     cut: tuple[str, ...]
 
 
 def find_private(
-    tops: Iterable[str],
+    roots: Iterable[str],
     *,
-    most: int = MOST_NAMES,
+    limit: int = MOST_NAMES,
     skip: Collection[str] = (),
     whole: Collection[str] = (),
     longest_s: float = LONGEST_S,
 ) -> PrivatePaths:
-    """Look through all below ``tops`` but ``skip``, the large trees last.
+    """Walk all below ``roots`` except ``skip``, the large trees last.
 
-    After ``most`` names or ``longest_s`` seconds only trees that hold a path of ``whole`` go on.
-    A tree with many private paths is one of them as a whole.
+    After ``limit`` names or ``longest_s`` seconds, only trees with a path of ``whole`` are walked
+    to the end. A tree with many private paths counts as private itself.
     """
-    walk = _PrivateWalk(most, time.monotonic() + longest_s, frozenset(skip), tuple(whole))
-    walk.go(tops)
+    walk = _PrivateWalk(limit, time.monotonic() + longest_s, frozenset(skip), tuple(whole))
+    walk.run(roots)
     counts = Counter(walk.private.values())
     many = {tree for tree, count in counts.items() if count > MOST_IN_A_TREE}
     single = (path for path, tree in walk.private.items() if tree not in many)
@@ -53,10 +53,10 @@ def find_private(
 
 
 def is_private(status: os.stat_result, user: int) -> bool:
-    """True for what ``user`` may read, as its owner or in a group, and not everybody may.
+    """True if ``user`` may read this as its owner or in a group, but not everybody may.
 
-    An owner may also change the mode; where there is an access control list the group's bits are
-    the most that it gives to anybody.
+    An owner could also change the mode. If there is an access control list, the group's bits are
+    its mask: the most that it grants to anybody (acl(5)).
     """
     mode = status.st_mode
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
@@ -76,50 +76,50 @@ class _PrivateWalk:
     private: dict[str, str] = field(default_factory=dict)
     cut: list[str] = field(default_factory=list)
 
-    def go(self, tops: Iterable[str]) -> None:
-        """The tree of which the least has been scanned is next: only large ones are cut."""
-        found = [path for top in tops for path in self._look(top, "")]
-        trees = [(0, path, deque([path])) for path in found]
+    def run(self, roots: Iterable[str]) -> None:
+        """Always scan the tree that was scanned least so far: only large trees get cut."""
+        entries = [path for top in roots for path in self._scan_folder(top, "")]
+        trees = [(0, path, deque([path])) for path in entries]
         while trees:
             scanned, tree, waiting = heapq.heappop(trees)
             before = self.left
-            waiting += self._look(waiting.popleft(), tree)
+            waiting += self._scan_folder(waiting.popleft(), tree)
             if waiting and tree not in self.cut:
                 heapq.heappush(trees, (scanned + before - self.left, tree, waiting))
 
-    def _look(self, folder: str, tree: str) -> list[str]:
-        """Judge what is right below a folder; the folders there that are to be looked into."""
-        level, name = _FolderScan(os.geteuid()), tree or folder
+    def _scan_folder(self, folder: str, tree: str) -> list[str]:
+        """Scan the entries of a folder; returns the folders among them to scan next."""
+        scan, name = _FolderScan(os.geteuid()), tree or folder
         whole = any(path == name or path.startswith(f"{name}/") for path in self.whole)
         late = time.monotonic() > self.until
         try:
-            done = level.judge(folder, None if whole else 0 if late else max(self.left, 0))
+            done = scan.judge(folder, None if whole else 0 if late else max(self.left, 0))
         except (PermissionError, FileNotFoundError, NotADirectoryError):
             done = True  # what this user may not list, an agent may not list either
         except OSError:
-            done = False
-        self.left -= level.names
+            done = False  # such as EIO or ESTALE: not seen means not safe to show
+        self.left -= scan.names
         if not done:
             self.cut.append(name)
             return []
-        self.private |= {path: tree or path for path in level.private if path not in self.skip}
-        return [path for path in level.folders if path not in self.skip]
+        self.private |= {path: tree or path for path in scan.private if path not in self.skip}
+        return [path for path in scan.folders if path not in self.skip]
 
 
 @dataclass
 class _FolderScan:
-    """What is right below one folder."""
+    """The entries of one folder."""
 
     user: int
     names: int = 0
     private: list[str] = field(default_factory=list)
     folders: list[str] = field(default_factory=list)
 
-    def judge(self, folder: str, most: int | None) -> bool:
-        """False where there are more names than ``most``. Raises OSError."""
+    def judge(self, folder: str, limit: int | None) -> bool:
+        """Sort the entries; False if there are more than ``limit``. Raises OSError."""
         with os.scandir(folder) as entries:
             for entry in entries:
-                if self.names == most:
+                if self.names == limit:
                     return False
                 self.names += 1
                 if entry.is_symlink():
@@ -128,7 +128,7 @@ class _FolderScan:
                     status = entry.stat(follow_symlinks=False)
                 except FileNotFoundError:
                     continue
-                if status.st_mode & _OF_A_FILE != _PUBLIC_FILE:
+                if status.st_mode & _TYPE_AND_PUBLIC != _PUBLIC_FILE:
                     self._add(entry.path, status)
         return True
 

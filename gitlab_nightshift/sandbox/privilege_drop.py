@@ -1,5 +1,5 @@
-"""A process of this program gives up what its row of the table (``process_table.py``) does not
-name: files, the network, capabilities, other processes, memory and time."""
+"""A process of this program drops all rights that its row (``process_table.py``) does not name:
+files, the network, capabilities, other processes, memory and time."""
 
 import os
 import resource
@@ -10,17 +10,17 @@ from gitlab_nightshift.sandbox.inside import landlock, privileges, seccomp
 from gitlab_nightshift.sandbox.inside.syscall_numbers import AUDIT_ARCH
 
 CAN_TRUNCATE, CAN_SCOPE = 3, 6
-"""The Landlock ABIs from which ``truncate`` and signals are confined."""
+"""The first Landlock ABIs that confine ``truncate``, and signals (landlock(7))."""
 LARGEST_FILE = 1024**3
-LOOKS, PAUSE_S = 1_000, 0.005
+CHECKS, PAUSE_S = 1_000, 0.005
 
 
 @dataclass(frozen=True)
 class ProcessRights:
-    """What a process keeps: files to read, folders to list and folders to write (absolute paths,
-    with all below), the network, sockets to listen on, children of its own, the right to change
-    modes, owners, times and attributes of files, and limits for itself and each descendant (bytes
-    of data, CPU seconds; 0: none). Of the network, TCP to ``ports`` alone, where there are some.
+    """The rights that a process keeps: paths to read, list and write (absolute, with all below),
+    the network, listening sockets (``serves``), child processes, changes of files' modes, owners,
+    times and attributes, and limits for itself and each descendant (bytes of data, CPU seconds;
+    0: none). If there are ``ports``, the network is TCP to these ports only.
     """
 
     readable: tuple[str, ...]
@@ -35,36 +35,38 @@ class ProcessRights:
     ports: tuple[int, ...] = ()
 
 
-def renounce(rights: ProcessRights) -> None:
-    """Confine this process, which has one thread, and its descendants for good.
+def restrict_to(rights: ProcessRights) -> None:
+    """Confine this process, which must have one thread, and its descendants for good.
 
-    Files are held by Landlock, where the kernel has it; sockets, other processes, attributes and
-    namespaces by a system call filter. Without Landlock no capability is left; with it the one to
-    read other users' files, which it bounds. Raises OSError where a step fails that the kernel
-    should know.
+    Landlock, if the kernel has it, confines files; a system call filter confines sockets, other
+    processes, attributes and namespaces. Without Landlock no capability is kept; with it, only
+    those for files, which it bounds. Raises OSError if a step fails that the kernel should support.
     """
-    if not is_alone():
+    if not is_single_threaded():
         raise RuntimeError("threads are running that cannot be confined")
     _set_limits(rights.memory, rights.cpu_s)
     version = min(landlock.read_abi(), landlock.LATEST)
     privileges.join_own_keyring()
-    privileges.drop_capabilities(keep=_find_kept(rights) if version else 0)
+    privileges.drop_capabilities(keep=_compute_kept_capabilities(rights) if version else 0)
+    # Landlock and seccomp need no_new_privs or CAP_SYS_ADMIN (landlock(7), seccomp(2)).
     privileges.forbid_new_privileges()
     if version:
         _limit_files(rights, version)
     if AUDIT_ARCH:
-        seccomp.install(seccomp.build_filter(_build_form(rights, version)), listening=False)
+        seccomp.install(
+            seccomp.build_filter(_build_filter_options(rights, version)), listening=False
+        )
 
 
-def _find_kept(rights: ProcessRights) -> int:
-    """What Landlock bounds: to read other users' files, and to write them like one's own."""
+def _compute_kept_capabilities(rights: ProcessRights) -> int:
+    """Capabilities that Landlock bounds: reading other users' files, and changing their owners."""
     return privileges.DAC_READ_SEARCH | (privileges.OF_OWNERS if rights.attributes else 0)
 
 
-def is_alone() -> bool:
-    """Whether this process has one thread. One that was joined is known to the kernel a moment
-    longer: Python's part of it has ended then, not all of it."""
-    for _ in range(LOOKS):
+def is_single_threaded() -> bool:
+    """True if this process has one thread. Waits a while: the kernel lists a joined thread for a
+    moment longer, because only Python's part of it has ended."""
+    for _ in range(CHECKS):
         if len(os.listdir("/proc/self/task")) == 1:  # noqa: PTH208 - no object for each
             return True
         time.sleep(PAUSE_S)
@@ -82,30 +84,30 @@ def _limit_files(rights: ProcessRights, version: int) -> None:
     landlock.restrict(version, paths, ports, binds=rights.serves)
 
 
-def _build_form(rights: ProcessRights, version: int) -> seccomp.FilterOptions:
+def _build_filter_options(rights: ProcessRights, version: int) -> seccomp.FilterOptions:
     return seccomp.FilterOptions(
         notify=False,
         own_network=False,
         guard_signals=version < CAN_SCOPE,
-        guard_length=version < CAN_TRUNCATE,
-        judge_attributes=False,
+        deny_truncate=version < CAN_TRUNCATE,
+        notify_attributes=False,
         sockets=rights.network,
-        in_row=True,
+        own_process=True,
         datagrams=not rights.ports,
-        alone=0 if rights.children else os.getpid(),
+        lone_pid=0 if rights.children else os.getpid(),
         serves=rights.serves,
-        keep_attributes=not rights.attributes,
+        deny_attributes=not rights.attributes,
     )
 
 
 def _set_limits(memory: int, cpu_s: int) -> None:
-    for what, most in (
+    for limit, value in (
         (resource.RLIMIT_DATA, memory),
         (resource.RLIMIT_CPU, cpu_s),
         (resource.RLIMIT_FSIZE, LARGEST_FILE),
         (resource.RLIMIT_CORE, 0),
     ):
-        if most or what == resource.RLIMIT_CORE:
-            hard = resource.getrlimit(what)[1]
-            least = most if hard == resource.RLIM_INFINITY else min(most, hard)
-            resource.setrlimit(what, (least, least))
+        if value or limit == resource.RLIMIT_CORE:
+            hard = resource.getrlimit(limit)[1]  # only root may raise it (setrlimit(2))
+            lower = value if hard == resource.RLIM_INFINITY else min(value, hard)
+            resource.setrlimit(limit, (lower, lower))

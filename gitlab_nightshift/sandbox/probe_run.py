@@ -1,4 +1,4 @@
-"""Run attempts inside a sandbox and see what became of them."""
+"""Runs attempts inside a sandbox, and collects their outcomes."""
 
 import contextlib
 import json
@@ -20,28 +20,28 @@ from gitlab_nightshift.sandbox.tiers import Confinement, Tier
 
 GREETING = b"nightshift"
 LIMITS_S = (10.0, 20.0, 40.0)
-"""Seconds for a trial and for its repetitions: a trial that is too slow shows nothing."""
-SLOW = "timed out"
-"""How an attempt inside ends that has waited for an answer in vain."""
+"""Seconds for a trial and its repetitions: a trial that times out shows nothing."""
+TIMED_OUT = "timed out"
+"""How an attempt ends that waited for an answer and got none."""
 
 
 class TimedResult(Protocol):
-    """A trial's result; ``late``: the time was too short to see anything."""
+    """A trial's result; ``late``: it timed out before it showed anything."""
 
     @property
     def late(self) -> bool:
-        """True where the result shows nothing."""
+        """True if the result shows nothing."""
         ...
 
 
 Result = TypeVar("Result", bound=TimedResult)
 
 
-def repeat_if_late(once: Callable[[float], Result]) -> Result:
-    """The result of a trial with a time limit; tried again, with more seconds, only where it was
-    late. The last result counts as it is."""
+def repeat_if_late(run_once: Callable[[float], Result]) -> Result:
+    """Run a trial with a time limit, and again with longer ones while it is late; returns the last
+    result."""
     for limit_s in LIMITS_S:
-        result = once(limit_s)
+        result = run_once(limit_s)
         if not result.late:
             break
     return result
@@ -49,7 +49,7 @@ def repeat_if_late(once: Callable[[float], Result]) -> Result:
 
 @dataclass(frozen=True)
 class Probe:
-    """Something to try inside: a verb of ``inside/attacks.py`` and its arguments."""
+    """An attempt to make inside: a verb of ``inside/attacks.py`` and its arguments."""
 
     name: str
     verb: str
@@ -67,9 +67,9 @@ class ProbeOutcome:
 
 @dataclass(frozen=True)
 class ProbeResult:
-    """The outcomes in order, none where the sandbox could not be set up; and the report.
+    """The outcomes in order (none if the sandbox could not be set up), and the launcher's report.
 
-    ``late``: it did not end in time, or waited for an answer that never came.
+    ``late``: it did not end in time, or an attempt waited for an answer that never came.
     """
 
     outcomes: tuple[ProbeOutcome, ...]
@@ -79,7 +79,7 @@ class ProbeResult:
 
     @property
     def trouble(self) -> str:
-        """Why there are no outcomes, "" where there are."""
+        """Why there are no outcomes, "" if there are some."""
         if self.outcomes:
             return ""
         return self.report.failed or self.stderr.strip().rpartition("\n")[2] or "it did not start"
@@ -88,7 +88,7 @@ class ProbeResult:
 def run_probes(
     sandbox: Sandbox, confinement: Confinement, attempts: Sequence[Probe], limit_s: float
 ) -> ProbeResult:
-    """Try all of them in one confined process; nothing of it is left after this."""
+    """Make all attempts in one confined process; none of its descendants is left."""
     for _ in range(STARTS):
         result, outdated = _run_probes_once(sandbox, confinement, attempts, limit_s)
         if not outdated:
@@ -99,9 +99,9 @@ def run_probes(
 def _run_probes_once(
     sandbox: Sandbox, confinement: Confinement, attempts: Sequence[Probe], limit_s: float
 ) -> tuple[ProbeResult, bool]:
-    """What they have found, and whether another start is to be made."""
-    wanted = [[a.name, a.verb, *a.arguments] for a in attempts]
-    act = {"module": "attacks", "attempts": wanted}
+    """The result, and whether to start again because a path to be hidden was gone."""
+    encoded = [[a.name, a.verb, *a.arguments] for a in attempts]
+    act = {"module": "attacks", "attempts": encoded}
     bare = build_python_command(str(INSIDE / "bare.py"))
     stdin = json.dumps(act).encode() if sandbox.tier is Tier.NONE else b""
     with prepare_launch(sandbox, bare, {}, confinement, act=act) as launch:
@@ -115,7 +115,7 @@ def _run_probes_once(
             _end(process, sandbox)
         report = launch.read_report()
     outcomes = tuple(_parse_outcomes(out))
-    late = late or any(outcome.how == SLOW for outcome in outcomes)
+    late = late or any(outcome.how == TIMED_OUT for outcome in outcomes)
     result = ProbeResult(outcomes, report, err.decode("utf-8", "replace"), late)
     return result, launch.has_lost_hidden_path()
 
@@ -140,7 +140,7 @@ def _parse_outcomes(out: bytes) -> list[ProbeOutcome]:
 
 @contextlib.contextmanager
 def open_greeter(*listeners: socket.socket) -> Iterator[None]:
-    """Say a word to whoever connects: that it arrives shows that the way is open."""
+    """Greet every client: a greeting that arrives proves that the connection works."""
     stop, stopped = socket.socketpair()
     thread = threading.Thread(target=_greet, args=(listeners, stopped), daemon=True)
     thread.start()
@@ -177,7 +177,7 @@ def open_tcp_listener(host: str = "127.0.0.1") -> Iterator[socket.socket]:
 
 @contextlib.contextmanager
 def open_unix_listener(address: Path | str) -> Iterator[socket.socket]:
-    """A listener on a path (made usable for everybody) or on an abstract name."""
+    """A listener on a path (usable by everybody) or on an abstract name."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
         listener.bind(str(address))
         if isinstance(address, Path):

@@ -1,4 +1,4 @@
-"""The attempts against the boundary: at the real places, and at canaries planted beside them."""
+"""The attempts against the boundary: on the real targets, and on canaries planted beside them."""
 
 import contextlib
 import os
@@ -52,16 +52,16 @@ SOCKETS = {
     "crypto": (38, 5, 0),
     "vsock": (40, 1, 0),
 }
-"""Family, type and protocol of sockets that reach the kernel, the host or past the proxy (Linux:
-``linux/socket.h``, ``linux/in.h``)."""
+"""Family, type and protocol of sockets that reach the kernel or the host, or bypass the proxy
+(``linux/socket.h``, ``linux/in.h``)."""
 
 
 @dataclass(frozen=True)
 class ProbeTargets:
-    """The real places: ``secrets`` are files and folders that no agent may read (the hidden
-    ``.git/config`` and what it includes, ``<project>.tmp``, files of the home), ``outside``
-    folders in which nothing may appear, ``written`` folders that an agent may write and the job's
-    variables name, ``list_setting_files`` those that git reads this machine's settings from."""
+    """The real targets. ``secrets``: files and folders that no agent may read (the hidden
+    ``.git/config`` and its includes, ``<project>.tmp``, files in HOME). ``outside``: folders in
+    which no file may appear. ``written``: folders that agents may write and the job's variables
+    name. ``list_setting_files`` lists the files from which git reads this machine's settings."""
 
     secrets: tuple[Path, ...] = ()
     outside: tuple[Path, ...] = ()
@@ -71,8 +71,8 @@ class ProbeTargets:
 
 @dataclass(frozen=True)
 class ProbeSet:
-    """Attempts, each with its row; ``written`` are files that must not be there afterwards,
-    ``lock`` is held by whoever outlives the bead."""
+    """Attempts, each with its row. ``written`` are files that must not exist afterwards; a process
+    that outlives the bead holds ``lock``."""
 
     lock: Path
     rows: dict[str, ProofRow] = field(default_factory=dict)
@@ -88,7 +88,7 @@ class ProbeSet:
 def gather_probes(
     confinement: Confinement, targets: ProbeTargets, stack: contextlib.ExitStack
 ) -> ProbeSet:
-    """Everything to try; what is planted for it is removed when ``stack`` closes."""
+    """All attempts; the planted files and services are removed when ``stack`` closes."""
     probes = ProbeSet(confinement.writable[-1] / f".proof-{secrets.token_hex(8)}")
     _add_process_probes(probes)
     _add_file_probes(probes, targets, confinement, stack)
@@ -134,7 +134,7 @@ def _add_file_probes(
 def _choose_read_probe(
     path: Path, confinement: Confinement
 ) -> tuple[str, str | int, *tuple[int, ...]]:
-    """The verb and its arguments: the inode shows whether something is mounted over the file."""
+    """The verb and its arguments. The inode shows whether a mount hides the real file."""
     if any(path.is_relative_to(mount.target) for mount in confinement.mounts):
         status = path.stat()
         return "same", str(path), status.st_dev, status.st_ino
@@ -142,7 +142,7 @@ def _choose_read_probe(
 
 
 def _plant(probes: ProbeSet, folder: Path) -> None:
-    """One canary that only this user may read, and one that everybody may."""
+    """Plant a canary that only this user may read, and one that everybody may."""
     for name, row, mode in (("private", SECRET_FILES, 0o700), ("public", OTHER_FILES, 0o755)):
         inner = folder / name
         inner.mkdir(mode)
@@ -154,12 +154,12 @@ def _plant(probes: ProbeSet, folder: Path) -> None:
 
 
 def _add_change_probes(probes: ProbeSet, canary: Path) -> None:
-    """What its owner may change of a file without opening it."""
+    """Add the changes that a file's owner can make without opening it."""
     probes.add(MODES, "change the mode of a file elsewhere", "change_mode", str(canary))
     probes.add(MODES, "change it by a descriptor", "change_mode_held", str(canary))
     probes.add(MODES, "change the times of a file elsewhere", "change_times", str(canary))
     probes.add(MODES, "change the owner of a file elsewhere", "change_owner", str(canary))
-    with contextlib.suppress(OSError):  # a file system without attributes has none to change
+    with contextlib.suppress(OSError):  # the file system has no extended attributes
         os.setxattr(canary, "user.before", b"x")
         probes.add(MODES, "give a file elsewhere an attribute", "change_attribute", str(canary))
 
@@ -199,9 +199,9 @@ def _add_unix_probes(probes: ProbeSet, stack: contextlib.ExitStack) -> None:
 
 
 def _find_own_address() -> str:
-    """This machine's own address in its network, found without sending anything."""
+    """This machine's own address in its network, "" if it has none."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp, contextlib.suppress(OSError):
-        udp.connect((NOWHERE, 53))
+        udp.connect((NOWHERE, 53))  # sends nothing, but picks the route and so the address
         return str(udp.getsockname()[0])
     return ""
 

@@ -1,5 +1,5 @@
-"""The one place that starts processes: deadline, bounded output, and nothing left behind. A program
-that is not there and one that fails have the same shape: an exit status and a text."""
+"""Runs programs with a deadline and bounded output, and leaves no process behind. A missing program
+and a failing one look the same: an exit status and a text."""
 
 import contextlib
 import errno
@@ -29,24 +29,25 @@ if TYPE_CHECKING:
 
 Process = subprocess.Popen[bytes]
 NOT_FOUND = 127
-NO_PROGRAM = compile_lazily(r"program: (?:\[Errno \d+\] )?(.*)")
-"""The launcher's last step failed: all that confines was in force, but there is nothing to run."""
+PROGRAM_STEP_FAILED = compile_lazily(r"program: (?:\[Errno \d+\] )?(.*)")
+"""The report if the launcher's last step failed: the boundary was in force, but the program could
+not be run."""
 KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)
-"""How a program ends, without and with bubblewrap, where it or what holds it is killed, also before
-its sandbox is complete: it never runs without that."""
+"""The exit status, without and with bubblewrap, if the program or its parent was killed, possibly
+before its sandbox was complete: without that it never runs."""
 GRACE_S = 1.0
 TICK_S = 0.2
 CLOSED_TICK_S = 0.01
-"""Seconds between two looks at a program; the second once it has closed its outputs."""
+"""Seconds between two polls of a program; the second once it has closed its outputs."""
 
 _running: set[int] = set()
 _starting = threading.Lock()
-"""Held while a process starts: until its pid is in ``_running`` it looks like an orphan."""
+"""Held while a process starts: until its pid is in ``_running``, it looks like an orphan."""
 
 
 @dataclass(frozen=True)
 class CapturedOutput:
-    """A short program's end: its exit status and all that it printed."""
+    """The exit status of a short program, and all that it printed."""
 
     exit_status: int
     stdout: bytes
@@ -70,8 +71,8 @@ class EndReason(StrEnum):
 
 @dataclass(frozen=True)
 class ProgramEnd:
-    """A streamed program's end. A negative exit status is the signal that ended it; ``refused`` is
-    what the sandbox did not let through."""
+    """How a streamed program ended. A negative exit status is the signal that ended it; ``refused``
+    are the calls that the sandbox refused."""
 
     end: EndReason
     exit_status: int
@@ -88,7 +89,7 @@ class ProgramEnd:
 
 @dataclass(frozen=True)
 class ProcessLimits:
-    """When a program is ended: seconds in all, seconds without output, bytes printed."""
+    """When to end a program: after seconds in all, seconds without output, bytes printed."""
 
     timeout_s: float | None = None
     idle_s: float | None = None
@@ -96,7 +97,7 @@ class ProcessLimits:
 
 
 class ProgramStartError(OSError):
-    """A program that the system did not start; ``strerror`` says why."""
+    """The system could not start a program; ``strerror`` says why."""
 
 
 def capture(
@@ -110,7 +111,7 @@ def capture(
 ) -> CapturedOutput:
     """Run a short, trusted program to its end and return all that it printed.
 
-    ``memory``: bytes that it may have for its data, set before it gets its stdin.
+    ``memory`` limits its data (bytes); the limit is set before it gets its stdin.
     """
     with contextlib.ExitStack() as stack:
         try:
@@ -145,15 +146,17 @@ def stream(
 
     ``on_line`` and ``on_tick`` (called several times a second) end the program by returning True.
     It runs inside the boundary of ``confined``. When this returns, no descendant of the program is
-    left. Raises ProgramStartError, OSError where a sink does, :class:`NightshiftError`
-    (``E_POLICY_DENY``) where a process cannot be ended or the boundary could not be set up.
+    left. Raises ProgramStartError, OSError if a sink does, :class:`NightshiftError`
+    (``E_POLICY_DENY``) if a process cannot be ended or the boundary could not be set up.
     """
     began = time.monotonic()
     for _ in range(STARTS):
         with _launch(argv, cwd, env, confined) as launch:
             start = partial(_start, launch)
             try:
-                end, exit_status = attend(start, stdin, stdout, stderr, limits, on_line, on_tick)
+                end, exit_status = run_to_end(
+                    start, stdin, stdout, stderr, limits, on_line, on_tick
+                )
             finally:
                 all_gone = confined is None or _end_confined(confined)
             report = launch.read_report()
@@ -161,7 +164,7 @@ def stream(
             break
     if not all_gone:
         raise _build_left_behind_error(argv[0])
-    if missing := NO_PROGRAM.fullmatch(report.failed):
+    if missing := PROGRAM_STEP_FAILED.fullmatch(report.failed):
         raise ProgramStartError(errno.ENOENT, missing[1])
     killed = end is EndReason.EXITED and exit_status in KILLED
     if not killed and (report.failed or not report.ready):
@@ -170,7 +173,7 @@ def stream(
     return ProgramEnd(end, exit_status, time.monotonic() - began, report.refused)
 
 
-def attend(
+def run_to_end(
     start: Callable[[], Process],
     stdin: bytes,
     stdout: "Sink",
@@ -179,9 +182,9 @@ def attend(
     on_line: Callable[[bytes], bool] = lambda _line: False,
     on_tick: Callable[[], bool] = lambda: False,
 ) -> tuple[EndReason, int]:
-    """See the process that ``start`` starts to its end, as :func:`stream` does: why it ended, and
-    its exit status. No descendant is left then. Raises what ``start`` and the sinks raise."""
-    become_subreaper()
+    """Run the process that ``start`` starts to its end, as :func:`stream` does; returns why it
+    ended and its exit status. No descendant is left. Raises what ``start`` and the sinks raise."""
+    become_subreaper()  # descendants whose parent dies become our children, which we can find
     orphans = _make_orphan_finder(list_own_children())
     try:
         with start_process(start) as process:
@@ -211,7 +214,7 @@ def _start(launch: Launch) -> Process:
 def _watch(
     process: Process, pump: Pump, limits: ProcessLimits, on_tick: Callable[[], bool]
 ) -> EndReason:
-    """Why it is over: the process is gone, a limit is reached, or somebody wants its end."""
+    """Wait until the process ends, reaches a limit, or a callback stops it; returns which."""
     began = last_output = time.monotonic()
     while process.poll() is None:
         if pump.turn(TICK_S if pump.outputs_open() else CLOSED_TICK_S):
@@ -253,7 +256,7 @@ def _end_confined(confined: "ProcessBoundary") -> bool:
 
 
 def _make_orphan_finder(before: set[int]) -> Callable[[], set[int]]:
-    """Find children that were not there before and that no block of ``start_process`` holds."""
+    """Find children that are new and that no block of ``start_process`` owns."""
 
     def find() -> set[int]:
         with _starting:
@@ -264,9 +267,10 @@ def _make_orphan_finder(before: set[int]) -> Callable[[], set[int]]:
 
 @contextlib.contextmanager
 def start_process(start: Callable[[], Process]) -> Iterator[Process]:
-    """A process that ``start`` starts, known as ours while the block runs, ended after it."""
+    """Start a process; it counts as owned while the block runs, and is ended after it."""
     process = None
     try:
+        # A signal's exception between the start and the assignment would lose the process.
         with defer_signals(), _starting:
             process = start()
             _running.add(process.pid)
@@ -281,8 +285,8 @@ def start_process(start: Callable[[], Process]) -> Iterator[Process]:
 
 
 def _end(process: Process) -> None:
-    """SIGINT and SIGTERM to the group, each with a grace, then SIGKILL; the leader is reaped. On
-    SIGINT an agent's CLI may still report what it has cost."""
+    """Send SIGINT and SIGTERM to the group, with ``GRACE_S`` after each, then SIGKILL, and reap the
+    leader. On SIGINT an agent's CLI can still report its cost."""
     for number in (signal.SIGINT, signal.SIGTERM):
         if process.poll() is None:
             _signal_group(process.pid, number)
@@ -290,7 +294,7 @@ def _end(process: Process) -> None:
                 process.wait(GRACE_S)
     if process.poll() is None:
         _signal_group(process.pid, signal.SIGKILL)
-        # Who has given up to signal it meanwhile leaves that to whoever ends what is left.
+        # If this process has dropped the right to signal it, whoever ends the leftovers does it.
         with contextlib.suppress(PermissionError):
             process.kill()
             process.wait()

@@ -1,4 +1,4 @@
-"""The paths that a row of the process table stands for on this machine."""
+"""Expands a row of the process table to the paths of this machine."""
 
 import os
 import shutil
@@ -30,23 +30,23 @@ CERTIFICATES = (
     *("/etc/resolv.conf", "/etc/hosts", "/etc/host.conf", "/etc/nsswitch.conf", "/etc/gai.conf"),
     *("/etc/services", "/etc/mime.types"),
 )
-"""Certificates, and what a name is looked up with."""
+"""Certificates, and the files of name resolution."""
 _CA_VARIABLES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 _SYSTEM = ("/usr", "/lib", "/lib64", "/bin", "/sbin", "/proc", *STORES)
-"""What shows a process its children shows it others' command lines, and nothing else of them."""
+"""``/proc`` for a process's own children; of others it only shows their command lines."""
 Places = Mapping[str, str | Sequence[str]]
-"""What ``{name}`` in a row stands for: a path, or several."""
+"""The path or paths that replace ``{name}`` in a row."""
 
 
 def find_rights(row: ProcessRow, places: Places, env: Mapping[str, str]) -> ProcessRights:
-    """What a process may keep that is started from this row, with this environment."""
+    """The rights of a process started from this row, with this environment."""
     readable = list(_expand(row.reads, places, env))
     listable = list_around_package()
     if ALL_FILES in readable and (credentials := _list_credentials(env)):
         readable.remove(ALL_FILES)
         for top in _list_top():
             open_around(top, credentials, readable, listable)
-        listable.append(ALL_FILES)  # a name in HOME is no secret, and HOME may be the checkout
+        listable.append(ALL_FILES)  # names in HOME are no secret, and HOME may be the checkout
     return ProcessRights(
         readable=tuple(readable),
         listable=tuple(listable),
@@ -85,33 +85,33 @@ def _list_top() -> list[str]:
         return [entry.path for entry in entries if not entry.is_symlink()]
 
 
-def list_unheld() -> tuple[str, ...]:
-    """What this kernel cannot keep from any process that confines itself."""
+def list_unenforceable() -> tuple[str, ...]:
+    """The rights that this kernel cannot take from a process that confines itself."""
     return ("files",) * (not landlock.read_abi()) + ("network",) * (not AUDIT_ARCH)
 
 
 def list_around_package() -> list[str]:
-    """The folder that has to be listed to import the package, where more than packages are in it:
-    what a process reads else contains it."""
-    return [] if _is_shared() else [str(PACKAGE.parent)]
+    """The folder around the package, which Python lists to import it. Empty in ``site-packages``,
+    which a process may read anyway."""
+    return [] if _is_installed() else [str(PACKAGE.parent)]
 
 
-def _is_shared() -> bool:
-    """Whether the folder around the package holds nothing but packages."""
+def _is_installed() -> bool:
+    """True if the folder around the package contains only packages."""
     return PACKAGE.parent.name in ("site-packages", "dist-packages")
 
 
 def list_installation() -> list[str]:
-    """What this program imports, and what that loads: without the folder around the package where
-    only the package in it is ours."""
-    around = None if _is_shared() else str(PACKAGE.parent)
+    """The files that this program imports, and their libraries; not the folder around the package
+    if it contains other files as well."""
+    around = None if _is_installed() else str(PACKAGE.parent)
     path = [part for part in sys.path if Path(part).is_absolute() and part != around]
     own = (str(PACKAGE), str(sealed_start.ENTRY), os.path.dirname(os.__file__))  # noqa: PTH120
     return [*own, *path, f"{sys.base_prefix}/lib", *LIBRARIES]
 
 
 def list_network_files(env: Mapping[str, str]) -> list[str]:
-    """What a process of this environment connects to other servers with."""
+    """The files that a process with this environment needs to connect to a server."""
     import ssl
 
     default = ssl.get_default_verify_paths()
@@ -121,7 +121,7 @@ def list_network_files(env: Mapping[str, str]) -> list[str]:
 
 
 def list_programs(search_path: str) -> list[str]:
-    """The system's programs, this program's Python, and git with what lies beside it."""
+    """The system's programs, this program's Python, and git with the folders beside it."""
     tools = Path(shutil.which("git", path=search_path) or "/usr/bin/git").resolve().parent
     parts = [str(tools), *(str(tools.parent / part) for part in ("lib", "lib64", "libexec"))]
     return [*_SYSTEM, *parts, sys.prefix, sys.base_prefix]

@@ -1,18 +1,19 @@
-"""The processes of this program: what each holds, reads, writes and reaches. Each is started from
-its row by one function (``sandbox/stage_process.py``). ``docs/architecture.md`` and ``SECURITY.md``
-show the table.
+"""The processes of this program: the secrets, files and network of each. One function starts each
+from its row (``sandbox/stage_process.py``). ``docs/architecture.md`` and ``SECURITY.md`` show the
+table.
 
-Paths name what the start fills in (``process_places.py``): a single ``{name}`` may be several.
+``{name}`` in a path is filled in at the start (``process_places.py``); alone, it may be several
+paths.
 """
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 INSTALLATION, NETWORK, PROGRAMS = "{installation}", "{network}", "{programs}"
-"""This program with its Python and libraries; certificates and what looks up a name; the system's
+"""This program with its Python and libraries; certificates and name resolution; the system's
 programs and git."""
 ALL_FILES = "/"
-"""But the files in which HOME keeps credentials: of this program only who starts all reads them."""
+"""Except the files in which HOME keeps credentials, which only the supervisor reads."""
 _KEPT = "as bounded records"
 
 
@@ -20,14 +21,14 @@ class Confined(StrEnum):
     """How a process is kept to its row."""
 
     AT_START = "at its start"
-    WHEN_TOLD = "when it is told its task"
+    ON_TASK = "when it gets its task"
     AS_WORK = "before its first agent"
     NOT = "no"
 
 
 class Attributes(StrEnum):
-    """Of which files a process may change modes, owners, times and extended attributes. Landlock
-    does not know where these lie: a process that keeps itself to its row loses all or none."""
+    """Whose modes, owners, times and extended attributes a process may change. Landlock does not
+    confine this by path: a process that confines itself keeps all of it or none."""
 
     NONE = ""
     WRITTEN = "what it writes"
@@ -36,12 +37,11 @@ class Attributes(StrEnum):
 
 @dataclass(frozen=True)
 class ProcessRow:
-    """A process. ``commands`` are those that start it, ``secrets`` what it holds ("": nothing),
-    ``agent_bytes`` what it reads of an agent's and within what bounds ("": nothing). ``network``
-    says what it may reach, ``children`` which processes it starts ("": none). ``serves``: it
-    listens on sockets that it is handed. ``memory`` (bytes of data), ``cpu_s`` and ``wall_s``
-    (seconds) are limits (0: none). ``module`` has its ``main``; "" for one that the caller's shell
-    starts.
+    """A process. ``commands`` start it; ``secrets`` are those it holds ("": none); ``agent_bytes``
+    is the input from agents that it reads, and its bounds ("": none). ``network`` says what it may
+    reach, ``children`` which processes it starts ("": none). ``serves``: it listens on sockets that
+    it is given. ``memory`` (bytes of data), ``cpu_s`` and ``wall_s`` (seconds) are limits (0:
+    none). ``module`` contains its ``main``.
     """
 
     name: str
@@ -78,7 +78,7 @@ PLAN = ProcessRow(
     "plan",
     "gitlab_nightshift.run.plan_process",
     ("run",),
-    Confined.WHEN_TOLD,
+    Confined.ON_TASK,
     secrets="every secret of the job but the model key",
     agent_bytes=f"bundle and results of earlier jobs, {_KEPT}; texts of earlier merge requests",
     reads=(ALL_FILES,),
@@ -91,7 +91,7 @@ GATEWAY = ProcessRow(
     "gateway",
     "gitlab_nightshift.gateway.gateway_process",
     (*_ALL, "check --run", "patch"),
-    Confined.WHEN_TOLD,
+    Confined.ON_TASK,
     secrets="the model key, a proxy's credentials",
     agent_bytes="HTTP requests, each of bounded size and strictly read",
     reads=(INSTALLATION, NETWORK, "{named}"),
@@ -126,7 +126,7 @@ PUBLISH = ProcessRow(
     "publish",
     "gitlab_nightshift.run.publish_process",
     ("run",),
-    Confined.WHEN_TOLD,
+    Confined.ON_TASK,
     secrets="`GITLAB_TOKEN`, the values of all secrets",
     agent_bytes="names, modes and bytes that the bundle reader reports, checked; the bundle,"
     f" {_KEPT}",
@@ -202,7 +202,7 @@ PREPARE = ProcessRow(
     "prepare",
     "gitlab_nightshift.run.prepare_process",
     ("delegate",),
-    Confined.WHEN_TOLD,
+    Confined.ON_TASK,
     secrets="every secret of the job but the model key",
     reads=(ALL_FILES,),
     writes=("{repository}", "{private}"),
@@ -226,7 +226,7 @@ FINISH = ProcessRow(
     "finish",
     "gitlab_nightshift.run.finish_process",
     ("delegate",),
-    Confined.WHEN_TOLD,
+    Confined.ON_TASK,
     agent_bytes=f"work's answer and bundle, {_KEPT}; what the bundle reader reports, checked",
     reads=(ALL_FILES,),
     writes=("{repository}", "{private}"),
@@ -259,7 +259,7 @@ JOBS = ProcessRow(
     "plan, publish as commands",
     _OWN,
     ("plan", "publish"),
-    Confined.WHEN_TOLD,
+    Confined.ON_TASK,
     secrets="every secret of the job",
     agent_bytes="as the processes of these names",
     reads=(ALL_FILES,),
@@ -272,7 +272,7 @@ CHECK = ProcessRow(
     "check",
     _OWN,
     ("check",),
-    Confined.WHEN_TOLD,
+    Confined.ON_TASK,
     secrets="every secret of the job",
     agent_bytes="a change",
     reads=(ALL_FILES,),
@@ -284,7 +284,7 @@ PATCH = ProcessRow(
     "patch",
     _OWN,
     ("patch",),
-    Confined.WHEN_TOLD,
+    Confined.ON_TASK,
     secrets="every secret of the job",
     agent_bytes="a model's answers, each of bounded size",
     reads=(INSTALLATION, PROGRAMS, "{repository}"),
@@ -309,7 +309,7 @@ CHAT = ProcessRow(
     "chat",
     _OWN,
     ("chat",),
-    Confined.WHEN_TOLD,
+    Confined.ON_TASK,
     secrets="GitLab's token, the bot's token",
     agent_bytes=f"`result.json` and `bundle.json` of its runs, {_KEPT}; the beginning of a patch",
     reads=(INSTALLATION, NETWORK),

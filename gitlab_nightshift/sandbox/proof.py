@@ -1,7 +1,7 @@
-"""The proof of the boundary: everything known to work is tried from inside, before any agent.
+"""The proof of the boundary: every known attack is tried from inside, before any agent runs.
 
-Canaries are planted beside the real places. One way through that the tier promises to be closed is
-a hole, and has a name.
+Canaries are planted beside the real targets. An attack that gets through although the tier promises
+to stop it is a hole, and is reported by name.
 """
 
 import contextlib
@@ -22,13 +22,13 @@ from gitlab_nightshift.sandbox.proof_rows import GATEWAY, LIVING, OWN_CODE, ROWS
 from gitlab_nightshift.sandbox.tiers import Confinement, Guarantees, Tier
 
 ENDING_S = 10.0
-"""Seconds in which a daemon has to be gone, on a busy machine too; left alone it lives longer."""
-MOST_PRIVATE = 200
+"""Seconds in which the daemon must be gone, even on a busy machine; by itself it lives longer."""
+MOST_PRIVATE_FILES = 200
 
 
 @dataclass(frozen=True)
 class ProbeFinding:
-    """What became of one attempt. ``promised``: the tier says that it cannot get through."""
+    """The result of one attempt. ``promised``: the tier promises that it cannot get through."""
 
     row: ProofRow
     name: str
@@ -38,14 +38,14 @@ class ProbeFinding:
 
     @property
     def hole(self) -> bool:
-        """A promise that is not kept."""
+        """True if a promise is broken."""
         return self.open and self.promised
 
 
 @dataclass(frozen=True)
 class BoundaryProof:
-    """All findings; ``trouble`` is why there are none, "" where there are. ``late``: the time was
-    too short to see anything."""
+    """All findings; ``trouble`` is why there are none, "" if there are some. ``late``: the proof
+    timed out before it showed anything."""
 
     tier: Tier
     findings: tuple[ProbeFinding, ...]
@@ -54,23 +54,23 @@ class BoundaryProof:
 
     @property
     def holes(self) -> tuple[str, ...]:
-        """The names of the ways through that were promised to be closed."""
+        """The names of the attacks that got through although the tier promises to stop them."""
         return tuple(f"{f.name} ({f.how})" for f in self.findings if f.hole)
 
     @property
     def held(self) -> bool:
-        """True where every promise is kept."""
+        """True if every promise is kept."""
         return not self.trouble and not self.holes
 
     @property
     def rows(self) -> tuple[ProbeSummary, ...]:
-        """The findings for people, about a dozen rows."""
-        mine = ((row, [f for f in self.findings if f.row is row]) for row in ROWS)
-        return tuple(summarize_findings(row, findings) for row, findings in mine if findings)
+        """The findings as a table for people, about a dozen rows."""
+        grouped = ((row, [f for f in self.findings if f.row is row]) for row in ROWS)
+        return tuple(summarize_findings(row, findings) for row, findings in grouped if findings)
 
 
 def summarize_findings(row: ProofRow, findings: Sequence[ProbeFinding]) -> ProbeSummary:
-    """The worst of its findings, else the ways in which all of them were stopped."""
+    """The worst finding of a row, or how all attempts were stopped."""
     worst = max(findings, key=lambda f: (f.hole, f.open))
     if not worst.open:
         how = ", ".join(sorted({f.how for f in findings})[:3])
@@ -80,10 +80,10 @@ def summarize_findings(row: ProofRow, findings: Sequence[ProbeFinding]) -> Probe
 
 
 def prove(sandbox: Sandbox, confinement: Confinement, targets: ProbeTargets) -> BoundaryProof:
-    """Try to get through, in the same confinement that agents get; once more where the machine was
-    too busy for it. Raises NightshiftError."""
-    found = repeat_if_late(lambda limit_s: _run_proof(sandbox, confinement, targets, limit_s))
-    return replace(found, findings=(*found.findings, *_probe_own_code(targets)))
+    """Run all attacks in the confinement that agents get, again if the machine was too busy. Raises
+    NightshiftError."""
+    proof = repeat_if_late(lambda limit_s: _run_proof(sandbox, confinement, targets, limit_s))
+    return replace(proof, findings=(*proof.findings, *_probe_own_code(targets)))
 
 
 def _run_proof(
@@ -91,64 +91,67 @@ def _run_proof(
 ) -> BoundaryProof:
     with contextlib.ExitStack() as stack:
         private = _list_private_files(sandbox, confinement)
-        planned = gather_probes(
+        probes = gather_probes(
             confinement, replace(targets, secrets=(*targets.secrets, *private)), stack
         )
-        tried = run_probes(sandbox, confinement, planned.attempts, limit_s)
+        result = run_probes(sandbox, confinement, probes.attempts, limit_s)
         ending_s = ENDING_S if sandbox.guarantees.closes(LIVING) else 0.0
-        outcomes = [_verify_outside(outcome, planned, ending_s) for outcome in tried.outcomes]
+        outcomes = [_verify_outside(outcome, probes, ending_s) for outcome in result.outcomes]
     findings = [
-        _build_finding(planned.rows[each.name], each, sandbox.guarantees) for each in outcomes
+        _build_finding(probes.rows[each.name], each, sandbox.guarantees) for each in outcomes
     ]
-    return BoundaryProof(sandbox.tier, tuple(findings), tried.trouble, tried.late)
+    return BoundaryProof(sandbox.tier, tuple(findings), result.trouble, result.late)
 
 
 def _build_finding(row: ProofRow, outcome: ProbeOutcome, guarantees: Guarantees) -> ProbeFinding:
-    """The gateway is the one thing that has to be accessible; what was not tried proves nothing."""
+    """An attempt that could not be made counts as through. The gateway is the one thing that agents
+    must reach."""
     passed = outcome.open is not (row is GATEWAY)
     return ProbeFinding(row, outcome.name, passed, guarantees.closes(row), outcome.how)
 
 
 def _list_private_files(sandbox: Sandbox, confinement: Confinement) -> Iterator[Path]:
-    """What is hidden in the system's folders, without what is opened by name.
+    """The hidden paths in the system's folders, except those that a setting opens.
 
-    Another user alone hides nothing that everybody may read: that guarantee says so.
+    Without Landlock, the uid tier hides no file that everybody may read, nor promises to.
     """
     if sandbox.tier is Tier.UID and not sandbox.features.landlock:
         return
-    for path in map(Path, sandbox.machine.private[:MOST_PRIVATE]):
+    for path in map(Path, sandbox.machine.private[:MOST_PRIVATE_FILES]):
         opened = (*confinement.read_only, *confinement.writable)
         if not any(path.is_relative_to(place) or place.is_relative_to(path) for place in opened):
             yield path
 
 
 def _probe_own_code(targets: ProbeTargets) -> Iterator[ProbeFinding]:
-    """Promised in every tier: it depends on how this program was started."""
+    """Check that this program loads no planted code. Every tier promises that: it depends only on
+    how this program was started."""
     if targets.list_setting_files is not None:
         for name, how in try_own_code(targets.written, targets.list_setting_files):
             yield ProbeFinding(OWN_CODE, name, bool(how), True, how or "not found")
 
 
-# --- what is checked from outside -----------------------------------------------------------------
+# --- checks from outside --------------------------------------------------------------------------
 
 
-def _verify_outside(outcome: ProbeOutcome, planned: ProbeSet, ending_s: float) -> ProbeOutcome:
-    """Some attempts only seem to succeed inside: another /tmp, a daemon that was ended."""
+def _verify_outside(outcome: ProbeOutcome, probes: ProbeSet, ending_s: float) -> ProbeOutcome:
+    """Correct attempts that only seem to succeed inside: in another /tmp, or by a daemon that has
+    been ended."""
     if outcome.open is None:
         return outcome
-    if planned.rows[outcome.name] is LIVING:
-        survivor = outcome.open and not _ended(planned.lock, ending_s)
+    if probes.rows[outcome.name] is LIVING:
+        survivor = outcome.open and not _ended(probes.lock, ending_s)
         return ProbeOutcome(outcome.name, survivor, "a daemon lives on" if survivor else "ended")
-    path = planned.written.get(outcome.name)
+    path = probes.written.get(outcome.name)
     if path and outcome.open and not path.exists():
         return ProbeOutcome(outcome.name, False, "not there afterwards")
     return outcome
 
 
 def _ended(lock: Path, within_s: float) -> bool:
-    """True where nobody holds the lock, or not for long; who does is ended now.
+    """True if nobody holds the lock after ``within_s``; else kill the holder.
 
-    The kernel takes a moment to end a namespace.
+    The kernel takes a moment to end all processes of a namespace.
     """
     until = time.monotonic() + within_s
     while _is_held(lock):
@@ -160,7 +163,8 @@ def _ended(lock: Path, within_s: float) -> bool:
 
 
 def _kill_holder(lock: Path) -> None:
-    """End the process that the lock names, if it is the one that has the lock open."""
+    """Kill the process that the lock file names, but only if it has the file open: a file can name
+    any pid."""
     with contextlib.suppress(OSError, ValueError):
         pid = int(lock.read_bytes())
         if any(entry.resolve() == lock for entry in Path(f"/proc/{pid}/fd").iterdir()):

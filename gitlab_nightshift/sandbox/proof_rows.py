@@ -1,11 +1,11 @@
-"""The rows of the proof: each is about one thing, and belongs to one promise."""
+"""The rows of the proof: each covers one subject, and belongs to one promise."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class ProofRow:
-    """One line of the table: what it is about, and which promise it belongs to."""
+    """A line of the table: its subject, and the promise to which it belongs."""
 
     title: str
     promise: str

@@ -1,4 +1,4 @@
-"""This program as a child of another Python, with a sealed start (``sealed_start.py``)."""
+"""Runs this program as a child of another Python, with a sealed start (``sealed_start.py``)."""
 
 import os
 import signal
@@ -8,14 +8,14 @@ from collections.abc import Mapping, Sequence
 from gitlab_nightshift.sandbox.process import CapturedOutput, start_process
 from gitlab_nightshift.sealed_start import prepare_start
 
-PUT_BACK_S = 60.0
-"""Seconds that a stopped run gets to end its agents and to put the repository back."""
+RESTORE_S = 60.0
+"""Seconds that a stopped run gets to end its agents and to restore the repository."""
 
 
 def run_sealed(arguments: Sequence[str], env: Mapping[str, str], stdin: bytes) -> CapturedOutput:
-    """Run ``nightshift ARGUMENTS`` to its end; what it logs is dropped.
+    """Run ``nightshift ARGUMENTS`` to its end; its log is dropped.
 
-    It is told to stop when the calling thread ends or is interrupted. Raises OSError.
+    It gets SIGTERM when the calling thread ends or is interrupted. Raises OSError.
     """
     start = prepare_start(arguments, env, parent=os.getpid())
     try:
@@ -40,5 +40,5 @@ def _communicate(process: "subprocess.Popen[bytes]", stdin: bytes) -> bytes:
         return process.communicate(stdin)[0]
     except BaseException:
         process.send_signal(signal.SIGTERM)
-        process.wait(PUT_BACK_S)
+        process.wait(RESTORE_S)
         raise

@@ -1,6 +1,6 @@
-"""The process that reads agents' work: what it gives up itself, and what it then tries to access.
+"""The process that reads agents' work: the rights that it drops itself, and a check of that.
 
-``confinement.py`` has chosen the way. In namespaces all is done before this process runs.
+``confinement.py`` has chosen the mode. In namespaces all is done before this process runs.
 """
 
 import os
@@ -14,12 +14,12 @@ from gitlab_nightshift.sandbox.confinement import CAN_SCOPE, ConfinementMode
 from gitlab_nightshift.sandbox.inside import attacks, landlock, privileges, shared_filter
 from gitlab_nightshift.sandbox.inside.syscall_numbers import AUDIT_ARCH
 from gitlab_nightshift.sandbox.launch import Sandbox
-from gitlab_nightshift.sandbox.privilege_drop import is_alone
+from gitlab_nightshift.sandbox.privilege_drop import is_single_threaded
 from gitlab_nightshift.sandbox.process_places import (
     list_around_package,
     list_installation,
     list_programs,
-    list_unheld,
+    list_unenforceable,
 )
 from gitlab_nightshift.sandbox.proof import ProbeFinding
 from gitlab_nightshift.sandbox.proof_rows import CONFINED
@@ -33,19 +33,19 @@ FOR_FILES = (DAC_OVERRIDE, FSETID, KILL, SETPCAP)
 FOR_AGENTS = (*FOR_FILES, FOWNER, SETGID, SETUID)
 FOR_OWNERS = (*FOR_AGENTS, CHOWN)
 KEPT = (*FOR_OWNERS, SETFCAP)
-"""What root needs: to write the checkout; to become agents' user, to end what is left of it and to
-remove what it has put into a sticky folder; to give files to others; and a user namespace in which
-root stays root."""
+"""Capabilities that root needs to write the checkout; to become the agents' user, kill its
+processes and remove its files from a sticky folder; to give files to other users; and to make a
+user namespace in which root stays root (capabilities(7))."""
 _KERNEL = "/proc/sys/kernel/core_pattern"
 
 
 @dataclass(frozen=True)
 class WorkNeeds:
-    """What this process keeps where Landlock confines it. It may read the ``system`` and ``files``
-    besides its own program: no more than agents may, as what it starts is confined as it is.
-    ``identity`` is agents' own user, who may write the machine's shared memory. ``keep_owners``:
-    root has to give files to others, or to put back what others own. ``monitored``: agents have a
-    monitor, so a broker can start them."""
+    """The rights that this process keeps if Landlock confines it. Besides its own program it may
+    read the ``system`` and ``files``, which agents need, as its children inherit its confinement.
+    ``identity`` is the agents' own user, who may write the machine's shared memory.
+    ``keep_owners``: root has to give files to other users, or back to them. ``monitored``: agents
+    have a monitor, so a broker can start them."""
 
     system: System
     files: tuple[str, ...] = ()
@@ -56,19 +56,19 @@ class WorkNeeds:
 
 @dataclass(frozen=True)
 class OwnConfinement:
-    """The way in which this process is confined, why in no stronger one, and what it is to try."""
+    """How this process is confined, why no stronger mode works, and the accesses to try."""
 
-    way: ConfinementMode
+    mode: ConfinementMode
     why: str
     probes: Mapping[str, Any]
     _complete: Callable[[WorkNeeds], Broker | None]
     _close_latch: Callable[[], object] = lambda: None
 
     def complete(self, needs: WorkNeeds) -> Broker | None:
-        """Give up the files, where that is left to do: before the first agent, but after the
-        checkout is opened, whose real configuration may refer to files that are closed then. From
-        here on this process has no say in how it is confined, and a broker that there is starts
-        what runs in the sandbox. Raises OSError."""
+        """Drop access to files, if that is still to do: before the first agent, but after the
+        checkout is opened, whose real configuration may refer to files that this closes. From here
+        on this process cannot change how it is confined, and the broker, if there is one, starts
+        all processes in the sandbox. Raises OSError."""
         broker = self._complete(needs)
         self._close_latch()
         return broker
@@ -76,24 +76,24 @@ class OwnConfinement:
 
 def confine(
     data: Mapping[str, Any],
-    then: Callable[[], None],
+    start_threads: Callable[[], None],
     close_latch: Callable[[], object] = lambda: None,
 ) -> OwnConfinement:
-    """Give up what the supervisor's ``data`` says, files last. ``then`` is called when all is given
-    up: it may start threads, which Landlock would not confine. ``close_latch`` says for good that
-    agents follow. Raises OSError."""
-    way = ConfinementMode(data["way"])
+    """Drop the rights that the supervisor's ``data`` names, files last. ``start_threads`` is called
+    after that: Landlock confines only the calling thread and its later children (landlock(7)).
+    ``close_latch`` records for good that agents follow. Raises OSError."""
+    mode = ConfinementMode(data["way"])
     privileges.join_own_keyring()
-    if way is not ConfinementMode.NAMESPACES:
+    if mode is not ConfinementMode.NAMESPACES:
         privileges.keep_capabilities(*KEPT)
     privileges.forbid_new_privileges()
     if AUDIT_ARCH:
         shared_filter.install_shared_filter()
-    if way is ConfinementMode.SCOPES:
+    if mode is ConfinementMode.SCOPES:
         landlock.restrict_scopes()
-    if way is not ConfinementMode.LANDLOCK:
-        then()
-        return OwnConfinement(way, data["why"], data["tries"], lambda _: None, close_latch)
+    if mode is not ConfinementMode.LANDLOCK:
+        start_threads()
+        return OwnConfinement(mode, data["why"], data["tries"], lambda _: None, close_latch)
 
     def complete(needs: WorkNeeds) -> Broker | None:
         privileges.keep_capabilities(*(FOR_OWNERS if needs.keep_owners else FOR_FILES))
@@ -102,14 +102,14 @@ def confine(
         writable = [*data["writable"], *shared]
         _restrict(needs.system, (*needs.files, *own), data["hidden"], writable)
         broker = _open_broker(needs, data["writable"], shared)
-        then()
+        start_threads()
         return broker
 
-    return OwnConfinement(way, data["why"], data["tries"], complete, close_latch)
+    return OwnConfinement(mode, data["why"], data["tries"], complete, close_latch)
 
 
 def _open_broker(needs: WorkNeeds, folders: list[str], shared: list[str]) -> Broker | None:
-    """Leave changes of attributes to a broker, where the kernel lets it judge them."""
+    """Start a broker for changes of attributes, if the kernel supports it."""
     if not (needs.monitored and AUDIT_ARCH):
         return None
     user = needs.identity
@@ -124,9 +124,9 @@ def _open_broker(needs: WorkNeeds, folders: list[str], shared: list[str]) -> Bro
 def _restrict(
     system: System, needed: Sequence[str], hidden: Sequence[str], writable: Sequence[str]
 ) -> None:
-    """Nothing may be read but the system and what is needed, of that nothing that is hidden:
-    Landlock knows no exceptions, so what lies around it is opened."""
-    if not is_alone():
+    """Allow reading only of the system and the ``needed`` paths, without the ``hidden`` ones inside
+    them: Landlock has no exceptions, so the paths around those are opened one by one."""
+    if not is_single_threaded():
         raise RuntimeError("threads are running that cannot be confined")
     around, listable = list(system.readable), [*system.listable, *list_around_package()]
     for path in dict.fromkeys(map(os.path.realpath, filter(os.path.lexists, needed))):
@@ -136,11 +136,11 @@ def _restrict(
 
 
 def weaken_sandbox(sandbox: Sandbox, own: OwnConfinement) -> Sandbox:
-    """A sandbox that promises less, where this process is not confined at all, or those that read
-    agents' work after it cannot be kept to their rows."""
-    why = own.why if own.way is ConfinementMode.NONE else ""
-    if not why and (unheld := list_unheld()):
-        why = f"this kernel cannot keep {' and '.join(unheld)} from it"
+    """The sandbox with a weaker promise if this process is not confined at all, or the processes
+    that read agents' work after it cannot be kept to their rows."""
+    why = own.why if own.mode is ConfinementMode.NONE else ""
+    if not why and (rights := list_unenforceable()):
+        why = f"this kernel cannot keep {' and '.join(rights)} from it"
     if not why or sandbox.tier is Tier.NONE:
         return sandbox
     left = (*sandbox.guarantees.secrets.leaves, CONFINED)
@@ -149,35 +149,35 @@ def weaken_sandbox(sandbox: Sandbox, own: OwnConfinement) -> Sandbox:
     return replace(sandbox, guarantees=weaker)
 
 
-# --- what is tried --------------------------------------------------------------------------------
+# --- attempts -------------------------------------------------------------------------------------
 
 
 def try_places(own: OwnConfinement, broker: Broker | None) -> Iterator[ProbeFinding]:
-    """Try to get at each place that this process is to be kept from, as an exploit of it would;
-    ``broker`` is the one that changes attributes for it."""
+    """Try each access that this process must not have, as an exploit in it would; ``broker`` is the
+    one that changes attributes for it."""
     closed = set(_list_closed_kinds(own, broker))
     for kind, name, verb, *arguments in _list_probes(own.probes):
         is_open, how = attacks.run_probe(verb, arguments)
         if verb == "write" and is_open:
             Path(str(arguments[0])).unlink(missing_ok=True)
-        through = is_open is not False  # what could not be tried is not proven
-        way = f"{own.way}: {how}" if through else own.way
-        yield ProbeFinding(CONFINED, name, through, kind in closed, way)
+        through = is_open is not False  # an attempt that could not be made proves nothing
+        mode = f"{own.mode}: {how}" if through else own.mode
+        yield ProbeFinding(CONFINED, name, through, kind in closed, mode)
 
 
 def _list_closed_kinds(own: OwnConfinement, broker: Broker | None) -> Iterator[str]:
-    """The kinds of attempts that the way closes."""
-    if own.way is ConfinementMode.NAMESPACES or broker:
+    """The kinds of attempts that the mode stops."""
+    if own.mode is ConfinementMode.NAMESPACES or broker:
         yield "attributes"
-    if own.way in (ConfinementMode.NAMESPACES, ConfinementMode.LANDLOCK):
+    if own.mode in (ConfinementMode.NAMESPACES, ConfinementMode.LANDLOCK):
         yield from ("files", "processes")
-    if own.way is ConfinementMode.SCOPES:
+    if own.mode is ConfinementMode.SCOPES:
         yield "processes"
-    if own.way is ConfinementMode.NAMESPACES or (
-        own.way is not ConfinementMode.NONE and landlock.read_abi() >= CAN_SCOPE
+    if own.mode is ConfinementMode.NAMESPACES or (
+        own.mode is not ConfinementMode.NONE and landlock.read_abi() >= CAN_SCOPE
     ):
         yield "scopes"
-    if own.way is ConfinementMode.LANDLOCK or os.geteuid() != 0:
+    if own.mode is ConfinementMode.LANDLOCK or os.geteuid() != 0:
         yield "kernel"
 
 

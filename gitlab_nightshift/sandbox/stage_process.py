@@ -1,5 +1,5 @@
-"""A stage of this program as a process of its own: a sealed start, named variables, nothing of the
-job's environment (``sealed_entry.py``)."""
+"""Starts a stage of this program as its own process, with a sealed start (``sealed_entry.py``) and
+only the variables that it is given."""
 
 import os
 from collections.abc import Collection, Mapping, Sequence
@@ -7,21 +7,21 @@ from dataclasses import asdict
 from subprocess import PIPE, Popen
 from typing import Any
 
-from gitlab_nightshift.sandbox.process import EndReason, ProcessLimits, attend
+from gitlab_nightshift.sandbox.process import EndReason, ProcessLimits, run_to_end
 from gitlab_nightshift.sandbox.process_places import Places, find_rights
 from gitlab_nightshift.sandbox.process_table import Confined, ProcessRow
 from gitlab_nightshift.sealed_start import prepare_stage
 from gitlab_nightshift.system.file_names import format_path
 
-LONGEST_WORDS = 200
+LONGEST_MESSAGE = 200
 FIRST_PROCESS = 1
-NOWHERE: Places = {}
+NO_PLACES: Places = {}
 Stream = int | None
 """As ``subprocess`` takes it; None: this process's own."""
 
 
 class StageFailedError(Exception):
-    """A stage that did not end well; the text continues "the process …"."""
+    """A stage failed; the text continues "the process …"."""
 
 
 def start_stage(
@@ -31,15 +31,15 @@ def start_stage(
     descriptors: Collection[int] = (),
     streams: tuple[Stream, Stream, Stream] = (PIPE, PIPE, PIPE),
     prefix: Sequence[str] = (),
-    places: Places = NOWHERE,
+    places: Places = NO_PLACES,
 ) -> Popen[bytes]:
-    """Start ``main(data)`` of a row's module in a session of its own, with ``descriptors`` and
-    ``streams``; this is how each process of this program is started.
+    """Start ``main(data)`` of a row's module in its own session, with ``descriptors`` and
+    ``streams``. Each process of this program is started here.
 
-    ``env`` is its whole environment, ``data`` becomes JSON. It gets SIGTERM when the calling thread
-    ends. Before ``main`` it gives up what its row does not name, where that says so; ``places`` are
-    the paths in it. ``prefix`` is a command that starts it in namespaces of its own, as its first
-    process's child. Raises OSError.
+    ``env`` is its whole environment; ``data`` is sent as JSON. It gets SIGTERM when the calling
+    thread ends. If its row is ``AT_START``, it drops all other rights before ``main``; ``places``
+    are the row's paths. ``prefix`` is a command that starts it in its own namespaces, as a child of
+    their first process. Raises OSError.
     """
     if row.confined is Confined.AT_START:
         data = {**data, "rights": asdict(find_rights(row, places, env))}
@@ -66,15 +66,15 @@ def run_stage(
     env: Mapping[str, str],
     stdin: bytes,
     limits: ProcessLimits,
-    places: Places = NOWHERE,
+    places: Places = NO_PLACES,
 ) -> bytes:
-    """What a stage printed, once it has ended well; none of its descendants is left then.
+    """Run a stage to its end and return its output; none of its descendants is left.
 
     Raises StageFailedError.
     """
     out, err = _MemorySink(), _MemorySink()
     try:
-        end, status = attend(
+        end, status = run_to_end(
             lambda: start_stage(row, data, env, places=places), stdin, out, err, limits
         )
     except OSError as error:
@@ -82,15 +82,15 @@ def run_stage(
     if end is not EndReason.EXITED:
         raise StageFailedError(f"was ended: {end.value.replace('_', ' ')}")
     if status:
-        words = err.read_all()[-LONGEST_WORDS:].decode("utf-8", "replace").strip()
+        message = err.read_all()[-LONGEST_MESSAGE:].decode("utf-8", "replace").strip()
         raise StageFailedError(
-            f"ended with exit status {status}" + (f": {format_path(words)}" * bool(words))
+            f"ended with exit status {status}" + (f": {format_path(message)}" * bool(message))
         )
     return out.read_all()
 
 
 class _MemorySink:
-    """A sink in memory; ``ProcessLimits`` bound how much comes."""
+    """A sink in memory; ``ProcessLimits`` bounds its size."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
@@ -100,5 +100,5 @@ class _MemorySink:
         self._parts.append(data)
 
     def read_all(self) -> bytes:
-        """All of them."""
+        """All bytes written so far."""
         return b"".join(self._parts)

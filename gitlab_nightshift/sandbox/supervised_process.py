@@ -1,8 +1,8 @@
-"""A part of a run as a process of its own: started by exec, with a pipe each way.
+"""Runs a stage as its own process, started by exec, with a pipe each way.
 
-It gets nothing that is not given to it: an environment of named variables, descriptors by number,
-and JSON behind its length, which may hold secrets, on its stdin. That stays open as long as the
-process that started it lives: its end means that nobody waits any more.
+It inherits nothing: it gets an environment of named variables, descriptors by number, and on its
+stdin a task as JSON, preceded by its length, which may contain secrets. Its stdin stays open as
+long as its parent lives: end of file means that nobody waits for it any more.
 """
 
 import contextlib
@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gitlab_nightshift.system.descendants import end_orphans, list_own_children
-from gitlab_nightshift.system.signals import call_late, start_deaf
+from gitlab_nightshift.system.signals import call_after, start_with_signals_blocked
 
 if TYPE_CHECKING:
     from gitlab_nightshift.sandbox.process_places import Places
@@ -28,7 +28,7 @@ LENGTH_BYTES = 8
 
 
 class StageProcess:
-    """A stage that was started; it loads what it needs until it gets its task."""
+    """A started stage; it imports its modules while it waits for its task."""
 
     def __init__(
         self,
@@ -41,9 +41,9 @@ class StageProcess:
         prefix: Sequence[str] = (),
         places: "Places | None" = None,
     ) -> None:
-        """Start it from its row, with ``places`` in it, behind ``prefix`` (``stage_process.py``);
-        ``quiet``: what it prints on stderr is dropped."""
-        from subprocess import DEVNULL, PIPE  # not for what is started: see below
+        """Start it from its row (``row``, ``places`` and ``prefix``: ``stage_process.py``).
+        ``quiet``: its stderr is dropped."""
+        from subprocess import DEVNULL, PIPE  # here: the stage itself imports this module too
 
         from gitlab_nightshift.sandbox import stage_process
 
@@ -51,78 +51,81 @@ class StageProcess:
         self._process = stage_process.start_stage(
             row, data or {}, env, descriptors, streams, prefix, places or {}
         )
-        self._row, self._others = row, set[int]()
+        self._row, self._other_children = row, set[int]()
 
     @property
     def pid(self) -> int:
         """Its process id."""
         return self._process.pid
 
-    def tell(self, config: Mapping[str, Any]) -> None:
-        """Say what to do, once. A dead process does not get it, which its end will show."""
+    def send_task(self, config: Mapping[str, Any]) -> None:
+        """Send the task, once. Ignores a dead process: its end will show that."""
         assert self._process.stdin
-        self._others = list_own_children()
+        self._other_children = list_own_children()
         with contextlib.suppress(BrokenPipeError):
-            said = json.dumps(config).encode()
-            self._process.stdin.write(len(said).to_bytes(LENGTH_BYTES, "big") + said)
+            task = json.dumps(config).encode()
+            self._process.stdin.write(len(task).to_bytes(LENGTH_BYTES, "big") + task)
             self._process.stdin.flush()
 
     def read_answer(self) -> dict[str, Any]:
-        """Its answer at its end, {} where that is of no use. Waits for it, as long as its row says.
+        """Wait for its end and return its answer, {} if it is invalid. Kills it after its row's
+        ``wall_s``.
 
-        Its own end counts: what it has left behind may hold its pipes for as long as it likes, so
-        that is ended.
+        Waits for the process, not for the end of its output: descendants may hold the pipe open.
+        They are killed.
         """
         with (
-            call_late(self._row.wall_s, self.kill) if self._row.wall_s else contextlib.nullcontext()
+            call_after(self._row.wall_s, self.kill)
+            if self._row.wall_s
+            else contextlib.nullcontext()
         ):
-            said = self._read_output()
-        if len(said) > LARGEST_ANSWER:
+            output = self._read_output()
+        if len(output) > LARGEST_ANSWER:
             self._process.kill()
         self.wait()
         if self._row.children or self._row.agent_bytes:
-            end_orphans(lambda: list_own_children() - self._others)
+            end_orphans(lambda: list_own_children() - self._other_children)
         with contextlib.suppress(ValueError, RecursionError):
-            made = json.loads(said) if len(said) <= LARGEST_ANSWER else {}
-            return made if isinstance(made, dict) else {}
+            answer = json.loads(output) if len(output) <= LARGEST_ANSWER else {}
+            return answer if isinstance(answer, dict) else {}
         return {}
 
     def _read_output(self) -> bytes:
-        """All that comes until it ends, or more than it may say."""
+        """Its output until it ends, or until it is longer than ``LARGEST_ANSWER``."""
         assert self._process.stdout
-        out, said = self._process.stdout.fileno(), bytearray()
-        end = os.pidfd_open(self.pid)
+        stdout, output = self._process.stdout.fileno(), bytearray()
+        pidfd = os.pidfd_open(self.pid)  # readable once the process has ended (pidfd_open(2))
         try:
             ready = select.poll()
-            for each in (out, end):
-                ready.register(each, select.POLLIN)
-            while len(said) <= LARGEST_ANSWER:
-                if out not in dict(ready.poll()):
-                    break  # it has ended, and nothing is left
-                if not (part := os.read(out, 1 << 16)):
+            for fd in (stdout, pidfd):
+                ready.register(fd, select.POLLIN)
+            while len(output) <= LARGEST_ANSWER:
+                if stdout not in dict(ready.poll()):
+                    break  # it has ended, and the pipe is empty
+                if not (part := os.read(stdout, 1 << 16)):
                     break
-                said += part
+                output += part
         finally:
-            os.close(end)
-        return bytes(said)
+            os.close(pidfd)
+        return bytes(output)
 
     def wait(self) -> int:
         """Its exit status, negative for a signal that ended it."""
         return self._process.wait()
 
     def signal(self, number: int) -> None:
-        """Have it send itself a signal, once it has its task: by its pipe, because its pid is not
-        known here where it is in namespaces of its own."""
+        """Have it send itself a signal, once it has its task. By its pipe: if it has its own
+        namespaces, its pid here is unknown."""
         assert self._process.stdin
         with contextlib.suppress(OSError, ValueError):
             os.write(self._process.stdin.fileno(), bytes([number]))
 
     def kill(self) -> None:
-        """End it by force, with the namespaces that it is in."""
+        """Kill it, and with it its namespaces."""
         self._process.kill()
 
     def close(self) -> None:
-        """End it, where it has not ended: by the end of its input, then by force."""
+        """End it if it still runs: close its input, then kill it."""
         for pipe in filter(None, (self._process.stdin, self._process.stdout)):
             with contextlib.suppress(OSError):
                 pipe.close()
@@ -137,12 +140,12 @@ class StageProcess:
 def serve_stage(
     step: Callable[[dict[str, Any]], Mapping[str, Any]], *, forwarding: bool = True
 ) -> int:
-    """Read the task, do it, and answer. What is printed meanwhile goes to stderr. A step that
-    needs to be the only thread for a while is not ``forwarding`` at once, and calls
-    ``forward_signals`` itself."""
+    """Read the task, run ``step`` on it, and write the answer; prints go to stderr. A step that
+    needs a single thread at first sets ``forwarding`` to False, and calls ``forward_signals``
+    itself."""
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    config = hear()
+    config = read_task()
     if forwarding:
         forward_signals()
     answer = json.dumps(step(config)).encode()
@@ -151,31 +154,33 @@ def serve_stage(
     return 0
 
 
-def hear() -> dict[str, Any]:
-    """The task from the supervisor. Nothing after it is read: that may be signals already."""
-    config: dict[str, Any] = json.loads(_read(int.from_bytes(_read(LENGTH_BYTES), "big")))
+def read_task() -> dict[str, Any]:
+    """Read the task from the supervisor. Reads no byte more: signals may follow."""
+    config: dict[str, Any] = json.loads(
+        _read_exactly(int.from_bytes(_read_exactly(LENGTH_BYTES), "big"))
+    )
     return config
 
 
-def _read(number: int) -> bytearray:
-    """This many bytes of stdin; exits where it ends before."""
-    said = bytearray()
-    while len(said) < number:
-        part = os.read(0, number - len(said))
+def _read_exactly(number: int) -> bytearray:
+    """Read this many bytes of stdin; exits if it ends before."""
+    data = bytearray()
+    while len(data) < number:
+        part = os.read(0, number - len(data))
         if not part:
             sys.exit(128 + signal.SIGTERM)
-        said += part
-    return said
+        data += part
+    return data
 
 
 def forward_signals() -> None:
-    """From here on the end of the supervisor is a SIGTERM for this process, and each byte that it
-    sends a signal of that number."""
-    start_deaf(threading.Thread(target=_pass_on, daemon=True))
+    """From here on, each byte from the supervisor is a signal for this process, and end of file
+    (the supervisor is gone) is SIGTERM."""
+    start_with_signals_blocked(threading.Thread(target=_forward_signals, daemon=True))
 
 
-def _pass_on() -> None:
-    """Nothing that Python buffers: this thread may read while the others are gone already."""
+def _forward_signals() -> None:
+    """Read unbuffered: this thread may still read while the interpreter shuts down."""
     while signals := os.read(0, 1 << 16):
         for number in signals:
             os.kill(os.getpid(), number)

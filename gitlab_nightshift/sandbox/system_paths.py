@@ -1,4 +1,4 @@
-"""Where things are on every machine: the system, what is secret in it, this program's own files."""
+"""Well-known paths: the system's, secret ones in it, and this program's own."""
 
 import sys
 from pathlib import Path
@@ -12,7 +12,8 @@ PACKAGES = (
     *PROGRAMS,
     *STORES,
 )
-"""What the distribution's packages fill; the rest of ``/usr`` is for people, as ``/opt`` is."""
+"""Folders filled by the distribution's packages; people install into the rest of ``/usr`` and into
+``/opt``."""
 KERNEL = ("/proc", "/sys")
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 SETTINGS = "/etc"
@@ -27,12 +28,12 @@ HOME_FILES = (
     *(".cargo/credentials", ".cargo/credentials.toml", ".gem/credentials", ".bundle/config"),
     *(".composer/auth.json", ".config/composer/auth.json", ".nuget/NuGet/NuGet.Config"),
 )
-"""Where a home usually keeps credentials: no agent may read them, and the proof tries to."""
+"""Files in HOME that often contain credentials: no agent may read them, and the proof tries to."""
 SYSTEM_SECRETS = frozenset(
     "/etc/shadow /etc/shadow- /etc/gshadow /etc/gshadow- /etc/sudoers /etc/sudoers.d"
     " /etc/gitlab-runner /etc/ssl/private /etc/ssh".split()
 )
-"""Private whatever their mode says today: an earlier night's agent may have changed it."""
+"""Private whatever their mode: an agent of an earlier night may have changed it."""
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - the kernel's name
 INSIDE = Path(__file__).parent / "inside"
 
@@ -43,11 +44,11 @@ def find_interpreter() -> Path:
 
 
 def build_python_command(*arguments: str) -> list[str]:
-    """How this program starts another Python: it sees no variable, no folder and no ``.pth`` file
-    that somebody else put there."""
+    """The command of another Python that ignores variables, the working folder and ``.pth`` files
+    (``-I``, ``-S``): others may have planted them."""
     return [str(find_interpreter()), "-I", "-S", *arguments]
 
 
 def list_interpreter_paths() -> tuple[Path, ...]:
-    """What a launcher inside a namespace has to see."""
+    """The paths that a launcher inside a namespace has to see."""
     return Path(sys.base_prefix).resolve(), find_interpreter(), INSIDE

@@ -1,4 +1,4 @@
-"""Which boundary works on this machine: found out by trying, never by looking at versions."""
+"""Finds out which boundary works on this machine, by trying it, never by looking at versions."""
 
 import contextlib
 import os
@@ -27,7 +27,7 @@ from gitlab_nightshift.sandbox.visible_system import Look, System, look_at_syste
 
 AUTO = "auto"
 ORDER = (Tier.NAMESPACES, Tier.UID, Tier.LANDLOCK)
-MADE = "made"
+TRIAL_FILE = "made"
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class UnavailableTier:
 
 @dataclass(frozen=True)
 class _ProbeContext:
-    """What is the same for all tiers that are tried."""
+    """The arguments common to the trials of all tiers."""
 
     machine: System
     folder: Path
@@ -51,7 +51,7 @@ class _ProbeContext:
 
 @dataclass(frozen=True)
 class _TrialContext:
-    """What a trial is held on."""
+    """The files and services of a trial."""
 
     confinement: Confinement
     canary: Path
@@ -68,12 +68,12 @@ def choose(
     known: Sequence[UnavailableTier] = (),
     look: Look = look_at_system,
 ) -> Sandbox:
-    """The boundary to use: ``auto`` takes the strongest that works, a name exactly that one.
+    """The boundary to use: with ``auto`` the strongest that works, else the requested tier.
 
-    ``folder`` is where agents' scratch folders will be; ``programs`` have to be runnable inside: a
-    tier in which they are not does not work. With ``checkout`` another user must be able to have
-    it. ``known`` are tiers that are known not to work, ``look`` finds what is private here. Raises
-    NightshiftError: E_CONFIG where a named tier does not work, E_POLICY_DENY where none does.
+    ``folder`` will contain the agents' scratch folders; ``programs`` must be runnable inside, or a
+    tier does not work. If there is a ``checkout``, the uid tier must be able to give it to another
+    user. ``known`` are tiers already known not to work; ``look`` finds the private files here.
+    Raises NightshiftError: E_CONFIG if a requested tier does not work, E_POLICY_DENY if none does.
     """
     if requested == Tier.NONE:
         return _build_unconfined()
@@ -114,7 +114,7 @@ def _build_unconfined() -> Sandbox:
 
 
 def _try(tier: Tier, context: _ProbeContext) -> Sandbox | UnavailableTier:
-    """The tier at its best here, else with less network, else why it does not work."""
+    """The tier with all its features, else without the monitor, else why it does not work."""
     if tier in context.known:
         return context.known[tier]
     candidate = _build_candidate(tier, context.machine)
@@ -134,16 +134,16 @@ def _try_candidate(candidate: Sandbox, context: _ProbeContext) -> Sandbox | Unav
             reason = _find_failure(candidate, trial)
             if reason and candidate.features.notify:
                 features = replace(candidate.features, notify=False, lacking=reason)
-                less = _with(candidate, features)
-                if not _find_failure(less, trial):
-                    return less
+                reduced = _with_features(candidate, features)
+                if not _find_failure(reduced, trial):
+                    return reduced
     except OSError as error:
         reason = f"{error.filename or context.checkout}: {error.strerror}"
     return UnavailableTier(candidate.tier, reason) if reason else candidate
 
 
 def _find_access_problem(sandbox: Sandbox, context: _ProbeContext) -> str:
-    """Why another user can do too little or too much here; "" where all is well."""
+    """Why another user could access too little or too much here; "" if neither."""
     if sandbox.identity is None:
         return ""
     above = context.checkout.parent if context.checkout else context.folder
@@ -181,33 +181,33 @@ def _build_candidate(tier: Tier, machine: System) -> Sandbox | UnavailableTier:
     return sandbox
 
 
-def _with(sandbox: Sandbox, features: Features) -> Sandbox:
+def _with_features(sandbox: Sandbox, features: Features) -> Sandbox:
     return replace(sandbox, features=features, guarantees=build_guarantees(sandbox.tier, features))
 
 
 @contextlib.contextmanager
 def _open_trial(context: _ProbeContext, sandbox: Sandbox) -> Iterator[_TrialContext]:
-    """Raises OSError, also where the checkout's file system knows no other user."""
+    """Set up a trial. Raises OSError, also if the checkout's file system has no owners."""
     with contextlib.ExitStack() as stack:
-        new = tempfile.TemporaryDirectory(prefix="probe-", dir=context.folder)
-        own = Path(stack.enter_context(new))
-        scratch, private = own / "scratch", own / "private"
+        temporary = tempfile.TemporaryDirectory(prefix="probe-", dir=context.folder)
+        folder = Path(stack.enter_context(temporary))
+        scratch, private = folder / "scratch", folder / "private"
         scratch.mkdir()
         private.mkdir(mode=0o700)
         if sandbox.identity:
-            own.chmod(0o711)
+            folder.chmod(0o711)
             os.chown(scratch, sandbox.identity.uid, sandbox.identity.gid)
         canary = private / "canary"
         canary.write_text("canary")
         canary.chmod(0o600)
-        gate = stack.enter_context(open_tcp_listener())
+        tcp = stack.enter_context(open_tcp_listener())
         other = stack.enter_context(open_tcp_listener())
-        inner = stack.enter_context(open_unix_listener(private / "gate"))
-        stack.enter_context(open_greeter(gate, inner))
-        way = Gate(gate.getsockname()[1], private / "gate")
+        unix = stack.enter_context(open_unix_listener(private / "gate"))
+        stack.enter_context(open_greeter(tcp, unix))
+        gate = Gate(tcp.getsockname()[1], private / "gate")
         writable = (scratch, *_create_sibling_folder(context, sandbox, stack))
         yield _TrialContext(
-            Confinement(scratch, writable, context.programs, (way,)),
+            Confinement(scratch, writable, context.programs, (gate,)),
             canary,
             private / "written",
             other.getsockname()[1],
@@ -218,28 +218,28 @@ def _open_trial(context: _ProbeContext, sandbox: Sandbox) -> Iterator[_TrialCont
 def _create_sibling_folder(
     context: _ProbeContext, sandbox: Sandbox, stack: contextlib.ExitStack
 ) -> Iterator[Path]:
-    """A folder beside the checkout that is another user's, as the checkout will be."""
+    """Create a folder beside the checkout that another user owns, as the checkout will be."""
     if sandbox.identity and context.checkout:
         yield stack.enter_context(uid_tier.open_trial_folder(context.checkout, sandbox.identity))
 
 
 def _find_failure(sandbox: Sandbox, trial: _TrialContext) -> str:
-    """Why this boundary does not work, "" where it does; what is too slow is tried again."""
-    must, must_not = _list_required_probes(trial), _list_forbidden_probes(sandbox, trial)
+    """Why this boundary does not work, "" if it does; a late trial is repeated."""
+    required, forbidden = _list_required_probes(trial), _list_forbidden_probes(sandbox, trial)
 
     def run_once(limit_s: float) -> ProbeResult:
         try:
-            return run_probes(sandbox, trial.confinement, [*must, *must_not], limit_s)
+            return run_probes(sandbox, trial.confinement, [*required, *forbidden], limit_s)
         finally:
             for folder in trial.confinement.writable:
-                (folder / MADE).unlink(missing_ok=True)
+                (folder / TRIAL_FILE).unlink(missing_ok=True)
             trial.outside.unlink(missing_ok=True)
 
     tried = repeat_if_late(run_once)
     if tried.trouble:
         return tried.trouble
-    refused = [o for o in tried.outcomes[: len(must)] if not o.open]
-    passed = [o for o in tried.outcomes[len(must) :] if o.open is not False]
+    refused = [o for o in tried.outcomes[: len(required)] if not o.open]
+    passed = [o for o in tried.outcomes[len(required) :] if o.open is not False]
     if refused:
         return f"an agent could not {refused[0].name}: {refused[0].how}"
     return (
@@ -250,8 +250,8 @@ def _find_failure(sandbox: Sandbox, trial: _TrialContext) -> str:
 
 
 def _describe_cause(trial: _TrialContext) -> str:
-    """What makes the run's own folder an agent's, and which setting mends it; "" where it is not
-    a folder that is opened."""
+    """The setting that opens the run's own folder to agents, and how to change it; "" if none
+    does."""
     own = trial.canary.parent.resolve()
     for opened in trial.programs:
         if own.is_relative_to(opened.resolve()):
@@ -265,12 +265,14 @@ def _list_required_probes(trial: _TrialContext) -> list[Probe]:
     gate = trial.confinement.gates[0]
     return [
         *(
-            Probe(f"write to {folder}", "write", (str(folder / MADE),))
+            Probe(f"write to {folder}", "write", (str(folder / TRIAL_FILE),))
             for folder in trial.confinement.writable
         ),
         Probe("reach the gateway", "greeted", ("127.0.0.1", gate.port)),
         *(
-            Probe(f"change the mode of a file in {folder}", "change_mode", (str(folder / MADE),))
+            Probe(
+                f"change the mode of a file in {folder}", "change_mode", (str(folder / TRIAL_FILE),)
+            )
             for folder in trial.confinement.writable
         ),
         *(Probe(f"run {path}", "usable", (str(path),)) for path in trial.programs),
@@ -278,12 +280,13 @@ def _list_required_probes(trial: _TrialContext) -> list[Probe]:
 
 
 def _list_forbidden_probes(sandbox: Sandbox, trial: _TrialContext) -> list[Probe]:
-    """A connect is enough: waiting for an answer could take slowness for a refusal."""
+    """Attempts that must fail."""
     attempts = [
         Probe("read a private file", "read", (str(trial.canary),)),
         Probe("write outside", "write", (str(trial.outside),)),
     ]
     if sandbox.guarantees.network.held:
+        # No greeting here: a slow answer would look like a refusal.
         port = trial.other_port
         attempts.append(Probe("reach another service", "connect", ("127.0.0.1", port)))
     if sandbox.guarantees.closes(MODES):

@@ -1,4 +1,4 @@
-"""What each tier gives, in sentences that are true on this machine."""
+"""The promises of each tier, in sentences that are true on this machine."""
 
 from gitlab_nightshift.sandbox.proof_rows import (
     DIRECT,
@@ -18,7 +18,7 @@ NETWORK_ROWS = (SERVICES, DIRECT)
 
 
 def build_guarantees(tier: Tier, features: Features) -> Guarantees:
-    """The promises of a tier with what the kernel gave."""
+    """The promises of a tier with these features of the kernel."""
     if tier is Tier.NONE:
         ended = "what an agent leaves running is ended if it can be found"
         files, secrets, network = (
@@ -71,7 +71,7 @@ def _build_network_guarantee(tier: Tier, features: Features) -> Guarantee:
 
 
 def _describe_lacking(what: str, features: Features) -> str:
-    """Why there is no monitor that judges it."""
+    """Why no monitor checks it."""
     why = features.lacking[:LONGEST_WHY]
     return f": {what} cannot be judged ({why})" if why else ""
 

@@ -1,4 +1,4 @@
-"""What a confined process may do, and what a tier promises."""
+"""The rights of a confined process, and the promises of a tier."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -18,20 +18,20 @@ class Tier(StrEnum):
 
 @dataclass(frozen=True)
 class Guarantee:
-    """One promise in a sentence. ``leaves`` are the rows of the proof that it does not close."""
+    """A promise as a sentence. ``leaves`` are the rows of the proof that it leaves open."""
 
     text: str
     leaves: tuple[ProofRow, ...] = ()
 
     @property
     def held(self) -> bool:
-        """False where it is only partly kept."""
+        """False if it holds only partly."""
         return not self.leaves
 
 
 @dataclass(frozen=True)
 class Guarantees:
-    """What a boundary gives on this machine."""
+    """The promises of a boundary on this machine."""
 
     files: Guarantee
     secrets: Guarantee
@@ -39,18 +39,18 @@ class Guarantees:
     lifetime: Guarantee
 
     def closes(self, row: ProofRow) -> bool:
-        """True where nothing of the row may get through; so in every tier for rows of the proof
-        that belong to none of the four."""
+        """True if no attempt of the row may get through. Rows that belong to none of the four are
+        closed in every tier."""
         promise: Guarantee | None = getattr(self, row.promise, None)
         return promise is None or row not in promise.leaves
 
 
 @dataclass(frozen=True)
 class Gate:
-    """A service of ours that a confined process reaches on ``127.0.0.1:port``.
+    """A service of this program that a confined process reaches on ``127.0.0.1:port``.
 
-    The namespaces tier has no network, so there the same service is reached through ``socket``, a
-    UNIX socket on which it listens too. The socket's folder needs no rights for the agent.
+    The namespaces tier has no network: there the service is reached through ``socket``, a UNIX
+    socket on which it also listens. The agent needs no rights on the socket's folder.
     """
 
     port: int
@@ -59,7 +59,7 @@ class Gate:
 
 @dataclass(frozen=True)
 class Mount:
-    """A folder that is at another path inside; only the namespaces tier has mounts."""
+    """A folder that has another path inside; only the namespaces tier has mounts."""
 
     source: Path
     target: Path
@@ -68,12 +68,12 @@ class Mount:
 
 @dataclass(frozen=True)
 class Confinement:
-    """What one process and its descendants may do. Paths are absolute.
+    """What a process and its descendants may access. Paths are absolute.
 
-    ``writable`` folders may hold anything but devices; ``read_only`` are files or folders beyond
-    the system's own (an agent's installation, caches, a JDK); where one of them lies inside a
-    writable folder only the namespaces tier can keep it read-only. UNIX sockets below a writable
-    folder may be connected to.
+    ``writable`` folders may contain anything but devices. ``read_only`` are files or folders
+    besides the system's own (an agent's installation, caches, a JDK); inside a writable folder,
+    only the namespaces tier can keep them read-only. UNIX sockets below a writable folder may be
+    connected to.
     """
 
     cwd: Path
@@ -85,11 +85,11 @@ class Confinement:
 
 @dataclass(frozen=True)
 class Features:
-    """What the kernel gave in a trial.
+    """The kernel's features, as a trial has shown.
 
-    ``landlock`` is the ABI in use (0: none), ``notify`` whether a monitor makes sockets, and
-    changes modes and times where agents are the job's user; ``lacking`` why it does not, "" where
-    it does or nobody asked for it.
+    ``landlock`` is the ABI in use (0: none). ``notify``: a monitor makes sockets, and changes modes
+    and times if agents run as the job's user; ``lacking`` is why there is none, "" if there is one
+    or the tier needs none.
     """
 
     landlock: int
@@ -98,13 +98,13 @@ class Features:
 
     @property
     def scopes(self) -> bool:
-        """Landlock ABI 6 knows signals and abstract sockets."""
+        """True if Landlock confines signals and abstract sockets (ABI 6)."""
         return self.landlock >= 6
 
 
 @dataclass(frozen=True)
 class SandboxUser:
-    """The user and group of the uid tier, taken as long as the descriptor ``lock`` is open."""
+    """The user and group of the uid tier, reserved while the descriptor ``lock`` is open."""
 
     uid: int
     gid: int

@@ -1,7 +1,7 @@
-"""Where build tools keep what they have downloaded: a build without a network needs it.
+"""The download caches of build tools: a build without a network needs them.
 
-The sandbox has a fresh HOME, so a tool finds its cache there only by the variable that names it. To
-add a tool: one row of ``CACHES``.
+The sandbox has an empty HOME, so a tool finds its cache only by the variable that names it. To add
+a tool, add a row to ``CACHES``.
 """
 
 import os
@@ -15,10 +15,10 @@ from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 @dataclass(frozen=True)
 class Cache:
-    """A tool's cache: the variable that names its folder, and where it is below HOME without one.
+    """A tool's cache: the variable that names its folder, and its default below HOME.
 
-    ``parts`` are what of the folder is opened ("": all): Cargo keeps credentials in it. ``needs``
-    are variables without which the tool does not work on one that it cannot write.
+    ``parts`` are the subfolders to open ("": all of it): Cargo also keeps credentials there.
+    ``needs`` are variables that make the tool work with a read-only cache.
     """
 
     variable: str
@@ -30,39 +30,39 @@ class Cache:
 MAVEN_OPTS = "MAVEN_OPTS"
 _MAVEN = "-Dmaven.repo.local="
 CACHES = (
-    Cache("GOMODCACHE", "go/pkg/mod", needs={"GODEBUG": "goindex=0"}),  # its index is written
+    Cache("GOMODCACHE", "go/pkg/mod", needs={"GODEBUG": "goindex=0"}),  # Go would write an index
     Cache("CARGO_HOME", ".cargo", ("registry", "git", "bin")),
     Cache("RUSTUP_HOME", ".rustup"),
     Cache(MAVEN_OPTS, ".m2/repository"),
     Cache("npm_config_cache", ".npm", ("_cacache",)),
-    # Else it asks the network for the latest version each time.
+    # By default it asks the network for the latest version each time.
     Cache("COREPACK_HOME", ".cache/node/corepack", needs={"COREPACK_DEFAULT_TO_LATEST": "0"}),
     Cache("PIP_CACHE_DIR", ".cache/pip"),
 )
 _IN_MAVEN_OPTS = compile_lazily(r"(?:^|\s)-Dmaven\.repo\.local=(\S+)")
 _PLAIN = compile_lazily(r"/[^$~\x00-\x1f]*")
-"""Paths that a setting can hold as they are."""
+"""Paths that need no quoting in a setting."""
 
 
 @dataclass(frozen=True)
 class ToolCaches:
-    """What is on this machine: ``variables`` that name the caches, and the ``folders`` to open for
-    reading, which is not needed for one in the checkout."""
+    """The caches on this machine: ``variables`` that name them, and ``folders`` to open for reading
+    (not those in the checkout, which is open anyway)."""
 
     variables: Mapping[str, str]
     folders: tuple[Path, ...]
 
     @property
     def maven(self) -> Path | None:
-        """Maven's local repository; None where there is none."""
+        """Maven's local repository; None if there is none."""
         named = self.variables.get(MAVEN_OPTS, "").removeprefix(_MAVEN)
         return Path(named) if named else None
 
 
 def find_tool_caches(env: Mapping[str, str], home: Path, checkout: Path) -> ToolCaches:
-    """The caches of the job's tools, where its variables say or below ``home``.
+    """The caches of the job's tools, from its variables or below ``home``.
 
-    None of them is a folder that holds the home, the checkout or a file with credentials.
+    Never a folder that contains the home, the checkout or a file with credentials.
     """
     variables, folders = dict[str, str](), list[Path]()
     for cache in CACHES:
@@ -88,7 +88,7 @@ def _find_top(cache: Cache, env: Mapping[str, str], home: Path) -> Path:
 
 
 def _exposes(folder: Path, home: Path, checkout: Path) -> bool:
-    """True where whoever may read ``folder`` could read more than a tool's downloads."""
+    """True if reading ``folder`` would reveal more than a tool's downloads."""
     ways, job_files = (folder, folder.resolve()), checkout.with_name(f"{checkout.name}.tmp")
     secrets = [job_files, *(home / name for name in HOME_FILES)]
     held = [home, checkout, *filter(os.path.lexists, secrets)]

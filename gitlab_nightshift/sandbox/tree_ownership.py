@@ -1,8 +1,8 @@
-"""A tree changes its owner for the uid tier, and gets its owners back exactly.
+"""Changes the owner of a tree for the uid tier, and later restores its owners exactly.
 
-Never given away are what a change of owner would spoil or open: programs with setuid, setgid or
-capabilities, devices, files of which another name may lie outside, and folders of other file
-systems (a mounted cache). The user finds them as they are.
+Some files are never given away, because a change of owner would damage or expose them: programs
+with setuid, setgid or capabilities, devices, files with another hard link that may lie outside, and
+folders of other file systems (a mounted cache). The user finds them unchanged.
 """
 
 import contextlib
@@ -27,19 +27,19 @@ GIT = ".git"
 Owner = tuple[int, int]
 """A user and a group."""
 _Place = tuple[int, str, str, os.stat_result]
-"""A folder's descriptor, a name in it, the path below the top, and what it is."""
+"""A folder's descriptor, a name in it, the path below the top, and its status."""
 
 
 @dataclass(frozen=True)
 class Owners:
-    """Who owned what before ``user`` got it: ``usual`` of most paths, the others by name."""
+    """The owners before ``user`` got the tree: ``usual`` of most paths, ``others`` by path."""
 
     user: Owner
     usual: Owner
     others: dict[str, Owner]
 
     def to_json(self) -> str:
-        """For a note that the next start reads after a kill."""
+        """As JSON for a file that the next start reads if this one is killed."""
         return json.dumps({"version": VERSION, **vars(self)})
 
     @classmethod
@@ -61,7 +61,7 @@ def _parse_owner(pair: Any) -> Owner:
 
 
 def read_owners(root: Path, identity: SandboxUser) -> Owners:
-    """Who owns what below ``root`` but its ``.git``, before it is given. Raises OSError."""
+    """The owners below ``root`` except in its ``.git``, before it is given. Raises OSError."""
     top = root.lstat()
     owners = Owners((identity.uid, identity.gid), (top.st_uid, top.st_gid), {})
     for _, _, path, status in _walk(root):
@@ -71,10 +71,10 @@ def read_owners(root: Path, identity: SandboxUser) -> Owners:
 
 
 def give(root: Path, user: Owner) -> None:
-    """Make what is below ``root`` but its ``.git`` the user's, before any agent runs.
+    """Give everything below ``root`` except its ``.git`` to the user, before any agent runs.
 
-    Links are changed themselves, not what they name. Raises OSError (a file system that refuses,
-    such as NFS).
+    Changes links themselves, not their targets. Raises OSError (if the file system refuses, such as
+    NFS).
     """
     for fd, name, _, status in _walk(root):
         if _can_be_given(fd, name, status):
@@ -82,10 +82,10 @@ def give(root: Path, user: Owner) -> None:
 
 
 def take_back(root: Path, owners: Owners) -> None:
-    """Give every path its old owner, when no process of the user is left. Raises OSError.
+    """Give every path back to its old owner, once no process of the user is left. Raises OSError.
 
-    What is the user's and was not there before becomes the usual owner's; a setuid bit that the
-    user has set is lost with that.
+    New files of the user get the usual owner; this clears a setuid bit that the user has set
+    (chown(2)).
     """
     for fd, name, path, status in _walk(root):
         if status.st_uid == owners.user[0] or status.st_gid == owners.user[1]:
@@ -98,7 +98,7 @@ def _can_be_given(fd: int, name: str, status: os.stat_result) -> bool:
     if not stat.S_ISREG(mode):
         return not (stat.S_ISCHR(mode) or stat.S_ISBLK(mode))
     if mode & SPECIAL:
-        return False
+        return False  # chown would clear the bits (chown(2)), and file capabilities likewise
     return not mode & EXECUTABLE or not _has_capabilities(f"/proc/self/fd/{fd}/{name}")
 
 
@@ -115,7 +115,7 @@ def _has_capabilities(path: str) -> bool:
 
 
 class _HardLinks:
-    """The names found of files that have several; ``whole`` are those with none elsewhere."""
+    """Files with several hard links; ``list_complete`` lists those with none outside the tree."""
 
     def __init__(self) -> None:
         self.found: dict[tuple[int, int], list[tuple[str, os.stat_result]]] = {}
@@ -130,7 +130,7 @@ class _HardLinks:
 
 
 def _walk(root: Path) -> Iterator[_Place]:
-    """Every path but the top's ``.git``, the top itself as "" at last."""
+    """Every path except the top's ``.git``; the top itself comes last, as ""."""
     with _open_folder(str(root), None) as fd:
         top, names = os.fstat(fd), _HardLinks()
         yield from _walk_below(fd, "", top.st_dev, names, 0)
@@ -173,7 +173,8 @@ def _open_folder(name: str, dir_fd: int | None) -> Iterator[int]:
 
 @contextlib.contextmanager
 def _open_parent(fd: int, path: str) -> Iterator[tuple[int, str]]:
-    """The folder that holds a path, and the last name: a folder at a time, no link followed."""
+    """The folder that contains a path, and the last name; opened folder by folder, following no
+    link."""
     *above, name = path.split("/")
     with contextlib.ExitStack() as stack:
         for part in above:

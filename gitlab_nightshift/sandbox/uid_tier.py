@@ -1,4 +1,4 @@
-"""The uid tier: a user of its own for agents, where the job is root."""
+"""The uid tier: a separate user for agents, if the job is root."""
 
 import contextlib
 import fcntl
@@ -15,14 +15,14 @@ from gitlab_nightshift.sandbox.tiers import SandboxUser
 from gitlab_nightshift.system.openat import remove_path
 
 FREE = range(60578, 61184)
-"""User ids that nothing hands out: https://systemd.io/UIDS-GIDS (60578 to 61183 are unused)."""
+"""User ids that no system assigns: https://systemd.io/UIDS-GIDS (60578 to 61183 are unused)."""
 LOCKS = (Path("/run"), Path("/var/tmp"))  # noqa: S108 - the folder in it is checked
 CLEANUP_S = 10.0
 _TRIAL = ".nightshift-probe-"
 
 
 def pick() -> SandboxUser | None:
-    """An unused user and group, ours until this process ends; None where there is none."""
+    """Reserve an unused user and group until this process ends; None if there is none."""
     import grp
     import pwd
 
@@ -35,7 +35,7 @@ def pick() -> SandboxUser | None:
 
 
 def release(identity: SandboxUser) -> None:
-    """Let others take the user again."""
+    """Let other runs use the user again."""
     os.close(identity.lock)
 
 
@@ -46,14 +46,15 @@ def _list_active_uids() -> set[int]:
         if entry.name.isdigit():
             with contextlib.suppress(OSError):
                 state = Path(entry.path, "stat").read_bytes().rpartition(b")")[2].split()[0]
-                if state not in (b"Z", b"X"):
+                if state not in (b"Z", b"X"):  # zombie, dead (proc_pid_stat(5))
                     found.add(entry.stat().st_uid)
     return found
 
 
 def _lock_uid(number: int) -> int | None:
-    """Two runs on one machine take two users. The lock's descriptor, which the kernel frees with
-    this process; it is where no agent can be first, in a folder of root's."""
+    """Lock a user id, so that two runs on one machine use different ones. Returns the descriptor;
+    the kernel frees the lock with this process. No agent can create the file first: its folder is
+    root's."""
     for parent in LOCKS:
         with contextlib.suppress(OSError):
             folder = _ensure_root_folder(parent / "gitlab-nightshift")
@@ -68,7 +69,7 @@ def _lock_uid(number: int) -> int | None:
 
 
 def _ensure_root_folder(folder: Path) -> Path:
-    """A folder that only root may enter, made where it is not there. Raises OSError."""
+    """Create a folder that only root may enter, unless it exists. Raises OSError."""
     with contextlib.suppress(FileExistsError):
         folder.mkdir(0o700)
     status = folder.lstat()
@@ -78,7 +79,7 @@ def _ensure_root_folder(folder: Path) -> Path:
 
 
 def is_left(identity: SandboxUser) -> bool:
-    """True where a process of the user is alive, or shared memory of it is there."""
+    """True if the user has a live process or shared memory."""
     return identity.uid in _list_active_uids() or any(_list_shared_memory(identity))
 
 
@@ -91,9 +92,9 @@ def _list_shared_memory(identity: SandboxUser) -> Iterator[Path]:
 
 
 def kill_leftovers(identity: SandboxUser) -> bool:
-    """End every process of the user, and remove its shared memory; True where it could be done.
+    """Kill every process of the user, and remove its shared memory; True on success.
 
-    One that keeps forking is outrun: the whole user is hit at once.
+    ``kill(-1)`` hits all at once, so a process that keeps forking does not escape.
     """
     for _ in range(3):
         if _kill_user_processes(identity) and identity.uid not in _list_active_uids():
@@ -117,15 +118,15 @@ def _kill_user_processes(identity: SandboxUser) -> bool:
             timeout=CLEANUP_S,
             check=False,
         )
-    except subprocess.TimeoutExpired:  # a busy machine: once more
+    except subprocess.TimeoutExpired:  # a busy machine: the caller tries again
         return False
     return done.returncode == 0
 
 
 def clean_up_killed_run(uid: int, gid: int) -> bool:
-    """The same for the user of a run that was killed; True where nothing of it is left.
+    """Do the same for the user of a run that was killed; True if nothing is left.
 
-    A run that has taken the user since has checked that nothing was: its agents are left alone.
+    If another run uses the user by now, it has checked that before: its agents are left alone.
     """
     if uid not in FREE or (lock := _lock_uid(uid)) is None:
         return uid in FREE
@@ -138,7 +139,7 @@ def clean_up_killed_run(uid: int, gid: int) -> bool:
 
 @contextlib.contextmanager
 def open_trial_folder(checkout: Path, identity: SandboxUser) -> Iterator[Path]:
-    """A folder beside the checkout that is the user's, as the checkout will be. Raises OSError."""
+    """A folder beside the checkout that the user owns, as the checkout will be. Raises OSError."""
     prefix = f"{checkout.name}{_TRIAL}"
     with tempfile.TemporaryDirectory(prefix=prefix, dir=checkout.parent) as name:
         held = os.open(name, os.O_RDONLY | os.O_CLOEXEC)
@@ -151,7 +152,7 @@ def open_trial_folder(checkout: Path, identity: SandboxUser) -> Iterator[Path]:
 
 
 def remove_trial_folders(checkout: Path) -> None:
-    """Remove those that killed runs have left beside the checkout: nobody holds them."""
+    """Remove folders that killed runs have left beside the checkout: nobody locks them."""
     name = re.compile(re.escape(f"{checkout.name}{_TRIAL}") + "[a-z0-9_]{8}")
     with contextlib.suppress(OSError), os.scandir(checkout.parent) as entries:
         for entry in entries:
@@ -171,7 +172,7 @@ def _remove_left(folder: Path) -> None:
 
 
 def find_closed_folder(path: Path) -> Path | None:
-    """The first folder above (or at) ``path`` that another user cannot pass, None if it can."""
+    """The first folder above (or at) ``path`` that another user cannot enter, None if none."""
     for folder in reversed((path, *path.parents)):
         if folder.is_dir() and not folder.stat().st_mode & stat.S_IXOTH:
             return folder
@@ -179,7 +180,7 @@ def find_closed_folder(path: Path) -> Path | None:
 
 
 def find_exposed_folder(path: Path) -> Path | None:
-    """A folder above (or at) ``path`` in which every user can rename what lies there, None if no.
+    """A folder above (or at) ``path`` in which every user can rename entries, None if none.
 
     Only Landlock keeps another user from that.
     """

@@ -1,4 +1,4 @@
-"""What of HOME the process that reads agents' work may see: what a list of needs names."""
+"""The parts of HOME that the process which reads agents' work may see: those that it needs."""
 
 # ruff: noqa: PTH110, PTH112, PTH115 - strings: there are thousands of them
 
@@ -15,9 +15,9 @@ from gitlab_nightshift.sandbox.tool_caches import find_tool_caches
 from gitlab_nightshift.system.file_names import within
 
 MOST_LINKS = 1_000
-"""Links of a folder of PATH that are followed."""
+"""Links to follow in each folder of PATH."""
 MOST_OPENED = 200
-"""Each is a mount."""
+"""Each costs a mount."""
 GIT_SETTINGS = (
     ".gitconfig",
     *(f".config/git/{name}" for name in ("config", "attributes", "ignore")),
@@ -26,8 +26,8 @@ _SYSTEM = (*FOLDERS, *KERNEL, SETTINGS, "/dev", "/run", "/var/lib", "/home")
 
 
 def find_hidden_home(env: Mapping[str, str], writable: Iterable[str]) -> str:
-    """The HOME that can be hidden, links resolved; "" where it is none, holds the system, others'
-    homes or all of this program's Python, or lies where work writes."""
+    """HOME, links resolved, if it can be hidden; "" if it does not exist, contains the system,
+    other users' homes or this program's Python, or lies in a folder that work writes."""
     home = os.path.realpath(env.get("HOME") or "/")
     held = (*_SYSTEM, *map(os.path.realpath, _SYSTEM))
     if home in ("/", sys.prefix, sys.base_prefix) or not os.path.isdir(home):
@@ -39,9 +39,9 @@ def find_hidden_home(env: Mapping[str, str], writable: Iterable[str]) -> str:
 def list_home_needs(
     env: Mapping[str, str], search_path: str, home: str, checkout: Path, others: Iterable[Path]
 ) -> tuple[str, ...]:
-    """What work needs below ``home``, as far as the job's variables show: this program and git, the
-    ``others``, PATH with the installations that it leads to, and the caches of tools. Nothing where
-    ``home`` is "": all is shown."""
+    """The paths below ``home`` that work needs, judging by the job's variables: this program and
+    git, the ``others``, the folders of PATH with the installations behind them, and tools' caches.
+    Empty if ``home`` is "": then all is visible."""
     if not home:
         return ()
     own = (*list_installation(), *list_programs(search_path), *map(str, others))
@@ -50,18 +50,18 @@ def list_home_needs(
 
 
 def select_below(home: str, paths: Iterable[str]) -> tuple[str, ...]:
-    """What of the paths exists below ``home``: by its own name, and links resolved. A folder of
-    which one names all is enough."""
-    ways = (way for path in paths for way in (os.path.normpath(path), os.path.realpath(path)))
-    below = (way for way in ways if within(way, home) and way != home and os.path.exists(way))
+    """Those of the paths that exist below ``home``, as given and with links resolved, without those
+    inside another one."""
+    candidates = (way for path in paths for way in (os.path.normpath(path), os.path.realpath(path)))
+    below = (way for way in candidates if within(way, home) and way != home and os.path.exists(way))
     found = dict.fromkeys(below)
     outer = (path for path in found if not any(within(path, top) for top in found.keys() - {path}))
     return tuple(itertools.islice(outer, MOST_OPENED))
 
 
 def find_installation(program: Path, home: Path) -> Path:
-    """The installation that a program belongs to, only its folder where that is shared, or it alone
-    in the home."""
+    """The folder of the installation to which a program belongs: the parent of its ``bin``; its own
+    folder if the parent is shared; the program alone if it lies in the home itself."""
     folder = program.parent
     if home.is_relative_to(folder):
         return program
@@ -70,7 +70,7 @@ def find_installation(program: Path, home: Path) -> Path:
 
 
 def _list_search_path(search_path: str, home: str) -> Iterator[str]:
-    """Folders of PATH, and the installations that these and their links lead to."""
+    """The folders of PATH, and the installations to which they and their links lead."""
     for folder in search_path.split(os.pathsep):
         real = os.path.realpath(folder)
         below = within(real, home)
@@ -83,7 +83,7 @@ def _list_search_path(search_path: str, home: str) -> Iterator[str]:
 
 
 def _list_link_targets(folder: str, *, below: bool) -> Iterator[str]:
-    """Where links lead; ``below``: also those that do not say so by an absolute path."""
+    """The targets of links; relative links only if the folder lies ``below`` the home."""
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         links = (entry.path for entry in entries if entry.is_symlink())
         for link in itertools.islice(links, MOST_LINKS):

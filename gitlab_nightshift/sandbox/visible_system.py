@@ -1,4 +1,4 @@
-"""What of this machine every confined process may read: the system, without what is private."""
+"""The files that every confined process may read: the system's, without private ones."""
 
 # ruff: noqa: PTH120 - strings: there are thousands of them
 
@@ -22,17 +22,17 @@ from gitlab_nightshift.sandbox.system_paths import (
 
 LOCAL = "/usr/local"
 MOST_OF_PACKAGES = 4_000
-"""Names that are looked at there, the upper levels first: there may be a million."""
+"""Names to scan in packages' folders, the upper levels first: there may be a million."""
 
 
 @dataclass(frozen=True)
 class System:
-    """The system's own ``folders``, which an agent may read but for what is ``private`` in them.
+    """The system's ``folders``, which an agent may read except the ``private`` paths in them.
 
-    ``readable`` are the largest parts of them without anything private, ``listable`` folders that
-    hold such parts and may be listed themselves. Of what is private ``credentials`` are files that
-    everybody may read (path → tool), ``cut`` is too large to be looked through, ``own`` are the
-    job's own places, which may not be there yet.
+    ``readable`` are the largest parts of them without private paths, ``listable`` are folders
+    around such parts that may be listed. Among the private paths, ``credentials`` are files that
+    everybody may read (path → tool), ``cut`` are trees too large to scan, and ``own`` are the job's
+    own, which may not exist yet.
     """
 
     folders: tuple[str, ...]
@@ -44,7 +44,7 @@ class System:
     own: tuple[str, ...] = ()
 
     def shows(self, path: Path) -> bool:
-        """True where an agent may read this; a link in its last place is not followed."""
+        """True if an agent may read this; a link as last component is not followed."""
         real = path.parent.resolve() / path.name
         if any(is_within(str(way), self.private) for way in (path, real)):
             return False
@@ -55,13 +55,13 @@ Look = Callable[[], System]
 
 
 def is_within(path: str, tops: Iterable[str]) -> bool:
-    """True for one of ``tops``, and for what lies below one."""
+    """True for one of ``tops`` and for every path below one."""
     return any(path == top or path.startswith(f"{top}/") for top in tops)
 
 
 @dataclass(frozen=True)
 class SystemWalk:
-    """What a walk through the system's folders has found, whatever the job's own places are."""
+    """The result of a walk through the system's folders, independent of the job's own paths."""
 
     folders: tuple[str, ...]
     tops: tuple[str, ...]
@@ -70,8 +70,8 @@ class SystemWalk:
 
 
 def walk_system() -> SystemWalk:
-    """Walk through them once, which takes a tenth of a second or more. Raises nothing: what cannot
-    be read is private, or closed to an agent as well."""
+    """Walk through the system's folders, which takes a tenth of a second or more. Does not raise: a
+    path that cannot be read is private, or closed to agents as well."""
     folders = [folder for folder in (*FOLDERS, SETTINGS) if Path(folder).is_dir()]
     tops = _select_outermost({os.path.realpath(folder) for folder in folders})
     return SystemWalk(
@@ -80,10 +80,10 @@ def walk_system() -> SystemWalk:
 
 
 def look_at_system(own: Collection[Path] = (), walked: SystemWalk | None = None) -> System:
-    """What every confined process may read here, by a walk that was made or is made now.
+    """The files that every confined process may read here, from ``walked`` or a new walk.
 
-    ``own`` are places of the job that are private also where they lie in these folders, are made
-    later, or hold what everybody may read: a HOME in ``/opt``.
+    ``own`` are paths of the job, always private: they may lie in these folders, not exist yet, or
+    be readable by everybody, such as a HOME in ``/opt``.
     """
     walked = walked or walk_system()
     tops, found, credentials = walked.tops, walked.found, walked.credentials
@@ -106,33 +106,33 @@ def look_at_system(own: Collection[Path] = (), walked: SystemWalk | None = None)
 
 
 def _select_outermost(paths: Collection[str]) -> list[str]:
-    """The paths that do not lie in another one."""
+    """The paths that do not lie inside another one."""
     return sorted(path for path in paths if not is_within(os.path.dirname(path), paths))
 
 
 def _holds_system(path: str, tops: Iterable[str]) -> bool:
-    """True for ``/usr`` or ``/usr/local`` as a HOME: hidden, no program would be left."""
+    """True for a HOME such as ``/usr`` or ``/usr/local``: to hide it would hide all programs."""
     return any(is_within(each, (path,)) for each in (*tops, LOCAL, *PACKAGES))
 
 
 def _find_private_paths(tops: list[str]) -> PrivatePaths:
-    """Settings and what people install are looked through, packages as far as it is cheap.
+    """Scan settings and what people install, and packages as far as it is cheap.
 
-    The trees of this program's own Python are never too large: without it nothing would run.
+    Trees with this program's own Python are never cut: without it nothing would run.
     """
     packages = [path for path in PACKAGES if os.path.realpath(path) == path]
     own = (str(find_interpreter()), str(INSIDE), os.path.dirname(os.__file__), SETTINGS, "/usr")
     people = (top for top in (LOCAL, *tops) if top not in packages)
-    installed = find_private(people, most=MOST_NAMES, skip=(LOCAL, *packages), whole=own)
-    shipped = find_private(packages, most=MOST_OF_PACKAGES)
+    installed = find_private(people, limit=MOST_NAMES, skip=(LOCAL, *packages), whole=own)
+    shipped = find_private(packages, limit=MOST_OF_PACKAGES)
     return PrivatePaths((*installed.paths, *shipped.paths), installed.cut)
 
 
 def open_around(
     folder: str, private: Iterable[str], readable: list[str], listable: list[str]
 ) -> None:
-    """Add the parts of a folder that hold nothing private; a link grants nothing by itself, nor
-    does a folder that this user may not list, or that is gone."""
+    """Add the parts of a folder without private paths, but no links, and no folder that is gone or
+    that this user may not list."""
     below = [path for path in private if is_within(path, (folder,))]
     if not below:
         readable.append(folder)

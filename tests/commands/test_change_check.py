@@ -461,7 +461,7 @@ def test_no_secret_of_the_job_is_printed(shop: Path) -> None:
 def ran(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Ran:
     for name in [name for name in os.environ if name.startswith(("CI_", "NIGHTSHIFT_"))]:
         monkeypatch.delenv(name)
-    monkeypatch.setattr(kept_command, "renounce", lambda _rights: None)  # it would be for good
+    monkeypatch.setattr(kept_command, "restrict_to", lambda _rights: None)  # it would be for good
 
     def called(*args: str) -> tuple[int, str, str]:
         status = run(["check", *args], os.environ)
@@ -487,7 +487,7 @@ def test_a_kernel_that_confines_nothing_is_told(
     def refuse(_rights: object) -> None:
         raise OSError(errno.EINVAL, "Invalid argument")
 
-    monkeypatch.setattr(kept_command, "renounce", refuse)
+    monkeypatch.setattr(kept_command, "restrict_to", refuse)
     status, _, err = ran("HEAD")
     assert (status, err) == (
         0,

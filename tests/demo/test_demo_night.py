@@ -28,7 +28,7 @@ from gitlab_nightshift.run import plan_process, publish_process
 
 demo_night.RECORDING = Path({recording!r})
 for each in (plan_process, publish_process):
-    each.renounce = lambda _rights: None  # the hook has a file to write there
+    each.restrict_to = lambda _rights: None  # the hook has a file to write there
 def hook(event, args):
     if event in ("socket.connect", "socket.getaddrinfo", "socket.sendto"):
         with open({log!r}, "a") as log:

@@ -176,6 +176,6 @@ def test_a_night_whose_broker_is_killed_says_so_and_puts_the_checkout_back(
     (shop.checkout / "go").touch()
     done = ended(night)
     told = (shop.result["outcome"], shop.result["error_code"], shop.result["reason"])
-    assert told == ("FAILED", "E_TERMINATED", broker_client.GONE), done.log
+    assert told == ("FAILED", "E_TERMINATED", broker_client.BROKER_ENDED), done.log
     assert (done.exit_status, shop.written) == (143, [])
     shop.assert_restored()

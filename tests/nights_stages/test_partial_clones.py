@@ -81,6 +81,8 @@ def test_git_is_allowed_no_protocol_for_it(tmp_path: Path) -> None:
         assert shop.nightshift("check", "HEAD").exit_status == 2
         assert sorted((shop.checkout / ".git/objects/pack").iterdir()) == before
         shop.patch = "from gitlab_nightshift.repository import git; "
-        shop.patch += "git._FIXED.pop('GIT_ALLOW_PROTOCOL'); git._FIXED.pop('GIT_NO_LAZY_FETCH')"
+        shop.patch += (
+            "git._ENVIRONMENT.pop('GIT_ALLOW_PROTOCOL'); git._ENVIRONMENT.pop('GIT_NO_LAZY_FETCH')"
+        )
         shop.nightshift("plan")
         assert sorted((shop.checkout / ".git/objects/pack").iterdir()) != before

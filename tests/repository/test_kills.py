@@ -13,7 +13,7 @@ import pytest
 
 from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.repository import state_folder
-from gitlab_nightshift.repository.adjacent_folders import list_candidate_places
+from gitlab_nightshift.repository.adjacent_folders import list_candidate_folders
 from gitlab_nightshift.repository.checkout import Checkout
 from gitlab_nightshift.repository.repair import repair
 from gitlab_nightshift.sandbox import uid_tier
@@ -94,9 +94,9 @@ def night(
 
         def spare(checkout: Path, folder: Path, *, moving: bool) -> Path:
             assert moving
-            return list_candidate_places(checkout, folder)[1]
+            return list_candidate_folders(checkout, folder)[1]
 
-        monkeypatch.setattr(state_folder, "choose_place", spare)
+        monkeypatch.setattr(state_folder, "choose_folder", spare)
     if way == "another user" and os.geteuid() != 0:
         pytest.skip("needs root")
     with open_folder() as folder:

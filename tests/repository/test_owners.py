@@ -246,7 +246,7 @@ def night(box: Box, when: str) -> None:
         if when == "saving":
             patch.setattr(checkout_module, "write_saved", die)
         if when == "uncovered":
-            patch.setattr(checkout_restore, "settle", die)
+            patch.setattr(checkout_restore, "restore_folder", die)
         with given(box, user):
             script = "echo x > README.md; echo x > new; rm src/app.py build/theirs build/link; "
             script += "mkdir /dev/shm/nightshift-test-$$; " * (when == "working")

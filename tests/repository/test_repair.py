@@ -83,7 +83,7 @@ def killed(box: Box, when: str) -> None:
             write(box.root, "new", "agent")
             if when.endswith("working"):
                 die()
-            patch.setattr(checkout_restore, "settle", die)
+            patch.setattr(checkout_restore, "restore_folder", die)
 
 
 def assert_fetched(box: Box, sha: str) -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.repository.shared_state import (
-    give_modes_back,
     is_shared,
+    restore_modes,
     restrict_access,
     share,
 )
@@ -62,6 +62,6 @@ def test_the_next_start_after_a_kill_gives_the_modes_back(checkout: Path, tmp_pa
     os.close(held.lock)
     state = take_over(checkout, tmp_path)
     assert state
-    give_modes_back(state.folder)
+    restore_modes(state.folder)
     assert mode(file) == 0o644
     os.close(state.lock)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.repository.adjacent_folders import choose_place, list_candidate_places
+from gitlab_nightshift.repository.adjacent_folders import choose_folder, list_candidate_folders
 from gitlab_nightshift.repository.state_folder import read_note
 from tests.repository.conftest import Box, new_repository
 from tests.repository.tools import listing, write
@@ -34,11 +34,11 @@ def mounted(tmp_path: Path) -> Iterator[Box]:
 
 
 def test_beside_the_checkout_where_it_can(box: Box) -> None:
-    beside, spare = list_candidate_places(box.root, box.private)
+    beside, spare = list_candidate_folders(box.root, box.private)
     for moving in (True, False):
-        assert choose_place(box.root, box.private, moving=moving) == beside
+        assert choose_folder(box.root, box.private, moving=moving) == beside
     assert spare.parent == box.private
-    assert list_candidate_places(box.root.parent, box.private)[1] != spare, (
+    assert list_candidate_folders(box.root.parent, box.private)[1] != spare, (
         "each checkout has its own"
     )
 
@@ -60,7 +60,7 @@ def test_a_mount_point(mounted: Box) -> None:
     with told as caught, mounted.open():
         pass
     assert caught.value.code is Code.CONFIG
-    assert choose_place(mounted.root, mounted.root, moving=True).parent == mounted.root
+    assert choose_folder(mounted.root, mounted.root, moving=True).parent == mounted.root
 
 
 @needs_root
@@ -74,7 +74,7 @@ def test_a_bind_mount_is_another_mount(box: Box, tmp_path: Path) -> None:
         with pytest.raises(OSError, match="Invalid cross-device link"):
             (shown / ".git").rename(tmp_path / "moved")
         with pytest.raises(NightshiftError, match="has to be moved"):
-            choose_place(shown, tmp_path, moving=True)
+            choose_folder(shown, tmp_path, moving=True)
     finally:
         subprocess.run(["umount", str(shown)], check=True)
 

@@ -90,7 +90,7 @@ def test_the_proof_knows_the_real_one_by_its_inode(
         assert proof.held, proof.holes or proof.trouble
         config = f"read {box.root}/.git/config"
         [found] = [f for f in proof.findings if f.name == config]
-        assert found.how == "another one stands there"
+        assert found.how == "another file is in its place"
         bare = Confinement(box.root, room.confinement.writable)
         names = [hole.partition(" (")[0] for hole in prove(sandbox, bare, targets).holes]
         assert config in names
@@ -129,7 +129,7 @@ def killed(box: Box, when: str) -> None:
             gone(box.root, "src/app.py")
             if when == "working":
                 die()
-            patch.setattr(checkout_restore, "settle", die)
+            patch.setattr(checkout_restore, "restore_folder", die)
 
 
 def test_the_next_start_puts_the_tree_of_a_killed_night_back(box: Box) -> None:

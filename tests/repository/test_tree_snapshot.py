@@ -9,7 +9,7 @@ from gitlab_nightshift.repository.tree_snapshot import (
     EntryKind,
     TooManyEntriesError,
     find_differing_paths,
-    looks_same,
+    is_restored,
     scan,
 )
 from tests.repository.tools import listing, remove_all, write
@@ -85,7 +85,7 @@ def test_same_size_and_time_are_given_away(tmp_path: Path) -> None:
     os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
     after = scan(tmp_path)
     assert find_differing_paths(before, after) == ["file"]
-    assert looks_same(before["file"], after["file"])
+    assert is_restored(before["file"], after["file"])
 
 
 def test_differing_tells_new_gone_and_changed(tmp_path: Path) -> None:

@@ -199,7 +199,9 @@ def test_what_is_swapped_meanwhile(
         inside = landlock_room.root / "inside"
         shutil.copytree(INSIDE, inside, ignore=shutil.ignore_patterns("__pycache__"))
         source = (inside / "attributes.py").read_text()
-        looser = source.replace("deed(file)", "call.let_through()").replace("call.answer()", "pass")
+        looser = source.replace("change(file)", "call.let_through()").replace(
+            "call.answer()", "pass"
+        )
         assert looser.count("call.let_through()") == looser.count("pass") == 1
         (inside / "attributes.py").write_text(looser)
         monkeypatch.setattr(launch, "INSIDE", inside)

@@ -244,8 +244,8 @@ def test_planted_code_gets_no_other_process_from_the_broker(top: Path) -> None:
     files[1].touch(0o600)
     assert work(top, FORGED) == [errno.EPERM, errno.EPERM]
     assert [file.stat().st_mode & 0o777 for file in files] == [0o600, 0o600]
-    judge = "if wrong := terms.judge(parse_json(data)):"
-    inside = without(top, "broker_service.py", judge, "if wrong := '':")
+    check = "if violation := terms.find_violation(parse_json(data)):"
+    inside = without(top, "broker_service.py", check, "if violation := '':")
     assert work(top, FORGED, inside=inside) == [0, 0]
     assert [file.stat().st_mode & 0o777 for file in files] == [0o640, 0o640]
 
@@ -274,8 +274,8 @@ TERMS = LaunchTerms(FIXED, ["/a/checkout", "/a/scratch"], ["/dev/shm"])
 
 
 def test_a_spec_as_it_is_made_may_be() -> None:
-    assert TERMS.judge(SPEC) == ""
-    assert TERMS.judge({**SPEC, "act": {"module": "attacks", "attempts": []}}) == ""
+    assert TERMS.find_violation(SPEC) == ""
+    assert TERMS.find_violation({**SPEC, "act": {"module": "attacks", "attempts": []}}) == ""
 
 
 @each(
@@ -290,12 +290,12 @@ def test_a_spec_as_it_is_made_may_be() -> None:
     ],
 )
 def test_any_other_spec_may_not(name: str, value: Any) -> None:
-    assert TERMS.judge({**SPEC, name: value}) == name
+    assert TERMS.find_violation({**SPEC, name: value}) == name
 
 
 @each("spec", [None, [], "", 1])
 def test_what_is_no_spec_may_not(spec: Any) -> None:
-    assert TERMS.judge(spec) == "spec"
+    assert TERMS.find_violation(spec) == "spec"
 
 
 def test_a_judged_spec_stays_as_it_is() -> None:

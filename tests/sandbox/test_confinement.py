@@ -129,7 +129,7 @@ def test_what_goes_away_before_it_is_hidden_makes_it_no_weaker(
 
     monkeypatch.setattr(confinement, "build_prefix", build_early)
     chosen = real_choose("auto", replace(places, hidden=(*places.hidden, str(other))))
-    assert (chosen.way, chosen.why) == (ConfinementMode.NAMESPACES, "")
+    assert (chosen.mode, chosen.why) == (ConfinementMode.NAMESPACES, "")
     assert str(other) not in chosen.hidden_paths
     assert not chosen.has_lost_hidden_path()
 
@@ -138,7 +138,7 @@ def test_what_goes_away_before_it_is_hidden_makes_it_no_weaker(
 def test_in_namespaces_nothing_is_there(site: tuple[ConfinementPaths, Path]) -> None:
     places, folder = site
     chosen = real_choose("auto", places)
-    assert chosen and (chosen.way, chosen.why) == (ConfinementMode.NAMESPACES, "")
+    assert chosen and (chosen.mode, chosen.why) == (ConfinementMode.NAMESPACES, "")
     found, started, config, capabilities, no_new = tried(chosen, places)
     kernel = {"change the kernel's settings"} if os.geteuid() == 0 else set[str]()
     assert opened(found) <= kernel, "root's own namespaces are the machine's there"
@@ -192,7 +192,7 @@ def test_landlock_allows_the_same_places(site: tuple[ConfinementPaths, Path]) ->
     Path(places.git).rename(places.state_folder)
     places.probes["read"] += places.moved
     chosen = real_choose("landlock", places)
-    assert chosen and (chosen.way, chosen.prefix) == (ConfinementMode.LANDLOCK, ())
+    assert chosen and (chosen.mode, chosen.prefix) == (ConfinementMode.LANDLOCK, ())
     found, started, config, capabilities, no_new = tried(chosen, places)
     assert opened(found) == set()
     assert (started, config, no_new) == ([1], "Permission denied", "1")
@@ -276,16 +276,16 @@ def test_the_strongest_way_is_chosen(
     monkeypatch.setattr(bwrap, "find", lambda: "/usr/bin/bwrap")
     monkeypatch.setattr(confinement, "_try_command", lambda command: trouble["--tmpfs" in command])
 
-    def chosen(isolation: str = "auto", fallen: str = "") -> tuple[ConfinementMode, str]:
-        made = real_choose(isolation, places, fallen=fallen)
+    def chosen(isolation: str = "auto", namespace_failure: str = "") -> tuple[ConfinementMode, str]:
+        made = real_choose(isolation, places, namespace_failure=namespace_failure)
         assert made
-        return made.way, made.why
+        return made.mode, made.why
 
     monkeypatch.setattr(landlock, "read_abi", lambda: 6)
     assert chosen() == chosen("namespaces") == (ConfinementMode.NAMESPACES, "")
     assert chosen("uid") == (ConfinementMode.LANDLOCK, "isolation: uid has to move .git")
     assert chosen("none") == (ConfinementMode.NONE, "isolation: none")
-    assert chosen(fallen="no") == (ConfinementMode.LANDLOCK, "no")
+    assert chosen(namespace_failure="no") == (ConfinementMode.LANDLOCK, "no")
     trouble[True] = "not in another"
     assert chosen() == (ConfinementMode.SCOPES, "not in another")
     trouble[False] = "not at all"

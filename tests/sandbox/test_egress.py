@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gitlab_nightshift.sandbox.inside import socket_addresses
-from gitlab_nightshift.sandbox.inside.listeners import _ask_kernel, _read
+from gitlab_nightshift.sandbox.inside.listeners import _ask_kernel, _read_proc
 from gitlab_nightshift.sandbox.probe_run import open_greeter, open_tcp_listener, open_unix_listener
 from gitlab_nightshift.sandbox.tiers import Gate
 from tests.sandbox.tools import Room
@@ -271,7 +271,7 @@ def test_listeners_are_found_both_ways() -> None:
         two.listen()
         inodes = {os.fstat(one.fileno()).st_ino, os.fstat(two.fileno()).st_ino}
         assert _ask_kernel(port) == inodes
-        assert _read(port) == inodes
+        assert _read_proc(port) == inodes
 
 
 def test_wildcards_become_loopback() -> None:

@@ -80,7 +80,7 @@ def test_a_socket_or_folder_as_input_is_refused(any_room: Room, kind: str) -> No
         given = near.fileno() if kind == "socket" else os.open("/", os.O_RDONLY)
         done = subprocess.run(
             launch.argv,
-            pass_fds=tuple(launch._theirs),
+            pass_fds=tuple(launch._launcher_fds),
             check=False,
             stdin=given,
             capture_output=True,
@@ -88,7 +88,7 @@ def test_a_socket_or_folder_as_input_is_refused(any_room: Room, kind: str) -> No
             cwd=any_room.checkout,
             start_new_session=True,
         )
-        launch._close_theirs()
+        launch._close_launcher_fds()
         assert not launch.read_report().ready
         if kind == "folder":
             os.close(given)
@@ -97,7 +97,7 @@ def test_a_socket_or_folder_as_input_is_refused(any_room: Room, kind: str) -> No
             assert done.returncode == STATUSES["descriptors"]
             assert (
                 launch.read_report().failed
-                == "descriptors: descriptor 0 is no pipe, file or terminal"
+                == "descriptors: descriptor 0 is not a pipe, file or terminal"
             )
 
 
@@ -129,13 +129,13 @@ def test_another_filter_that_listens_ends_it(kept_room: Room) -> None:
         source = nested % NUMBERS["seccomp"]
         done = subprocess.run(
             [PYTHON, "-S", "-c", source, *launch.argv],
-            pass_fds=tuple(launch._theirs),
+            pass_fds=tuple(launch._launcher_fds),
             check=False,
             stdout=out,
             env={},
             timeout=60,
         )
-        launch._close_theirs()
+        launch._close_launcher_fds()
         failed = launch.read_report().failed
     assert (kept_room.root / "out").read_bytes() == b""
     assert done.returncode == STATUSES["calls"] or "user" in failed

@@ -81,15 +81,15 @@ def test_a_tree_that_is_too_large_is_cut_as_a_whole(tmp_path: Path) -> None:
     for number in range(60):
         plant(tmp_path / f"large/{number}/file")
     plant(tmp_path / "small/a/b/key", 0o600)
-    assert found(tmp_path, most=80) == ({"small/a/b/key"}, {"large"})
-    assert found(tmp_path, most=400) == ({"small/a/b/key"}, set())
+    assert found(tmp_path, limit=80) == ({"small/a/b/key"}, {"large"})
+    assert found(tmp_path, limit=400) == ({"small/a/b/key"}, set())
 
 
 def test_one_huge_folder_is_not_read_to_its_end(tmp_path: Path) -> None:
     for number in range(300):
         plant(tmp_path / f"flat/{number}")
-    assert found(tmp_path, most=100) == (set(), {"flat"})
-    assert find_private([str(tmp_path / "flat")], most=100) == PrivatePaths(
+    assert found(tmp_path, limit=100) == (set(), {"flat"})
+    assert find_private([str(tmp_path / "flat")], limit=100) == PrivatePaths(
         (), (f"{tmp_path}/flat",)
     )
 
@@ -99,7 +99,7 @@ def test_a_tree_that_is_needed_is_looked_through_whatever_its_size(tmp_path: Pat
         plant(tmp_path / f"python/{number}/file")
     plant(tmp_path / "python/lib/key", 0o600)
     needed = [str(tmp_path / "python/lib")]
-    assert found(tmp_path, most=20, whole=needed) == ({"python/lib/key"}, set())
+    assert found(tmp_path, limit=20, whole=needed) == ({"python/lib/key"}, set())
 
 
 def test_after_the_time_is_up_all_is_cut(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from gitlab_nightshift.sandbox import privilege_drop
 {before}
 given = dict(data["given"])
 given["readable"] += sys.path
-privilege_drop.renounce(privilege_drop.ProcessRights(**given))
+privilege_drop.restrict_to(privilege_drop.ProcessRights(**given))
 {after}
 status = open("/proc/self/status").read() if not privilege_drop.landlock.read_abi() else ""
 try:

@@ -82,7 +82,7 @@ def test_an_answer_that_does_not_come_in_time_is_late(
     landlock_room: Room, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A gateway too busy to speak, seen from inside: the second time it answers."""
-    slow = ProbeOutcome("reach the gateway", False, probe_run.SLOW)
+    slow = ProbeOutcome("reach the gateway", False, probe_run.TIMED_OUT)
     read, told = probe_run._parse_outcomes, [slow]
     monkeypatch.setattr(
         probe_run, "_parse_outcomes", lambda out: [told.pop()] if told else read(out)

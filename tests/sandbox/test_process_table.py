@@ -80,7 +80,7 @@ def test_every_row_is_in_the_table() -> None:
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_a_row_can_be_filled_in(row: ProcessRow) -> None:
     importlib.import_module(row.module)
-    if row.confined in (Confined.AT_START, Confined.WHEN_TOLD):
+    if row.confined in (Confined.AT_START, Confined.ON_TASK):
         rights = find_rights(row, PLACES, {"PATH": "/usr/bin"})
         assert all(path.startswith("/") for path in (*rights.readable, *rights.writable))
 
@@ -105,7 +105,7 @@ def test_what_holds_no_secret_and_reads_an_agents_bytes_is_kept_to_its_row(row: 
 
 
 def test_code_is_planted_in_each_that_is_kept_to_its_row() -> None:
-    kept = [row for row in ROWS if row.confined in (Confined.AT_START, Confined.WHEN_TOLD)]
+    kept = [row for row in ROWS if row.confined in (Confined.AT_START, Confined.ON_TASK)]
     planted = {*test_planted.OF_ROWS, *test_planted_delegation.OF_ROWS, ADDRESSES.name, CHAT.name}
     commands = {command for row in kept if row.name not in planted for command in row.commands}
     assert commands == test_planted.COMMANDS.keys()

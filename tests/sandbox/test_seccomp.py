@@ -25,8 +25,8 @@ def form(
     notify: bool = False,
     own_network: bool = False,
     guard_signals: bool = False,
-    guard_length: bool = False,
-    judge_attributes: bool = False,
+    deny_truncate: bool = False,
+    notify_attributes: bool = False,
     **more: Any,
 ) -> bytes:
     return build_filter(
@@ -34,15 +34,15 @@ def form(
             notify=notify,
             own_network=own_network,
             guard_signals=guard_signals,
-            guard_length=guard_length,
-            judge_attributes=judge_attributes,
+            deny_truncate=deny_truncate,
+            notify_attributes=notify_attributes,
             **more,
         )
     )
 
 
 NOTIFY, ALONE, OWN = form(notify=True), form(), form(own_network=True)
-FORMS = [NOTIFY, ALONE, OWN, form(True, guard_signals=True, guard_length=True)]
+FORMS = [NOTIFY, ALONE, OWN, form(True, guard_signals=True, deny_truncate=True)]
 
 
 @pytest.mark.parametrize("filters", FORMS)
@@ -183,18 +183,18 @@ def test_signals_where_landlock_does_not_scope_them() -> None:
     assert decide(watched, "fcntl", 3, 8, 4711) == EPERM  # F_SETOWN
     assert decide(watched, "fcntl", 3, 1, 0) == "allow"
     assert decide(NOTIFY, "kill", 5, 9) == "allow"
-    alone = form(guard_signals=True)
-    assert decide(alone, "kill", -1, 9) == EPERM
-    assert decide(alone, "kill", 5, 9) == "allow"
+    lone_pid = form(guard_signals=True)
+    assert decide(lone_pid, "kill", -1, 9) == EPERM
+    assert decide(lone_pid, "kill", 5, 9) == "allow"
 
 
 def test_truncate_where_landlock_does_not_see_it() -> None:
-    assert decide(form(guard_length=True), "truncate") == EPERM
+    assert decide(form(deny_truncate=True), "truncate") == EPERM
     assert decide(NOTIFY, "truncate") == "allow"
 
 
 def test_changes_of_a_file_where_agents_own_the_jobs() -> None:
-    judged = form(True, judge_attributes=True)
+    judged = form(True, notify_attributes=True)
     known = [name for name in ATTRIBUTES if name in NUMBERS]
     assert {decide(judged, name) for name in known} == {"notify"}
     assert {decide(judged, name) for name in NEWER_ATTRIBUTES} == {ENOSYS}
@@ -205,25 +205,25 @@ def test_changes_of_a_file_where_agents_own_the_jobs() -> None:
 
 def test_a_row_may_keep_every_attribute_of_every_file() -> None:
     known = [name for name in (*ATTRIBUTES, *NEWER_ATTRIBUTES) if name in NUMBERS]
-    assert {decide(form(keep_attributes=True), name) for name in known} == {EPERM}
+    assert {decide(form(deny_attributes=True), name) for name in known} == {EPERM}
 
 
 def test_what_is_alone_starts_nothing_signals_nobody_and_serves_nobody() -> None:
-    alone = form(in_row=True, alone=4711, serves=False)
+    lone_pid = form(own_process=True, lone_pid=4711, serves=False)
     refused = [*NEW_PROCESSES, *OTHERS_SCHEDULING, "listen", "pidfd_send_signal", "tkill"]
-    assert {decide(alone, name) for name in refused if name in NUMBERS} == {EPERM}
-    assert [decide(alone, "clone", flags) for flags in (17, 0x10000, 0x10010000)] == [
+    assert {decide(lone_pid, name) for name in refused if name in NUMBERS} == {EPERM}
+    assert [decide(lone_pid, "clone", flags) for flags in (17, 0x10000, 0x10010000)] == [
         *(EPERM, "allow", EPERM),  # a process, a thread, a thread in another user namespace
     ]
-    assert [decide(alone, name, pid) for name in ("kill", "tgkill") for pid in (4711, 1)] == [
+    assert [decide(lone_pid, name, pid) for name in ("kill", "tgkill") for pid in (4711, 1)] == [
         *("allow", EPERM, "allow", EPERM),
     ]
-    assert [decide(alone, "socket", 2, kind) for kind in (1, 2)] == ["allow", "allow"]
-    assert decide(alone, "socket", 1, 1) == EAFNOSUPPORT
+    assert [decide(lone_pid, "socket", 2, kind) for kind in (1, 2)] == ["allow", "allow"]
+    assert decide(lone_pid, "socket", 1, 1) == EAFNOSUPPORT
 
 
 def test_what_looks_up_no_names_sends_no_datagram() -> None:
-    filters = form(in_row=True, datagrams=False)
+    filters = form(own_process=True, datagrams=False)
     assert [decide(filters, "socket", 2, kind) for kind in (1, 2)] == ["allow", EAFNOSUPPORT]
 
 

@@ -91,9 +91,9 @@ def _prepare(folder: Path, when: str) -> None:
     if kind == "start":
         _die()
     elif kind == "told":
-        _wrap("sandbox.supervised_process:hear", "after", "")
+        _wrap("sandbox.supervised_process:read_task", "after", "")
     elif kind == "hanging":
-        privilege_drop.is_alone = lambda: True
+        privilege_drop.is_single_threaded = lambda: True
         threading.Thread(target=_die_with, args=(folder,), daemon=True).start()
     elif place:
         module, name, *only = place.split(":")

@@ -179,7 +179,7 @@ def _open_doors() -> None:
 
     plant("sealed_entry:_call_prctl", control)
     plant("system.secrecy:close_to_others", lambda _: False)
-    plant("sandbox.privilege_drop:renounce", lambda *_: None)
+    plant("sandbox.privilege_drop:restrict_to", lambda *_: None)
 
 
 def _run_planted(

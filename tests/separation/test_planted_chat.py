@@ -26,7 +26,7 @@ from gitlab_nightshift.commands import chat
 places = attempts.Places(**json.loads(sys.argv[1]))
 places = replace(places, groups=attempts.find_groups(places))
 if sys.argv[2] == "open":
-    plant("sandbox.privilege_drop:renounce", lambda *_: None)
+    plant("sandbox.privilege_drop:restrict_to", lambda *_: None)
     del attempts.OTHERS["a process that stays"]  # nobody would end it here
 plant("chat.server:serve", lambda *_: print(json.dumps(attempts.everything(places))))
 chat.serve_discord(argparse.Namespace(register=False, listen="127.0.0.1:0"), dict(os.environ))

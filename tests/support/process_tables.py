@@ -28,7 +28,7 @@ UNSAID = ("{installation}", "{network}", "{programs}", *_BUNDLES)
 """What goes without saying: what a process consists of, and other files of the bundle's kind."""
 KEPT = {
     Confined.AT_START: "start",
-    Confined.WHEN_TOLD: "task",
+    Confined.ON_TASK: "task",
     Confined.AS_WORK: "[agents](#the-reader)",
     Confined.NOT: "–",
 }

@@ -42,7 +42,7 @@ def fork_stage(
     descriptors: Collection[int] = (),
     streams: tuple[Stream, Stream, Stream] = (PIPE, PIPE, PIPE),
     prefix: Sequence[str] = (),
-    places: Places = stage_process.NOWHERE,
+    places: Places = stage_process.NO_PLACES,
 ) -> Popen[bytes]:
     """The same by a fork, which gives nothing up."""
     assert not prefix, "a fork cannot be taken into other namespaces"

@@ -30,9 +30,9 @@ from gitlab_nightshift.records.events import Emit, Note
 from gitlab_nightshift.settings.allowed_hosts import format_host_port, parse_egress_host
 
 NOTES = 50
-"""Refused targets that are reported in a run, each once."""
+"""Refused targets reported in a run, each once."""
 TARGETS = 1000
-"""Targets whose traffic is counted each by itself, for each bead."""
+"""Targets of a bead whose traffic is counted separately."""
 USER = "nightshift"
 
 
@@ -86,10 +86,10 @@ class EgressProxy:
         self._limits = limits or ProxyLimits()
         times = self._limits.resolve_s, self._limits.connect_s
         known = tuple(map(parse_egress_host, hosts))
-        self._way = EgressRoute(known, *times, onward, resolve, dialling)
+        self._route = EgressRoute(known, *times, onward, resolve, dialling)
         self._emit = emit
         self._beads: tuple[_ProxyBead, ...] = ()
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         self._servers: list[asyncio.Server] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self.port = 0
@@ -103,7 +103,7 @@ class EgressProxy:
             self._servers.append(
                 await asyncio.start_server(self._accept, sock=unix, limit=HEAD_BYTES)
             )
-        through = [e for e in self._way.entries if self._way.onward(e.host, e.port)]
+        through = [e for e in self._route.entries if self._route.onward(e.host, e.port)]
         if through:
             names = ", ".join(map(str, through))
             text = f"{names}: through the job's own proxy, which looks names up: no address is"
@@ -187,7 +187,7 @@ class EgressProxy:
     async def _tunnel_request(
         self, agent: Pipe, head: RequestHead, target: str, bead: _ProxyBead
     ) -> None:
-        host = await self._way.connect(head.host, head.port)
+        host = await self._route.connect(head.host, head.port)
         try:
             name = target if len(bead.traffic) < TARGETS else "others"
             traffic = bead.traffic.setdefault(name, Traffic())
@@ -206,8 +206,8 @@ class EgressProxy:
         return known[0] if known else None
 
     def _report_refusal(self, bead: str, text: str) -> None:
-        if text not in self._told and len(self._told) < NOTES:
-            self._told.add(text)
+        if text not in self._reported and len(self._reported) < NOTES:
+            self._reported.add(text)
             self._emit(Note(f"egress, {bead}: {text}", warning=True))
 
 

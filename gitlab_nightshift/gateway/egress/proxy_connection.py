@@ -19,14 +19,14 @@ async def open_tunnel(proxy: JobProxy, host: str, port: int) -> Pipe:
     """A connection to a host by the proxy's CONNECT. Raises :class:`NoTunnel` or ``OSError``."""
     pipe = await asyncio.open_connection(proxy.host, proxy.port, limit=ANSWER_BYTES)
     try:
-        await _ask(pipe, proxy, format_host_port(host, port))
+        await _send_connect(pipe, proxy, format_host_port(host, port))
     except BaseException:
         pipe[1].transport.abort()
         raise
     return pipe
 
 
-async def _ask(pipe: Pipe, proxy: JobProxy, target: str) -> None:
+async def _send_connect(pipe: Pipe, proxy: JobProxy, target: str) -> None:
     rows = [f"CONNECT {target} HTTP/1.1", f"Host: {target}"]
     if proxy.credential:
         rows.append(f"Proxy-Authorization: Basic {proxy.credential}")

@@ -38,7 +38,7 @@ def predict_isolation(env: Mapping[str, str], overrides: Mapping[str, str]) -> I
 
 def read_isolation(place: Mapping[str, Any], places: ConfinementPaths) -> IsolationSettings:
     """The settings that the plan has: those of the input of work."""
-    values, closed = place["settings"]["values"], places.find_closed(place["needed"])
+    values, closed = place["settings"]["values"], places.find_hidden(place["needed"])
     return IsolationSettings(values["isolation"], values["record_dir"], closed)
 
 
@@ -60,14 +60,15 @@ class ConfinedStage:
             self.wanted = wanted
             self.start()
         answer = self._run_started(inputs)
-        namespaces = self._chosen.way is ConfinementMode.NAMESPACES
+        namespaces = self._chosen.mode is ConfinementMode.NAMESPACES
         if (why := answer.get("unfit")) and namespaces and self.untouched():
             self.start(str(why)[:LONGEST_WHY])
             answer = self._run(inputs)
         return answer
 
-    def start(self, fallen: str = "") -> None:
-        """Start the stage, in place of a running one. ``fallen``: why agents get no namespaces."""
+    def start(self, namespace_failure: str = "") -> None:
+        """Start the stage, in place of a running one. ``namespace_failure`` is why agents get no
+        namespaces."""
         self.close()
         places = self.places.with_opened(*self.wanted.opened)
         if folder := self.wanted.record_dir:
@@ -76,7 +77,9 @@ class ConfinedStage:
                     Path(folder).mkdir(parents=True, exist_ok=True)
                     places = places.with_writable(os.path.realpath(folder))
         self._confinable = places
-        self._chosen = confinement.choose(self.wanted.isolation, places, fallen=fallen)
+        self._chosen = confinement.choose(
+            self.wanted.isolation, places, namespace_failure=namespace_failure
+        )
         self._stage = self._running.enter_context(self.begin(self._chosen.prefix))
 
     def close(self) -> None:
@@ -93,7 +96,7 @@ class ConfinedStage:
         return self._run(inputs)
 
     def _run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        landlock = self._chosen.way is ConfinementMode.LANDLOCK
+        landlock = self._chosen.mode is ConfinementMode.LANDLOCK
         # Without a mount over it .git is moved, and not by the process that must not read it.
         if moved := landlock and bool(self.places.state_folder):
             move_git(Path(self.places.git).parent, Path(self.places.state_folder).parent)

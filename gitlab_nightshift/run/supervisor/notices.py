@@ -67,7 +67,7 @@ def find_notify_request(call: Invocation, own: Mapping[str, str]) -> dict[str, A
             StageProcess(ADDRESSES, own, quiet=True, places={"own": folder})
         ) as process,
     ):
-        process.tell(
+        process.send_task(
             {
                 "own": folder,
                 "env": {**seen, "GITLAB_CI": "true"},

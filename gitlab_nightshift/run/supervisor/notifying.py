@@ -38,7 +38,7 @@ def notify(
     process = StageProcess(NOTIFY, own, quiet=True, places=places)
     with contextlib.closing(process), forward(process):
         found = {"addresses": addresses, "confluence": access, "results": str(results)}
-        process.tell({**request, **found})
+        process.send_task({**request, **found})
         answer = process.read_answer()
     return (*missing, *answer.get("warnings", ("notify: its process ended before it was done",)))
 

@@ -1,6 +1,6 @@
 """What runs inside the sandbox: the launcher and its parts, standard library only.
 
-These modules are started by ``python -I -S launcher.py`` for every process that is confined, so
-they import as little as they can, and each other relatively: the launcher mounts this folder as a
-package of its own and never loads the rest of the program.
+``python -I -S launcher.py`` loads these modules for every confined process, so they import as
+little as possible, and each other relatively: the launcher makes this folder a package of its own
+and never loads the rest of the program.
 """

@@ -1,7 +1,7 @@
-"""What a hostile agent would try, run inside the sandbox in its place: see ``proof.py``.
+"""Attacks that a hostile agent would try, run inside the sandbox: see ``proof.py``.
 
-Each attempt is a verb and its arguments; the answer says whether it got through, and how it ended.
-What is read is never reported: that something could be read is the finding.
+Each attempt is a verb and its arguments; its outcome says whether it got through, and how it ended.
+The content that was read is never reported: that it could be read is the finding.
 """
 # ruff: noqa: PTH115, PTH123, PTH208
 
@@ -29,11 +29,12 @@ SESSION_KEYRING, GET_KEYRING_ID = -3, 0
 CLONE_NEWUSER = 0x10000000
 GET_NO_NEW_PRIVS = 39
 IP_RECVERR = 11
+MSG_FASTOPEN = 0x20000000
 WORD = 8
-LIVING_S = 30
+DAEMON_S = 30
 HELD = b"held"
 LACKING = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)
-"""The machine had no process, memory or descriptor left: no boundary has said no."""
+"""Out of processes, memory or descriptors: it was the machine that refused, not the boundary."""
 
 
 def main(task: dict[str, object]) -> None:
@@ -45,7 +46,7 @@ def main(task: dict[str, object]) -> None:
 
 
 def run_probe(verb: str, arguments: list[object]) -> Outcome:
-    """What became of one attempt."""
+    """Run one attempt. The outcome's first field is None if it could not be tried."""
     try:
         return VERBS[verb](*arguments)
     except OSError as error:
@@ -59,8 +60,9 @@ def run_probe(verb: str, arguments: list[object]) -> Outcome:
 
 
 def _check_process(pid: int, started: int) -> None:
-    """Raise where the pid is not that process: in a pid namespace numbers are others."""
+    """Raise if the pid is another process: a pid namespace has its own numbers."""
     with open(f"/proc/{pid}/stat", "rb") as stat:
+        # The name in field 2 may contain spaces and ")"; field 22 is the start (proc_pid_stat(5)).
         fields = stat.read().rpartition(b")")[2].split()
     if int(fields[19]) != started:
         raise ProcessLookupError(3, "another process")
@@ -83,7 +85,7 @@ def _list_process_folder(pid: int, started: int, name: str) -> Outcome:
 
 
 def _list_descriptors(pid: int, started: int) -> Outcome:
-    """Their numbers are no secret; what they are, and opening them, is."""
+    """Descriptor numbers are no secret; what they refer to is."""
     _check_process(pid, started)
     for name in os.listdir(f"/proc/{pid}/fd"):
         return True, f"{pid} has {os.readlink(f'/proc/{pid}/fd/{name}')} open"
@@ -113,7 +115,7 @@ def _take_descriptor(pid: int, started: int) -> Outcome:
 
 def _send_signal(pid: int, started: int) -> Outcome:
     _check_process(pid, started)
-    os.kill(pid, 0)
+    os.kill(pid, 0)  # signal 0 only checks permission (kill(2))
     return True, "signals arrive"
 
 
@@ -134,19 +136,20 @@ def _connect(host: str, port: int) -> Outcome:
 
 
 def _receive_greeting(host: str, port: int) -> Outcome:
-    """Hear from who listens there: through a forwarder a connect alone says nothing. Who waits in
-    vain says so ("timed out"): the trial is made once more."""
+    """Wait for the service's greeting: the forwarder accepts every connection itself, so a connect
+    proves nothing. On "timed out" the trial is repeated."""
     tcp = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
     tcp.settimeout(5)
     tcp.connect((host, port))
-    heard = tcp.recv(100)
-    return heard != b"", f"port {port} answers" if heard else "nobody answers"
+    greeting = tcp.recv(100)
+    return greeting != b"", f"port {port} answers" if greeting else "nobody answers"
 
 
 def _send_datagram(host: str, port: int) -> Outcome:
-    """By ``sendmsg``, whose address no filter sees; the second says whether anybody was there."""
+    """Send by ``sendmsg``: its address lies in memory, where no filter sees it."""
     udp = _socket.socket(_socket.AF_INET, _socket.SOCK_DGRAM)
-    udp.setsockopt(0, IP_RECVERR, 1)
+    # The ICMP error for the first datagram is reported by the second send (ip(7)).
+    udp.setsockopt(_socket.IPPROTO_IP, IP_RECVERR, 1)
     for _ in range(2):
         udp.sendmsg([b"x"], [], 0, (host, port))
     return True, f"UDP to {host} port {port} is sent"
@@ -161,7 +164,7 @@ def _send_fast_open(host: str, port: int) -> Outcome:
     tcp = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
     tcp.settimeout(0.2)
     try:
-        tcp.sendto(b"x", 0x20000000, (host, port))
+        tcp.sendto(b"x", MSG_FASTOPEN, (host, port))  # connects without a call of connect
     except TimeoutError:
         return True, "the packet was sent"
     return True, f"TCP fast open reaches {host} port {port}"
@@ -199,47 +202,49 @@ def _read_privileges() -> Outcome:
 
 
 def _list_inherited() -> Outcome:
-    """Anything beyond 0 to 2 but the folder being listed and the status pipe (closed by exec)."""
-    some = []
+    """Descriptors above 2 that a program would inherit: not the folder being listed, nor the status
+    pipe (close-on-exec)."""
+    inherited = []
     for name in os.listdir("/proc/self/fd"):
         fd = int(name)
         try:
             if fd > 2 and os.get_inheritable(fd):
-                some.append(os.readlink(f"/proc/self/fd/{fd}"))
+                inherited.append(os.readlink(f"/proc/self/fd/{fd}"))
         except OSError:
             continue
-    return bool(some), ", ".join(some) or "none"
+    return bool(inherited), ", ".join(inherited) or "none"
 
 
 def _outlive(path: str) -> Outcome:
     """Leave a daemon behind that holds a lock; the parent looks for the lock afterwards."""
-    hearing, telling = os.pipe()
-    if (first := os.fork()) == 0:
+    reader, writer = os.pipe()
+    if (child := os.fork()) == 0:
         try:
+            # A session of its own and a dead parent: killing the group or the children misses it.
             os.setsid()
             if os.fork() == 0:
-                _live(path, telling)
+                _run_daemon(path, writer)
         except OSError as error:
-            os.write(telling, str(error).encode())
+            os.write(writer, str(error).encode())
         finally:
-            os._exit(0)  # whatever happens: its parent tries the rest
-    os.close(telling)
-    os.waitpid(first, 0)
-    heard = os.read(hearing, 200)
-    os.close(hearing)
-    if heard != HELD:
-        return None, f"not tried: {heard.decode(errors='replace') or 'no daemon came up'}"
+            os._exit(0)  # whatever happened: only its parent goes on with the other attempts
+    os.close(writer)
+    os.waitpid(child, 0)
+    message = os.read(reader, 200)
+    os.close(reader)
+    if message != HELD:
+        return None, f"not tried: {message.decode(errors='replace') or 'no daemon came up'}"
     return True, "a daemon lives on"
 
 
-def _live(path: str, telling: int) -> None:
+def _run_daemon(path: str, writer: int) -> None:
     fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     fcntl.flock(fd, fcntl.LOCK_EX)
     os.write(fd, b"%d" % os.getpid())
-    os.closerange(0, 3)
-    os.write(telling, HELD)
-    os.close(telling)
-    time.sleep(LIVING_S)
+    os.closerange(0, 3)  # else whoever reads the proof's output would wait for this process
+    os.write(writer, HELD)
+    os.close(writer)
+    time.sleep(DAEMON_S)
 
 
 VERBS: dict[str, Callable[..., Outcome]] = {

@@ -1,14 +1,13 @@
 """Modes, owners, times and extended attributes: the monitor changes them, and only below the
 writable folders.
 
-Landlock does not see these calls. The monitor takes its own copy of the arguments, opens the file
-that they name as the caller would, but without any right to it (``O_PATH``), asks the kernel where
-that lies, and changes exactly that: a link, a folder or a descriptor that is swapped meanwhile
-leads nowhere else.
+Landlock does not check these calls. The monitor copies the arguments, opens the file that they name
+as the caller would, but with no access to its content (``O_PATH``), asks the kernel for its path,
+and changes exactly that file: swapping a link, a folder or a descriptor meanwhile has no effect.
 
-A file lies where its path leads, as for Landlock. So a hard link in a writable folder is a file of
-that folder; Landlock lets nobody make one to a file outside (LANDLOCK_ACCESS_FS_REFER, and before
-ABI 2 no link to another folder at all).
+As for Landlock, the path decides. A hard link in a writable folder therefore belongs to that
+folder; Landlock stops anyone from linking a file outside into it (LANDLOCK_ACCESS_FS_REFER; before
+ABI 2 no link to another folder was possible at all).
 """
 # ruff: noqa: PTH101, PTH112, PTH115
 
@@ -25,19 +24,19 @@ TYPE_CHECKING = False  # not imported: typing costs 6 ms
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    Deed = Callable[[str], object]
+    Change = Callable[[str], object]
 
 EPERM, E2BIG, EBADF, EINVAL = 1, 7, 9, 22
 AT_FDCWD, NO_FOLLOW, EMPTY_PATH = -100, 0x100, 0x1000
 NO_MAGIC_LINKS = 2
-HOLD = os.O_PATH | os.O_CLOEXEC
+OPEN_PATH = os.O_PATH | os.O_CLOEXEC
 LONGEST_PATH, LONGEST_NAME, LONGEST_VALUE = 4096, 256, 65536
 PERMISSIONS, UNCHANGED = 0o7777, 0xFFFFFFFF
 
 
 class FileArguments:
-    """Which arguments name the file: a path, a descriptor (of the folder, or of the file where
-    there is no path), flags. ``follow``: a symbolic link stands for what it names."""
+    """The indexes of the arguments that name the file: a path, a descriptor (of the folder, or of
+    the file if there is no path), flags. ``follow``: resolve a symbolic link at the end."""
 
     def __init__(
         self,
@@ -51,70 +50,75 @@ class FileArguments:
 
 
 class AttributeHandler:
-    """The files of one tree: those below ``folders``, which are paths without links. What becomes a
-    link is outside: nothing is looked up in them."""
+    """Changes files below ``folders``, which are resolved paths: a folder that is later replaced by
+    a link no longer counts."""
 
     def __init__(self, folders: list[str], refuse: Callable[[str], None]) -> None:
         self._refuse = refuse
         self._folders = [os.fsencode(folder) for folder in folders]
 
     def build_handlers(self) -> dict[int, Callable[[SystemCall], None]]:
-        """What is done for which call."""
+        """The handler of each system call number."""
         return {NUMBERS[name]: self._build_handler(name) for name in CALLS if name in NUMBERS}
 
     def _build_handler(self, name: str) -> Callable[[SystemCall], None]:
-        named, copied, first = CALLS[name]
+        file_arguments, build_change, first = CALLS[name]
 
-        def change(call: SystemCall) -> None:
-            deed = copied(call, first)
-            held = _open_file(call, named)
+        def handle(call: SystemCall) -> None:
+            change = build_change(call, first)
+            fd = _open_file(call, file_arguments)
             try:
+                # After the last look at /proc/<pid>: the pid may have been reused until here
+                # (seccomp_unotify(2)).
                 call.check_waiting()
-                file = f"/proc/self/fd/{held}"
-                place = os.readlink(os.fsencode(file))
-                if not self._lies_inside(place):
+                # fchmod and the like refuse an O_PATH descriptor (open(2)); its /proc name works.
+                file = f"/proc/self/fd/{fd}"
+                path = os.readlink(os.fsencode(file))
+                if not self._lies_inside(path):
                     # git refreshes the times of objects that it borrows: not worth a report
-                    if copied not in TIMES or call.arguments[first]:
-                        self._refuse(f"{name} of {os.fsdecode(place)}")
+                    if build_change not in TIMES or call.arguments[first]:
+                        self._refuse(f"{name} of {os.fsdecode(path)}")
                     raise PermissionError(EPERM, "outside")
-                deed(file)
+                change(file)
             finally:
-                os.close(held)
+                os.close(fd)
             call.answer()
 
-        return change
+        return handle
 
-    def _lies_inside(self, place: bytes) -> bool:
-        return any(place == top or place.startswith(top + b"/") for top in self._folders)
+    def _lies_inside(self, path: bytes) -> bool:
+        return any(path == top or path.startswith(top + b"/") for top in self._folders)
 
 
 # --- the file ---------------------------------------------------------------------------------
 
 
-def _open_file(call: SystemCall, named: FileArguments) -> int:
+def _open_file(call: SystemCall, at: FileArguments) -> int:
     """A descriptor of the file that a call is about. Raises OSError."""
-    flags = call.arguments[named.flags] & 0xFFFFFFFF if named.flags is not None else 0
+    flags = call.arguments[at.flags] & 0xFFFFFFFF if at.flags is not None else 0
     if flags & ~(NO_FOLLOW | EMPTY_PATH):
-        raise OSError(EINVAL, "flags that nobody knows")
-    fd = AT_FDCWD if named.fd is None else call.read_int_argument(named.fd)
-    if named.path is None or (fd >= 0 and not call.arguments[named.path]):
+        raise OSError(EINVAL, "unknown flags")
+    fd = AT_FDCWD if at.fd is None else call.read_int_argument(at.fd)
+    # utimensat and futimesat with a NULL path change the descriptor's own file (utimensat(2)).
+    if at.path is None or (fd >= 0 and not call.arguments[at.path]):
         return _copy_descriptor(call, fd)
-    path = call.read_text(named.path, LONGEST_PATH)
+    path = call.read_text(at.path, LONGEST_PATH)
     if flags & EMPTY_PATH and not path:
         return _open_folder(call, fd)
-    return _open_path(call, fd, path, follow=named.follow and not flags & NO_FOLLOW)
+    return _open_path(call, fd, path, follow=at.follow and not flags & NO_FOLLOW)
 
 
 def _open_path(call: SystemCall, fd: int, path: bytes, *, follow: bool) -> int:
-    """What a path names for the caller: ``/proc/self`` is the caller's, not ours."""
-    if own := _find_own_descriptor(path, call.thread):
-        fd, path = own
+    """Open what a path names for the caller: ``/proc/self`` is the caller's, not ours."""
+    if descriptor := _find_own_descriptor(path, call.thread):
+        fd, path = descriptor
         if not path:
             if not follow:
-                raise PermissionError(EPERM, "a link of the kernel's")
+                raise PermissionError(EPERM, "a link in /proc")
             return _copy_descriptor(call, fd)
     folder = AT_FDCWD if path.startswith(b"/") else _open_folder(call, fd)
-    how = struct.pack("=QQQ", HOLD | (0 if follow else os.O_NOFOLLOW), 0, NO_MAGIC_LINKS)
+    # Another link in /proc would be resolved as this process's, not as the caller's (openat2(2)).
+    how = struct.pack("=QQQ", OPEN_PATH | (0 if follow else os.O_NOFOLLOW), 0, NO_MAGIC_LINKS)
     try:
         return make_syscall("openat2", folder, path, how, len(how))
     finally:
@@ -125,7 +129,7 @@ def _open_path(call: SystemCall, fd: int, path: bytes, *, follow: bool) -> int:
 def _find_own_descriptor(path: bytes, thread: int) -> tuple[int, bytes] | None:
     """The caller's descriptor that a path begins with, and the rest of the path.
 
-    C libraries change what they hold without rights by ``/proc/self/fd/N``.
+    C libraries change an ``O_PATH`` descriptor's file through ``/proc/self/fd/N``.
     """
     if path.startswith(b"/dev/fd/"):
         rest = path[8:]
@@ -147,59 +151,61 @@ def _is_callers(process: bytes, thread: int) -> bool:
 
 
 def _open_folder(call: SystemCall, fd: int) -> int:
-    """Where a relative path begins."""
+    """Open the folder in which a relative path begins."""
     return (
-        os.open(f"/proc/{call.thread}/cwd", HOLD) if fd == AT_FDCWD else _copy_descriptor(call, fd)
+        os.open(f"/proc/{call.thread}/cwd", OPEN_PATH)
+        if fd == AT_FDCWD
+        else _copy_descriptor(call, fd)
     )
 
 
 def _copy_descriptor(call: SystemCall, fd: int) -> int:
-    """What a descriptor of the caller's names."""
+    """Open the file of one of the caller's descriptors."""
     try:
-        return os.open(f"/proc/{call.thread}/fd/{fd}", HOLD)
+        return os.open(f"/proc/{call.thread}/fd/{fd}", OPEN_PATH)
     except FileNotFoundError:
-        raise OSError(EBADF, "no descriptor") from None
+        raise OSError(EBADF, "not open") from None
 
 
 # --- the change -------------------------------------------------------------------------------
 
 
-def _build_mode_change(call: SystemCall, index: int) -> Deed:
+def _build_mode_change(call: SystemCall, index: int) -> Change:
     mode = call.arguments[index] & PERMISSIONS
     return lambda file: os.chmod(file, mode)
 
 
-def _build_owner_change(call: SystemCall, index: int) -> Deed:
+def _build_owner_change(call: SystemCall, index: int) -> Change:
     ids = (number & UNCHANGED for number in call.arguments[index : index + 2])
     uid, gid = (-1 if number == UNCHANGED else number for number in ids)
     return lambda file: os.chown(file, uid, gid)
 
 
-def _build_seconds_change(call: SystemCall, index: int) -> Deed:
+def _build_seconds_change(call: SystemCall, index: int) -> Change:
     if not call.arguments[index]:
         return _touch(None)
     accessed, modified = struct.unpack("=qq", call.read_memory(index, 16))
     return _touch(struct.pack("=4q", accessed, 0, modified, 0))
 
 
-def _build_microseconds_change(call: SystemCall, index: int) -> Deed:
+def _build_microseconds_change(call: SystemCall, index: int) -> Change:
     if not call.arguments[index]:
         return _touch(None)
-    accessed, more, modified, later = struct.unpack("=4q", call.read_memory(index, 32))
-    if not (0 <= more < 1_000_000 and 0 <= later < 1_000_000):
-        raise OSError(EINVAL, "no time")
-    return _touch(struct.pack("=4q", accessed, more * 1000, modified, later * 1000))
+    accessed, accessed_us, modified, modified_us = struct.unpack("=4q", call.read_memory(index, 32))
+    if not (0 <= accessed_us < 1_000_000 and 0 <= modified_us < 1_000_000):
+        raise OSError(EINVAL, "invalid time")
+    return _touch(struct.pack("=4q", accessed, accessed_us * 1000, modified, modified_us * 1000))
 
 
-def _build_nanoseconds_change(call: SystemCall, index: int) -> Deed:
+def _build_nanoseconds_change(call: SystemCall, index: int) -> Change:
     return _touch(call.read_memory(index, 32) if call.arguments[index] else None)
 
 
-def _touch(times: bytes | None) -> Deed:
+def _touch(times: bytes | None) -> Change:
     return lambda file: make_syscall("utimensat", AT_FDCWD, os.fsencode(file), times, 0)
 
 
-def _build_attribute_change(call: SystemCall, index: int) -> Deed:
+def _build_attribute_change(call: SystemCall, index: int) -> Change:
     name, size = call.read_text(index, LONGEST_NAME), call.arguments[index + 2]
     if size > LONGEST_VALUE:
         raise OSError(E2BIG, "too large")
@@ -208,7 +214,7 @@ def _build_attribute_change(call: SystemCall, index: int) -> Deed:
     return lambda file: os.setxattr(file, name, value, flags)
 
 
-def _build_attribute_removal(call: SystemCall, index: int) -> Deed:
+def _build_attribute_removal(call: SystemCall, index: int) -> Change:
     name = call.read_text(index, LONGEST_NAME)
     return lambda file: os.removexattr(file, name)
 
@@ -219,7 +225,7 @@ PATH, LINK, DESCRIPTOR = (
     FileArguments(fd=0),
 )
 TIMES = (_build_seconds_change, _build_microseconds_change, _build_nanoseconds_change)
-CALLS: dict[str, tuple[FileArguments, Callable[[SystemCall, int], Deed], int]] = {
+CALLS: dict[str, tuple[FileArguments, Callable[[SystemCall, int], Change], int]] = {
     "chmod": (PATH, _build_mode_change, 1),
     "fchmod": (DESCRIPTOR, _build_mode_change, 1),
     "fchmodat": (FileArguments(fd=0, path=1), _build_mode_change, 2),
@@ -239,4 +245,5 @@ CALLS: dict[str, tuple[FileArguments, Callable[[SystemCall, int], Deed], int]] =
     "lremovexattr": (LINK, _build_attribute_removal, 1),
     "fremovexattr": (DESCRIPTOR, _build_attribute_removal, 1),
 }
-"""Each call: how it names the file, what it changes, and where that begins among its arguments."""
+"""Each call: how it names the file, what it changes, and the index of the first argument that says
+to what."""

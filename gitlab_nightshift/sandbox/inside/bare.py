@@ -1,6 +1,6 @@
-"""``python -I -S bare.py``: the proof's attempts without any boundary, the task from stdin.
+"""``python -I -S bare.py``: run the proof's attacks without any boundary, the task read from stdin.
 
-For ``isolation: none``, and to see that each attempt gets through where nothing stops it.
+For ``isolation: none``, and to show that each attack works if nothing stops it.
 """
 
 import json

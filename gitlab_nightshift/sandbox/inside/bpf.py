@@ -1,18 +1,21 @@
 """Classic BPF, as much of it as a system call filter needs.
 
-A program is a list of instructions. Every *body* below ends in a return on all its ways, so that
-bodies can be put one after the other.
+A program is a list of instructions. Every *body* below returns on all its paths, so bodies can
+simply follow one another.
 """
 
 import struct
 
+# linux/bpf_common.h (BPF_LD | BPF_W | BPF_ABS, …), linux/seccomp.h (SECCOMP_RET_*)
 LOAD, EQUAL, ANY_BIT, GREATER, JUMP, RETURN, MASK = 0x20, 0x15, 0x45, 0x25, 0x05, 0x06, 0x54
 KILL, NOTIFY, ALLOW = 0x80000000, 0x7FC00000, 0x7FFF0000
+# Offsets in struct seccomp_data (seccomp(2))
 NUMBER_AT, ARCH_AT, ARGUMENTS_AT = 0, 4, 16
 
 Program = list[bytes]
 
 
+# A jump is relative and at most 255 instructions long: one byte in struct sock_filter.
 def _encode_instruction(code: int, value: int, true: int = 0, false: int = 0) -> bytes:
     return struct.pack("=HBBI", code, true, false, value & 0xFFFFFFFF)
 
@@ -23,12 +26,12 @@ def load(offset: int) -> bytes:
 
 
 def load_argument(index: int, *, high: bool = False) -> bytes:
-    """Load the lower (or upper) half of an argument; both machines are little endian."""
+    """Load the lower (or upper) half of an argument; both supported machines are little endian."""
     return load(ARGUMENTS_AT + 8 * index + 4 * high)
 
 
 def mask(value: int) -> bytes:
-    """Keep only these bits of what was loaded."""
+    """Keep only these bits of the loaded value."""
     return _encode_instruction(MASK, value)
 
 
@@ -43,17 +46,17 @@ def fail(number: int) -> Program:
 
 
 def branch_when(code: int, value: int, body: Program) -> Program:
-    """``body`` where the loaded value compares so with ``value``; on to what follows if not."""
+    """Run ``body`` if the comparison holds, else go on after it."""
     return [_encode_instruction(code, value, 0, len(body)), *body]
 
 
 def branch_unless(code: int, value: int, body: Program) -> Program:
-    """``body`` where the loaded value does not compare so with ``value``."""
+    """Run ``body`` if the comparison does not hold, else go on after it."""
     return [_encode_instruction(code, value, len(body), 0), *body]
 
 
 def branch_when_in(values: list[int], body: Program) -> Program:
-    """``body`` where the loaded value is one of these (up to 250)."""
+    """Run ``body`` if the loaded value is one of these (up to 250)."""
     tests = [
         _encode_instruction(EQUAL, value, len(values) - i, 0) for i, value in enumerate(values)
     ]
@@ -61,5 +64,5 @@ def branch_when_in(values: list[int], body: Program) -> Program:
 
 
 def assemble(program: Program) -> bytes:
-    """The bytes that the kernel takes."""
+    """The program as the kernel takes it."""
     return b"".join(program)

@@ -1,11 +1,11 @@
-"""The broker of a process that reads what agents write: it starts agents' launchers for it, and
-changes modes, owners, times and extended attributes for it below the folders that it may write.
+"""The broker of a process that reads what agents write. It starts agents' launchers for that
+process, and changes modes, owners, times and extended attributes for it in its writable folders.
 
-What that process started itself would inherit its filter, which has a listener already: the kernel
-allows one above a process, and agents' own is that of their monitor. The broker was started before
-that filter was in force, confined in everything else as that process is. It believes nothing that
-it is asked: a launcher gets a copy of the spec that was judged, in which nothing can be changed any
-more, and its tree has a monitor. Without a broker the kernel answers ENOSYS.
+That process's system call filter has a listener. Its children would inherit the filter, and the
+kernel allows only one listener per chain of filters, which agents need for their monitor. So the
+broker is started before the filter is installed; in all else it is confined like that process. It
+trusts no request: a launcher gets a sealed copy of the spec that was checked, and its tree has a
+monitor. If the broker is gone, the kernel fails the filtered calls with ENOSYS.
 """
 
 from __future__ import annotations
@@ -29,36 +29,37 @@ EPERM, EINVAL = 1, 22
 CLONE_PARENT = 0x8000
 SEALED = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
 PROOF = "attacks"
-"""The one module that acts instead of a program."""
-START = 5
-"""Descriptors of a start: the spec, the status pipe, the program's standard streams."""
+"""The only module that may run instead of a program."""
+LAUNCH_DESCRIPTORS = 5
+"""The spec, the status pipe, the program's three standard streams."""
 ANSWER_BYTES = 8
 NOT_STARTED = 127
 
 
 class LaunchTerms:
-    """What each launch has to be: ``fixed`` are fields of its spec, and its writable folders lie in
-    ``folders``, or are one of ``shared``."""
+    """Conditions of every launch: its spec has the ``fixed`` fields, and each of its writable
+    folders lies in ``folders`` or is one of ``shared``."""
 
     def __init__(self, fixed: dict[str, Any], folders: list[str], shared: list[str]) -> None:
         self.fixed, self.folders, self.shared = fixed, folders, shared
 
-    def judge(self, spec: Any) -> str:
-        """What in a spec may not be, "" where all may."""
+    def find_violation(self, spec: Any) -> str:
+        """The field of a spec that breaks the terms, "" if none does."""
         if not isinstance(spec, dict):
             return "spec"
         for name, value in self.fixed.items():
+            # JSON's true equals 1 in Python: compare the types as well.
             if type(spec.get(name)) is not type(value) or spec[name] != value:
                 return name
         act = spec.get("act")
         if act is not None and not (isinstance(act, dict) and act.get("module") == PROOF):
             return "act"
         writable = spec.get("writable")
-        if not isinstance(writable, list) or not all(map(self._may_be_written, writable)):
+        if not isinstance(writable, list) or not all(map(self._is_allowed, writable)):
             return "writable"
         return ""
 
-    def _may_be_written(self, folder: Any) -> bool:
+    def _is_allowed(self, folder: Any) -> bool:
         if not isinstance(folder, str) or os.path.normpath(folder) != folder:
             return False
         return folder in self.shared or any(
@@ -69,8 +70,9 @@ class LaunchTerms:
 def main(channel: int, parent: int) -> NoReturn:
     """Serve until the process at the other end has ended."""
     signals.pthread_sigmask(signals.SIG_BLOCK, [signals.SIGINT, signals.SIGTERM])
-    call_prctl(PR_SET_DUMPABLE, 0)
+    call_prctl(PR_SET_DUMPABLE, 0)  # no ptrace, no /proc/<pid>/mem for the same user (prctl(2))
     call_prctl(PR_SET_PDEATHSIG, signals.SIGKILL)
+    # The signal is only for a later death of the parent: it may have died before the call.
     if os.getppid() != parent:
         os._exit(NOT_STARTED)
     serve(_socket.socket(fileno=channel), parent)
@@ -78,10 +80,10 @@ def main(channel: int, parent: int) -> NoReturn:
 
 
 def serve(channel: _socket.socket, parent: int) -> None:
-    """Get the terms and the listener, then do what is asked for."""
-    told, listener = _receive(channel)
-    terms = parse_json(read_all(told))
-    os.close(told)
+    """Receive the terms and the listener, then serve requests."""
+    terms_fd, listener = _receive_descriptors(channel)
+    terms = parse_json(read_all(terms_fd))
+    os.close(terms_fd)
     folders = terms["folders"]
     fixed = {**terms["fixed"], "notify": True, "own_network": False, "parent": parent}
     launches = LaunchTerms(fixed, folders, terms["shared"])
@@ -100,44 +102,46 @@ def serve(channel: _socket.socket, parent: int) -> None:
                 return
 
 
-def _receive(channel: _socket.socket) -> list[int]:
+def _receive_descriptors(channel: _socket.socket) -> list[int]:
     """The descriptors of the next message; none at the end."""
-    room = _socket.CMSG_LEN(4 * START)
-    _, ancillary, _, _ = channel.recvmsg(1, room, _socket.MSG_CMSG_CLOEXEC)
+    # The kernel drops what does not fit: a message cannot fill our descriptor table (unix(7)).
+    size = _socket.CMSG_LEN(4 * LAUNCH_DESCRIPTORS)
+    _, ancillary, _, _ = channel.recvmsg(1, size, _socket.MSG_CMSG_CLOEXEC)
     data = b"".join(data for _, _, data in ancillary)
     return [int.from_bytes(data[at : at + 4], sys.byteorder) for at in range(0, len(data), 4)]
 
 
 def _answer(channel: _socket.socket, number: int) -> None:
-    """A pid, or an error's number below 0."""
+    """Send a pid, or a negative error number."""
     channel.send(number.to_bytes(ANSWER_BYTES, "little", signed=True))
 
 
 def _take_launch(channel: _socket.socket, terms: LaunchTerms) -> bool:
-    """Answer one request; False where there are no more."""
-    given = _receive(channel)
-    if not given:
+    """Answer one request; False if there are no more."""
+    descriptors = _receive_descriptors(channel)
+    if not descriptors:
         return False
     try:
-        _answer(channel, _launch(given, terms))
+        _answer(channel, _launch(descriptors, terms))
     except OSError as error:
         _answer(channel, -(error.errno or EPERM))
     except Exception:
         _answer(channel, -EINVAL)
     finally:
-        for fd in given:
+        for fd in descriptors:
             os.close(fd)
     return True
 
 
-def _launch(given: list[int], terms: LaunchTerms) -> int:
-    """The pid of a new launcher, which is a child of who asked for it. Raises OSError."""
-    told, status, *streams = given
-    data = read_all(told)
-    if wrong := terms.judge(parse_json(data)):
-        raise PermissionError(EPERM, wrong)
+def _launch(descriptors: list[int], terms: LaunchTerms) -> int:
+    """Start a launcher as a child of the process that asked, and return its pid. Raises OSError."""
+    spec_fd, status, *streams = descriptors
+    data = read_all(spec_fd)
+    if violation := terms.find_violation(parse_json(data)):
+        raise PermissionError(EPERM, violation)
     spec = _write_sealed(data)
     try:
+        # CLONE_PARENT: the asker is the parent, so it can wait for the launcher (clone(2)).
         pid = make_syscall("clone", CLONE_PARENT | signals.SIGCHLD, 0, 0, 0, 0)
         if pid == 0:
             _become_launcher(spec, status, streams)
@@ -147,7 +151,7 @@ def _launch(given: list[int], terms: LaunchTerms) -> int:
 
 
 def _write_sealed(data: bytes) -> int:
-    """A file with these bytes for good: who can open its descriptor cannot write it."""
+    """An unnamed file with these bytes that nobody can change any more (seals: fcntl(2))."""
     spec = os.memfd_create("spec", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     os.write(spec, data)
     fcntl.fcntl(spec, fcntl.F_ADD_SEALS, SEALED)

@@ -1,6 +1,7 @@
-"""The launcher's work: read the spec, give everything up, become the program.
+"""The launcher's work: read the spec, drop all rights, become the program.
 
-It never goes on with less: a step that fails ends the process (:mod:`.launch_steps`).
+It never runs the program with a weaker boundary: a step that fails ends the process
+(:mod:`.launch_steps`).
 """
 
 from __future__ import annotations
@@ -72,19 +73,19 @@ def main(spec_fd: int, status: int) -> NoReturn:
     with steps.run_step("limits"):
         disable_core_dumps()
     channel = None if spec.own_network else _fork_monitor(spec, steps, status)
-    act = _import_act(spec)
-    _give_up(spec, steps)
+    act = _import_act(spec)  # while files can still be read
+    _drop_privileges(spec, steps)
     _restrict(spec, steps, status, channel)
     _run(spec, steps, act)
 
 
 def _fork_monitor(spec: LaunchSpec, steps: Steps, status: int) -> _socket.socket | None:
-    """Split in two: this returns in the child; its parent is the monitor."""
+    """Fork: this returns in the child, the parent becomes the monitor."""
     with steps.run_step("session"):
         if os.getsid(0) != os.getpid():
             os.setsid()
     with steps.run_step("monitor"):
-        call_prctl(PR_SET_SUBREAPER, 1)
+        call_prctl(PR_SET_SUBREAPER, 1)  # orphans of the tree become the monitor's children
         ours, theirs = _socket.socketpair()
         monitor_pid, program = os.getpid(), os.fork()
     if program:
@@ -99,9 +100,9 @@ def _run_monitor(
     spec: LaunchSpec, steps: Steps, status: int, program: int, channel: _socket.socket | None
 ) -> NoReturn:
     with steps.run_step("monitor"):
-        from . import monitor  # only in this half, while the other one goes on
+        from . import monitor  # here: the child does not wait for this import
 
-        monitor.settle()
+        monitor.ignore_signals()
         if spec.uid is not None and spec.gid is not None:
             become(spec.uid, spec.gid)
         monitor.drop_privileges(spec.uid is not None)
@@ -111,15 +112,15 @@ def _run_monitor(
 
 
 def _import_act(spec: LaunchSpec) -> object:
-    """Import what acts instead of a program while files can still be read."""
+    """Import the module that runs instead of a program."""
     if spec.act is None:
         return None
     return __import__(f"inside.{spec.act['module']}", fromlist=["main"])
 
 
-def _give_up(spec: LaunchSpec, steps: Steps) -> None:
+def _drop_privileges(spec: LaunchSpec, steps: Steps) -> None:
     with steps.run_step("privileges"):
-        lock_root_out()
+        lock_root_out()  # needs CAP_SETPCAP, which the change of user drops (capabilities(7))
     with steps.run_step("user"):
         if spec.uid is not None and spec.gid is not None:
             become(spec.uid, spec.gid)
@@ -128,6 +129,7 @@ def _give_up(spec: LaunchSpec, steps: Steps) -> None:
         forbid_new_privileges()
     with steps.run_step("parent"):
         if not spec.own_network:
+            # A change of user clears this setting (prctl(2)), so it comes after that.
             call_prctl(PR_SET_PDEATHSIG, signals.SIGKILL)
             if os.getppid() != spec.parent:
                 raise ProcessLookupError("the monitor is gone")
@@ -140,24 +142,24 @@ def _give_up(spec: LaunchSpec, steps: Steps) -> None:
 def _restrict(spec: LaunchSpec, steps: Steps, status: int, channel: _socket.socket | None) -> None:
     with steps.run_step("files"):
         if spec.landlock:
-            # With a monitor no connect is ever made by the tree itself: none is allowed to be.
+            # With a monitor, the tree never calls connect successfully itself: allow no port.
             ports = None if spec.own_network else [] if spec.notify else spec.ports
             paths = LandlockPaths(spec.readable, spec.listable, spec.writable, spec.devices)
             restrict(spec.landlock, paths, ports)
     with steps.run_step("calls"):
-        form = FilterOptions(
+        options = FilterOptions(
             notify=spec.notify,
             own_network=spec.own_network,
             guard_signals=not spec.own_network and spec.landlock < CAN_SCOPE,
-            guard_length=not spec.own_network and spec.landlock < CAN_TRUNCATE,
-            judge_attributes=spec.notify and spec.uid is None,
+            deny_truncate=not spec.own_network and spec.landlock < CAN_TRUNCATE,
+            notify_attributes=spec.notify and spec.uid is None,
         )
-        listener = install(build_filter(form), listening=form.notify)
+        listener = install(build_filter(options), listening=options.notify)
         if listener is not None and channel is not None:
             rights = listener.to_bytes(4, "little")
             channel.sendmsg([b"x"], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, rights)])
             channel.close()
-            os.close(listener)
+            os.close(listener)  # whoever holds it could answer its own calls
     with steps.run_step("gates"):
         if spec.own_network and spec.gates:
             start(spec.gates, status)
@@ -177,15 +179,16 @@ def _run(spec: LaunchSpec, steps: Steps, act: object) -> NoReturn:
 
 
 def _execute(argv: list[str], env: dict[str, str]) -> NoReturn:
-    """Look the program up and become it; ``os.execvpe`` imports what cannot be read any more."""
+    """Find the program on PATH and become it. ``os.execvpe`` would import modules, which cannot be
+    read any more."""
     if "/" in argv[0]:
         os.execve(argv[0], argv, env)  # noqa: S606
-    found: OSError = FileNotFoundError(2, f"{argv[0]} is not on PATH")
+    failure: OSError = FileNotFoundError(2, f"{argv[0]} is not on PATH")
     for folder in env.get("PATH", "").split(":"):
         try:
             os.execve(f"{folder}/{argv[0]}", argv, env)  # noqa: S606
         except (FileNotFoundError, NotADirectoryError):
             continue
         except PermissionError as error:
-            found = error
-    raise found
+            failure = error
+    raise failure

@@ -1,8 +1,9 @@
-"""The system calls that a filter (:mod:`.seccomp`) refuses or judges, by what they do."""
+"""The system calls that a filter (:mod:`.seccomp`) refuses or checks, by what they do."""
 
 CLOSED = (
     # other processes' memory and descriptors
     *("ptrace", "process_vm_readv", "process_vm_writev", "process_madvise", "kcmp", "pidfd_getfd"),
+    # keyrings: a session's is shared by all its processes (keyrings(7))
     *("add_key", "request_key", "keyctl"),
     # large parts of the kernel that no build needs
     *("bpf", "userfaultfd", "perf_event_open", "io_uring_setup", "io_uring_enter"),
@@ -19,20 +20,21 @@ MOUNTING = (
     *("setns", "mount", "umount2", "pivot_root", "chroot", "open_tree", "open_tree_attr"),
     *("move_mount", "fsopen", "fsconfig", "fsmount", "fspick", "mount_setattr"),
 )
-"""What a sandbox of namespaces is made with."""
+"""Calls that set up a sandbox of namespaces."""
 DENIED = (*CLOSED, *MOUNTING)
 SYSV = (
     *("shmget", "shmat", "shmctl", "semget", "semop", "semtimedop", "semctl"),
     *("msgget", "msgsnd", "msgrcv", "msgctl", "mq_open"),
 )
-"""Shared with every process of the user where there is no IPC namespace, and outlives a bead."""
+"""System V IPC: without an IPC namespace every process of the user shares it, and it outlives a
+bead."""
 SIGNALS = ("kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo")
 ATTRIBUTES = (
     *("chmod", "fchmod", "fchmodat", "fchmodat2", "chown", "fchown", "lchown", "fchownat"),
     *("utime", "utimes", "futimesat", "utimensat", "setxattr", "lsetxattr", "fsetxattr"),
     *("removexattr", "lremovexattr", "fremovexattr"),
 )
-"""What a file's owner may change wherever it lies: no right of Landlock is about it."""
+"""What a file's owner may change anywhere: Landlock has no right for it."""
 NEWER_ATTRIBUTES = ("setxattrat", "removexattrat", "file_setattr")
 """The same since Linux 6.13 and 6.17; programs fall back to the older calls."""
 NEW_PROCESSES = ("fork", "vfork", "execve", "execveat")
@@ -40,4 +42,4 @@ OTHERS_SCHEDULING = (
     *("setpriority", "ioprio_set", "sched_setparam", "sched_setscheduler", "sched_setaffinity"),
     *("sched_setattr", "migrate_pages", "move_pages"),
 )
-"""What may slow other processes of the same user down."""
+"""Calls that can slow down other processes of the same user."""

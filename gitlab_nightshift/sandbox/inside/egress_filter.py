@@ -1,11 +1,11 @@
-"""Where a confined tree may connect, without privileges: the monitor makes every socket.
+"""Limits where a confined tree may connect, without privileges: the monitor makes every socket.
 
-``socket`` is answered with a socket that the monitor made and of which it keeps a duplicate, known
-again by its inode. The monitor does ``connect``, ``bind`` and ``listen`` itself on the duplicate,
-with its own copy of the address: what was checked is what is used, whatever the caller's threads
-do to memory or descriptors meanwhile. Allowed are the given loopback ports, loopback ports on which
-only the tree listens, and UNIX sockets below the writable folders. A UDP socket can be bound and
-asked for interfaces, which build tools do, but it cannot send.
+``socket`` returns a socket that the monitor made. The monitor keeps a duplicate, which it finds by
+its inode, and calls ``connect``, ``bind`` and ``listen`` itself on the duplicate, with its own copy
+of the address: the address that was checked is the one in use, whatever the caller's threads do to
+memory or descriptors meanwhile. Allowed are the given loopback ports, loopback ports on which only
+the tree listens, and UNIX sockets below the writable folders. A UDP socket can be bound and asked
+for interfaces, which build tools do, but it cannot send.
 """
 # ruff: noqa: PTH115, PTH208
 
@@ -41,11 +41,11 @@ EPERM, EAGAIN, EADDRINUSE, EISCONN, ECONNREFUSED, EINPROGRESS = 1, 11, 98, 106, 
 ENOTSOCK, ENETUNREACH = 88, 101
 TYPE_BITS = 0xF
 CLOSE_ON_EXEC = 0o2000000
-REMEMBERED = 8192
-WAITING = 64
-"""Connects that may wait for a full backlog at a time, each in a thread."""
-NAME_CACHE = "/var/run/nscd/socket"
-"""Every C library asks for it and does without: not worth a report."""
+MOST_REMEMBERED = 8192
+MOST_WAITING = 64
+"""Connects that may wait for a full backlog at the same time, each in a thread."""
+NSCD_SOCKET = "/var/run/nscd/socket"
+"""The C library asks nscd first and works without it (nscd(8)): not worth a report."""
 LOOPBACK_NAMES = ("127.0.0.1", "::1", "::ffff:127.0.0.1")
 
 
@@ -55,49 +55,49 @@ class EgressHandler:
     def __init__(self, ports: list[int], folders: list[str], refuse: Callable[[str], None]) -> None:
         self._ports, self._refuse = frozenset(ports), refuse
         self._folders = [os.path.realpath(folder) for folder in folders]
-        self._made: dict[int, int] = {}
-        self._done: dict[int, None] = {}
-        self._mute: dict[int, None] = {}
+        self._duplicates: dict[int, int] = {}
+        self._connected: dict[int, None] = {}
+        self._muted: dict[int, None] = {}
         self._listening: dict[int, None] = {}
-        self._collect_at, self._waiting = 256, 0
+        self._close_unused_at, self._waiting = 256, 0
 
     def build_handlers(self) -> dict[int, Callable[[SystemCall], None]]:
-        """What is done for which call."""
+        """The handler of each system call number."""
         return {
-            NUMBERS["socket"]: self._make,
+            NUMBERS["socket"]: self._create,
             NUMBERS["connect"]: self._connect,
             NUMBERS["bind"]: self._bind,
             NUMBERS["listen"]: self._listen,
         }
 
-    def _make(self, call: SystemCall) -> None:
-        if len(self._made) >= self._collect_at:
-            self._collect()
-            self._collect_at = max(256, 2 * len(self._made))
+    def _create(self, call: SystemCall) -> None:
+        if len(self._duplicates) >= self._close_unused_at:
+            self._close_unused()
+            self._close_unused_at = max(256, 2 * len(self._duplicates))
         kind = call.read_int_argument(1)
-        made = _socket.socket(
+        new = _socket.socket(
             call.read_int_argument(0), kind & ~CLOSE_ON_EXEC, call.read_int_argument(2)
         )
         if kind & TYPE_BITS == DATAGRAM:
-            silence(made)
-        fd = made.detach()
+            silence(new)
+        fd = new.detach()
         try:
             call.give(fd, close_on_exec=bool(kind & CLOSE_ON_EXEC))
         except OSError:
             os.close(fd)
             raise
         inode = os.fstat(fd).st_ino
-        self._made[inode] = fd
+        self._duplicates[inode] = fd
         if kind & TYPE_BITS == DATAGRAM:
-            _remember(self._mute, inode)
+            _remember(self._muted, inode)
 
     def _find_socket(self, call: SystemCall) -> tuple[int, int | None]:
-        """The inode of the call's socket, and our duplicate, if it is still to be connected."""
+        """The inode of the call's socket, and our duplicate (None once it is connected)."""
         inode = call.find_socket_inode()
         call.check_waiting()
         if inode is None:
             raise OSError(ENOTSOCK, "not a socket")
-        return inode, self._made.get(inode)
+        return inode, self._duplicates.get(inode)
 
     # --- connect ---------------------------------------------------------------------------------
 
@@ -106,9 +106,9 @@ class EgressHandler:
         path = resolve_unix_path(raw, call.thread) if read_address_family(raw) == AF_UNIX else ""
         inode, fd = self._find_socket(call)
         if fd is None:
-            call.answer(EISCONN if inode in self._done else EPERM)
+            call.answer(EISCONN if inode in self._connected else EPERM)
             return
-        if inode in self._mute:
+        if inode in self._muted:
             call.answer(ENETUNREACH)
             return
         pin = None
@@ -118,45 +118,47 @@ class EgressHandler:
         elif read_address_family(raw) != AF_UNSPEC and (error := self._judge_address(raw)):
             call.answer(error)
             return
-        copy = os.dup(fd)
+        copy = os.dup(fd)  # a later call may close the duplicate while a thread still connects
         if not os.get_blocking(copy):
             self._finish(call, inode, copy, raw, pin)
-        elif self._waiting >= WAITING:
+        elif self._waiting >= MOST_WAITING:
             call.answer(EAGAIN)
         else:
             self._waiting += 1
-            _thread.start_new_thread(self._wait, (call, inode, copy, raw, pin))
+            _thread.start_new_thread(self._finish_in_thread, (call, inode, copy, raw, pin))
 
     def _pin_unix_socket(self, path: str) -> int:
         try:
             return pin_socket(path, self._folders)
         except PermissionError:
-            if path != NAME_CACHE:
+            if path != NSCD_SOCKET:
                 self._refuse(f"connect to UNIX socket {path or '(abstract)'}")
             raise
 
     def _judge_address(self, raw: bytes) -> int:
-        """0 where the address may be connected to, else the error number."""
+        """0 if the tree may connect to this address, else the error number."""
         host, port = parse_host_and_port(raw)
         if host in LOOPBACK:
             if port in self._ports:
                 return 0
-            there = find_listeners(port)
-            if not there:
+            listeners = find_listeners(port)
+            if not listeners:
                 return ECONNREFUSED
-            if self._listening.keys() >= there:
+            if self._listening.keys() >= listeners:
                 return 0
         self._refuse(f"connect to {format_address(host, port)}")
         return EPERM
 
-    def _wait(self, call: SystemCall, inode: int, copy: int, raw: bytes, pin: int | None) -> None:
+    def _finish_in_thread(
+        self, call: SystemCall, inode: int, copy: int, raw: bytes, pin: int | None
+    ) -> None:
         self._finish(call, inode, copy, raw, pin)
         self._waiting -= 1
 
     def _finish(self, call: SystemCall, inode: int, copy: int, raw: bytes, pin: int | None) -> None:
         error = connect_raw(copy, raw)
         if error in (0, EINPROGRESS) and read_address_family(raw) != AF_UNSPEC:
-            self._drop(inode)
+            self._release(inode)
         os.close(copy)
         if pin is not None:
             os.close(pin)
@@ -170,95 +172,105 @@ class EgressHandler:
         if fd is None:
             call.answer(EPERM)
             return
-        ours = _socket.socket(fileno=os.dup(fd))
+        duplicate = _socket.socket(fileno=os.dup(fd))
         try:
-            if ours.family == AF_UNIX:
+            if duplicate.family == AF_UNIX:
                 if raw[2:3] in (b"", b"\0"):
-                    raise PermissionError(EPERM, "a name that everybody shares")
-                call.let_through()  # Landlock and the user's rights say where; no port to take
+                    raise PermissionError(EPERM, "an abstract name")
+                call.let_through()  # Landlock and the user's rights decide where; no port to take
                 return
-            if ours.type == DATAGRAM:  # two may share a UDP port, and one gets what is the other's
-                ours.setsockopt(1, 2, 0)
-                ours.setsockopt(1, 15, 0)
-                if parse_host_and_port(raw)[0] not in LOOPBACK:  # datagrams of outsiders would come
+            if duplicate.type == DATAGRAM:
+                # Sharing a UDP port would let the tree receive another program's datagrams.
+                duplicate.setsockopt(_socket.SOL_SOCKET, _socket.SO_REUSEADDR, 0)
+                duplicate.setsockopt(_socket.SOL_SOCKET, _socket.SO_REUSEPORT, 0)
+                if parse_host_and_port(raw)[0] not in LOOPBACK:  # outsiders could send to it
                     raise PermissionError(EPERM, "not on loopback")
-            only_v6 = ours.family == 10 and bool(ours.getsockopt(41, 26))
-            call.answer(self._bind_address(ours.fileno(), build_bind_address(raw, only_v6=only_v6)))
+            only_v6 = duplicate.family == _socket.AF_INET6 and bool(
+                duplicate.getsockopt(_socket.IPPROTO_IPV6, _socket.IPV6_V6ONLY)
+            )
+            call.answer(
+                self._bind_address(duplicate.fileno(), build_bind_address(raw, only_v6=only_v6))
+            )
         finally:
-            ours.close()
+            duplicate.close()
 
     def _bind_address(self, fd: int, raw: bytes) -> int:
         error = bind_raw(fd, raw)
         if error == EADDRINUSE:
-            self._collect()  # a socket that only we still hold may have the port
+            self._close_unused()  # a socket that only the monitor still holds may have the port
             error = bind_raw(fd, raw)
         return error
 
     def _listen(self, call: SystemCall) -> None:
         inode, fd = self._find_socket(call)
         if fd is None:
-            call.answer(0 if inode in self._done else EPERM)
+            call.answer(0 if inode in self._connected else EPERM)
             return
-        ours = _socket.socket(fileno=os.dup(fd))
+        duplicate = _socket.socket(fileno=os.dup(fd))
         try:
-            if ours.family == AF_UNIX:
-                _refuse_abstract(ours)  # whatever bind was shown
+            if duplicate.family == AF_UNIX:
+                # The kernel has read bind's address again: it may not be the one that was checked.
+                _refuse_abstract(duplicate)
             else:
-                self._ensure_loopback(ours)
-                if find_listeners(ours.getsockname()[1]) - self._listening.keys():
-                    raise OSError(EADDRINUSE, "shared with somebody else (SO_REUSEPORT)")
+                self._ensure_loopback(duplicate)
+                if find_listeners(duplicate.getsockname()[1]) - self._listening.keys():
+                    raise OSError(EADDRINUSE, "another program listens there (SO_REUSEPORT)")
                 _remember(self._listening, inode)
-            ours.listen(min(call.arguments[1] & 0x7FFFFFFF, 4096))
-            if ours.family == AF_UNIX:
-                _refuse_abstract(ours)  # a bind that was on its way; from here on the name stays
+            duplicate.listen(min(call.arguments[1] & 0x7FFFFFFF, 4096))
+            if duplicate.family == AF_UNIX:
+                # A concurrent bind may have won the race; from here on the name cannot change.
+                _refuse_abstract(duplicate)
         finally:
-            ours.close()
-        self._drop(inode)
+            duplicate.close()
+        self._release(inode)
         call.answer()
 
-    def _ensure_loopback(self, ours: _socket.socket) -> None:
-        """See that a socket is bound to loopback, one that is not bound at all to a free port."""
-        if not ours.getsockname()[1]:
-            ours.bind(("127.0.0.1" if ours.family == 2 else "::ffff:127.0.0.1", 0))
-        if ours.getsockname()[0] not in LOOPBACK_NAMES:
+    def _ensure_loopback(self, duplicate: _socket.socket) -> None:
+        """Bind an unbound socket to a free loopback port; raise if it is bound elsewhere."""
+        if not duplicate.getsockname()[1]:
+            duplicate.bind(
+                ("127.0.0.1" if duplicate.family == _socket.AF_INET else "::ffff:127.0.0.1", 0)
+            )
+        if duplicate.getsockname()[0] not in LOOPBACK_NAMES:
             raise PermissionError(EPERM, "not on loopback")
 
-    # --- what is kept ----------------------------------------------------------------------------
+    # --- duplicates ------------------------------------------------------------------------------
 
-    def _drop(self, inode: int) -> None:
-        fd = self._made.pop(inode, None)
-        _remember(self._done, inode)
+    def _release(self, inode: int) -> None:
+        fd = self._duplicates.pop(inode, None)
+        _remember(self._connected, inode)
         if fd is not None:
             os.close(fd)
 
-    def _collect(self) -> None:
+    def _close_unused(self) -> None:
         """Close duplicates of sockets that no process of the tree holds any more."""
-        held = _list_other_sockets()
-        for inode in [inode for inode in self._made if inode not in held]:
-            os.close(self._made.pop(inode))
+        open_inodes = _list_other_sockets()
+        for inode in [inode for inode in self._duplicates if inode not in open_inodes]:
+            os.close(self._duplicates.pop(inode))
 
 
 def _refuse_abstract(unix: _socket.socket) -> None:
-    """An abstract name may be another program's, whose clients would come. Raises OSError."""
+    """Refuse abstract sockets: another program's clients might connect. Raises OSError."""
     if isinstance(unix.getsockname(), bytes):
         unix.shutdown(_socket.SHUT_RDWR)
         raise PermissionError(EPERM, "an abstract name")
 
 
-def _remember(known: dict[int, None], inode: int) -> None:
-    known[inode] = None
-    if len(known) > REMEMBERED:
-        del known[next(iter(known))]
+def _remember(inodes: dict[int, None], inode: int) -> None:
+    """Add one, and forget the oldest (a dict keeps its order)."""
+    inodes[inode] = None
+    if len(inodes) > MOST_REMEMBERED:
+        del inodes[next(iter(inodes))]
 
 
 def _list_other_sockets() -> set[int]:
-    found: set[int] = set()
+    inodes: set[int] = set()
     for pid in _list_folder("/proc"):
         if pid.isdigit() and int(pid) != os.getpid():
             folder = f"/proc/{pid}/fd"
             links = (_read_link(f"{folder}/{name}") for name in _list_folder(folder))
-            found.update(int(link[8:-1]) for link in links if link.startswith("socket:["))
-    return found
+            inodes.update(int(link[8:-1]) for link in links if link.startswith("socket:["))
+    return inodes
 
 
 def _list_folder(folder: str) -> list[str]:

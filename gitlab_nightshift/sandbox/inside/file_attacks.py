@@ -1,4 +1,4 @@
-"""What a hostile agent would try with files: see :mod:`.attacks`."""
+"""Attacks on files: see :mod:`.attacks`."""
 # ruff: noqa: PTH101, PTH116, PTH208
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 Outcome = tuple[bool | None, str]
-"""None: it could not be tried."""
+"""Whether it got through (None: it could not be tried), and how it ended."""
 ATTRIBUTE = "user.nightshift"
 
 
@@ -38,11 +38,11 @@ def _compare_inode(path: str, device: int, inode: int) -> Outcome:
         os.close(fd)
     if (status.st_dev, status.st_ino) == (device, inode):
         return True, f"{path} is the real one"
-    return False, "another one stands there"
+    return False, "another file is in its place"
 
 
 def _write(path: str) -> Outcome:
-    """Whether the file is really there then is checked outside: inside may be another /tmp."""
+    """Create a file. Only the outside can tell whether it is real: /tmp may be another one here."""
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     os.close(fd)
     return True, f"{path} can be made"
@@ -54,7 +54,7 @@ def _open_to_write(path: str) -> Outcome:
 
 
 def _check_usable(path: str) -> Outcome:
-    """Not an attack: a program that has to run is there, readable and executable."""
+    """Not an attack: a program that agents need must be readable and executable."""
     os.close(os.open(path, os.O_RDONLY))
     return os.access(path, os.X_OK), f"{path} is not executable"
 
@@ -65,13 +65,13 @@ def _change_mode(path: str) -> Outcome:
 
 
 def _set_mode(path: str) -> Outcome:
-    """To the same, so that nothing is changed where it may be."""
+    """Set the mode it already has, so that nothing changes where this is allowed."""
     os.chmod(path, os.stat(path).st_mode & 0o7777)
     return True, f"{path}: its mode can be set"
 
 
 def _change_mode_by_descriptor(path: str) -> Outcome:
-    """By a descriptor without rights, for which Landlock asks nothing."""
+    """Change it through an ``O_PATH`` descriptor, which opens without any right from Landlock."""
     held = os.open(path, os.O_PATH)
     try:
         return _change_mode(f"/proc/self/fd/{held}")
@@ -85,7 +85,7 @@ def _change_times(path: str) -> Outcome:
 
 
 def _change_owner(path: str) -> Outcome:
-    """To the same, which only an owner may."""
+    """Set the owner it already has, which only the owner may."""
     os.chown(path, os.getuid(), os.getgid())
     return True, f"{path}: its owner can be changed"
 

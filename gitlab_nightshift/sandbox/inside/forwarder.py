@@ -1,6 +1,6 @@
-"""Connects a network namespace: each loopback port inside to a UNIX socket of ours outside.
+"""Connects a network namespace to the outside: each loopback port to one of our UNIX sockets.
 
-One process, started by the launcher inside the sandbox: it holds nothing that the agent lacks.
+One process, started by the launcher inside the sandbox: it has no more rights than the agent.
 """
 
 from __future__ import annotations
@@ -21,16 +21,17 @@ SHUT_WRITING = 1
 
 
 def start(gates: list[tuple[int, str]], status: int) -> None:
-    """Listen on every port, and leave a process behind that forwards. Raises OSError."""
-    ways = [(_create_listener(port), path) for port, path in gates]
+    """Listen on every port, and leave a forwarding process behind. Raises OSError."""
+    listeners = [(_create_listener(port), path) for port, path in gates]
     if (child := os.fork()) == 0:
         if os.fork() != 0:
             os._exit(0)
         os.close(status)
         call_prctl(PR_SET_DUMPABLE, 0)
-        _forward(ways)  # an orphan: the program has no child that it does not know
+        # Forked twice: the program must not find a child that it did not start.
+        _forward(listeners)
     os.waitpid(child, 0)
-    for listener, _ in ways:
+    for listener, _ in listeners:
         listener.close()
 
 
@@ -42,13 +43,13 @@ def _create_listener(port: int) -> _socket.socket:
     return listener
 
 
-def _forward(ways: list[tuple[_socket.socket, str]]) -> NoReturn:
+def _forward(listeners: list[tuple[_socket.socket, str]]) -> NoReturn:
     for number in (signals.SIGINT, signals.SIGTERM, signals.SIGHUP):
         signals.signal(number, signals.SIG_IGN)
     null = os.open("/dev/null", os.O_RDWR)
     for fd in (0, 1, 2):
         os.dup2(null, fd)
-    for listener, path in ways:
+    for listener, path in listeners:
         _thread.start_new_thread(_accept, (listener, path))
     while True:
         signals.pause()
@@ -62,24 +63,24 @@ def _accept(listener: _socket.socket, path: str) -> None:
             outer = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
             outer.connect(path)
         except OSError:
-            continue  # the service is gone: so is the connection
-        _thread.start_new_thread(_move, (inner, outer))
-        _thread.start_new_thread(_move, (outer, inner))
+            continue  # the service is gone: drop the connection
+        _thread.start_new_thread(_copy, (inner, outer))
+        _thread.start_new_thread(_copy, (outer, inner))
 
 
-def _move(source: _socket.socket, target: _socket.socket) -> None:
-    """One direction of a connection; both sockets close when both directions have ended."""
+def _copy(source: _socket.socket, target: _socket.socket) -> None:
+    """Copy one direction of a connection; both sockets close once both directions have ended."""
     try:
         while data := source.recv(CHUNK):
             target.sendall(data)
         target.shutdown(SHUT_WRITING)
     except OSError:
-        _break(source)
-        _break(target)
+        _shut(source)
+        _shut(target)
 
 
-def _break(half: _socket.socket) -> None:
+def _shut(end: _socket.socket) -> None:
     try:
-        half.shutdown(_socket.SHUT_RDWR)
+        end.shutdown(_socket.SHUT_RDWR)
     except OSError:
         return

@@ -1,4 +1,4 @@
-"""JSON through a descriptor: the json module costs 7 ms, its core nothing."""
+"""JSON from a descriptor: importing ``json`` costs 7 ms, its C core ``_json`` nothing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ class _ScannerOptions:
 
 
 def read_all(fd: int) -> bytes:
-    """All bytes of a file, wherever others that have it open stand in it. Raises OSError."""
+    """All bytes of a file. Raises OSError."""
+    # pread: the file offset is shared with everyone who has the descriptor (open(2)).
     data = b""
     while part := os.pread(fd, 1 << 20, len(data)):
         data += part
@@ -31,6 +32,6 @@ def read_all(fd: int) -> bytes:
 
 
 def parse_json(data: bytes) -> Any:
-    """What it stands for. Raises ValueError or StopIteration where it is none, RecursionError."""
+    """Parse a JSON value. Raises ValueError or StopIteration if it is invalid, RecursionError."""
     scan = _json.make_scanner(_ScannerOptions())  # type: ignore[arg-type]
     return scan(data.decode(), 0)[0]

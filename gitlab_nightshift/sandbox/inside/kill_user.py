@@ -1,4 +1,4 @@
-"""``python -I -S kill_user.py UID GID``: as root, end every process of a dedicated user."""
+"""``python -I -S kill_user.py UID GID``: as root, kill every process of a dedicated user."""
 
 import contextlib
 import os
@@ -8,14 +8,14 @@ SIGKILL = 9
 
 
 def main(uid: int, gid: int) -> None:
-    """Become the user, so that nobody else can be hit, and end all others of it."""
+    """Become the user, so that nobody else can be hit, and kill all its other processes."""
     os.setgroups([])
     os.setresgid(gid, gid, gid)
     os.setresuid(uid, uid, uid)
     assert os.getresuid() == (uid, uid, uid)
     assert uid != 0
     with contextlib.suppress(ProcessLookupError):
-        os.kill(-1, SIGKILL)
+        os.kill(-1, SIGKILL)  # all that this user may signal, but not this process (kill(2))
 
 
 main(int(sys.argv[1]), int(sys.argv[2]))

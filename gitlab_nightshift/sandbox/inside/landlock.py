@@ -1,4 +1,4 @@
-"""Landlock: a process gives up all files but those named, for itself and its descendants.
+"""Landlock: a process gives up access to all files but some, for itself and its descendants.
 
 Rights by ABI: https://docs.kernel.org/userspace-api/landlock.html
 """
@@ -21,11 +21,11 @@ PATH_RULE, PORT_RULE = 1, 2
 GET_VERSION = 1
 ENOSYS = 38
 LATEST = 6
-"""The newest ABI from which something is used here."""
+"""The newest ABI that this module uses."""
 
 
 def read_abi() -> int:
-    """The kernel's Landlock ABI, 0 where there is none."""
+    """The kernel's Landlock ABI, 0 if it has none."""
     try:
         return make_syscall("landlock_create_ruleset", None, 0, GET_VERSION)
     except OSError:
@@ -33,7 +33,7 @@ def read_abi() -> int:
 
 
 class LandlockPaths:
-    """What is allowed: with all below it, but for ``listable`` folders, whose files stay closed."""
+    """Allowed paths with all below them; files in ``listable`` folders stay closed."""
 
     def __init__(
         self, readable: list[str], listable: list[str], writable: list[str], devices: list[str]
@@ -45,11 +45,11 @@ class LandlockPaths:
 def restrict(
     version: int, paths: LandlockPaths, ports: list[int] | None, *, binds: bool = True
 ) -> None:
-    """Confine this process to these paths, as ABI ``version`` can. Needs no_new_privs.
+    """Confine this process to these paths, as far as ABI ``version`` can. Needs no_new_privs.
 
-    ``ports`` are those that may be connected to by TCP, on any host; with none of them, or without
-    ``binds``, nothing may be bound either; None leaves connections alone.
-    What cannot be opened grants nothing, but a writable folder has to be there. Raises OSError.
+    ``ports`` may be connected to by TCP, on any host; if there are none, or without ``binds``, no
+    port may be bound either; None leaves connections unrestricted.
+    A path that cannot be opened grants nothing, but writable folders must exist. Raises OSError.
     """
     if read_abi() < version:
         raise OSError(ENOSYS, f"the kernel's Landlock is older than version {version}")
@@ -66,6 +66,7 @@ def restrict(
         for path in paths.listable:
             _allow_path(ruleset, path, READ_DIR, required=False)
         for path in paths.writable:
+            # A device node would give access to a disk or to memory.
             _allow_path(ruleset, path, files & ~(MAKE_CHAR | MAKE_BLOCK), required=True)
         for path in paths.devices:
             _allow_path(ruleset, path, files & (READ_FILE | WRITE_FILE), required=False)
@@ -78,8 +79,9 @@ def restrict(
 
 
 def restrict_scopes() -> None:
-    """Confine signals and abstract sockets of this process to itself and its descendants, and leave
-    it its files: it may mount. Needs ABI 6 and no_new_privs. Raises OSError."""
+    """Confine signals and abstract sockets of this process to itself and its descendants, but not
+    its files, so that it may mount. Needs ABI 6 and no_new_privs. Raises OSError."""
+    # A ruleset that handles files would also forbid mount and pivot_root (landlock(7)).
     ruleset = _create_ruleset(6, 0, 0)
     try:
         make_syscall("landlock_restrict_self", ruleset, 0)
@@ -97,6 +99,7 @@ def _compute_file_rights(version: int) -> int:
 def _create_ruleset(version: int, files: int, network: int) -> int:
     scopes = ABSTRACT_SOCKETS | SIGNALS if version >= 6 else 0
     attributes = struct.pack("=QQQ", files, network, scopes)
+    # The structure has grown with the ABI (landlock_create_ruleset(2)).
     size = 8 if version < 4 else 16 if version < 6 else 24
     return make_syscall("landlock_create_ruleset", attributes[:size], size, 0)
 
@@ -110,8 +113,8 @@ def _allow_path(ruleset: int, path: str, rights: int, *, required: bool) -> None
         return
     try:
         if not stat.S_ISDIR(os.fstat(fd).st_mode):
-            rights &= OF_FILES
-        if rights:  # the kernel refuses a rule without any, such as that a file be listed
+            rights &= OF_FILES  # a right of folders on a file is EINVAL (landlock_add_rule(2))
+        if rights:  # so is a rule without rights (ENOMSG), such as listing a file
             rule = struct.pack("=Qi", rights, fd)
             make_syscall("landlock_add_rule", ruleset, PATH_RULE, rule, 0)
     finally:

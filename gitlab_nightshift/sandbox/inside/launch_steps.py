@@ -1,4 +1,4 @@
-"""The launcher's steps: each one succeeds or ends the process with its own status and one line."""
+"""The launcher's steps: each succeeds, or ends the process with its own exit status and a line."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ STATUSES = {
 
 
 class Steps:
-    """Reports on the status pipe how far the launch came."""
+    """Reports the progress of the launch on the status pipe."""
 
     def __init__(self, status: int) -> None:
         self._status = status
@@ -38,7 +38,7 @@ class Steps:
         return _Step(self._status, name)
 
     def report_ready(self) -> None:
-        """All that confines is in force. Raises OSError where the parent is gone."""
+        """Report that the boundary is in force. Raises OSError if the parent is gone."""
         os.write(self._status, b"ready\n")
 
 

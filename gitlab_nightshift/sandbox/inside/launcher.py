@@ -1,7 +1,8 @@
 """``python -I -S launcher.py SPEC STATUS``: confine this process, then become the program.
 
-SPEC and STATUS are numbers of descriptors. Only this folder is loaded, as a package of its own,
-and its compiled modules are used: this file stays small because it never is.
+SPEC and STATUS are descriptor numbers. Only this folder is loaded, as a package named ``inside``.
+Its modules come compiled from the cache; this file, as the main script, is compiled at every start,
+so it stays small.
 """
 
 import sys

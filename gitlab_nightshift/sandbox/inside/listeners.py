@@ -1,10 +1,11 @@
-"""Who listens on a TCP port: asked by sock_diag (20 µs); ``/proc/net/tcp`` takes 7 ms."""
+"""Which sockets listen on a TCP port: sock_diag takes 20 µs, reading ``/proc/net/tcp`` 7 ms."""
 # ruff: noqa: PTH123
 
 import _socket
 import os
 import struct
 
+# sock_diag(7), netlink(7)
 NETLINK, SOCK_DIAG, BY_FAMILY = 16, 4, 20
 REQUEST_DUMP = 0x301
 LISTEN_STATE = 10
@@ -17,7 +18,7 @@ def find_listeners(port: int) -> set[int]:
     try:
         return _ask_kernel(port)
     except OSError:
-        return _read(port)
+        return _read_proc(port)
 
 
 def _ask_kernel(port: int) -> set[int]:
@@ -35,12 +36,13 @@ def _ask_kernel(port: int) -> set[int]:
 
 def _build_request(family: int, port: int) -> bytes:
     header = struct.pack("=IHHII", 72, BY_FAMILY, REQUEST_DUMP, 0, 0)
+    # struct inet_diag_req_v2; 72 bytes with the header (struct nlmsghdr)
     what = struct.pack("=BBBBI", family, _socket.IPPROTO_TCP, 0, 0, 1 << LISTEN_STATE)
     return header + what + port.to_bytes(2, "big") + bytes(46)
 
 
 def _read_answers(data: bytes, port: int, found: set[int]) -> bool:
-    """Add the inodes in one message; True where another one follows. Raises OSError."""
+    """Add the inodes of one answer; True if another one follows. Raises OSError."""
     while data:
         length, kind = struct.unpack_from("=IH", data)
         if kind == ERROR:
@@ -48,18 +50,20 @@ def _read_answers(data: bytes, port: int, found: set[int]) -> bool:
             raise OSError(number, os.strerror(number))
         if kind == DONE:
             return False
+        # In struct inet_diag_msg, after the header: the local port at 4, the inode at 68.
         if data[20:22] == port.to_bytes(2, "big"):
             found.add(struct.unpack_from("=I", data, 84)[0])
         data = data[(length + 3) & ~3 :]
     return True
 
 
-def _read(port: int) -> set[int]:
+def _read_proc(port: int) -> set[int]:
     found: set[int] = set()
     for name in ("tcp", "tcp6"):
         with open(f"/proc/net/{name}", "rb") as table:
             for line in table.read().splitlines()[1:]:
                 fields = line.split()
+                # state 0A is TCP_LISTEN (proc_pid_net(5))
                 if fields[3] == b"0A" and int(fields[1].rpartition(b":")[2], 16) == port:
                     found.add(int(fields[9]))
     return found

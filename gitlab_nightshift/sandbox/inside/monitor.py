@@ -1,7 +1,7 @@
-"""The monitor: the parent of a confined process, which watches over its whole tree.
+"""The monitor: the parent of a confined process, responsible for its whole tree.
 
-It answers what the filter hands over, ends every descendant when the program ends or the night
-shift dies, and ends as the program did. It runs as the same user, without any capability.
+It answers the calls that the filter hands over, kills every descendant when the program ends or the
+night shift dies, and exits as the program did. It runs as the same user, without any capability.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import NoReturn
 
-REFUSALS = 40
+MOST_REFUSALS = 40
 IGNORED = (signals.SIGINT, signals.SIGTERM, signals.SIGHUP, signals.SIGQUIT)
 PARENT_DIED = signals.SIGUSR2
 KILL_ROUNDS = 2000
 
 
-def settle() -> None:
-    """Before anything else: signals that are meant for the program do not end its monitor."""
+def ignore_signals() -> None:
+    """Ignore signals meant for the program, and let go of its standard streams."""
     for number in IGNORED:
         signals.signal(number, signals.SIG_IGN)
     null = os.open("/dev/null", os.O_RDWR)
@@ -40,7 +40,7 @@ def settle() -> None:
 
 
 def drop_privileges(own_uid: bool) -> None:
-    """After the user is what it will be. Raises OSError."""
+    """Call after the change of user, which resets both settings (prctl(2)). Raises OSError."""
     drop_capabilities()
     call_prctl(PR_SET_DUMPABLE, 0)
     call_prctl(PR_SET_PDEATHSIG, PARENT_DIED)
@@ -51,17 +51,17 @@ _state = {"own_uid": False, "parent_died": False}
 
 
 class Refusals:
-    """Reports to the parent what was refused, each thing once and not without end."""
+    """Reports refusals to the parent: each once, the first ``MOST_REFUSALS``."""
 
     def __init__(self, status: int) -> None:
-        self._status, self._told = status, set[str]()
-        os.set_blocking(status, False)
+        self._status, self._reported = status, set[str]()
+        os.set_blocking(status, False)  # a full pipe must not stop the tree's calls
 
     def __call__(self, what: str) -> None:
-        """Report it."""
-        if what in self._told or len(self._told) >= REFUSALS:
+        """Report one refusal."""
+        if what in self._reported or len(self._reported) >= MOST_REFUSALS:
             return
-        self._told.add(what)
+        self._reported.add(what)
         line = f"refused {what}"[:300].encode("utf-8", "backslashreplace").replace(b"\n", b" ")
         try:
             os.write(self._status, line + b"\n")
@@ -76,7 +76,7 @@ def watch(
     ports: list[int],
     folders: list[str],
 ) -> NoReturn:
-    """Serve the tree until ``program`` ends, end what is left of it, and end the same way."""
+    """Serve the tree until ``program`` ends, kill what is left, and exit as ``program`` did."""
     waker = _wake_on_signals()
     refuse = Refusals(status)
     handlers: dict[int, Callable[[SystemCall], None]] = {}
@@ -88,8 +88,8 @@ def watch(
         )
         handlers |= AttributeHandler(folders, refuse).build_handlers()
     ended = _run_loop(program, listener, handlers, waker)
-    _end_all()
-    _end_as(ended)
+    _kill_descendants()
+    _end_like(ended)
 
 
 def _receive_listener(channel: _socket.socket) -> int | None:
@@ -99,10 +99,11 @@ def _receive_listener(channel: _socket.socket) -> int | None:
         fd = int.from_bytes(data[:4], "little")
         os.set_inheritable(fd, False)
         return fd
-    return None  # the child failed before, and has said why
+    return None  # the child failed earlier and has reported why
 
 
 def _wake_on_signals() -> int:
+    # A signal between the loop's check and its poll would be missed: the pipe wakes the poll.
     reading, writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     signals.set_wakeup_fd(writing, warn_on_full_buffer=False)
     signals.signal(signals.SIGCHLD, lambda *_: None)
@@ -118,7 +119,7 @@ def _run_loop(
     handlers: dict[int, Callable[[SystemCall], None]],
     waker: int,
 ) -> int:
-    """The program's wait status; that of SIGKILL where the parent died."""
+    """The program's wait status; that of SIGKILL if the parent died."""
     poll = select.poll()
     poll.register(waker, select.POLLIN)
     if listener is not None:
@@ -139,7 +140,7 @@ def _run_loop(
 
 
 def _reap_ended(program: int) -> int | None:
-    """Reap what has ended; the program's wait status if it is among it."""
+    """Reap dead children; the program's wait status if it is one of them."""
     while True:
         try:
             pid, status = os.waitpid(-1, os.WNOHANG)
@@ -151,14 +152,14 @@ def _reap_ended(program: int) -> int | None:
             return None
 
 
-def _end_all() -> None:
-    """Kill every descendant; those of a killed one become ours."""
+def _kill_descendants() -> None:
+    """Kill every descendant: children of a killed process become ours (subreaper)."""
     for _ in range(KILL_ROUNDS):
         left = list_children()
         if not left:
             return
         if _state["own_uid"]:
-            _kill(-1)
+            _kill(-1)  # at once: one by one, a process that keeps forking could outrun us
         for pid in left:
             _kill(pid)
         _reap_all()
@@ -180,10 +181,10 @@ def _reap_all() -> None:
         return
 
 
-def _end_as(status: int) -> NoReturn:
+def _end_like(status: int) -> NoReturn:
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
-        if number != signals.SIGKILL:
+        if number != signals.SIGKILL:  # its action cannot be set (signal(7))
             signals.signal(number, signals.SIG_DFL)
         os.kill(os.getpid(), number)
     os._exit(os.WEXITSTATUS(status))

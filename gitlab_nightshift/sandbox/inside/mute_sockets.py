@@ -1,4 +1,4 @@
-"""UDP sockets that cannot send: build tools make them, bind them and ask them for interfaces."""
+"""UDP sockets that cannot send: build tools bind them and ask them for interfaces."""
 
 from __future__ import annotations
 
@@ -8,30 +8,31 @@ EAFNOSUPPORT = 97
 DATAGRAM = 2
 BIND_TO_DEVICE = 25
 
-_seen_mute: list[bool] = []
+_trial_results: list[bool] = []
 
 
-def silence(made: _socket.socket) -> None:
-    """Shut a UDP socket for sending: the kernel refuses every way to send before it looks where to.
+def silence(udp: _socket.socket) -> None:
+    """Shut down a UDP socket for sending: the kernel then refuses every send, to any address.
 
-    The kernel answers that the socket is not connected, and shuts it all the same. That is tried
-    on one before the first is given out. Raises OSError where it can send.
+    ``shutdown`` of an unconnected socket reports ENOTCONN but takes effect all the same. This is
+    tried on a socket of our own before the first one is handed out. Raises OSError if it can send.
     """
-    if not _seen_mute:
-        trial = _socket.socket(2, DATAGRAM)
+    if not _trial_results:
+        trial = _socket.socket(_socket.AF_INET, DATAGRAM)
         _shut(trial)
-        _seen_mute.append(_cannot_send(trial))
+        _trial_results.append(_cannot_send(trial))
         trial.close()
-    if not _seen_mute[0]:
-        made.close()
+    if not _trial_results[0]:
+        udp.close()
         raise OSError(EAFNOSUPPORT, "a UDP socket could send")
-    made.setsockopt(1, BIND_TO_DEVICE, b"lo\0")  # whatever a race may bind it to later
-    _shut(made)
+    # Receiving stays possible: even if a race binds it to another address, only from loopback.
+    udp.setsockopt(_socket.SOL_SOCKET, BIND_TO_DEVICE, b"lo\0")
+    _shut(udp)
 
 
 def _shut(udp: _socket.socket) -> None:
     try:
-        udp.shutdown(1)
+        udp.shutdown(_socket.SHUT_WR)
     except OSError:
         return  # ENOTCONN
 

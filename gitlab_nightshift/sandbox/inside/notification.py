@@ -1,6 +1,6 @@
 """Seccomp user notification: the calls that a filter hands over, and the answers.
 
-Structures and requests: ``include/uapi/linux/seccomp.h``.
+Structures and requests: ``include/uapi/linux/seccomp.h``, seccomp_unotify(2).
 """
 # ruff: noqa: PTH115
 
@@ -22,10 +22,10 @@ LONGEST_ADDRESS = 128
 
 
 class SystemCall:
-    """A system call of a confined thread that waits for an answer."""
+    """A system call of a confined thread, which waits for the answer."""
 
     def __init__(self, listener: int) -> None:
-        """Take the next one. Raises OSError where its thread is gone already."""
+        """Take the next call. Raises OSError if its thread is already gone."""
         raw = bytearray(80)
         fcntl.ioctl(listener, RECEIVE, raw)
         fields = struct.unpack("=QIIiIQ6Q", raw)
@@ -36,30 +36,33 @@ class SystemCall:
         self.arguments: tuple[int, ...] = fields[6:]
 
     def read_int_argument(self, index: int) -> int:
-        """An argument that the kernel takes as a 32-bit signed number."""
+        """An argument that the kernel reads as a 32-bit signed number."""
         value = self.arguments[index] & 0xFFFFFFFF
         return value - (1 << 32) if value & 0x80000000 else value
 
     def check_waiting(self) -> None:
-        """Raise OSError where the thread is gone: what was read of it may be another's."""
+        """Raise OSError if the thread is gone: its pid, and all that was read from
+        ``/proc/<pid>``, may be another process's."""
         fcntl.ioctl(self._listener, IS_VALID, struct.pack("=Q", self.id))
 
     def answer(self, error: int = 0) -> None:
-        """The call has succeeded with 0, or failed with this error number."""
+        """Let the call return 0, or fail with this error number."""
         self._send(error, 0)
 
     def let_through(self) -> None:
-        """The kernel may do it as asked: only where no argument points to memory."""
+        """Let the kernel run the call. Not safe if an argument points to memory: the kernel reads
+        it again, and the caller may have changed it (seccomp_unotify(2))."""
         self._send(0, CONTINUE)
 
     def give(self, fd: int, *, close_on_exec: bool) -> None:
-        """The call returns a copy of ``fd``. Raises OSError."""
+        """Let the call return a copy of ``fd``. Raises OSError."""
         flags = os.O_CLOEXEC if close_on_exec else 0
+        # Both in one step (Linux 5.14): a signal between them would leave the descriptor behind.
         request = struct.pack("=QIIII", self.id, ADD_AND_SEND, fd, 0, flags)
         fcntl.ioctl(self._listener, ADD_FD, request)
 
     def find_socket_inode(self) -> int | None:
-        """The inode of the socket that the first argument names; None where it is none."""
+        """The inode of the socket in the first argument; None if it is no socket."""
         link = os.readlink(f"/proc/{self.thread}/fd/{self.read_int_argument(0)}")
         return int(link[8:-1]) if link.startswith("socket:[") else None
 
@@ -67,14 +70,14 @@ class SystemCall:
         """Our own copy of the socket address in the call's memory. Raises OSError."""
         length = self.read_int_argument(2)
         if not 2 <= length <= LONGEST_ADDRESS:
-            raise OSError(EINVAL, "no address")
+            raise OSError(EINVAL, "not an address")
         return self.read_memory(1, length)
 
     def read_memory(self, index: int, length: int) -> bytes:
-        """Our own copy of so many bytes that an argument points to. Raises OSError."""
+        """Our own copy of ``length`` bytes that an argument points to. Raises OSError."""
         data = self._read_up_to(self.arguments[index], length)
         if len(data) != length:
-            raise OSError(EFAULT, "not all of it is there")
+            raise OSError(EFAULT, "only part of it is mapped")
         return data
 
     def read_text(self, index: int, longest: int) -> bytes:
@@ -82,7 +85,7 @@ class SystemCall:
         data = self._read_up_to(self.arguments[index], longest)
         end = data.find(b"\0")
         if end < 0:
-            raise OSError(ENAMETOOLONG if len(data) == longest else EFAULT, "no end")
+            raise OSError(ENAMETOOLONG if len(data) == longest else EFAULT, "no NUL byte")
         return data[:end]
 
     def _read_up_to(self, address: int, length: int) -> bytes:
@@ -90,7 +93,7 @@ class SystemCall:
         try:
             return os.pread(memory, length, address)
         except (OSError, OverflowError):
-            raise OSError(EFAULT, "nothing is there") from None
+            raise OSError(EFAULT, "not mapped") from None
         finally:
             os.close(memory)
 
@@ -98,11 +101,11 @@ class SystemCall:
         try:
             fcntl.ioctl(self._listener, SEND, struct.pack("=QqiI", self.id, 0, -error, flags))
         except OSError:
-            return  # killed, or (before Linux 5.19) a signal broke the call off
+            return  # killed, or (before Linux 5.19) interrupted by a signal
 
 
 def handle_next(listener: int, handlers: dict[int, Callable[[SystemCall], None]]) -> None:
-    """Take the next call, and do what its handler does; what fails or is not known is refused."""
+    """Take the next call and run its handler; a call that fails or has no handler is refused."""
     try:
         call = SystemCall(listener)
     except OSError:

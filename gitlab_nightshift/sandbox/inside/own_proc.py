@@ -1,8 +1,8 @@
-"""``python -I -S own_proc.py COMMAND…``: mount the own PID namespace's ``/proc``, give up the right
-to mount and most others, and become the command.
+"""``python -I -S own_proc.py COMMAND…``: mount this PID namespace's ``/proc``, drop the right to
+mount and most others, and become the command.
 
-Kept is what the owner of a checkout needs to give files back to other users, and to make a user
-namespace in which root stays root (``CAP_SETFCAP``).
+It keeps the capabilities to give files back to other users, and to make a user namespace in which
+root stays root (``CAP_SETFCAP``, user_namespaces(7)).
 """
 
 import os

@@ -1,4 +1,4 @@
-"""A process gives up what it could gain: user, capabilities, new privileges, core dumps."""
+"""A process drops its rights: user, capabilities, new privileges, core dumps."""
 # ruff: noqa: PTH123
 
 import os
@@ -19,7 +19,7 @@ EPERM, EINVAL, ENOSYS = 1, 22, 38
 
 
 def disable_core_dumps() -> None:
-    """A core file would hold what the process read."""
+    """Write no core file: it would contain what the process has read."""
     import resource
 
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -27,6 +27,7 @@ def disable_core_dumps() -> None:
 
 def become(uid: int, gid: int) -> None:
     """Become another user for good, without supplementary groups. Raises OSError."""
+    # The user last: without root the groups could no longer be changed.
     os.setgroups([])
     os.setresgid(gid, gid, gid)
     os.setresuid(uid, uid, uid)
@@ -35,9 +36,9 @@ def become(uid: int, gid: int) -> None:
 
 
 def lock_root_out() -> None:
-    """Empty the bounding set and make uid 0 powerless, where this process has the right to.
+    """Empty the bounding set and make uid 0 powerless, if this process has the right to.
 
-    Where it has not, no_new_privs alone keeps capabilities from coming back.
+    If not, no_new_privs alone keeps capabilities from coming back.
     """
     call_prctl(PR_CAP_AMBIENT, AMBIENT_CLEAR_ALL)
     for capability in range(64):
@@ -45,7 +46,7 @@ def lock_root_out() -> None:
             if call_prctl(PR_CAPBSET_READ, capability):
                 call_prctl(PR_CAPBSET_DROP, capability)
         except OSError as error:
-            if error.errno in (EINVAL, EPERM):  # past the last one; not ours to change
+            if error.errno in (EINVAL, EPERM):  # past the last capability; no right to change it
                 break
             raise
     try:
@@ -56,27 +57,27 @@ def lock_root_out() -> None:
 
 
 def drop_capabilities(keep: int = 0) -> None:
-    """Drop every capability but those of the mask ``keep`` that this process has (numbers below
-    32), and see that they are gone. Raises OSError."""
+    """Drop every capability that is not in the mask ``keep`` (numbers below 32), and check that
+    they are gone. Raises OSError."""
     keep &= _read_capability_sets()[b"CapPrm"]
     kept = struct.pack("=IIIIII", keep, keep, 0, 0, 0, 0)
     make_syscall("capset", struct.pack("=Ii", CAPABILITY_VERSION_3, 0), kept)
     left = _read_capability_sets()
-    for name, most in ((b"CapPrm", keep), (b"CapEff", keep), (b"CapAmb", 0)):
-        if left[name] & ~most:
+    for name, allowed in ((b"CapPrm", keep), (b"CapEff", keep), (b"CapAmb", 0)):
+        if left[name] & ~allowed:
             raise PermissionError(f"{name.decode()} is not empty")
 
 
 def keep_capabilities(*kept: int) -> None:
-    """Of the capabilities keep these (numbers below 32) that are there, also in what programs can
-    gain, where this process may change that. Raises OSError."""
+    """Keep only these capabilities (numbers below 32), in the bounding set too, if this process may
+    change that. Raises OSError."""
     call_prctl(PR_CAP_AMBIENT, AMBIENT_CLEAR_ALL)
     try:
         for number in range(64):
             if number not in kept and call_prctl(PR_CAPBSET_READ, number):
                 call_prctl(PR_CAPBSET_DROP, number)
     except OSError as error:
-        if error.errno not in (EINVAL, EPERM):  # past the last one; not ours to change
+        if error.errno not in (EINVAL, EPERM):  # past the last capability; no right to change it
             raise
     drop_capabilities(sum(1 << number for number in kept))
 
@@ -88,15 +89,14 @@ def _read_capability_sets() -> dict[bytes, int]:
 
 
 def forbid_new_privileges() -> None:
-    """Make setuid programs gain nothing from here on. Raises OSError."""
+    """From here on, setuid programs gain nothing. Raises OSError."""
     call_prctl(PR_SET_NO_NEW_PRIVS, 1)
 
 
 def join_own_keyring() -> None:
-    """A session keyring of its own, instead of the one that the job's shell shares.
+    """Join a new session keyring, instead of the one shared with the job's shell.
 
-    Where the call itself is forbidden (Docker) nothing can be read from a keyring either, and the
-    filter forbids it all the same.
+    If the call is forbidden (Docker), no keyring can be read either; the filter forbids it anyway.
     """
     try:
         make_syscall("keyctl", JOIN_SESSION_KEYRING, None)

@@ -1,4 +1,4 @@
-"""The processes of a tree: who descends from whom, from ``/proc``."""
+"""The process tree, as ``/proc`` shows it."""
 # ruff: noqa: PTH123, PTH208
 
 import os
@@ -7,28 +7,29 @@ DEEPEST = 10_000
 
 
 class Process:
-    """What ``/proc/<pid>/stat`` says. Raises OSError where there is no such process."""
+    """A process as in ``/proc/<pid>/stat``. Raises OSError if there is none."""
 
     def __init__(self, pid: int) -> None:
         with open(f"/proc/{pid}/stat", "rb") as stat:
+            # The name in field 2 may itself contain spaces and ")" (proc_pid_stat(5)).
             fields = stat.read().rpartition(b")")[2].split()
         self.pid, self.parent, self.group = pid, int(fields[1]), int(fields[2])
 
 
 def list_processes() -> list[Process]:
-    """All that are visible here."""
-    found = []
+    """All processes that are visible here."""
+    processes = []
     for name in os.listdir("/proc"):
         if name.isdigit():
             try:
-                found.append(Process(int(name)))
+                processes.append(Process(int(name)))
             except OSError:
-                continue
-    return found
+                continue  # it has ended since the listing
+    return processes
 
 
 def descends(pid: int, ancestor: int) -> bool:
-    """True where ``pid`` is a descendant of ``ancestor``."""
+    """True if ``pid`` is a descendant of ``ancestor``."""
     for _ in range(DEEPEST):
         try:
             pid = Process(pid).parent
@@ -42,13 +43,13 @@ def descends(pid: int, ancestor: int) -> bool:
 
 
 def list_children() -> list[int]:
-    """This process's children, those not yet reaped too."""
+    """This process's children, including zombies."""
     me = os.getpid()
     try:
-        found: list[int] = []
+        children: list[int] = []
         for thread in os.listdir("/proc/self/task"):
             with open(f"/proc/self/task/{thread}/children", "rb") as listed:
-                found += [int(pid) for pid in listed.read().split()]
-        return found
+                children += [int(pid) for pid in listed.read().split()]
+        return children
     except FileNotFoundError:  # a kernel without CONFIG_PROC_CHILDREN
         return [process.pid for process in list_processes() if process.parent == me]

@@ -1,9 +1,8 @@
-"""The system call filter: what a confined process may not even ask the kernel for.
+"""The system call filter of a confined process.
 
-Two forms of one program. Without ``notify`` sockets are ordinary; with it each socket, connect,
-bind and listen is handed to the monitor (see :mod:`.egress_filter`), and where agents are the
-job's own user, who may change its files, each change of a mode, owner, time or extended attribute
-(see :mod:`.attributes`).
+It has two variants. Without ``notify`` sockets are ordinary. With it, each socket, connect, bind
+and listen is handed to the monitor (see :mod:`.egress_filter`), and, if agents run as the job's own
+user, each change of a mode, owner, time or extended attribute (see :mod:`.attributes`).
 """
 
 import struct
@@ -46,20 +45,22 @@ SET_MODE_FILTER = 1
 NEW_LISTENER, WAIT_KILLABLE = 8, 32
 
 NEW_NAMESPACES = 0x7E020080
-"""All CLONE_NEW* flags; 0x80 is CLONE_NEWTIME for unshare, and part of the signal for clone."""
+"""All CLONE_NEW* flags. 0x80 is CLONE_NEWTIME for unshare, but part of the exit signal for clone
+(clone(2), unshare(2))."""
 CLONE_NAMESPACES = NEW_NAMESPACES & ~0xFF
 NEW_THREAD = 0x10000
 TIOCSTI, TIOCLINUX, FIOSETOWN, SIOCSPGRP = 0x5412, 0x541C, 0x8901, 0x8902
 REQUEST_TYPE, TERMINALS, SOCKETS = 0xFF00, 0x5400, 0x8900
-"""Requests of terminals, pipes and every descriptor (FIONREAD, FIOCLEX, …), and of sockets."""
+"""The second byte of ioctl requests: of terminals, pipes and all descriptors (FIONREAD, FIOCLEX,
+…), and of sockets."""
 FILE_REQUESTS = [
     # FIGETBSZ, FS_IOC_FIEMAP, GETFLAGS, GETVERSION, FSGETXATTR, GETFSLABEL, RNDGETENTCNT
     *(2, 0xC020660B, 0x80086601, 0x80087601, 0x801C581F, 0x81009431, 0x80045200),
-    # FICLONE, FICLONERANGE: copies into what is open for writing
+    # FICLONE, FICLONERANGE: they copy into a descriptor that is open for writing
     *(0x40049409, 0x4020940D),
 ]
-"""Requests of files by name: others change flags, seal a file for ever (verity) or make a folder
-(a subvolume) where a descriptor was opened only for reading."""
+"""Allowed ioctl requests of files. Others need only a descriptor open for reading, but change
+flags, seal a file for good (verity) or create a folder (a subvolume)."""
 F_SETOWN, F_SETOWN_EX, MSG_FASTOPEN = 8, 15, 0x20000000
 AF_UNIX, AF_INET, AF_INET6 = 1, 2, 10
 STREAM, DATAGRAM, SEQPACKET, TYPE_BITS = 1, 2, 5, 0xF
@@ -82,11 +83,11 @@ OPTIONS = {
     # flow label
     41: [16, 18, 25, 26, 49, 67],
 }
-"""Levels and options of ``setsockopt`` by name: some send an allowed address elsewhere."""
+"""Allowed options of ``setsockopt`` by level: others could divert an allowed address elsewhere."""
 
 
 class FilterOptions:
-    """Which form of the filter: see :func:`build_filter`."""
+    """The variant of the filter: see :func:`build_filter`."""
 
     def __init__(
         self,
@@ -94,80 +95,79 @@ class FilterOptions:
         notify: bool,
         own_network: bool,
         guard_signals: bool,
-        guard_length: bool,
-        judge_attributes: bool,
+        deny_truncate: bool,
+        notify_attributes: bool,
         sockets: bool = True,
-        in_row: bool = False,
+        own_process: bool = False,
         datagrams: bool = True,
-        alone: int = 0,
+        lone_pid: int = 0,
         serves: bool = True,
-        keep_attributes: bool = False,
+        deny_attributes: bool = False,
     ) -> None:
         self.notify, self.own_network, self.sockets = notify, own_network, sockets
-        self.guard_signals, self.guard_length = guard_signals, guard_length
-        self.judge_attributes = judge_attributes
-        self.in_row, self.datagrams = in_row, datagrams
-        self.alone, self.serves = alone, serves
-        self.keep_attributes = keep_attributes
+        self.guard_signals, self.deny_truncate = guard_signals, deny_truncate
+        self.notify_attributes = notify_attributes
+        self.own_process, self.datagrams = own_process, datagrams
+        self.lone_pid, self.serves = lone_pid, serves
+        self.deny_attributes = deny_attributes
 
 
-def build_filter(form: FilterOptions) -> bytes:
+def build_filter(options: FilterOptions) -> bytes:
     """The filter's bytes.
 
-    ``own_network``: there are namespaces, so UNIX sockets of all kinds and System V IPC are
-    harmless. Without it and without ``notify`` no UNIX socket exists at all but as a pair: nobody
-    could check where it goes. ``guard_signals``: Landlock does not keep signals from outsiders, so
-    the monitor does, or at least none goes to everybody. ``guard_length``: Landlock does not see
-    ``truncate``. ``judge_attributes`` (only with ``notify``): the monitor changes modes, owners,
-    times and extended attributes. Without ``sockets`` there is none at all.
+    ``own_network``: the tree has its own namespaces, so all UNIX sockets and System V IPC are
+    harmless. Without it and without ``notify``, UNIX sockets exist only as pairs: nobody could
+    check where they connect. ``guard_signals``: this Landlock does not confine signals, so the
+    monitor does, or at least ``kill(-1)`` is refused. ``deny_truncate``: this Landlock does not
+    check ``truncate``. ``notify_attributes`` (only with ``notify``): the monitor changes modes,
+    owners, times and extended attributes. Without ``sockets`` there are none at all.
 
-    ``in_row``: a process of this program, which slows no other down, and looks up names where it
-    may send ``datagrams``; ``alone`` is its pid if it also starts no other and signals none (else
-    0), ``serves`` whether it listens. ``keep_attributes``: nobody changes modes, owners, times and
-    extended attributes.
+    ``own_process``: a process of this program, which may not slow down others, and looks up names
+    if it may send ``datagrams``. ``lone_pid`` is its pid if it may neither start nor signal other
+    processes (else 0), ``serves`` whether it may listen. ``deny_attributes``: no change of modes,
+    owners, times and extended attributes.
     """
     parts = [
         check_abi(),
-        _deny_calls(form),
-        _restrict_processes(form),
-        _restrict_requests(form),
-        _restrict_signals(form),
-        _restrict_sockets(form),
-        _restrict_socketpairs(form),
-        _restrict_sending(form),
+        _deny_calls(options),
+        _restrict_processes(options),
+        _restrict_requests(options),
+        _restrict_signals(options),
+        _restrict_sockets(options),
+        _restrict_socketpairs(options),
+        _restrict_sending(options),
         _restrict_options(),
-        _notify_addresses(form),
-        _notify_attributes(form),
+        _notify_addresses(options),
+        _notify_attributes(options),
     ]
     return assemble([x for part in parts for x in part] + give(ALLOW))
 
 
 def build_attribute_filter() -> bytes:
-    """The filter's bytes of a process whose modes, owners, times and extended attributes a broker
-    changes (:mod:`.broker_service`): no path names another file for it than for the broker."""
-    form = FilterOptions(
+    """The filter's bytes for a process whose broker changes modes, owners, times and extended
+    attributes (:mod:`.broker_service`): a path must name the same file for both, so no mounts."""
+    options = FilterOptions(
         notify=True,
         own_network=False,
         guard_signals=False,
-        guard_length=False,
-        judge_attributes=True,
+        deny_truncate=False,
+        notify_attributes=True,
     )
     parts = [
         check_abi(),
         branch_when_in(find_numbers(MOUNTING), fail(EPERM)),
-        _restrict_namespaces(form),
-        _restrict_requests(form),
-        _notify_attributes(form),
+        _restrict_namespaces(options),
+        _restrict_requests(options),
+        _notify_attributes(options),
     ]
     return assemble([x for part in parts for x in part] + give(ALLOW))
 
 
 def install(data: bytes, *, listening: bool) -> int | None:
-    """Put a filter on this process; the listener's descriptor where there is one. Needs
-    no_new_privs.
+    """Install a filter on this process; returns its listener, if any. Needs no_new_privs.
 
-    Raises OSError: EBUSY where another program is listening already, EINVAL where the kernel is
-    too old. Without WAIT_KILLABLE (Linux 5.19) a signal repeats the call that is being handled.
+    Raises OSError: EBUSY if a filter above already has a listener, EINVAL if the kernel is too old.
+    Without WAIT_KILLABLE (Linux 5.19) a signal interrupts and repeats the call being handled.
     """
     filters = Buffer(data)
     pointer = struct.pack("=HxxxxxxQ", len(data) // 8, filters.address)
@@ -191,62 +191,65 @@ def find_numbers(names: tuple[str, ...]) -> list[int]:
 
 
 def check_abi() -> Program:
-    """Another ABI (32 bit, x32) has other numbers: killed. A call that nobody knows: not there."""
+    """Kill calls of another ABI (32 bit), which has other numbers; ENOSYS for unknown calls."""
+    # x32 has x86_64's AUDIT_ARCH, but sets bit 30 of the number (seccomp(2)): above LAST_KNOWN.
     foreign = [load(ARCH_AT), *branch_unless(EQUAL, AUDIT_ARCH, give(KILL)), load(NUMBER_AT)]
     return foreign + branch_when(GREATER, LAST_KNOWN, fail(ENOSYS))
 
 
-def _deny_calls(form: FilterOptions) -> Program:
-    ipc = [] if form.own_network else branch_when_in(find_numbers(SYSV), fail(ENOSYS))
-    length = ("truncate",) if form.guard_length else ()
-    kept = (*ATTRIBUTES, *NEWER_ATTRIBUTES) if form.keep_attributes else ()
-    row = OTHERS_SCHEDULING if form.in_row else ()
-    alone, served = NEW_PROCESSES if form.alone else (), () if form.serves else ("listen",)
-    denied = (*DENIED, *length, *kept, *row, *alone, *served)
+def _deny_calls(options: FilterOptions) -> Program:
+    ipc = [] if options.own_network else branch_when_in(find_numbers(SYSV), fail(ENOSYS))
+    length = ("truncate",) if options.deny_truncate else ()
+    attributes = (*ATTRIBUTES, *NEWER_ATTRIBUTES) if options.deny_attributes else ()
+    scheduling = OTHERS_SCHEDULING if options.own_process else ()
+    processes, serving = (
+        NEW_PROCESSES if options.lone_pid else (),
+        () if options.serves else ("listen",),
+    )
+    denied = (*DENIED, *length, *attributes, *scheduling, *processes, *serving)
     return branch_when_in(find_numbers(denied), fail(EPERM)) + ipc
 
 
-def _restrict_processes(form: FilterOptions) -> Program:
+def _restrict_processes(options: FilterOptions) -> Program:
+    # PER_LINUX and a query: other personalities switch protections off (personality(2)).
     personality = [load_argument(0), *branch_when_in([0, 0xFFFFFFFF], give(ALLOW)), *fail(EPERM)]
+    # Only pid 0, itself: another process's limits decide whether it dies and dumps core.
     own_limits = [
         *[load_argument(0), *branch_when(ANY_BIT, 0xFFFFFFFF, fail(EPERM))],
         *give(ALLOW),
     ]
     return [
-        *_branch_on_call(
-            "prlimit64", own_limits
-        ),  # another's limits decide whether it dies and dumps core
-        *_restrict_namespaces(form),
+        *_branch_on_call("prlimit64", own_limits),
+        *_restrict_namespaces(options),
         *_branch_on_call("personality", personality),
     ]
 
 
-def _restrict_namespaces(form: FilterOptions) -> Program:
+def _restrict_namespaces(options: FilterOptions) -> Program:
     return [
-        *_branch_on_call(
-            "clone3", fail(ENOSYS)
-        ),  # its flags cannot be seen; the C library falls back to clone
-        *_branch_on_call("clone", _restrict_clone(form)),
+        # Its flags lie in memory, which a filter cannot read; the C library falls back to clone.
+        *_branch_on_call("clone3", fail(ENOSYS)),
+        *_branch_on_call("clone", _restrict_clone(options)),
         *_branch_on_call("unshare", _deny_bits(0, NEW_NAMESPACES)),
     ]
 
 
-def _restrict_clone(form: FilterOptions) -> Program:
-    if not form.alone:
+def _restrict_clone(options: FilterOptions) -> Program:
+    if not options.lone_pid:
         return _deny_bits(0, CLONE_NAMESPACES)
-    apart = branch_when(ANY_BIT, CLONE_NAMESPACES, fail(EPERM))
+    namespaces = branch_when(ANY_BIT, CLONE_NAMESPACES, fail(EPERM))
     thread = branch_when(ANY_BIT, NEW_THREAD, give(ALLOW))
-    return [load_argument(0), *apart, *thread, *fail(EPERM)]
+    return [load_argument(0), *namespaces, *thread, *fail(EPERM)]
 
 
 def _deny_bits(index: int, bits: int) -> Program:
     return [load_argument(index), *branch_when(ANY_BIT, bits, fail(EPERM)), *give(ALLOW)]
 
 
-def _restrict_requests(form: FilterOptions) -> Program:
-    requests = [TIOCSTI, TIOCLINUX, *((FIOSETOWN, SIOCSPGRP) if form.guard_signals else ())]
+def _restrict_requests(options: FilterOptions) -> Program:
+    requests = [TIOCSTI, TIOCLINUX, *((FIOSETOWN, SIOCSPGRP) if options.guard_signals else ())]
     body = [load_argument(1), *branch_when_in(requests, fail(EPERM))]
-    if form.own_network:
+    if options.own_network:
         return _branch_on_call("ioctl", body + give(ALLOW))
     body += [*branch_when_in(FILE_REQUESTS, give(ALLOW)), mask(REQUEST_TYPE)]
     return _branch_on_call(
@@ -254,55 +257,63 @@ def _restrict_requests(form: FilterOptions) -> Program:
     )
 
 
-def _restrict_signals(form: FilterOptions) -> Program:
-    if not (form.guard_signals or form.alone):
+def _restrict_signals(options: FilterOptions) -> Program:
+    if not (options.guard_signals or options.lone_pid):
         return []
+    # F_SETOWN and FIOSETOWN name a process that gets SIGIO or SIGURG (fcntl(2)).
     owner = [load_argument(1), *branch_when_in([F_SETOWN, F_SETOWN_EX], fail(EPERM)), *give(ALLOW)]
     others = _branch_on_call("pidfd_send_signal", fail(EPERM)) + _branch_on_call("fcntl", owner)
-    if form.alone:
-        to_self = [load_argument(0), *branch_when(EQUAL, form.alone, give(ALLOW)), *fail(EPERM)]
+    if options.lone_pid:
+        to_self = [
+            load_argument(0),
+            *branch_when(EQUAL, options.lone_pid, give(ALLOW)),
+            *fail(EPERM),
+        ]
         return others + branch_when_in(find_numbers(SIGNALS), to_self)
-    if form.notify:
+    if options.notify:
         return others + branch_when_in(find_numbers(SIGNALS), give(NOTIFY))
     everybody = [load_argument(0), *branch_when(EQUAL, 0xFFFFFFFF, fail(EPERM)), *give(ALLOW)]
     return others + _branch_on_call("kill", everybody)
 
 
-def _restrict_sockets(form: FilterOptions) -> Program:
-    if not form.sockets:
+def _restrict_sockets(options: FilterOptions) -> Program:
+    if not options.sockets:
         return _branch_on_call("socket", fail(EAFNOSUPPORT))
-    made = give(NOTIFY if form.notify else ALLOW)
-    streams = [load_argument(1), mask(TYPE_BITS), *branch_when_in([STREAM, SEQPACKET], made)]
-    unix = give(ALLOW) if form.own_network else streams if form.notify else []
+    allowed = give(NOTIFY if options.notify else ALLOW)
+    streams = [load_argument(1), mask(TYPE_BITS), *branch_when_in([STREAM, SEQPACKET], allowed)]
+    unix = give(ALLOW) if options.own_network else streams if options.notify else []
     refused = fail(EAFNOSUPPORT)
-    tcp = [load_argument(2), *branch_when_in([0, TCP], made), *refused]
-    udp = [load_argument(2), *branch_when_in([0, UDP], made), *refused]
+    tcp = [load_argument(2), *branch_when_in([0, TCP], allowed), *refused]
+    udp = [load_argument(2), *branch_when_in([0, UDP], allowed), *refused]
     internet = [load_argument(1), mask(TYPE_BITS), *branch_when(EQUAL, STREAM, tcp)]
-    # Leads nowhere there, or the monitor has made it mute; a process of ours asks for names.
-    if form.own_network or form.notify or (form.in_row and form.datagrams):
+    # UDP leads nowhere in a namespace, the monitor mutes it, and our own processes look up names.
+    if options.own_network or options.notify or (options.own_process and options.datagrams):
         internet += branch_when(EQUAL, DATAGRAM, udp)
     families = branch_when(EQUAL, AF_UNIX, unix + refused)
     families += branch_when_in([AF_INET, AF_INET6], internet + refused)
     return _branch_on_call("socket", [load_argument(0), *families, *refused])
 
 
-def _restrict_socketpairs(form: FilterOptions) -> Program:
-    """A pair of datagram sockets can send to any path."""
-    if form.own_network:
+def _restrict_socketpairs(options: FilterOptions) -> Program:
+    """No datagram pairs: an end of one can still send to any path."""
+    if options.own_network:
         return []
     kinds = branch_when_in([STREAM, SEQPACKET], give(ALLOW))
     return _branch_on_call("socketpair", [load_argument(1), mask(TYPE_BITS), *kinds, *fail(EPERM)])
 
 
-def _restrict_sending(form: FilterOptions) -> Program:
-    """No address but that of connect: TCP fast open connects while it sends."""
-    flagged = _deny_bits(3, MSG_FASTOPEN)
+def _restrict_sending(options: FilterOptions) -> Program:
+    """Only connected sockets may send: ``sendto`` with an address, and TCP fast open, would connect
+    unchecked."""
+    no_fast_open = _deny_bits(3, MSG_FASTOPEN)
     no_address = [
         *[load_argument(4), *branch_when(ANY_BIT, 0xFFFFFFFF, fail(EPERM))],
         *[load_argument(4, high=True), *branch_when(ANY_BIT, 0xFFFFFFFF, fail(EPERM))],
     ]
     return [
-        *_branch_on_call("sendto", flagged if form.own_network else no_address + flagged),
+        *_branch_on_call(
+            "sendto", no_fast_open if options.own_network else no_address + no_fast_open
+        ),
         *_branch_on_call("sendmsg", _deny_bits(2, MSG_FASTOPEN)),
         *_branch_on_call("sendmmsg", _deny_bits(3, MSG_FASTOPEN)),
     ]
@@ -318,13 +329,13 @@ def _restrict_options() -> Program:
     return _branch_on_call("setsockopt", body + refused)
 
 
-def _notify_addresses(form: FilterOptions) -> Program:
+def _notify_addresses(options: FilterOptions) -> Program:
     names = find_numbers(("connect", "bind", "listen"))
-    return branch_when_in(names, give(NOTIFY)) if form.notify else []
+    return branch_when_in(names, give(NOTIFY)) if options.notify else []
 
 
-def _notify_attributes(form: FilterOptions) -> Program:
-    if not form.judge_attributes:
+def _notify_attributes(options: FilterOptions) -> Program:
+    if not options.notify_attributes:
         return []
     newer = branch_when_in(find_numbers(NEWER_ATTRIBUTES), fail(ENOSYS))
     return newer + branch_when_in(find_numbers(ATTRIBUTES), give(NOTIFY))

@@ -1,6 +1,6 @@
-"""Signals stay inside the tree where Landlock cannot see to it (ABI below 6, Linux below 6.12).
+"""Keeps signals inside the tree if Landlock cannot (ABI below 6, Linux below 6.12).
 
-All arguments are numbers, so nothing can be changed after the check.
+All arguments are numbers, so nothing can change between the check and the call.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ EPERM = 1
 
 
 class SignalHandler:
-    """Lets a signal through where every receiver is in the tree below this process."""
+    """Lets a signal through if every receiver is a descendant of this process."""
 
     def __init__(self, refuse: Callable[[str], None]) -> None:
         self._refuse, self._monitor = refuse, os.getpid()
 
     def build_handlers(self) -> dict[int, Callable[[SystemCall], None]]:
-        """What is done for which call."""
+        """The handler of each system call number."""
         return {NUMBERS[name]: self._handle_signal for name in SIGNALS}
 
     def _handle_signal(self, call: SystemCall) -> None:
@@ -39,7 +39,8 @@ class SignalHandler:
         call.answer(EPERM)
 
     def _list_group(self, call: SystemCall, group: int) -> list[int]:
-        """The members of a process group; 0 is the caller's own, 1 (from -1) is everybody."""
+        """The members of a process group; 0 is the caller's own. For 1 (``kill(-1)``: everybody) it
+        returns our parent, which is no descendant."""
         if group == 1:
             return [os.getppid()]
         group = group or Process(call.thread).group

@@ -1,4 +1,4 @@
-"""Socket addresses as bytes: where they lead, and whether the tree may go there."""
+"""Socket addresses as bytes: what they name, and whether the tree may connect there."""
 # ruff: noqa: PTH115
 
 import _socket
@@ -10,7 +10,8 @@ EPERM, EINVAL = 1, 22
 MAPPED = bytes(10) + b"\xff\xff"
 LOCALHOST4, LOCALHOST6 = b"\x7f\0\0\1", bytes(15) + b"\1"
 LOOPBACK = (LOCALHOST4, LOCALHOST6, bytes(4), bytes(16))
-"""What connects to loopback: wildcards do too. Not all of 127/8: 127.0.0.11 is Docker's DNS."""
+"""Addresses that connect to loopback: a wildcard does too. Not all of 127/8, as 127.0.0.11 is
+Docker's DNS server."""
 
 
 def read_address_family(raw: bytes) -> int:
@@ -26,7 +27,7 @@ def parse_host_and_port(raw: bytes) -> tuple[bytes, int]:
     if read_address_family(raw) == AF_INET6 and len(raw) >= 28:
         host = raw[8:24]
         return (host[12:] if host.startswith(MAPPED) else host), port
-    raise OSError(EINVAL, "no internet address")
+    raise OSError(EINVAL, "not an internet address")
 
 
 def format_address(host: bytes, port: int) -> str:
@@ -35,7 +36,7 @@ def format_address(host: bytes, port: int) -> str:
 
 
 def build_bind_address(raw: bytes, *, only_v6: bool) -> bytes:
-    """The address to bind to: a wildcard becomes loopback, so that nobody outside gets in."""
+    """The address to bind to: a wildcard becomes loopback, so that no outsider can connect."""
     if read_address_family(raw) == AF_INET and raw[4:8] == bytes(4):
         return raw[:4] + LOCALHOST4 + raw[8:]
     if read_address_family(raw) == AF_INET6 and raw[8:24] == bytes(16):
@@ -52,9 +53,9 @@ def resolve_unix_path(raw: bytes, thread: int) -> str:
 
 
 def pin_socket(path: str, roots: list[str]) -> int:
-    """A descriptor of the socket at ``path``, which lies below one of ``roots``.
+    """A descriptor of the socket at ``path``, which must lie below one of ``roots``.
 
-    Walked without following a link; what it then names no rename changes. Raises OSError.
+    No link is followed, and no later rename changes what the descriptor names. Raises OSError.
     """
     path = os.path.normpath(path)
     root = next((root for root in roots if path.startswith(root + "/")), None)
@@ -68,9 +69,10 @@ def pin_socket(path: str, roots: list[str]) -> int:
             os.close(fd)
         fd = below
     status = os.fstat(fd)
+    # A second name could be a hard link to a socket outside.
     if not stat.S_ISSOCK(status.st_mode) or status.st_nlink != 1:
         os.close(fd)
-        raise PermissionError(EPERM, "no socket of ours")
+        raise PermissionError(EPERM, "not a socket of the tree")
     return fd
 
 

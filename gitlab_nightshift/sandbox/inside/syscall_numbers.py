@@ -63,10 +63,10 @@ _BOTH = {
     **{"open_tree_attr": 467, "file_setattr": 469},
 }
 LAST_KNOWN = 469
-"""``file_setattr``, Linux 6.17: newer calls have not been judged yet."""
+"""``file_setattr``, Linux 6.17. The filter refuses newer calls, which nobody has reviewed yet."""
 
 AUDIT_ARCH, NUMBERS = {
     "x86_64": (0xC000003E, _X86_64 | _BOTH),
     "aarch64": (0xC00000B7, _AARCH64 | _BOTH),
 }.get(MACHINE, (0, _BOTH))
-"""The kernel's name of this machine's native ABI (0: not supported), and its calls."""
+"""AUDIT_ARCH_* of this machine's native ABI (0: not supported), and its system calls."""

@@ -25,7 +25,7 @@ from gitlab_nightshift.repository.rebuilt_change import (
     read_answer,
     run_task,
 )
-from gitlab_nightshift.sandbox.process_places import list_unheld
+from gitlab_nightshift.sandbox.process_places import list_unenforceable
 from gitlab_nightshift.stages.publish.bundle_check import (
     BundleFiles,
     build_publish_error,
@@ -83,7 +83,7 @@ def judge_bundle(rebuilt: RebuiltBundle, patch: bytes, context: PublishContext) 
         rebuilt.ci_files,
     )
     refuse_secrets(patch, context.session.redact.values)
-    for what in list_unheld():
+    for what in list_unenforceable():
         context.session.emit(
             Note(f"this kernel does not confine the process that reads the bundle: {what}")
         )

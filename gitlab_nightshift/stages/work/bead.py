@@ -98,7 +98,7 @@ def run_bead(
     name = f"{len(bead_context.ledger.results) + 1:02}-{bead}-{category}-{attempt}"
     folder = bead_context.boundary.scratch / name
     try:
-        with report_full_disk(*bead_context.disks.places):
+        with report_full_disk(*bead_context.disks.folders):
             scratch = make_scratch(folder)
             scratch.analysis_file.write_text(analysis, encoding="utf-8")
             scratch.write_patch(last_patch)

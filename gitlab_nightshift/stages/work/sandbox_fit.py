@@ -27,12 +27,12 @@ def fit(
     ``known`` are tiers that do not work. Landlock forbids mounting, so a tier that mounts must not
     be chosen, even if it works before Landlock is in force.
     """
-    if own and own.way is ConfinementMode.LANDLOCK:
+    if own and own.mode is ConfinementMode.LANDLOCK:
         known = (*known, UnavailableTier(Tier.NAMESPACES, own.why))
     choice = functools.partial(choice, known=known)
     if own is None:
         return choice()
-    if own.way is ConfinementMode.NAMESPACES:
+    if own.mode is ConfinementMode.NAMESPACES:
         try:
             sandbox = choice()
         except NightshiftError as error:

@@ -10,7 +10,7 @@ from pathlib import Path
 from gitlab_nightshift.gateway.gateway_client import RemoteGateway
 from gitlab_nightshift.proof.proof_commands import Runner
 from gitlab_nightshift.records.events import Note
-from gitlab_nightshift.repository.adjacent_folders import list_hidden_places
+from gitlab_nightshift.repository.adjacent_folders import list_hidden_paths
 from gitlab_nightshift.repository.checkout import Checkout, open_checkout, open_prepared
 from gitlab_nightshift.repository.git import GitError
 from gitlab_nightshift.sandbox.process import ProcessLimits
@@ -94,7 +94,7 @@ def open_sandboxed_checkout(sandbox_context: SandboxContext) -> Iterator[Sandbox
     """
     work = sandbox_context.work
     path = build_search_path(work.env, work.checkout)
-    own = list_hidden_places(work.home, sandbox_context.temporary, work.checkout)
+    own = list_hidden_paths(work.home, sandbox_context.temporary, work.checkout)
     made = work.prepared
     search = BoundarySearch(
         work=work,

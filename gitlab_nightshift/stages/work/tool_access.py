@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gitlab_nightshift.errors import NightshiftError, build_config_error
 from gitlab_nightshift.records.events import Emit, Note
-from gitlab_nightshift.repository.adjacent_folders import list_places_beside
+from gitlab_nightshift.repository.adjacent_folders import list_adjacent_paths
 from gitlab_nightshift.sandbox.probes import PRIVATE_FILES
 from gitlab_nightshift.sandbox.system_paths import HOME_FILES
 from gitlab_nightshift.sandbox.tool_caches import find_tool_caches
@@ -33,7 +33,7 @@ class JobFolders:
 
     def list_closed_places(self) -> tuple[Path, ...]:
         """Paths that no setting can expose, nor a folder above them."""
-        beside = list_places_beside(self.checkout)
+        beside = list_adjacent_paths(self.checkout)
         return (self.home, *beside, self.private, *map(Path, (*PRIVATE_FILES, *KERNEL)))
 
     def list_credentials(self) -> tuple[Path, ...]:

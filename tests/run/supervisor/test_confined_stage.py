@@ -52,9 +52,11 @@ class StageRecorder:
 
 @pytest.fixture(autouse=True)
 def _choose(monkeypatch: pytest.MonkeyPatch) -> None:
-    def choose(isolation: str, _places: ConfinementPaths, *, fallen: str = "") -> ConfinementChoice:
-        if fallen or isolation != "auto":
-            return ConfinementChoice(ConfinementMode.LANDLOCK, fallen)
+    def choose(
+        isolation: str, _places: ConfinementPaths, *, namespace_failure: str = ""
+    ) -> ConfinementChoice:
+        if namespace_failure or isolation != "auto":
+            return ConfinementChoice(ConfinementMode.LANDLOCK, namespace_failure)
         return ConfinementChoice(ConfinementMode.NAMESPACES, "", ("bwrap",))
 
     monkeypatch.setattr(confinement, "choose", choose)

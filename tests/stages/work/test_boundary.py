@@ -129,7 +129,7 @@ def test_where_the_kernel_cannot_keep_processes_to_their_rows_secrets_are_partly
     """However work itself is confined: others read what it has written."""
     uid = choose(Tier.NONE, Path("/nowhere"))
     strong = replace(uid, tier=Tier.NAMESPACES, guarantees=replace(uid.guarantees, **HELD))
-    monkeypatch.setattr(self_confinement, "list_unheld", lambda: ("files",))
+    monkeypatch.setattr(self_confinement, "list_unenforceable", lambda: ("files",))
     weak = fit(confined(ConfinementMode.NAMESPACES), lambda known: strong)
     with pytest.raises(NightshiftError, match=r"cannot keep files from it.*accept_partial: \[secr"):
         refuse_weaker(weak.tier, judge(weak.guarantees), ())
