@@ -11,7 +11,7 @@ DEFECTS = [
     (f"ZeroDivisionError('token {BOT_TOKEN}')", "E_INTERNAL", "a defect of nightshift: Zero"),
 ]
 FAILING = """
-from gitlab_nightshift import planning
+from gitlab_nightshift.run import planning
 
 def fail(*_):
     raise {error}

@@ -46,7 +46,7 @@ class EarlierRun:
 
 
 def find_earlier_run(
-    project: Project, job: JobFacts, facts: CheckoutFacts, place: str, *, whole: bool
+    project: Project, job: JobFacts, facts: CheckoutFacts, place: str, *, single_job: bool
 ) -> EarlierRun | None:
     """The earlier try of this run that leaves nothing to do but to publish or to report.
 
@@ -58,7 +58,7 @@ def find_earlier_run(
         return None
     if found := project.merge_requests.find_of_run(job.run_id):
         return _build_from_merge_request(found, job, facts)
-    for each in _list_tries(project, job, whole=whole):
+    for each in _list_tries(project, job, single_job=single_job):
         bundle = _read_bundle(project, each, place)
         if bundle is None or bundle.run_id != job.run_id:
             continue
@@ -82,7 +82,7 @@ def _build_from_merge_request(
     return EarlierRun(published.reason, bundle, published=published)
 
 
-def _list_tries(project: Project, job: JobFacts, *, whole: bool) -> Iterator[Job]:
+def _list_tries(project: Project, job: JobFacts, *, single_job: bool) -> Iterator[Job]:
     """Jobs of this pipeline that may have done this one's night before, the newest first."""
     try:
         found = project.pipelines.list_jobs(job.run_id, retried=True)
@@ -92,7 +92,7 @@ def _list_tries(project: Project, job: JobFacts, *, whole: bool) -> Iterator[Job
         raise
     others = [each for each in found if str(each.id) != job.job_id and each.finished]
     again = [each for each in others if each.name == job.job_name]
-    if whole:
+    if single_job:
         tries = again if job.job_name else others
     else:  # the night's own job is another one; at the first try it has not run
         tries = [each for each in others if each not in again] if again else []
