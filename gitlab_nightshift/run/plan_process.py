@@ -43,7 +43,7 @@ from gitlab_nightshift.session import Session, locate_product, open_session
 from gitlab_nightshift.settings.settings_data import pack_settings
 from gitlab_nightshift.stages.publish.publish_data import pack_source
 from gitlab_nightshift.stages.work.model_access import configure_gateway
-from gitlab_nightshift.stages.work.work_data import pack_work_place
+from gitlab_nightshift.stages.work.work_data import pack_work_context
 from gitlab_nightshift.wire.channel import OutputChannel
 from gitlab_nightshift.wire.exit_status import run_guarded
 
@@ -137,13 +137,13 @@ def _plan_work_alone(session: Session, plan: Plan) -> dict[str, Any]:
 
 
 def _pack_work(session: Session, plan: Plan) -> dict[str, Any]:
-    place = build_work_context(session, plan.request)
-    provider = build_provider(place.settings)
+    work_context = build_work_context(session, plan.request)
+    provider = build_provider(work_context.settings)
     budget = plan.max_budget_usd, plan.max_tokens
-    gateway = configure_gateway(place.settings, provider, place.model_env, *budget)
+    gateway = configure_gateway(work_context.settings, provider, work_context.model_env, *budget)
     return {
         "plan": dataclasses.asdict(plan),
-        "place": pack_work_place(place),
+        "place": pack_work_context(work_context),
         "gateway": json.loads(to_bytes(gateway)) if gateway else None,
         "publish": None,
     }

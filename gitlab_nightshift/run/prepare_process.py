@@ -37,7 +37,7 @@ from gitlab_nightshift.stages.work.delegation.preparation import (
 )
 from gitlab_nightshift.stages.work.delegation_data import pack_payload
 from gitlab_nightshift.stages.work.model_access import configure_gateway
-from gitlab_nightshift.stages.work.work_data import pack_work_place
+from gitlab_nightshift.stages.work.work_data import pack_work_context
 from gitlab_nightshift.wire.channel import OutputChannel
 from gitlab_nightshift.wire.exit_status import run_guarded
 
@@ -137,12 +137,12 @@ def _pack_work(context: DelegationContext, prepared: PreparedDelegation) -> dict
 def _pack_agent(
     context: DelegationContext, prepared: PreparedDelegation, chosen: ProviderChoice
 ) -> dict[str, Any]:
-    place = build_work_context(context, prepared.source, prepared.base, chosen)
+    work_context = build_work_context(context, prepared.source, prepared.base, chosen)
     plan, provider = prepared.plan, build_provider(chosen.settings)
     budget = plan.max_budget_usd, plan.max_tokens
-    gateway = configure_gateway(chosen.settings, provider, place.model_env, *budget)
+    gateway = configure_gateway(chosen.settings, provider, work_context.model_env, *budget)
     return {
-        "place": pack_work_place(place),
+        "place": pack_work_context(work_context),
         "gateway": json.loads(to_bytes(gateway)) if gateway else None,
         "used": chosen.used,
         "model": chosen.model,

@@ -57,7 +57,7 @@ NOTHING, BOTH = (0, 0.0), (1, ANALYZE + IMPLEMENT)
 CASES: dict[str, Sequence[Case]] = {
     "plan": (
         Case("start", 143, dead("plan"), *NOTHING),
-        Case("before planning:make_plan", 143, dead("plan"), *NOTHING),
+        Case("before run.planning:make_plan", 143, dead("plan"), *NOTHING),
         Case("after run.plan_process:_pack_publish", 143, dead("plan"), *NOTHING),
     ),
     "gateway": (
@@ -81,7 +81,7 @@ CASES: dict[str, Sequence[Case]] = {
     "publish": (
         Case("told", 12, UNPUBLISHED),
         Case("after stages.publish.publish_stage:push_commit", 12, UNPUBLISHED),
-        Case("after publishing:write_record", 0, PUBLISHED),
+        Case("after run.publishing:write_record", 0, PUBLISHED),
     ),
     "reader": (
         Case("after repository.bundle_reader:build_answer", 12, failed("E_PUBLISH", UNREAD)),
