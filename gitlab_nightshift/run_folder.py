@@ -70,9 +70,9 @@ def open_run_folder(env: Mapping[str, str], folder: Path) -> Iterator[RunFolder]
     refuse_installation_in(checkout)
     with open_private_folder(find_temp_folder(env), checkout) as private:
         mend(checkout, env, private)
-        there = RunFolder(checkout, private)
-        there.results.mkdir()
-        yield there
+        run_folder = RunFolder(checkout, private)
+        run_folder.results.mkdir()
+        yield run_folder
 
 
 def mend_killed(env: Mapping[str, str], why: str) -> bool:
@@ -130,32 +130,32 @@ def find_checkout_top(folder: Path) -> Path:
 # --- the output folder ------------------------------------------------------------------------
 
 
-def set_aside(there: RunFolder, output: Path) -> None:
+def set_aside(run_folder: RunFolder, output: Path) -> None:
     """Keep the output folder of an earlier stage away from agents, until ``place_results``."""
     if output.is_dir() and not output.is_symlink():
         try:
-            result_files.set_aside(there.private, output)
+            result_files.set_aside(run_folder.private, output)
         except OSError as error:
             raise build_config_error(f"{output} cannot be read: {error}") from None
-    (there.private / result_files.OUTPUT).write_bytes(os.fsencode(output))
+    (run_folder.private / result_files.OUTPUT).write_bytes(os.fsencode(output))
 
 
-def set_aside_early(there: RunFolder, name: str) -> None:
+def set_aside_early(run_folder: RunFolder, name: str) -> None:
     """Say where results belong, for a run that died before it could. ``name`` is of the output
     folder; where something stands there already, which may be the project's own, it stays."""
-    output = there.checkout / name
-    known = (there.private / result_files.OUTPUT).exists() or os.path.lexists(output)
+    output = run_folder.checkout / name
+    known = (run_folder.private / result_files.OUTPUT).exists() or os.path.lexists(output)
     if not known and name[:1].isalnum() and "/" not in name:
-        set_aside(there, output)
+        set_aside(run_folder, output)
 
 
-def read_output_path(there: RunFolder) -> Path | None:
+def read_output_path(run_folder: RunFolder) -> Path | None:
     """Where the results belong, None where the output folder was never set aside."""
-    note = there.private / result_files.OUTPUT
+    note = run_folder.private / result_files.OUTPUT
     return Path(os.fsdecode(note.read_bytes())) if note.exists() else None
 
 
-def place_results(there: RunFolder, output: Path | None) -> str:
+def place_results(run_folder: RunFolder, output: Path | None) -> str:
     """Put all results where the output folder was (``read_output_path``, asked before there were
     agents); "", or why they are not there.
 
@@ -164,7 +164,7 @@ def place_results(there: RunFolder, output: Path | None) -> str:
     if output is None:
         return ""
     try:
-        result_files.place_results(there.private, output)
+        result_files.place_results(run_folder.private, output)
     except OSError as error:
         return f"the results are not in {output}, which cannot be written: {error}"
     return ""

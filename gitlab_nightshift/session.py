@@ -81,51 +81,51 @@ def open_run(call: Invocation) -> Iterator[Session]:
     On exit the results are placed in the checkout's output folder, also after an error. Raises
     :class:`NightshiftError` for what is wrong.
     """
-    with open_run_folder(call.env, call.folder) as there:
-        os.environ.update(copy_certificates(call.env, call.folder, there.private))
-        session = open_session(call, there, read_machine_secrets(call.env))
+    with open_run_folder(call.env, call.folder) as run_folder:
+        os.environ.update(copy_certificates(call.env, call.folder, run_folder.private))
+        session = open_session(call, run_folder, read_machine_secrets(call.env))
         try:
             yield session
         finally:
-            if text := place_results(there, read_output_path(there)):
+            if text := place_results(run_folder, read_output_path(run_folder)):
                 session.emit(Note(text, warning=True))
 
 
 @contextlib.contextmanager
 def open_without_results(call: Invocation) -> Iterator[Session]:
     """The same for what is no run: nothing is kept of it, and the output folder stays."""
-    with open_run_folder(call.env, call.folder) as there:
-        os.environ.update(copy_certificates(call.env, call.folder, there.private))
-        yield _open_session(call, there, read_machine_secrets(call.env), None)
+    with open_run_folder(call.env, call.folder) as run_folder:
+        os.environ.update(copy_certificates(call.env, call.folder, run_folder.private))
+        yield _open_session(call, run_folder, read_machine_secrets(call.env), None)
 
 
 def open_session(
-    call: Invocation, there: RunFolder, machine: tuple[str, ...], emit: Emit | None = None
+    call: Invocation, run_folder: RunFolder, machine: tuple[str, ...], emit: Emit | None = None
 ) -> Session:
     """A session of a run whose folder is open; the checkout's output folder is set aside.
 
     ``machine`` are values that no text may hold beside the job's own; ``emit`` is where events go:
     None for the job log and ``events.jsonl``.
     """
-    session = _open_session(call, there, machine, emit)
-    set_aside(there, session.output)
+    session = _open_session(call, run_folder, machine, emit)
+    set_aside(run_folder, session.output)
     return session
 
 
 def _open_session(
-    call: Invocation, there: RunFolder, machine: tuple[str, ...], emit: Emit | None
+    call: Invocation, run_folder: RunFolder, machine: tuple[str, ...], emit: Emit | None
 ) -> Session:
-    search_path = build_search_path(call.env, there.checkout)
-    git = git_verbs.build_isolated_git(there.private / "git", search_path)
-    session = _build_session(call, there, git, machine, emit)
-    refuse_tracked(git, there.checkout, session.settings.output_dir)
+    search_path = build_search_path(call.env, run_folder.checkout)
+    git = git_verbs.build_isolated_git(run_folder.private / "git", search_path)
+    session = _build_session(call, run_folder, git, machine, emit)
+    refuse_tracked(git, run_folder.checkout, session.settings.output_dir)
     return session
 
 
 def _build_session(
-    call: Invocation, there: RunFolder, git: Git, machine: tuple[str, ...], emit: Emit | None
+    call: Invocation, run_folder: RunFolder, git: Git, machine: tuple[str, ...], emit: Emit | None
 ) -> Session:
-    file, config_folder = read_config_file(call, there.checkout, git)
+    file, config_folder = read_config_file(call, run_folder.checkout, git)
     settings = load_settings(call.env, file, call.overrides)
     secrets = read_secrets(call.env)
     redact = Redactor((*secrets.values, *machine))
@@ -139,16 +139,16 @@ def _build_session(
         secrets=secrets,
         git=git,
         machine_git=git_verbs.with_machine_config(
-            there.private / "machine-git",
-            build_search_path(call.env, there.checkout),
+            run_folder.private / "machine-git",
+            build_search_path(call.env, run_folder.checkout),
             Path(call.env.get("HOME", "/")),
         ),
-        checkout=there.checkout,
+        checkout=run_folder.checkout,
         config_folder=config_folder,
-        private=there.private,
-        results=there.results,
+        private=run_folder.private,
+        results=run_folder.results,
         redact=redact,
-        emit=emit or _build_event_sink(call, there, job, redact),
+        emit=emit or _build_event_sink(call, run_folder, job, redact),
     )
 
 
@@ -163,9 +163,11 @@ def locate_project(session: Session) -> Session:
     return replace(session, job=read_job(session.env, url.removesuffix(".git")))
 
 
-def _build_event_sink(call: Invocation, there: RunFolder, job: JobFacts, redact: Redactor) -> Emit:
+def _build_event_sink(
+    call: Invocation, run_folder: RunFolder, job: JobFacts, redact: Redactor
+) -> Emit:
     log = JobLog(sections=job.in_ci, colour=call.colour or job.in_ci, redact=redact)
-    return to_all((log, EventFile(there.results / EVENTS, redact, job.run_id)))
+    return to_all((log, EventFile(run_folder.results / EVENTS, redact, job.run_id)))
 
 
 def _refuse_secret_in_task(settings: Settings, redact: Redactor) -> None:
@@ -228,9 +230,9 @@ def locate_product(session: Session, given: str | None, name: str) -> Path:
     The output folder itself has been set aside. Raises ``E_CONFIG`` where there is none.
     """
     path = resolve_path(session.folder / given) if given else session.output / name
-    place, there = path, RunFolder(session.checkout, session.private)
+    place, run_folder = path, RunFolder(session.checkout, session.private)
     if path.is_relative_to(session.output):
-        place = there.earlier / path.relative_to(session.output)
+        place = run_folder.earlier / path.relative_to(session.output)
     if not is_there(place):
         raise build_config_error(f"{path}: not there; it is the product of the stage before")
     return place

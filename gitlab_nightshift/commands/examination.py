@@ -36,8 +36,8 @@ from gitlab_nightshift.stages.work.work_preparation import Tools, prepare
 from gitlab_nightshift.stages.work.work_stage import Workflow, run_workflow
 
 LOOK = Workflow(
-    first=lambda _place, _checkout, _runner: Baseline(),
-    then=lambda _night: Ending(Outcome.NO_IMPROVEMENT, "", "none"),
+    baseline=lambda _place, _checkout, _runner: Baseline(),
+    run=lambda _night: Ending(Outcome.NO_IMPROVEMENT, "", "none"),
 )
 """Into the sandbox, through the proof, and out again."""
 EVERY_PROMISE = list(typing.get_args(Promise))
@@ -91,20 +91,22 @@ def _look(session: Session, found: Examination) -> None:
     settings = session.settings
     needed = ("GITLAB_TOKEN", *MODEL_KEYS)
     found.risks = find_risks(session.env, session.checkout, needed, settings.agent_env)
-    place = _build_examination_context(session)
+    work_context = _build_examination_context(session)
     top = session.checkout.resolve()
-    folders = (str(path.resolve().relative_to(top)) for path in place.named)
+    folders = (str(path.resolve().relative_to(top)) for path in work_context.named)
     found.planted = tuple(dict.fromkeys(folders))
-    tools = _prepare_tools(place, found)
+    tools = _prepare_tools(work_context, found)
     base = git_verbs.read_head(session.git, session.checkout)
     today = datetime.now(UTC).date().isoformat()
     limits = session.settings.max_diff_lines, session.settings.max_budget_usd
     plan = Plan(session.job.run_id, today, base, "", "", (), *limits)
     ledger = open_ledger(plan, None)
     budget = ledger.compute_left_usd(), ledger.compute_left_tokens()
-    config = configure_gateway(place.settings, tools.provider, place.model_env, *budget)
-    with open_gateway(config, place.model_env, place.emit) as gateway:
-        run_workflow(plan, place, tools, ledger, LOOK, gateway)
+    config = configure_gateway(
+        work_context.settings, tools.provider, work_context.model_env, *budget
+    )
+    with open_gateway(config, work_context.model_env, work_context.emit) as gateway:
+        run_workflow(plan, work_context, tools, ledger, LOOK, gateway)
     if found.chosen:
         _look_at_reader(session, found, found.chosen)
         refuse_weaker(Tier(found.chosen.tier), found.chosen.guarantees, settings.accept_partial)
@@ -127,15 +129,15 @@ def _look_at_reader(session: Session, found: Examination, chosen: BoundaryChosen
 
 def _build_examination_context(session: Session) -> WorkContext:
     """The night's, which goes on for a look where it is only partly held, and records nothing."""
-    place = build_work_context(session)
-    looking = place.settings.with_values(accept_partial=EVERY_PROMISE, record_dir=None)
-    return dataclasses.replace(place, settings=looking)
+    work_context = build_work_context(session)
+    looking = work_context.settings.with_values(accept_partial=EVERY_PROMISE, record_dir=None)
+    return dataclasses.replace(work_context, settings=looking)
 
 
-def _prepare_tools(place: WorkContext, found: Examination) -> Tools:
+def _prepare_tools(work_context: WorkContext, found: Examination) -> Tools:
     """Where the agent cannot be used, there is no night; the boundary is looked at all the same."""
     try:
-        return prepare(place)
+        return prepare(work_context)
     except NightshiftError as error:
         found.refused.append(error)
-        return Tools(build_provider(place.settings), {})
+        return Tools(build_provider(work_context.settings), {})

@@ -36,4 +36,6 @@ def run(args: argparse.Namespace, env: Env) -> int:
     options.check_linux()
     call = options.build_invocation(args, env)
     origin = BundleOrigin(args.bundle, args.from_job)
-    return supervise(SupervisorOptions(**vars(call), alone=True, plan=args.plan, seen=origin))
+    return supervise(
+        SupervisorOptions(**vars(call), alone=True, plan=args.plan, bundle_origin=origin)
+    )

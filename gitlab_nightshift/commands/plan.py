@@ -34,8 +34,8 @@ def run(args: argparse.Namespace, env: Env) -> int:
 
     with open_run(options.build_invocation(args, env)) as session:
         keep_to_row(JOBS, env, session.checkout)
-        check_addresses(session, whole=False)
-        made = planning.plan(session)
+        check_addresses(session, single_job=False)
+        made = planning.plan_alone(session)
         prompts = planning.preview(session, made) if args.prompts else {}
     for bead, text in prompts.items():
         print(f"\n===== {bead} =====\n{text}")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from gitlab_nightshift.registry.sandbox_guarantees import GuaranteeState, ProbeSummary
 from gitlab_nightshift.repository.prepared_folders import prepare
-from gitlab_nightshift.run.supervisor.work_paths import find_places
+from gitlab_nightshift.run.supervisor.work_paths import find_confinement_paths
 from gitlab_nightshift.run_folder import RunFolder
 from gitlab_nightshift.sandbox import confinement
 from gitlab_nightshift.sandbox.confinement import ConfinementChoice, ConfinementMode
@@ -30,10 +30,10 @@ def try_confinement(session: Session, namespace_failure: str) -> ConfinementTria
     """Start one and let it try, with the checkout's own ``.git`` in place, so that nothing may be
     written there. ``namespace_failure`` is why agents get no namespaces, "" where they may; None
     where nothing is confined. Raises NightshiftError."""
-    there = RunFolder(session.checkout, session.private)
+    run_folder = RunFolder(session.checkout, session.private)
     with (
-        prepare(there.checkout, there.private) as prepared,
-        find_places(session.env, there, prepared.places) as places,
+        prepare(run_folder.checkout, run_folder.private) as prepared,
+        find_confinement_paths(session.env, run_folder, prepared.places) as places,
     ):
         env = {"PATH": build_search_path(session.env, session.checkout)}
         for _ in range(STARTS):

@@ -1,4 +1,4 @@
-"""Finds addresses of ``notify`` by which nobody could be told, before a token is spent."""
+"""Finds unusable ``notify`` addresses before any token is spent."""
 
 import contextlib
 
@@ -11,26 +11,25 @@ from gitlab_nightshift.stages.report.outcome_message import pack_notify_request
 from gitlab_nightshift.system.environment import build_search_path
 
 
-def check_addresses(session: Session, *, whole: bool) -> None:
-    """Raise ``E_CONFIG`` for each address that apprise does not know. ``whole``: this job is the
-    one that tells people, so that a variable which is not there is a mistake, too; an empty one is
-    a way to tell nobody."""
-    given = pack_notify_request(session.settings).get("addresses", ())
-    if session.job.trigger_payload or not given:
+def check_addresses(session: Session, *, single_job: bool) -> None:
+    """Raise ``E_CONFIG`` for addresses that apprise does not know. ``single_job``: this job sends
+    notifications itself, so a missing variable is an error too; an empty one means nobody."""
+    texts = pack_notify_request(session.settings).get("addresses", ())
+    if session.job.trigger_payload or not texts:
         return
-    wanted = [name for text in given for name in find_names(text)]
+    names = [name for text in texts for name in find_names(text)]
     mistakes = [
         f"notify: the variable {name} is not set in this job: set it, empty for nobody"
-        for name in dict.fromkeys(wanted)
-        if whole and session.job.in_ci and name not in session.env
+        for name in dict.fromkeys(names)
+        if single_job and session.job.in_ci and name not in session.env
     ]
-    mistakes += _find_unknown(session, expand_addresses(given, session.env)[0])
+    mistakes += _find_unknown(session, expand_addresses(texts, session.env)[0])
     if mistakes:
         raise build_config_error("\n".join(mistakes))
 
 
 def _find_unknown(session: Session, addresses: tuple[str, ...]) -> list[str]:
-    """In a process without the token, as apprise loads some hundred modules."""
+    """Ask apprise, which imports a hundred modules, in a process without the token."""
     if not addresses:
         return []
     env = {"PATH": build_search_path(session.env, session.checkout)}

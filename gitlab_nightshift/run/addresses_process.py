@@ -1,6 +1,6 @@
-"""The process that finds who is told of a run whose settings are wrong, or whose plan has died.
+"""The process that finds whom to notify of a run whose settings are invalid, or whose plan died.
 
-It gets no secret but the addresses that variables of this program hold.
+Its only secrets are the addresses in variables of this program.
 """
 
 import contextlib
@@ -25,14 +25,14 @@ def main(_data: Mapping[str, Any]) -> int:
 
 
 def _find_addresses(inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """The answer: a request for ``notify_process``, {} where nobody is told. A file that cannot be
-    read leaves what the variables say."""
+    """The request for ``notify_process``, {} if nobody is to be notified. If the config file cannot
+    be read, the variables alone count."""
     folder, config = Path(inputs["folder"]), inputs["config"]
     call = Invocation(inputs["env"], folder, config, inputs["overrides"], False)
-    found = None
+    config_file = None
     with contextlib.suppress(NightshiftError):
-        found = _read_config(call, Path(inputs["own"]))
-    for file in (found, None):
+        config_file = _read_config(call, Path(inputs["own"]))
+    for file in (config_file, None):
         with contextlib.suppress(NightshiftError):
             return pack_notify_request(load_notification_settings(call.env, file, call.overrides))
     return {}

@@ -1,4 +1,4 @@
-"""One sender's pipe: its frames are taken, what does not fit is counted and reported once."""
+"""Reads one sender's pipe. Invalid messages are counted, and reported once."""
 
 import os
 from collections.abc import Callable
@@ -13,23 +13,32 @@ from gitlab_nightshift.wire.frames import Frame, FrameKind, FrameReader, Protoco
 from gitlab_nightshift.wire.redactor_config import Sender
 
 MOST_EVENTS, MOST_RECORDS, MOST_REFUSED = 50_000, 1_000, 10_000
-"""Limits of one sender; it is cut off after more refusals. A day of progress is 43,200 events."""
+"""Limits of one sender; after more refusals it is cut off. A day of progress is 43,200 events."""
 _CHUNK, _TURN = 1 << 16, 1 << 22
-"""Bytes of one read, and of one turn: more than a pipe holds, so that of a sender that has ended
-nothing is left for the next turn."""
+"""Bytes of one read, and of one turn. A turn is more than a pipe can hold (1 MiB without privilege,
+pipe(7)), so it empties the pipe of a sender that has ended."""
 
 
 class ChannelReceiver:
-    """Receives from one sender; nothing goes back to it."""
+    """Receives from one sender, and never answers it."""
 
     def __init__(
-        self, sender: Sender, telling: EventDispatcher, records: ResultRecords, logs: ReceivedLogs
+        self,
+        sender: Sender,
+        dispatcher: EventDispatcher,
+        records: ResultRecords,
+        logs: ReceivedLogs,
     ) -> None:
-        self._sender, self._telling, self._records, self._logs = sender, telling, records, logs
+        self._sender, self._dispatcher, self._records, self._logs = (
+            sender,
+            dispatcher,
+            records,
+            logs,
+        )
         self._kinds = dict(sender.records)
         self._reader, self._parts = FrameReader(), bytearray()
         self._events = self._kept = self._refused = 0
-        self._is_last = False
+        self._has_ended_run = False
         log_takers = {
             FrameKind.OPEN: logs.open,
             FrameKind.DATA: logs.write,
@@ -46,16 +55,16 @@ class ChannelReceiver:
 
     @property
     def name(self) -> str:
-        """The sender's."""
+        """The sender's name."""
         return self._sender.name
 
     @property
     def awaited(self) -> bool:
-        """Whether the run's end waits for it."""
+        """True if the run must wait for this sender."""
         return self._sender.awaited
 
-    def turn(self) -> bool:
-        """Take what waits in the pipe; False once it has ended, or is cut off."""
+    def read_available(self) -> bool:
+        """Process what is in the pipe; False once the sender has ended or is cut off."""
         for _ in range(_TURN // _CHUNK):
             try:
                 data = os.read(self._sender.descriptor, _CHUNK)
@@ -67,21 +76,21 @@ class ChannelReceiver:
                 for frame in self._reader.feed(data):
                     self._take(frame)
             except ProtocolError as error:
-                self._tell(f"it is not listened to any more: {error}")
+                self._warn(f"it is not listened to any more: {error}")
                 self._reader = FrameReader()
                 return False
         return True
 
     def end(self) -> bool:
-        """Close what is open, and report what was left out; True where this sender has said how the
-        run ended."""
+        """Close its logs, and report what was refused. True if this sender reported the end of the
+        run."""
         self._logs.close_all()
         if self._parts or self._reader.waiting:
-            self._tell("it ended in the middle of a message")
+            self._warn("it ended in the middle of a message")
         if self._refused > 1:
-            self._tell(f"{self._refused} messages were not accepted")
+            self._warn(f"{self._refused} messages were not accepted")
         os.close(self._sender.descriptor)
-        return self._is_last
+        return self._has_ended_run
 
     def _take(self, frame: Frame) -> None:
         try:
@@ -98,15 +107,15 @@ class ChannelReceiver:
     def _refuse(self, why: str) -> None:
         self._refused += 1
         if self._refused == 1:
-            self._tell(f"a message was not accepted: {why}")
+            self._warn(f"a message was not accepted: {why}")
         if self._refused > MOST_REFUSED:
             raise ProtocolError(f"{self._refused} messages were not accepted")
 
-    def _tell(self, text: str) -> None:
-        self._telling(Note(f"{self._sender.name}: {text}", warning=True))
+    def _warn(self, text: str) -> None:
+        self._dispatcher(Note(f"{self._sender.name}: {text}", warning=True))
 
     def _add_part(self, payload: bytes) -> None:
-        """What is too large is refused when it is whole, with its name."""
+        # One byte too many is enough to refuse the record later, by its name.
         self._parts += payload[: LARGEST_RECORD + 1 - len(self._parts)]
 
     def _join_parts(self) -> bytes:
@@ -122,8 +131,8 @@ class ChannelReceiver:
         if len(data) > LARGEST_EVENT:
             raise InvalidRecordError(f"an event of {len(data)} bytes")
         event = decode_event(data, self._sender.events)
-        self._is_last = self._is_last or isinstance(event, RunEnded)
-        self._telling(event)
+        self._has_ended_run = self._has_ended_run or isinstance(event, RunEnded)
+        self._dispatcher(event)
 
     def _keep_record(self, payload: bytes) -> None:
         data, name = self._join_parts(), make_record(str, decode_json(payload))

@@ -1,4 +1,4 @@
-"""What asks for a run in GitLab, a comment or an open merge request, and the answers to it."""
+"""What asks for a run in GitLab, a comment or an open merge request, and the replies to it."""
 
 import contextlib
 import functools
@@ -35,38 +35,38 @@ from gitlab_nightshift.stages.publish import thread_reply
 from gitlab_nightshift.stages.publish.escaping import clean
 from gitlab_nightshift.stages.report.run_result import build_run_result
 
-PATIENCE_S = 30.0
-"""Seconds for an answer in a thread: a run does not wait for it longer."""
+TIMEOUT_S = 30.0
+"""Seconds that a run spends on a reply in a thread."""
 SOURCE = "the comment"
 PACK = "plan.pack"
 BEADS = ("analyze", "implement", "verify", "mr")
 
-Heard = TaskRequest | DeclinedRequest | IgnoredTrigger
+ReadComment = TaskRequest | DeclinedRequest | IgnoredTrigger
 
 
 @dataclass(frozen=True)
 class TriggerContext:
-    """What a run starts from: GitLab's project (None without a token), and what a comment said.
-    ``edited``: an issue was, where a box of the dashboard may be ticked."""
+    """What a run starts from: GitLab's project (None without a token), and the comment that
+    triggered it. ``edited``: an issue was edited, so a box of the dashboard may be ticked."""
 
     project: Project | None = None
-    heard: Heard | None = None
+    comment: ReadComment | None = None
     edited: bool = False
 
     @property
     def request(self) -> TaskRequest | None:
-        """The comment's request, where it is one that is taken up."""
-        return self.heard if isinstance(self.heard, TaskRequest) else None
+        """The comment's request, None if it was declined or ignored."""
+        return self.comment if isinstance(self.comment, TaskRequest) else None
 
 
-def start(session: Session) -> TriggerContext:
-    """Look at GitLab: the token's rights, and the comment of the webhook, where one triggered this
-    run. Raises NightshiftError for a token that cannot be used."""
+def read_trigger_context(session: Session) -> TriggerContext:
+    """Check the token's rights, and read the comment that triggered this run, if one did. Raises
+    NightshiftError for an unusable token."""
     project = find_project(session)
-    heard = _read_comment(session, project)
-    if isinstance(heard, EditedIssue):
+    comment = _read_comment(session, project)
+    if isinstance(comment, EditedIssue):
         return TriggerContext(project, edited=True)
-    return TriggerContext(project, heard)
+    return TriggerContext(project, comment)
 
 
 def find_project(session: Session) -> Project | None:
@@ -83,7 +83,7 @@ def find_project(session: Session) -> Project | None:
     return project
 
 
-def _read_comment(session: Session, project: Project | None) -> Heard | EditedIssue | None:
+def _read_comment(session: Session, project: Project | None) -> ReadComment | EditedIssue | None:
     if not session.job.trigger_payload:
         return None
     body = read_trigger(session.job)
@@ -94,18 +94,18 @@ def _read_comment(session: Session, project: Project | None) -> Heard | EditedIs
         return place
     if project is None:
         return IgnoredTrigger("there is no GITLAB_TOKEN to read the comment with")
-    heard = read_request(place, project, session.settings, session.job.run_id, session.redact)
-    if isinstance(heard, TaskRequest):
+    comment = read_request(place, project, session.settings, session.job.run_id, session.redact)
+    if isinstance(comment, TaskRequest):
         try:
-            _with_request(session, heard)
+            _apply_request(session, comment)
         except NightshiftError as error:
-            return DeclinedRequest(error.message, heard.place)
-    return heard
+            return DeclinedRequest(error.message, comment.place)
+    return comment
 
 
-def find_begun_upkeep(session: Session, bundle: Bundle) -> TriggerContext:
-    """What this run has begun for an open merge request of an earlier night, where the bundle of
-    another job is for its branch. Raises NightshiftError where GitLab does not say."""
+def find_started_upkeep(session: Session, bundle: Bundle) -> TriggerContext:
+    """The upkeep that this run has started on the branch of another job's bundle. Raises
+    NightshiftError if GitLab does not answer."""
     prefix = session.settings.branch_prefix
     if not session.secrets.gitlab_token or not bundle.target_branch.startswith(prefix):
         return TriggerContext()
@@ -120,26 +120,26 @@ def find_begun_upkeep(session: Session, bundle: Bundle) -> TriggerContext:
 
 @contextlib.contextmanager
 def take_up_request(session: Session, request: TaskRequest | None) -> Iterator[Session]:
-    """The session with what a comment asks for over the settings; within, the checkout stands on
-    the head of the branch that is to be worked on.
+    """The session with a comment's request applied to its settings. Within the block the head of
+    the requested branch is checked out.
 
-    Raises NightshiftError where the branch cannot be had.
+    Raises NightshiftError if the branch cannot be fetched.
     """
-    there = _with_request(session, request)
+    request_session = _apply_request(session, request)
     if request is None or not request.head:
-        yield there
+        yield request_session
         return
     at = git_verbs.read_head(session.git, session.checkout)
     if request.head == at:
-        yield there
+        yield request_session
         return
     refuse_changed(session.machine_git, session.checkout)
     pack = _fetch_pack(session, request, at)
     with check_out_temporarily(session.git, session.checkout, request.head, pack):
-        yield there
+        yield request_session
 
 
-def _with_request(session: Session, request: TaskRequest | None) -> Session:
+def _apply_request(session: Session, request: TaskRequest | None) -> Session:
     if request is None:
         return session
     values: dict[str, object] = {"task": request.task}
@@ -157,8 +157,8 @@ def _with_request(session: Session, request: TaskRequest | None) -> Session:
 
 
 def _fetch_pack(session: Session, request: TaskRequest, base: str) -> bytes:
-    """What the checkout lacks of the branch: fetched with the token, or by the plan's job before,
-    which leaves it beside its plan."""
+    """The commits of the branch that the checkout lacks, as a pack: fetched with the token, or left
+    beside the plan by the plan's job."""
     if not session.secrets.gitlab_token:
         return locate_product(session, None, PACK).read_bytes()
     with tempfile.TemporaryDirectory(prefix="branch-", dir=session.private) as folder:
@@ -176,47 +176,47 @@ def _fetch_pack(session: Session, request: TaskRequest, base: str) -> bytes:
 
 
 def build_git_server(session: Session) -> GitServer:
-    """Where to fetch from, with the token."""
+    """The project's repository, with the token to fetch from it."""
     job = session.job
     url = f"{job.server_url.rstrip('/')}/{job.project_path}.git"
     return GitServer(url, session.secrets.gitlab_token, env=session.network)
 
 
-# --- answers ----------------------------------------------------------------------------------
+# --- replies ----------------------------------------------------------------------------------
 
 
-def add_request_to_plan(made: Plan, heard: Heard | None) -> Plan:
-    """The plan with the request in it, or with why there is nothing to do."""
-    if heard is None:
-        return made
-    if isinstance(heard, TaskRequest):
-        return replace(made, request=heard)
-    return replace(made, scheduled="", categories=(), left_out=(), task="", skip=heard.why)
+def add_request_to_plan(plan: Plan, comment: ReadComment | None) -> Plan:
+    """The plan with the request, or with the reason why there is nothing to do."""
+    if comment is None:
+        return plan
+    if isinstance(comment, TaskRequest):
+        return replace(plan, request=comment)
+    return replace(plan, scheduled="", categories=(), left_out=(), task="", skip=comment.why)
 
 
-def tell_taken_up(session: Session, made: Plan, heard: Heard | None) -> bool:
-    """Say in the thread that it begins, or why it does not. True where all of it could be said."""
-    if isinstance(heard, DeclinedRequest):
-        return _decline(session, heard)
-    if isinstance(heard, TaskRequest) and not made.skip:
-        return _answer_all(session, heard, thread_reply.render_started_reply)
+def tell_taken_up(session: Session, plan: Plan, comment: ReadComment | None) -> bool:
+    """Reply that the run starts, or why it does not. False if a reply could not be posted."""
+    if isinstance(comment, DeclinedRequest):
+        return _decline(session, comment)
+    if isinstance(comment, TaskRequest) and not plan.skip:
+        return _reply_to_all(session, comment, thread_reply.render_started_reply)
     return True
 
 
 def tell_failed(session: Session, bundle: Bundle) -> None:
-    """Answer the comment whose run has failed before its work, or has lost it. The comment is read
-    once more: it may not have been until then."""
+    """Reply to the comment whose run failed before its work, or lost it. Reads the comment again:
+    the run may have failed before it did."""
     if not (session.job.trigger_payload and session.secrets.gitlab_token):
         return
     try:
-        heard = start(session).heard
+        comment = read_trigger_context(session).comment
     except NightshiftError as error:
         session.emit(Note(f"could not reply in the thread: {error.message}", warning=True))
         return
-    if isinstance(heard, DeclinedRequest):
-        _decline(session, heard)
-    elif isinstance(heard, TaskRequest):
-        tell_ended(session, heard, build_run_result(bundle, None), bundle, None)
+    if isinstance(comment, DeclinedRequest):
+        _decline(session, comment)
+    elif isinstance(comment, TaskRequest):
+        tell_ended(session, comment, build_run_result(bundle, None), bundle, None)
 
 
 def tell_ended(
@@ -227,50 +227,50 @@ def tell_ended(
     published: Publication | None,
     patch: str = "",
 ) -> None:
-    """Say in the thread what came of it; ``patch`` is the change."""
+    """Reply with the result; ``patch`` is the change."""
     if request:
-        # Before they are escaped: a secret still has its own characters.
+        # Redact before escaping, which would change the characters of a secret.
         answers = map_texts(bundle.answers, lambda text: session.redact(clean(text)))
         bundle = replace(bundle, answers=answers)
         ending = thread_reply.RunEnding(result, bundle, published, patch)
-        _answer_all(session, request, functools.partial(thread_reply.render_result_reply, ending))
+        _reply_to_all(session, request, functools.partial(thread_reply.render_result_reply, ending))
 
 
-def _decline(session: Session, heard: DeclinedRequest) -> bool:
-    text = thread_reply.render_declined_reply(heard.why, heard.place, session.job)
-    return _answer(session, heard.place, text)
+def _decline(session: Session, comment: DeclinedRequest) -> bool:
+    text = thread_reply.render_declined_reply(comment.why, comment.place, session.job)
+    return _reply(session, comment.place, text)
 
 
-def _answer_all(
+def _reply_to_all(
     session: Session,
     request: TaskRequest,
     render: Callable[[TaskRequest, CommentAddress, JobFacts], str],
 ) -> bool:
     places = (request.place, *request.also)
-    done = [_answer(session, place, render(request, place, session.job)) for place in places]
+    done = [_reply(session, place, render(request, place, session.job)) for place in places]
     return all(done)
 
 
-def _answer(session: Session, place: CommentAddress, body: str) -> bool:
-    """Post a reply, or give the one that is there another text. False where it could not be done:
-    nothing of a run fails by it."""
+def _reply(session: Session, place: CommentAddress, body: str) -> bool:
+    """Post a reply, or edit the existing one. False, and a warning, on failure: a run does not fail
+    because of a reply."""
     job, text = session.job, session.redact(body)
     try:
-        project = session.open_project(PATIENCE_S)
-        return _write_answer(project.threads, place, text, job.run_id)
+        project = session.open_project(TIMEOUT_S)
+        return _write_reply(project.threads, place, text, job.run_id)
     except NightshiftError as error:
         session.emit(Note(f"could not reply in the thread: {error.message}", warning=True))
         return False
 
 
-def _write_answer(threads: Threads, place: CommentAddress, text: str, run_id: str) -> bool:
-    """One answer to a comment, which is updated; one of each run where there is no comment."""
+def _write_reply(threads: Threads, place: CommentAddress, text: str, run_id: str) -> bool:
+    """Keep one reply per comment up to date; without a comment, one per run."""
     own = threads.read_own_id()
     thread = threads.find_thread(place) if place.note else None
     if place.note and thread is None:
         raise NightshiftError(Code.PUBLISH, "the thread is gone")
-    said = thread.comments if thread else threads.list_newest(place)
-    for each in said:
+    comments = thread.comments if thread else threads.list_newest(place)
+    for each in comments:
         reply = read_reply_marker(each.body) if each.author_id == own else None
         if reply is None or reply.note != place.note:
             continue

@@ -1,6 +1,6 @@
-"""The dashboard issue in a run: its boxes are taken up by plan, and its page is written at the end.
+"""The dashboard issue: plan acts on its ticked boxes, and the end of the run updates its page.
 
-A dashboard that cannot be read or written is a warning: no night fails by it.
+A dashboard that cannot be read or written is only a warning.
 """
 
 from collections.abc import Callable
@@ -45,39 +45,39 @@ from gitlab_nightshift.stages.publish.dashboard_ticks import (
     read_ticks,
 )
 
-PATIENCE_S = 30.0
-"""Seconds that a night waits for its dashboard."""
-Made = TypeVar("Made")
+TIMEOUT_S = 30.0
+"""Seconds that a run spends on its dashboard."""
+Result = TypeVar("Result")
 SOURCE = "the dashboard"
 LONGEST_LINE = 300
 
 
 @dataclass(frozen=True)
 class DashboardOrders:
-    """What people want of this night: the session with the category that they ask for, and the
-    rejected merge requests that may be proposed again. ``found`` are all boxes that are ticked,
-    ``taken`` those of tonight."""
+    """What people ask of this night: the session with the requested category, and the rejected
+    merge requests that may be proposed again. ``all_ticks`` are all ticked boxes, ``accepted``
+    those that tonight's run acts on."""
 
     session: Session
     restored: frozenset[int] = frozenset()
-    found: Ticks = field(default_factory=Ticks)
-    taken: Ticks = field(default_factory=Ticks)
+    all_ticks: Ticks = field(default_factory=Ticks)
+    accepted: Ticks = field(default_factory=Ticks)
 
     @property
     def category(self) -> str:
-        """What is asked for tonight; "" for nothing."""
-        return next((each.category for each in self.taken.valid if each.category), "")
+        """The requested category; "" for none."""
+        return next((each.category for each in self.accepted.valid if each.category), "")
 
     def keep_approvals(self) -> "DashboardOrders":
-        """What is left of them for a night that is skipped."""
+        """Keep only the approvals when the night is skipped."""
         enabled = self.session.settings.enabled
-        valid = tuple(each for each in self.taken.valid if each.approve and enabled)
-        return replace(self, taken=replace(self.taken, valid=valid))
+        valid = tuple(each for each in self.accepted.valid if each.approve and enabled)
+        return replace(self, accepted=replace(self.accepted, valid=valid))
 
 
 @dataclass(frozen=True)
 class _OpenDashboard:
-    """An issue, None before the first night, and what this program keeps in it."""
+    """The issue, None before the first night, and the data that this program stores in it."""
 
     project: Project
     key: bytes
@@ -86,29 +86,29 @@ class _OpenDashboard:
 
 
 def is_dashboard_written(session: Session) -> bool:
-    """Whether this run may write one: a dry run and a rehearsal change nothing."""
+    """True if this run may write one: dry runs and rehearsals change nothing."""
     settings = session.settings
     return settings.log_issue != "off" and not (settings.dry_run or settings.rehearse)
 
 
 def read_orders(session: Session, project: Project | None) -> DashboardOrders:
-    """What the boxes ask for, by people who may; nothing where there is no dashboard."""
-    made = DashboardOrders(session)
+    """The boxes ticked by people who may; empty without a dashboard."""
+    orders = DashboardOrders(session)
     if project is None or session.settings.log_issue == "off" or session.settings.rehearse:
-        return made
+        return orders
 
     def read() -> DashboardOrders:
-        there = _open(session, project)
-        return _choose_orders(session, _read_ticks(session, there), there.memory)
+        dashboard = _open(session, project)
+        return _choose_orders(session, _read_ticks(session, dashboard), dashboard.memory)
 
-    return _warn_on_failure(session, "read", read) or made
+    return _warn_on_failure(session, "read", read) or orders
 
 
 def _choose_orders(session: Session, ticks: Ticks, memory: DashboardMemory) -> DashboardOrders:
-    """One category a night, the first that was ticked; the others wait for the next nights."""
-    asked = session.settings.category or session.settings.task
+    """One category a night, the first that was ticked; the others wait for later nights."""
+    is_category_given = session.settings.category or session.settings.task
     wanted = [each for each in ticks.valid if each.category]
-    tonight = wanted[:1] if not asked else []
+    tonight = wanted[:1] if not is_category_given else []
     others = [each for each in ticks.valid if not each.category]
     if tonight:
         values = {"category": tonight[0].category}
@@ -117,44 +117,45 @@ def _choose_orders(session: Session, ticks: Ticks, memory: DashboardMemory) -> D
     return DashboardOrders(session, restored, ticks, replace(ticks, valid=(*tonight, *others)))
 
 
-def _find_last_note(found: Ticks, taken: Ticks, memory: DashboardMemory) -> int:
-    """Up to where GitLab's notes on ticks are used up: before the first that still waits."""
-    waiting = [each.note.id for each in found.valid if each not in taken.valid]
-    used = (each.note.id for each in taken.valid if all(each.note.id < one for one in waiting))
+def _find_last_note(all_ticks: Ticks, accepted: Ticks, memory: DashboardMemory) -> int:
+    """The last of GitLab's notes on ticks that is done with: the one before the first that
+    waits."""
+    waiting = [each.note.id for each in all_ticks.valid if each not in accepted.valid]
+    used = (each.note.id for each in accepted.valid if all(each.note.id < one for one in waiting))
     return max(used, default=memory.last_note)
 
 
 def confirm_orders(project: Project, orders: DashboardOrders, plan: Plan) -> None:
-    """Start what is approved, empty the boxes that are taken up, or that count for nothing, and say
-    so on the page."""
-    session, ticks = orders.session, orders.taken
+    """Start approved jobs, clear the boxes that were accepted or refused, and list them on the
+    page."""
+    session, ticks = orders.session, orders.accepted
     if not (ticks.valid or ticks.refused) or not is_dashboard_written(session):
         return
 
     def confirm() -> None:
-        there = _open(session, project)
+        dashboard = _open(session, project)
         started = _start_approvals(project, ticks)
         done = {each.text for each in started.valid} | {text for text, _ in started.refused}
         answers = (
             *(f"{each.text}: accepted, ticked by {each.note.author}" for each in started.valid),
             *(f"{text}: not accepted, {why}" for text, why in started.refused),
         )
-        restored = {*there.memory.restored, *(each.restore for each in started.valid)} - {0}
+        restored = {*dashboard.memory.restored, *(each.restore for each in started.valid)} - {0}
         memory = replace(
-            there.memory,
+            dashboard.memory,
             restored=tuple(sorted(restored))[-MOST_RESTORED:],
-            last_note=_find_last_note(orders.found, ticks, there.memory),
+            last_note=_find_last_note(orders.all_ticks, ticks, dashboard.memory),
             answers=tuple(text[:LONGEST_LINE] for text in answers)[:MOST_ANSWERS],
         )
-        known = Memory(plan.open_merge_requests, plan.rejected_ideas, plan.merged_ideas)
-        _write(session, replace(there, memory=memory), known, done)
+        gitlab_memory = Memory(plan.open_merge_requests, plan.rejected_ideas, plan.merged_ideas)
+        _write_page(session, replace(dashboard, memory=memory), gitlab_memory, done)
 
     _warn_on_failure(session, "written", confirm)
 
 
 def _start_approvals(project: Project, ticks: Ticks) -> Ticks:
-    """Start the manual job of each pipeline whose change is approved. What that job may do GitLab
-    decides by its protected environment, and the job by the tick itself."""
+    """Start the manual job of each approved pipeline. GitLab checks the job's protected
+    environment, and the job checks the tick again."""
     refused = dict(ticks.refused)
     for each in ticks.valid:
         if each.approve and (why := _start_approval(project, each.approve)):
@@ -176,49 +177,49 @@ def _start_approval(project: Project, pipeline: str) -> str:
 
 
 def find_ticking_approver(session: Session, project: Project) -> str:
-    """The login of the Developer whose tick approves the change of this pipeline; "" without one.
-    GitLab's notes say it, and the last word of a person counts, not what this program empties."""
+    """The login of the Developer whose tick approves this pipeline's change; "" without one. Read
+    from GitLab's system notes: the last tick by a person counts, not this program's clearing."""
     if session.settings.log_issue == "off":
         return ""
-    there, own = _open(session, project), project.check_access().user_id
-    if there.issue is None:
+    dashboard, own = _open(session, project), project.check_access().user_id
+    if dashboard.issue is None:
         return ""
-    known = [night for night in there.memory.nights if night.run_id == session.job.run_id]
-    boxes = {text for night in known if (text := build_approve_box(night))}
-    notes = project.issues.list_system_notes(there.issue.iid)
-    by = find_ticking(boxes, (each for each in notes if each.author_id != own), 0)
-    developers = project.people.find_developers(each.author_id for each in by.values())
-    return next((each.author for each in by.values() if each.author_id in developers), "")
+    nights = [each for each in dashboard.memory.nights if each.run_id == session.job.run_id]
+    boxes = {text for night in nights if (text := build_approve_box(night))}
+    notes = project.issues.list_system_notes(dashboard.issue.iid)
+    notes_by_box = find_ticking(boxes, (each for each in notes if each.author_id != own), 0)
+    developers = project.people.find_developers(each.author_id for each in notes_by_box.values())
+    return next((each.author for each in notes_by_box.values() if each.author_id in developers), "")
 
 
 def update_dashboard(session: Session, result: RunResult) -> None:
-    """Bring the page up to date after a night: its row, and what GitLab knows now."""
+    """Update the page after a night: add its row, and refresh the rest from GitLab."""
     settings, job = session.settings, session.job
     if not (is_dashboard_written(session) and session.secrets.gitlab_token):
         return
     if job.trigger_payload and result.outcome is Outcome.SKIPPED:
-        return  # nobody asked for a night, and an edit of the page is the webhook's next event
+        return  # editing the page triggers the webhook again: an endless loop of pipelines
 
     def update() -> None:
-        project = session.open_project(PATIENCE_S)
-        there = _open(session, project)
+        project = session.open_project(TIMEOUT_S)
+        dashboard = _open(session, project)
         night = _build_night(session, result)
-        there = replace(there, memory=there.memory.add_night(night))
-        known = read_earlier_nights(settings, project).restore(there.memory.restored)
-        _write(session, there, known, frozenset())
+        dashboard = replace(dashboard, memory=dashboard.memory.add_night(night))
+        gitlab_memory = read_earlier_nights(settings, project).restore(dashboard.memory.restored)
+        _write_page(session, dashboard, gitlab_memory, frozenset())
 
     _warn_on_failure(session, "written", update)
 
 
 def read_kept_nights(project: Project, token: str, wanted: int | str) -> tuple[DashboardNight, ...]:
-    """The nights that the dashboard remembers; none where there is no dashboard, or another token
-    has written it. ``wanted`` is ``log_issue``. Raises NightshiftError."""
+    """The nights on the dashboard; none without a dashboard, or if another token signed it.
+    ``wanted`` is ``log_issue``. Raises NightshiftError."""
     if wanted == "off":
         return ()
     return _read_issue(project, token, wanted, project.threads.read_own_id()).memory.nights
 
 
-def _warn_on_failure(session: Session, what: str, call: Callable[[], Made]) -> Made | None:
+def _warn_on_failure(session: Session, what: str, call: Callable[[], Result]) -> Result | None:
     try:
         return call()
     except NightshiftError as error:
@@ -246,38 +247,43 @@ def _read_issue(project: Project, token: str, wanted: int | str, own: int) -> _O
     return _OpenDashboard(project, key, issue, kept or DashboardMemory())
 
 
-def _read_ticks(session: Session, there: _OpenDashboard) -> Ticks:
-    ticked = list_ticked(there.issue.description) if there.issue else frozenset()
-    if not there.issue or not ticked:
+def _read_ticks(session: Session, dashboard: _OpenDashboard) -> Ticks:
+    ticked = list_ticked(dashboard.issue.description) if dashboard.issue else frozenset()
+    if not dashboard.issue or not ticked:
         return Ticks()
-    notes = there.project.issues.list_system_notes(there.issue.iid)
-    by = find_ticking(ticked, notes, there.memory.last_note)
-    developers = there.project.people.find_developers(each.author_id for each in by.values())
-    targets = BoxTargets(list_categories(session.settings), there.memory.nights)
-    return read_ticks(ticked, by, developers, targets)
+    notes = dashboard.project.issues.list_system_notes(dashboard.issue.iid)
+    notes_by_box = find_ticking(ticked, notes, dashboard.memory.last_note)
+    developers = dashboard.project.people.find_developers(
+        each.author_id for each in notes_by_box.values()
+    )
+    targets = BoxTargets(list_categories(session.settings), dashboard.memory.nights)
+    return read_ticks(ticked, notes_by_box, developers, targets)
 
 
-def _write(
-    session: Session, there: _OpenDashboard, known: Memory, done: frozenset[str] | set[str]
+def _write_page(
+    session: Session,
+    dashboard: _OpenDashboard,
+    gitlab_memory: Memory,
+    done: frozenset[str] | set[str],
 ) -> None:
-    """Write the page; boxes that are ticked stay so, but for those that are ``done``."""
-    day, issue, settings = _resolve_day(session), there.issue, session.settings
-    public = there.project.facts.visibility == "public"
-    pausing = find_pausing(settings, known, day)
-    dashboard = Dashboard(
-        there.memory,
-        known.opened,
-        known.rejected,
-        list_outlook(settings, known, day, public=public),
+    """Write the page; ticked boxes stay ticked, except those that are ``done``."""
+    day, issue, settings = _resolve_day(session), dashboard.issue, session.settings
+    public = dashboard.project.facts.visibility == "public"
+    pausing = find_pausing(settings, gitlab_memory, day)
+    content = Dashboard(
+        dashboard.memory,
+        gitlab_memory.opened,
+        gitlab_memory.rejected,
+        list_outlook(settings, gitlab_memory, day, public=public),
         describe_pause(pausing) if pausing else "",
-        known.unknown,
+        gitlab_memory.unknown,
     )
     before = issue.description if issue else ""
-    page = session.redact(render_page(dashboard, there.key, before, list_ticked(before) - done))
+    page = session.redact(render_page(content, dashboard.key, before, list_ticked(before) - done))
     if issue is None:
-        there.project.issues.open_issue(TITLE, page, confidential=public)
+        dashboard.project.issues.open_issue(TITLE, page, confidential=public)
     elif page != before:
-        there.project.issues.edit_description(issue.iid, page)
+        dashboard.project.issues.edit_description(issue.iid, page)
 
 
 def _resolve_day(session: Session) -> date:

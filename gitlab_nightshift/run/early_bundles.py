@@ -1,4 +1,4 @@
-"""Bundles of runs that end before their work: what has failed, or what an earlier try has left."""
+"""Bundles of runs that end before their work, by a failure or because an earlier try did it."""
 
 from datetime import UTC, datetime
 
@@ -14,17 +14,17 @@ from gitlab_nightshift.stages.report.run_result import build_run_result
 
 
 def write_failed_bundle(session: Session, error: NightshiftError | Interruption) -> None:
-    """Write the bundle of a run that has ended before its work, tell who asked for it, and keep the
-    dashboard, unless somebody has cancelled it and waits."""
-    made = build_failed_bundle(session, error)
-    _write_bundle(session, made)
-    tell_failed(session, made)
+    """Write the bundle of a run that failed before its work, reply to whoever asked for it, and
+    update the dashboard. A cancelled run skips that: someone is waiting for its end."""
+    bundle = build_failed_bundle(session, error)
+    _write_bundle(session, bundle)
+    tell_failed(session, bundle)
     if isinstance(error, NightshiftError):
-        update_dashboard(session, build_run_result(made, None))
+        update_dashboard(session, build_run_result(bundle, None))
 
 
 def build_failed_bundle(session: Session, error: NightshiftError | Interruption) -> Bundle:
-    """The bundle of a run that has ended before its work."""
+    """The bundle of a run that failed before its work."""
     return Bundle(
         run_id=session.job.run_id,
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -37,7 +37,7 @@ def build_failed_bundle(session: Session, error: NightshiftError | Interruption)
 
 
 def write_earlier_run(session: Session, earlier: EarlierRun) -> None:
-    """Write what an earlier try has left as this one's products."""
+    """Write the products of an earlier try as this one's."""
     _write_bundle(session, earlier.bundle)
     (session.results / "bundle/change.patch").write_bytes(earlier.patch)
     if earlier.notary:
@@ -46,7 +46,7 @@ def write_earlier_run(session: Session, earlier: EarlierRun) -> None:
         write_record(session.results / "published.json", earlier.published)
 
 
-def _write_bundle(session: Session, made: Bundle) -> None:
+def _write_bundle(session: Session, bundle: Bundle) -> None:
     folder = session.results / "bundle"
     folder.mkdir(exist_ok=True)
-    write_record(folder / "bundle.json", made)
+    write_record(folder / "bundle.json", bundle)

@@ -1,4 +1,4 @@
-"""The events of a run without secrets, in the job log and in ``events.jsonl``."""
+"""Writes redacted events to the job log and to ``events.jsonl``."""
 
 from collections.abc import Callable
 
@@ -8,16 +8,15 @@ from gitlab_nightshift.text.printable_text import replace_controls
 
 
 def replace_control_characters(text: str) -> str:
-    """A text in which a control character, but for the ends of lines and tabs, is a sign for one.
+    """Replace control characters, except newlines and tabs, by U+FFFD.
 
-    An agent's words stand in events, so an event that has one is no reason to drop it.
+    Events quote agents, so a control character is no reason to drop the event.
     """
     return replace_controls(text.replace("\r\n", "\n"), "\ufffd")
 
 
 class EventDispatcher:
-    """The sinks of all senders' events. The last event, ``RunEnded``, waits for ``end``: nothing
-    comes after it."""
+    """Passes events to all sinks. ``RunEnded`` waits until ``end``: nothing may follow it."""
 
     def __init__(self, sinks: dict[str, Emit], change: Callable[[str], str]) -> None:
         self._sinks, self._change = dict(sinks), change
@@ -25,14 +24,14 @@ class EventDispatcher:
         self._over = False
 
     def __call__(self, event: Event) -> None:
-        """Pass an event on."""
+        """Pass an event on to all sinks."""
         if isinstance(event, RunEnded):
             self._last = self._last or event
         elif not self._over:
             self._show(event)
 
     def end(self) -> None:
-        """Pass on how the run ended, if somebody has said it."""
+        """Pass on ``RunEnded``, if a sender has sent it."""
         if self._last and not self._over:
             self._show(self._last)
             self._over = True
@@ -44,7 +43,7 @@ class EventDispatcher:
         for name, sink in tuple(self._sinks.items()):
             try:
                 sink(event)
-            except OSError as error:  # not a full disk: the sinks go on after that
+            except OSError as error:  # never a full disk, which sinks survive
                 del self._sinks[name]
                 text = f"{name} cannot be written any more: {error.strerror}"
                 self._write(Note(text, warning=True))

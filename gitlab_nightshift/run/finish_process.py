@@ -1,8 +1,8 @@
-"""The last process of a delegation, once every process of work is gone: it judges the change once
-more, hands it over, and reports the result.
+"""The last process of a delegation, once every process of work is gone: it judges the change again,
+hands it over, and reports the result.
 
-It writes into the caller's repository and holds no secret. The patch is read by a process that can
-write nowhere (``repository/bundle_reader.py``); what work says of itself is only a claim.
+It writes into the caller's repository and holds no secret. The patch is parsed by a process that
+cannot write anywhere (``repository/bundle_reader.py``); work's own words are only claims.
 """
 
 import dataclasses
@@ -66,13 +66,13 @@ def _finish(inputs: dict[str, Any]) -> dict[str, Any]:
 
 
 def _find_places(inputs: Mapping[str, Any]) -> Places:
-    """The repository, with what of it lies elsewhere, and the folders of this delegation."""
-    source, own = inputs.get("source"), inputs["private"]
+    """The repository, including its parts outside the checkout, and the delegation's folders."""
+    source, private = inputs.get("source"), inputs["private"]
     if not source:
-        return {"repository": (), "private": own}
+        return {"repository": (), "private": private}
     place = unpack_repository_paths(source["place"])
     parts = (source["top"], place.git_dir, place.objects[0].parent, source["spare"])
-    return {"repository": tuple(map(str, parts)), "private": own}
+    return {"repository": tuple(map(str, parts)), "private": private}
 
 
 def _run_finish(inputs: Mapping[str, Any]) -> int:
@@ -86,46 +86,46 @@ def _run_finish(inputs: Mapping[str, Any]) -> int:
         phases=Phases(outlet),
         began=inputs["began"],
     )
-    known = DelegationState(Path(inputs["final"]), inputs["base"], inputs["used"], inputs["model"])
-    known.notary = inputs["notary"] and make_record(NotaryRecord, inputs["notary"])
-    failure = _find_failure(inputs, known)
-    given = inputs.get("source")
-    source = unpack_source(given, private / "finish") if given else None
+    state = DelegationState(Path(inputs["final"]), inputs["base"], inputs["used"], inputs["model"])
+    state.notary = inputs["notary"] and make_record(NotaryRecord, inputs["notary"])
+    failure = _find_failure(inputs, state)
+    packed_source = inputs.get("source")
+    source = unpack_source(packed_source, private / "finish") if packed_source else None
     if source and inputs["worked"] is not None:
         failure = failure or catch_failure(
-            context, lambda: _package(context, inputs, known, source)
+            context, lambda: _package(context, inputs, state, source)
         )
         payload = context.payload
         if not payload.workspace.clean_after and not payload.execution.dry_run:
-            left = catch_failure(context, lambda: _leave(context, inputs, known, source))
-            failure = failure or left
-    known.usage, known.dirty = _read_usage(inputs), source is not None and _is_dirty(source)
-    finalize(context, known, failure, Path(inputs["results"]))
+            leave_failure = catch_failure(context, lambda: _leave(context, inputs, state, source))
+            failure = failure or leave_failure
+    state.usage, state.dirty = _read_usage(inputs), source is not None and _is_dirty(source)
+    finalize(context, state, failure, Path(inputs["results"]))
     return 0
 
 
 def _is_dirty(source: DelegationSource) -> bool:
-    """True where the caller's checkout has changes that are not committed, whoever made them."""
+    """True if the caller's checkout has uncommitted changes, whoever made them."""
     try:
         return not source.fetched and bool(list_changed_files(source.machine, source.top))
     except (GitError, NightshiftError):
         return True
 
 
-def _find_failure(inputs: Mapping[str, Any], known: DelegationState) -> Failure:
-    """Why there is nothing to hand over, None where there may be."""
+def _find_failure(inputs: Mapping[str, Any], state: DelegationState) -> Failure:
+    """Why nothing can be handed over, None if something may be."""
     if inputs["worked"]:
         try:
-            known.worked = make_record(WorkReport, inputs["worked"])
+            state.worked = make_record(WorkReport, inputs["worked"])
         except InvalidRecordError as error:
-            known.killed = True
+            state.killed = True
             return Code.INTERNAL, f"the process of work gave no answer that can be used: {error}"
-    known.killed = inputs["worked"] == {}
+    state.killed = inputs["worked"] == {}
     if inputs["failure"]:
         code, why = inputs["failure"]
         return Code(code), why
-    if known.worked and (code := known.worked.error_code):
-        why = known.worked.reason
+    if state.worked and (code := state.worked.error_code):
+        why = state.worked.reason
         if inputs["no_second"]:
             why = describe_no_fallback(why, inputs["no_second"])
         return _parse_code(code), why
@@ -142,21 +142,21 @@ def _parse_code(text: str) -> Code:
 def _package(
     context: DelegationContext,
     inputs: Mapping[str, Any],
-    known: DelegationState,
+    state: DelegationState,
     source: DelegationSource,
 ) -> None:
-    """Judge what was changed once more, then hand it over."""
+    """Judge the change again, then hand it over."""
     context.phases.enter(Phase.PACKAGE)
     results = Path(inputs["results"])
-    bundle, local = _read_bundle(results), bool(known.worked and known.worked.local)
-    assert bundle.proposal and known.base
-    known.bundle = bundle
+    bundle, local = _read_bundle(results), bool(state.worked and state.worked.local)
+    assert bundle.proposal and state.base
+    state.bundle = bundle
     patch = (results / "bundle/change.patch").read_bytes()
-    made, reported = remake(context, source, known.base, patch, local=local)
-    if not local and made.captured.tree_id != bundle.proposal.change.tree_id:
-        raise NightshiftError(Code.APPLY_FAILED, "the change, made again, is another one")
+    remade, reported = remake(context, source, state.base, patch, local=local)
+    if not local and remade.captured.tree_id != bundle.proposal.change.tree_id:
+        raise NightshiftError(Code.APPLY_FAILED, "the rebuilt change differs from the proven one")
     settings, config = unpack_settings(inputs["settings"]), context.job.ci_config_path
-    captured = known.captured = made.captured
+    captured = state.captured = remade.captured
     gates = judge(
         captured.tree_id,
         captured.files,
@@ -167,17 +167,17 @@ def _package(
         reported.ci_files,
     )
     change = captured.build_summary()
-    known.bundle = dataclasses.replace(
+    state.bundle = dataclasses.replace(
         bundle,
         run_id=context.job.run_id,
-        base_sha=known.base,
+        base_sha=state.base,
         target_branch=inputs["target"],
         proposal=dataclasses.replace(bundle.proposal, change=change, gates=gates),
         usage=_read_usage(inputs) or bundle.usage,
     )
-    _refuse_unseen(known)
+    _refuse_unseen(state)
     _pass_write_gate(context, gates)
-    _hand_over(context, inputs, known, source, made)
+    _hand_over(context, inputs, state, source, remade)
 
 
 def _read_bundle(results: Path) -> Bundle:
@@ -186,7 +186,7 @@ def _read_bundle(results: Path) -> Bundle:
         with (results / "bundle/bundle.json").open("rb") as file:
             bundle = decode_record(Bundle, file.read(LARGEST_BUNDLE + 1))
     except (OSError, InvalidRecordError):
-        text = "the process of work says that the change is proven, and there is none"
+        text = "the process of work claims a proven change, but left none"
         raise NightshiftError(Code.INTERNAL, text) from None
     ready = bundle.outcome is Outcome.MR_READY and not bundle.error_code
     if not ready or not bundle.proposal:
@@ -195,27 +195,27 @@ def _read_bundle(results: Path) -> Bundle:
 
 
 def _read_usage(inputs: Mapping[str, Any]) -> Usage | None:
-    """The usage that the gateway counted, whatever work says."""
+    """The usage that the gateway counted, None without a gateway."""
     return build_adapter(Usage).validate_python(inputs["usage"]) if inputs["usage"] else None
 
 
-def _refuse_unseen(known: DelegationState) -> None:
-    """Raise ``E_TEST_FAILED`` where the test has failed on this change when it was run once more,
-    ``E_INCOMPLETE`` where nobody has seen that it does not; the bundle is kept."""
-    bundle, record = known.bundle, known.notary
+def _refuse_unseen(state: DelegationState) -> None:
+    """Raise ``E_TEST_FAILED`` if the notary saw the test fail on this change,
+    ``E_INCOMPLETE`` if it saw nothing; the bundle is kept."""
+    bundle, record = state.bundle, state.notary
     assert bundle and bundle.proposal and record
-    about = (bundle.run_id, bundle.base_sha, bundle.proposal.change.tree_id)
-    run_id, base, tree = about
-    if refusal := find_refusal(record, run_id=run_id, base_sha=base, tree_id=tree):
+    tree = bundle.proposal.change.tree_id
+    about = {"run_id": bundle.run_id, "base_sha": bundle.base_sha, "tree_id": tree}
+    if refusal := find_refusal(record, **about):
         raise NightshiftError(refusal.code, refusal.why)
 
 
 def _pass_write_gate(context: DelegationContext, gates: tuple[GatedFile, ...]) -> None:
-    """Check the change, as git sees it, against the write gate. The approval of the start does not
-    count here: nobody could know what would be changed."""
-    if asked := to_approve(gates):
-        context.emit(GateRequired("write", asked))
-        text = f"an approval is needed: {asked}; the bundle is kept, nothing was committed"
+    """Check the change, as git sees it, against the write gate. An approval given at the start does
+    not count: nobody knew the change then."""
+    if required := to_approve(gates):
+        context.emit(GateRequired("write", required))
+        text = f"an approval is needed: {required}; the bundle is kept, nothing was committed"
         raise NightshiftError(Code.APPROVAL_REQUIRED, text)
     for each in gates:
         context.emit(GateApproved("write", f"policy.gates.write; look at it: {each}"))
@@ -224,40 +224,40 @@ def _pass_write_gate(context: DelegationContext, gates: tuple[GatedFile, ...]) -
 def _hand_over(
     context: DelegationContext,
     inputs: Mapping[str, Any],
-    known: DelegationState,
+    state: DelegationState,
     source: DelegationSource,
-    made: RebasedChange,
+    remade: RebasedChange,
 ) -> None:
     execution = context.payload.execution
     if not execution.apply_changes or execution.dry_run or source.fetched:
         return
     if context.payload.workspace.checkout_mode == "in_place":
-        apply_in_place(source, context.job.run_id, made)
-        known.applied = True
+        apply_in_place(source, context.job.run_id, remade)
+        state.applied = True
         return
     person = CommitIdentity(**inputs["person"])
     branch = inputs["branch"]
-    if not context.payload.workspace.branch_name:  # another run may have taken it since
+    if not context.payload.workspace.branch_name:  # another run may have taken the name since
         branch = choose_branch(source, context.payload, context.job.run_id)
-    known.commit = commit(source, made, branch, context.job.run_id, person)
-    known.branch = branch
+    state.commit = commit(source, remade, branch, context.job.run_id, person)
+    state.branch = branch
 
 
 def _leave(
     context: DelegationContext,
     inputs: Mapping[str, Any],
-    known: DelegationState,
+    state: DelegationState,
     source: DelegationSource,
 ) -> None:
-    """Keep the change as it was made, proven or not (``clean_after: false``): in a workspace that
-    is made anew, because agents may have written anything into the ``.git`` of theirs."""
+    """Keep the change, proven or not (``clean_after: false``), in a new workspace: agents may have
+    written anything into the ``.git`` of theirs."""
     results, output_dir = Path(inputs["results"]), unpack_settings(inputs["settings"]).output_dir
     names = ("bundle/change.patch", "failed.patch")
     patches = [results / name for name in names if (results / name).exists()]
-    assert known.base
+    assert state.base
     place = results / "workspace"
-    workspace = make_workspace(source, context.payload, known.base, place, output_dir).path
-    if patches and not known.applied:
-        made, _ = remake(context, source, known.base, patches[0].read_bytes(), local=False)
-        apply_change(workspace, made)
-        known.left = known.commit is None
+    workspace = make_workspace(source, context.payload, state.base, place, output_dir).path
+    if patches and not state.applied:
+        remade, _ = remake(context, source, state.base, patches[0].read_bytes(), local=False)
+        apply_change(workspace, remade)
+        state.left = state.commit is None

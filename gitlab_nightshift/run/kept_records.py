@@ -1,4 +1,4 @@
-"""Records and patches as they are kept: read strictly, without secrets, written whole."""
+"""Stores records and patches: parsed strictly, redacted, written atomically."""
 
 import dataclasses
 from collections.abc import Callable
@@ -19,33 +19,33 @@ from gitlab_nightshift.system.disk_reserve import Reserve
 from gitlab_nightshift.system.openat import open_parent, remove_path, replace_file, write_all
 
 LARGEST_RECORD = LARGEST_BUNDLE
-"""Bytes of anything that is kept as a record."""
+"""Bytes of one stored record."""
 Change = Callable[[str], str]
 
 
 def _map_texts(record: Any, change: Change, exact: tuple[str, ...]) -> Any:
-    """A record with its texts changed, but for the fields that only work as they are."""
+    """A record with its texts changed, except the fields ``exact``, which later stages compare."""
     changed = map_texts(record, change)
     return dataclasses.replace(changed, **{name: getattr(record, name) for name in exact})
 
 
 def redact_bundle(bundle: Bundle, change: Change) -> Bundle:
-    """A bundle without secrets, but for what publish compares: ids, and paths of the change."""
+    """A redacted bundle. Ids and paths stay exact, because publish compares them."""
     exact = ("run_id", "created_at", "base_sha", "target_branch", "category_used")
-    made: Bundle = _map_texts(bundle, change, exact)
+    redacted: Bundle = _map_texts(bundle, change, exact)
     old = bundle.proposal
-    if old is None or made.proposal is None:
-        return made
-    gates = zip(made.proposal.gates, old.gates, strict=True)
+    if old is None or redacted.proposal is None:
+        return redacted
+    gates = zip(redacted.proposal.gates, old.gates, strict=True)
     kept = tuple(dataclasses.replace(new, path=each.path) for new, each in gates)
     proposal = dataclasses.replace(
-        made.proposal, change=old.change, category=old.category, gates=kept
+        redacted.proposal, change=old.change, category=old.category, gates=kept
     )
-    return dataclasses.replace(made, proposal=proposal)
+    return dataclasses.replace(redacted, proposal=proposal)
 
 
 def _collect_exact_texts(bundle: Bundle) -> bytes:
-    """What ``redact_bundle`` leaves as it is."""
+    """The texts that ``redact_bundle`` leaves exact."""
     texts = [bundle.run_id, bundle.created_at, bundle.base_sha, bundle.target_branch]
     texts.append(bundle.category_used)
     if bundle.proposal:
@@ -57,7 +57,7 @@ def _collect_exact_texts(bundle: Bundle) -> bytes:
 
 @dataclass(frozen=True)
 class _RecordKind:
-    """A kind of record that is only redacted, but for the fields ``exact``."""
+    """A kind of record that is redacted, except the fields ``exact``."""
 
     record: type[Any]
     exact: tuple[str, ...] = ()
@@ -74,20 +74,20 @@ _PLAIN = {
     "delegation": _RecordKind(DelegationResult),
 }
 KINDS = ("bundle", "patch", "text", "page", *_PLAIN)
-"""``text`` is a report, redacted as it stands, ``page`` one in which no script runs; ``bundle``
-and ``patch`` of a folder belong together: a patch that is refused comes before its bundle, which
-then says so."""
+"""``text`` is a report, redacted as plain text; ``page`` is HTML that allows no script. ``bundle``
+and ``patch`` of a folder belong together: the patch comes first, and a bundle whose patch was
+refused is stored with the reason."""
 
 
 class ResultRecords:
-    """The folder of results. ``change`` redacts a text; ``redact`` knows the values."""
+    """Writes into the folder of results. ``change`` redacts one text, ``redact`` whole files."""
 
     def __init__(self, folder: Path, redact: Redactor, change: Change, reserve: Reserve) -> None:
         self._folder, self._redact, self._change, self._reserve = folder, redact, change, reserve
         self._refused: dict[str, NightshiftError] = {}
 
     def keep(self, name: str, kind: str, data: bytes) -> None:
-        """Write a record, without secrets. Raises InvalidRecordError with why it is not kept."""
+        """Write a redacted record. Raises InvalidRecordError with the reason if it is refused."""
         if len(data) > LARGEST_RECORD and kind != "patch":
             raise InvalidRecordError(f"{name}: it has more than {LARGEST_RECORD} bytes")
         if kind == "patch":
@@ -101,26 +101,26 @@ class ResultRecords:
             self._write(name, to_json(self._prepare_record(name, kind, data)).encode())
 
     def _prepare_record(self, name: str, kind: str, data: bytes) -> Any:
-        known = _PLAIN.get(kind, _RecordKind(Bundle))
-        record = decode_record(known.record, data)
-        wanted = getattr(known.record, "version", None)
-        if getattr(record, "version", None) != wanted:
-            raise InvalidRecordError(f"it is not of version {wanted}")
+        entry = _PLAIN.get(kind, _RecordKind(Bundle))
+        record = decode_record(entry.record, data)
+        version = getattr(entry.record, "version", None)
+        if getattr(record, "version", None) != version:
+            raise InvalidRecordError(f"it is not of version {version}")
         if isinstance(record, Bundle):
             return self._prepare_bundle(name, record)
-        return _map_texts(record, self._change, known.exact)
+        return _map_texts(record, self._change, entry.exact)
 
     def _prepare_bundle(self, name: str, bundle: Bundle) -> Bundle:
         refused = self._refused.get(_find_parent(name))
-        made = redact_bundle(bundle, self._change)
+        redacted = redact_bundle(bundle, self._change)
         if holds_secret(_collect_exact_texts(bundle), self._redact.values):
             text = "not published: a path or an id of the change holds the value of a variable"
             refused = NightshiftError(Code.POLICY_DENY, text)
-            made = dataclasses.replace(map_texts(bundle, self._change), proposal=None)
+            redacted = dataclasses.replace(map_texts(bundle, self._change), proposal=None)
         if refused is None:
-            return made
+            return redacted
         return dataclasses.replace(
-            made,
+            redacted,
             outcome=Outcome.FAILED,
             error_code=refused.code.value,
             reason=refused.message,

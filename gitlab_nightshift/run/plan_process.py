@@ -1,7 +1,7 @@
-"""The first process of a run: reads settings, GitLab and the checkout, before there is any agent.
+"""The first process of a run: reads settings, GitLab and the checkout, before any agent runs.
 
-It holds the token, and decides what gateway, work and publish get as input. It gets no model key,
-only the names of those that are set.
+It holds the token, and prepares the input of gateway, work and publish. It gets no model key, only
+the names of the keys that are set.
 """
 
 import dataclasses
@@ -43,7 +43,7 @@ from gitlab_nightshift.session import Session, locate_product, open_session
 from gitlab_nightshift.settings.settings_data import pack_settings
 from gitlab_nightshift.stages.publish.publish_data import pack_source
 from gitlab_nightshift.stages.work.model_access import configure_gateway
-from gitlab_nightshift.stages.work.work_data import pack_work_place
+from gitlab_nightshift.stages.work.work_data import pack_work_context
 from gitlab_nightshift.wire.channel import OutputChannel
 from gitlab_nightshift.wire.exit_status import run_guarded
 
@@ -54,10 +54,10 @@ def main(_data: Mapping[str, Any]) -> int:
 
 
 def _plan(inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """The answer: ``status`` is the exit status where nothing follows and there is nothing to
-    report, ``mistake`` what people are told of that; ``night`` what comes next, ``upkeep`` what
-    comes before that, ``notify`` who is told how it ended. Without ``status`` and ``night`` a
-    bundle says why the run has failed."""
+    """The answer. ``status``: the exit status of a run that ends here without a report, ``mistake``
+    what to notify people of then. ``night``: the work that follows, ``upkeep``: the work before
+    that. ``notify``: whom to notify at the end. Without ``status`` and ``night`` the run has
+    failed, and its bundle says why."""
     checkout = Path(inputs["checkout"])
     repository = tuple(map(str, (checkout, *list_git_folders(checkout))))
     places = {"repository": repository, "private": inputs["private"]}
@@ -72,26 +72,26 @@ def _run_plan(inputs: Mapping[str, Any], answer: dict[str, Any]) -> int:
     call = Invocation(
         inputs["env"], Path(inputs["folder"]), inputs["config"], inputs["overrides"], False
     )
-    there = RunFolder(Path(inputs["checkout"]), Path(inputs["private"]))
+    run_folder = RunFolder(Path(inputs["checkout"]), Path(inputs["private"]))
     try:
         outlet = OutputChannel(inputs["outlet"])
-        session = open_session(call, there, tuple(inputs["machine"]), outlet)
+        session = open_session(call, run_folder, tuple(inputs["machine"]), outlet)
     except NightshiftError as error:
         if not inputs["alone"]:
             answer["mistake"] = {"code": error.code, "message": error.message}
         raise
     if inputs["alone"]:
-        made, upkeep = planning.read_plans(session, inputs["plan"])
+        plan, upkeep = planning.read_plans(session, inputs["plan"])
         planning.emit_run_started(session)
-        if inputs["seen"]:
-            place_bundles(session, made, make_record(BundleOrigin, inputs["seen"]))
+        if inputs["bundle_origin"]:
+            place_bundles(session, plan, make_record(BundleOrigin, inputs["bundle_origin"]))
         answer["upkeep"] = upkeep and _plan_work_alone(session, upkeep)
-        answer["night"] = _plan_work_alone(session, made)
+        answer["night"] = _plan_work_alone(session, plan)
         return 0
     planning.emit_run_started(session)
     answer["notify"] = build_notify_request(session)
     try:
-        check_addresses(session, whole=True)
+        check_addresses(session, single_job=True)
         answer |= _plan_night(session)
     except (NightshiftError, Interruption) as error:
         write_failed_bundle(session, error)
@@ -101,22 +101,22 @@ def _run_plan(inputs: Mapping[str, Any], answer: dict[str, Any]) -> int:
 
 
 def _plan_night(session: Session) -> dict[str, Any]:
-    """Plan a night. Without a token it stops before anything is spent, except in a dry run. Without
-    a ``night`` in it there is nothing to do but to report."""
+    """Plan a night. Without a token it fails before anything is spent, except in a dry run. An
+    answer without ``night`` means that only the report is left to do."""
     if not session.secrets.gitlab_token and not session.settings.dry_run:
         raise build_missing_token_error()
-    with planning.run_plan_stage(session, whole=True) as planned:
-        there, made, earlier = planned.session, planned.plan, planned.earlier
+    with planning.run_plan_stage(session, single_job=True) as planned:
+        target_session, plan, earlier = planned.session, planned.plan, planned.earlier
         if earlier:
             write_earlier_run(session, earlier)
         if earlier and not earlier.ready:
-            return {"notify": {}}  # people were told by the earlier try
-        work = _pack_work(there, made)
-        if earlier:  # there is no work, but the notary needs what work would have been given
-            where = {name: work[name] for name in ("place", "gateway")}
-            work = {"plan": work["plan"], "earlier": where}
-        night = {**work, "publish": _pack_publish(there, made)}
-    night["stand"] = _find_required_commit(session, made)
+            return {"notify": {}}  # the earlier try has notified people
+        work = _pack_work(target_session, plan)
+        if earlier:  # no work is left, but the notary needs the input that work would get
+            notary_input = {name: work[name] for name in ("place", "gateway")}
+            work = {"plan": work["plan"], "earlier": notary_input}
+        night = {**work, "publish": _pack_publish(target_session, plan)}
+    night["target_commit"] = _find_required_commit(session, plan)
     return {"night": night, "upkeep": _plan_upkeep(session, planned)}
 
 
@@ -126,45 +126,45 @@ def _plan_upkeep(session: Session, planned: PlannedRun) -> dict[str, Any] | None
             return None
         publish = {**_pack_publish(upkeep.session, upkeep.plan), "dashboard": False}
         night = {**_pack_work(upkeep.session, upkeep.plan), "publish": publish}
-    return {**night, "stand": _find_required_commit(session, upkeep.plan)}
+    return {**night, "target_commit": _find_required_commit(session, upkeep.plan)}
 
 
-def _plan_work_alone(session: Session, made: Plan) -> dict[str, Any]:
-    """Plan the work stage alone: the plan is an earlier job's."""
-    with take_up_request(session, made.request) as there:
-        night = _pack_work(there, made)
-    return {**night, "stand": _find_required_commit(session, made)}
+def _plan_work_alone(session: Session, plan: Plan) -> dict[str, Any]:
+    """Plan the work stage alone, by an earlier job's plan."""
+    with take_up_request(session, plan.request) as target_session:
+        night = _pack_work(target_session, plan)
+    return {**night, "target_commit": _find_required_commit(session, plan)}
 
 
-def _pack_work(session: Session, made: Plan) -> dict[str, Any]:
-    place = build_work_context(session, made.request)
-    provider = build_provider(place.settings)
-    budget = made.max_budget_usd, made.max_tokens
-    gateway = configure_gateway(place.settings, provider, place.model_env, *budget)
+def _pack_work(session: Session, plan: Plan) -> dict[str, Any]:
+    work_context = build_work_context(session, plan.request)
+    provider = build_provider(work_context.settings)
+    budget = plan.max_budget_usd, plan.max_tokens
+    gateway = configure_gateway(work_context.settings, provider, work_context.model_env, *budget)
     return {
-        "plan": dataclasses.asdict(made),
-        "place": pack_work_place(place),
+        "plan": dataclasses.asdict(plan),
+        "place": pack_work_context(work_context),
         "gateway": json.loads(to_bytes(gateway)) if gateway else None,
         "publish": None,
     }
 
 
-def _pack_publish(session: Session, made: Plan) -> dict[str, Any]:
+def _pack_publish(session: Session, plan: Plan) -> dict[str, Any]:
     return {
         "dry_run": session.settings.dry_run,
         "dashboard": is_dashboard_written(session),
         "settings": pack_settings(session.settings),
         "job": dataclasses.asdict(session.job),
         "source": pack_source(read_source_checkout(session)),
-        "recent": list(made.recent_files if made.recent_files_enforced else ()),
-        "request": made.request and dataclasses.asdict(made.request),
+        "recent": list(plan.recent_files if plan.recent_files_enforced else ()),
+        "request": plan.request and dataclasses.asdict(plan.request),
         "network": session.network,
     }
 
 
-def _find_required_commit(session: Session, made: Plan) -> dict[str, str] | None:
-    """The commit to check out for work and publish, None where that is the job's."""
-    commit = made.request.head if made.request else ""
+def _find_required_commit(session: Session, plan: Plan) -> dict[str, str] | None:
+    """The commit to check out for work and publish, None if it is the job's own."""
+    commit = plan.request.head if plan.request else ""
     if not commit or commit == read_head(session.git, session.checkout):
         return None
     pack = session.results / PACK
@@ -175,7 +175,7 @@ def _find_required_commit(session: Session, made: Plan) -> dict[str, str] | None
 
 
 def _build_failure(session: Session, error: Exception) -> NightshiftError:
-    """The error that the run ends with where planning fails unexpectedly."""
+    """The error for a run whose planning failed unexpectedly."""
     if is_full_disk(error):
         return build_no_space_error(session.private, session.checkout)
     session.logs.write("traceback.txt", traceback.format_exc())

@@ -1,4 +1,4 @@
-"""The plan stage as a session runs it, and what stages share."""
+"""The plan stage of a session."""
 
 import contextlib
 import functools
@@ -23,7 +23,7 @@ from gitlab_nightshift.run.comment_runs import (
     TriggerContext,
     add_request_to_plan,
     build_git_server,
-    start,
+    read_trigger_context,
     take_up_request,
     tell_failed,
     tell_taken_up,
@@ -33,7 +33,7 @@ from gitlab_nightshift.run.early_bundles import build_failed_bundle
 from gitlab_nightshift.run.publishing import read_checkout_facts
 from gitlab_nightshift.run.upkeep_planning import (
     PlannedUpkeep,
-    look_after,
+    find_upkeep_request,
     plan_upkeep,
     read_upkeep_plan,
 )
@@ -69,11 +69,11 @@ NOTHING_TICKED = "an issue was edited, but no box on the dashboard asks for a ni
 
 @dataclass(frozen=True)
 class _PlanInputs:
-    """What is known before the plan: the checkout, and what GitLab says. ``upkeep`` is for an open
-    merge request, ``notes`` say what was rebased."""
+    """What is known before the plan. ``upkeep`` is the request for an open merge request, ``notes``
+    say what was rebased."""
 
     facts: CheckoutFacts
-    start: TriggerContext
+    trigger: TriggerContext
     memory: Memory
     upkeep: TaskRequest | None = None
     notes: tuple[str, ...] = ()
@@ -81,7 +81,7 @@ class _PlanInputs:
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """A plan, its session and inputs, and what an earlier try has left for it."""
+    """A plan, its session and inputs, and what an earlier try of the run left."""
 
     session: Session
     plan: Plan
@@ -90,7 +90,7 @@ class PlannedRun:
 
 
 def _begin(session: Session) -> _PlanInputs:
-    """What can be known without GitLab comes first."""
+    """Run offline checks before the first request."""
     session.emit(StepStarted("plan", "Plan"))
     check_task_source(session.settings, session.job)
     check_templates(session.settings)
@@ -98,41 +98,43 @@ def _begin(session: Session) -> _PlanInputs:
     check_bounds(settings, build_provider(settings), session.env)
     for bead in BEADS:
         load_bead_prompt(bead, session.settings, session.config_folder)
-    facts, begun = read_checkout_facts(session), start(session)
+    facts, trigger = read_checkout_facts(session), read_trigger_context(session)
     check_paths(session.settings, facts)
-    memory = read_earlier_nights(session.settings, begun.project)
-    if begun.heard or begun.edited or not begun.project or not _allows_upkeep(session, memory):
-        return _PlanInputs(facts, begun, memory)
-    request, notes = look_after(session, begun.project, memory.opened)
-    return _PlanInputs(facts, begun, memory, request, notes)
+    memory = read_earlier_nights(session.settings, trigger.project)
+    if trigger.comment or trigger.edited or not trigger.project:
+        return _PlanInputs(facts, trigger, memory)
+    if not _allows_upkeep(session, memory):
+        return _PlanInputs(facts, trigger, memory)
+    request, notes = find_upkeep_request(session, trigger.project, memory.opened)
+    return _PlanInputs(facts, trigger, memory, request, notes)
 
 
 def _allows_upkeep(session: Session, memory: Memory) -> bool:
-    """Whether open merge requests are looked after: on a real night of the schedule, which nothing
-    pauses. A full list of open ones does not."""
+    """True on a real night of the schedule that is not paused. Too many open merge requests stop
+    new work, but not their upkeep."""
     settings, job = session.settings, session.job
     if not (settings.upkeep and settings.enabled and job.in_ci):
         return False
     if settings.task or settings.category or settings.dry_run or settings.rehearse:
         return False
     day = resolve_run_day(job.pipeline_created_at, settings.timezone, datetime.now(UTC))
-    off = day in settings.quiet_dates or not resolve_category(settings, day)
-    return not off and not find_pausing(settings, memory, day)
+    is_quiet = day in settings.quiet_dates or not resolve_category(settings, day)
+    return not is_quiet and not find_pausing(settings, memory, day)
 
 
 @contextlib.contextmanager
-def run_plan_stage(session: Session, *, whole: bool) -> Iterator[PlannedRun]:
-    """The plan stage, which writes ``plan.json``; and the session with what a comment asks for,
-    while the checkout stands where that is to be done. ``whole``: the same job does the rest."""
-    begun = _begin(session)
-    with take_up_request(session, begun.start.request) as there:
-        yield _plan_run(there, begun, whole=whole)
+def run_plan_stage(session: Session, *, single_job: bool) -> Iterator[PlannedRun]:
+    """Run the plan stage, which writes ``plan.json``. Within the block the commit that a comment
+    asks for is checked out. ``single_job``: the same job runs the other stages."""
+    inputs = _begin(session)
+    with take_up_request(session, inputs.trigger.request) as request_session:
+        yield _plan_run(request_session, inputs, single_job=single_job)
 
 
-def plan(session: Session) -> Plan:
-    """The plan stage alone."""
+def plan_alone(session: Session) -> Plan:
+    """Run the plan stage alone, for a later job."""
     try:
-        with run_plan_stage(session, whole=False) as planned:
+        with run_plan_stage(session, single_job=False) as planned:
             pass
         with run_upkeep_plan(session, planned):
             return planned.plan
@@ -144,57 +146,61 @@ def plan(session: Session) -> Plan:
 def run_upkeep_plan(
     session: Session, night: PlannedRun
 ) -> AbstractContextManager[PlannedUpkeep | None]:
-    """What is done before the night; where there was an earlier try, that one has done it."""
-    found, request = night.inputs, None if night.earlier else night.inputs.upkeep
-    return plan_upkeep(session, found.start.project, found.memory, request)
+    """Plan the upkeep before the night's work, unless an earlier try of the run has done it."""
+    inputs, request = night.inputs, None if night.earlier else night.inputs.upkeep
+    return plan_upkeep(session, inputs.trigger.project, inputs.memory, request)
 
 
-def _plan_run(session: Session, begun: _PlanInputs, *, whole: bool) -> PlannedRun:
-    request, heard, project = begun.start.request, begun.start.heard, begun.start.project
-    facts = read_checkout_facts(session) if request and request.head else begun.facts
-    earlier = _find_earlier_run(session, begun, facts, whole=whole)
+def _plan_run(session: Session, inputs: _PlanInputs, *, single_job: bool) -> PlannedRun:
+    request, comment, project = (
+        inputs.trigger.request,
+        inputs.trigger.comment,
+        inputs.trigger.project,
+    )
+    facts = read_checkout_facts(session) if request and request.head else inputs.facts
+    earlier = _find_earlier_run(session, inputs, facts, single_job=single_job)
     orders = DashboardOrders(session)
-    if not (heard or earlier):
+    if not (comment or earlier):
         orders = read_orders(session, project)
         session = orders.session
     verify = find_verify_commands(session, request)
-    memory = begun.memory.restore(orders.restored)
-    made = make_plan(session.settings, session.job, facts, project, memory, verify.commands)
-    made = replace(made, notes=(*made.notes, *begun.notes))
-    made = add_request_to_plan(made, heard)
-    if begun.start.edited and not orders.category:
-        made = replace(made, skip=made.skip or NOTHING_TICKED)
+    memory = inputs.memory.restore(orders.restored)
+    plan = make_plan(session.settings, session.job, facts, project, memory, verify.commands)
+    plan = replace(plan, notes=(*plan.notes, *inputs.notes))
+    plan = add_request_to_plan(plan, comment)
+    if inputs.trigger.edited and not orders.category:
+        plan = replace(plan, skip=plan.skip or NOTHING_TICKED)
     notes: tuple[str, ...] = ()
     if earlier:
-        made = replace(made, skip=earlier.why)
-    elif project and (session.settings.rehearse or (made.scheduled and not made.skip)):
+        plan = replace(plan, skip=earlier.why)
+    elif project and (session.settings.rehearse or (plan.scheduled and not plan.skip)):
         notes = check_with_gitlab(session.settings, project, _estimate_end(session))
         identity = git_verbs.read_identity(session.machine_git, session.checkout)
         choose_author(session, project, identity)
         notes += _try_writing(session, project)
         _try_push(session, facts)
-        if not (request and request.head):  # its own branch is no part of the target's history
+        if not (request and request.head):  # a requested branch has its own history
             facts = _deepen_history(session, facts)
-    made = add_findings(made, session.settings, facts, notes)
-    tonight = project and not earlier and not session.settings.rehearse
-    if project and tonight:
-        made = _add_skips(session, made, project)
-    if project and request and (other := find_other_run(request, project, made.run_id)):
-        made = replace(made, skip=f"the comment has already been handled, by pipeline {other}")
-    if project and not whole:
-        made = replace(made, jobs=_list_jobs(session, project))
-    tell_taken_up(session, made, heard)
-    _write_plan(session, made, verify, done_before=earlier is not None)
+    plan = add_findings(plan, session.settings, facts, notes)
+    is_real_night = project and not earlier and not session.settings.rehearse
+    if project and is_real_night:
+        plan = _add_skips(session, plan, project)
+    if project and request and (other := find_other_run(request, project, plan.run_id)):
+        plan = replace(plan, skip=f"the comment has already been handled, by pipeline {other}")
+    if project and not single_job:
+        plan = replace(plan, jobs=_list_jobs(session, project))
+    tell_taken_up(session, plan, comment)
+    _write_plan(session, plan, verify, done_before=earlier is not None)
     if project:
-        confirm_orders(project, orders.keep_approvals() if made.skip else orders, made)
-    if made.pausing and project and tonight:
-        _tell_pause(session, project, made)
-    return PlannedRun(session, made, begun, earlier)
+        confirm_orders(project, orders.keep_approvals() if plan.skip else orders, plan)
+    if plan.pausing and project and is_real_night:
+        _tell_pause(session, project, plan)
+    return PlannedRun(session, plan, inputs, earlier)
 
 
 def _try_writing(session: Session, project: Project) -> tuple[str, ...]:
-    """In a rehearsal, make the night's label by a fine-grained token, whose permissions GitLab does
-    not list. Raises ``E_CONFIG`` where it may not."""
+    """In a rehearsal, create the night's label to test a fine-grained token: GitLab does not list
+    its permissions. Raises ``E_CONFIG`` if it may not."""
     settings = session.settings
     if not (settings.rehearse and project.check_access().fine_grained):
         return ()
@@ -207,28 +213,29 @@ def _try_writing(session: Session, project: Project) -> tuple[str, ...]:
 
 
 def _find_earlier_run(
-    session: Session, begun: _PlanInputs, facts: CheckoutFacts, *, whole: bool
+    session: Session, inputs: _PlanInputs, facts: CheckoutFacts, *, single_job: bool
 ) -> EarlierRun | None:
-    """What an earlier try has left; nothing is asked where there will be no night in any case."""
-    project, unasked = begun.start.project, begun.start.heard and not begun.start.request
+    """What an earlier try left; None, without a request, if no night will follow anyway."""
+    trigger = inputs.trigger
+    project, is_refused = trigger.project, trigger.comment and not trigger.request
     settings = session.settings
-    if project is None or unasked or settings.rehearse or not settings.enabled:
+    if project is None or is_refused or settings.rehearse or not settings.enabled:
         return None
     place = f"{settings.output_dir}/bundle"
-    if found := find_earlier_run(project, session.job, facts, place, whole=whole):
+    if found := find_earlier_run(project, session.job, facts, place, single_job=single_job):
         refuse_unknown_category(found.bundle, settings)
     return found
 
 
-def _add_skips(session: Session, made: Plan, project: Project) -> Plan:
+def _add_skips(session: Session, plan: Plan, project: Project) -> Plan:
     skips = find_skips(project, session.job, session.settings.output_dir)
     if skips is None:
-        return replace(made, unknown=(*made.unknown, "whether the last nights were skipped too"))
-    return replace(made, skipped_before=skips)
+        return replace(plan, unknown=(*plan.unknown, "whether the last nights were skipped too"))
+    return replace(plan, skipped_before=skips)
 
 
 def _list_jobs(session: Session, project: Project) -> tuple[PipelineJob, ...]:
-    """The jobs of this pipeline; none where there is none, or GitLab does not tell."""
+    """The jobs of this pipeline; empty outside a pipeline, or if the token may not list them."""
     if not session.env.get("CI_PIPELINE_ID"):
         return ()
     found = call_or_none(lambda: project.pipelines.list_jobs(session.job.run_id), 403, 404)
@@ -236,7 +243,7 @@ def _list_jobs(session: Session, project: Project) -> tuple[PipelineJob, ...]:
 
 
 def _estimate_end(session: Session) -> datetime:
-    """When the run ends at the latest; now, with time to publish, where it has no deadline."""
+    """The latest end of the run; without a deadline, now plus the time to publish."""
     now = datetime.now(UTC)
     seconds = compute_work_seconds(session, now) or 0.0
     return now + timedelta(seconds=seconds + PUBLISH_NEEDS_S)
@@ -249,7 +256,7 @@ def _try_push(session: Session, facts: CheckoutFacts) -> None:
 
 
 def _deepen_history(session: Session, facts: CheckoutFacts) -> CheckoutFacts:
-    """The facts with as much history as ``avoid_recent_commits`` asks for, where it can be had."""
+    """The facts, with the history for ``avoid_recent_commits``, as far as it can be fetched."""
     if not facts.unknown_commits:
         return facts
     source = git_verbs.find_repository_paths(session.git, session.checkout)
@@ -257,25 +264,25 @@ def _deepen_history(session: Session, facts: CheckoutFacts) -> CheckoutFacts:
     return deepen_facts(facts, session.git, source, build_git_server(session), count)
 
 
-def _write_plan(session: Session, made: Plan, verify: Commands, *, done_before: bool) -> None:
-    """``done_before``: an earlier try of this run has done it, so that there is nothing to plan."""
-    write_record(session.results / "plan.json", made)
+def _write_plan(session: Session, plan: Plan, verify: Commands, *, done_before: bool) -> None:
+    """``done_before``: an earlier try of this run did the work, so nothing is planned."""
+    write_record(session.results / "plan.json", plan)
     for text in describe_closed_gates(session.settings):
         session.emit(Note(text, warning=True))
-    for each in made.left_out:
+    for each in plan.left_out:
         session.emit(Note(f"{each.category} is left out: {each.reason}"))
-    for note in (*made.notes, *(f"not known: {text}" for text in made.unknown)):
+    for note in (*plan.notes, *(f"not known: {text}" for text in plan.unknown)):
         session.emit(Note(note))
     session.emit(Note(f"proven by: {_describe_verification(verify)}"))
-    text = made.skip if done_before else _describe_plan(made)
-    session.emit(StepEnded("plan", done_before or not made.skip, text))
+    text = plan.skip if done_before else _describe_plan(plan)
+    session.emit(StepEnded("plan", done_before or not plan.skip, text))
 
 
-def _tell_pause(session: Session, project: Project, made: Plan) -> None:
-    """Once, on the newest of those that wait: whoever is to review it is told there."""
-    body = f"The night shift pauses: {made.skip}. To turn this off, set `throttle: false`."
+def _tell_pause(session: Session, project: Project, plan: Plan) -> None:
+    """Comment once, on the newest merge request that waits, where its reviewers will see it."""
+    body = f"The night shift pauses: {plan.skip}. To turn this off, set `throttle: false`."
     try:
-        project.threads.add_comment_once("merge_requests", made.pausing[0], body, PAUSE_MARK)
+        project.threads.add_comment_once("merge_requests", plan.pausing[0], body, PAUSE_MARK)
     except NightshiftError as error:
         session.emit(Note(f"could not comment on the pause: {error.message}", warning=True))
 
@@ -285,15 +292,15 @@ def _describe_verification(verify: Commands) -> str:
     return f"{', '.join(verify.commands)} ({source})" if verify.commands else NOTHING_TO_RUN
 
 
-def _describe_plan(made: Plan) -> str:
-    if made.skip:
-        return f"skip: {made.skip}"
-    if not made.scheduled:
+def _describe_plan(plan: Plan) -> str:
+    if plan.skip:
+        return f"skip: {plan.skip}"
+    if not plan.scheduled:
         return "No category scheduled for today"
-    return f"{made.date}: {', then '.join(made.categories)}"
+    return f"{plan.date}: {', then '.join(plan.categories)}"
 
 
-def preview(session: Session, made: Plan) -> dict[str, str]:
+def preview(session: Session, plan: Plan) -> dict[str, str]:
     """The prompts of a night as they would be sent. Coverage reports are left out: this process may
     hold the token."""
     from gitlab_nightshift.stages.work.brief.repository_brief import BriefSources, make_brief
@@ -301,12 +308,12 @@ def preview(session: Session, made: Plan) -> dict[str, str]:
 
     place = build_work_context(session)
     run = functools.partial(session.git.run, cwd=session.checkout)
-    sources = BriefSources(made, session.checkout, run, place.build_commands, coverage=False)
-    return preview_prompts(place, made, make_brief(sources))
+    sources = BriefSources(plan, session.checkout, run, place.build_commands, coverage=False)
+    return preview_prompts(place, plan, make_brief(sources))
 
 
 def emit_run_started(session: Session) -> None:
-    """Say what will be done, where and within which limits."""
+    """Announce the run: project, agent and limits."""
     settings = session.settings
     seconds = compute_work_seconds(session, datetime.now(UTC))
     time_left = "no deadline" if seconds is None else f"{seconds / 60:.0f} min for the work"
@@ -322,7 +329,7 @@ def emit_run_started(session: Session) -> None:
 
 
 def read_plans(session: Session, file: str | None) -> tuple[Plan, Plan | None]:
-    """The plan of an earlier stage, and that of the upkeep before it."""
+    """The plan of an earlier job, and the upkeep plan beside it."""
     place = locate_product(session, file, "plan.json")
-    made = read_record(Plan, place)
-    return made, read_upkeep_plan(made, place)
+    plan = read_record(Plan, place)
+    return plan, read_upkeep_plan(plan, place)

@@ -1,5 +1,5 @@
-"""The first process of a delegation: reads the payload, the policy and the repository, before there
-is any agent, and decides. It gets no model key, only the names of those that are set.
+"""The first process of a delegation: reads payload, policy and repository, before any agent runs,
+and decides. It gets no model key, only the names of the keys that are set.
 """
 
 import dataclasses
@@ -37,7 +37,7 @@ from gitlab_nightshift.stages.work.delegation.preparation import (
 )
 from gitlab_nightshift.stages.work.delegation_data import pack_payload
 from gitlab_nightshift.stages.work.model_access import configure_gateway
-from gitlab_nightshift.stages.work.work_data import pack_work_place
+from gitlab_nightshift.stages.work.work_data import pack_work_context
 from gitlab_nightshift.wire.channel import OutputChannel
 from gitlab_nightshift.wire.exit_status import run_guarded
 
@@ -48,16 +48,16 @@ def main(_data: Mapping[str, Any]) -> int:
 
 
 def _prepare(inputs: dict[str, Any]) -> dict[str, Any]:
-    """The answer: ``failure`` is why nothing more is done, as code and text. ``output_dir`` is set
-    once results may be kept, ``work`` once there is something to do."""
+    """The answer. ``failure``: why the delegation ends here, as code and text. ``output_dir`` is
+    set once results may be stored, ``work`` once there is something to do."""
     answer: dict[str, Any] = {}
     run_guarded(lambda: _run_prepare(inputs, answer), inputs["env"])
     return answer
 
 
-def _keep_to_row(top: Path | None, private: Path) -> None:
-    """Give up the rest, once the checkout ``top`` is as it was before a killed run. The network
-    stays for a repository by URL alone, whose ``top`` is None."""
+def _drop_rights(top: Path | None, private: Path) -> None:
+    """Drop all rights beyond the process's row, once the checkout ``top`` is repaired after a
+    killed run. Only a repository given by URL, whose ``top`` is None, keeps the network."""
     repository = [str(path) for path in (top, *list_git_folders(top))] if top else []
     places = {"repository": repository, "private": str(private)}
     rights = find_rights(PREPARE, places, os.environ)
@@ -102,7 +102,7 @@ def _run_phases(
     context.phases.enter(Phase.PREPARE)
     payload, env, private = context.payload, context.env, context.private
     top = find_checkout(payload, context.folder, env, private, context.job)
-    _keep_to_row(top, private)
+    _drop_rights(top, private)
     source = open_source(payload, top, context.folder, env, private)
     answer["finish"] = {"source": pack_source(source, env.get("HOME", "/"))}
     prepared = prepare(context, known, source)
@@ -114,9 +114,9 @@ def _run_phases(
 
 
 def _pack_work(context: DelegationContext, prepared: PreparedDelegation) -> dict[str, Any]:
-    """The input of work. ``closed`` are files of the caller's that no other user may read
-    meanwhile; ``share``: others that only read the repository may work meanwhile, and no others,
-    which work itself does not enforce."""
+    """The input of work. ``closed`` are files of the caller that other users may not read
+    meanwhile. ``share``: the repository may be read by other delegations meanwhile, but not
+    changed; the supervisor enforces that, not work."""
     source, second = prepared.source, prepared.second
     in_place = context.payload.workspace.checkout_mode == "in_place"
     return {
@@ -137,12 +137,12 @@ def _pack_work(context: DelegationContext, prepared: PreparedDelegation) -> dict
 def _pack_agent(
     context: DelegationContext, prepared: PreparedDelegation, chosen: ProviderChoice
 ) -> dict[str, Any]:
-    place = build_work_context(context, prepared.source, prepared.base, chosen)
+    work_context = build_work_context(context, prepared.source, prepared.base, chosen)
     plan, provider = prepared.plan, build_provider(chosen.settings)
     budget = plan.max_budget_usd, plan.max_tokens
-    gateway = configure_gateway(chosen.settings, provider, place.model_env, *budget)
+    gateway = configure_gateway(chosen.settings, provider, work_context.model_env, *budget)
     return {
-        "place": pack_work_place(place),
+        "place": pack_work_context(work_context),
         "gateway": json.loads(to_bytes(gateway)) if gateway else None,
         "used": chosen.used,
         "model": chosen.model,

@@ -1,5 +1,5 @@
-"""The process that holds the token again, once every process of work is gone: it publishes a
-bundle, and answers whoever asked for the run."""
+"""The process that gets the token once every process of work is gone: it publishes a bundle, and
+replies to whoever asked for the run."""
 
 import os
 import tempfile
@@ -83,9 +83,11 @@ def _publish_bundle(
 
 
 def _build_session(inputs: Mapping[str, Any]) -> Session:
-    """What publish needs of a run; none of it is read from the checkout after the agents."""
+    """The session for publish. Nothing is read from the checkout, which agents have changed."""
     checkout, private = Path(inputs["checkout"]), Path(inputs["private"])
-    home = Path(tempfile.mkdtemp(prefix="publish-", dir=private))  # nobody has prepared it
+    home = Path(
+        tempfile.mkdtemp(prefix="publish-", dir=private)
+    )  # fresh: nobody can have planted a .gitconfig
     git = git_verbs.build_isolated_git(home, build_search_path(inputs["own"], checkout))
     return Session(
         env=inputs["network"],

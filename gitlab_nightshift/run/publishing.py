@@ -1,4 +1,4 @@
-"""The publish stage as a session runs it: at the end of a run, or from an earlier job's bundle."""
+"""The publish stage of a session: at the end of a run, or for an earlier job's bundle."""
 
 import contextlib
 import shutil
@@ -26,8 +26,8 @@ from gitlab_nightshift.repository.changed_files import refuse_changed
 from gitlab_nightshift.repository.disk_space import report_full_disk
 from gitlab_nightshift.run.comment_runs import (
     TriggerContext,
-    find_begun_upkeep,
-    start,
+    find_started_upkeep,
+    read_trigger_context,
     take_up_request,
     tell_ended,
     tell_failed,
@@ -70,12 +70,12 @@ def publish(
     approved_by: str = "",
     request: TaskRequest | None = None,
 ) -> Publication:
-    """The publish stage; writes ``published.json``. A failure is an outcome, the bundle stays.
+    """Run the publish stage, which writes ``published.json``. A failure is an outcome; the bundle
+    stays.
 
-    ``source`` and ``recent`` (files that are refused) were read before any agent ran; ``notary`` is
-    what was seen of the change since, None where that is another job's word alone.
-    ``approved_by`` is the login of who has approved it, "" where nobody has, ``request`` the
-    comment that asked for it.
+    ``source`` and ``recent`` (files that are refused) were read before any agent ran. ``notary`` is
+    None if nothing but another job's word vouches for the change. ``approved_by`` is the approver's
+    login, "" without one; ``request`` the comment that asked for the change.
     """
     from gitlab_nightshift.stages.publish.publish_stage import publish as do_publish  # not for plan
 
@@ -91,9 +91,9 @@ def publish(
     except (NightshiftError, Interruption) as error:
         stopped = f"{STOPPED}. Go on with: {describe_resume(session)}"
         reason = error.message if isinstance(error, NightshiftError) else stopped
-        # A change that nobody has seen run waits; nothing has failed.
-        waits = error.code is Code.INCOMPLETE
-        outcome = Outcome.MR_READY if waits else Outcome.FAILED
+        # A change that the notary could not run has not failed: it waits for another try.
+        is_waiting = error.code is Code.INCOMPLETE
+        outcome = Outcome.MR_READY if is_waiting else Outcome.FAILED
         published = Publication(session.job.run_id, outcome, reason, error.code.value)
     text = published.mr_url or published.reason
     session.emit(StepEnded("publish", not published.error_code, text))
@@ -102,12 +102,13 @@ def publish(
 
 
 def read_source_checkout(session: Session) -> SourceCheckout:
-    """What publish needs of the checkout, the machine's git identity among it."""
+    """What publish needs of the checkout, including the machine's git identity."""
     return read_source(session.machine_git, session.checkout)
 
 
 def read_checkout_facts(session: Session) -> CheckoutFacts:
-    """What plan and publish need to know of the checkout; a night can start from it."""
+    """The facts of a clean checkout that plan and publish need. Raises NightshiftError for
+    changes."""
     refuse_changed(session.machine_git, session.checkout)
     return read_facts(session.git, session.checkout, session.settings, session.job)
 
@@ -121,7 +122,7 @@ def _build_context(
 def publish_again(session: Session, origin: BundleOrigin, *, approved: bool = False) -> RunResult:
     """Publish the bundle of an earlier stage or run; a dry run only reports it.
 
-    ``approved`` says that a person has started this job to approve it, which is checked first.
+    ``approved``: a person started this job to approve the bundle. That is checked first.
     """
     from_job = origin.job
     approved_by = _check_approver(session) if approved else ""
@@ -141,31 +142,32 @@ def publish_again(session: Session, origin: BundleOrigin, *, approved: bool = Fa
     if from_job:
         if bundle.run_id != session.job.run_id:
             raise NightshiftError(Code.PUBLISH, "not published: the bundle is another pipeline's")
-        # Its logs stay where they are, in that job's artifacts.
+        # The logs stay in that job's artifacts.
         bundle = replace(bundle, beads=tuple(replace(bead, logs=()) for bead in bundle.beads))
     _publish_upkeep(session, folder, bundle, origin, approved_by)
-    begun = start(session) if session.job.trigger_payload else TriggerContext()
-    if why := _find_skip_reason(bundle, begun):
+    triggered = session.job.trigger_payload
+    trigger = read_trigger_context(session) if triggered else TriggerContext()
+    if why := _find_skip_reason(bundle, trigger):
         skipped = replace(bundle, outcome=Outcome.SKIPPED, reason=why)
         return finish_run(session, folder, skipped, None)
-    with take_up_request(session, begun.request) as there:
+    with take_up_request(session, trigger.request) as current:
         published = None
-        if not there.settings.dry_run:
-            published = _publish_now(there, folder, bundle, origin, approved_by, begun.request)
-    return finish_run(session, folder, bundle, published, begun.request)
+        if not current.settings.dry_run:
+            published = _publish_now(current, folder, bundle, origin, approved_by, trigger.request)
+    return finish_run(session, folder, bundle, published, trigger.request)
 
 
 def _publish_upkeep(
     session: Session, night: Path, bundle: Bundle, origin: BundleOrigin, approved_by: str
 ) -> None:
-    """Publish what the same run has done for an open merge request. Nothing that goes wrong there
-    stops the night's own."""
-    there = replace(session, results=session.results / UPKEEP)
+    """Publish the upkeep of the same run, if there is one. A failure is only a warning: the night's
+    own change is published anyway."""
+    upkeep_session = replace(session, results=session.results / UPKEEP)
     try:
-        folder = _find_upkeep_bundle(there, night, origin.job)
-        made = read_record(Bundle, folder / "bundle.json") if folder else None
-        if folder and made and made.run_id == bundle.run_id:
-            _publish_commit(session, there, folder, made, origin, approved_by)
+        folder = _find_upkeep_bundle(upkeep_session, night, origin.job)
+        upkeep = read_record(Bundle, folder / "bundle.json") if folder else None
+        if folder and upkeep and upkeep.run_id == bundle.run_id:
+            _publish_commit(session, upkeep_session, folder, upkeep, origin, approved_by)
     except NightshiftError as error:
         session.emit(Note(f"upkeep is not published: {error.message}", warning=True))
 
@@ -189,32 +191,34 @@ def _find_upkeep_bundle(session: Session, night: Path, from_job: str | None) -> 
 
 def _publish_commit(
     session: Session,
-    there: Session,
+    upkeep_session: Session,
     folder: Path,
     bundle: Bundle,
     origin: BundleOrigin,
     approved_by: str,
 ) -> None:
-    """Publish one more commit, and answer; ``there`` has the folder of its results."""
-    begun = find_begun_upkeep(session, bundle)
-    if begun.request is None:
+    """Publish the upkeep's commit, and reply; its results go to ``upkeep_session``."""
+    trigger = find_started_upkeep(session, bundle)
+    if trigger.request is None:
         raise NightshiftError(Code.PUBLISH, "this run has not started one")
     published = None
-    if why := _find_skip_reason(bundle, begun):
+    if why := _find_skip_reason(bundle, trigger):
         bundle = replace(bundle, outcome=Outcome.SKIPPED, reason=why)
     else:
-        with take_up_request(session, begun.request) as answered:
-            if not answered.settings.dry_run:
-                kept = replace(answered, results=there.results)
-                published = _publish_now(kept, folder, bundle, origin, approved_by, begun.request)
-    notary = read_kept(NotaryRecord, there.results / NOTARY)
+        with take_up_request(session, trigger.request) as current:
+            if not current.settings.dry_run:
+                target = replace(current, results=upkeep_session.results)
+                published = _publish_now(
+                    target, folder, bundle, origin, approved_by, trigger.request
+                )
+    notary = read_kept(NotaryRecord, upkeep_session.results / NOTARY)
     result = build_run_result(bundle, published, notary=notary)
-    tell_ended(session, begun.request, result, bundle, published, read_patch(folder))
+    tell_ended(session, trigger.request, result, bundle, published, read_patch(folder))
 
 
 def _report_missing_bundle(session: Session, job: str, error: NightshiftError) -> None:
-    """Report a night whose work left no bundle: its job failed before, or never began."""
-    made = Bundle(
+    """Report a night without a bundle: its work job failed early, or never started."""
+    bundle = Bundle(
         run_id=session.job.run_id,
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
         base_sha=session.job.commit_sha,
@@ -223,15 +227,16 @@ def _report_missing_bundle(session: Session, job: str, error: NightshiftError) -
         reason=f"the job {job} left nothing that can be published: {error.message}",
         error_code=error.code.value,
     )
-    finish_run(session, session.results / "bundle", made, None)
-    tell_failed(session, made)
+    finish_run(session, session.results / "bundle", bundle, None)
+    tell_failed(session, bundle)
 
 
-def _find_skip_reason(bundle: Bundle, begun: TriggerContext) -> str:
-    """Why the comment that triggered this pipeline leaves nothing to publish; "" where it does."""
-    if isinstance(begun.heard, DeclinedRequest | IgnoredTrigger):
-        return begun.heard.why
-    moved = begun.request and begun.request.head and begun.request.head != bundle.base_sha
+def _find_skip_reason(bundle: Bundle, trigger: TriggerContext) -> str:
+    """Why this pipeline's trigger leaves nothing to publish; "" if it does not."""
+    if isinstance(trigger.comment, DeclinedRequest | IgnoredTrigger):
+        return trigger.comment.why
+    request = trigger.request
+    moved = request and request.head and request.head != bundle.base_sha
     return "the branch of the merge request has moved in the meantime" if moved else ""
 
 
@@ -255,15 +260,15 @@ def _publish_now(
 def _find_notary(
     session: Session, folder: Path, bundle: Bundle, origin: BundleOrigin
 ) -> NotaryRecord | None:
-    """What was seen of the bundle, which then lies beside this job's own results; None where only
-    the job that ran the agents says anything, or nothing is proposed."""
+    """The notary's record of the bundle, copied beside this job's results. None if nothing is
+    proposed, or if the only record is by the job that ran the agents."""
     if bundle.outcome is not Outcome.MR_READY:
         return None
-    beside = folder.parent / NOTARY
+    file = folder.parent / NOTARY
     if not origin.job:
-        return decode_notary(beside.read_bytes(), str(beside)) if beside.exists() else None
-    upkeep = session.results.name == UPKEEP
-    place = f"{session.settings.output_dir}{f'/{UPKEEP}' if upkeep else ''}"
+        return decode_notary(file.read_bytes(), str(file)) if file.exists() else None
+    is_upkeep = session.results.name == UPKEEP
+    place = f"{session.settings.output_dir}{f'/{UPKEEP}' if is_upkeep else ''}"
     project, pipeline = session.open_project(), session.job.run_id
     if not origin.notary_job:
         refuse_foreign_notary(project, pipeline, origin.job, place)
@@ -284,10 +289,10 @@ def _check_approver(session: Session) -> str:
 
 
 def place_bundles(session: Session, plan: Plan, origin: BundleOrigin) -> None:
-    """Put a bundle among this job's results, and that of an upkeep before it, for a notary. From
-    another job it comes by this job's own token, and the plan says which job that is.
+    """Copy the bundles of night and upkeep into this job's results, for a notary. Another job's are
+    downloaded with this job's own token; the plan names that job.
 
-    Raises ``E_CONFIG`` where none can be looked for.
+    Raises ``E_CONFIG`` if that is not possible.
     """
     if origin.job:
         _fetch_bundles(session, plan, origin.job)
@@ -299,7 +304,7 @@ def place_bundles(session: Session, plan: Plan, origin: BundleOrigin) -> None:
             shutil.copytree(
                 folder if place == folder.parent else place / "bundle", target / "bundle"
             )
-            with contextlib.suppress(FileNotFoundError):  # one that refuses stays
+            with contextlib.suppress(FileNotFoundError):  # keep an earlier refusal
                 shutil.copy(place / NOTARY, target)
 
 
@@ -319,12 +324,12 @@ def _fetch_bundles(session: Session, plan: Plan, name: str) -> None:
         )
     try:
         download_bundle(project, number, f"{output}/bundle", session.results / "bundle")
-    except FileNotFoundError:  # publish says what that means
+    except FileNotFoundError:  # publish reports the consequence
         session.emit(Note(f"the job {name} (id {number}) has left no bundle", warning=True))
 
 
 def _fetch_job_bundle(session: Session, name: str, place: str = "bundle") -> Path:
-    """A bundle of another job of this pipeline."""
+    """Download the bundle of another job of this pipeline."""
     if not session.secrets.gitlab_token:
         raise build_missing_token_error()
     if not session.env.get("CI_PIPELINE_ID"):
@@ -336,7 +341,7 @@ def _fetch_job_bundle(session: Session, name: str, place: str = "bundle") -> Pat
 
 
 def build_missing_token_error() -> NightshiftError:
-    """What to do where there is no token."""
+    """The error for a missing token, which says how to add one."""
     return build_config_error(
         "GITLAB_TOKEN is not set: add it as a masked CI variable (a project access token with the "
         "role Developer and the scopes api and write_repository); --dry-run works without"
@@ -350,8 +355,8 @@ def finish_run(
     published: Publication | None,
     request: TaskRequest | None = None,
 ) -> RunResult:
-    """Write what the run leaves, answer who asked for it, and say the last line. ``folder`` holds
-    the bundle."""
+    """Write the results, reply to whoever asked for the run, and emit its end. ``folder`` holds the
+    bundle."""
     job = session.job
     upkeep = read_upkeep_result(session.results)
     notary = read_kept(NotaryRecord, folder.parent / NOTARY)
@@ -370,10 +375,9 @@ def finish_run(
 
 
 def build_notify_request(session: Session) -> dict[str, Any]:
-    """What the process that tells people of this run has to know, without the values of variables.
+    """The input of the process that notifies people of this run, without the values of variables.
 
-    {} where nobody is told that way: a comment is answered where it was written, and a rehearsal is
-    no night.
+    {} if it notifies nobody: a comment is answered in its thread, and a rehearsal is no night.
     """
     settings = session.settings
     if session.job.trigger_payload or not (request := pack_notify_request(settings)):

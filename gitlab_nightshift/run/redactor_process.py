@@ -1,7 +1,7 @@
-"""The redactor: a process of its own, which holds the values of secrets.
+"""The redactor: the process that holds the secret values.
 
-Others send it what is to be logged and kept, through a pipe each; it alone writes the job log and
-the artifacts, and it never answers. It ends when all senders have ended, and by no signal before.
+The others send it what to log and store, each through a pipe. It alone writes the job log and the
+artifacts, and never answers. It ignores signals, and ends when all senders have ended.
 """
 
 import contextlib
@@ -30,11 +30,11 @@ from gitlab_nightshift.system.secrecy import close_to_others
 from gitlab_nightshift.wire.redactor_config import Configuration
 
 MOST_MEMORY = 1 << 30
-"""Bytes: a sender's message that takes more is refused, and the night goes on."""
+"""Bytes. A message that would need more is refused, and the run goes on."""
 
 
 def main(data: Mapping[str, Any]) -> int:
-    """Serve to the end; ``configuration`` is the descriptor of a pipe that holds one as JSON."""
+    """Serve until all senders end; ``configuration`` is the descriptor of a pipe with the JSON."""
     close_to_others()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_IGN)
@@ -43,28 +43,30 @@ def main(data: Mapping[str, Any]) -> int:
         with os.fdopen(data["configuration"], "rb") as file:
             configuration = decode_record(Configuration, file.read())
         serve(configuration)
-    except Exception as error:  # its text may quote what is secret
+    except Exception as error:  # not its text, which may quote a secret
         sys.stderr.write(f"nightshift: a defect of the redactor: {type(error).__name__}\n")
         return 70
     return 0
 
 
 def serve(configuration: Configuration) -> None:
-    """Take what all senders send, until the last one has ended."""
+    """Receive from all senders, until the last one has ended."""
     redact, folder = Redactor(configuration.values), Path(configuration.logs)
-    logs, taken = Logs(folder, redact, Reserve(folder.with_name("reserve"))), set[str]()
+    logs, log_names = Logs(folder, redact, Reserve(folder.with_name("reserve"))), set[str]()
 
     def redact_text(text: str) -> str:
-        return with_real_name(redact(text), logs, taken)
+        return with_real_name(redact(text), logs, log_names)
 
     sinks, log = _open_sinks(configuration)
-    telling = EventDispatcher(sinks, redact_text)
+    dispatcher = EventDispatcher(sinks, redact_text)
     records = ResultRecords(Path(configuration.results), redact, redact_text, logs.reserve)
     receivers = {
-        sender.descriptor: ChannelReceiver(sender, telling, records, ReceivedLogs(logs, taken))
+        sender.descriptor: ChannelReceiver(
+            sender, dispatcher, records, ReceivedLogs(logs, log_names)
+        )
         for sender in configuration.senders
     }
-    _listen(receivers, telling, configuration.ended)
+    _listen(receivers, dispatcher, configuration.ended)
     log.close()
     logs.reserve.release()
 
@@ -76,7 +78,7 @@ def _limit_memory() -> None:
 
 
 def _open_sinks(configuration: Configuration) -> tuple[dict[str, Emit], JobLog]:
-    """The sinks, and that of the job log; they redact nothing: all that they get is redacted."""
+    """The sinks by name, and the job log. They get redacted events, so need no redactor."""
     events = Path(configuration.results) / EVENTS
     remove_path(events)
     stream = open(  # noqa: PTH123, SIM115 - a descriptor, for as long as the process lives
@@ -91,26 +93,26 @@ def _open_sinks(configuration: Configuration) -> tuple[dict[str, Emit], JobLog]:
     return sinks, log
 
 
-def _listen(receivers: dict[int, ChannelReceiver], telling: EventDispatcher, ended: int) -> None:
-    """Read from the senders, in their order in each round.
+def _listen(receivers: dict[int, ChannelReceiver], dispatcher: EventDispatcher, ended: int) -> None:
+    """Read from the senders, in each round in the order in which they start.
 
-    The run's end waits for no other pipe than those that are awaited: what nobody could end may
-    hold one open.
+    Once a sender has reported the run's end, wait only for awaited senders: a process that could
+    not be killed may hold another pipe open.
     """
-    left, over = dict(receivers), False
+    open_receivers, run_ended = dict(receivers), False
     with selectors.DefaultSelector() as selector:
-        for descriptor in left:
+        for descriptor in open_receivers:
             os.set_blocking(descriptor, False)
             selector.register(descriptor, selectors.EVENT_READ)
-        while left:
+        while open_receivers:
             ready = {key.fd for key, _ in selector.select()}
-            for descriptor in [each for each in left if each in ready]:
-                if not left[descriptor].turn():
+            for descriptor in [each for each in open_receivers if each in ready]:
+                if not open_receivers[descriptor].read_available():
                     selector.unregister(descriptor)
-                    receiver = left.pop(descriptor)
-                    over = receiver.end() or over
-                    with contextlib.suppress(BrokenPipeError):  # nobody waits for it
+                    receiver = open_receivers.pop(descriptor)
+                    run_ended = receiver.end() or run_ended
+                    with contextlib.suppress(BrokenPipeError):  # the supervisor has died
                         os.write(ended, f"{receiver.name}\n".encode())
-            if over and not any(receiver.awaited for receiver in left.values()):
-                telling.end()
-    telling.end()
+            if run_ended and not any(receiver.awaited for receiver in open_receivers.values()):
+                dispatcher.end()
+    dispatcher.end()

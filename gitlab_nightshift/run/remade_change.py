@@ -1,4 +1,4 @@
-"""A delegation's change made again on the real base, from a patch that nobody here parses."""
+"""Rebuilds a delegation's change on the real base; another process parses the patch."""
 
 import tempfile
 from pathlib import Path
@@ -28,17 +28,17 @@ from gitlab_nightshift.stages.work.delegation.packaged_change import RebasedChan
 def remake(
     context: DelegationContext, source: DelegationSource, base: str, patch: bytes, *, local: bool
 ) -> tuple[RebasedChange, RebuiltBundle]:
-    """The change as a tree on ``base``, and what the other process reported of it.
+    """The change as a tree on ``base``, and the other process's report on it.
 
-    ``local``: it was made on changes that are not committed. Raises NightshiftError
-    ``E_APPLY_FAILED``, ``E_PUBLISH`` where the other process breaks the rules.
+    ``local``: it was made on top of uncommitted changes. Raises NightshiftError ``E_APPLY_FAILED``,
+    or ``E_PUBLISH`` if the other process breaks the rules.
     """
     config = git_verbs.read_conversion_config(source.git, source.top)
     parts, path = read_parts(source.place), source.git.env["PATH"]
     reading = ReadingPlace(parts, config, context.private, path, context.job.ci_config_path)
     inputs = rebuild_patch(reading, base, patch)
     if inputs.refused:
-        why = "it rests on changes that are not committed" if local else inputs.refused
+        why = "it depends on uncommitted changes" if local else inputs.refused
         text = f"the change does not apply to {base[:12]}: {why}"
         raise NightshiftError(Code.APPLY_FAILED, text)
     for what in list_unenforceable():

@@ -1,4 +1,4 @@
-"""What an open merge request of an earlier night needs before new work, and the plan for that."""
+"""Plans the upkeep of an open merge request of an earlier night, before new work."""
 
 import contextlib
 from collections.abc import Iterable, Iterator
@@ -27,11 +27,11 @@ from gitlab_nightshift.stages.plan.upkeep import (
 from gitlab_nightshift.stages.report.result_files import UPKEEP
 
 
-def look_after(
+def find_upkeep_request(
     session: Session, project: Project, opened: Iterable[KnownMergeRequest]
 ) -> tuple[TaskRequest | None, tuple[str, ...]]:
-    """Rebase what is in conflict; and the open merge request that needs one more commit, if one
-    does, with notes for the plan. A night does not fail by it."""
+    """Rebase merge requests in conflict. The request for one that needs another commit, if any, and
+    notes for the plan. Failures are notes, too."""
     notes: list[str] = []
     try:
         waiting = find_waiting(project, opened, session.job.run_id)
@@ -45,7 +45,7 @@ def look_after(
 
 @dataclass(frozen=True)
 class PlannedUpkeep:
-    """A plan of its own, and the session that it holds for."""
+    """An upkeep's own plan and session."""
 
     session: Session
     plan: Plan
@@ -55,19 +55,19 @@ class PlannedUpkeep:
 def plan_upkeep(
     session: Session, project: Project | None, memory: Memory, request: TaskRequest | None
 ) -> Iterator[PlannedUpkeep | None]:
-    """Write ``upkeep/plan.json``; within, the checkout stands on the merge request's branch. None
-    where there is nothing to do, or it cannot be done: no night fails by it."""
+    """Write ``upkeep/plan.json``. Within the block the merge request's branch is checked out. None
+    if nothing is to do, or if it fails, with a warning."""
     if project is None or request is None:
         yield None
         return
     with contextlib.ExitStack() as stack:
         try:
-            there = stack.enter_context(take_up_request(session, request))
-            found = _plan_request(there, project, memory, request)
+            request_session = stack.enter_context(take_up_request(session, request))
+            upkeep = _plan_request(request_session, project, memory, request)
         except NightshiftError as error:
             session.emit(Note(f"no upkeep of !{request.place.iid}: {error.message}", warning=True))
-            found = None
-        yield found
+            upkeep = None
+        yield upkeep
 
 
 def _plan_request(
@@ -75,19 +75,19 @@ def _plan_request(
 ) -> PlannedUpkeep | None:
     facts = read_checkout_facts(session)
     commands = find_verify_commands(session, request).commands
-    made = make_plan(session.settings, session.job, facts, project, memory, commands)
-    made = replace(add_findings(made, session.settings, facts, ()), request=request)
-    if not tell_taken_up(session, made, request):  # what nobody can count would be done every night
+    plan = make_plan(session.settings, session.job, facts, project, memory, commands)
+    plan = replace(add_findings(plan, session.settings, facts, ()), request=request)
+    if not tell_taken_up(session, plan, request):  # uncounted, it would be repeated every night
         session.emit(Note(f"no upkeep of !{request.place.iid}, which could not be told"))
         return None
     (session.results / UPKEEP).mkdir()
-    write_record(session.results / UPKEEP / "plan.json", made)
+    write_record(session.results / UPKEEP / "plan.json", plan)
     session.emit(Note(f"before new work: {request.upkeep} of !{request.place.iid}"))
-    return PlannedUpkeep(session, made)
+    return PlannedUpkeep(session, plan)
 
 
 def read_upkeep_plan(night: Plan, file: Path) -> Plan | None:
-    """The plan beside that of the night, ``file``, where the same run has made one."""
+    """The upkeep plan of the same run, beside the night's plan ``file``; None without one."""
     place = file.parent / UPKEEP / "plan.json"
-    made = read_record(Plan, place) if place.exists() else None
-    return made if made and made.run_id == night.run_id else None
+    plan = read_record(Plan, place) if place.exists() else None
+    return plan if plan and plan.run_id == night.run_id else None

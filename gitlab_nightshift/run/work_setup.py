@@ -1,4 +1,4 @@
-"""What the work stage needs of a run: the part of the job that agents and commands may have."""
+"""Builds the input of the work stage: the part of the job that agents and commands may see."""
 
 import functools
 from datetime import UTC, datetime
@@ -21,19 +21,19 @@ from gitlab_nightshift.stages.work.work_context import WorkContext
 from gitlab_nightshift.system.environment import build_allowed_env
 
 PUBLISH_NEEDS_S = 300.0
-"""Seconds of the job that are kept back for publishing, at most a fifth of the job."""
+"""Seconds reserved for publishing, at most a fifth of the job."""
 
 
 def build_work_context(session: Session, request: TaskRequest | None = None) -> WorkContext:
-    """Everything that the work stage is given; no GitLab credential is in it."""
+    """The input of the work stage, without any GitLab credential."""
     home = Path(session.env.get("HOME", "/"))
     chosen = choose_agent(session.settings, session.search_env).settings
     folders = JobFolders(home, session.checkout, session.private)
     tools = open_job_tools(chosen, session.env, session.git, folders, session.emit)
     settings, env = tools.settings, tools.env
-    there = _read_build_files(session)
-    build = build_commands(there.files, there.read)
-    default = list_default_allowed_commands(there.files, there.read)
+    build_files = _read_build_files(session)
+    build = build_commands(build_files.files, build_files.read)
+    default = list_default_allowed_commands(build_files.files, build_files.read)
     commands = settings.allowed_commands if settings.allowed_commands is not None else default
     model = (*build_provider(settings).keys, *MODEL_VARIABLES, *settings.agent_env)
     return WorkContext(
@@ -48,7 +48,7 @@ def build_work_context(session: Session, request: TaskRequest | None = None) -> 
         logs=session.logs,
         allowed_commands=tuple(commands),
         build_commands=tuple(name for name in commands if name in build),
-        verify=find_verify_commands(session, request, there),
+        verify=find_verify_commands(session, request, build_files),
         seconds=compute_work_seconds(session, datetime.now(UTC)),
         redact=session.redact,
         emit=session.emit,
@@ -58,14 +58,15 @@ def build_work_context(session: Session, request: TaskRequest | None = None) -> 
 
 
 def find_verify_commands(
-    session: Session, request: TaskRequest | None = None, there: BuildFiles | None = None
+    session: Session, request: TaskRequest | None = None, build_files: BuildFiles | None = None
 ) -> Commands:
-    """What proves a change: the team's own commands, else what the build files say; and the test
-    that a comment or ``task_test`` asks for. Raises ``E_CONFIG`` for a test that is not listed."""
+    """The commands that prove a change: the team's own, or else those of the build files, plus the
+    test that a comment or ``task_test`` names. Raises ``E_CONFIG`` for a test that is not
+    listed."""
     asked = (test,) if (test := request.test if request else _find_task_test(session)) else ()
     if own := session.settings.verify_commands:
         return Commands(tuple(dict.fromkeys((*own, *asked))), implied=False)
-    implied = find_test_commands(there or _read_build_files(session))
+    implied = find_test_commands(build_files or _read_build_files(session))
     return Commands(tuple(dict.fromkeys((*implied, *asked))), implied=True)
 
 
@@ -79,7 +80,7 @@ def _find_task_test(session: Session) -> str:
 
 
 def compute_work_seconds(session: Session, now: datetime) -> float | None:
-    """Seconds that the work may take: what is left of the job, less what publish needs."""
+    """Seconds that work may take: the rest of the job, less the time to publish."""
     settings, job = session.settings, session.job
     if settings.run_timeout is not None or job.job_timeout_s is None:
         return settings.run_timeout
@@ -92,7 +93,7 @@ def compute_work_seconds(session: Session, now: datetime) -> float | None:
 
 
 def _read_build_files(session: Session) -> BuildFiles:
-    """As they stand in the commit: asked for before an agent starts, each read once."""
+    """The files as committed, each read at most once. Call before an agent starts."""
 
     @functools.cache
     def read(name: str) -> bytes | None:

@@ -49,8 +49,8 @@ def checkout(tmp_path: Path) -> Path:
         (f"work --plan {LONG}", "not there"),
         ("work --plan pipe", "pipe: no file"),
         ("work --plan /dev/zero", "/dev/zero: no file"),
-        (f"delegate --status {LONG}", "no delegation of that id"),
-        (f"delegate --cancel delegate-{LONG}", "no delegation of that id"),
+        (f"delegate --status {LONG}", "no delegation with that id"),
+        (f"delegate --cancel delegate-{LONG}", "no delegation with that id"),
     ],
 )
 def test_it_is_told_in_one_line(words: str, said: str, checkout: Path) -> None:

@@ -63,7 +63,7 @@ def test_an_unknown_run_is_said_in_a_line(tmp_path: Path) -> None:
         for option in ("--status", "--cancel"):
             for name in ("4711", "../x", "delegate-*"):
                 done = ask(context, option, name)
-                done.failed("E_CONFIG", 2, f"{name}: no delegation of that id")
+                done.failed("E_CONFIG", 2, f"{name}: no delegation with that id")
                 assert len(done.log.splitlines()) == 1
 
 
@@ -76,5 +76,5 @@ def test_a_run_of_another_folder_of_the_checkout_is_found(tmp_path: Path) -> Non
     for outside in (tmp_path, folder):
         (outside / "delegate-8/delegate-9").mkdir(parents=True)
     for name, asked in (("8", "shop"), ("9", "shop"), ("7", ".")):
-        with pytest.raises(NightshiftError, match="no delegation of that id"):
+        with pytest.raises(NightshiftError, match="no delegation with that id"):
             find_run(name, tmp_path / asked, None)

@@ -302,7 +302,7 @@ def test_a_change_that_rests_on_local_changes_is_no_commit(tmp_path: Path) -> No
         context.agent.script(plays(GOOD, {"implement": [append("notes.txt", "the agent's\n")]}))
         config = {"checkout_mode": "copy", "clean_before": False}
         done = context.ask(workspace=config, task_prompt="Write a line.")
-        done.failed("E_APPLY_FAILED", 9, "rests on changes that are not committed")
+        done.failed("E_APPLY_FAILED", 9, "depends on uncommitted changes")
         assert context.branches() == ["main"]
         assert git(context.repository, "diff", "--name-only").split() == ["notes.txt"]
 

@@ -201,7 +201,7 @@ class Delegations:
                 "env": hide_key_values(whole),
                 "payload": raw.decode("latin-1"),
             }
-            with patch.object(prepare_process, "_keep_to_row"):  # it would be that of the tests
+            with patch.object(prepare_process, "_drop_rights"):  # it would be that of the tests
                 prepare_process._run_prepare(inputs, answer)
             output.seek(0)
             frames = list(FrameReader().feed(output.read()))

@@ -20,7 +20,7 @@ from gitlab_nightshift.records.events import (
     format_event_name,
 )
 from gitlab_nightshift.records.strict_reading import InvalidRecordError
-from gitlab_nightshift.run.supervisor.output_pipes import OF_DELEGATION, OF_RUN
+from gitlab_nightshift.run.supervisor.output_pipes import DELEGATION_SENDERS, RUN_SENDERS
 from gitlab_nightshift.wire.event_wire import (
     FROM_TASK,
     FROM_WORK,
@@ -56,11 +56,11 @@ def test_work_tells_nothing_that_others_decide(allowed: tuple[str, ...]) -> None
 
 def test_each_stage_says_what_it_has_to_say_alone() -> None:
     """Every kind is somebody's, and a night has none of a delegation."""
-    run = {kind for sender in OF_RUN for kind in sender.events}
-    delegation = {kind for sender in OF_DELEGATION for kind in sender.events}
+    run = {kind for sender in RUN_SENDERS for kind in sender.events}
+    delegation = {kind for sender in DELEGATION_SENDERS for kind in sender.events}
     assert run | delegation == KINDS.keys()
     assert run & {format_event_name(kind) for kind in get_args(Delegated)} == {"gate_required"}
-    assert all(len(sender.events) < len(KINDS) for sender in (*OF_RUN, *OF_DELEGATION))
+    assert all(len(sender.events) < len(KINDS) for sender in (*RUN_SENDERS, *DELEGATION_SENDERS))
 
 
 @each("event", EVENTS)

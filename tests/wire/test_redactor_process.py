@@ -184,7 +184,7 @@ def test_forged_ends_and_unknown_messages_are_dropped_and_told_once(tmp_path: Pa
         assert "forged" not in log
         assert log.count("FAILED") == 1
         assert running.texts() == [
-            f"{NOT_TAKEN}the name of a log is none",
+            f"{NOT_TAKEN}invalid log name",
             "still heard",
             f"work: {len(frames)} messages were not accepted",
         ]

@@ -1,4 +1,4 @@
-"""A benchmark before and after, interleaved, so that a noisy machine meets both alike."""
+"""Runs a benchmark before and after, interleaved, so that a noisy machine affects both alike."""
 
 import statistics
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ ROUNDS = 7
 FEWEST_ROUNDS = 3
 TARGETS = ("bench", "benchmark")
 SLOWER, FASTER = 1.05, 0.95
-"""Between these ratios of the medians nothing is concluded: the noise of any machine."""
+"""Ratios of the medians between these are noise."""
 _PYTHON_FILE = compile_lazily(r"(^|/)(bench_\w+|\w+_bench|benchmark_?\w*)\.py$")
 
 
@@ -29,7 +29,7 @@ class Times:
 
     @property
     def ratio(self) -> float:
-        """After by before, of the medians."""
+        """Median after, divided by median before."""
         return statistics.median(self.after) / statistics.median(self.before)
 
     @property
@@ -41,7 +41,7 @@ class Times:
 
 def run_benchmark(subject: EvidenceSubject, lab: Lab) -> Evidence:
     """The repository's benchmark, or the one that the change brings, on the code before and
-    after. The time of the whole command counts: what it measures inside is its own business."""
+    after. The duration of the whole command counts, not what it measures itself."""
     product = {
         file.raw_path: file.old
         for file in subject.change.files
@@ -59,7 +59,7 @@ def run_benchmark(subject: EvidenceSubject, lab: Lab) -> Evidence:
 
 
 def _find_commands(subject: EvidenceSubject) -> Iterator[tuple[str, ...]]:
-    """How to run a benchmark: a target of the build files, else a file that is one."""
+    """Commands for a benchmark: a target of the build files, or else a benchmark file."""
     read, paths = subject.change.read, sorted(subject.change.paths())
     makefile = next(filter(None, map(read, MAKEFILES)), None)
     yield from (("make", name) for name in TARGETS if name in read_make_targets(makefile))
@@ -80,7 +80,7 @@ def _is_benchmark(path: str) -> bool:
 def _measure_times(
     lab: Lab, before: str, after: str, argv: tuple[str, ...]
 ) -> tuple[Times | None, str]:
-    """Seconds of both sides in turn; the first round of each only warms up."""
+    """Time both sides in turn; the first round of each is a warm-up."""
     seconds: dict[str, list[float]] = {before: [], after: []}
     for number in range(ROUNDS + 1):
         longest = max((sum(map(max, zip(*seconds.values(), strict=False))), 0.0)) / max(number, 1)

@@ -1,4 +1,4 @@
-"""Which tests ran before a change and with it, by the runners' own reports."""
+"""Compares which tests ran before a change and with it, by the runners' reports."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,7 +21,7 @@ MOST_NAMES = 5
 
 @dataclass(frozen=True)
 class _Difference:
-    """What became of the tests of one command."""
+    """How the tests of one command differ."""
 
     old: Collection
     new: Collection
@@ -36,7 +36,8 @@ class _Difference:
 
     @cached_property
     def renamed(self) -> dict[str, str]:
-        """Lost tests by what took their place: the same name elsewhere, or a new one there."""
+        """Lost tests by their replacement: the same name elsewhere, or a new name in the same
+        place."""
         found: dict[str, str] = {}
         for part in (2, 0):
             free = {name: None for name in self.added if name not in found.values()}
@@ -145,7 +146,7 @@ def _compare_tests(
 
 
 def _is_explained(subject: EvidenceSubject) -> bool:
-    """Whether product code went with the tests; in a person's change, whether any changes."""
+    """True if product code was deleted, too; in a person's change, if any changes."""
     change = subject.change
     changed = any(side.is_product for file in change.files for side in read_sides(file))
     return bool(find_removed_names(change)) or (subject.context.by_people and changed)
@@ -170,7 +171,7 @@ def _build_check(seen: _Difference, *, failed: bool) -> Check:
 
 
 def _list_removed_tests(subject: EvidenceSubject) -> tuple[str, ...]:
-    """Tests that reading saw go: what becomes of them is judged by the red flags."""
+    """Tests that reading saw deleted, which the red flags judge."""
     sides = [read_sides(file) for file in subject.change.files]
     before = {test.name for old, _ in sides for test in old.tests}
     after = {test.name for _, new in sides for test in new.tests}

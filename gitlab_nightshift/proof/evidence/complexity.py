@@ -1,4 +1,4 @@
-"""Complexity and duplication of the changed files before and after, by lizard."""
+"""Compares complexity and duplication of the changed files before and after, by lizard."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -49,7 +49,7 @@ def compare_complexity(subject: EvidenceSubject) -> Evidence:
 
 
 def _is_worse(before: ComplexityFigures, after: ComplexityFigures) -> bool:
-    """More in one figure and less in none."""
+    """True if one figure is higher, and none lower."""
     pairs = [
         (getattr(before, name), getattr(after, name)) for name in ("total", "worst", "repeated")
     ]

@@ -10,7 +10,7 @@ from gitlab_nightshift.registry.flag_registry import FLAGS
 def raise_flag(
     name: str, context: Context, file: str, line: int, detail: str, own: Level | None = None
 ) -> tuple[Finding, ...]:
-    """One finding, or none where the settings switch the flag off."""
+    """One finding, or none if the settings turn the flag off."""
     flag = FLAGS[name]
     usual = flag.levels.get(context.category, flag.level)
     level = context.settings.policy.flags.get(name) or own or usual
@@ -20,7 +20,7 @@ def raise_flag(
 def find_flaky_commands(
     results: tuple[CommandResult, ...], context: Context
 ) -> tuple[Finding, ...]:
-    """A finding where commands failed first and passed when run again."""
+    """A finding if commands failed first and passed when run again."""
     names = ", ".join(f"`{result.command}`" for result in results if result.flaky)
     text = f"{names} failed at first and passed when run again on the same files."
     return raise_flag("flaky-test", context, "", 0, text) if names else ()

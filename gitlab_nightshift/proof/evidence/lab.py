@@ -1,4 +1,4 @@
-"""Where a change is tried: states of its tree, and commands in the checkout."""
+"""Where a change is tried: variants of its tree, and commands in the checkout."""
 
 import time
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ LEAST_S = 600.0
 
 @dataclass(frozen=True)
 class EvidenceSubject:
-    """A change between two trees. ``claim`` is what Analyze said of it, "" where nobody did."""
+    """A change between two trees. ``claim`` is Analyze's description of it, "" without one."""
 
     base: str
     tree: str
@@ -76,24 +76,25 @@ class Lab:
         return self.checkout.path
 
     def compute_left_s(self) -> float:
-        """Seconds that evidence may still take."""
+        """Seconds left for evidence."""
         return self.deadline - time.monotonic()
 
     def build_variant(self, tree: str, files: Mapping[str, bytes | None]) -> str:
-        """The id of a tree with some files replaced or removed (None). Paths are raw."""
+        """Build a tree with some files replaced or removed (None), and return its id. Paths are
+        raw."""
         return write_modified_tree(self.checkout.repository, tree, files)
 
     def run(
         self, tree: str, argv: tuple[str, ...], log: str, at_most_s: float | None = None
     ) -> CommandResult:
-        """Run a command in the checkout put back, with that tree in it."""
+        """Restore the checkout to this tree, and run a command in it."""
         self.checkout.apply_tree(tree)
         left = max(self.compute_left_s(), 1.0)
         at_most = left if at_most_s is None else min(left, at_most_s)
         return self.runner.run(argv, f"{self.name}-{log}", at_most_s=at_most)
 
     def read_output(self, log: str) -> str:
-        """The end of what a run printed."""
+        """The end of a run's output."""
         return self.runner.read_tail(f"{self.name}-{log}")
 
 

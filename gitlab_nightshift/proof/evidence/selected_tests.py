@@ -1,7 +1,7 @@
-"""How a few tests are run alone: a closed table of test runners.
+"""Builds commands that run a few tests alone: a closed table of test runners.
 
-To add one: an entry in ``RUNNERS``. ``ran`` finds, in what a runner prints, how many tests it ran:
-a run of none proves nothing, whatever its exit status.
+To add one: an entry in ``_MAKERS``. ``ran`` finds in a runner's output how many tests it ran: a run
+of no test proves nothing, whatever its exit status.
 """
 
 import re
@@ -25,7 +25,7 @@ class SelectedTests:
 
 @dataclass(frozen=True)
 class FocusedCommand:
-    """A command that runs chosen tests, and how to see that it did."""
+    """A command that runs chosen tests, and a pattern to verify that it did."""
 
     argv: tuple[str, ...]
     ran: re.Pattern[str]
@@ -41,7 +41,7 @@ class FocusedCommand:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What is there: the commands that test the whole project, and whether a path exists."""
+    """The project: the commands that test all of it, and whether a path exists."""
 
     commands: tuple[str, ...]
     is_there: Callable[[str], bool]
@@ -57,7 +57,8 @@ def build_focused_commands(
 
 
 def _is_plain(path: str) -> bool:
-    """No option, and no word of the Ruby, sbt or Maven that a file's name becomes a part of."""
+    """True if a file's name can be no option, nor code in the Ruby, sbt or Maven that it is put
+    into."""
     return path.isprintable() and not path.startswith("-") and not _SPECIAL & {*path}
 
 
@@ -113,14 +114,14 @@ def _build_jvm_commands(chosen: SelectedTests, around: Surroundings) -> Iterator
     ran = re.compile(r"Tests run: (\d+)|Total (\d+)|(\d+) tests? completed")
     commands = " ".join(around.commands)
     if "mvn" in commands:
-        start, own = _find_own_start(("mvn", "./mvnw"), around.commands)
-        own = (word for word in own if word not in _OFFLINE)
-        yield FocusedCommand((*start, *_OFFLINE, *own, "test", f"-Dtest={tests}"), ran)
+        start, own_options = _find_own_start(("mvn", "./mvnw"), around.commands)
+        own_options = (word for word in own_options if word not in _OFFLINE)
+        yield FocusedCommand((*start, *_OFFLINE, *own_options, "test", f"-Dtest={tests}"), ran)
     if "gradle" in commands:
-        start, own = _find_own_start(("gradle", "./gradlew"), around.commands)
-        own = (word for word in own if word != "--offline")
+        start, own_options = _find_own_start(("gradle", "./gradlew"), around.commands)
+        own_options = (word for word in own_options if word != "--offline")
         chosen_classes = (word for name in classes for word in ("--tests", f"*{name}"))
-        argv = (*start, "--offline", "-i", *own, "cleanTest", "test", *chosen_classes)
+        argv = (*start, "--offline", "-i", *own_options, "cleanTest", "test", *chosen_classes)
         yield FocusedCommand(argv, re.compile(r"^\S.* > .* (?:PASSED|FAILED)$", re.M))
     if "sbt" in commands:
         yield FocusedCommand(("sbt", f"testOnly {' '.join(f'*{name}' for name in classes)}"), ran)
@@ -129,19 +130,19 @@ def _build_jvm_commands(chosen: SelectedTests, around: Surroundings) -> Iterator
 def _find_own_start(
     programs: Sequence[str], commands: Sequence[str]
 ) -> tuple[tuple[str, ...], Iterator[str]]:
-    """How the project starts one of these programs, with the options that it gives it."""
+    """The project's own start of one of these programs, with its options."""
     found = (_find_command_prefix(program, commands) for program in programs)
     start = next(filter(None, found), (programs[0],))
     return start, _list_options(start[-1], commands)
 
 
 def _build_rust_commands(chosen: SelectedTests, around: Surroundings) -> Iterator[FocusedCommand]:
-    own = [word for word in _list_options("cargo", around.commands) if word != "--offline"]
+    own_options = [word for word in _list_options("cargo", around.commands) if word != "--offline"]
     if any(re.search(r"\bcargo (\+\S+ )?nextest run\b", each) for each in around.commands):
-        argv = ("cargo", "nextest", "run", "--offline", *own, "--", *chosen.names)
+        argv = ("cargo", "nextest", "run", "--offline", *own_options, "--", *chosen.names)
         yield FocusedCommand(argv, re.compile(r"Summary \[.*?\] +(\d+)(?:/\d+)? tests? run"))
         return
-    argv = ("cargo", "test", "--offline", "--tests", *own, "--", *chosen.names)
+    argv = ("cargo", "test", "--offline", "--tests", *own_options, "--", *chosen.names)
     yield FocusedCommand(argv, re.compile(r"test result: \w+\. (\d+) passed; (\d+) failed"))
 
 
@@ -176,7 +177,7 @@ _MAKERS: dict[str, Callable[[SelectedTests, Surroundings], Iterator[FocusedComma
 
 _OFFLINE = ("-B", "-o")
 _QUIET = frozenset("-q --quiet -v --verbose -count=1 --no-fail-fast".split())
-"""What would hide how many tests ran, or says again what is said anyway."""
+"""Options that would hide how many tests ran, or that are set anyway."""
 _WITH_VALUE = frozenset(
     "-s --settings -gs -f --file -pl --projects -P -t -T -g -I -p --init-script -tags -mod -timeout"
     " --features -F --manifest-path --target-dir --target --profile --package --exclude"
@@ -184,7 +185,7 @@ _WITH_VALUE = frozenset(
 )
 """Options of Maven, Gradle, sbt, go and cargo whose value is the next word."""
 _CHOOSING = ("-run", "-bench", "-Dtest=", "--test", "--lib", "--doc", "-E", "--filter")
-"""Options that choose tests: what is chosen here takes their place."""
+"""Options that select tests, which the selection here replaces."""
 
 
 def _list_options(program: str, commands: Sequence[str]) -> Iterator[str]:

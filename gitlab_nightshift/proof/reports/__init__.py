@@ -1,1 +1,1 @@
-"""Which tests a command ran and what became of each, by the reports of the project's runners."""
+"""Which tests a command ran, with what outcome, by the reports of the project's runners."""

@@ -1,4 +1,4 @@
-"""What a command comes to: its words, and the recipes that it calls."""
+"""Expands a command: its words, and the recipes that it calls."""
 
 import json
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from gitlab_nightshift.repository.private_repository import Repository
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 ReadText = Callable[[str], str]
-"""A file of the repository's root by its name, "" where there is none."""
+"""A file of the repository's root by its name, "" if it does not exist."""
 
 _DEEPEST = 4
 _MAKE = compile_lazily(r"(?:^|\s)make(?:\s+-\S+)*(?:\s+([\w.-]+))?")
@@ -18,7 +18,7 @@ _COMPOSER = compile_lazily(r"(?:^|\s)composer(?:\s+run(?:-script)?)?\s+([\w:.-]+
 _FILE = compile_lazily(
     r"^(?:(?:ba|da|z)?sh\s+(?:-\w+\s+)*|(?=[\w.-]*/))(?:\./)?((?:\.?[\w-][\w.-]*/)*[\w-][\w.-]*)"
 )
-"""A script of the repository: a shell's, or a program by its path, not by one that leads out."""
+"""A script of the repository: a shell script, or a program by a path that does not lead out."""
 _WHOLE = {
     "tox": ("tox.ini", "pyproject.toml", "setup.cfg"),
     "nox": ("noxfile.py",),
@@ -26,7 +26,7 @@ _WHOLE = {
     "poe": ("pyproject.toml",),
     "rake": ("Rakefile",),
 }
-"""Runners of tasks, and the files that say what these run: read whole, as their formats differ."""
+"""Task runners, and their files, which are read as plain text, as their formats differ."""
 
 
 def build_text_reader(repository: Repository, tree: str) -> ReadText:
@@ -35,7 +35,7 @@ def build_text_reader(repository: Repository, tree: str) -> ReadText:
 
 
 def expand_command(command: str, read: ReadText, deep: int = 0) -> str:
-    """The command and all lines that it is known to run, one a line."""
+    """The command, and all commands that it is known to run, one per line."""
     lines = [command]
     if deep < _DEEPEST:
         for each in _list_recipes(command, read):

@@ -1,4 +1,4 @@
-"""Readers of runners' reports. A report is hostile data: tests may have written it."""
+"""Reads runners' reports. A report is hostile data: tests may have written it."""
 
 import itertools
 import json
@@ -20,7 +20,7 @@ LONGEST_NAME = 500
 _VALUES = compile_lazily(
     r"(?<=\S)\[.*\]$|(?<=\w)\(.*\)$|(?<=\w)\{.*\}$| with data set (?:#\d+|\".*\")$", re.DOTALL
 )
-"""What pytest, JUnit and PHPUnit add to a name for the values that it is called with."""
+"""Suffix that pytest, JUnit and PHPUnit add to a name for its parameters."""
 _LISTED = compile_lazily(r"^(.+?)(?: \(line \d+\))?: test$", re.MULTILINE)
 _LISTED_FAILURE = compile_lazily(r"^    (\S.*?)(?: \(line \d+\))?$", re.MULTILINE)
 _FAILURES = compile_lazily(r"^failures:\n((?:    \S.*\n)+)\ntest result: ", re.MULTILINE)
@@ -44,7 +44,7 @@ _JSON_OUTCOMES = {
 
 
 class UnreadableResultsError(ValueError):
-    """A report that is not what its runner writes; the text says why."""
+    """An invalid report; the text says why."""
 
 
 def read_report(name: str, data: bytes) -> list[ReportedCase]:
@@ -145,7 +145,7 @@ def _judge_tap(failed: str, mark: str) -> CaseOutcome:
 
 
 def _read_tree(read: Any) -> Iterator[ReportedCase]:
-    """Jest's form, which Vitest has too, or RSpec's."""
+    """The format of Jest and Vitest, or of RSpec."""
     if "examples" in read:
         for example in read["examples"]:
             outcome = _JSON_OUTCOMES[example["status"]]
@@ -161,7 +161,7 @@ def _read_tree(read: Any) -> Iterator[ReportedCase]:
 
 
 class _JunitReader:
-    """JUnit XML in all its dialects: what counts is each ``testcase`` and the elements in it."""
+    """JUnit XML in all its dialects: only ``testcase`` and the elements in it are read."""
 
     def __init__(self) -> None:
         self._cases: list[ReportedCase] = []

@@ -1,4 +1,4 @@
-"""Asking a command's test runners for reports, and reading what they left."""
+"""Asks a command's test runners for reports, and reads them."""
 
 import os
 import shlex
@@ -87,7 +87,7 @@ def _is_used(style: RunnerStyle, command: str, text: str) -> bool:
 
 
 def _add_value(env: dict[str, str], name: str, value: str) -> None:
-    """A search path begins with ours, which imports what it hides; options come last."""
+    """Prepend to a search path, as our hook imports what it shadows; append options."""
     before = env.get(name, "")
     if value in before:  # two styles may load the same hook
         return
@@ -109,7 +109,7 @@ def _add_words(argv: list[str], style: RunnerStyle, words: list[str]) -> list[st
 
 
 def _make_folder(scratch: Path, hooks: list[str]) -> None:
-    """For the user that ``scratch`` belongs to, as the tests may run as another one."""
+    """Make it for the owner of ``scratch``, as the tests may run as another user."""
     with open_folder(scratch) as fd:
         owner = os.fstat(fd)
         if FOLDER in os.listdir(fd):  # noqa: PTH208 - an open folder, not a path
@@ -168,7 +168,7 @@ def _read_all(
 
 
 def _read_printed(request: ReportRequest, texts: Sequence[bytes]) -> list[ReportedCase]:
-    """What it printed, and two listings where it passed."""
+    """Read its output, and two listings if it passed."""
     if request.listings and len(texts) > 1:
         check_results(texts[0])
         return read_listing(*texts[1:])
@@ -178,7 +178,7 @@ def _read_printed(request: ReportRequest, texts: Sequence[bytes]) -> list[Report
 
 
 def _list_reports(request: ReportRequest) -> Iterator[tuple[Path, str]]:
-    """Files by folder and path below it; what is no regular file is refused when it is read."""
+    """Files by folder and path; anything but a regular file is refused when it is read."""
     for root, pattern in _list_places(request):
         for path in sorted(root.glob(pattern)):
             if path.lstat().st_mtime >= request.started - 1:

@@ -1,4 +1,4 @@
-"""What a test runner reported: which tests, with what outcome, how often."""
+"""A test runner's report: which tests, with what outcome, how often."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class CaseOutcome(StrEnum):
-    """What became of a test. An expected failure is a skipped test: it proves nothing."""
+    """The outcome of a test. An expected failure counts as skipped: it proves nothing."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -33,7 +33,7 @@ class Collection:
     unknown: str = ""
 
     def count_cases(self, *outcomes: CaseOutcome) -> int:
-        """How many tests had one of these outcomes; of all of them where none is named."""
+        """How many tests had one of these outcomes; all tests if none is named."""
         return sum(
             number
             for times in self.counts.values()
@@ -42,7 +42,7 @@ class Collection:
         )
 
     def count_run(self, name: str) -> int:
-        """How often a test was run to its end."""
+        """How often a test ran to its end."""
         times = self.counts.get(name, Counter())
         return times[CaseOutcome.PASSED] + times[CaseOutcome.FAILED]
 

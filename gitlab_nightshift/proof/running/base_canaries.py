@@ -1,4 +1,5 @@
-"""What is kept of a base's canaries: a light module, as nights hold one before any change."""
+"""The cache of a base's canaries. It imports nothing heavy: every night makes one before any
+change."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -10,11 +11,11 @@ if TYPE_CHECKING:
 
 @dataclass
 class BaseCanaries:
-    """What the untouched suite noticed, kept for all attempts at a night's change. ``asked`` is
-    true once it was tried; ``texts`` are those of a language that is not understood, None where
-    they were not asked for; ``unable`` is why it cannot be, as where it fails without a fault."""
+    """The faults that the untouched suite noticed, cached for all attempts at a night's change.
+    ``tried``: ``combined`` has been computed; ``texts`` are those of an unsupported language, None
+    if not yet computed; ``unable`` is why nothing can be, such as a suite that fails already."""
 
     combined: "CombinedRun | None" = None
-    asked: bool = False
+    tried: bool = False
     texts: "tuple[Fault, ...] | None" = None
     unable: str = ""

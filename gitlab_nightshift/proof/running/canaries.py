@@ -1,7 +1,8 @@
-"""Canaries: faults in product code that the untouched tests notice must be noticed still.
+"""Canaries: faults in product code that the untouched tests notice must still be noticed.
 
-That shows what no rule has to know: tests that are gone, skipped, emptied or made to pass, helpers
-that swallow, equality that is always true, forced exit statuses, hooks that rewrite reports.
+This catches what no rule describes: tests that were deleted, skipped, emptied or made to pass,
+helpers that swallow failures, equality that is always true, forced exit statuses, hooks that
+rewrite reports.
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,7 +39,7 @@ from gitlab_nightshift.proof.running.whole_suite import try_combined
 from gitlab_nightshift.proof.syntax.single_test import Test
 
 MOST_PLANTED = 300
-"""In one build: most of them no test comes by."""
+"""Faults in one build; tests reach only a few of them."""
 FOREIGN = "in code of a language that is not understood"
 
 
@@ -49,10 +50,10 @@ def try_canaries(
     runs: Sequence[CommandRun],
     base: BaseCanaries,
 ) -> Evidence:
-    """Hold the tests after a change against those before it, by faults that these noticed.
+    """Compare the tests after a change with those before it, by the faults that these noticed.
 
-    ``runs`` are the commands on the change, which passed, ``before`` the tests of the base. The
-    checkout is left as the last run left it.
+    ``runs`` are the commands on the change, which passed, ``before`` the tests of the base. Does
+    not restore the checkout.
     """
     if not lab.commands or not changes_code(subject.change):
         return Evidence()
@@ -68,7 +69,7 @@ def try_canaries(
 
 
 def _is_foreign(setting: Setting) -> bool:
-    """Whether the product, or code that changes, is in such a language."""
+    """True if the product, or changed code, is in an unsupported language."""
     changed = any(is_foreign_code(file.raw_path) for file in setting.subject.change.files)
     return changed or not setting.before.products
 
@@ -91,9 +92,9 @@ def _try_near(setting: Setting, touched: TouchedTests) -> Evidence:
     moved = keep_unchanged(subject.change, setting.code, chosen)
     base = plant_singles(trial, subject.base, touched.old, list(moved), setting.before)
     reached = base.list_reached() if base else []
-    tests = _list_run(setting, touched)
+    tests = _list_reported(setting, touched)
     new = _plant_reached(setting, tests, [moved[fault] for fault in reached], base)
-    tried = take_in_turn([_list_left(reached, moved, new), reached])
+    tried = take_in_turn([_list_unreached_now(reached, moved, new), reached])
     usual_s = setting.usual.duration_s
     found = find_canaries(trial, base, touched.old, list(dict.fromkeys(tried)), usual_s)
     if not found.canaries:
@@ -105,25 +106,25 @@ def _try_near(setting: Setting, touched: TouchedTests) -> Evidence:
 def _plant_reached(
     setting: Setting, tests: Sequence[Test], faults: Sequence[Fault], base: PlantedTree | None
 ) -> PlantedTree | None:
-    """The change with all faults that the base's tests came by, where it can be told which of them
-    the tests come by now, and not all are tried anyway."""
+    """The change with all faults that the base's tests reached, to see which of them tests still
+    reach. None if that cannot be told, or if all are tried anyway."""
     if base is None or base.reached is None or len(faults) <= MOST_TRIES:
         return None
     return plant_singles(setting.trial, setting.subject.tree, tests, faults, setting.after)
 
 
-def _list_left(
+def _list_unreached_now(
     reached: Sequence[Fault], moved: Mapping[Fault, Fault], new: PlantedTree | None
 ) -> list[Fault]:
-    """Faults that the tests came by before, and do not with the change: tried first."""
+    """Faults that the tests reached before, but not with the change: tried first."""
     if new is None or new.reached is None:
         return []
     return [fault for fault in reached if moved[fault] not in new.reached]
 
 
-def _list_run(setting: Setting, touched: TouchedTests) -> tuple[Test, ...]:
-    """Where to find the tests after the change: those that the project's own commands report.
-    Others would run by name alone, as those of a file that no runner collects any more."""
+def _list_reported(setting: Setting, touched: TouchedTests) -> tuple[Test, ...]:
+    """The tests after the change that the project's own commands report. Others would run only by
+    name, such as those of a file that no runner collects any more."""
     names = setting.usual_tests
     if not names:
         return touched.new or touched.old

@@ -1,4 +1,4 @@
-"""What it means that canaries are noticed still, by others, or by no test."""
+"""Judges whether canaries are still noticed: by the same tests, by others, or by none."""
 
 from collections.abc import Iterator, Sequence
 
@@ -18,11 +18,11 @@ from gitlab_nightshift.proof.running.single_canaries import JudgedCanary
 from gitlab_nightshift.records.verdicts import Check, CheckOutcome
 
 FEWEST_SILENT = 3
-"""Times that a test lets a fault pass: fewer may be an assertion that was given up for another."""
+"""Missed faults that count; fewer may be an assertion that was replaced by another."""
 
 
 def judge_singles(setting: Setting, judged: Sequence[JudgedCanary]) -> Evidence:
-    """Of canaries that were tried one at a time: which tests noticed each is kept."""
+    """Judge canaries that were tried one at a time; record which tests noticed each."""
     noticed = tuple(NoticedFault(e.canary.fault.by_value, e.noticed_by) for e in judged)
     seen = Evidence(canaries=tuple(_list_by_test(judged)), noticed=noticed)
     return seen + judge_kept(setting, judged)
@@ -37,8 +37,8 @@ def _list_by_test(judged: Sequence[JudgedCanary]) -> Iterator[tuple[str, bool | 
 def judge_kept(
     setting: Setting, judged: Sequence[JudgedCanary], where: str = "near the change"
 ) -> Evidence:
-    """One that no test notices any more refuses the change; tests that do not notice what they
-    noticed, while others do, are asked about, and refuse a night's change from three times on."""
+    """A canary that no test notices any more refuses the change. If others notice it now, the tests
+    that miss it are a warning, and refuse a night's change from ``FEWEST_SILENT`` times on."""
     if not judged:
         return tell_unknown("the tests that notice faults had two results on the same code")
     lost = [each for each in judged if each.kept is False]

@@ -1,4 +1,4 @@
-"""What the canaries of one attempt are judged with, and how it is said."""
+"""The input for judging the canaries of one attempt, and the texts of the judgement."""
 
 import random
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ MOST_NAMED = 5
 
 @dataclass(frozen=True)
 class Setting:
-    """All that one attempt is judged with."""
+    """The input for judging one attempt."""
 
     subject: EvidenceSubject
     trial: Trial
@@ -57,7 +57,7 @@ def build_setting(
 
 
 def count_faults(number: int) -> str:
-    """So many faults, all there at once."""
+    """A number of simultaneous faults, as text."""
     return f"{number} planted faults at once" if number > 1 else "a planted fault"
 
 
@@ -69,12 +69,12 @@ def format_tests(tests: frozenset[str]) -> str:
 
 
 def tell_unknown(why: str) -> Evidence:
-    """What is not known refuses nothing where the base cannot tell."""
+    """Not checked: if the base cannot tell, the change is not refused."""
     return Evidence((Check(TITLE, CheckOutcome.NOT_CHECKED, why),))
 
 
 def fail_unknown(setting: Setting, why: str) -> Evidence:
-    """Where the base could tell: an attempt of a night fails, people are asked."""
+    """Not checked although the base could tell: fails a night's attempt, and warns people."""
     level: Level = "warn" if setting.subject.context.by_people else "fail"
     found = raise_flag(FLAG, setting.subject.context, "", 0, f"{why[0].upper()}{why[1:]}.", level)
     return Evidence((Check(TITLE, CheckOutcome.NOT_CHECKED, why),), found)
@@ -87,6 +87,6 @@ def refuse(setting: Setting, flag: str, file: str, text: str) -> Evidence:
 
 
 def warn(setting: Setting, text: str) -> Evidence:
-    """A finding that a reviewer is asked about."""
+    """A finding that warns the reviewer."""
     found = raise_flag(FLAG, setting.subject.context, "", 0, f"{text}.", "warn")
     return Evidence((Check(TITLE, CheckOutcome.UNDECIDED, text),), found)

@@ -1,5 +1,5 @@
-"""Many faults on at once, and the whole suite: what rewrites reports, exit statuses or settings,
-or takes tests away from the runner, shows here."""
+"""Several faults at once against the whole suite: this reveals rewritten reports, exit statuses or
+settings, and tests hidden from the runner."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -16,17 +16,17 @@ from gitlab_nightshift.proof.running.trial import (
 )
 
 MOST_FAULTS = 5
-"""Of many more, most tests end in exceptions, whatever they compare."""
+"""Faults at once; with many more, most tests end in exceptions, whatever they compare."""
 MOST_TRIES = 3
-FEWER = 4
-"""Where a fault ends the run: so many times fewer are tried next."""
+REDUCTION = 4
+"""If a fault ends the run, the next try has so many times fewer."""
 CUT_SHORT = 0.5
-"""A run that reports less than this part of the tests was ended by a fault."""
+"""A run that reports less than this share of the tests was ended by a fault."""
 
 
 @dataclass(frozen=True)
 class CombinedRun:
-    """Faults of the base, all in it at once, and what the untouched suite said."""
+    """Faults planted in the base at once, and the outcome of the untouched suite."""
 
     faults: tuple[Fault, ...]
     outcome: SuiteOutcome
@@ -44,35 +44,36 @@ class Suite:
 def run_on_base(
     trial: Trial, suite: Suite, choose: Callable[[int], Sequence[Fault]], usual_tests: int
 ) -> CombinedRun | None:
-    """The suite with faults of which ``choose`` gives so many; ``usual_tests`` are how many it has.
-    None where no such run tells anything: others are tried, or fewer."""
+    """Run the suite with as many faults as ``choose`` is asked for; ``usual_tests`` is its number
+    of tests. After a useless run tries other faults, or fewer; None if all runs are useless."""
     faults = choose(MOST_FAULTS)
     for _ in range(MOST_TRIES):
-        seen = run_with_faults(trial, suite, faults)
-        if seen and seen.outcome.noticed and not is_cut_short(seen.outcome, usual_tests):
-            return seen
-        green = seen is not None and seen.outcome.ended and not seen.outcome.red
-        others = green and len(faults) == MOST_FAULTS  # of fewer, one may hide another
-        faults = choose(MOST_FAULTS if others else max(len(faults) // FEWER, 1))
+        run = run_with_faults(trial, suite, faults)
+        if run and run.outcome.noticed and not is_cut_short(run.outcome, usual_tests):
+            return run
+        green = run is not None and run.outcome.ended and not run.outcome.red
+        # Few faults that nothing notices may hide one another: then still fewer, not others.
+        try_others = green and len(faults) == MOST_FAULTS
+        faults = choose(MOST_FAULTS if try_others else max(len(faults) // REDUCTION, 1))
     return None
 
 
 def is_cut_short(outcome: SuiteOutcome, usual_tests: int) -> bool:
-    """Whether a fault ended the run before many of the usual tests ran."""
+    """True if a fault ended the run before many of the usual tests ran."""
     return len(outcome.ran) < usual_tests * CUT_SHORT
 
 
 def keep_steady(trial: Trial, suite: Suite, before: CombinedRun) -> SuiteOutcome:
-    """What the base shows again: tests with two results count for nothing."""
-    seen = run_with_faults(trial, suite, before.faults)
-    again = seen.outcome if seen else SuiteOutcome(red=False)
+    """The base's outcome, less what a second run does not confirm: flaky tests do not count."""
+    run = run_with_faults(trial, suite, before.faults)
+    again = run.outcome if run else SuiteOutcome(red=False)
     failed = before.outcome.failed & again.failed
     return replace(before.outcome, red=again.red, ended=again.ended, failed=failed)
 
 
 def run_with_faults(trial: Trial, suite: Suite, faults: Sequence[Fault]) -> CombinedRun | None:
-    """The suite with all these faults in its code and no switch: nothing but the code itself tells
-    that they are there. Without what a compiler refuses; None where nothing is left."""
+    """Run the suite with all these faults in its code, without a switch: tests can tell only from
+    the code's behaviour. Faults that a compiler refuses are left out; None if none is left."""
     left = list(faults)
     for _ in range(MOST_BUILDS):
         if not left:
@@ -92,7 +93,7 @@ def run_with_faults(trial: Trial, suite: Suite, faults: Sequence[Fault]) -> Comb
 
 
 def _is_red_without(trial: Trial, suite: Suite, outcome: SuiteOutcome) -> bool:
-    """Where only the status tells: whether it is red without the faults, too."""
+    """True if only the exit status is red, and is so without the faults, too."""
     if not (outcome.red and outcome.unknown):
         return False
     if suite.tree not in trial.red_without:

@@ -1,4 +1,4 @@
-"""Decisions the other way: comparisons, negations, conditions of branches, true and false."""
+"""Faults that negate decisions: comparisons, negations, branch conditions, true and false."""
 
 import re
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ _BOOLEANS = TABLE.get_words("booleans")
 
 
 def list_decisions(place: Place, rules: Rules) -> Iterator[Change]:
-    """The condition of a branch, or a value that is true or false, negated."""
+    """Negate a branch condition, or a boolean value."""
     node = place.node
     template = rules.condition
     if node.type in BRANCHES and (condition := find_condition(node)):
@@ -48,7 +48,7 @@ def list_decisions(place: Place, rules: Rules) -> Iterator[Change]:
 
 
 def is_decision(node: Node, rules: Rules) -> bool:
-    """True for a value that is true or false by its form."""
+    """True for an expression that is boolean by its form."""
     if node.type in _BOOLEANS and read_text(node).lower() in ("true", "false"):
         return node.parent is None or node.parent.type not in ("expression_statement", *BLOCKS)
     if node.type in _NEGATIONS:
@@ -61,7 +61,7 @@ def is_decision(node: Node, rules: Rules) -> bool:
 
 
 def _is_surely_boolean(node: Node) -> bool:
-    """True where no class can give another value than true or false."""
+    """True if no operator overload can return anything but a boolean."""
     sure = read_operator(node).split()[:1]
     return node.type in _BOOLEANS or node.type in _NEGATIONS or sure in (["in"], ["is"], ["not"])
 
@@ -76,7 +76,7 @@ def read_operator(node: Node) -> str:
 
 
 def _is_in_condition(node: Node) -> bool:
-    """True where only the truth of a value counts: it is a part of what a branch decides by."""
+    """True if only the truth of a value counts, as in a branch condition."""
     parent = node.parent
     while parent is not None and (
         parent.type in PARENTHESES
@@ -109,7 +109,7 @@ def _is_by_value(condition: Node) -> bool:
 
 
 def _only_raises(branch: Node) -> bool:
-    """True where the branch does nothing but raise: the other way, everything fails with that."""
+    """True if the branch does nothing but raise: negated, everything fails with that."""
     body = find_field(branch, "consequence", "body")
     first = next(iter(list_children(body)), None) if body and body.type in BLOCKS else body
     if first is not None and first.type == "statement_list":
@@ -125,7 +125,7 @@ def _find_branch(node: Node) -> Node | None:
 
 
 def _leaves_loop(branch: Node | None) -> bool:
-    """True where the way out of a loop may depend on a branch: the other way, it might not end."""
+    """True if a branch may leave a loop: negated, the loop might not end."""
     return branch is not None and any(
         each.type.startswith(("break", "return", "continue")) for each in walk(branch)
     )

@@ -1,4 +1,4 @@
-"""Which faults are planted: near what tests exercise, or anywhere that tests name."""
+"""Chooses which faults are planted: near the code that tests exercise, or anywhere."""
 
 import random
 import secrets
@@ -21,29 +21,29 @@ from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 _T = TypeVar("_T")
 DEEPEST = 4
-"""Calls from a test down to a function that it is taken to exercise."""
+"""Depth of calls from a test to a function that it may exercise."""
 MOST_FUNCTIONS = 60
-"""Of one distance from the tests."""
+"""Functions at one depth."""
 MOST_OF_LINE = 3
 _WORD = compile_lazily(r"\w{2,}")
 _QUOTED = compile_lazily(r"\"[^\"\n]*\"|'[^'\n]*'|`[^`\n]*`")
 FEW_TESTS = 8
-"""The words of more tests tell little of where faults are to go: what they call does."""
+"""With more tests, names in the tests say little about lines; only functions are scored."""
 COMMON = 0.1
-"""A name that ten other tests have as well tells nothing."""
-OF_HELPERS = 0.5
-"""What a name tells that stands in a helper of the tests alone."""
-EDITED = 4
-"""How much more a function counts whose call changes."""
-BY_EXCEPTION = 0.3
-"""How much a fault counts that is likely to end in an exception: it tells nothing of assertions."""
+"""Weight below which a name is ignored: ten other tests have it, too."""
+HELPER_WEIGHT = 0.5
+"""Weight of a name that only helpers of the tests have."""
+EDITED_FACTOR = 4
+"""Factor for a function whose call changes."""
+EXCEPTION_FACTOR = 0.3
+"""Factor for a fault that likely ends in an exception, which does not test assertions."""
 
 
 @dataclass(frozen=True)
 class Aim:
-    """What faults are to be near to: the names in tests of one language, and how much each tells,
-    1 for one that a single test has. ``few``: of so few tests that it tells something. ``edited``
-    are the names on lines of tests that change."""
+    """Where faults should go: the names in tests of one language, each with its weight, 1 if only
+    one test has it. ``few``: there are so few tests that names also score lines. ``edited`` are the
+    names on changed lines of tests."""
 
     language: str
     words: Mapping[str, float]
@@ -51,14 +51,13 @@ class Aim:
     edited: frozenset[str] = frozenset()
 
     def score(self, code: "ProductCode", fault: Fault) -> float:
-        """How much a fault has to do with the tests: its function; of few tests, its line as
-        well."""
+        """A fault's relevance to the tests, by its function; with few tests, also by its line."""
         name = fault.function.rpartition(".")[2]
-        score = self.words.get(name, 0.0) * (EDITED if name in self.edited else not self.few)
+        score = self.words.get(name, 0.0) * (EDITED_FACTOR if name in self.edited else not self.few)
         if self.few:
             words = _list_telling_words(code.read_line(fault.path, fault.line))
             score += sum(self.words.get(word, 0.0) for word in words)
-        return score if fault.by_value else score * BY_EXCEPTION
+        return score if fault.by_value else score * EXCEPTION_FACTOR
 
 
 def build_aim(
@@ -69,8 +68,8 @@ def build_aim(
 ) -> Aim:
     """``named`` are the names in these tests and their helpers, ``others`` all files of tests,
     ``edited`` as in ``Aim``."""
-    own = Counter(w for test in tests for w in _list_telling_words(read_text(test.node)))
-    wanted = {*own, *named}
+    own_words = Counter(w for test in tests for w in _list_telling_words(read_text(test.node)))
+    wanted = {*own_words, *named}
     common = Counter(
         word
         for side in others
@@ -78,24 +77,25 @@ def build_aim(
         for word in wanted & _list_telling_words(read_text(test.node))
     )
     words = {
-        word: (1 if word in own else OF_HELPERS) / max(common[word] - own[word] + 1, 1)
+        word: (1 if word in own_words else HELPER_WEIGHT)
+        / max(common[word] - own_words[word] + 1, 1)
         for word in wanted
     }
-    told = {word: tells if tells > COMMON else 0.0 for word, tells in words.items()}
-    return Aim(tests[0].language.name, told, len(tests) <= FEW_TESTS, edited)
+    weights = {word: weight if weight > COMMON else 0.0 for word, weight in words.items()}
+    return Aim(tests[0].language.name, weights, len(tests) <= FEW_TESTS, edited)
 
 
 def _list_telling_words(text: str) -> set[str]:
-    """All names and short texts; of sentences, which stand in messages, only the whole one."""
+    """Names and short texts; a quoted sentence, which is a message, only as a whole."""
     sentences = {found[1:-1] for found in _QUOTED.findall(text) if " " in found}
-    told = _QUOTED.sub(lambda found: "" if " " in found[0] else found[0], text)
-    return {*_WORD.findall(told), *sentences}
+    without_sentences = _QUOTED.sub(lambda found: "" if " " in found[0] else found[0], text)
+    return {*_WORD.findall(without_sentences), *sentences}
 
 
 @dataclass(frozen=True)
 class ProductCode:
-    """The functions of a tree's product code, and the names in each: by names it is told which ones
-    a test may reach."""
+    """The functions of a tree's product code, and the names in each, by which tests may reach
+    them."""
 
     files: TreeFiles
 
@@ -124,8 +124,7 @@ class ProductCode:
         return found
 
     def list_reached(self, aim: Aim, deepest: int) -> Iterator[list[tuple[Side, Function]]]:
-        """Functions by how far they are from these names: those that they name, those that these
-        call, and so on."""
+        """Functions by depth: those that the aim names, those that these call, and so on."""
         seen, wanted = set[str](), set(aim.words)
         for _ in range(deepest):
             names = [name for name in wanted if name not in seen and name in self._by_name]
@@ -142,7 +141,7 @@ class ProductCode:
             wanted = {name for node in bodies for name in list_names(node)}
 
     def list_all(self) -> list[tuple[Side, Function]]:
-        """All functions that are no classes."""
+        """All functions, without classes."""
         pairs = dict.fromkeys(chain.from_iterable(self._by_name.values()))
         return [pair for pair in pairs if not pair[1].is_class]
 
@@ -156,15 +155,15 @@ def _is_related(one: str, other: str) -> bool:
 
 
 def draw_seed() -> random.Random:
-    """What decides which faults are planted: nobody can know it beforehand."""
+    """A random generator that an agent cannot predict, to choose faults with."""
     return random.Random(secrets.token_bytes(16))  # noqa: S311 - a choice, no secret
 
 
 def choose_near_faults(
     code: ProductCode, aim: Aim, rng: random.Random, most: int, deepest: int = DEEPEST
 ) -> list[Fault]:
-    """Faults in functions that the aim's names lead to, at most ``most``: by turns those whose line
-    has the most of these names, the rare ones above all, and any."""
+    """At most ``most`` faults in functions that the aim leads to: in turn those with the highest
+    score, and any."""
     found: list[Fault] = []
     depths: dict[Fault, int] = {}
     for depth, level in enumerate(code.list_reached(aim, deepest)):
@@ -183,7 +182,7 @@ def choose_near_faults(
 
 
 def _spread_over_functions(faults: Iterable[Fault]) -> Iterator[Fault]:
-    """Those of each function in turn: a helper that many tests call is about all of them."""
+    """Take from each function in turn, so that a common helper does not dominate."""
     functions: dict[tuple[str, str], list[Fault]] = {}
     for fault in faults:
         functions.setdefault((fault.path, fault.function), []).append(fault)
@@ -191,7 +190,7 @@ def _spread_over_functions(faults: Iterable[Fault]) -> Iterator[Fault]:
 
 
 def _spread_over_lines(faults: Iterable[Fault]) -> list[Fault]:
-    """At most so many faults of each line."""
+    """At most ``MOST_OF_LINE`` faults of each line."""
     lines: dict[tuple[str, int], list[Fault]] = {}
     for fault in dict.fromkeys(faults):
         lines.setdefault((fault.path, fault.line), []).append(fault)
@@ -200,7 +199,7 @@ def _spread_over_lines(faults: Iterable[Fault]) -> list[Fault]:
 
 
 def choose_far_faults(code: ProductCode, rng: random.Random, most: int) -> list[Fault]:
-    """One fault each of as many functions, those of different files first; more of each where there
+    """One fault in each of ``most`` functions, from different files first; more from each if there
     are fewer functions."""
     by_file: dict[str, list[tuple[Side, Function]]] = {}
     for side, function in code.list_all():
@@ -219,14 +218,14 @@ def choose_far_faults(code: ProductCode, rng: random.Random, most: int) -> list[
 
 
 def _choose_of_function(pair: tuple[Side, Function], rng: random.Random) -> list[Fault]:
-    """Those first that are likely to fail an assertion."""
+    """Faults of a function, first those that are likely to fail an assertion."""
     faults = list_faults(pair[0], [pair[1]])
     rng.shuffle(faults)
     return sorted(faults, key=lambda fault: not fault.by_value)
 
 
 def take_in_turn(rows: Iterable[Sequence[_T]]) -> Iterator[_T]:
-    """The first of each row, then the second of each, and so on."""
+    """Round robin: the first of each row, then the second of each, and so on."""
     for row in zip_longest(*rows):
         yield from (each for each in row if each is not None)
 
@@ -234,7 +233,7 @@ def take_in_turn(rows: Iterable[Sequence[_T]]) -> Iterator[_T]:
 def keep_unchanged(
     change: Changeset, code: ProductCode, faults: Iterable[Fault]
 ) -> dict[Fault, Fault]:
-    """Faults in functions that a change leaves as they are, each with where it is afterwards."""
+    """Faults in functions that a change leaves alone, each with its position after the change."""
     changed = {file.raw_old_path: file for file in change.files}
     found: dict[Fault, Fault] = {}
     for fault in faults:

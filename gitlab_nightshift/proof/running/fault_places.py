@@ -1,7 +1,7 @@
 """Where faults may be planted: the nodes of a function that compute something.
 
-Left out is what only people read, what is declared or imported, what never runs, and the conditions
-of loops, which would not end.
+Left out are texts for people, declarations, imports, dead code, and the conditions of loops, which
+might not end.
 """
 
 import re
@@ -46,15 +46,15 @@ _NAMED = frozenset(
 )
 _OWNERS = (LAMBDAS | FUNCTIONS) - {"block", "do_block", "case_block"}  # Ruby's return leaves those
 _DEEPEST = 150
-"""Levels of nodes: a chain of thousands of operators would take minutes."""
+"""Depth of nodes: a chain of thousands of operators would take minutes."""
 _CONSTANT_WORDS = frozenset(("final", "const"))
 
 
 @dataclass(frozen=True)
 class Place:
-    """A node that a fault may change. ``looping`` is true inside a loop that ends by a condition;
-    ``owner`` is the nearest function, lambda or method around it, ``depth`` how many nodes of the
-    function are. ``counted`` are the names that loops of the function end by."""
+    """A node that a fault may change. ``looping``: it is inside a loop that ends by a condition;
+    ``owner`` is the innermost function or lambda around it, ``depth`` its depth in the function.
+    ``counted`` are the names in the headers of the function's loops."""
 
     node: Node
     looping: bool
@@ -64,7 +64,7 @@ class Place:
 
 
 def is_left_out(side: Side, function: Function) -> bool:
-    """True for tests, what only people read, and functions that run while compiling."""
+    """True for tests, texts for people, and functions that run while compiling."""
     marks = " ".join([*function.marks, *(mark for each in function.outer for mark in each.marks)])
     tests = any(each.node.type == "mod_item" and each.name == "tests" for each in function.outer)
     marked = side.language is not None and side.language.marked
@@ -83,7 +83,7 @@ def is_left_out(side: Side, function: Function) -> bool:
 
 
 def list_places(function: Function) -> Iterator[Place]:
-    """The nodes of a function's body in the order of the text."""
+    """The nodes of a function's body in source order."""
     if function.body is None:
         return
     owner = function.body if function.body.type in _OWNERS else function.node
@@ -126,7 +126,7 @@ def _counts(loop: Node) -> bool:
 
 
 def is_message(node: Node) -> bool:
-    """True for a call that tells people something, or makes an error."""
+    """True for a call that prints a message for people, or builds an error."""
     if node.type in _CREATED:
         made = find_field(node, "constructor", "type") or next(iter(list_children(node)), None)
         return _ERRORS.search(read_text(made)) is not None
@@ -139,7 +139,7 @@ def is_message(node: Node) -> bool:
 
 
 def _list_entered(node: Node) -> list[Node]:
-    """The children that faults may go into."""
+    """The children in which faults may be planted."""
     children = [each for each in list_children(node) if each.type not in _SKIPPED]
     if is_message(node) or _is_constant(node) or _is_for_people(node) or node.type in RAISING:
         return []
@@ -162,7 +162,7 @@ def _is_constant(node: Node) -> bool:
 
 
 def _is_for_people(node: Node) -> bool:
-    """True where a value gets a name that says that people read it."""
+    """True if a value's name says that it is a text for people."""
     if node.type not in _KEYED | _NAMED:
         return False
     name = find_field(node, "name", "key", "left", "pattern") or node.named_child(0)
@@ -170,7 +170,7 @@ def _is_for_people(node: Node) -> bool:
 
 
 def _drop_dead(statements: list[Node]) -> list[Node]:
-    """The statements up to the one after which nothing runs."""
+    """The statements up to the first one that ends the block."""
     for at, each in enumerate(statements):
         inner = list_children(each)
         plain = each.type == "expression_statement" and len(inner) == 1
@@ -180,7 +180,7 @@ def _drop_dead(statements: list[Node]) -> list[Node]:
 
 
 def find_condition(branch: Node) -> Node | None:
-    """What a branch decides by, without the parentheses around it."""
+    """The condition of a branch, without parentheses."""
     found = find_field(branch, "condition")
     if found is None and branch.type in ("conditional_expression", "if_clause"):
         children = list_children(branch)

@@ -1,8 +1,8 @@
-"""What a fault puts into code, in the words of a language: the templates of ``faults.toml``.
+"""The code that a fault inserts, in the syntax of a language: the templates of ``faults.toml``.
 
-A ``switched`` text holds markers that no source has: ``KEPT`` stands once for the code that it
-replaces, so that faults nest; ``SWITCH`` for what is true where the fault is on; ``TEXT`` for "~"
-where it is on, and "" where it is not.
+A ``switched`` text has markers that cannot occur in source code: ``KEPT`` for the replaced code, so
+that faults nest; ``SWITCH`` for an expression that is true while the fault is on; ``TEXT`` for one
+that is "~" while it is on, else "".
 """
 
 import re
@@ -25,7 +25,7 @@ _WORD = re.compile(r"\{(switch|text|kept|next)\}")
 
 @dataclass(frozen=True)
 class Change:
-    """A node and what takes its place; the fields are those of ``Fault``."""
+    """A node and its replacement; the fields are those of ``Fault``."""
 
     node: Node
     what: str
@@ -36,7 +36,8 @@ class Change:
 
 @dataclass(frozen=True)
 class Rules:
-    """The words of a language, as ``faults.toml`` explains them; "" is a kind that it has not."""
+    """A language's templates, explained in ``faults.toml``; "" for a kind of fault that it
+    lacks."""
 
     on: str
     condition: str
@@ -65,7 +66,7 @@ class Rules:
 
 @cache
 def read_rules(language: str) -> Rules | None:
-    """The rules of a language by its name; None where it has no table."""
+    """The rules of a language by its name; None without a table for it."""
     rules: dict[str, Any] = TABLE.entries["languages"].get(language, {})
     if "like" in rules:
         return read_rules(rules["like"])
@@ -75,13 +76,13 @@ def read_rules(language: str) -> Rules | None:
 def make_change(
     node: Node, what: str, template: str, rules: Rules, *, by_value: bool = True, other: str = ""
 ) -> Change:
-    """A node with a template around or instead of it; ``what`` says it after the node's code, and
-    ``other`` is the text for ``{next}``."""
+    """Apply a template to a node. ``what`` describes the fault, after the node's code; ``other``
+    fills ``{next}``."""
     on = {"switch": rules.on, "text": rules.text_on, "kept": read_text(node), "next": other}
-    asked = {"switch": SWITCH, "text": TEXT, "kept": KEPT, "next": other}
+    markers = {"switch": SWITCH, "text": TEXT, "kept": KEPT, "next": other}
     plain, switched = (
         _WORD.sub(lambda word, words=words: words[word[1]], template)  # type: ignore[misc]
-        for words in (on, asked)
+        for words in (on, markers)
     )
     return Change(node, _describe(what, node), plain, switched, by_value)
 

@@ -1,6 +1,6 @@
-"""Which faults can be planted into functions, each as it is always on and as it is behind a switch.
+"""The faults that can be planted into functions, each permanently on, or behind a switch.
 
-What is planted stands in ``faults.toml``: adding a language is adding a table there.
+Their templates are in ``faults.toml``: to add a language, add a table there.
 """
 
 import re
@@ -22,13 +22,13 @@ _KINDS = (list_decisions, list_results, list_literals, list_omissions)
 
 @dataclass(frozen=True)
 class Fault:
-    """One fault in one function; spans are bytes of the file as it was read.
+    """One fault in one function; spans are bytes of the original file.
 
     ``path`` is raw, ``line`` counts from 1, ``what`` is for people, ``function`` is the qualified
-    name of the function around it. ``plain`` takes the place of the bytes ``start`` to ``end``
-    where the fault is always on. ``switched`` does where a switch turns it on; it holds the markers
-    of ``fault_rules.py``, and is "" where the language has no switch. ``by_value`` is true where a
-    value or a decision is wrong, so that an assertion is likely to fail; otherwise an exception is.
+    name of the function around it. ``plain`` replaces the bytes ``start`` to ``end`` if the fault
+    is permanently on. ``switched`` replaces them if a switch turns it on; it has the markers of
+    ``fault_rules.py``, and is "" if the language has no switch. ``by_value``: a value or a decision
+    is wrong, so an assertion likely fails; otherwise an exception is likely.
     """
 
     path: str
@@ -43,7 +43,7 @@ class Fault:
 
 
 def list_faults(side: Side, functions: Iterable[Function]) -> list[Fault]:
-    """All faults of these functions, in the order of the text; none in tests."""
+    """All faults of these functions, in source order; none in tests."""
     rules = read_rules(side.language.name) if side.language and side.is_product else None
     if rules is None or _NOT_PRODUCT.search(side.path):
         return []
@@ -54,7 +54,9 @@ def list_faults(side: Side, functions: Iterable[Function]) -> list[Fault]:
             continue
         for place in list_places(function):
             for change in (each for kind in _KINDS for each in kind(place, rules)):
-                if "\ufffd" not in change.plain:  # bytes that are not UTF-8 would be lost
+                if (
+                    "\ufffd" not in change.plain
+                ):  # bytes that are not UTF-8 would be lost in rewriting
                     fault = _make_fault(side, function, change)
                     found.setdefault((fault.start, fault.end), fault)
     return sorted(found.values(), key=lambda fault: (fault.start, fault.end))
@@ -80,7 +82,7 @@ def _make_fault(side: Side, function: Function, change: Change) -> Fault:
 def move_fault(fault: Fault, before: Side, after: Side) -> Fault | None:
     """The same fault in another version of the file.
 
-    None where its function is not there with the same text, or where it is there twice.
+    None if its function is gone, was changed, or occurs twice.
     """
     home = next((each for each in before.functions if _holds(each, fault)), None)
     if home is None:
@@ -88,14 +90,14 @@ def move_fault(fault: Fault, before: Side, after: Side) -> Fault | None:
     same = [each for each in after.functions if _is_same(each, home)]
     if len(same) != 1 or sum(_is_same(each, home) for each in before.functions) != 1:
         return None
-    moved = same[0].node.start_byte - home.node.start_byte
+    offset = same[0].node.start_byte - home.node.start_byte
     lines = same[0].node.start_point[0] - home.node.start_point[0]
     return replace(
         fault,
         path=after.path,
         line=fault.line + lines,
-        start=fault.start + moved,
-        end=fault.end + moved,
+        start=fault.start + offset,
+        end=fault.end + offset,
     )
 
 

@@ -1,4 +1,4 @@
-"""All that running shows of a change, and what becomes of what reading said of it."""
+"""Gathers all evidence from running a change, and settles the findings from reading it."""
 
 from collections.abc import Callable, Sequence
 
@@ -28,7 +28,7 @@ BY_CATEGORY: dict[str, tuple[Gather, ...]] = {
     "refactoring": (_compare_complexity,),
     "performance": (run_benchmark,),
 }
-"""What a category's changes are held against besides."""
+"""Additional checks by category."""
 
 
 def gather_evidence(
@@ -39,9 +39,9 @@ def gather_evidence(
     base: BaseCanaries,
     read: Sequence[Finding],
 ) -> Evidence:
-    """Everything that can be seen of a change within the lab's time. ``read`` are the findings of
-    reading; those of the result are what is left of these, and what only running raises. The
-    checkout is left as the last run left it. Raises GitError, OSError."""
+    """Everything that running shows of a change within the lab's time. ``read`` are the findings
+    from reading; the result has those that were not refuted, and those from running. Does not
+    restore the checkout. Raises GitError, OSError."""
     seen = try_canaries(subject, lab, before, runs, base)
     found = compare_collections(subject, before, runs, list_excused(subject, runs, seen)) + seen
     text = build_text_reader(lab.checkout.repository, subject.base)

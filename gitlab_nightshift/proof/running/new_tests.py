@@ -1,4 +1,4 @@
-"""New and changed tests: on the old code, where a test that can fail fails; else against faults."""
+"""Evaluates new and changed tests: they should fail on the old code, or else on planted faults."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -29,13 +29,13 @@ from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 BEFORE, FAULTS = "The new tests without the change", "The new tests"
 FEWEST_FAULTS = 3
-"""Fewer faults show nothing."""
+"""Fewer faults prove nothing."""
 MOST_FAULTS = 8
 MOST_PLANTED = 100
-SEVERAL = 2
-"""Wrong values that a test has to notice to have shown that it can fail."""
-FEW = 0.4
-"""The part of the faults below which it is asked about."""
+ENOUGH_NOTICED = 2
+"""Wrong values that a test must notice to prove that it can fail."""
+LEAST_SHARE = 0.4
+"""Share of noticed faults below which there is a finding."""
 NO_PROOF = compile_lazily(
     r"""
       (?P<class_>\b(ImportError|ModuleNotFoundError|NameError|NoMethodError)\b)  # NameError: a
@@ -55,15 +55,15 @@ NO_PROOF = compile_lazily(
     """,
     re.VERBOSE,
 )
-"""What failures say that come from names that are not there, or from what does not compile: they
-show nothing of a test."""
+"""Output of failures due to missing names, or to code that does not compile: they prove nothing
+about a test."""
 
 
 def evaluate_new_tests(
     subject: EvidenceSubject, trial: Trial, noticed: Sequence[NoticedFault] = ()
 ) -> Evidence:
-    """What the tests that a change adds or rewrites are worth. ``noticed`` are faults that were
-    tried with these tests already."""
+    """Evaluate the tests that a change adds or rewrites. ``noticed`` are faults that were already
+    tried with them."""
     found = Evidence()
     for tests in _group_by_language(subject):
         found += _evaluate(subject, trial, tests, noticed)
@@ -95,11 +95,13 @@ def _evaluate(
         proven = tuple(_list_proven(tests, before))
         return Evidence((Check(BEFORE, CheckOutcome.PASSED, text),), proven=proven)
     by_canaries = _judge_by_canaries(subject, tests, noticed)
-    return _tell_before(before) + (by_canaries or _run_against_faults(subject, trial, tests, run))
+    return _describe_before(before) + (
+        by_canaries or _run_against_faults(subject, trial, tests, run)
+    )
 
 
 def _run_on_old_code(subject: EvidenceSubject, trial: Trial, run: TestRun) -> SuiteOutcome | None:
-    """The new tests with the product code as it was; None where only tests changed."""
+    """Run the new tests on the old product code; None if only tests changed."""
     tree = trial.build_old_product(subject)
     if tree is None:
         return None
@@ -117,7 +119,7 @@ def _list_proven(tests: Sequence[Test], before: SuiteOutcome) -> Iterator[tuple[
             yield test.path, test.qualified
 
 
-def _tell_before(before: SuiteOutcome | None) -> Evidence:
+def _describe_before(before: SuiteOutcome | None) -> Evidence:
     if before is None:
         return Evidence()
     if not before.ended:
@@ -132,9 +134,9 @@ def _tell_before(before: SuiteOutcome | None) -> Evidence:
 def _judge_by_canaries(
     subject: EvidenceSubject, tests: Sequence[Test], noticed: Sequence[NoticedFault]
 ) -> Evidence | None:
-    """What faults that were tried already show of these tests; None where that is too little."""
+    """What already tried faults prove about these tests; None if that is too little."""
     found = [fault for fault in noticed if _names_any(fault.tests, tests)]
-    if len(noticed) < FEWEST_FAULTS or len(found) < FEW * len(noticed):
+    if len(noticed) < FEWEST_FAULTS or len(found) < LEAST_SHARE * len(noticed):
         return None
     able = _list_able(tests, [fault.tests for fault in found if fault.by_value])
     text = f"{len(found)} of {len(noticed)} planted faults found"
@@ -175,8 +177,8 @@ def _run_against_faults(
 
 
 def _judge_unreached(subject: EvidenceSubject, tests: Sequence[Test], number: int) -> Evidence:
-    """Tests of what ends before any fault, as ``--help`` does, are a person's right; a night's are
-    held to notice some: they may have hidden what they came by."""
+    """A person may test code that ends before any fault, such as ``--help``. A night's tests must
+    reach some: they may have hidden what they reached."""
     text = "they came by none of the faults planted in what they name"
     if subject.context.by_people or number < FEWEST_FAULTS:
         return Evidence((Check(FAULTS, CheckOutcome.NOT_CHECKED, text),))
@@ -190,15 +192,15 @@ def _is_found(outcome: SuiteOutcome, tests: Sequence[Test]) -> bool:
 def _list_able(
     tests: Sequence[Test], failed: Sequence[frozenset[str]]
 ) -> Iterator[tuple[str, str]]:
-    """Tests that noticed several wrong values, by what failed with each: they can fail. One may
-    have raised an exception."""
+    """Tests that noticed several wrong values, and so can fail; a single one may have been an
+    exception."""
     for test in tests:
-        if sum(_names_any(names, [test]) for names in failed) >= SEVERAL:
+        if sum(_names_any(names, [test]) for names in failed) >= ENOUGH_NOTICED:
             yield test.path, test.qualified
 
 
 def _build_way(trial: Trial, run: TestRun, seen: list[SuiteOutcome]) -> Way:
-    """The tests on code that does the same and is written otherwise: all switches are off."""
+    """Run the tests on equivalent but rewritten code: with all switches off."""
 
     def look(planted: PlantedTree) -> tuple[TestRun | None, str]:
         seen.append(trial.run(run.commands, build_environment(planted), run.duration_s))
@@ -210,28 +212,27 @@ def _build_way(trial: Trial, run: TestRun, seen: list[SuiteOutcome]) -> Way:
 def _leave_out_old(
     subject: EvidenceSubject, trial: Trial, tests: Sequence[Test], failed: frozenset[str]
 ) -> Evidence | None:
-    """In a person's change the tests without those that fail on code that does the same, where all
-    of these were there before: what looks at the size of the code did so then. None where it is not
-    so."""
+    """In a person's change, judge without the tests that fail on equivalent code, such as one of
+    code size, if all of them existed before. None if that does not apply."""
     if not subject.context.by_people:
         return None
     known = {t.qualified for file in subject.change.files for t in read_sides(file)[0].tests}
     old = [test for test in tests if _names_any(failed, [test])]
     if not old or any(test.qualified not in known for test in old):
         return None
-    left = [test for test in tests if test not in old]
+    others = [test for test in tests if test not in old]
     trial.hold(subject.tree)
-    run = trial.find_run(list_focused(trial, left), {})[0] if left else None
+    run = trial.find_run(list_focused(trial, others), {})[0] if others else None
     if run is None:
         text = "they look at the text of the code, as before"
         return Evidence((Check(FAULTS, CheckOutcome.NOT_CHECKED, text),))
-    return _run_against_faults(subject, trial, left, run)
+    return _run_against_faults(subject, trial, others, run)
 
 
 def _judge_unplanted(
     subject: EvidenceSubject, trial: Trial, tests: Sequence[Test], failed: frozenset[str]
 ) -> Evidence:
-    """Tests that fail, twice, on code that does the same look at its text."""
+    """Tests that fail, twice, on equivalent code read its source text."""
     if not _names_any(failed, tests):
         text = "no function that they name takes a fault"
         return Evidence((Check(FAULTS, CheckOutcome.NOT_CHECKED, text),))
@@ -251,11 +252,11 @@ def _judge_faults(
     if survived:
         named = ", ".join(f"{fault.path}:{fault.line} {fault.what}" for fault in survived[:5])
         text += f"; not noticed: {named}" + (" …" if len(survived) > 5 else "")
-    if tried < FEWEST_FAULTS or noticed >= FEW * tried:
+    if tried < FEWEST_FAULTS or noticed >= LEAST_SHARE * tried:
         outcome = CheckOutcome.PASSED if noticed else CheckOutcome.UNDECIDED
         return Evidence((Check(FAULTS, outcome, text),))
     level: Level = "warn" if noticed else "fail"
-    if noticed and subject.context.by_people:  # many a good test looks at one branch alone
+    if noticed and subject.context.by_people:  # many a good test covers a single branch
         return Evidence((Check(FAULTS, CheckOutcome.UNDECIDED, text),))
     return _refuse(subject, tests, text, level)
 

@@ -1,5 +1,5 @@
-"""The tests as they were, on the product code after a change: where behaviour stays they pass, and
-elsewhere what fails is what the change redefines."""
+"""Runs the old tests on the changed product code: if behaviour must stay they must pass; otherwise
+those that fail show what the change redefines."""
 
 from collections.abc import Sequence
 
@@ -16,12 +16,12 @@ from gitlab_nightshift.repository.difference import ChangedFile
 
 TITLE = "The tests as they were"
 STRICT = frozenset(("refactoring", "performance", "docs"))
-"""Categories of changes that leave behaviour alone."""
+"""Categories of changes that must not change behaviour."""
 MOST_NAMED = 5
 
 
 def run_old_tests(subject: EvidenceSubject, trial: Trial) -> Evidence:
-    """Where a change touches tests too: the product code after with the tests before."""
+    """If a change touches tests, too: run the old tests on the new product code."""
     files = [
         file
         for file in subject.change.files
@@ -36,7 +36,7 @@ def run_old_tests(subject: EvidenceSubject, trial: Trial) -> Evidence:
     if strict:
         return _judge_strictly(subject, trial)
     outcome = _run_changed(trial, _list_changed(files))
-    return _tell_redefined(trial, outcome) if outcome and outcome.red else Evidence()
+    return _describe_redefined(trial, outcome) if outcome and outcome.red else Evidence()
 
 
 def _judge_strictly(subject: EvidenceSubject, trial: Trial) -> Evidence:
@@ -47,7 +47,7 @@ def _judge_strictly(subject: EvidenceSubject, trial: Trial) -> Evidence:
         text = "they pass on the changed product code"
         return Evidence((Check(TITLE, CheckOutcome.PASSED, text),))
     if not outcome.ended or NO_PROOF.search(trial.read_output()):
-        return _tell_redefined(trial, outcome)
+        return _describe_redefined(trial, outcome)
     names = _format_names(outcome)
     text = f"{names} fail with the product code after and the tests before"
     found = raise_flag("old-tests-fail", subject.context, "", 0, f"{text}: it behaves differently.")
@@ -55,7 +55,7 @@ def _judge_strictly(subject: EvidenceSubject, trial: Trial) -> Evidence:
 
 
 def _list_changed(files: Sequence[ChangedFile]) -> list[Test]:
-    """Tests that are not there word for word any more."""
+    """Tests whose text has changed or gone."""
     found: list[Test] = []
     for before, after in map(read_sides, files):
         kept = {test.node.text for test in after.tests}
@@ -64,7 +64,7 @@ def _list_changed(files: Sequence[ChangedFile]) -> list[Test]:
 
 
 def _run_changed(trial: Trial, tests: Sequence[Test]) -> SuiteOutcome | None:
-    """These tests alone; None where none of them can be run so."""
+    """Run these tests alone; None if none of them can run alone."""
     for focused in list_focused(trial, tests) if tests else ():
         outcome = trial.run_focused(focused)
         if outcome.ran or focused.count(trial.read_output()):
@@ -72,7 +72,7 @@ def _run_changed(trial: Trial, tests: Sequence[Test]) -> SuiteOutcome | None:
     return None
 
 
-def _tell_redefined(trial: Trial, outcome: SuiteOutcome) -> Evidence:
+def _describe_redefined(trial: Trial, outcome: SuiteOutcome) -> Evidence:
     if not outcome.ended:
         return Evidence((Check(TITLE, CheckOutcome.NOT_CHECKED, "they did not end"),))
     text = f"this change redefines what {_format_names(outcome)} demand"

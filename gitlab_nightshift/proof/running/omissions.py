@@ -1,4 +1,4 @@
-"""Statements left out: calls, assignments that add to what is there, and exceptions."""
+"""Faults that omit a statement: a call, an augmented assignment, or a raised exception."""
 
 import re
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ _CHANGING = TABLE.get_pattern("changing")
 
 
 def list_omissions(place: Place, rules: Rules) -> Iterator[Change]:
-    """A statement that is not run; none in loops that would not end."""
+    """Omit a statement, except in loops that might not end."""
     node = place.node
     if node.type in RAISING:
         if rules.raising and _is_guarded(place) and _fits(node, rules.raising):
@@ -64,7 +64,7 @@ def list_omissions(place: Place, rules: Rules) -> Iterator[Change]:
 
 
 def _find_span(statement: Node, inner: Node, template: str) -> Node:
-    """The expression alone where it stays one, otherwise the statement with its semicolon."""
+    """The expression if the template yields one, otherwise the statement with its semicolon."""
     return statement if re.search(r"\bif\b.*\{kept\}", template) else inner
 
 
@@ -77,7 +77,7 @@ def _is_statement(node: Node) -> bool:
 
 
 def _is_guarded(place: Place) -> bool:
-    """Whether a branch decides about it, so that the function has an end without it."""
+    """True if it is in a branch, so that the function can end without it."""
     node = place.node.parent
     while node is not None and node != place.owner and node.type not in BRANCHES:
         node = node.parent
@@ -89,7 +89,7 @@ def _fits(statement: Node, template: str) -> bool:
 
 
 def _is_alone(node: Node) -> bool:
-    """True where a statement has its lines for itself, which counts where indentation does."""
+    """True if a statement has its lines to itself, which matters where indentation does."""
     before, after, block = node.prev_sibling, node.next_sibling, node.parent
     outer = block.parent if block else None
     return (
@@ -100,7 +100,7 @@ def _is_alone(node: Node) -> bool:
 
 
 def _steers_loop(assignment: Node, counted: frozenset[str]) -> bool:
-    """True where a loop of the same function ends by what the assignment counts."""
+    """True if a loop of the function ends by the assigned variable."""
     target = find_field(assignment, "left", "argument") or assignment.named_child(0)
     return not counted.isdisjoint(re.findall(r"\w+", read_text(target))[-1:])
 

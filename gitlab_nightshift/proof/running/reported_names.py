@@ -1,11 +1,11 @@
-"""Tests as runners report them, and as they stand in their files."""
+"""Matches tests as runners report them to tests in files."""
 
 from gitlab_nightshift.proof.syntax.single_test import Test
 
 
 def is_reported_as(name: str, test: Test) -> bool:
-    """Whether a reported name (``tests/test_a.py::TestA::test_b``, ``pkg::TestA/row``,
-    ``a.test.js::suite title``, ``com.shop.CartTest::total``) is this test's."""
+    """True if a reported name (``tests/test_a.py::TestA::test_b``, ``pkg::TestA/row``,
+    ``a.test.js::suite title``, ``com.shop.CartTest::total``) is this test."""
     last = name.rpartition("::")[2]
     return (
         last == test.name

@@ -1,4 +1,4 @@
-"""Results that are wrong: another value of the declared type, an empty one, or nothing."""
+"""Faults in results: another value of the declared type, an empty one, or none."""
 
 import re
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ _EMPTY = TABLE.get_pattern("empty", re.DOTALL)
 
 
 def list_results(place: Place, rules: Rules) -> Iterator[Change]:
-    """What a function returns, as something else."""
+    """Replace what a function returns."""
     node = place.node
     if rules.zero and node.type in _RETURNS:
         yield from _list_zero_results(place, rules)
@@ -51,13 +51,13 @@ def _may_be_nothing(value: Node, owner: Node, rules: Rules) -> bool:
 
 
 def _find_result(place: Place, rules: Rules) -> Node | None:
-    """What a return statement returns, or what the last expression of a body is."""
+    """The value of a return statement, or the last expression of a body."""
     node = place.node
     if node.type in _RETURNS:
-        given = list_children(node)
-        if given and given[0].type == "argument_list":
-            given = list_children(given[0])
-        return given[0] if len(given) == 1 else None
+        values = list_children(node)
+        if values and values[0].type == "argument_list":
+            values = list_children(values[0])
+        return values[0] if len(values) == 1 else None
     body = find_field(place.owner, "body") or next(
         (each for each in place.owner.named_children if each.type.endswith("body")), None
     )
@@ -81,7 +81,7 @@ def _is_expression(node: Node) -> bool:
 
 
 def _read_result_type(owner: Node) -> str:
-    """The declared type of a function's result; "" where there is none."""
+    """The declared type of a function's result; "" without one."""
     declared = find_field(owner, "return_type", "returns", "type", "result")
     if declared is None and owner.type == "function_declaration":
         declared = next(

@@ -1,4 +1,4 @@
-"""What ran refutes what was read: findings that become lines of information."""
+"""Settles findings: those from reading that running refutes become mere information."""
 
 from collections.abc import Iterator, Sequence, Set
 
@@ -12,24 +12,24 @@ from gitlab_nightshift.repository.difference import ChangedFile
 
 TITLE = "What was read and did not hold"
 CANNOT_FAIL = frozenset(("test-cannot-fail",))
-"""Readings that a test which failed on the old code, or with faults, refutes."""
+"""Findings refuted by a test that failed on the old code, or on faults."""
 WEAKER = frozenset(("test-deleted", "test-loosened"))
-"""Readings that canaries refute, which this very test noticed and which are noticed still. A skip
-stays what it is: the test is there and does not run."""
+"""Findings refuted by canaries that this very test noticed and that are still noticed. Not a skip:
+the test exists and does not run."""
 ENOUGH = 3
 
 
 def is_refutable(finding: Finding) -> bool:
-    """Whether what runs may show that a finding of reading does not hold."""
+    """True if running may refute a finding from reading."""
     return finding.name in CANNOT_FAIL | WEAKER
 
 
 def list_excused(
     subject: EvidenceSubject, runs: Sequence[CommandRun], seen: Evidence
 ) -> frozenset[str]:
-    """Reported names of tests whose canaries are all noticed still, three or more. One whose text
-    is there still has to run: others do not do its work, it is left out. ``runs`` are the commands
-    on the change."""
+    """Reported names of tests whose canaries, ``ENOUGH`` or more, are all still noticed. A test
+    that still exists must also run; if not, it is not excused. ``runs`` are the commands on the
+    change."""
     names = {name for name, _ in seen.canaries if _is_excused(seen, [name])}
     run = {n for each in runs for n in each.collection.counts if each.collection.count_run(n)}
     return frozenset(name for name in names if not _is_left_out(subject, name, run))
@@ -46,7 +46,7 @@ def _is_left_out(subject: EvidenceSubject, name: str, run: Set[str]) -> bool:
 def settle_findings(
     subject: EvidenceSubject, read: Sequence[Finding], seen: Evidence
 ) -> tuple[tuple[Finding, ...], tuple[Check, ...]]:
-    """The findings that stay, and what is said of the others."""
+    """The findings that stay, and a check for each refuted one."""
     kept: list[Finding] = []
     refuted: list[str] = []
     for finding in read:
@@ -60,7 +60,7 @@ def settle_findings(
 
 
 def _refute(subject: EvidenceSubject, finding: Finding, seen: Evidence) -> str:
-    """Why a finding does not hold, "" where it does."""
+    """Why a finding is refuted, "" if it is not."""
     if finding.name in CANNOT_FAIL:
         tests = [test for test in _find_tests(subject, finding) if _is_proven(test, seen)]
         return "But it was seen to fail." if tests else ""
@@ -79,13 +79,12 @@ def _is_proven(test: Test, seen: Evidence) -> bool:
 
 
 def _is_excused(seen: Evidence, names: "Sequence[str] | set[str]") -> bool:
-    mine = [kept for name, kept in seen.canaries if name in names]
-    return len(mine) >= ENOUGH and all(mine)
+    kept = [is_kept for name, is_kept in seen.canaries if name in names]
+    return len(kept) >= ENOUGH and all(kept)
 
 
 def _find_tests(subject: EvidenceSubject, finding: Finding) -> Iterator[Test]:
-    """The tests at the place of a finding, on either side: its line is that of one of them, or 0
-    for all of a file that is gone."""
+    """The tests at a finding's line, on either side; line 0 means all tests of a deleted file."""
     for file in subject.change.files:
         if finding.file in (file.path, file.old_path):
             gone = file.status == "D" and finding.line == 0

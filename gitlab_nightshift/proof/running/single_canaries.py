@@ -1,4 +1,5 @@
-"""Faults planted one at a time: what the tests of the base noticed, those of a change must too."""
+"""Faults planted one at a time: a change's tests must notice those that the base's tests
+noticed."""
 
 import statistics
 from collections.abc import Iterator, Mapping, Sequence, Set
@@ -29,23 +30,23 @@ from gitlab_nightshift.proof.syntax.single_test import Test
 
 MOST_CANARIES = 10
 SHARE = 1.5
-"""The part of the suite's time that looking for canaries may take, ..."""
+"""Time to look for canaries, in durations of the suite, ..."""
 FEWEST_TRIES, MOST_TRIES = 14, 20
 LONG_S = 3.0
 FEWEST_LONG_TRIES = 6
-"""... but so many are tried at least, or so many where each takes long."""
+"""... but at least so many faults are tried, or so many if each takes long."""
 IN_JOB = {"CI": "1"}
-"""As in the job of a merge request: a test that is skipped there protects nobody."""
+"""As in a merge request's job: a test that is skipped there protects nobody."""
 CONFIRMATIONS = 2
-"""Runs of the base that have to notice what is lost."""
+"""Further runs of the base that must notice a lost canary."""
 MOST_TESTS = 40
-"""Named on a command line; of more, whole files are run."""
+"""Tests named on a command line; with more, whole files are run."""
 
 
 @dataclass(frozen=True)
 class Canary:
-    """A fault that tests of the base noticed; ``found_by`` are their reported names, none where
-    only the exit status told."""
+    """A fault that tests of the base noticed; ``found_by`` are their reported names, empty if only
+    the exit status told."""
 
     fault: Fault
     found_by: frozenset[str]
@@ -53,10 +54,9 @@ class Canary:
 
 @dataclass(frozen=True)
 class JudgedCanary:
-    """What became of a canary with the change applied. ``kept`` is None where that is not known;
-    ``silent`` are tests that found it, still run, and pass now, where no new one notices it;
-    ``noticed_by`` are those of the chosen tests that fail; ``elsewhere`` is true where it was none
-    of these that noticed it."""
+    """A canary with the change applied. ``kept``: it is still noticed, None if unknown. ``silent``
+    are tests that noticed it, still run, but now pass, unless a new one notices it. ``noticed_by``
+    are the chosen tests that fail; ``elsewhere``: only other tests notice it."""
 
     canary: Canary
     kept: bool | None
@@ -67,7 +67,7 @@ class JudgedCanary:
 
 @dataclass(frozen=True)
 class FoundCanaries:
-    """Canaries, and the base's tree that they are switched on in; None where there is none."""
+    """Canaries, and the base's tree with their switches, None without canaries."""
 
     planted: PlantedTree | None
     canaries: tuple[Canary, ...]
@@ -76,7 +76,7 @@ class FoundCanaries:
 def plant_singles(
     trial: Trial, tree: str, tests: Sequence[Test], faults: Sequence[Fault], read: TreeFiles
 ) -> PlantedTree | None:
-    """Faults behind switches, and how these tests run there; None where they cannot."""
+    """Plant faults behind switches in a tree on which these tests pass; None if that fails."""
     return plant(trial, tree, faults, read.read, _list_ways(trial, tests))
 
 
@@ -87,9 +87,9 @@ def find_canaries(
     faults: Sequence[Fault],
     usual_s: float,
 ) -> FoundCanaries:
-    """Those of these faults that these tests notice on the base, one run each. Of more than are
-    used, by turns those that the most tests notice that notice none of the others, and those that
-    the fewest do: these would let them pass. ``usual_s`` are the seconds of the whole suite."""
+    """The faults that these tests notice on the base, one run each. If there are too many, chosen
+    in turn for covering many tests, and for being noticed by few, which are lost most easily.
+    ``usual_s`` are the seconds of the whole suite."""
     if planted is None:
         return FoundCanaries(None, ())
     trial.hold(planted.tree)
@@ -109,17 +109,18 @@ def find_canaries(
 
 
 def _spread_over_tests(canaries: Sequence[Canary]) -> Iterator[Canary]:
-    """First what the most tests notice, then what the most of the others do, and so on."""
-    left, seen = list(canaries), set[str]()
-    while left:
-        best = max(left, key=lambda canary: len(canary.found_by - seen))
-        left.remove(best)
-        seen |= best.found_by
+    """Greedy cover: first the canary that most tests notice, then the one that most other tests
+    do."""
+    remaining, covered = list(canaries), set[str]()
+    while remaining:
+        best = max(remaining, key=lambda canary: len(canary.found_by - covered))
+        remaining.remove(best)
+        covered |= best.found_by
         yield best
 
 
 def _is_enough(spent: Sequence[float], usual_s: float) -> bool:
-    """Whether enough faults were tried: fewer where each run takes long."""
+    """True if enough faults were tried: fewer if each run takes long."""
     fewest = FEWEST_LONG_TRIES if spent and statistics.median(spent) > LONG_S else FEWEST_TRIES
     late = len(spent) >= fewest and sum(spent) > usual_s * SHARE
     return late or len(spent) >= MOST_TRIES
@@ -134,11 +135,10 @@ def judge_canaries(
     read: TreeFiles,
     planted: PlantedTree | None = None,
 ) -> list[JudgedCanary]:
-    """Each canary with the change applied, in ``planted`` where that is there already: first on
-    these tests, which are those after it; what they do not notice, on the whole suite, and then on
-    the old product code with the new tests, where the change may have made a function unreachable.
-    What is lost then has to be noticed on the base again, or is left out: a test with two results
-    counts for nothing."""
+    """Try each canary with the change applied, in ``planted`` if given: first on ``tests``, as they
+    are after the change. Those not noticed are tried on the whole suite, then on the old product
+    code with the new tests, as the change may have made a function unreachable. A lost canary must
+    be noticed on the base again, or is dropped: flaky tests do not count."""
     canaries = base.canaries
     faults = [moved[canary.fault] for canary in canaries]
     if planted is None:
@@ -159,8 +159,8 @@ def judge_canaries(
 def _is_blind(
     trial: Trial, subject: EvidenceSubject, planted: PlantedTree, fault: Fault, read: TreeFiles
 ) -> bool:
-    """Whether tests that noticed a fault behind its switch do not notice it without one: they look
-    only where they see a switch."""
+    """True if tests notice a fault behind its switch, but not without one: they detect the
+    switch."""
     source = write_faulty_file(fault, read.read(fault.path) or b"")
     trial.hold(trial.lab.build_variant(subject.tree, {fault.path: source}))
     outcome = trial.run(planted.run.commands, IN_JOB, planted.run.duration_s)
@@ -170,8 +170,8 @@ def _is_blind(
 def _confirm(
     trial: Trial, base: FoundCanaries, judged: Sequence[JudgedCanary]
 ) -> list[JudgedCanary]:
-    """Those that the base notices again, by the same tests, where something is lost: tests with two
-    results count for nothing."""
+    """Drop lost canaries that the same tests do not notice on the base again: flaky tests do not
+    count."""
     found = list(judged)
     for _ in range(CONFIRMATIONS):
         if base.planted is None or not any(map(_is_weaker, found)):
@@ -191,7 +191,7 @@ def _is_weaker(each: JudgedCanary) -> bool:
 def _repeat(
     trial: Trial, planted: PlantedTree, each: JudgedCanary, quiet: SuiteOutcome
 ) -> JudgedCanary | None:
-    """``quiet`` is the run without a fault: what fails there notices nothing."""
+    """``quiet`` is the run without a fault: tests that fail there notice nothing."""
     if not _is_weaker(each):
         return each
     again = _run_with(trial, planted, each.canary.fault, planted.run)
@@ -222,7 +222,7 @@ def _look_elsewhere(
     judged: Sequence[JudgedCanary],
     moved: Mapping[Fault, Fault],
 ) -> list[JudgedCanary]:
-    """The whole suite on what the chosen tests do not notice."""
+    """Try the whole suite on canaries that the chosen tests miss."""
     if all(each.kept is not False for each in judged):
         return list(judged)
     whole, _ = trial.find_whole_run(_build_env(planted))
@@ -242,7 +242,7 @@ def _look_elsewhere(
 def _try_old_product(
     trial: Trial, subject: EvidenceSubject, tests: Sequence[Test], judged: Sequence[JudgedCanary]
 ) -> list[JudgedCanary]:
-    """What the new tests still notice in the product code as it was, the change does not hide."""
+    """A canary that the new tests notice in the old product code is not lost."""
     lost = [each for each in judged if each.kept is False]
     tree = trial.build_old_product(subject) if lost else None
     if tree is None:
@@ -265,8 +265,8 @@ def _build_env(planted: PlantedTree, faults: Sequence[Fault] = ()) -> dict[str, 
 
 
 def _list_ways(trial: Trial, tests: Sequence[Test]) -> tuple[Way, ...]:
-    """These tests alone where that can be, without those that fail though no fault is on, as what
-    looks at the size of the code does; else the project's own commands."""
+    """Ways to run these tests: alone if possible, without those that fail although no fault is on,
+    such as one of code size; or else by the project's own commands."""
 
     def run_passing(planted: PlantedTree) -> tuple[TestRun | None, str]:
         env = _build_env(planted)
@@ -279,7 +279,7 @@ def _list_ways(trial: Trial, tests: Sequence[Test]) -> tuple[Way, ...]:
 
 
 def _list_passing(tests: Sequence[Test], failed: Set[str]) -> list[Test]:
-    """Those that are not reported to fail; none where no report names one that does."""
+    """The tests not reported as failed; none if no report names a failed one."""
     passing = [test for test in tests if not any(is_reported_as(name, test) for name in failed)]
     return passing if len(passing) < len(tests) else []
 

@@ -1,4 +1,4 @@
-"""What one run of tests showed: its exit status, and each test by the runner's report."""
+"""The outcome of one test run: its exit status, and each test by the runner's report."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,9 +9,9 @@ from gitlab_nightshift.proof.reports.reported_cases import CaseOutcome
 
 @dataclass(frozen=True)
 class SuiteOutcome:
-    """``red`` is the exit status, ``ended`` False where this program ended the run; ``failed`` and
-    ``ran`` are the tests that the runners report, ``unknown`` is why they report none. ``failed``
-    is all that is known of a red run whose runner names only those."""
+    """``red``: the exit status is not 0; ``ended`` is False if this program ended the run.
+    ``failed`` and ``ran`` are reported tests; some runners name only those that failed. ``unknown``
+    is why there is no report."""
 
     red: bool
     ended: bool = True
@@ -22,7 +22,7 @@ class SuiteOutcome:
 
     @property
     def noticed(self) -> bool:
-        """Whether a fault was noticed: status and report both say so."""
+        """True if a fault was noticed: by the exit status and the report."""
         return self.ended and self.red and bool(self.failed or self.unknown)
 
     @property

@@ -1,7 +1,7 @@
-"""All faults in one build, each behind a switch that an environment variable turns on.
+"""Puts all faults into one build, each behind a switch that an environment variable turns on.
 
-No line moves: what asks for the switch stands on the fault's own line, and what that needs stands
-in front of a line that is there, at the end of the file or in a file of its own.
+Line numbers stay: the check of the switch is on the fault's own line, and its helper code is put in
+front of an existing line, at the end of the file, or into a new file.
 """
 
 import re
@@ -26,13 +26,13 @@ _NAMED = re.compile(r"[^\s:'\"(\[]*\Z")
 LONGEST_PATH = 300
 """Characters of a file's folder in a compiler's output."""
 _LONGEST_FAULT = 40
-"""Lines of the code that a fault takes the place of: a compiler may name any of them."""
+"""Lines of the code that a fault replaces; a compiler may name any of them."""
 
 
 @dataclass(frozen=True)
 class SwitchedFiles:
-    """``files`` are raw paths with their new bytes, files of this program's own included;
-    ``numbers`` has the number of each fault that got a switch."""
+    """``files`` are new bytes by raw path, including new helper files; ``numbers`` has the number
+    of each fault that got a switch."""
 
     files: Mapping[str, bytes]
     numbers: Mapping[Fault, int]
@@ -40,7 +40,7 @@ class SwitchedFiles:
 
 @dataclass(frozen=True)
 class _Switch:
-    """How one file asks: the language's table with the names of this file put in."""
+    """How one file checks switches: the language's table, filled in for this file."""
 
     call: str
     text: str
@@ -54,11 +54,11 @@ class _Switch:
 def write_switched_files(
     faults: Sequence[Fault], read: Callable[[str], bytes | None], variable: str
 ) -> SwitchedFiles:
-    """Put each fault behind a switch: it is on while the environment variable holds its number
+    """Put each fault behind a switch, which is on while the environment variable has its number
     between commas (``,3,7,``).
 
-    ``read`` gives a file's bytes by its raw path. Faults inside others keep their own switch; of
-    those that overlap otherwise, the first given stays. What does not parse any more is left out.
+    ``read`` gives a file's bytes by its raw path. Nested faults have their own switches; of other
+    overlapping ones the first stays. Faults that break the syntax are left out.
     """
     numbered = {fault: number for number, fault in enumerate(dict.fromkeys(faults), 1)}
     by_path: dict[str, list[Fault]] = {}
@@ -83,15 +83,15 @@ def write_switched_files(
 
 
 def write_faulty_file(fault: Fault, source: bytes) -> bytes:
-    """The file with the fault always on."""
+    """The file with the fault permanently on."""
     return source[: fault.start] + fault.plain.encode() + source[fault.end :]
 
 
 def write_faulty_files(
     faults: Sequence[Fault], read: Callable[[str], bytes | None]
 ) -> dict[str, bytes | None]:
-    """Files with these faults always on, by their raw paths. Of faults that overlap the last in the
-    text counts."""
+    """Files by raw path with these faults permanently on. Of overlapping faults the last one in the
+    file is used."""
     files: dict[str, bytes | None] = {}
     for path in dict.fromkeys(fault.path for fault in faults):
         source = read(path) or b""
@@ -104,18 +104,18 @@ def write_faulty_files(
 
 
 def build_reached_name(variable: str) -> str:
-    """The variable that names the file where code notes which faults it comes by."""
+    """The variable with the file in which code notes the faults that it reaches."""
     return f"{variable}_REACHED"
 
 
 def turn_on(variable: str, numbers: Iterable[int]) -> dict[str, str]:
-    """The environment in which the faults with these numbers are on."""
+    """The environment that turns these faults on."""
     return {variable: f",{','.join(map(str, numbers))},"}
 
 
 def find_refused_faults(faults: Sequence[Fault], output: str) -> tuple[Fault, ...]:
-    """Those on lines that a compiler's output names, as ``x.go:12:3``, ``X.java:[12,5]`` or
-    ``x.ts(12,5)``; where none begins on such a line, those on the nearest line above."""
+    """The faults on lines that a compiler's output names, such as ``x.go:12:3``, ``X.java:[12,5]``
+    or ``x.ts(12,5)``; or else those on the nearest line above."""
     refused: list[Fault] = []
     output = _COLORS.sub("", output)
     paths = dict.fromkeys(fault.path for fault in faults)
@@ -128,8 +128,8 @@ def find_refused_faults(faults: Sequence[Fault], output: str) -> tuple[Fault, ..
 
 
 def _list_named_lines(path: str, output: str, others: Set[str]) -> list[int]:
-    """The lines that an output names of a file, by its path or by the end of one or the other. What
-    stands before the file's name is looked at last: an output may be one long word."""
+    """The lines of a file that an output names, by its path, or by a suffix of one or the other."""
+    # Search for the plain name first, then match backwards: an output may be one long word.
     pattern = re.compile(rf"{re.escape(basename(path))}(?::\[?|\()(\d{{1,7}})")
     found: list[int] = []
     for match in pattern.finditer(output):
@@ -193,10 +193,10 @@ def _expand(template: str, words: Mapping[str, str]) -> str:
 
 
 def _find_place(side: Side, rules: Mapping[str, str]) -> tuple[int, str, str] | None:
-    """Where `before` goes, with what joins it to the code in front of it and behind it.
+    """Where ``before`` goes, with the text that joins it to the code before and after it.
 
-    That is behind what has to come first (docstrings, ``__future__``, inner attributes), in front
-    of a simple statement, or in a line that is empty or a comment; None where there is none of it.
+    That is after what must come first (docstrings, ``__future__``, inner attributes), in front of a
+    simple statement, or on an empty line or a comment; None if there is no such place.
     """
     joint = rules.get("joint", "")
     place = (0, "", joint) if "always" in rules else None
@@ -214,7 +214,7 @@ def _find_place(side: Side, rules: Mapping[str, str]) -> tuple[int, str, str] | 
 
 
 def _find_idle_line(head: bytes) -> tuple[int, str, str] | None:
-    """The last line without code, but not the first two, which may say how the file is read."""
+    """The last line without code, except a comment on the first two: an encoding or ``#!`` line."""
     lines = head.splitlines(keepends=True)
     for at in range(len(lines) - 1, -1, -1):
         line = lines[at].strip()
@@ -224,7 +224,7 @@ def _find_idle_line(head: bytes) -> tuple[int, str, str] | None:
 
 
 def _keep_nested(faults: Sequence[Fault]) -> list[Fault]:
-    """Those with a switch, without the later ones of any that overlap without one being inside."""
+    """The faults with a switch; of two that cross without nesting, only the first."""
     switched = [fault for fault in faults if fault.switched]
     if not _has_crossing(switched):
         return switched
@@ -247,7 +247,7 @@ def _has_crossing(faults: Sequence[Fault]) -> bool:
 
 
 def _is_crossing(one: Fault, other: Fault) -> bool:
-    """True where two spans overlap and neither is inside the other."""
+    """True if two spans overlap, and neither contains the other."""
     first, second = sorted((one, other), key=lambda fault: (fault.start, -fault.end))
     return first.start < second.start < first.end < second.end
 
@@ -255,7 +255,7 @@ def _is_crossing(one: Fault, other: Fault) -> bool:
 def _keep_readable(
     side: Side, faults: list[Fault], numbers: Mapping[Fault, int], switch: _Switch
 ) -> list[Fault]:
-    """The faults with which the file still parses, found by halving."""
+    """The faults with which the file still parses, found by bisection."""
     if not faults or _parses(side, _write(side.source, faults, numbers, switch)):
         return faults
     if len(faults) == 1:
@@ -302,9 +302,8 @@ def _write(
 
 
 def _disable_type_check(source: bytes, mark: str) -> bytes:
-    """The file with a comment as its first line that turns off the check of types, which a switch
-    defeats (a decision no longer narrows a type). The line that was there joins the second one;
-    where it cannot, the file stays as it is."""
+    """Put a comment into the first line that turns off type checking: with a switch, a condition no
+    longer narrows a type. The old first line joins the second; if it cannot, nothing changes."""
     first, newline, rest = source.partition(b"\n")
     first = first.strip()
     if not mark or not newline or first.startswith(b"#!"):
@@ -326,7 +325,7 @@ def _render(
     numbers: Mapping[Fault, int],
     switch: _Switch,
 ) -> bytes:
-    """The bytes ``start`` to ``end`` with the faults inside them, which are in order, outer ones
+    """The bytes ``start`` to ``end`` with the faults inside them, which are sorted, outer ones
     first."""
     pieces: list[bytes] = []
     at = start

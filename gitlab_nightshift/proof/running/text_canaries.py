@@ -1,5 +1,5 @@
-"""Canaries in a language that this program knows nothing about: faults in the text, one changed
-file each, of which the exit status alone tells."""
+"""Canaries in an unsupported language: faults in the text, one per run, judged by the exit status
+alone."""
 
 import random
 from collections.abc import Iterator, Sequence
@@ -18,17 +18,17 @@ from gitlab_nightshift.proof.syntax.languages import beside_tests, find_language
 MOST_CANARIES = 4
 FEWEST_TRIES, MOST_TRIES = 2, 8
 SHORT_S = 6.0
-"""What looking for canaries may take where that is more than the fewest tries."""
+"""Seconds to look for canaries, if that allows more than the fewest tries."""
 MOST_FILES = 40
 _DATA = frozenset(
     "json yaml yml toml xml lock sum mod csv tsv txt svg html htm css scss ini cfg conf properties"
     " snap golden png jpg jpeg gif ico pdf gz zip sql po mo env example".split()
 )
-"""Endings of what holds no decisions."""
+"""Extensions of files without decisions."""
 
 
 def is_foreign_code(path: str) -> bool:
-    """Whether a file looks like code of a language that is not understood, by its ending."""
+    """True if a file's extension looks like code of an unsupported language."""
     name, _, ending = path.rpartition("/")[2].rpartition(".")
     known = find_language(path) is not None or ending.lower() in _DATA or is_document(path)
     return bool(name) and not known
@@ -37,8 +37,8 @@ def is_foreign_code(path: str) -> bool:
 def find_text_canaries(
     trial: Trial, tree: str, files: TreeFiles, rng: random.Random, usual: TestRun
 ) -> tuple[Fault, ...]:
-    """Faults that the commands notice in the base's tree, each by a run of its own; none where they
-    fail without one."""
+    """Faults that the commands notice in the base's tree, one run each; none if they fail without
+    one."""
     trial.hold(tree)
     if trial.run(usual.commands, IN_JOB, usual.duration_s).red:
         return ()
@@ -59,8 +59,8 @@ def judge_text_canaries(
     after: TreeFiles,
     usual: TestRun,
 ) -> list[JudgedCanary]:
-    """Those in files that the change leaves alone, with the change applied. What is lost has to be
-    noticed on the base again."""
+    """Try the canaries in files that the change leaves alone, with the change applied. A lost one
+    must be noticed on the base again."""
     changed = {path for file in subject.change.files for path in (file.raw_path, file.raw_old_path)}
     canaries = [fault for fault in canaries if fault.path not in changed]
     trial.hold(subject.tree)
@@ -75,7 +75,7 @@ def judge_text_canaries(
 
 
 def _choose_faults(files: TreeFiles, rng: random.Random) -> list[Fault]:
-    """One of each file first."""
+    """Faults of each file in turn."""
     paths = [path for path in files.list_paths() if _is_product(path)]
     rng.shuffle(paths)
     rows = [list(_list_faults(files, path)) for path in paths[:MOST_FILES]]
@@ -99,8 +99,8 @@ def _list_faults(files: TreeFiles, path: str) -> Iterator[Fault]:
 def _is_noticed(
     trial: Trial, tree: str, files: TreeFiles, fault: Fault, usual: TestRun
 ) -> bool | None:
-    """By the exit status; None where this program ended the run."""
+    """True if the exit status is red; None if this program ended the run."""
     faulty = write_faulty_file(fault, files.read(fault.path) or b"")
     trial.hold(trial.lab.build_variant(tree, {fault.path: faulty}))
-    seen = trial.run(usual.commands, IN_JOB, usual.duration_s)
-    return seen.red if seen.ended else None
+    outcome = trial.run(usual.commands, IN_JOB, usual.duration_s)
+    return outcome.red if outcome.ended else None

@@ -1,6 +1,6 @@
-"""Faults in the text of a language that this program knows nothing about.
+"""Faults in the text of an unsupported language: comparisons, numbers and negations.
 
-Comparisons, numbers and negations in lines that are no comment, as far as a line tells.
+Comments and strings are skipped as far as they can be recognized line by line.
 """
 
 import re
@@ -21,12 +21,12 @@ _OPERATOR = _TABLE.get_pattern("operator")
 _NEGATION = _TABLE.get_pattern("negation")
 _SWAPS: dict[str, str] = _TABLE.entries["swaps"]
 _LONGEST_LINE = 400
-"""Characters: longer lines are data or made by a program."""
+"""Characters: longer lines are data or generated."""
 
 
 def list_text_faults(path: str, source: bytes) -> list[Fault]:
-    """Faults in the order of the text, each to be written with ``write_faulty_file``; ``path`` is
-    raw. None in what is not UTF-8."""
+    """Faults in source order, for ``write_faulty_file``; ``path`` is raw. None if the file is not
+    UTF-8."""
     try:
         lines = re.findall(r"[^\n]*\n|[^\n]+", source.decode("utf-8"))
     except UnicodeDecodeError:
@@ -50,13 +50,13 @@ def list_text_faults(path: str, source: bytes) -> list[Fault]:
 
 
 def _remove_texts(line: str) -> str:
-    """The line with as many blanks for what is a text or a comment."""
+    """The line with strings blanked and comments removed."""
     code = _STRING.sub(lambda text: text[0][:1] + " " * (len(text[0]) - 2) + text[0][-1:], line)
     return _COMMENT.sub(lambda comment: comment[0] if _OPENS.match(comment[0]) else "", code)
 
 
 def _ends_closed(code: str, closed: bool) -> bool:
-    """True where no comment of many lines is open after a line."""
+    """True if no multi-line comment is open after a line."""
     marks = sorted(
         [(found.start(), False) for found in _OPENS.finditer(code)]
         + [(found.start(), True) for found in _CLOSES.finditer(code)]
@@ -69,7 +69,7 @@ def _ends_closed(code: str, closed: bool) -> bool:
 
 
 def _list_changes(code: str) -> Iterator[tuple[int, str, str]]:
-    """Where in a line, what stands there and what takes its place."""
+    """Position in a line, old text and new text of each change."""
     for found in _OPERATOR.finditer(code):
         if new := _SWAPS.get(found[0]):
             yield found.start(), found[0], new

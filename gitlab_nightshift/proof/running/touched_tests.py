@@ -1,4 +1,4 @@
-"""Which tests a change touches: their own text, or what they stand on."""
+"""Finds the tests that a change touches: their own text, or code that they use."""
 
 import re
 from collections import Counter
@@ -22,17 +22,17 @@ _IMPORT = compile_lazily(
 _WORD = compile_lazily(r"[^\W\d]\w+")
 _REQUIRE = compile_lazily(rb"(?:require|require_relative|include|load)\b")
 MOST_UNNAMED = 12
-"""Tests that are tried for code that none of them names."""
+"""Tests tried for changed test code that no test names."""
 DEEPEST = 3
-"""Helpers that call helpers."""
+"""Depth of helpers that call helpers."""
 
 
 @dataclass(frozen=True)
 class TouchedTests:
-    """The tests of one language: those of the base that the change rewrites, removes or whose
-    helpers it changes, and where they are to be found after it, with those that it adds.
-    ``named`` are the names in them and in the helpers that they call, ``edited`` those on changed
-    lines of test code."""
+    """The touched tests of one language. ``old``: tests of the base that the change rewrites or
+    removes, or whose helpers it changes; ``new``: the same after the change, and those that it
+    adds. ``named`` are the names in them and in their helpers, ``edited`` those on changed lines of
+    test code."""
 
     language: str
     old: tuple[Test, ...]
@@ -44,8 +44,8 @@ class TouchedTests:
 def find_touched_tests(
     change: Changeset, before: TreeFiles, after: TreeFiles
 ) -> tuple[TouchedTests, ...]:
-    """The tests that a change touches, by language, most of them first; none where it touches what
-    no test names, as settings of a runner or product code."""
+    """The tests that a change touches, by language, the most frequent first; none if it touches
+    only what no test names, such as settings of a runner or product code."""
     helpers = _find_changed_helpers(change)
     old = [test for file in change.files for test in _list_rewritten(file)]
     callers = _find_callers(before, helpers)
@@ -68,8 +68,8 @@ def _list_edited_words(change: Changeset) -> Iterator[str]:
 
 
 def _list_new(change: Changeset, old: Sequence[Test]) -> Iterator[Test]:
-    """Where the tests are after it, with those that it adds or rewrites. Others of these files
-    would notice in their place."""
+    """The tests after the change, including those that it adds or rewrites, but no others of their
+    files: these might notice a fault in their place."""
     wanted = {test.qualified for test in old}
     sides = [read_sides(file) for file in change.files]
     known = {test.node.text for before, _ in sides for test in before.tests}
@@ -80,8 +80,8 @@ def _list_new(change: Changeset, old: Sequence[Test]) -> Iterator[Test]:
 
 
 def _find_by_words(change: Changeset, before: TreeFiles) -> list[Test]:
-    """Where changed test code is named by no test, as hooks are: tests that have the most of its
-    words, the rare ones above all, and as many of the others."""
+    """For changed test code that no test names, such as hooks: tests that share its words, rare
+    words counting most, and as many others."""
     sides = [side for file in change.files for side in read_sides(file)]
     support = [side for side in sides if side.language and not side.is_product and not side.tests]
     words = {name for side in support if side.root for name in list_names(side.root)}
@@ -99,7 +99,7 @@ def _find_by_words(change: Changeset, before: TreeFiles) -> list[Test]:
 
 
 def _drop_doubles(tests: Iterable[Test]) -> tuple[Test, ...]:
-    """Each once, though its file was read twice."""
+    """Each test once, even if its file was parsed twice."""
     return tuple({(test.path, test.line, test.qualified): test for test in tests}.values())
 
 
@@ -114,14 +114,14 @@ def _build_touched(
     before: TreeFiles,
     edited: frozenset[str],
 ) -> TouchedTests:
-    mine = tuple(test for test in old if test.language.name == language)
-    theirs = _drop_doubles(test for test in new if test.language.name == language)
-    return TouchedTests(language, mine, theirs, _list_words(mine, before), edited)
+    old_tests = tuple(test for test in old if test.language.name == language)
+    new_tests = _drop_doubles(test for test in new if test.language.name == language)
+    return TouchedTests(language, old_tests, new_tests, _list_words(old_tests, before), edited)
 
 
 def _list_rewritten(file: ChangedFile) -> Iterator[Test]:
-    """Tests that are not there word for word any more; all where something else of their file is
-    changed that no name stands for."""
+    """Tests whose text has changed or gone; all tests of a file if code outside of any named thing
+    changes."""
     before, after = read_sides(file)
     if not before.tests:
         return
@@ -135,7 +135,7 @@ def _list_rewritten(file: ChangedFile) -> Iterator[Test]:
 
 
 def _changes_unnamed(side: Side, lines: Sequence[Line]) -> bool:
-    """Whether lines change that stand in no test, function or named value, and are no comment."""
+    """True if lines of code change outside of any test, function or named value."""
     numbers = {line.number for line in lines if line.text.strip()} - side.lines_without_code
     for start, end in _list_spans(side):
         numbers -= set(range(start, end + 1))

@@ -26,16 +26,16 @@ from gitlab_nightshift.system.openat import RefusedFileError, read_regular
 MOST_BUILDS = 4
 """Of a tree with switches: after each, what a compiler refused is left out."""
 LONGEST_OUTPUT = 400_000
-"""Bytes at the end of what a compiler printed."""
+"""Bytes at the end of a compiler's output."""
 SPARE_S = 5.0
-"""What a run with faults may take besides three times the usual time."""
+"""Seconds that a run with faults may take beyond three times the usual duration."""
 ReadFile = Callable[[str], bytes | None]
 
 
 @dataclass(frozen=True)
 class TestRun:
-    """Commands that run tests and passed on a tree, and the seconds that they took. ``narrow``:
-    they run chosen tests alone; ``reports``: their runners say which."""
+    """Commands that ran tests and passed on a tree, and their duration. ``narrow``: they run only
+    chosen tests; ``reports``: their runners report which."""
 
     commands: tuple[str, ...]
     duration_s: float
@@ -48,9 +48,8 @@ NOTHING = TestRun((), 0.0, narrow=False)
 
 @dataclass(frozen=True)
 class PlantedTree:
-    """A tree whose faults are each behind a switch, and the run that passes with all of them off.
-    ``tree`` is what the checkout has to hold; ``reached`` are faults that the run came by, None
-    where code cannot note it."""
+    """A tree with faults behind switches, and the run that passes with all of them off. ``reached``
+    are the faults that the run reached, None if the code cannot note it."""
 
     tree: str
     variable: str
@@ -59,20 +58,19 @@ class PlantedTree:
     reached: frozenset[Fault] | None = None
 
     def list_reached(self) -> list[Fault]:
-        """The faults that the run came by, in the order in which they were given; all of them where
-        that is not known."""
+        """The faults that the run reached, in their original order; all of them if unknown."""
         return [f for f in self.numbers if self.reached is None or f in self.reached]
 
 
 Way = Callable[[PlantedTree], tuple[TestRun | None, str]]
-"""Runs tests on a planted tree: the run that passed, or what was printed."""
+"""Runs tests on a planted tree. The run if it passed, or else its output."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """A lab, whose ``runs`` are counted, and the base's files at the root, which say what commands
-    run. ``red_without`` are trees without a fault, and whether the commands fail there;
-    ``failed`` are the tests that failed in the runs that ``find_run`` looked for last."""
+    """A lab with the logs of its ``runs``; ``read`` reads the base's files at the root, which
+    define what commands run. ``red_without``: trees without a fault, and whether the commands fail
+    on them; ``failed`` are the tests that failed in the last ``find_run``."""
 
     lab: Lab
     read: ReadText
@@ -83,11 +81,11 @@ class Trial:
     failed: set[str] = field(default_factory=set)
 
     def hold(self, tree: str) -> None:
-        """Put the checkout back, with that tree in it, for the runs that follow."""
+        """Restore the checkout to this tree for the runs that follow."""
         self.lab.checkout.apply_tree(tree)
 
     def build_old_product(self, subject: EvidenceSubject) -> str | None:
-        """The change's tree with its product code as it was; None where it changes none."""
+        """The change's tree with the old product code; None if no product code changes."""
         files = [file for file in subject.change.files if _is_only_product(file)]
         back: dict[str, bytes | None] = {file.raw_path: None for file in files}
         back |= {file.raw_old_path: file.old for file in files}
@@ -96,7 +94,7 @@ class Trial:
     def run(
         self, commands: Sequence[str], env: Mapping[str, str], usual_s: float | None = None
     ) -> SuiteOutcome:
-        """Run commands one after the other until one fails, in what the checkout holds."""
+        """Run commands in the checkout, one after the other until one fails."""
         return read_outcome(list(self._run_each(commands, env, usual_s)))
 
     def _run_each(
@@ -118,7 +116,7 @@ class Trial:
         return self.runs[-1]
 
     def read_output(self) -> str:
-        """The end of what the last run printed."""
+        """The end of the last run's output."""
         logs = self.lab.runner.logs
         ends = (
             logs.read_tail(f"{self.runs[-1]}.{kind}", LONGEST_OUTPUT) for kind in ("out", "err")
@@ -126,13 +124,13 @@ class Trial:
         return "\n".join(end.decode("utf-8", "replace") for end in ends)
 
     def note(self, variable: str) -> None:
-        """From now on each run is asked to note which faults it comes by, until that is read."""
+        """Have each run note the faults that it reaches, until ``read_reached``."""
         place = self.lab.runner.scratch / "tmp" / variable.lower()
         self.noting.clear()
         self.noting[build_reached_name(variable)] = str(place)
 
     def read_reached(self, planted: PlantedTree) -> frozenset[Fault] | None:
-        """The faults that runs came by; None where no code noted even that it was loaded."""
+        """The faults that runs reached; None if no code noted even that it was loaded."""
         place = Path(self.noting.pop(build_reached_name(planted.variable)))
         try:
             seen = set(read_regular(place.parent, place.name, LONGEST_OUTPUT).split())
@@ -141,27 +139,27 @@ class Trial:
         return frozenset(f for f, number in planted.numbers.items() if b"%d" % number in seen)
 
     def run_focused(self, focused: FocusedCommand) -> SuiteOutcome:
-        """Run chosen tests in what the checkout holds."""
+        """Run chosen tests in the checkout."""
         return self.run([shlex.join(focused.argv)], {})
 
     def find_run(
         self, focused: Sequence[FocusedCommand], env: Mapping[str, str]
     ) -> tuple[TestRun | None, str]:
-        """The first of these commands that passes here and runs a test, else what they printed."""
+        """The first of these commands that passes and runs a test, or else their output."""
         printed = []
         self.failed.clear()
         for each in focused:
             command = shlex.join(each.argv)
             outcome = self.run([command], env)
-            said = self.read_output()
-            if not outcome.red and outcome.ended and (outcome.ran or each.count(said)):
+            output = self.read_output()
+            if not outcome.red and outcome.ended and (outcome.ran or each.count(output)):
                 return TestRun((command,), outcome.duration_s, True, bool(outcome.ran)), ""
-            printed.append(said)
+            printed.append(output)
             self.failed.update(outcome.failed)
         return None, "\n".join(printed)
 
     def find_whole_run(self, env: Mapping[str, str]) -> tuple[TestRun | None, str]:
-        """The project's own commands where they pass here, else what they printed."""
+        """The project's own commands if they pass, or else their output."""
         outcome = self.run(self.lab.commands, env)
         if outcome.red or not self.lab.commands:
             return None, self.read_output() if self.runs else ""
@@ -169,7 +167,7 @@ class Trial:
 
 
 def _is_only_product(file: ChangedFile) -> bool:
-    """Whether a file holds product code and no test, before and after."""
+    """True if a file has product code and no test, before and after."""
     before, after = read_sides(file)
     product = before.is_product or after.is_product
     return product and not before.tests and not after.tests
@@ -182,10 +180,10 @@ def plant(
     read: ReadFile,
     ways: Sequence[Way],
 ) -> PlantedTree | None:
-    """Put faults into a tree, each behind a switch, and hold it in the checkout.
+    """Put faults into a tree, each behind a switch, and check it out.
 
-    Each of ``ways`` runs tests that have to pass with every switch off, or gives what they printed.
-    Faults on lines that a compiler names are left out, and all begins again. None where no way
+    Each of ``ways`` runs tests that must pass with every switch off, or returns their output.
+    Faults on lines that a compiler names are dropped, and everything starts again. None if no way
     passes.
     """
     left = list(faults)
@@ -208,13 +206,13 @@ def plant(
         if not refused:
             break
         left = [fault for fault in left if fault not in refused]
-    trial.noting.clear()  # a run that notes nothing shows no variable to its tests
+    trial.noting.clear()  # later runs must not show the variable to their tests
     return None
 
 
 def build_environment(planted: PlantedTree, faults: Sequence[Fault] = ()) -> dict[str, str]:
-    """The environment in which these faults are on. Without any, it has a number that none has:
-    tests do not see by the variable whether they are to fail."""
+    """The environment that turns these faults on. Without faults it has an unused number, so that
+    tests cannot tell from the variable whether they should fail."""
     used = set(planted.numbers.values())
     free = [number for number in range(1, 2 * max(used) + 2) if number not in used]
     numbers = [planted.numbers[fault] for fault in faults]

@@ -1,5 +1,5 @@
-"""Canaries far from a change, all at once: what rewrites reports, forces exit statuses or takes
-tests away from the runner shows in the whole suite."""
+"""Canaries far from a change, all at once, against the whole suite: this reveals rewritten reports,
+forced exit statuses, and tests hidden from the runner."""
 
 import functools
 from collections.abc import Callable, Mapping
@@ -39,14 +39,14 @@ from gitlab_nightshift.proof.syntax.single_test import Test
 from gitlab_nightshift.records.verdicts import Check, CheckOutcome
 
 MANY = 8
-"""Times as many functions as are wanted, of which some are not changed."""
+"""Candidates for each wanted function, as the change may edit some."""
 
 
 def try_combined(setting: Setting, base: BaseCanaries) -> Evidence:
-    """Hold the whole suite with the change against that of the base, both with the same faults.
-    What is lost has to be noticed on the base again; ``base`` keeps its run for other attempts."""
-    if not base.asked:
-        base.asked = True
+    """Compare the whole suite on the change with that on the base, both with the same faults. A
+    lost fault must be noticed on the base again; ``base`` caches its run for other attempts."""
+    if not base.tried:
+        base.tried = True
         base.combined = _run_on_base(setting, _choose_far)
     if base.combined is None:
         return tell_unknown("no fault was found that the tests of the base notice")
@@ -66,8 +66,8 @@ def try_combined(setting: Setting, base: BaseCanaries) -> Evidence:
 
 
 def _leave_out_changed(setting: Setting, combined: CombinedRun) -> CombinedRun | None:
-    """The base's run with those faults alone whose functions the change leaves as they are, or with
-    others."""
+    """The base's run with only the faults in functions that the change leaves alone, or with other
+    faults."""
     moved = keep_unchanged(setting.subject.change, setting.code, combined.faults)
     faults = tuple(fault for fault in combined.faults if fault in moved)
     if faults == combined.faults:
@@ -86,13 +86,13 @@ def _list_silent(old: SuiteOutcome, new: SuiteOutcome) -> frozenset[str]:
 def _run_on_change(
     setting: Setting, moved: Mapping[Fault, Fault], faults: tuple[Fault, ...]
 ) -> SuiteOutcome | None:
-    """Twice where nothing is noticed: a machine may have been too busy. None where the faults
-    cannot be planted there."""
+    """Run the suite on the change, twice if nothing is noticed: the machine may have been too busy.
+    None if the faults cannot be planted there."""
     suite = Suite(setting.subject.tree, setting.after, setting.usual)
-    there = [moved[fault] for fault in faults]
-    seen = run_with_faults(setting.trial, suite, there)
+    moved_faults = [moved[fault] for fault in faults]
+    seen = run_with_faults(setting.trial, suite, moved_faults)
     if seen is None or not seen.outcome.noticed:
-        seen = run_with_faults(setting.trial, suite, there)
+        seen = run_with_faults(setting.trial, suite, moved_faults)
     return seen.outcome if seen is not None and len(seen.faults) == len(faults) else None
 
 
@@ -112,7 +112,7 @@ def _choose_far(setting: Setting, most: int) -> list[Fault]:
 
 
 def _choose_far_unchanged(setting: Setting, most: int) -> list[Fault]:
-    """In functions that the change leaves as they are."""
+    """Faults in functions that the change leaves alone."""
     many = choose_far_faults(setting.code, setting.rng, most * MANY)
     return list(keep_unchanged(setting.subject.change, setting.code, many))[:most]
 
@@ -154,7 +154,7 @@ def _look_at_silent(
     moved: Mapping[Fault, Fault],
     silent: frozenset[str],
 ) -> Evidence:
-    """Tests that passed with the faults on though they run still: each fault by itself."""
+    """Try each fault alone on the tests that still run, but now pass with the faults on."""
     old, new = (_find_tests(files, silent) for files in (setting.before, setting.after))
     trial, subject = setting.trial, setting.subject
     planted = plant_singles(trial, subject.base, old, faults, setting.before)

@@ -1,5 +1,5 @@
-"""The stage that reads agents' work, confined as well as this machine allows. It loads before the
-plan says what to do."""
+"""The stage that reads agents' work, confined as well as this machine allows. It starts loading
+before the plan is known."""
 
 import contextlib
 import os
@@ -14,13 +14,13 @@ from gitlab_nightshift.sandbox import confinement
 from gitlab_nightshift.sandbox.confinement import ConfinementMode, ConfinementPaths
 from gitlab_nightshift.sandbox.launched_process import STARTS
 
-LONGEST_WHY = 200
+MAX_REASON_CHARS = 200
 
 
 @dataclass(frozen=True)
 class IsolationSettings:
-    """The settings that decide how work is confined. ``opened`` is what they need of HOME that work
-    does not see anyway."""
+    """The settings that decide how work is confined. ``opened`` are the paths in HOME that they
+    need and that work would not see otherwise."""
 
     isolation: str
     record_dir: str | None
@@ -28,57 +28,56 @@ class IsolationSettings:
 
 
 def predict_isolation(env: Mapping[str, str], overrides: Mapping[str, str]) -> IsolationSettings:
-    """The settings that the plan will probably have, as far as variables show."""
-    found = {
+    """Guess the plan's settings from variables and command line, to start work before the plan."""
+    values = {
         name: overrides.get(name) or env.get(f"NIGHTSHIFT_{name.upper()}")
         for name in ("isolation", "record_dir")
     }
-    return IsolationSettings(found["isolation"] or "auto", found["record_dir"])
+    return IsolationSettings(values["isolation"] or "auto", values["record_dir"])
 
 
-def read_isolation(place: Mapping[str, Any], places: ConfinementPaths) -> IsolationSettings:
-    """The settings that the plan has: those of the input of work."""
-    values, closed = place["settings"]["values"], places.find_hidden(place["needed"])
+def read_isolation(place: Mapping[str, Any], paths: ConfinementPaths) -> IsolationSettings:
+    """The plan's settings, from the input of work."""
+    values, closed = place["settings"]["values"], paths.find_hidden(place["needed"])
     return IsolationSettings(values["isolation"], values["record_dir"], closed)
 
 
 @dataclass
 class ConfinedStage:
-    """A stage that is started again where it needs another confinement than it was started in. Its
-    own request for that counts only while it is ``untouched`` by any agent."""
+    """A stage that is restarted when it needs a different confinement. Its own request for that
+    counts only while it is ``untouched`` by any agent."""
 
-    places: ConfinementPaths
-    wanted: IsolationSettings
+    paths: ConfinementPaths
+    settings: IsolationSettings
     begin: Begin
     untouched: Callable[[], bool]
     _running: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
     def run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """Have it do its work, and wait for its end and answer."""
-        wanted = read_isolation(inputs["place"], self.places)
-        if wanted != self.wanted:
-            self.wanted = wanted
+        """Run the stage to its end, and return its answer."""
+        settings = read_isolation(inputs["place"], self.paths)
+        if settings != self.settings:
+            self.settings = settings
             self.start()
         answer = self._run_started(inputs)
         namespaces = self._chosen.mode is ConfinementMode.NAMESPACES
         if (why := answer.get("unfit")) and namespaces and self.untouched():
-            self.start(str(why)[:LONGEST_WHY])
+            self.start(str(why)[:MAX_REASON_CHARS])
             answer = self._run(inputs)
         return answer
 
     def start(self, namespace_failure: str = "") -> None:
-        """Start the stage, in place of a running one. ``namespace_failure`` is why agents get no
-        namespaces."""
+        """Start or restart the stage. ``namespace_failure``: why agents get no namespaces."""
         self.close()
-        places = self.places.with_opened(*self.wanted.opened)
-        if folder := self.wanted.record_dir:
-            with contextlib.suppress(OSError):  # work says what is wrong with it
-                if not Path(folder).resolve().is_relative_to(Path(places.git).parent):
+        paths = self.paths.with_opened(*self.settings.opened)
+        if folder := self.settings.record_dir:
+            with contextlib.suppress(OSError):  # work reports what is wrong with the folder
+                if not Path(folder).resolve().is_relative_to(Path(paths.git).parent):
                     Path(folder).mkdir(parents=True, exist_ok=True)
-                    places = places.with_writable(os.path.realpath(folder))
-        self._confinable = places
+                    paths = paths.with_writable(os.path.realpath(folder))
+        self._confinable = paths
         self._chosen = confinement.choose(
-            self.wanted.isolation, places, namespace_failure=namespace_failure
+            self.settings.isolation, paths, namespace_failure=namespace_failure
         )
         self._stage = self._running.enter_context(self.begin(self._chosen.prefix))
 
@@ -87,7 +86,8 @@ class ConfinedStage:
         self._running.close()
 
     def _run_started(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """Run it; one that could not start, as something to be hidden was gone by then, anew."""
+        """Run it, and restart it where a path to be hidden vanished before the start: ``bwrap``
+        cannot mount over what is gone."""
         for _ in range(STARTS - 1):
             answer = self._run(inputs)
             if answer or not (self._chosen.has_lost_hidden_path() and self.untouched()):
@@ -97,18 +97,22 @@ class ConfinedStage:
 
     def _run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         landlock = self._chosen.mode is ConfinementMode.LANDLOCK
-        # Without a mount over it .git is moved, and not by the process that must not read it.
-        if moved := landlock and bool(self.places.state_folder):
-            move_git(Path(self.places.git).parent, Path(self.places.state_folder).parent)
+        # Landlock cannot hide a path below a readable one, so .git is moved away; by the
+        # supervisor, because the stage itself must never read it.
+        if moved := landlock and bool(self.paths.state_folder):
+            move_git(Path(self.paths.git).parent, Path(self.paths.state_folder).parent)
         confined = self._chosen.to_data(self._confinable)
         return self._stage.run({**inputs, "confined": confined, "moved": moved})
 
 
 @contextlib.contextmanager
 def open_confined_stage(
-    places: ConfinementPaths, wanted: IsolationSettings, begin: Begin, untouched: Callable[[], bool]
+    paths: ConfinementPaths,
+    settings: IsolationSettings,
+    begin: Begin,
+    untouched: Callable[[], bool],
 ) -> Iterator[RunnableStage]:
-    """A confined stage, until the end of the block."""
-    with contextlib.closing(ConfinedStage(places, wanted, begin, untouched)) as stage:
+    """A confined stage, which ends with the block."""
+    with contextlib.closing(ConfinedStage(paths, settings, begin, untouched)) as stage:
         stage.start()
         yield stage

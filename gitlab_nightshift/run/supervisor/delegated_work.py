@@ -1,4 +1,4 @@
-"""The work of a delegation: an agent tries the task, and perhaps another one after it."""
+"""The work of a delegation: an agent tries the task, then perhaps a fallback agent."""
 
 import contextlib
 import functools
@@ -15,12 +15,12 @@ from gitlab_nightshift.repository.prepared_folders import PreparedFolders, prepa
 from gitlab_nightshift.repository.repair import repair
 from gitlab_nightshift.run.supervisor.confined_stage import open_confined_stage, read_isolation
 from gitlab_nightshift.run.supervisor.failure_records import build_killed_error
-from gitlab_nightshift.run.supervisor.kept_machine import keep_machine
+from gitlab_nightshift.run.supervisor.kept_machine import undo_outside_changes
 from gitlab_nightshift.run.supervisor.notary_run import remove_model, stop_late
 from gitlab_nightshift.run.supervisor.output_pipes import Pipes
 from gitlab_nightshift.run.supervisor.stage_calls import Stages, Worker, add_figures, limit_budget
 from gitlab_nightshift.run.supervisor.stop_signals import GRACE_S, Signals
-from gitlab_nightshift.run.supervisor.work_paths import find_places
+from gitlab_nightshift.run.supervisor.work_paths import find_confinement_paths
 from gitlab_nightshift.run_folder import RunFolder
 from gitlab_nightshift.sandbox.process_table import NOTARY, TASK, ProcessRow
 from gitlab_nightshift.sandbox.visible_home import GIT_SETTINGS
@@ -29,8 +29,8 @@ from gitlab_nightshift.system.private_folders import open_scratch_folder
 
 @dataclass
 class WorkResult:
-    """What came of the work: its own answer, {} where it was killed, None where it was not begun.
-    ``failure`` is what came instead."""
+    """The outcome of the work: ``inputs`` for finish is its answer, {} if it was killed, None if it
+    never began. ``failure`` is the error that ended it, ``no_second`` why no fallback was tried."""
 
     inputs: dict[str, Any] | None = None
     failure: NightshiftError | None = None
@@ -45,14 +45,14 @@ class DelegatedWork:
     workspaces."""
 
     env: Mapping[str, str]
-    there: RunFolder
+    run_folder: RunFolder
     stages: Stages
     pipes: Pipes
     signals: Signals
     stack: contextlib.ExitStack
 
     def run(self, work: dict[str, Any], source: DelegationSource) -> WorkResult:
-        """The result of the agent, or of the one that took over."""
+        """The result of the agent, or of the fallback that took over."""
         first = self._run_agent(work, work["first"], source, "")
         why = first.inputs.get("reason") if first.inputs else None
         if first.failure or not first.inputs or first.inputs.get("fall_back") is not True:
@@ -62,9 +62,9 @@ class DelegatedWork:
             return first
         second = {**work["second"]}
         second["gateway"] = limit_budget(second["gateway"], first.figures)
-        done = self._run_agent(work, second, source, str(why))
-        done.figures = add_figures(first.figures, done.figures)
-        return done
+        result = self._run_agent(work, second, source, str(why))
+        result.figures = add_figures(first.figures, result.figures)
+        return result
 
     def _run_agent(
         self,
@@ -73,15 +73,15 @@ class DelegatedWork:
         source: DelegationSource,
         instead_of: str,
     ) -> WorkResult:
-        """The result of one agent. Then none of its processes is alive, and the caller's checkout
-        is as it was."""
-        opened = open_scratch_folder(self.there.private.parent, source.top)
+        """The result of one agent. When this returns, its processes are dead, and the caller's
+        checkout is restored."""
+        opened = open_scratch_folder(self.run_folder.private.parent, source.top)
         scratch = self.stack.enter_context(opened)
         private = None if work["in_place"] else scratch
-        done = WorkResult(agent=agent)
+        result = WorkResult(agent=agent)
         if stopped := self.signals.stopped:
-            done.failure = stopped
-            return done
+            result.failure = stopped
+            return result
         inputs = {name: work[name] for name in ("payload", "source", "plan")}
         inputs |= {"place": agent["place"], "scratch": str(scratch), "instead_of": instead_of}
         sender = "fallback" if instead_of else "work"
@@ -90,19 +90,19 @@ class DelegatedWork:
         with (
             started as (worker, prepared),
             self.signals.stop_after(late, "work did not end at its deadline"),
-            keep_machine(self.there),
+            undo_outside_changes(self.run_folder),
         ):
             inputs["prepared"] = prepared.to_data()
-            done.inputs, done.figures = worker.run(inputs, agent["gateway"], self.env)
+            result.inputs, result.figures = worker.run(inputs, agent["gateway"], self.env)
         self.pipes.wait(sender)
-        if not done.inputs:
-            done.failure = self.signals.stopped or build_killed_error("work")
-        elif not done.inputs.get("error_code"):
-            done.failure = self.signals.stopped
-        if work["in_place"]:  # of a private one nothing is used again
+        if not result.inputs:
+            result.failure = self.signals.stopped or build_killed_error("work")
+        elif not result.inputs.get("error_code"):
+            result.failure = self.signals.stopped
+        if work["in_place"]:  # a private checkout is thrown away
             path = source.git.env["PATH"]
-            repair(source.top, private=self.there.private, search_path=path, just_now=True)
-        return done
+            repair(source.top, private=self.run_folder.private, search_path=path, just_now=True)
+        return result
 
     def ask_notary(
         self,
@@ -112,11 +112,11 @@ class DelegatedWork:
         source: DelegationSource,
         task: Mapping[str, Any],
     ) -> Mapping[str, Any]:
-        """The answer of a notary to a task, in a checkout that is made as that of work was. Raises
-        NightshiftError, OSError."""
+        """A notary's answer to a task, in a checkout like that of work. Raises NightshiftError,
+        OSError."""
         config = remove_model(gateway)
         agent = {"place": place, "gateway": config}
-        opened = open_scratch_folder(self.there.private.parent, source.top)
+        opened = open_scratch_folder(self.run_folder.private.parent, source.top)
         scratch = self.stack.enter_context(opened)
         private = None if work["in_place"] else scratch
         inputs = {name: work[name] for name in ("payload", "source")}
@@ -125,14 +125,14 @@ class DelegatedWork:
         with (
             started as (worker, prepared),
             stop_late(self.signals, place),
-            keep_machine(self.there),
+            undo_outside_changes(self.run_folder),
         ):
             inputs["prepared"] = prepared.to_data()
             answer, _ = worker.run(inputs, config, {})
         self.pipes.wait("notary")
         if work["in_place"]:
             path = source.git.env["PATH"]
-            repair(source.top, private=self.there.private, search_path=path, just_now=True)
+            repair(source.top, private=self.run_folder.private, search_path=path, just_now=True)
         return answer
 
     @contextlib.contextmanager
@@ -145,20 +145,20 @@ class DelegatedWork:
         scratch: Path | None,
         data: Mapping[str, Any] | None = None,
     ) -> Iterator[tuple[Worker, PreparedFolders]]:
-        """The process that does the work, confined unless that is in the caller's own checkout."""
+        """The process that does the work. In the caller's own checkout it is not confined."""
         with contextlib.ExitStack() as stack:
-            prepared = stack.enter_context(prepare(source.top, self.there.private, sender))
+            prepared = stack.enter_context(prepare(source.top, self.run_folder.private, sender))
             confine = None
             if scratch:
                 writable = (scratch, *prepared.places)
                 readable = (source.top,) if source.fetched else ()
                 settings = [Path(self.env.get("HOME", "/"), name) for name in GIT_SETTINGS]
-                found = find_places(
-                    self.env, self.there, writable, readable=readable, opened=settings
+                found = find_confinement_paths(
+                    self.env, self.run_folder, writable, readable=readable, opened=settings
                 )
                 places = stack.enter_context(found)
                 wanted = read_isolation(agent["place"], places)
                 confine = functools.partial(open_confined_stage, places, wanted)
             likely = bool(agent["gateway"])
-            begun = self.stages.open_worker(sender, row, confine, likely=likely, data=data)
-            yield stack.enter_context(begun), prepared
+            worker = self.stages.open_worker(sender, row, confine, likely=likely, data=data)
+            yield stack.enter_context(worker), prepared

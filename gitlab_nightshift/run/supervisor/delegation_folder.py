@@ -1,6 +1,6 @@
-"""The folder of a delegation below its caller's: there from its start, locked as long as it runs.
+"""The output folder of a delegation, below its caller's folder: locked as long as it runs.
 
-Events are written into it as they happen. All else comes at the end, once no agent is left.
+Events are written as they happen, everything else at the end, once no agent is left.
 """
 
 import contextlib
@@ -17,15 +17,12 @@ from gitlab_nightshift.system.openat import remove_path
 
 PREFIX = "delegate-"
 LOCK = "lock"
-USUAL_PARENT = "nightshift"
-"""The default of ``output_dir``, which is known once the repository's settings are."""
+DEFAULT_PARENT = "nightshift"
+"""The default of ``output_dir``, until the repository's settings have been read."""
 
 
 class DelegationFolder:
-    """``path`` is where it is now, ``descriptor`` stays the same wherever it is moved to.
-
-    The lock is one of ``fcntl``, not of ``flock``: the kernel says which process holds it.
-    """
+    """``path`` is its present place; ``descriptor`` stays valid when it is moved."""
 
     def __init__(self, caller: Path, output_dir: str, run_id: str) -> None:
         self._caller, self._run_id = caller, run_id
@@ -38,6 +35,7 @@ class DelegationFolder:
         self.descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         self._lock = os.open(LOCK, flags, 0o600, dir_fd=self.descriptor)
+        # fcntl, not flock: F_GETLK names the process that holds it (fcntl(2), advisory locking).
         fcntl.lockf(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         os.close(os.open(EVENTS, flags, 0o666, dir_fd=self.descriptor))
 
@@ -54,16 +52,16 @@ class DelegationFolder:
         _remove_if_empty(old.parent)
 
     def remove(self) -> None:
-        """Remove it, where there is nothing to keep, or where agents work."""
+        """Remove it: there is nothing to keep, or agents work around it."""
         remove_path(self.path)
         _remove_if_empty(self.path.parent)
 
     def put(self, results: Path) -> None:
-        """Put the results in its place. Raises OSError."""
+        """Replace it by the results. Raises OSError."""
         new = self._make(self.path.parent)
         ignore_itself(new)
         shutil.copytree(results, new, symlinks=True, dirs_exist_ok=True)
-        if new != self.path:  # where it was removed, the name is free
+        if new != self.path:  # equal after remove(), which frees the name
             remove_path(self.path)
             new.rename(self.path)
 
@@ -86,12 +84,14 @@ class DelegationFolder:
 def open_delegation_folder(
     caller: Path, output_dir: str | None, run_id: str
 ) -> Iterator[DelegationFolder]:
-    """A new one below the caller's folder. ``output_dir`` is what the caller's environment says.
+    """A new folder below the caller's. ``output_dir`` comes from the caller's environment.
 
     Raises NightshiftError ``E_CONFIG``.
     """
     usable = output_dir and not set(Path(output_dir).parts) & {"/", ".."}
-    folder = DelegationFolder(caller, output_dir if output_dir and usable else USUAL_PARENT, run_id)
+    folder = DelegationFolder(
+        caller, output_dir if output_dir and usable else DEFAULT_PARENT, run_id
+    )
     with contextlib.closing(folder):
         yield folder
 

@@ -1,13 +1,13 @@
 """``nightshift delegate``: starts each process of a delegation with only what it may hold.
 
-    redactor  all values     what the others log and keep
+    redactor  all values     what the others log and store
     prepare   -              the payload, the policy, the repository before any agent
-    gateway   the model key  agents' HTTP
-    work      nothing        all that agents write
+    gateway   the model key  HTTP from agents
+    work      nothing        everything that agents write
     finish    nothing        the patch; it alone writes into the caller's repository
 
-Where the agent cannot be used and the patch provider may take over, the latter gets a gateway and a
-process of its own.
+If the agent cannot be used and the patch provider may take over, that gets its own gateway and
+process.
 """
 
 import contextlib
@@ -48,7 +48,7 @@ from gitlab_nightshift.run.supervisor.notary_run import (
     remove_recording,
 )
 from gitlab_nightshift.run.supervisor.output_pipes import (
-    OF_DELEGATION,
+    DELEGATION_SENDERS,
     Pipes,
     RedactorSetup,
     open_pipes,
@@ -77,8 +77,8 @@ _NO_TMPDIR = "/tmp"  # noqa: S108
 
 @dataclass(frozen=True)
 class DelegationCall:
-    """A caller's request: the payload's bytes, the caller's environment and folder; the log for
-    people goes to the descriptor ``log``."""
+    """A caller's request. ``payload`` is as received; ``log`` is the descriptor that the
+    human-readable log goes to."""
 
     payload: bytes = field(repr=False)
     env: Mapping[str, str] = field(repr=False)
@@ -88,21 +88,23 @@ class DelegationCall:
 
 
 def supervise_delegation(call: DelegationCall) -> DelegationResult:
-    """Do one task. Never raises: a failure, a signal or a defect is a result with its code."""
+    """Do one task. Never raises: failures, signals and bugs become results with their code."""
     become_subreaper()
-    others = list_own_children()
+    earlier_children = list_own_children()
     try:
         job, output_dir = read_job(call.env), call.env.get(OUTPUT_DIR)
         with (
             Signals() as signals,
-            _open_private_folder(call) as there,
-            open_delegation_folder(call.folder.resolve(), output_dir, job.run_id) as kept,
+            _open_private_folder(call) as run_folder,
+            open_delegation_folder(
+                call.folder.resolve(), output_dir, job.run_id
+            ) as delegation_folder,
         ):
             try:
-                return _Delegation(call, job, there, kept, signals).run_stages()
+                return _Delegation(call, job, run_folder, delegation_folder, signals).run_stages()
             finally:
-                # One that a stage left may hold the caller's own pipes.
-                end_orphans(lambda: list_own_children() - others)
+                # A leftover process may hold the caller's own pipes, who would wait for it.
+                end_orphans(lambda: list_own_children() - earlier_children)
     except NightshiftError as error:
         return build_refused_result(error.code, error.message)
     except Exception as error:
@@ -120,65 +122,70 @@ def _open_private_folder(call: DelegationCall) -> Iterator[RunFolder]:
     parent = find_temp_folder({"TMPDIR": call.env.get("TMPDIR") or _NO_TMPDIR})
     tidy(parent, folder)
     with open_private_folder(parent, folder) as private:
-        there = RunFolder(folder, private)
-        there.results.mkdir()
-        yield there
+        run_folder = RunFolder(folder, private)
+        run_folder.results.mkdir()
+        yield run_folder
 
 
 class _Delegation:
-    """A delegation while it runs."""
+    """One delegation."""
 
     def __init__(
         self,
         call: DelegationCall,
         job: JobFacts,
-        there: RunFolder,
-        kept: DelegationFolder,
+        run_folder: RunFolder,
+        delegation_folder: DelegationFolder,
         signals: Signals,
     ) -> None:
-        self._call, self._job, self._there, self._kept = call, job, there, kept
+        self._call, self._job, self._run_folder, self._delegation_folder = (
+            call,
+            job,
+            run_folder,
+            delegation_folder,
+        )
         self._signals, self._began = signals, read_clock()
         self._finished: dict[str, Any] = {}
         self._notary: NotaryRecord | None = None
-        self._certificates = copy_certificates(call.env, call.folder, there.private)
+        self._certificates = copy_certificates(call.env, call.folder, run_folder.private)
         self._own = self._build_own_environment()
 
     def _build_own_environment(self, *agents: Path) -> dict[str, str]:
-        """Without what leads into the caller's checkout or to ``agents``, where they write."""
+        """The caller's, without paths into the checkout or into ``agents``, where agents write."""
         checkouts = (*find_checkouts(self._call.folder, self._call.env), *agents)
         return build_own_environment(self._call.env, checkouts) | self._certificates
 
     def run_stages(self) -> DelegationResult:
-        """Run the processes in their order; the one that works only where there is work to do."""
-        call, there = self._call, self._there
+        """Run the processes in order; work only if prepare found something to do."""
+        call, run_folder = self._call, self._run_folder
         values = read_secret_values(call.env)
-        way = RedactorSetup(
+        setup = RedactorSetup(
             self._job.run_id,
             values,
-            OF_DELEGATION,
+            DELEGATION_SENDERS,
             call.log,
             sections=False,
             colour=call.colour,
-            live=self._kept.descriptor,
+            live=self._delegation_folder.descriptor,
         )
         plain = remove_proxies(self._own)
-        with open_pipes(there, plain, way, self._handle_redactor_death) as self._pipes:
+        with open_pipes(run_folder, plain, setup, self._handle_redactor_death) as self._pipes:
             early = self._prepare_and_work(self._pipes)
         if early:
-            self._kept.remove()
+            self._delegation_folder.remove()
         return early or self._place_result()
 
     def _handle_redactor_death(self) -> None:
-        """End the delegation: nothing can be logged or kept any more."""
+        """End the delegation: nothing can be logged or stored any more."""
         self._signals.stop(build_killed_error("the redactor"))
 
     def _prepare_and_work(self, pipes: Pipes) -> DelegationResult | None:
-        """The result where there is nothing to keep, None where it has been sent."""
+        """The result if nothing is kept, None if finish has sent it."""
         self._stages = Stages(pipes, self._own, self._signals)
         prepared = self._prepare()
         if not prepared.get("output_dir"):
             return self._build_refusal(prepared)
-        self._kept.move(prepared["output_dir"])
+        self._delegation_folder.move(prepared["output_dir"])
         if prepared["failure"] or "work" not in prepared:
             self._finish(prepared, WorkResult())
         else:
@@ -197,8 +204,8 @@ class _Delegation:
 
     def _build_common_input(self) -> dict[str, Any]:
         return {
-            "folder": str(self._there.checkout),
-            "private": str(self._there.private),
+            "folder": str(self._run_folder.checkout),
+            "private": str(self._run_folder.private),
             "job": dataclasses.asdict(self._job),
             "began": self._began,
         }
@@ -213,11 +220,14 @@ class _Delegation:
     # --- work -------------------------------------------------------------------------------------
 
     def _run_work(self, prepared: Mapping[str, Any], work: dict[str, Any]) -> None:
-        """The work, and what is done with its result while the repository is still ours."""
-        if work["in_place"] and lies_in(self._kept.path, Path(work["source"]["top"])):
-            self._kept.remove()  # until no agent is left there, and the checkout is put back
-        source, done = unpack_source(work["source"], self._there.private / "own"), WorkResult()
-        there = RunFolder(source.top, self._there.private)
+        """Run work, notary and finish, while the repository is still ours."""
+        if work["in_place"] and lies_in(self._delegation_folder.path, Path(work["source"]["top"])):
+            self._delegation_folder.remove()  # until agents have left and the checkout is restored
+        source, result = (
+            unpack_source(work["source"], self._run_folder.private / "own"),
+            WorkResult(),
+        )
+        run_folder = RunFolder(source.top, self._run_folder.private)
         self._stages = Stages(self._pipes, self._build_own_environment(source.top), self._signals)
         with contextlib.ExitStack() as stack:
             try:
@@ -225,67 +235,68 @@ class _Delegation:
                     closed = map(Path, work["closed"])
                     stack.enter_context(share_source(source, self._job.run_id, closed))
                 means = self._stages, self._pipes, self._signals, stack
-                worker = DelegatedWork(self._call.env, there, *means)
-                done = worker.run(work, source)
-                self._notary = self._notarize(prepared, done, worker, source)
+                worker = DelegatedWork(self._call.env, run_folder, *means)
+                result = worker.run(work, source)
+                self._notary = self._notarize(prepared, result, worker, source)
             except NightshiftError as error:
-                done.failure = error
-            self._finish(prepared, done)
+                result.failure = error
+            self._finish(prepared, result)
 
     def _notarize(
         self,
         prepared: Mapping[str, Any],
-        done: WorkResult,
+        result: WorkResult,
         worker: DelegatedWork,
         source: DelegationSource,
     ) -> NotaryRecord | None:
-        """What a notary sees of the change, None where there is none. One that was made on changes
-        that are not committed is seen as it will be handed over: without them."""
-        (self._there.results / NOTARY).unlink(missing_ok=True)  # as published.json in a run
-        bundle = read_bundle(self._there.results)
-        if done.failure or not done.inputs or not bundle or not is_proposed(bundle):
+        """The notary's record of the change, None without a change. A change made on top of
+        uncommitted ones is run without those, as it will be handed over."""
+        # Unconfined work could have forged the notary's record.
+        (self._run_folder.results / NOTARY).unlink(missing_ok=True)
+        bundle = read_bundle(self._run_folder.results)
+        if result.failure or not result.inputs or not bundle or not is_proposed(bundle):
             return None
         assert bundle.proposal
-        local = done.inputs.get("local") is True
+        local = result.inputs.get("local") is True
         tree = "" if local else bundle.proposal.change.tree_id
-        place = remove_recording(done.agent["place"])
+        place = remove_recording(result.agent["place"])
         order = NotaryOrder(self._job.run_id, prepared["finish"]["base"], tree, place)
-        gateway, work = done.agent["gateway"], prepared["work"]
+        gateway, work = result.agent["gateway"], prepared["work"]
         ask = functools.partial(worker.ask_notary, work, place, gateway, source)
         values = read_secret_values(self._call.env)
-        return Notary(self._there.results, self._signals, values).run(order, ask)
+        return Notary(self._run_folder.results, self._signals, values).run(order, ask)
 
     # --- the end ----------------------------------------------------------------------------------
 
-    def _finish(self, prepared: Mapping[str, Any], done: WorkResult) -> None:
+    def _finish(self, prepared: Mapping[str, Any], result: WorkResult) -> None:
         failure = prepared["failure"]
-        if done.failure:
-            failure = (done.failure.code.value, done.failure.message)
+        if result.failure:
+            failure = (result.failure.code.value, result.failure.message)
         inputs = {
             **prepared["finish"],
-            **{name: done.agent[name] for name in ("used", "model") if name in done.agent},
+            **{name: result.agent[name] for name in ("used", "model") if name in result.agent},
             **self._build_common_input(),
-            "results": str(self._there.results),
-            "final": str(self._kept.path),
+            "results": str(self._run_folder.results),
+            "final": str(self._delegation_folder.path),
             "failure": failure,
             "notary": self._notary and dataclasses.asdict(self._notary),
-            "worked": done.inputs,
-            "no_second": done.no_second,
-            "usage": done.figures and dataclasses.asdict(build_usage(done.figures)),
+            "worked": result.inputs,
+            "no_second": result.no_second,
+            "usage": result.figures and dataclasses.asdict(build_usage(result.figures)),
         }
-        # Where nothing confines work it could have written this in the name of finish.
-        (self._there.results / "result.json").unlink(missing_ok=True)
+        # Unconfined work could have forged finish's record.
+        (self._run_folder.results / "result.json").unlink(missing_ok=True)
         with self._stages.open_stage("finish", FINISH) as finish:
             self._finished = finish.run(inputs, forwarding=self._signals.stopped is None)
 
     def _place_result(self) -> DelegationResult:
-        """The result as it was kept; the files that were kept are put in their place."""
-        results = self._there.results
+        """Move the results into the delegation's folder, and return the result."""
+        results = self._run_folder.results
         try:
             with (results / "result.json").open("rb") as file:
                 result = decode_record(DelegationResult, file.read(LARGEST_RESULT))
         except (OSError, InvalidRecordError):
             error = self._signals.stopped or build_lost_error("finish", self._finished)
             result = build_refused_result(error.code, error.message)
-        self._kept.put(results)
+        self._delegation_folder.put(results)
         return result

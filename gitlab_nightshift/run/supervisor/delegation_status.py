@@ -1,4 +1,4 @@
-"""A delegation seen from another process: how far it is, and its end on request."""
+"""A delegation seen from another process: its progress, and its cancellation."""
 
 import fcntl
 import glob
@@ -21,15 +21,15 @@ from gitlab_nightshift.system.file_names import is_there
 RESULT = "result.json"
 LARGEST_RESULT = 64 * 1024 * 1024
 """Bytes."""
-_LOCK_FORM = "hhqqi0q"
-"""A ``struct flock``: type, whence, start, length, pid."""
+_FLOCK_FORMAT = "hhqqi0q"
+"""``struct flock`` of fcntl(2) on 64-bit Linux: type, whence, (padding), start, length, pid."""
 
 
 @dataclass(frozen=True)
 class DelegationStatus:
-    """``pid`` is the process that holds the run's lock, ``alive`` says whether there is one;
-    ``phase`` is the last that began, at ``since``. ``cost_usd`` is that known so far, None for an
-    unknown one; ``result`` is there once it has ended, but for one that was killed."""
+    """``alive``: a process holds the run's lock; ``pid`` is that process, None if not visible from
+    here. ``phase`` is the latest one, begun at ``since``. ``cost_usd`` is the cost so far, None
+    if unknown. ``result`` is None until the run has ended, and forever if it was killed."""
 
     run_id: str
     folder: str
@@ -46,47 +46,46 @@ def read_status(name: str, caller: Path, output_dir: str | None) -> DelegationSt
     folder = find_run(name, caller, output_dir)
     with _open_lock(folder) as lock:
         pid = None if lock is None else _find_holder(lock)
-    known = _summarize_events(_read_events(folder))
+    summary = _summarize_events(_read_events(folder))
     return DelegationStatus(
-        run_id=known.get("run_id") or folder.name.removeprefix(PREFIX),
+        run_id=summary.get("run_id") or folder.name.removeprefix(PREFIX),
         folder=str(folder),
         alive=pid is not None,
         pid=pid or None,
-        phase=known.get("phase"),
-        since=known.get("since"),
-        cost_usd=known.get("cost_usd"),
+        phase=summary.get("phase"),
+        since=summary.get("since"),
+        cost_usd=summary.get("cost_usd"),
         result=_read_result(folder),
     )
 
 
 def cancel_run(name: str, caller: Path, output_dir: str | None) -> dict[str, Any] | None:
-    """End a run as SIGTERM does, and wait until it has put back what it has to. Its result, None
-    where it left none. Raises NightshiftError ``E_CONFIG``."""
+    """Send SIGTERM to a run, and wait until it has cleaned up. Its result, None where it left none.
+    Raises NightshiftError ``E_CONFIG``."""
     folder = find_run(name, caller, output_dir)
     with _open_lock(folder) as lock:
         if lock is not None:
             _end_holder(lock)
-            fcntl.lockf(lock, fcntl.LOCK_SH)  # until it has ended
+            fcntl.lockf(lock, fcntl.LOCK_SH)  # blocks until the run has ended
     return _read_result(folder)
 
 
 def find_run(name: str, caller: Path, output_dir: str | None) -> Path:
-    """The folder of a run, below the caller's or else anywhere in the checkout around that: of
-    several with one id the one that began last.
+    """The folder of a run: below the caller's, or else anywhere in the checkout around it. Of
+    several with one id, the latest.
 
-    Raises NightshiftError ``E_CONFIG`` where there is none, or it is another user's.
+    Raises NightshiftError ``E_CONFIG`` if there is none, or if it belongs to another user.
     """
     wanted = name if name.startswith(PREFIX) else f"{PREFIX}{name}"
-    found = [caller / name] if "/" in name else _list_folders(caller, output_dir, wanted)
-    known = [each for each in found if each.name.startswith(PREFIX) and is_there(each)]
-    known = [each for each in known if each.is_dir()]
-    known = known or list(_search_checkout(caller, wanted))
-    if not known:
+    candidates = [caller / name] if "/" in name else _list_folders(caller, output_dir, wanted)
+    runs = [each for each in candidates if each.name.startswith(PREFIX) and is_there(each)]
+    runs = [each for each in runs if each.is_dir()] or list(_search_checkout(caller, wanted))
+    if not runs:
         raise build_config_error(
-            f"{name}: no delegation of that id or folder is below {caller}, or in the checkout"
-            " around it: go where it was called"
+            f"{name}: no delegation with that id or folder below {caller}, or in the checkout"
+            " around it: run this where it was started"
         )
-    folder = max(known, key=lambda each: each.stat().st_ctime_ns).resolve()
+    folder = max(runs, key=lambda each: each.stat().st_ctime_ns).resolve()
     if folder.stat().st_uid != os.geteuid():
         raise build_config_error(f"{folder} belongs to another user")
     return folder
@@ -101,7 +100,7 @@ def _list_folders(caller: Path, output_dir: str | None, wanted: str) -> list[Pat
 
 
 def _search_checkout(caller: Path, wanted: str) -> Iterator[Path]:
-    """Everywhere in the checkout around the folder: not in repositories' own files, nor in runs."""
+    """Search the whole checkout around the folder, except ``.git`` and the folders of runs."""
     top = next((each for each in (caller, *caller.parents) if (each / ".git").exists()), None)
     for folder, inner, _ in os.walk(top) if top else ():
         again = f"{glob.escape(wanted)}-[0-9]*"
@@ -109,7 +108,7 @@ def _search_checkout(caller: Path, wanted: str) -> Iterator[Path]:
         inner[:] = [each for each in inner if each != ".git" and not each.startswith(PREFIX)]
 
 
-# --- who runs it ----------------------------------------------------------------------------------
+# --- the lock -------------------------------------------------------------------------------------
 
 
 @contextmanager
@@ -125,22 +124,23 @@ def _open_lock(folder: Path) -> Iterator[int | None]:
 
 
 def _find_holder(lock: int) -> int | None:
-    """The pid that holds the lock, as the kernel says: no number of an earlier process. 0 is one
-    that cannot be seen from here."""
-    asked = struct.pack(_LOCK_FORM, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
-    kind, *_, pid = struct.unpack(_LOCK_FORM, fcntl.fcntl(lock, fcntl.F_GETLK, asked))
+    """The pid that holds the lock, from the kernel: so never a stale one. 0: the process is in
+    another pid namespace."""
+    query = struct.pack(_FLOCK_FORMAT, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+    kind, *_, pid = struct.unpack(_FLOCK_FORMAT, fcntl.fcntl(lock, fcntl.F_GETLK, query))
     return None if kind == fcntl.F_UNLCK else pid
 
 
 def _end_holder(lock: int) -> None:
-    """Send SIGTERM to the process that holds the lock, through a descriptor that was its before the
-    kernel named it once more."""
+    """Send SIGTERM to the process that holds the lock."""
     pid = _find_holder(lock)
     if pid is None:
         return
     if not pid:
-        raise build_config_error("it runs in another container: cancel it there")
+        raise build_config_error("the run is in another container: cancel it there")
     with suppress(ProcessLookupError):
+        # The pid may have been reused since: a pidfd pins the process (pidfd_open(2), Linux 5.3),
+        # and it still holds the lock, so the signal reaches the right one.
         process = os.pidfd_open(pid)
         try:
             if _find_holder(lock) == pid:
@@ -149,7 +149,7 @@ def _end_holder(lock: int) -> None:
             os.close(process)
 
 
-# --- what it has left -----------------------------------------------------------------------------
+# --- result and events ----------------------------------------------------------------------------
 
 
 def _read_result(folder: Path) -> dict[str, Any] | None:
@@ -164,23 +164,23 @@ def _read_result(folder: Path) -> dict[str, Any] | None:
 def _read_events(folder: Path) -> Iterator[Mapping[str, Any]]:
     with suppress(OSError), (folder / EVENTS).open("rb") as file:
         for line in file.read(2 * MOST_BYTES).splitlines():
-            with suppress(ValueError):  # the last one may be half written
+            with suppress(ValueError):  # the last line may be half written
                 event = json.loads(line)
                 if isinstance(event, dict):
                     yield event
 
 
 def _summarize_events(events: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    known: dict[str, Any] = {}
-    ended: float | None = 0.0
+    summary: dict[str, Any] = {}
+    settled: float | None = 0.0
     for event in events:
-        known["run_id"] = event.get("run_id")
+        summary["run_id"] = event.get("run_id")
         if event.get("event") == "phase_start":
-            known |= {"phase": event.get("phase"), "since": event.get("time")}
+            summary |= {"phase": event.get("phase"), "since": event.get("time")}
         elif event.get("event") == "progress":
-            known["cost_usd"] = event.get("cost_usd")
+            summary["cost_usd"] = event.get("cost_usd")
         elif event.get("event") == "bead_ended":
             cost = event["result"]["usage"]["cost_usd"]
-            ended = None if ended is None or cost is None else ended + cost
-            known["cost_usd"] = ended
-    return known
+            settled = None if settled is None or cost is None else settled + cost
+            summary["cost_usd"] = settled
+    return summary

@@ -1,4 +1,4 @@
-"""Records that the supervisor writes itself, where the process that would have is dead."""
+"""Records that the supervisor writes itself when the process that should have is dead."""
 
 import contextlib
 from collections.abc import Mapping
@@ -19,20 +19,20 @@ from gitlab_nightshift.stages.report.report_files import is_reported, read_patch
 from gitlab_nightshift.stages.report.run_result import build_run_result
 from gitlab_nightshift.stages.report.upkeep_result import read_upkeep_result
 
-OF_WORK = (Outcome.MR_READY, Outcome.NO_IMPROVEMENT, Outcome.SKIPPED, Outcome.FAILED)
-"""How a run can end before it is published."""
+WORK_OUTCOMES = (Outcome.MR_READY, Outcome.NO_IMPROVEMENT, Outcome.SKIPPED, Outcome.FAILED)
+"""The outcomes that work may claim: nothing is published yet."""
 _NAME, _PUBLISHED = "bundle/bundle.json", "published.json"
 
 
 def build_killed_error(process: str) -> NightshiftError:
-    """The error for a process that gave no answer."""
+    """The error for a process that ended without an answer."""
     text = f"the process of {process} was killed, {KILLED}"
     return NightshiftError(Code.TERMINATED, text)
 
 
 def build_lost_error(process: str, answer: object) -> NightshiftError:
-    """The error for a result that is not there: its process was killed, or, where that gave an
-    ``answer``, its record was refused."""
+    """The error for a missing result: its process was killed or, if that gave an ``answer``, the
+    redactor refused its record."""
     if not answer:
         return build_killed_error(process)
     text = f"the process of {process} left no result that can be used: see the log above"
@@ -40,38 +40,40 @@ def build_lost_error(process: str, answer: object) -> NightshiftError:
 
 
 def read_bundle(results: Path) -> Bundle | None:
-    """The bundle as the redactor has written it, None where there is none that can be read."""
+    """The bundle as the redactor wrote it, None if it is missing or invalid."""
     return read_kept(Bundle, results / _NAME)
 
 
 def read_own_bundle(results: Path, plan: Mapping[str, Any]) -> Bundle | None:
-    """The same, where it is this run's and says only what work may say; else it is removed, and
-    ``E_PARSE_ERROR`` is raised. An agent may control the process that wrote it: another run's
-    merge request would be taken for this one's."""
+    """The bundle, if it belongs to this run and claims only what work may claim; otherwise remove
+    it and raise ``E_PARSE_ERROR``."""
     bundle = read_bundle(results)
+    # Its writer may be controlled by an agent: another run's merge request might pass as ours.
     names = ("run_id", "base_sha", "target_branch")
     other = bundle and [name for name in names if getattr(bundle, name) != plan[name]]
     if bundle and not other and (odd := _find_foreign_text(bundle, plan)):
         other = [odd]
-    if bundle and (other or bundle.outcome not in OF_WORK):
+    if bundle and (other or bundle.outcome not in WORK_OUTCOMES):
         (results / _NAME).unlink()
         text = f"work gave a bundle that cannot be its own: {', '.join(other or ['outcome'])}"
         raise NightshiftError(Code.PARSE_ERROR, text)
     return bundle
 
 
-def write_measured(results: Path, bundle: Bundle, usage: Usage | None, seconds: float) -> Bundle:
-    """Write into the bundle what is known better than work says it: what the gateway has counted,
-    when work ended, and how long it took. A later job has nothing but the bundle."""
+def write_measurements(
+    results: Path, bundle: Bundle, usage: Usage | None, seconds: float
+) -> Bundle:
+    """Overwrite work's own claims in the bundle with what was measured: the gateway's usage, the
+    time and duration of work. A later job sees only the bundle."""
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    made = replace(bundle, usage=usage or bundle.usage, created_at=now, duration_s=seconds)
+    record = replace(bundle, usage=usage or bundle.usage, created_at=now, duration_s=seconds)
     with contextlib.suppress(OSError):  # the disk is full
-        write_record(results / _NAME, made)
-    return made
+        write_record(results / _NAME, record)
+    return record
 
 
 def _find_foreign_text(bundle: Bundle, plan: Mapping[str, Any]) -> str:
-    """The field that should have a text of the plan, and has another; "" where there is none."""
+    """The first field that should repeat the plan's text and does not; "" if all do."""
     if bundle.task not in ("", plan["task"]):  # "": an earlier try's, known by its merge request
         return "task"
     names = (*plan["categories"], *(each["category"] for each in plan["left_out"]))
@@ -79,10 +81,9 @@ def _find_foreign_text(bundle: Bundle, plan: Mapping[str, Any]) -> str:
 
 
 def write_failed(results: Path, error: NightshiftError, plan: Mapping[str, Any]) -> None:
-    """Write the bundle of a run that could not come to its own end; an existing one keeps its
-    change.
+    """Write the bundle of a run that was cut short; an existing bundle keeps its change.
 
-    ``plan`` is as much as is known of it; events show what has been done.
+    ``plan`` may be partial; what was done is read from the events.
     """
     bundle = read_bundle(results)
     if bundle is None:
@@ -90,33 +91,32 @@ def write_failed(results: Path, error: NightshiftError, plan: Mapping[str, Any])
         known = {name: plan[name] for name in names if name in plan}
         bundle = replace(build_partial_bundle(results), **known)
     (results / _NAME).parent.mkdir(exist_ok=True)
-    made = replace(bundle, reason=error.message, error_code=error.code.value)
-    write_record(results / _NAME, made)
+    record = replace(bundle, reason=error.message, error_code=error.code.value)
+    write_record(results / _NAME, record)
 
 
-def write_unpublished(results: Path, bundle: Bundle, answer: object) -> None:
-    """Write the publication where its process has left none; ``answer`` is what that said."""
+def write_failed_publication(results: Path, bundle: Bundle, answer: object) -> None:
+    """Write the publication that publish failed to leave; ``answer`` is what publish said."""
     text = build_lost_error("publish", answer).message
-    made = Publication(bundle.run_id, Outcome.FAILED, text, Code.PUBLISH.value)
-    write_record(results / _PUBLISHED, made)
+    record = Publication(bundle.run_id, Outcome.FAILED, text, Code.PUBLISH.value)
+    write_record(results / _PUBLISHED, record)
 
 
-def write_refused(results: Path, bundle: Bundle, record: NotaryRecord) -> None:
+def write_refused_publication(results: Path, bundle: Bundle, record: NotaryRecord) -> None:
     """Write the publication of a dry run whose change would not be published."""
     change = bundle.proposal and bundle.proposal.change
     assert change
     about = {"run_id": bundle.run_id, "base_sha": bundle.base_sha, "tree_id": change.tree_id}
     if refusal := find_refusal(record, **about):
         outcome = Outcome.MR_READY if refusal.code is Code.INCOMPLETE else Outcome.FAILED
-        made = Publication(bundle.run_id, outcome, refusal.why, refusal.code.value)
-        write_record(results / _PUBLISHED, made)
+        publication = Publication(bundle.run_id, outcome, refusal.why, refusal.code.value)
+        write_record(results / _PUBLISHED, publication)
 
 
 def build_own_result(
     results: Path, usage: Usage | None, project: str, pipeline_url: str
 ) -> RunResult:
-    """The result of the run whose bundle is there, whatever any other process says of it. ``usage``
-    is what the gateway has counted."""
+    """The run's result, computed from its bundle and records alone. ``usage`` is the gateway's."""
     bundle = read_bundle(results)
     assert bundle
     bundle = replace(bundle, usage=usage or bundle.usage)
@@ -128,8 +128,8 @@ def build_own_result(
 def ensure_result(
     results: Path, result: RunResult, values: tuple[str, ...], report_url: str = ""
 ) -> bool:
-    """Write what report would have written, unless that has. True where it has; ``values`` are the
-    job's secrets."""
+    """Write the result unless report did. True if report wrote it; ``values`` are the job's
+    secrets."""
     from gitlab_nightshift.redaction.redactor import Redactor
 
     redact = Redactor(values)

@@ -1,4 +1,4 @@
-"""What work could change outside its places where only Landlock confines it, kept as it was."""
+"""Undoes what work can change outside its folders where only Landlock confines it."""
 
 import contextlib
 from collections.abc import Iterator
@@ -9,10 +9,10 @@ from gitlab_nightshift.system.shared_memory import look_at_shared_memory
 
 
 @contextlib.contextmanager
-def keep_machine(there: RunFolder) -> Iterator[None]:
-    """Undo at the end of the block, when work and agents have ended, what they have done to the
-    folders that the supervisor has to pass, and to shared memory."""
-    modes = keep_modes((there.checkout.resolve(), there.results))
+def undo_outside_changes(run_folder: RunFolder) -> Iterator[None]:
+    """At the end of the block restore the modes of the folders that the supervisor must enter, and
+    remove new shared memory. Work and agents must have ended by then."""
+    modes = keep_modes((run_folder.checkout.resolve(), run_folder.results))
     shared_memory = look_at_shared_memory()
     try:
         yield

@@ -1,6 +1,6 @@
-"""The notary: started once nothing of work is left, and what it has seen made a record.
+"""Runs the notary once every process of work is gone, and writes its record.
 
-Of work's own words only those go to it that cannot make a command pass: how long each took before
+Of work's claims it is told only what cannot make a command pass: how long each command took before
 the change, and which were flaky.
 """
 
@@ -22,7 +22,7 @@ from gitlab_nightshift.records.strict_reading import InvalidRecordError, make_re
 from gitlab_nightshift.repository.alive_mark import keep_marked
 from gitlab_nightshift.run.supervisor.confined_stage import read_isolation
 from gitlab_nightshift.run.supervisor.failure_records import build_lost_error
-from gitlab_nightshift.run.supervisor.kept_machine import keep_machine
+from gitlab_nightshift.run.supervisor.kept_machine import undo_outside_changes
 from gitlab_nightshift.run.supervisor.run_checkout import prepare_run_checkout, restore_run_checkout
 from gitlab_nightshift.run.supervisor.run_worker import open_run_worker
 from gitlab_nightshift.run.supervisor.stage_calls import Stages
@@ -30,17 +30,17 @@ from gitlab_nightshift.run.supervisor.stop_signals import GRACE_S, Signals
 from gitlab_nightshift.run_folder import RunFolder
 from gitlab_nightshift.sandbox import process_table
 
-LONGEST, NAMED = 1_000, 20
-UNSEEN = "this run was ended before"
+MAX_TEXT_CHARS, MAX_LINES = 1_000, 20
+NOT_FINISHED = "this run was ended before"
 Ask = Callable[[Mapping[str, Any]], Mapping[str, Any]]
-"""Has a process do a task, and gives its answer."""
+"""Has a process run a task, and returns its answer."""
 
 
 @dataclass(frozen=True)
 class NotaryOrder:
-    """What is to be run: the commands of ``place``, the input of work, on the tree that the patch
-    of a bundle makes of ``base``, which has to be ``tree`` ("": any). ``before`` is how they ended
-    without it, as work says; ``unrestored`` what could not be put back after work."""
+    """What to run: the commands of ``place``, the input of work, on the tree that a bundle's patch
+    turns ``base`` into, which must be ``tree`` ("": any). ``before`` is how the commands ended on
+    ``base``, as work claims; ``unrestored`` what could not be restored after work."""
 
     run_id: str
     base: str
@@ -57,13 +57,13 @@ class NotaryOrder:
             self.tree,
             tuple(self.place["verify"]["commands"]),
             unrestored=_cut(self.unrestored),
-            why=why[:LONGEST],
+            why=why[:MAX_TEXT_CHARS],
         )
 
     def build_task(self, patch: bytes) -> dict[str, Any]:
-        """The task as its process gets it. A command may be red where it is red without the change:
-        by ``baseline: report``, or one of the build files that work has left out, as it cannot run
-        here."""
+        """The task for its process. A command may be red if it is red without the change, too: with
+        ``baseline: report``, or a command of the build files that work skipped because it cannot
+        run here."""
         verify, before = self.place["verify"], [each.command for each in self.before]
         may_be_red = [each for each in verify["commands"] if verify["implied"]]
         may_be_red = [each for each in may_be_red if each not in before]
@@ -83,7 +83,7 @@ class NotaryOrder:
 def build_order(
     run_id: str, place: Mapping[str, Any], bundle: Bundle, unrestored: tuple[str, ...]
 ) -> NotaryOrder:
-    """The order for a night's change."""
+    """The order to verify a night's change."""
     assert bundle.proposal
     tree, before = bundle.proposal.change.tree_id, bundle.baseline
     return NotaryOrder(run_id, bundle.base_sha, tree, place, before, unrestored)
@@ -97,7 +97,7 @@ def is_proposed(bundle: Bundle) -> bool:
 
 @dataclass(frozen=True)
 class Notary:
-    """Has orders done, and leaves the record beside the bundle in ``results``; ``values`` are the
+    """Has orders run, and writes the record beside the bundle in ``results``; ``values`` are the
     job's secrets."""
 
     results: Path
@@ -105,38 +105,38 @@ class Notary:
     values: tuple[str, ...]
 
     def run(self, order: NotaryOrder, ask: Ask) -> NotaryRecord:
-        """The record. Never raises for what a process or this machine does: then it says why
-        nothing was seen."""
+        """The record. Never raises for a failing process or machine: the record then says why
+        nothing was run."""
         record = order.build_record()
         if record.asked:
-            self._write(order.build_record(UNSEEN))  # what stays if this process is killed
+            self._write(order.build_record(NOT_FINISHED))  # remains if this process is killed
             try:
                 record = self._complete(record, ask(order.build_task(self._read_patch())))
             except (NightshiftError, OSError) as error:
                 why = error.message if isinstance(error, NightshiftError) else str(error)
                 record = order.build_record(why)
-        made = self._redact(record)
-        self._write(made)
-        return made
+        record = self._redact(record)
+        self._write(record)
+        return record
 
     def _complete(self, record: NotaryRecord, answer: Mapping[str, Any]) -> NotaryRecord:
-        """The record with what the process has answered."""
+        """The record with the process's answer."""
         if stopped := self.signals.stopped:
-            return replace(record, why=stopped.message[:LONGEST])
+            return replace(record, why=stopped.message[:MAX_TEXT_CHARS])
         if why := answer.get("why"):
-            return replace(record, why=str(why)[:LONGEST])
+            return replace(record, why=str(why)[:MAX_TEXT_CHARS])
         try:
-            seen = make_record(tuple[NotarizedCommand, ...], answer["commands"])
-            left = make_record(tuple[str, ...], answer["unrestored"])
+            commands = make_record(tuple[NotarizedCommand, ...], answer["commands"])
+            unrestored = make_record(tuple[str, ...], answer["unrestored"])
             tree, isolation = (make_record(str, answer[each]) for each in ("tree_id", "isolation"))
         except (KeyError, InvalidRecordError):
             return replace(record, why=build_lost_error("the notary", answer).message)
         return replace(
             record,
-            tree_id=record.tree_id or tree[:LONGEST],
-            commands=seen,
-            isolation=isolation[:LONGEST],
-            unrestored=_cut((*record.unrestored, *left)),
+            tree_id=record.tree_id or tree[:MAX_TEXT_CHARS],
+            commands=commands,
+            isolation=isolation[:MAX_TEXT_CHARS],
+            unrestored=_cut((*record.unrestored, *unrestored)),
         )
 
     def _read_patch(self) -> bytes:
@@ -144,8 +144,7 @@ class Notary:
             return file.read(LARGEST_PATCH)
 
     def _write(self, record: NotaryRecord) -> None:
-        """A disk that is full leaves the record to whoever publishes now."""
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):  # a full disk: publish gets the record in memory
             write_record(self.results / NOTARY, record)
 
     def _redact(self, record: NotaryRecord) -> NotaryRecord:
@@ -156,12 +155,12 @@ class Notary:
 
 @dataclass(frozen=True)
 class RunNotary:
-    """Starts the process of a run's notary, which works in the run's checkout; ``warn`` is told
-    what cannot be put back after it."""
+    """Starts the notary process of a run, in the run's checkout; ``warn`` is called with each thing
+    that cannot be restored after it."""
 
     sender: str
     env: Mapping[str, str]
-    there: RunFolder
+    run_folder: RunFolder
     stages: Stages
     signals: Signals
     warn: Callable[[str], None]
@@ -169,7 +168,7 @@ class RunNotary:
     def ask(
         self, order: NotaryOrder, gateway: Mapping[str, Any] | None, task: Mapping[str, Any]
     ) -> Mapping[str, Any]:
-        """The answer to a task; ``gateway`` is the input of work's. Raises NightshiftError,
+        """The answer to a task; ``gateway`` is the input of work's gateway. Raises NightshiftError,
         OSError."""
         config = remove_model(gateway)
         opened = open_run_worker(
@@ -177,25 +176,25 @@ class RunNotary:
             process_table.NOTARY,
             self.stages,
             self.env,
-            self.there,
+            self.run_folder,
             functools.partial(read_isolation, order.place),
             likely=bool(config),
             data={"ahead": order.place["settings"]["values"]["isolation"] != "none"},
         )
         with opened as notary:
             checkout = prepare_run_checkout(
-                notary.held, order.place, order.run_id, self.env, self.there
+                notary.state_folder, order.place, order.run_id, self.env, self.run_folder
             )
             inputs: dict[str, Any] = {"task": task, "place": order.place, "name": self.sender}
             inputs |= {"prepared": notary.prepared.to_data(), "prepared_checkout": checkout}
             with (
                 stop_late(self.signals, order.place),
-                keep_marked(notary.held.folder),
-                keep_machine(self.there),
+                keep_marked(notary.state_folder.folder),
+                undo_outside_changes(self.run_folder),
             ):
                 answer, _ = notary.worker.run(inputs, config, {})
-            left = restore_run_checkout(notary.held, self.env, self.there)
-            for line in left.trouble:  # which owners and times are new was told after work
+            unrestored = restore_run_checkout(notary.state_folder, self.env, self.run_folder)
+            for line in unrestored.trouble:  # new owners and times were reported after work
                 self.warn(line)
         return answer
 
@@ -203,14 +202,14 @@ class RunNotary:
 def stop_late(
     signals: Signals, place: Mapping[str, Any]
 ) -> contextlib.AbstractContextManager[None]:
-    """Stop the run where a notary does not end at its deadline."""
+    """Stop the run if the notary overruns its deadline."""
     until = place["until_s"]
     late = None if until is None else until - read_clock() + GRACE_S
     return signals.stop_after(late, "the notary did not end at the deadline")
 
 
 def remove_recording(place: Mapping[str, Any]) -> dict[str, Any]:
-    """The input of work as a notary gets it: it records nothing."""
+    """The input of work for a notary, which records no replay."""
     settings = place["settings"]
     return {
         **place,
@@ -219,11 +218,11 @@ def remove_recording(place: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def remove_model(gateway: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """The input of a gateway that only passes on what commands ask of allowed hosts."""
+    """The input of a gateway without a model: commands may reach allowed hosts, no agent runs."""
     if not gateway or not gateway["egress_hosts"]:
         return None
     return {**gateway, "upstream": None}
 
 
 def _cut(lines: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(line[:LONGEST] for line in lines[:NAMED])
+    return tuple(line[:MAX_TEXT_CHARS] for line in lines[:MAX_LINES])

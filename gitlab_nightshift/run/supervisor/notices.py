@@ -1,5 +1,5 @@
-"""Has people told of a run, of one too that ended before it could say who they are; and says in the
-job log what they were not told."""
+"""Notifies people of a run, even of one that ended before its settings were read; what could not
+be sent becomes a warning in the job log."""
 
 import contextlib
 import sys
@@ -27,21 +27,21 @@ SENDER, PREFIX = "notify", "nightshift-notice-"
 
 
 class Notices:
-    """Tells people of a run; ``own`` are the variables of the processes that do so."""
+    """Notifies people of a run; ``own`` is the environment of the processes that do so."""
 
     def __init__(self, call: Invocation, own: Mapping[str, str], pipes: Pipes) -> None:
         self._call, self._own, self._pipes = call, own, pipes
 
     def tell_mistake(self, mistake: Mapping[str, str] | None) -> None:
-        """Of a mistake that left nothing to report; None where people need not be told."""
+        """Notify of a mistake that left no result; None if nobody needs to know."""
         if mistake:
             error = NightshiftError(Code(mistake["code"]), mistake["message"])
             self._warn(tell_mistake(self._call, error, self._own))
 
     def tell_ended(self, answer: Mapping[str, Any], results: Path, forward: Forward) -> None:
-        """Of the result in this folder. Whom is in plan's answer; {} from a plan that has died."""
-        known = answer or {"notify": find_notify_request(self._call, self._own)}
-        self._warn(notify(known.get("notify", {}), results, self._call.env, self._own, forward))
+        """Notify of the result in this folder. ``answer`` is plan's, {} if plan died."""
+        request = answer or {"notify": find_notify_request(self._call, self._own)}
+        self._warn(notify(request.get("notify", {}), results, self._call.env, self._own, forward))
 
     def _warn(self, lines: Iterable[str]) -> None:
         channel = OutputChannel(self._pipes.take(SENDER))
@@ -54,13 +54,14 @@ class Notices:
 
 
 def find_notify_request(call: Invocation, own: Mapping[str, str]) -> dict[str, Any]:
-    """Who is told, read from the settings once more; {} outside a job, where a person sees the end,
-    and where a comment asked for the run. ``own`` are the variables of the process."""
+    """Read from the settings who is to be notified. {} outside a job, where a person is watching,
+    and for a comment's run, which is answered in its thread. ``own`` is the environment of the
+    process."""
     job = read_job(call.env)
     if not job.in_ci or job.trigger_payload:
         return {}
     own_names = (name for name in call.env if name.startswith("NIGHTSHIFT_"))
-    seen = {name: call.env[name] for name in ("PATH", *own_names) if name in call.env}
+    visible = {name: call.env[name] for name in ("PATH", *own_names) if name in call.env}
     with (
         tempfile.TemporaryDirectory(prefix=PREFIX, dir=call.env.get("TMPDIR") or None) as folder,
         contextlib.closing(
@@ -70,7 +71,7 @@ def find_notify_request(call: Invocation, own: Mapping[str, str]) -> dict[str, A
         process.send_task(
             {
                 "own": folder,
-                "env": {**seen, "GITLAB_CI": "true"},
+                "env": {**visible, "GITLAB_CI": "true"},
                 "folder": str(call.folder),
                 "config": call.config,
                 "overrides": dict(call.overrides),
@@ -82,7 +83,7 @@ def find_notify_request(call: Invocation, own: Mapping[str, str]) -> dict[str, A
 def tell_mistake(
     call: Invocation, error: NightshiftError, own: Mapping[str, str]
 ) -> tuple[str, ...]:
-    """Tell people of an error that left no result; warnings about what they were not told."""
+    """Notify of an error that left no result. Returns warnings about what was not sent."""
     if not (request := find_notify_request(call, own)):
         return ()
     job, values = read_job(call.env), read_secret_values(call.env)

@@ -1,4 +1,4 @@
-"""Has people told how a run ended. That never changes how it ended: what fails is a warning."""
+"""Notifies people how a run ended. A failed notification is only a warning."""
 
 import contextlib
 import re
@@ -23,39 +23,39 @@ def notify(
     own: Mapping[str, str],
     forward: Forward = lambda _: contextlib.nullcontext(),
 ) -> tuple[str, ...]:
-    """Tell people of the result in this folder; warnings about what they were not told.
+    """Notify of the result in this folder. Returns warnings about what was not sent.
 
     ``request`` holds ``addresses`` (``notify``), ``on`` (``notify_on``), ``before``, the outcome
-    of the night before, and ``page``, that of Confluence; ``env`` the variables that are named,
-    ``own`` those of the process.
+    of the night before, and ``page``, a Confluence page; ``env`` resolves the variables in
+    addresses, ``own`` is the environment of the process.
     """
-    addresses, missing = expand_addresses(request.get("addresses", ()), env)
-    access, more = find_confluence(request.get("page", ""), env)
-    missing += more
+    addresses, warnings = expand_addresses(request.get("addresses", ()), env)
+    access, missing = find_confluence(request.get("page", ""), env)
+    warnings += missing
     if not (addresses or access) or not (results / "result.json").exists():
-        return missing
+        return warnings
     places = {"results": str(results), "named": find_named_files(addresses)}
     process = StageProcess(NOTIFY, own, quiet=True, places=places)
     with contextlib.closing(process), forward(process):
-        found = {"addresses": addresses, "confluence": access, "results": str(results)}
-        process.send_task({**request, **found})
+        resolved = {"addresses": addresses, "confluence": access, "results": str(results)}
+        process.send_task({**request, **resolved})
         answer = process.read_answer()
-    return (*missing, *answer.get("warnings", ("notify: its process ended before it was done",)))
+    return (*warnings, *answer.get("warnings", ("notify: its process ended before it was done",)))
 
 
 def expand_addresses(
-    given: Sequence[str], env: Mapping[str, str]
+    texts: Sequence[str], env: Mapping[str, str]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The addresses with the values of the variables that they name, and a warning for each without
-    a value. A variable may hold several addresses, with spaces between."""
-    found: list[str] = []
+    """The addresses with their variables expanded, and a warning for each variable without a value.
+    A variable may hold several addresses, separated by spaces."""
+    addresses: list[str] = []
     warnings: list[str] = []
-    for text in given:
+    for text in texts:
         empty = [name for name in find_names(text) if not env.get(name, "").strip()]
         warnings += [f"notify: the variable {name} is not set in this job" for name in empty]
         if not empty:
-            found += re.sub(_VARIABLE, lambda name: env[name[1] or name[2]], text).split()
-    return tuple(found), tuple(warnings)
+            addresses += re.sub(_VARIABLE, lambda name: env[name[1] or name[2]], text).split()
+    return tuple(addresses), tuple(warnings)
 
 
 def find_named_files(addresses: Sequence[str]) -> tuple[str, ...]:
@@ -71,15 +71,14 @@ def find_names(address: str) -> list[str]:
 
 
 def find_confluence(page: str, env: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, ...]]:
-    """How to write to a page of Confluence, {} for none, and a warning for each variable that is
-    missing."""
+    """The access to a Confluence page, {} for none, and a warning for each missing variable."""
     if not page:
         return {}, ()
     names = {"url": "CONFLUENCE_URL", "token": "CONFLUENCE_TOKEN", "user": "CONFLUENCE_USER"}
-    given = {key: env.get(name, "").strip() for key, name in names.items()}
-    missing = tuple(
+    access = {key: env.get(name, "").strip() for key, name in names.items()}
+    warnings = tuple(
         f"confluence_page_id: the variable {names[key]} is not set in this job"
         for key in ("url", "token")
-        if not given[key]
+        if not access[key]
     )
-    return ({} if missing else {"page": page, **given}), missing
+    return ({} if warnings else {"page": page, **access}), warnings

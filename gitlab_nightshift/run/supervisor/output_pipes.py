@@ -1,4 +1,4 @@
-"""The redactor and the pipes to it: all that a run logs and keeps goes there, one way."""
+"""The redactor and the one-way pipes to it: everything that a run logs or stores goes there."""
 
 import contextlib
 import dataclasses
@@ -42,7 +42,7 @@ _REPORTS = (
 
 
 _UNKNOWN = -1
-OF_RUN = (
+RUN_SENDERS = (
     Sender("plan", _UNKNOWN, FROM_PLAN),
     Sender("work", _UNKNOWN, FROM_WORK, _BUNDLE, logs=True),
     Sender("notary", _UNKNOWN, FROM_NOTARY, logs=True),
@@ -54,10 +54,10 @@ OF_RUN = (
     Sender("supervisor", _UNKNOWN, FROM_SUPERVISOR),
     Sender("notify", _UNKNOWN, FROM_NOTIFY, awaited=True),
 )
-"""The senders of a run, with what each may send, in the order in which they begin. New work is
-the second one where an open merge request is looked after before."""
+"""The senders of a run and what each may send, in the order in which they start. ``work-2`` is the
+night's own work after an upkeep of an open merge request."""
 _TASK = (*_BUNDLE, ("failed.patch", "patch"))
-OF_DELEGATION = (
+DELEGATION_SENDERS = (
     Sender("prepare", _UNKNOWN, FROM_PREPARE, (("plan.json", "plan"),), logs=True),
     Sender("work", _UNKNOWN, FROM_TASK, _TASK, logs=True),
     Sender("fallback", _UNKNOWN, FROM_TASK, _TASK, logs=True),
@@ -68,8 +68,8 @@ OF_DELEGATION = (
 
 @dataclass(frozen=True)
 class RedactorSetup:
-    """Who may send what, which ``values`` are removed, and ``output``, the log's descriptor;
-    ``live`` is that of a folder for events as they happen."""
+    """Who may send what, the secret ``values`` to redact, and ``output``, the log's descriptor;
+    ``live`` is the descriptor of a folder for live events."""
 
     run_id: str
     values: tuple[str, ...] = field(repr=False)
@@ -81,37 +81,38 @@ class RedactorSetup:
 
 
 def read_secret_values(env: Mapping[str, str]) -> tuple[str, ...]:
-    """The values that no text may hold: the job's secrets, and those of tools on this machine."""
+    """The values to redact: the job's secrets, and those of tools on this machine."""
     return (*read_secrets(env).values, *read_machine_secrets(env))
 
 
 class Pipes:
-    """The ends of the pipes to the redactor, one for each sender, and what it says of them.
+    """The write ends of the pipes to the redactor, one for each sender.
 
-    ``on_death`` is called, in a thread, where the redactor ends before all senders have.
+    ``on_death`` is called, in a thread, if the redactor ends before all senders have.
     """
 
     def __init__(self, ends: dict[str, int], ended: int, on_death: Callable[[], object]) -> None:
         self._ends, self._ended, self._on_death = ends, ended, on_death
-        self._left = set(ends)
-        self._said = threading.Condition()
+        self._unfinished = set(ends)
+        self._progress = threading.Condition()
         self.gone = False
         self._listening = threading.Thread(target=self._listen)
         start_with_signals_blocked(self._listening)
 
     def take(self, sender: str) -> int:
-        """This sender's end; the taker closes it. It can be taken again until ``wait``."""
+        """A copy of this sender's end, which the caller closes. Can be repeated until ``wait``."""
         return os.dup(self._ends[sender])
 
     def wait(self, sender: str) -> None:
-        """Wait until all that this sender sent is written, or the redactor is dead. The sender must
-        have ended."""
+        """Wait until everything that this sender sent is written, or the redactor is dead. The
+        sender must have ended."""
+        # The last write end: only its closing gives the redactor end-of-file.
         os.close(self._ends.pop(sender))
-        with self._said:
-            self._said.wait_for(lambda: self.gone or sender not in self._left)
+        with self._progress:
+            self._progress.wait_for(lambda: self.gone or sender not in self._unfinished)
 
     def tell_end(self, notes: Sequence[Note], result: RunResult) -> None:
-        """Say how the run has ended; where the redactor is dead, only what went wrong."""
+        """Report the end of the run; if the redactor is dead, only the warnings."""
         if not self.gone:
             channel = OutputChannel(self.take("supervisor"))
             with contextlib.suppress(NightshiftError):
@@ -124,7 +125,7 @@ class Pipes:
         tell_warnings(notes)
 
     def close(self) -> None:
-        """Close what nobody has taken, and wait for the redactor: it ends when all senders have."""
+        """Close all ends, and wait for the redactor, which ends when all senders have."""
         for end in self._ends.values():
             os.close(end)
         self._ends.clear()
@@ -133,18 +134,18 @@ class Pipes:
     def _listen(self) -> None:
         with os.fdopen(self._ended) as file:
             for line in file:
-                with self._said:
-                    self._left.discard(line.strip())
-                    self._said.notify_all()
-        if self._left:
+                with self._progress:
+                    self._unfinished.discard(line.strip())
+                    self._progress.notify_all()
+        if self._unfinished:
             self._on_death()
-            with self._said:
+            with self._progress:
                 self.gone = True
-                self._said.notify_all()
+                self._progress.notify_all()
 
 
 def tell_warnings(notes: Iterable[Note]) -> None:
-    """Say them on stderr, where nobody redacts: they are this program's own words."""
+    """Print warnings to stderr. They are this program's own words, so need no redaction."""
     for note in notes:
         if note.warning:
             sys.stderr.write(f"nightshift: warning: {note.text}\n")
@@ -152,63 +153,65 @@ def tell_warnings(notes: Iterable[Note]) -> None:
 
 @contextlib.contextmanager
 def open_pipes(
-    there: RunFolder,
+    run_folder: RunFolder,
     own: Mapping[str, str],
-    way: RedactorSetup,
+    setup: RedactorSetup,
     on_death: Callable[[], object],
 ) -> Iterator[Pipes]:
-    """The redactor, and pipes to it. All that was sent is written when the block has been left.
+    """Start the redactor and the pipes to it. After the block, everything sent is written.
 
     ``own`` is the environment of the process; for ``on_death`` see Pipes.
     """
-    there.logs.mkdir()
-    pairs = {sender.name: os.pipe() for sender in way.senders}
-    said, says = os.pipe()
-    reads = {name: reading for name, (reading, _) in pairs.items()}
-    with contextlib.closing(_start(there, own, reads, says, way)) as redactor:
-        pipes = Pipes({name: writing for name, (_, writing) in pairs.items()}, said, on_death)
+    run_folder.logs.mkdir()
+    pairs = {sender.name: os.pipe() for sender in setup.senders}
+    ended_read, ended_write = os.pipe()
+    read_ends = {name: end for name, (end, _) in pairs.items()}
+    with contextlib.closing(_start(run_folder, own, read_ends, ended_write, setup)) as redactor:
+        pipes = Pipes({name: end for name, (_, end) in pairs.items()}, ended_read, on_death)
         try:
             yield pipes
         finally:
             pipes.close()
             redactor.wait()
             with contextlib.suppress(OSError):
-                move_logs(there.logs, there.results / "logs")
+                move_logs(run_folder.logs, run_folder.results / "logs")
 
 
 def _start(
-    there: RunFolder,
+    run_folder: RunFolder,
     own: Mapping[str, str],
     pipes: Mapping[str, int],
     ended: int,
-    way: RedactorSetup,
+    setup: RedactorSetup,
 ) -> StageProcess:
     """Start the redactor, and send it its configuration."""
-    output, (reading, writing) = os.dup(way.output), os.pipe()
-    live = None if way.live is None else os.dup(way.live)
+    output, (config_read, config_write) = os.dup(setup.output), os.pipe()
+    live = None if setup.live is None else os.dup(setup.live)
     folder = () if live is None else (str(Path(f"/proc/self/fd/{live}").readlink()),)
     configuration = Configuration(
-        run_id=way.run_id,
-        values=way.values,
-        results=str(there.results),
-        logs=str(there.logs),
-        sections=way.sections,
-        colour=way.colour,
+        run_id=setup.run_id,
+        values=setup.values,
+        results=str(run_folder.results),
+        logs=str(run_folder.logs),
+        sections=setup.sections,
+        colour=setup.colour,
         output=output,
         ended=ended,
         live=live,
         senders=tuple(
-            dataclasses.replace(sender, descriptor=pipes[sender.name]) for sender in way.senders
+            dataclasses.replace(sender, descriptor=pipes[sender.name]) for sender in setup.senders
         ),
     )
-    given = (reading, output, ended, *pipes.values(), *(() if live is None else (live,)))
+    descriptors = (config_read, output, ended, *pipes.values(), *(() if live is None else (live,)))
     try:
-        data, places = {"configuration": reading}, {"private": str(there.private), "live": folder}
-        started = StageProcess(REDACTOR, own, data, descriptors=given, places=places)
+        data = {"configuration": config_read}
+        places = {"private": str(run_folder.private), "live": folder}
+        started = StageProcess(REDACTOR, own, data, descriptors=descriptors, places=places)
     finally:
-        for each in given:
+        for each in descriptors:
             os.close(each)
     inputs = json.dumps(dataclasses.asdict(configuration)).encode()
-    with contextlib.suppress(BrokenPipeError), os.fdopen(writing, "wb") as file:  # it is dead
+    # Through a pipe: argv and environment are readable in /proc (proc(5)). A broken one: it died.
+    with contextlib.suppress(BrokenPipeError), os.fdopen(config_write, "wb") as file:
         file.write(inputs)
     return started

@@ -1,4 +1,4 @@
-"""The checkout of a run: at the commit that its work is about, and prepared for agents."""
+"""Prepares the checkout of a run for agents, and restores it afterwards."""
 
 import contextlib
 from collections.abc import Iterator, Mapping
@@ -17,36 +17,36 @@ from gitlab_nightshift.system.environment import build_search_path
 
 
 @contextlib.contextmanager
-def check_out_for(
-    stand: Mapping[str, str] | None, env: Mapping[str, str], there: RunFolder
+def check_out_target(
+    target: Mapping[str, str] | None, env: Mapping[str, str], run_folder: RunFolder
 ) -> Iterator[None]:
-    """Within the block the commit that a task is about is checked out; None: the job's own."""
-    if stand is None:
+    """Check out the task's commit for the block; None: the job's own."""
+    if target is None:
         yield
         return
-    path = build_search_path(env, there.checkout)
-    git = git_verbs.build_isolated_git(there.private / "standing-git", path)
-    pack = Path(stand["pack"]).read_bytes()
-    with check_out_temporarily(git, there.checkout, stand["commit"], pack):
+    path = build_search_path(env, run_folder.checkout)
+    git = git_verbs.build_isolated_git(run_folder.private / "target-git", path)
+    pack = Path(target["pack"]).read_bytes()
+    with check_out_temporarily(git, run_folder.checkout, target["commit"], pack):
         yield
 
 
 def prepare_run_checkout(
-    held: LockedStateFolder,
+    state_folder: LockedStateFolder,
     place: Mapping[str, Any],
     run_id: str,
     env: Mapping[str, str],
-    there: RunFolder,
+    run_folder: RunFolder,
 ) -> dict[str, Any]:
-    """Prepare the checkout for what runs agents' code, as JSON for its process; ``place`` is the
-    input of work."""
-    path = build_search_path(env, there.checkout)
+    """Prepare the checkout for a process that runs agents' code. The JSON for that process;
+    ``place`` is the input of work."""
+    path = build_search_path(env, run_folder.checkout)
     prepared = prepare_checkout(
-        held,
-        there.checkout.resolve(),
-        git=git_verbs.build_isolated_git(there.private / "checkout-git", path),
+        state_folder,
+        run_folder.checkout.resolve(),
+        git=git_verbs.build_isolated_git(run_folder.private / "checkout-git", path),
         machine=git_verbs.with_machine_config(
-            there.private / "machine-git", path, Path(place["home"])
+            run_folder.private / "machine-git", path, Path(place["home"])
         ),
         output_dir=place["settings"]["values"]["output_dir"],
         run_id=run_id,
@@ -55,20 +55,20 @@ def prepare_run_checkout(
 
 
 def restore_run_checkout(
-    held: LockedStateFolder, env: Mapping[str, str], there: RunFolder
+    state_folder: LockedStateFolder, env: Mapping[str, str], run_folder: RunFolder
 ) -> RestoreReport:
-    """Put the checkout back, whatever has become of work, from the folder that is held."""
-    path, private = build_search_path(env, there.checkout), there.private
-    found: list[RestoreReport] = []
+    """Restore the checkout from ``state_folder``, however work ended."""
+    path, private = build_search_path(env, run_folder.checkout), run_folder.private
+    reports: list[RestoreReport] = []
     try:
         repair(
-            there.checkout,
+            run_folder.checkout,
             private=private,
             search_path=path,
             just_now=True,
-            tell=found.append,
-            held=held,
+            tell=reports.append,
+            held=state_folder,
         )
     except (NightshiftError, OSError) as error:
         return RestoreReport(trouble=[f"the checkout is not put back: {error}"])
-    return found[0] if found else RestoreReport()
+    return reports[0] if reports else RestoreReport()

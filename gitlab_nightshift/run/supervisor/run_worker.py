@@ -1,5 +1,5 @@
-"""A process that runs what agents have written, agents themselves or commands on their change: with
-the folders that it gets, and the checkout's state folder."""
+"""A process that runs agents, or commands on their change, with its folders and the state folder of
+the checkout."""
 
 import contextlib
 import functools
@@ -11,7 +11,7 @@ from gitlab_nightshift.repository.prepared_folders import PreparedFolders, prepa
 from gitlab_nightshift.repository.state_folder import OWN, LockedStateFolder, hold
 from gitlab_nightshift.run.supervisor.confined_stage import IsolationSettings, open_confined_stage
 from gitlab_nightshift.run.supervisor.stage_calls import Stages, Worker
-from gitlab_nightshift.run.supervisor.work_paths import find_places
+from gitlab_nightshift.run.supervisor.work_paths import find_confinement_paths
 from gitlab_nightshift.run_folder import RunFolder
 from gitlab_nightshift.sandbox.confinement import ConfinementPaths
 from gitlab_nightshift.sandbox.process_table import ProcessRow
@@ -21,12 +21,12 @@ ChooseSettings = Callable[[ConfinementPaths], IsolationSettings]
 
 @dataclass(frozen=True)
 class RunWorker:
-    """One that has started: its name, the process, its folders, and the checkout's."""
+    """A started worker, the folders made for it, and the checkout's locked state folder."""
 
     sender: str
     worker: Worker
     prepared: PreparedFolders
-    held: LockedStateFolder
+    state_folder: LockedStateFolder
 
 
 @contextlib.contextmanager
@@ -35,26 +35,26 @@ def open_run_worker(
     row: ProcessRow,
     stages: Stages,
     env: Mapping[str, str],
-    there: RunFolder,
+    run_folder: RunFolder,
     choose: ChooseSettings,
     *,
     likely: bool,
     data: Mapping[str, Any] | None = None,
 ) -> Iterator[RunWorker]:
-    """Start one, confined as ``choose`` says for its paths. ``likely``: its gateway will be used;
-    ``data`` is what it starts with. Raises NightshiftError, OSError."""
+    """Start a worker, confined by the settings that ``choose`` returns. ``likely``: its gateway
+    will be used; ``data`` is its start data. Raises NightshiftError, OSError."""
     with (
-        prepare(there.checkout, there.private, sender) as prepared,
-        contextlib.closing(hold(there.checkout, there.private.parent)) as held,
-        find_places(
+        prepare(run_folder.checkout, run_folder.private, sender) as prepared,
+        contextlib.closing(hold(run_folder.checkout, run_folder.private.parent)) as state_folder,
+        find_confinement_paths(
             env,
-            there,
-            (there.checkout.resolve(), held.folder / OWN, *prepared.places),
-            held.folder / "git",
+            run_folder,
+            (run_folder.checkout.resolve(), state_folder.folder / OWN, *prepared.places),
+            state_folder.folder / "git",
         ) as places,
     ):
         confine = functools.partial(open_confined_stage, places, choose(places))
-        lock = {"lock": held.lock}
+        lock = {"lock": state_folder.lock}
         begun = stages.open_worker(sender, row, confine, lock, likely=likely, data=data)
         with begun as worker:
-            yield RunWorker(sender, worker, prepared, held)
+            yield RunWorker(sender, worker, prepared, state_folder)

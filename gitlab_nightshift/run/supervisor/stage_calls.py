@@ -1,4 +1,4 @@
-"""Calls of stages: one gets its input and answers; work is called together with its gateway."""
+"""Calls stages: each gets its input once, and answers once. Work is called with its gateway."""
 
 import contextlib
 import functools
@@ -26,15 +26,15 @@ from gitlab_nightshift.system.descendants import end_orphans, list_own_children
 from gitlab_nightshift.system.job_proxy import PROXIES
 from gitlab_nightshift.system.signals import start_with_signals_blocked
 
-IS_SET = "set"
-"""Stands for a model key in processes that may only know that there is one."""
+KEY_IS_SET = "set"
+"""Placeholder for a model key, in processes that may only know that it is set."""
 WITH_NETWORK = (PLAN, PUBLISH)
 """Stages that need the job's own proxies."""
 
 
 def hide_key_values(env: Mapping[str, str]) -> dict[str, str]:
-    """The job's environment, which of a model key says only that it is set."""
-    keys = {name: IS_SET for name in MODEL_KEYS if env.get(name, "").strip()}
+    """The job's environment, with a placeholder for each model key."""
+    keys = {name: KEY_IS_SET for name in MODEL_KEYS if env.get(name, "").strip()}
     return {**env, **keys}
 
 
@@ -44,28 +44,30 @@ def has_key(env: Mapping[str, str]) -> bool:
 
 
 def remove_proxies(own: Mapping[str, str]) -> dict[str, str]:
-    """The variables of a process that uses no network."""
+    """The environment for a process that uses no network."""
     return {name: value for name, value in own.items() if name not in PROXIES}
 
 
 class SupervisedStage:
-    """A stage that has loaded, or is about to."""
+    """A started stage, which waits for its input."""
 
-    def __init__(self, process: StageProcess, given: Mapping[str, int], signals: Signals) -> None:
-        self._process, self._given, self._signals = process, given, signals
+    def __init__(
+        self, process: StageProcess, descriptors: Mapping[str, int], signals: Signals
+    ) -> None:
+        self._process, self._descriptors, self._signals = process, descriptors, signals
 
     def run(self, inputs: Mapping[str, Any], *, forwarding: bool = True) -> dict[str, Any]:
-        """Send its input, and wait for its end. The answer; {} where there was none.
+        """Send its input, and wait for its end. The answer, {} if there was none.
 
-        With ``forwarding`` the signals that come meanwhile are passed on to it.
+        With ``forwarding`` signals are passed on to it.
         """
-        self._process.send_task({**inputs, **self._given})
+        self._process.send_task({**inputs, **self._descriptors})
         with self._signals.forward_to(self._process) if forwarding else contextlib.nullcontext():
             return self._process.read_answer()
 
 
 class RunnableStage(Protocol):
-    """A stage that was started, however it is confined."""
+    """A started stage, confined or not."""
 
     def run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Send its input, and wait for its end and answer."""
@@ -73,9 +75,9 @@ class RunnableStage(Protocol):
 
 
 Begin = Callable[[Sequence[str]], AbstractContextManager[RunnableStage]]
-"""Starts a stage through a command that confines it."""
+"""Starts a stage through a command prefix that confines it."""
 Confine = Callable[[Begin, Callable[[], bool]], AbstractContextManager[RunnableStage]]
-"""The same stage, confined; the second argument says whether it is untouched by agents."""
+"""Confines a stage; the second argument returns True while no agent has touched it."""
 
 
 class Worker:
@@ -87,18 +89,17 @@ class Worker:
     def run(
         self, inputs: Mapping[str, Any], config: dict[str, Any] | None, env: Mapping[str, str]
     ) -> tuple[dict[str, Any], UsageFigures | None]:
-        """Its answer, once nothing that it has started is alive; and what the gateway has counted,
-        None without one. ``env`` holds the model key. Raises NightshiftError where a process of it
-        cannot be ended."""
-        ours, totals = list_own_children(), self._totals
+        """Its answer, once all of its processes are dead, and the gateway's figures, None without a
+        gateway. ``env`` holds the model key. Raises NightshiftError if one of them survives."""
+        earlier_children, totals = list_own_children(), self._totals
         self._gateway.configure(_with_key(config, env))
         with _read(self._gateway.report, totals.feed):
             try:
                 answer = self._stage.run({**inputs, "gateway": bool(config)})
-                ended = end_orphans(lambda: list_own_children() - ours)
+                all_ended = end_orphans(lambda: list_own_children() - earlier_children)
             finally:
                 self._gateway.control.close()
-        if not ended:
+        if not all_ended:
             text = "processes of work are left that cannot be ended"
             raise NightshiftError(Code.INTERNAL, text)
         return answer, totals.compute_sum() if config else None
@@ -106,20 +107,20 @@ class Worker:
 
 @dataclass(frozen=True)
 class Latch:
-    """Closed by a byte in ``closing``, for good: work does so before the first agent, when nobody
-    can have a say in it yet. The gateway may never hear of an agent that asks its model itself."""
+    """Open until the first agent starts. Work then writes a byte to ``closing``; nothing can reopen
+    it. The gateway cannot tell: an agent may reach its model without it."""
 
     closing: int
     _closed: int
 
     def is_open(self) -> bool:
-        """Whether nothing that an agent has made can have been read."""
+        """True while no agent can have influenced the stage."""
         return not select.select([self._closed], [], [], 0)[0]
 
 
 @contextlib.contextmanager
 def open_latch() -> Iterator[Latch]:
-    """One that is open."""
+    """A new latch, open."""
     closed, closing = os.pipe()
     try:
         yield Latch(closing, closed)
@@ -129,7 +130,7 @@ def open_latch() -> Iterator[Latch]:
 
 
 class Stages:
-    """Starts the stages of a call; ``own`` are the variables of this program's processes."""
+    """Starts stages; ``own`` is the environment of this program's processes."""
 
     def __init__(self, pipes: Pipes, own: Mapping[str, str], signals: Signals) -> None:
         self._pipes, self._own, self._signals = pipes, own, signals
@@ -139,26 +140,26 @@ class Stages:
         self,
         sender: str,
         row: ProcessRow,
-        more: Mapping[str, int] | None = None,
+        descriptors: Mapping[str, int] | None = None,
         prefix: Sequence[str] = (),
         *,
         data: Mapping[str, Any] | None = None,
         places: Places | None = None,
     ) -> Iterator[SupervisedStage]:
-        """A stage that loads while it waits for its input; ended at the end of the block.
+        """Start a stage, which loads while it waits for its input; it ends with the block.
 
-        ``more`` are descriptors that it gets besides its end of a pipe to the redactor. What it
-        prints is dropped where it holds no secret. ``prefix`` goes before its command, ``data`` is
-        what it starts with, ``places`` are the paths in its row.
+        It inherits ``descriptors`` and a pipe to the redactor. ``prefix`` goes before its command,
+        ``data`` is its start data, ``places`` are the paths in its row. Its output is dropped if it
+        reads agents' work and holds no secret.
         """
         outlet = self._pipes.take(sender)
-        given = {"outlet": outlet, **(more or {})}
+        inherited = {"outlet": outlet, **(descriptors or {})}
         try:
             process = StageProcess(
                 row,
                 self._own if row in WITH_NETWORK else remove_proxies(self._own),
                 data,
-                descriptors=given.values(),
+                descriptors=inherited.values(),
                 quiet=bool(row.agent_bytes and not row.secrets),
                 prefix=prefix,
                 places=places,
@@ -166,7 +167,7 @@ class Stages:
         finally:
             os.close(outlet)
         with contextlib.closing(process):
-            yield SupervisedStage(process, given, self._signals)
+            yield SupervisedStage(process, inherited, self._signals)
 
     @contextlib.contextmanager
     def open_worker(
@@ -174,19 +175,20 @@ class Stages:
         sender: str,
         row: ProcessRow,
         confine: Confine | None = None,
-        more: Mapping[str, int] | None = None,
+        descriptors: Mapping[str, int] | None = None,
         *,
         likely: bool,
         data: Mapping[str, Any] | None = None,
     ) -> Iterator[Worker]:
-        """A stage that runs agents, and a gateway for it; both load while they wait for input, the
-        gateway only where it is ``likely`` to be used. ``more`` are further descriptors, ``data``
-        is what the stage starts with."""
+        """Start a stage that runs agents, and its gateway. Both load while they wait for input, the
+        gateway only if it is ``likely`` to be used. The stage inherits ``descriptors``; ``data`` is
+        its start data."""
         with contextlib.ExitStack() as stack:
             gateway = stack.enter_context(start_gateway(self._own, likely=likely))
             latch, totals = stack.enter_context(open_latch()), Totals()
-            given = {"control": gateway.control.fileno(), "latch": latch.closing, **(more or {})}
-            begin = functools.partial(self.open_stage, sender, row, given, data=data)
+            inherited = {"control": gateway.control.fileno(), "latch": latch.closing}
+            inherited |= descriptors or {}
+            begin = functools.partial(self.open_stage, sender, row, inherited, data=data)
             began = begin() if confine is None else confine(begin, latch.is_open)
             yield Worker(stack.enter_context(began), gateway, totals)
 
@@ -201,7 +203,7 @@ def _with_key(config: dict[str, Any] | None, env: Mapping[str, str]) -> bytes:
 
 
 def build_usage(figures: UsageFigures) -> Usage:
-    """What the gateway has counted; requests that it could not settle count at their worst case."""
+    """The gateway's figures as usage; unsettled requests count at their worst case."""
     return Usage(
         cost_usd=None if figures.usd is None else figures.usd + figures.pending_usd,
         tokens=figures.tokens + figures.pending_tokens,
@@ -211,26 +213,26 @@ def build_usage(figures: UsageFigures) -> Usage:
 
 
 def limit_budget(config: dict[str, Any] | None, used: UsageFigures | None) -> dict[str, Any] | None:
-    """A gateway's configuration with the limits less what was used before."""
+    """A gateway's configuration, its limits reduced by what was used before."""
     if not used or not config:
         return config
     usd, tokens = config["budget_usd"], config["budget_tokens"]
     spent = (used.usd or 0.0) + used.pending_usd
-    left = {
+    remaining = {
         "budget_usd": usd and max(usd - spent, 0.0),
         "budget_tokens": tokens and max(tokens - used.tokens - used.pending_tokens, 0),
     }
-    return {**config, **left}
+    return {**config, **remaining}
 
 
 def add_figures(one: UsageFigures | None, other: UsageFigures | None) -> UsageFigures | None:
-    """The sum of what two gateways have counted, as far as there were any."""
+    """The sum of two gateways' figures, either of which may be missing."""
     return one + other if one and other else one or other
 
 
 @contextlib.contextmanager
 def _read(pipe: BinaryIO, take: Callable[[bytes], None]) -> Iterator[None]:
-    """Within the block, pass on what the pipe delivers; when it is left, all has been read."""
+    """Read the pipe in a thread during the block; after it, everything has been read."""
 
     def read() -> None:
         while data := pipe.read(1 << 16):

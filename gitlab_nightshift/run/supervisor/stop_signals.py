@@ -1,5 +1,5 @@
-"""What stops a run: SIGINT, SIGTERM, and faults that the supervisor notices. It is passed on once,
-to the stage that runs."""
+"""What stops a run: SIGINT, SIGTERM, and faults that the supervisor notices. Each run is stopped
+once, by a signal to its running stage."""
 
 import contextlib
 import signal
@@ -12,13 +12,13 @@ from gitlab_nightshift.sandbox.supervised_process import StageProcess
 from gitlab_nightshift.system.signals import call_after, start_with_signals_blocked
 
 GRACE_S = 300.0
-"""Seconds that a stage has to end after it was stopped: it puts a checkout back. One that takes
-longer may be controlled by an agent, and is killed."""
+"""Seconds that a stopped stage has to restore the checkout and end. One that takes longer may be
+controlled by an agent, and is killed."""
 _CODES = {signal.SIGINT: Code.INTERRUPTED, signal.SIGTERM: Code.TERMINATED}
 
 
 class Signals:
-    """Within ``with``, signals stop a stage instead of the supervisor, which goes on to the end."""
+    """Within ``with``, a signal stops the running stage; the supervisor goes on to report."""
 
     def __init__(self) -> None:
         self._why: NightshiftError | None = None
@@ -37,11 +37,11 @@ class Signals:
 
     @property
     def stopped(self) -> NightshiftError | None:
-        """Why the run was stopped, so that nothing more begins; None where it was not."""
+        """Why the run was stopped, so that no stage may start; None if it was not."""
         return self._why
 
     def stop(self, why: NightshiftError, number: signal.Signals = signal.SIGTERM) -> None:
-        """Stop the run, unless that has been done; from any thread."""
+        """Stop the run, unless it is stopped already. Callable from any thread."""
         if self._why is None:
             self._number, self._why = number, why
             if current := self._current:
@@ -49,7 +49,7 @@ class Signals:
 
     @contextlib.contextmanager
     def stop_after(self, seconds: float | None, why: str) -> Iterator[None]:
-        """Stop the run (``E_TIMEOUT``) so long from now, unless the block has been left."""
+        """Stop the run (``E_TIMEOUT``) after so many seconds, unless the block has been left."""
         if seconds is None:
             yield
             return
@@ -58,8 +58,9 @@ class Signals:
 
     @contextlib.contextmanager
     def forward_to(self, stage: StageProcess) -> Iterator[None]:
-        """Within the block, signals are passed on to this stage, also one that came just before."""
+        """Pass signals on to this stage during the block."""
         self._current = stage
+        # In this order: a signal that arrives between the two lines is passed on twice, not lost.
         if self._why:
             self._tell(stage)
         try:
@@ -76,6 +77,6 @@ class Signals:
         start_with_signals_blocked(self._killing)
 
     def _handle_signal(self, number: int, _frame: FrameType | None) -> None:
-        self._arrived.append(number)  # another one may come while this one is handled
+        self._arrived.append(number)  # a second signal may interrupt this handler: the first counts
         first = signal.Signals(self._arrived[0])
         self.stop(NightshiftError(_CODES[first], STOPPED), first)

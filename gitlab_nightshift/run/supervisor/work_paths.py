@@ -1,4 +1,4 @@
-"""What work may write and what it may not see, on this machine."""
+"""The paths that work may write, and those it may not see, on this machine."""
 
 import contextlib
 import os
@@ -23,39 +23,40 @@ from gitlab_nightshift.system.file_names import is_there, within
 
 START_FILES = (".bashrc", ".bash_profile", ".bash_login", ".profile", ".zshrc", ".zshenv")
 SYSTEM_START_FILES = ("/etc/profile", "/etc/bash.bashrc", "/etc/environment", "/etc/zsh/zshenv")
-_TEMPORARY = (Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"), Path("/proc"))  # noqa: S108
+_TEMPORARY_FOLDERS = (Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"), Path("/proc"))  # noqa: S108
 _GIT_FILES = ("logs", "config.worktree", "credentials")
 
 
 @contextlib.contextmanager
-def find_places(
+def find_confinement_paths(
     env: Mapping[str, str],
-    there: RunFolder,
+    run_folder: RunFolder,
     writable: Collection[Path],
     state_folder: Path | None = None,
     readable: Collection[Path] = (),
     opened: Collection[Path] = (),
 ) -> Iterator[ConfinementPaths]:
-    """The paths of a run in a checkout, whose ``.git`` may be moved to ``state_folder``. What is
-    ``opened`` work may read in HOME as well. A socket that work tries to connect to is open until
-    the end of the block."""
-    checkout, home = there.checkout.resolve(), Path(env.get("HOME") or "/")
-    git, beside = checkout / ".git", checkout.with_name(f"{checkout.name}.tmp")
-    secret = [beside, *(home / name for name in HOME_FILES), *map(Path, SYSTEM_SECRETS)]
-    hidden = [*secret, there.private, *_find_sockets(env, home)]
+    """The confinement of a run in a checkout, whose ``.git`` may be moved to ``state_folder``. Work
+    may also read ``opened`` paths in HOME. During the block a socket listens, which work tries to
+    connect to as a probe."""
+    checkout, home = run_folder.checkout.resolve(), Path(env.get("HOME") or "/")
+    # GitLab Runner writes the job's file variables into <checkout>.tmp (job/secret_files.py).
+    git, runner_files = checkout / ".git", checkout.with_name(f"{checkout.name}.tmp")
+    secret = [runner_files, *(home / name for name in HOME_FILES), *map(Path, SYSTEM_SECRETS)]
+    hidden = [*secret, run_folder.private, *_find_sockets(env, home)]
     shown: tuple[tuple[str, str], ...] = ()
     if git.is_dir() and not git.is_symlink():
         hidden += [*(git / name for name in _GIT_FILES), *git.glob("modules/**/config")]
-        shown = ((str(git / "config"), str(_write_shown_config(env, there))),)
+        shown = ((str(git / "config"), str(_write_shown_config(env, run_folder))),)
     moved = [str((state_folder or git) / name) for name in ("config", *_GIT_FILES)]
     search_path = build_search_path(env, checkout)
     closed = find_hidden_home(env, map(str, writable))
     folders = (git, *list_git_folders(checkout))
     objects = [each for top in folders for each in list_object_folders(top / "objects")]
-    near = [checkout, *folders, *objects, there.private.parent, *opened]
+    near = [checkout, *folders, *objects, run_folder.private.parent, *opened]
     near += [state_folder.parent] if state_folder else []
     with _open_probe_socket() as name:
-        probes = _build_probes(secret, home, there, name)
+        probes = _build_probes(secret, home, run_folder, name)
         probes["same"] += _identify_file(git / "config")
         probes["read"] += moved[:1] if state_folder else []
         probes["read"] += [each for each in probes["change"] if closed and within(each, closed)]
@@ -76,19 +77,20 @@ def find_places(
 
 
 def _find_sockets(env: Mapping[str, str], home: Path) -> list[Path]:
-    """The socket files that anybody listens on here (ssh's agent, Docker), as the kernel knows
-    them: whoever may see one may connect to it, even where all else is read-only.
+    """The socket files that someone listens on (ssh-agent, Docker), from ``/proc/net/unix``. Seeing
+    one is enough to connect to it: a read-only mount does not prevent that.
 
-    Of those in temporary folders only the ones below HOME, or that a variable names: others may be
-    gone before they are masked, which would make the start fail.
+    In temporary folders only those below HOME, or named by a variable: others may vanish before
+    they are masked, and the start would fail.
     """
-    named, found = "\n".join(env.values()), []
+    variables, found = "\n".join(env.values()), []
     with contextlib.suppress(OSError):
         for line in Path("/proc/net/unix").read_text(errors="surrogateescape").splitlines()[1:]:
+            # The path, the last column, may have spaces; abstract names begin with @ (unix(7)).
             path = Path(f"/{line.partition(' /')[2]}")
-            own = home.name != "" and home in path.parents
-            lasting = own or not any(each in path.parents for each in _TEMPORARY)
-            if (lasting or str(path) in named) and is_there(path) and path.is_socket():
+            in_home = home.name != "" and home in path.parents
+            lasting = in_home or not any(each in path.parents for each in _TEMPORARY_FOLDERS)
+            if (lasting or str(path) in variables) and is_there(path) and path.is_socket():
                 found.append(path)
     return found
 
@@ -98,16 +100,18 @@ def _resolve_existing(paths: Iterable[Path]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(os.path.realpath(path) for path in paths if is_there(path)))
 
 
-def _write_shown_config(env: Mapping[str, str], there: RunFolder) -> Path:
-    git = build_isolated_git(there.private / "shown-git", build_search_path(env, there.checkout))
-    file = there.private / "git-config"
-    file.write_text(read_visible_config(git, there.checkout))
+def _write_shown_config(env: Mapping[str, str], run_folder: RunFolder) -> Path:
+    git = build_isolated_git(
+        run_folder.private / "shown-git", build_search_path(env, run_folder.checkout)
+    )
+    file = run_folder.private / "git-config"
+    file.write_text(read_visible_config(git, run_folder.checkout))
     return file
 
 
 @contextlib.contextmanager
 def _open_probe_socket() -> Iterator[str]:
-    """An abstract socket of this process; its name."""
+    """Listen on an abstract socket: Landlock scopes these apart from files. Yields its name."""
     name = f"nightshift-{secrets.token_hex(8)}"
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(f"\0{name}")
@@ -115,14 +119,18 @@ def _open_probe_socket() -> Iterator[str]:
         yield name
 
 
-def _build_probes(secret: list[Path], home: Path, there: RunFolder, name: str) -> dict[str, Any]:
-    """What ``sandbox/self_confinement.py`` tries; files by name, processes by pid and start."""
+def _build_probes(
+    secret: list[Path], home: Path, run_folder: RunFolder, name: str
+) -> dict[str, Any]:
+    """What ``sandbox/self_confinement.py`` tries: files by name, processes by pid and start."""
     installed = {path for path in map(Path, sys.path) if is_there(path) and path.is_dir()}
-    beside = {there.checkout.parent} - {there.private}
+    neighbour = {run_folder.checkout.parent} - {run_folder.private}
     files = [*(home / each for each in START_FILES), *map(Path, SYSTEM_START_FILES)]
     return {
-        "read": [str(path) for path in (*secret, there.results, there.logs) if is_there(path)],
-        "write": sorted(map(str, {home, *beside, there.results, *installed})),
+        "read": [
+            str(path) for path in (*secret, run_folder.results, run_folder.logs) if is_there(path)
+        ],
+        "write": sorted(map(str, {home, *neighbour, run_folder.results, *installed})),
         "change": [str(path) for path in files if is_there(path)],
         "same": [],
         "processes": list_ancestors(),
@@ -131,7 +139,7 @@ def _build_probes(secret: list[Path], home: Path, there: RunFolder, name: str) -
 
 
 def _identify_file(file: Path) -> list[tuple[str, int, int]]:
-    """A file by name, device and inode: for work the same name may be another file."""
+    """A file by name, device and inode: work must see another file under this name."""
     with contextlib.suppress(OSError):
         status = file.stat()
         return [(str(file), status.st_dev, status.st_ino)]

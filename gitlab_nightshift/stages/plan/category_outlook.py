@@ -1,4 +1,4 @@
-"""When each category comes next, as the dashboard shows it. Pure functions."""
+"""When each category is tried next, for the dashboard. Pure functions."""
 
 from datetime import date, timedelta
 
@@ -10,11 +10,11 @@ from gitlab_nightshift.settings.notations import WEEKDAYS
 from gitlab_nightshift.stages.plan.schedule import find_left_out
 
 MOST_DAYS = 7 * 8
-"""How far ahead a day is looked for: quiet dates may be many."""
+"""How far ahead to search for a day: there may be many quiet dates."""
 
 
 def list_categories(settings: Settings) -> tuple[str, ...]:
-    """Those that may be tried: of the schedule, by weekday, then the others."""
+    """The categories that may be tried: the scheduled ones by weekday, then the others."""
     scheduled = (settings.category_schedule.get(name, "") for name in WEEKDAYS)
     names = (*scheduled, *FALLBACK_ORDER, *settings.categories)
     return tuple(dict.fromkeys(filter(None, names)))

@@ -1,4 +1,4 @@
-"""What the plan needs to know of the checkout, and whether a night can start from it."""
+"""The facts of a checkout for the plan, and whether a night can start from it."""
 
 import tempfile
 from dataclasses import dataclass, replace
@@ -20,8 +20,8 @@ from gitlab_nightshift.system.file_names import format_path
 class CheckoutFacts:
     """The checkout at the start; paths are display names.
 
-    ``unknown_commits`` is how many of those that ``avoid_recent_commits`` asks for a shallow
-    history lacks.
+    ``unknown_commits`` is how many of the commits that ``avoid_recent_commits`` needs are missing
+    from a shallow history.
     """
 
     base_sha: str
@@ -32,15 +32,15 @@ class CheckoutFacts:
 
     @property
     def recent_enforced(self) -> bool:
-        """False where leaving recent files alone would leave less than half of the files."""
+        """False if avoiding recent files would leave less than half of all files."""
         return len(set(self.recent_files) & set(self.files)) * 2 <= len(self.files)
 
 
 def read_facts(git: Git, checkout: Path, settings: Settings, job: JobFacts) -> CheckoutFacts:
     """Read a checkout before any agent runs.
 
-    Raises ``E_CONFIG`` for another branch than the target and a repository without commits,
-    ``E_WORKSPACE_DIRTY`` where HEAD is not the job's commit.
+    Raises ``E_CONFIG`` if the branch is not the target or has no commit, ``E_WORKSPACE_DIRTY`` if
+    HEAD is not the job's commit.
     """
     place, base = git_verbs.find_paths_and_head(git, checkout)
     target = _resolve_target_branch(settings, job, place.git_dir)
@@ -60,7 +60,7 @@ def read_facts(git: Git, checkout: Path, settings: Settings, job: JobFacts) -> C
 
 
 def check_paths(settings: Settings, facts: CheckoutFacts) -> None:
-    """Raise ``E_CONFIG`` where ``paths`` and ``exclude_paths`` leave no file."""
+    """Raise ``E_CONFIG`` if ``paths`` and ``exclude_paths`` leave no file."""
     if facts.files and not any(within(path, settings) for path in facts.files):
         keys = [key for key in ("paths", "exclude_paths") if getattr(settings, key)]
         places = ", ".join(f"{key} ({settings.find_source(key)})" for key in keys)
@@ -73,8 +73,8 @@ def check_paths(settings: Settings, facts: CheckoutFacts) -> None:
 def deepen_facts(
     facts: CheckoutFacts, git: Git, source: RepositoryPaths, server: GitServer, count: int
 ) -> CheckoutFacts:
-    """The facts with the files of the last ``count`` commits, fetched into a repository of its own;
-    as they are where the server does not give them."""
+    """The facts with the files of the last ``count`` commits, fetched into a private repository;
+    unchanged if the server refuses."""
     with tempfile.TemporaryDirectory(prefix="history-", dir=git.env["HOME"]) as folder:
         repository = create_private_repository(git, Path(folder) / "repository.git", source)
         if not fetch_ref(repository, server, facts.base_sha, count + 1).ok:
@@ -101,6 +101,6 @@ def _resolve_target_branch(settings: Settings, job: JobFacts, git_dir: Path) -> 
 
 
 def _read_branch(git_dir: Path) -> str:
-    """The branch of a person's own checkout; "main" where HEAD is detached."""
+    """The branch of a person's own checkout; "main" if HEAD is detached."""
     text = (git_dir / "HEAD").read_text(encoding="utf-8").strip()
     return text.removeprefix("ref: refs/heads/") if text.startswith("ref:") else "main"

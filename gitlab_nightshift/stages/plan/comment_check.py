@@ -1,4 +1,4 @@
-"""Reads a comment again from GitLab and judges it: a request, or why there is none."""
+"""Reads a comment from GitLab, and judges whether it is a request that may be taken up."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -26,9 +26,9 @@ Redact = Callable[[str], str]
 def read_request(
     place: CommentAddress, project: Project, settings: Settings, run_id: str, redact: Redact
 ) -> TaskRequest | DeclinedRequest | IgnoredTrigger:
-    """What the comment at a place asks for. Everything comes from GitLab, nothing from the webhook.
+    """The comment at ``place``, judged. Everything is read from GitLab, nothing from the webhook.
 
-    Cheap questions come first: nearly all comments are not meant for this program.
+    Cheap checks come first: nearly all comments are not meant for this program.
     """
     comment = _read_command_comment(place, project)
     if isinstance(comment, IgnoredTrigger):
@@ -52,7 +52,7 @@ def read_request(
 
 
 def find_other_run(request: TaskRequest, project: Project, run_id: str) -> str:
-    """The run that was faster in taking a comment up since it was read; "" where none was."""
+    """The run that has taken up the comment since it was read; "" if none has."""
     if not request.place.note or (thread := project.threads.find_thread(request.place)) is None:
         return ""
     return _find_earlier_run(thread, request.place, project.threads.read_own_id(), run_id)
@@ -67,16 +67,16 @@ def _read_command_comment(place: CommentAddress, project: Project) -> Comment | 
         return _UNSEEN
     if comment.system or not is_command(comment.body):
         return IgnoredTrigger("there is no /nightshift in the comment")
-    own = comment.author_id == project.threads.read_own_id()
-    if own or project.threads.is_bot(comment.author_id):
+    own_id = comment.author_id == project.threads.read_own_id()
+    if own_id or project.threads.is_bot(comment.author_id):
         return IgnoredTrigger("the comment is a bot's")
     return comment
 
 
-def _find_earlier_run(thread: Thread, place: CommentAddress, own: int, run_id: str) -> str:
-    """The run that took the comment up, by this program's own replies; "" where it may be done: a
-    run that failed may be started again, another may not."""
-    replies = (read_reply_marker(each.body) for each in thread.comments if each.author_id == own)
+def _find_earlier_run(thread: Thread, place: CommentAddress, own_id: int, run_id: str) -> str:
+    """The run that took up the comment, from this program's own replies; "" if this run may: none
+    has, or the one that has failed."""
+    replies = (read_reply_marker(each.body) for each in thread.comments if each.author_id == own_id)
     for reply in replies:
         if reply is None or reply.note != place.note or reply.said == "declined":
             continue
@@ -92,8 +92,8 @@ def _authorize_request(
     project: Project,
     settings: Settings,
 ) -> TaskRequest | DeclinedRequest | IgnoredTrigger:
-    """The request, where its author may make it. Strangers get no answer, members below Developer
-    do."""
+    """The request, if its author may make it. Members below Developer are told that they may not;
+    strangers get no reply."""
     level = project.threads.read_level(comment.author_id)
     if not level:
         return IgnoredTrigger("the comment's author is not a member of the project")
@@ -109,16 +109,16 @@ def _authorize_request(
 def _build_request(
     comment: Comment, noteable: Noteable, place: CommentAddress, settings: Settings
 ) -> TaskRequest:
-    asked = parse_command(comment.body)
+    command = parse_command(comment.body)
     return TaskRequest(
         place=place,
-        task=asked.task,
+        task=command.task,
         author=comment.author_name,
         url=f"{noteable.web_url}#note_{comment.id}",
-        provider=asked.provider,
-        model=asked.model,
-        dry_run=asked.dry_run,
-        test=build_test_command(asked, settings.policy.test_commands),
+        provider=command.provider,
+        model=command.model,
+        dry_run=command.dry_run,
+        test=build_test_command(command, settings.policy.test_commands),
     )
 
 
@@ -143,7 +143,7 @@ def _add_branch(request: TaskRequest, project: Project, settings: Settings) -> T
 
 
 def _describe_foreign(found: MergeRequest, settings: Settings) -> str:
-    """Why a merge request is none of this program's; "" where it is."""
+    """Why a merge request is not this program's; "" if it is."""
     prefix = settings.branch_prefix
     if not found.source_branch.startswith(prefix):
         return f"its branch does not begin with {prefix}, and policy.on_peoples_mrs is false"
@@ -153,8 +153,8 @@ def _describe_foreign(found: MergeRequest, settings: Settings) -> str:
 
 
 def _find_spot(request: TaskRequest, thread: Thread, project: Project) -> DiffSpot | None:
-    """Where in the diff a thread stands, and what is shown there; None for another thread, and for
-    one on an older diff."""
+    """A thread's place in the diff, and the lines there; None for a thread elsewhere, or on an
+    older diff."""
     at = thread.comments[0].at
     if not request.suggest or at is None or at.head != request.head:
         return None

@@ -1,4 +1,4 @@
-"""What a comment with a task is about: its thread, and what stands around it. All of it is data."""
+"""The context of a comment with a task: its thread, issue or diff. All of it is data."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ from gitlab_nightshift.stages.plan.quotes import drop_hidden_comments, format_jo
 
 MOST_OPEN_THREADS = 5
 Parts = list[tuple[str, str]]
-"""Texts with what each is, the most important one first."""
+"""Titled texts, the most important one first."""
 
 
 def collect_context(
@@ -23,8 +23,8 @@ def collect_context(
 ) -> Parts:
     """The texts that the task is about. Raises ApiError.
 
-    Internal comments are for members only: they are told where ``policy.confidential_issues`` says
-    so, else left out.
+    Internal comments are for members only: they are included only if ``policy.confidential_issues``
+    allows it.
     """
     parts: Parts = []
     inside = settings.policy.confidential_issues

@@ -10,14 +10,14 @@ from gitlab_nightshift.job.job_facts import JobFacts
 from gitlab_nightshift.records.products import Outcome
 
 NIGHTS, MOST_REQUESTS = 4, 10
-"""With tonight's the fifth skip in a row: one request for all, two for each, and one for a pipeline
-of another schedule."""
+"""Enough to find four skips before tonight's: one request for the list, two for each night, and one
+for a pipeline of another schedule."""
 LARGEST_RESULT, LONGEST_REASON = 4 * 1024 * 1024, 2_000
 
 
 def find_skips(project: Project, job: JobFacts, output_dir: str) -> tuple[str, ...] | None:
-    """The reasons of the skips in a row before this night, the newest first; None where they cannot
-    be known. Only nights of a schedule count, and one that was not skipped ends the row."""
+    """The reasons of the consecutive skips before this night, newest first; None if unknown. Only
+    scheduled nights count, and one that was not skipped ends the series."""
     if job.pipeline_source != "schedule":
         return ()
     try:
@@ -27,8 +27,7 @@ def find_skips(project: Project, job: JobFacts, output_dir: str) -> tuple[str, .
 
 
 def find_last_outcome(project: Project, job: JobFacts, output_dir: str) -> str:
-    """How the night before ended; "" where that cannot be known. A night of which a part could not
-    do its work counts as failed."""
+    """The outcome of the previous night; "" if unknown. An incomplete night counts as failed."""
     try:
         last = next(_read_results(project, job, f"{output_dir}/result.json"), None) or {}
     except (ApiError, ValueError, RecursionError):
@@ -52,7 +51,7 @@ def _read_skips(project: Project, job: JobFacts, place: str) -> tuple[str, ...] 
 def _read_results(
     project: Project, job: JobFacts, place: str
 ) -> Iterator[Mapping[str, object] | None]:
-    """The results of the nights before, the newest first; None where no more can be asked for."""
+    """The results of earlier nights, newest first; None once the requests are used up."""
     left = MOST_REQUESTS - 1
     for pipeline in project.pipelines.list_scheduled(job.ref_name, MOST_REQUESTS):
         if str(pipeline) == job.run_id:
@@ -69,8 +68,8 @@ def _read_results(
 
 
 def _find_last_job(project: Project, pipeline: int, name: str) -> Job | None:
-    """The job of a night that wrote its result last: of this one's name, or of several that begin
-    alike (``nightshift:plan``, ``nightshift:publish``)."""
+    """The last job of a night with a result: of this job's name, or one that shares its prefix
+    (``nightshift:plan``, ``nightshift:publish``)."""
     head, colon, _ = name.rpartition(":")
     jobs = (
         each

@@ -1,7 +1,6 @@
-"""What an earlier try of this very run has left: its merge request, or the bundle of its night.
+"""Finds what an earlier try of this run left: its merge request, or its bundle.
 
-A job that somebody retries is the same run: it goes on from there, or says so, and never pays for a
-second night.
+A retried job is the same run: it continues from there, and never pays for a second night.
 """
 
 import json
@@ -22,15 +21,16 @@ from gitlab_nightshift.records.strict_reading import InvalidRecordError, decode_
 from gitlab_nightshift.stages.plan.checkout_facts import CheckoutFacts
 
 MOST_TRIES = 5
-"""The newest earlier tries whose artifacts are asked for."""
+"""How many of the newest earlier tries are searched for artifacts."""
 
 
 @dataclass(frozen=True)
 class EarlierRun:
-    """What is there, and ``why`` in one line; ``published`` where the merge request is open.
+    """An earlier try's bundle, and ``why`` nothing is planned, in one line; ``published`` if its
+    merge request is open.
 
-    The bundle is as hostile as any; ``patch`` is its change where that is still to be published,
-    ``notary`` what was seen of it: a refusal stays, anything else is seen again.
+    The bundle is hostile; ``patch`` is its change if that is still unpublished. Of ``notary``, its
+    record, only a refusal counts: anything else is run again.
     """
 
     why: str
@@ -41,24 +41,25 @@ class EarlierRun:
 
     @property
     def ready(self) -> bool:
-        """True where its change is still to be published."""
+        """True if its change is still to be published."""
         return self.bundle.outcome is Outcome.MR_READY and self.published is None
 
 
 def find_earlier_run(
-    project: Project, job: JobFacts, facts: CheckoutFacts, place: str, *, whole: bool
+    project: Project, job: JobFacts, facts: CheckoutFacts, place: str, *, single_job: bool
 ) -> EarlierRun | None:
-    """The earlier try of this run that leaves nothing to do but to publish or to report.
+    """The earlier try of this run that leaves nothing to do but to publish or to report; None
+    without one.
 
-    ``place`` is the bundle's folder in a job's artifacts; ``whole`` says that this job does all
-    stages, so that an earlier try has its name. Raises ``E_PARSE_ERROR`` for a bundle that cannot
-    be used: there was a night, whatever came of it.
+    ``place`` is the bundle's folder in a job's artifacts; ``single_job``: this job runs all stages,
+    so an earlier try has its name. Raises ``E_PARSE_ERROR`` for an unusable bundle: that night was
+    paid for, and must not be repeated.
     """
     if not job.in_ci:
         return None
     if found := project.merge_requests.find_of_run(job.run_id):
         return _build_from_merge_request(found, job, facts)
-    for each in _list_tries(project, job, whole=whole):
+    for each in _list_tries(project, job, single_job=single_job):
         bundle = _read_bundle(project, each, place)
         if bundle is None or bundle.run_id != job.run_id:
             continue
@@ -82,8 +83,8 @@ def _build_from_merge_request(
     return EarlierRun(published.reason, bundle, published=published)
 
 
-def _list_tries(project: Project, job: JobFacts, *, whole: bool) -> Iterator[Job]:
-    """Jobs of this pipeline that may have done this one's night before, the newest first."""
+def _list_tries(project: Project, job: JobFacts, *, single_job: bool) -> Iterator[Job]:
+    """Jobs of this pipeline that may have run this night before, newest first."""
     try:
         found = project.pipelines.list_jobs(job.run_id, retried=True)
     except ApiError as error:
@@ -92,9 +93,9 @@ def _list_tries(project: Project, job: JobFacts, *, whole: bool) -> Iterator[Job
         raise
     others = [each for each in found if str(each.id) != job.job_id and each.finished]
     again = [each for each in others if each.name == job.job_name]
-    if whole:
+    if single_job:
         tries = again if job.job_name else others
-    else:  # the night's own job is another one; at the first try it has not run
+    else:  # work runs in another job, which cannot have run before this one's first try
         tries = [each for each in others if each not in again] if again else []
     yield from sorted(tries, key=lambda each: each.id, reverse=True)[:MOST_TRIES]
 
@@ -128,20 +129,20 @@ def _read_notary(project: Project, job: Job, place: str) -> NotaryRecord | None:
 def _build_from_bundle(
     project: Project, job: Job, place: str, bundle: Bundle, facts: CheckoutFacts
 ) -> EarlierRun | None:
-    """None where that try came to no end of its own: this one does the night."""
+    """None if that try did not end by itself: then this one runs the night."""
     where = f"job {job.id} of this run"
-    # Its logs stay where they are, in that job's artifacts.
-    kept = replace(bundle, beads=tuple(replace(bead, logs=()) for bead in bundle.beads))
+    # The logs stay in that job's artifacts.
+    without_logs = replace(bundle, beads=tuple(replace(bead, logs=()) for bead in bundle.beads))
     if bundle.outcome is Outcome.MR_READY:
         if (bundle.base_sha, bundle.target_branch) != (facts.base_sha, facts.target_branch):
             why = f"{where} made its change on another commit: start a new pipeline"
-            skipped = replace(kept, outcome=Outcome.SKIPPED, reason=why, proposal=None)
+            skipped = replace(without_logs, outcome=Outcome.SKIPPED, reason=why, proposal=None)
             return EarlierRun(why, skipped)
         patch = project.download_artifact(job.id, f"{place}/change.patch", LARGEST_PATCH)
         why = f"{where} has verified a change, which will be published now"
         record = _read_notary(project, job, place.rpartition("/")[0])
-        return EarlierRun(why, replace(kept, error_code=""), patch, record)
+        return EarlierRun(why, replace(without_logs, error_code=""), patch, record)
     if bundle.outcome is Outcome.NO_IMPROVEMENT and not bundle.incomplete:
         why = f"{where} has already done this night: {bundle.reason}"
-        return EarlierRun(why, replace(kept, reason=why))
+        return EarlierRun(why, replace(without_logs, reason=why))
     return None

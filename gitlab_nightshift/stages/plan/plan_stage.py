@@ -29,9 +29,9 @@ def make_plan(
     verify_commands: tuple[str, ...],
 ) -> Plan:
     """Decide what the night tries, and within which limits. Without a project (no token) the plan
-    says what could not be known. ``verify_commands`` will prove a change.
+    lists what is unknown. ``verify_commands`` will prove a change.
 
-    Raises :class:`NightshiftError` where GitLab refuses the token.
+    Raises :class:`NightshiftError` if GitLab refuses the token.
     """
     day = resolve_run_day(job.pipeline_created_at, settings.timezone, datetime.now(UTC))
     scheduled = resolve_category(settings, day)
@@ -64,19 +64,19 @@ def make_plan(
 
 
 def add_findings(
-    made: Plan, settings: Settings, facts: CheckoutFacts, notes: tuple[str, ...]
+    plan: Plan, settings: Settings, facts: CheckoutFacts, notes: tuple[str, ...]
 ) -> Plan:
-    """The plan with the recent files, as far as the history is known, and what is worth a line."""
+    """The plan with recent files, as far as the history is known, and ``notes``."""
     return replace(
-        made,
+        plan,
         recent_files=facts.recent_files,
         recent_files_enforced=facts.recent_enforced,
-        notes=(*made.notes, *notes, *_build_notes(settings, facts)),
+        notes=(*plan.notes, *notes, *_build_notes(settings, facts)),
     )
 
 
 def read_earlier_nights(settings: Settings, project: Project | None) -> Memory:
-    """What GitLab knows of earlier nights; without a token that it is not known."""
+    """Earlier nights as GitLab knows them; without a token, marked unknown."""
     if project is None:
         return Memory(unknown=("earlier and open merge requests (no GITLAB_TOKEN)",))
     labels = (NIGHT_LABEL,) if settings.labels is None else settings.labels

@@ -1,4 +1,4 @@
-"""What GitLab can tell before anything is spent: mistakes that would end the night later."""
+"""Checks with GitLab, before anything is spent, for mistakes that would fail the night later."""
 
 from datetime import UTC, datetime, time, timedelta
 
@@ -9,7 +9,7 @@ from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.settings.reviewer_notation import list_named_reviewers
 
 ANY_SLUG = "change"
-"""Stands for a branch's own part of its name, which nobody knows yet."""
+"""Placeholder for the part of a branch's name that is not known yet."""
 SOON = timedelta(days=7)
 
 
@@ -28,7 +28,7 @@ def check_with_gitlab(settings: Settings, project: Project, until: datetime) -> 
 
 
 def check_usable(project: Project) -> None:
-    """Raise ``E_CONFIG`` for a project in which nobody can open a merge request."""
+    """Raise ``E_CONFIG`` for a project in which merge requests cannot be opened."""
     if project.facts.archived:
         raise build_config_error(f"{project.facts.path} is archived: nothing can be pushed there")
     if project.facts.merge_requests is False:
@@ -40,7 +40,7 @@ def check_usable(project: Project) -> None:
 
 def check_protection(settings: Settings, patterns: tuple[str, ...] | None) -> tuple[str, ...]:
     """Whether the night's branches would be protected; ``patterns`` are the project's protected
-    branches, None where they are not known. Raises ``E_CONFIG`` where they would."""
+    branches, None where they are not known. Raises ``E_CONFIG`` if they would."""
     if patterns is None:
         return (
             "not known: whether a protected branch matches branch_prefix, as the token may not "
@@ -57,8 +57,8 @@ def check_protection(settings: Settings, patterns: tuple[str, ...] | None) -> tu
 
 
 def _check_branch_place(settings: Settings, project: Project) -> None:
-    """Raise ``E_CONFIG`` where a branch stands in the place of the folder of the night's: git keeps
-    either."""
+    """Raise ``E_CONFIG`` if a branch has the name of the folder of the night's branches: git cannot
+    keep both ``a`` and ``a/b``."""
     parts = settings.branch_prefix.split("/")[:-1]
     for depth in range(1, len(parts) + 1):
         if project.find_branch_head(parent := "/".join(parts[:depth])):
@@ -69,7 +69,7 @@ def _check_branch_place(settings: Settings, project: Project) -> None:
 
 
 def check_reviewers(settings: Settings, project: Project) -> None:
-    """Raise ``E_CONFIG`` for a reviewer whom GitLab does not know."""
+    """Raise ``E_CONFIG`` for a reviewer unknown to GitLab."""
     people, named = project.people, list_named_reviewers(settings)
     unknown = [name for name in named if people.has_user(name) is False]
     if unknown:
@@ -80,7 +80,7 @@ def check_reviewers(settings: Settings, project: Project) -> None:
 
 
 def check_expiry(project: Project, until: datetime) -> tuple[str, ...]:
-    """A note where the token expires soon. Raises ``E_CONFIG`` where that is before ``until``."""
+    """A note if the token expires soon. Raises ``E_CONFIG`` if it does before ``until``."""
     day = project.check_access().expires_on
     if day is None:
         return ()

@@ -1,4 +1,4 @@
-"""Whether a project's push rule would refuse what a night pushes."""
+"""Predicts whether a project's push rule would refuse what a night pushes."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -10,7 +10,7 @@ from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.stages.plan.preflight import ANY_SLUG
 
 ANY_TITLE = "Improve the tests"
-"""Stands for a commit's own words, which nobody knows yet."""
+"""Placeholder for the part of a commit message that is not known yet."""
 
 
 def list_refusals(
@@ -82,5 +82,5 @@ def _list_committer_refusals(
 
 
 def _matches(pattern: str, text: str) -> bool:
-    """GitLab looks for a pattern anywhere in a text."""
+    """Search anywhere in the text, as GitLab does."""
     return not pattern or re.search(pattern, text) is not None

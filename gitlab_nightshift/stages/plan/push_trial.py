@@ -1,5 +1,6 @@
-"""Whether git can push from this machine, tried before anything is spent: GitLab's API does not
-show what git lacks here (its helper for https, a certificate, a proxy), nor whether it lets git in.
+"""Tries whether git can push from this machine, before anything is spent: GitLab's API does not
+show what git lacks here (its https helper, a certificate, a proxy), nor whether the server lets git
+in.
 """
 
 import tempfile
@@ -14,7 +15,7 @@ from gitlab_nightshift.repository.remote import GitServer, Transfer, TransferSta
 from gitlab_nightshift.system.retry import Clock, RetryPolicy
 
 PATIENCE_S = 20.0
-"""Seconds in which a server without an answer is asked again."""
+"""Seconds to retry a server that does not answer."""
 
 
 def try_push(
@@ -25,10 +26,10 @@ def try_push(
     branch: str,
     tell: Callable[[str], None],
 ) -> None:
-    """Ask the server as a push of the branch would, and send nothing.
+    """Dry-run a push of the branch, which sends nothing.
 
-    Raises NightshiftError: ``E_CONFIG`` where git cannot push from here, ``E_PUBLISH`` where nobody
-    answers.
+    Raises NightshiftError: ``E_CONFIG`` if git cannot push from here, ``E_PUBLISH`` if the server
+    does not answer.
     """
     with tempfile.TemporaryDirectory(prefix="push-", dir=git.env["HOME"]) as folder:
         repository = create_private_repository(git, Path(folder) / "repository.git", source)

@@ -1,4 +1,4 @@
-"""What people and jobs have written, as data for a prompt: bounded, every line behind ``> ``."""
+"""Quotes texts of people and jobs in a prompt, as data: bounded, every line behind ``> ``."""
 
 import re
 from collections.abc import Sequence
@@ -16,11 +16,11 @@ MOST_COMMENTS = 20
 _LOG_MARKS = compile_lazily(
     r"\x1b\[[0-9;?]*[A-Za-z]|section_(?:start|end):\d+:[\w.-]+(?:\[[^]\r\n]*\])?\r?"
 )
-"""Colours, and what GitLab folds a log by."""
+"""Colours, and GitLab's section markers."""
 
 
 def quote_texts(parts: Sequence[tuple[str, str]]) -> str:
-    """Texts with what each is. All get the same share, and what one leaves goes to the next."""
+    """Quote titled texts. Each gets the same share; what one does not use goes to the next."""
     quoted: list[str] = []
     left = LONGEST_CONTEXT
     for number, (name, text) in enumerate(parts):
@@ -35,14 +35,14 @@ def quote_texts(parts: Sequence[tuple[str, str]]) -> str:
 
 
 def quote_lines(text: str, longest: int) -> str:
-    """At most so many characters, every line behind ``> ``."""
+    """Quote at most ``longest`` characters, every line behind ``> ``."""
     if len(text) > longest:
         text = text[:longest].rstrip() + "\n[the rest is left out]"
     return "\n".join(f"> {line}".rstrip() for line in text.split("\n"))
 
 
 def remove_hidden(text: str) -> str:
-    """The text without control, hidden and direction characters."""
+    """The text without control, invisible and bidirectional characters."""
     plain = re.sub("\r\n?|[\x0b\x0c\x85\u2028\u2029]", "\n", text).expandtabs(4)
     return make_printable(plain, "", keep="\n\u00a0")
 
@@ -74,5 +74,5 @@ def format_job(job: FailedJob) -> tuple[str, str]:
 
 
 def drop_hidden_comments(text: str) -> str:
-    """A text as people see it: hidden markers are no part of it, nor what follows an open one."""
+    """A text as people see it: without hidden markers, or what follows an unclosed one."""
     return re.sub(r"(?s)<!--.*?(?:-->|\Z)", "", text).strip()

@@ -1,4 +1,4 @@
-"""Which category or task is tried today, and which after it. Pure functions."""
+"""Decides which category or task is tried today, and in which order. Pure functions."""
 
 from collections.abc import Iterable, Iterator
 from datetime import UTC, date, datetime
@@ -18,11 +18,11 @@ from gitlab_nightshift.stages.plan.throttle import (
 )
 
 _FORWARDING = ("pipeline", "parent_pipeline")
-"""GitLab's sources of pipelines that another pipeline has started."""
+"""GitLab's values of ``CI_PIPELINE_SOURCE`` for pipelines started by another pipeline."""
 
 
 def resolve_run_day(created_at: str, timezone: str, now: datetime) -> date:
-    """The day of the pipeline's creation: a job that starts after midnight keeps its day."""
+    """The day of the pipeline's creation, even if the job starts after midnight."""
     zone = UTC if timezone == "UTC" else ZoneInfo(timezone)
     try:
         moment = datetime.fromisoformat(created_at)
@@ -32,7 +32,7 @@ def resolve_run_day(created_at: str, timezone: str, now: datetime) -> date:
 
 
 def resolve_category(settings: Settings, day: date) -> str:
-    """The given task, else the override, else the weekday's category, else ""."""
+    """The given task, or the override, or the weekday's category, or ""."""
     if settings.task:
         return TASK
     if settings.category:
@@ -41,9 +41,9 @@ def resolve_category(settings: Settings, day: date) -> str:
 
 
 def check_task_source(settings: Settings, job: JobFacts) -> None:
-    """Raise ``E_APPROVAL_REQUIRED`` for a task that another pipeline has set for this one, unless
-    the file names that pipeline's user in ``policy.orchestrators``: whoever can push to another
-    project could else have anything done here."""
+    """Raise ``E_APPROVAL_REQUIRED`` for a task set by another pipeline, unless the settings file
+    names that pipeline's user in ``policy.orchestrators``: otherwise whoever can push to another
+    project could have anything done here."""
     forwarded = job.in_ci and job.pipeline_source in _FORWARDING
     if not settings.task or not forwarded or not _is_variable(settings, "task"):
         return
@@ -62,8 +62,8 @@ def _is_variable(settings: Settings, key: str) -> bool:
 
 
 def order_categories(scheduled: str) -> tuple[str, ...]:
-    """The scheduled category, then the others of the fixed five; nothing without a schedule, and
-    nothing but itself for a task."""
+    """The scheduled category, then the others of the fixed five; nothing if none is scheduled; a
+    task alone."""
     if not scheduled or scheduled == TASK:
         return (scheduled,) if scheduled else ()
     return (scheduled, *(name for name in FALLBACK_ORDER if name != scheduled))
@@ -77,7 +77,7 @@ def find_left_out(
     memory: Memory,
     day: date,
 ) -> tuple[SkippedCategory, ...]:
-    """Categories not to try, each with its reason. A task is always tried: somebody asked."""
+    """Categories not to try, each with its reason. A task is always tried: it was requested."""
     rows: list[SkippedCategory] = []
     for category in categories:
         if category == TASK:
@@ -99,7 +99,7 @@ def find_left_out(
 
 
 def _find_throttle_reason(category: str, settings: Settings, memory: Memory, day: date) -> str:
-    """A category that somebody asks for is tried."""
+    """A requested category is never throttled."""
     throttled = settings.throttle and category != settings.category
     return find_throttle_reason(category, memory, day) if throttled else ""
 
@@ -111,7 +111,7 @@ def find_skip_reason(
     out: tuple[SkippedCategory, ...],
     memory: Memory,
 ) -> str:
-    """Why the night is skipped before anything is spent; "" where it is not."""
+    """Why the night is skipped before anything is spent; "" if it is not."""
     if not settings.enabled:
         return f"enabled is false ({settings.find_source('enabled')})"
     reasons = _list_skip_reasons(settings, day, categories, out, memory)
@@ -137,7 +137,7 @@ def _list_skip_reasons(
 
 
 def find_pausing(settings: Settings, memory: Memory, day: date) -> tuple[KnownMergeRequest, ...]:
-    """The ignored merge requests for which nights pause. Somebody who asks for a category, or for
-    a task, is answered all the same."""
-    asked = settings.category or settings.task
-    return list_pausing(memory, day) if settings.throttle and not asked else ()
+    """The ignored merge requests for which nights pause. A requested category or task runs
+    anyway."""
+    is_requested = settings.category or settings.task
+    return list_pausing(memory, day) if settings.throttle and not is_requested else ()

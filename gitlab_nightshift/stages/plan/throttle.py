@@ -1,5 +1,4 @@
-"""Less of what people do not want: categories that are refused or ignored are tried less often.
-Pure functions."""
+"""Tries categories less often that people reject or ignore. Pure functions."""
 
 from collections.abc import Iterable
 from datetime import date, timedelta
@@ -8,14 +7,14 @@ from gitlab_nightshift.gitlab.memory import Memory
 from gitlab_nightshift.records.products import KnownMergeRequest
 
 UNREAD = timedelta(weeks=2)
-"""A merge request that nobody has looked at for so long is ignored."""
+"""A merge request that no person has touched for so long counts as ignored."""
 FIRST_PAUSE, MOST_DOUBLINGS = timedelta(weeks=1), 3
-"""After two refusals in a row, twice as long after each further one: eight weeks at most."""
+"""The pause after two rejections in a row, doubled by each further one: at most eight weeks."""
 MOST_REFUSED, MOST_IGNORED = 2, 3
 
 
 def find_throttle_reason(category: str, memory: Memory, day: date) -> str:
-    """Why a category is not tried today, and from when it is; "" where it may be tried."""
+    """Why a category is paused, and until when; "" if it may be tried."""
     refused = _list_last_refused(category, memory)
     if len(refused) >= MOST_REFUSED:
         pause = FIRST_PAUSE * 2 ** min(len(refused) - MOST_REFUSED, MOST_DOUBLINGS)
@@ -33,7 +32,8 @@ def find_throttle_reason(category: str, memory: Memory, day: date) -> str:
 
 
 def list_pausing(memory: Memory, day: date) -> tuple[KnownMergeRequest, ...]:
-    """The newest three that are open, where all are ignored: nights pause. Else none."""
+    """The three newest open merge requests if all are ignored, which pauses nights; or else
+    none."""
     newest = sorted(memory.opened, key=lambda each: each.iid, reverse=True)[:MOST_IGNORED]
     ignored = list_ignored(memory, day)
     whole = len(newest) == MOST_IGNORED and all(each in ignored for each in newest)
@@ -41,13 +41,13 @@ def list_pausing(memory: Memory, day: date) -> tuple[KnownMergeRequest, ...]:
 
 
 def describe_pause(pausing: Iterable[KnownMergeRequest]) -> str:
-    """Why nights pause, and what ends it."""
+    """Why nights pause, and what ends the pause."""
     names = _format_names(pausing)
     return f"nobody has looked at {names} for two weeks: merge, close or answer one to go on"
 
 
 def list_ignored(memory: Memory, day: date) -> tuple[KnownMergeRequest, ...]:
-    """Open ones that no person has touched for two weeks, newest first."""
+    """Open merge requests that no person has touched for two weeks, newest first."""
     found = (
         each
         for each in memory.opened
@@ -57,7 +57,7 @@ def list_ignored(memory: Memory, day: date) -> tuple[KnownMergeRequest, ...]:
 
 
 def _list_last_refused(category: str, memory: Memory) -> tuple[KnownMergeRequest, ...]:
-    """Those that were closed unmerged since the last one was merged, newest first."""
+    """Merge requests closed unmerged since the last merged one, newest first."""
     merged = max((each.day for each in memory.merged if each.category == category), default="")
     found = (each for each in memory.rejected if each.category == category and each.day > merged)
     return tuple(sorted(found, key=lambda each: (each.day, each.iid), reverse=True))

@@ -1,7 +1,7 @@
-"""What a webhook's body says of a comment, and what a comment says of a task. Pure functions.
+"""Parses a webhook's body, and a comment with a task. Pure functions.
 
-Whoever has the trigger's address can send any body, so nothing is taken from it but numbers that
-are asked for again at GitLab.
+Whoever knows the trigger's address can send any body, so only ids are taken from it, and looked up
+at GitLab.
 """
 
 import json
@@ -25,7 +25,7 @@ _NOTEABLES: Mapping[str, tuple[Where, str]] = {
     "MergeRequest": ("merge_requests", "merge_request"),
 }
 _ISSUES = ("issue", "work_item")
-"""Some versions of GitLab call an issue that was edited in the view of work items by the second."""
+"""The second name is used by some versions of GitLab for an issue edited as a work item."""
 _LARGEST_ID = 2**63
 _BEGINNING = compile_lazily(rf"(?:^|(?<=\s)){COMMAND}(?=\s|$)")
 _QUOTED = compile_lazily(
@@ -37,14 +37,14 @@ _LONG_DASH = compile_lazily(r"(?:^|\s)[\u2013\u2014]+(?:provider|model|dry-run|t
 
 @dataclass(frozen=True)
 class IgnoredTrigger:
-    """There is nothing to do; only the log says so."""
+    """Nothing to do; only the log says why."""
 
     why: str
 
 
 @dataclass(frozen=True)
 class DeclinedRequest:
-    """Somebody asked and is told why it is not done."""
+    """A request that is declined with a reply."""
 
     why: str
     place: CommentAddress
@@ -52,7 +52,7 @@ class DeclinedRequest:
 
 @dataclass(frozen=True)
 class EditedIssue:
-    """The text of an issue was edited, perhaps a box of the dashboard ticked: GitLab is asked."""
+    """The text of an issue was edited: perhaps a box of the dashboard was ticked."""
 
     iid: int
 
@@ -60,9 +60,10 @@ class EditedIssue:
 def read_event(
     body: bytes, project_id: str
 ) -> CommentAddress | EditedIssue | IgnoredTrigger | None:
-    """Where the comment is that a webhook reports, or the issue that was edited.
+    """The address of the comment that a webhook reports, or the edited issue.
 
-    None for a body that is no webhook's: GitLab makes one for every call of a trigger's address.
+    None for a body that is not a webhook's: GitLab creates one for every call of a trigger's
+    address.
     """
     try:
         data = json.loads(body)
@@ -118,7 +119,7 @@ def _read_number(data: Mapping[str, Any], name: str) -> int | None:
 
 
 def is_command(text: str) -> bool:
-    """True where a comment is meant for this program."""
+    """True if a comment is addressed to this program."""
     return _find_beginning(text) is not None
 
 
@@ -128,9 +129,9 @@ def _find_beginning(text: str) -> re.Match[str] | None:
 
 
 def parse_command(text: str) -> TaskCommand:
-    """What a comment with ``/nightshift`` in it asks for: the words behind it, else those before.
+    """The task in a comment with ``/nightshift``: the words after it, or else those before.
 
-    Raises ``E_CONFIG`` where it cannot be done as it is written.
+    Raises ``E_CONFIG`` for an invalid command.
     """
     found = _find_beginning(text)
     before, words = (text[: found.start()], text[found.end() :]) if found else (text, "")
@@ -139,26 +140,26 @@ def parse_command(text: str) -> TaskCommand:
         raise build_config_error(f"the task has more than {LONGEST_TASK} characters")
     if _LONG_DASH.search(words.partition("\n")[0]):
         raise build_config_error("a flag begins with two hyphens (--), not with a dash")
-    asked = parse_task_command(words)
-    if asked.model and not _MODEL.fullmatch(asked.model):
+    command = parse_task_command(words)
+    if command.model and not _MODEL.fullmatch(command.model):
         raise build_config_error("--model: expected the id of a model")
-    return asked
+    return command
 
 
-def build_test_command(asked: TaskCommand, known: Mapping[str, TestCommand]) -> str:
+def build_test_command(command: TaskCommand, known: Mapping[str, TestCommand]) -> str:
     """The command that ``--test`` names, "" without one. Raises ``E_CONFIG`` for an id or an
     argument that ``policy.test_commands`` does not list."""
-    if not asked.test_id:
+    if not command.test_id:
         return ""
-    if asked.test_id not in known:
+    if command.test_id not in known:
         listed = ", ".join(sorted(known)) or "none; list them in policy.test_commands"
-        raise build_config_error(f"--test {asked.test_id}: no such test; known are: {listed}")
-    test = known[asked.test_id]
-    for word in asked.test_args:
+        raise build_config_error(f"--test {command.test_id}: no such test; known are: {listed}")
+    test = known[command.test_id]
+    for word in command.test_args:
         if word not in test.args:
             allowed = ", ".join(test.args) or "none"
             raise build_config_error(
-                f"--test {asked.test_id}: the argument {word} is not on its list (allowed: "
+                f"--test {command.test_id}: the argument {word} is not on its list (allowed: "
                 f"{allowed}); write --test and its arguments last, or -- behind them"
             )
-    return shlex.join([*test.command, *asked.test_args])
+    return shlex.join([*test.command, *command.test_args])

@@ -1,4 +1,4 @@
-"""What the open merge requests of earlier nights need before there is new work.
+"""Finds what open merge requests of earlier nights need before new work.
 
 One of them gets one more commit a night. All that counts is read again from GitLab, and who did
 what by the author that GitLab names: texts and markers of others change nothing. Whoever has
@@ -32,7 +32,7 @@ from gitlab_nightshift.stages.plan.quotes import (
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 MOST_EXAMINED = 5
-"""Open merge requests, the newest: each costs up to four requests."""
+"""Newest open merge requests that are examined: each costs up to four API requests."""
 MOST_REPAIRS = MOST_REVIEWS = 2
 MOST_ANSWERED = 10
 SAME_NIGHT = timedelta(hours=12)
@@ -50,32 +50,32 @@ _TASKS = {
     ),
 }
 _COMMITTED = compile_lazily(r"added \d+ commits?\b")
-"""Begins GitLab's own comment on a push, whose author is whoever has pushed."""
+"""How GitLab's own comment on a push begins; its author is the one who pushed."""
 
 Redact = Callable[[str], str]
 
 
 @dataclass(frozen=True)
 class WaitingReview:
-    """A merge request that nobody else has taken over, with what was said on it."""
+    """A merge request that nobody else has taken over, with its threads."""
 
     state: ReviewState
     threads: tuple[Thread, ...]
-    own: int
+    own_id: int
     run_id: str
 
     def list_marks(self) -> tuple[tuple[UpkeepMark, str], ...]:
-        """What this program has done for it, each with its time; only its own comments count."""
+        """What this program has done for it, with times, read from its own comments only."""
         comments = (each for thread in self.threads for each in thread.comments)
         pairs = (
             (read_upkeep_mark(each.body), each.created_at)
             for each in comments
-            if each.author_id == self.own and not each.system
+            if each.author_id == self.own_id and not each.system
         )
         return tuple((mark, when) for mark, when in pairs if mark)
 
     def count_runs(self, kind: str) -> int:
-        """In how many earlier runs something was done: a job that is retried goes on."""
+        """In how many earlier runs something was done: a retried job does not count."""
         runs = {mark.run_id for mark, _ in self.list_marks() if mark.kind == kind}
         return len(runs - {self.run_id})
 
@@ -83,44 +83,44 @@ class WaitingReview:
 def find_waiting(
     project: Project, opened: Iterable[KnownMergeRequest], run_id: str
 ) -> list[WaitingReview]:
-    """The merge requests that may need something, the oldest first. Raises ApiError."""
+    """The merge requests that may need something, oldest first. Raises ApiError."""
     newest = sorted(opened, key=lambda each: each.iid)[-MOST_EXAMINED:]
-    own = project.threads.read_own_id()
+    own_id = project.threads.read_own_id()
     states = project.reviews.read_settled_states(each.iid for each in newest)
-    return [found for each in states if (found := _read_waiting(project, each, own, run_id))]
+    return [found for each in states if (found := _read_waiting(project, each, own_id, run_id))]
 
 
 def _read_waiting(
-    project: Project, state: ReviewState, own: int, run_id: str
+    project: Project, state: ReviewState, own_id: int, run_id: str
 ) -> WaitingReview | None:
     iid = state.iid
     idle = state.conflict is False and not (state.failed_pipeline or state.commented)
     # By another token's user: what that one has done before cannot be told from what people did.
-    if idle or not state.opened or state.auto_merge or state.author_id != own:
+    if idle or not state.opened or state.auto_merge or state.author_id != own_id:
         return None
     if project.reviews.is_approved(iid):
         return None
     threads = project.threads.list_threads("merge_requests", iid)
-    if threads is None or any(_is_push_of_others(each, own) for each in _list_comments(threads)):
+    if threads is None or any(_is_push_of_others(each, own_id) for each in _list_comments(threads)):
         return None
-    return WaitingReview(state, threads, own, run_id)
+    return WaitingReview(state, threads, own_id, run_id)
 
 
 def _list_comments(threads: Iterable[Thread]) -> Iterator[Comment]:
     return (each for thread in threads for each in thread.comments)
 
 
-def _is_push_of_others(comment: Comment, own: int) -> bool:
+def _is_push_of_others(comment: Comment, own_id: int) -> bool:
     pushed = comment.system and _COMMITTED.match(comment.body)
-    return bool(pushed) and comment.author_id != own
+    return bool(pushed) and comment.author_id != own_id
 
 
 # --- conflicts --------------------------------------------------------------------------------
 
 
 def rebase_conflicting(project: Project, waiting: Iterable[WaitingReview]) -> list[str]:
-    """Have GitLab rebase what is in conflict; where it cannot, that is said there, once. The result
-    is a note for each, and for each of which GitLab does not know."""
+    """Have GitLab rebase merge requests in conflict; if it cannot, comment there, once. A note for
+    each, and for each whose conflict GitLab has not checked."""
     return [
         _rebase(project, each) if each.state.conflict else _describe_unchecked(each.state)
         for each in waiting
@@ -156,9 +156,10 @@ def _rebase(project: Project, waiting: WaitingReview) -> str:
 def find_upkeep(
     project: Project, waiting: Iterable[WaitingReview], redact: Redact, now: datetime
 ) -> TaskRequest | None:
-    """What one more commit is needed for: a failed pipeline, else review threads. Raises ApiError.
+    """The request for one more commit: for a failed pipeline, or else for review threads; None if
+    nothing needs one. Raises ApiError.
 
-    ``redact`` is applied to what goes into a prompt: a job's log is anybody's text.
+    ``redact`` is applied to what goes into a prompt: a job's log may hold anything.
     """
     ready = [each for each in waiting if not each.state.conflict and not _was_done(each, now)]
     repairs = (_build_repair(project, each, redact) for each in ready)
@@ -167,7 +168,7 @@ def find_upkeep(
 
 
 def _was_done(waiting: WaitingReview, now: datetime) -> bool:
-    """Whether this night has looked after it before."""
+    """True if another run of this night has handled it."""
     return any(
         mark.kind != "conflict"
         and mark.run_id != waiting.run_id
@@ -177,7 +178,7 @@ def _was_done(waiting: WaitingReview, now: datetime) -> bool:
 
 
 def read_gitlab_time(created_at: str) -> datetime:
-    """Now, by the clock that comments have their times from: when the pipeline was created."""
+    """The pipeline's creation as "now": comments have their times from the same clock."""
     return _parse_time(created_at, datetime.now(UTC))
 
 
@@ -203,25 +204,30 @@ def _build_repair(project: Project, waiting: WaitingReview, redact: Redact) -> T
 def _build_review(project: Project, waiting: WaitingReview, redact: Redact) -> TaskRequest | None:
     if waiting.count_runs("review") >= MOST_REVIEWS:
         return None
-    asked = [each for each in waiting.threads if _is_asked(project, each, waiting.own)]
-    if not asked:
+    waiting_threads = [each for each in waiting.threads if _is_asked(project, each, waiting.own_id)]
+    if not waiting_threads:
         return None
-    asked = asked[:MOST_ANSWERED]
+    waiting_threads = waiting_threads[:MOST_ANSWERED]
     state = waiting.state
-    context = _quote(state, [format_thread(each, n) for n, each in enumerate(asked, 1)], redact)
+    context = _quote(
+        state, [format_thread(each, n) for n, each in enumerate(waiting_threads, 1)], redact
+    )
     first, *more = (
-        CommentAddress("merge_requests", state.iid, each.comments[-1].id, each.id) for each in asked
+        CommentAddress("merge_requests", state.iid, each.comments[-1].id, each.id)
+        for each in waiting_threads
     )
     return replace(_build_request(state, "review", first, context), also=tuple(more))
 
 
-def _is_asked(project: Project, thread: Thread, own: int) -> bool:
-    """Whether a Developer, no bot, waits for an answer in an open thread. Internal words stay
-    internal."""
-    said = [each for each in thread.comments if not each.system]
-    if not (thread.open and said) or said[-1].author_id == own or any(e.internal for e in said):
+def _is_asked(project: Project, thread: Thread, own_id: int) -> bool:
+    """True if a Developer, not a bot, waits for an answer in an open thread; internal comments are
+    skipped."""
+    comments = [each for each in thread.comments if not each.system]
+    if not (thread.open and comments) or any(each.internal for each in comments):
         return False
-    asking = said[0].author_id
+    if comments[-1].author_id == own_id:
+        return False
+    asking = comments[0].author_id
     return project.threads.read_level(asking) >= DEVELOPER and not project.threads.is_bot(asking)
 
 
@@ -249,18 +255,18 @@ def _build_request(
 
 
 def find_upkeep_of_run(project: Project, branch: str, run_id: str) -> TaskRequest | None:
-    """What a run has begun on a branch, by this program's own comments; None where it has not. The
-    job that publishes believes no file of an earlier job. Raises ApiError."""
+    """The upkeep that a run has started on a branch, read from this program's own comments; None
+    without one. So the publishing job need not trust an earlier job's files. Raises ApiError."""
     found = project.merge_requests.find_open(branch)
-    own = project.threads.read_own_id()
+    own_id = project.threads.read_own_id()
     threads = project.threads.list_threads("merge_requests", found.iid) if found else None
     if found is None or threads is None:
         return None
     places: list[CommentAddress] = []
     kinds: set[UpkeepKind] = set()
-    for at, said in ((each.id, note) for each in threads for note in each.comments):
-        mark, reply = read_upkeep_mark(said.body), read_reply_marker(said.body)
-        if said.author_id == own and mark and reply and mark.run_id == run_id:
+    for at, comment in ((each.id, note) for each in threads for note in each.comments):
+        mark, reply = read_upkeep_mark(comment.body), read_reply_marker(comment.body)
+        if comment.author_id == own_id and mark and reply and mark.run_id == run_id:
             thread = at if reply.note else ""
             places.append(CommentAddress("merge_requests", found.iid, reply.note, thread))
             kinds.add("repair" if mark.kind == "repair" else "review")

@@ -1,4 +1,4 @@
-"""An approval: a person has started the manual job in which this program runs."""
+"""Finds who approved: the person who started the manual job in which this program runs."""
 
 from collections.abc import Callable
 

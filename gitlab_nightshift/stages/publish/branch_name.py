@@ -7,11 +7,12 @@ from collections.abc import Iterator
 LONGEST_SLUG = 60
 MOST_SUFFIXES = 20
 EXTREMES = ("a", f"{'improve-it-' * LONGEST_SLUG}"[: LONGEST_SLUG - 1] + f"t-{MOST_SUFFIXES}")
-"""The shortest name that can follow ``branch_prefix``, and one as long as the longest."""
+"""The shortest name that can follow ``branch_prefix``, and one of the greatest length."""
 
 
 def build_slug(*suggestions: str) -> str:
-    """The first suggestion of which something is left: ``[a-z0-9-]``, at most 60 characters."""
+    """The first suggestion that is not empty when reduced to ``[a-z0-9-]``, at most 60
+    characters."""
     for text in suggestions:
         letters = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
         words = re.sub(r"[^a-z0-9]+", "-", letters).strip("-")

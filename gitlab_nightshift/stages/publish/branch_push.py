@@ -1,4 +1,4 @@
-"""Pushes the commit to a branch of its own: never forced, never on top of somebody else's."""
+"""Pushes the commit to its own branch: never by force, never onto someone else's branch."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,12 +14,12 @@ from gitlab_nightshift.stages.publish.publish_context import PublishContext
 from gitlab_nightshift.system.retry import RetryPolicy
 
 PATIENCE_S = 60.0
-"""Seconds in which a push or fetch without an answer is tried again."""
+"""Seconds to retry a push or fetch without an answer."""
 
 
 @dataclass(frozen=True)
 class PushResult:
-    """The branch that holds the commit, and the merge request from it where there is one."""
+    """The branch with the commit, and its merge request, if there is one."""
 
     branch: str
     merge_request: MergeRequest | None = None
@@ -29,7 +29,8 @@ class PushResult:
 def push_commit(
     repository: Repository, commit: str, slug: str, context: PublishContext
 ) -> PushResult:
-    """Push to the first name that is free or holds this very commit. Raises ``E_PUBLISH``."""
+    """Push to the first branch name that is free, or already has this commit. Raises
+    ``E_PUBLISH``."""
     patterns = context.project.list_protected_patterns()
     warnings = () if patterns is not None else (_UNKNOWN_PATTERNS,)
     prefix = context.session.settings.branch_prefix
@@ -50,9 +51,9 @@ def push_commit(
 
 
 def push_on(repository: Repository, commit: str, branch: str, context: PublishContext) -> bool:
-    """Push a commit that follows the branch's head; False where it does not follow any more.
+    """Push a commit as a fast-forward of the branch; False if it no longer is one.
 
-    Raises ``E_PUBLISH`` for a protected branch, and where GitLab refuses.
+    Raises ``E_PUBLISH`` for a protected branch, or if GitLab refuses.
     """
     _refuse_protected(branch, context.project.list_protected_patterns() or ())
     return _push(repository, commit, branch, context)
@@ -74,7 +75,7 @@ def _refuse_protected(name: str, patterns: tuple[str, ...]) -> None:
 
 
 def _push(repository: Repository, commit: str, name: str, context: PublishContext) -> bool:
-    """True where the branch holds the commit now, False where somebody took the name."""
+    """True if the branch now has the commit, False if someone else took the name."""
     server = context.build_git_server()
     done = retry_transfer(lambda: push(repository, server, commit, name), context)
     if done.ok:
@@ -87,7 +88,7 @@ def _push(repository: Repository, commit: str, name: str, context: PublishContex
 
 
 def retry_transfer(transfer: Callable[[], Transfer], context: PublishContext) -> Transfer:
-    """A push or fetch, repeated for a while where the network failed."""
+    """Retry a push or fetch for a while if the network fails."""
     last = Transfer(TransferStatus.NETWORK)
 
     def transfer_once() -> Transfer:

@@ -1,4 +1,4 @@
-"""The bundle as it comes from the work stage: hostile until git says the same.
+"""Checks the bundle from the work stage: hostile until git confirms it.
 
 An agent of the night may have written every byte of it. What counts is the tree that git makes of
 base and patch, in a process of its own (``repository/rebuilt_change.py``); everything the bundle
@@ -32,7 +32,8 @@ LATEST = timedelta(days=1)
 
 @dataclass(frozen=True)
 class BundleFiles:
-    """The bytes of a bundle, and ``bundle.json``'s path; ``patch`` may be why there is none."""
+    """The bytes of a bundle, and ``bundle.json``'s path; ``patch`` may be the error of reading
+    it."""
 
     place: str
     bundle: bytes
@@ -40,10 +41,10 @@ class BundleFiles:
 
 
 def read_files(folder: Path) -> BundleFiles:
-    """``bundle.json`` and ``change.patch`` of a folder, as they are.
+    """Read ``bundle.json`` and ``change.patch`` of a folder, unparsed.
 
-    Raises ``E_CONFIG`` where there is no bundle, ``E_PARSE_ERROR`` for one that is no plain file or
-    too large.
+    Raises ``E_CONFIG`` without a bundle, ``E_PARSE_ERROR`` if it is not a regular file, or too
+    large.
     """
     bundle = _read_file(folder / "bundle.json", LARGEST_BUNDLE)
     try:
@@ -103,27 +104,27 @@ def refuse_unknown_category(bundle: Bundle, settings: Settings) -> None:
 
 def _check_date(text: str, now: datetime) -> None:
     try:
-        made = datetime.fromisoformat(text)
-        late = made > now + LATEST
+        created = datetime.fromisoformat(text)
+        late = created > now + LATEST
     except (ValueError, TypeError):  # TypeError: no zone
         raise _build_unusable_error("created_at is not a time with a time zone") from None
-    if late or made.year < 2000:
+    if late or created.year < 2000:
         raise _build_unusable_error("created_at is not a time when a night can have run")
 
 
 def compare(proposal: Proposal, tree: str, files: Collection[DiffFile]) -> None:
-    """Compare what the bundle says with what git made of base and patch.
+    """Compare the bundle's claims with what git made of base and patch.
 
-    Raises ``E_PUBLISH`` where anything differs.
+    Raises ``E_PUBLISH`` if anything differs.
     """
     change = proposal.change
     if tree != change.tree_id:
         raise build_publish_error("the bundle was edited: base plus change.patch is another tree")
     if not files:
         raise build_publish_error("the bundle changes nothing")
-    said = (sorted(map(format_path, change.files)), change.added, change.deleted)
+    claimed = (sorted(map(format_path, change.files)), change.added, change.deleted)
     actual = summarize_change(tree, files)
-    if said != (sorted(actual.files), actual.added, actual.deleted):
+    if claimed != (sorted(actual.files), actual.added, actual.deleted):
         raise build_publish_error("the bundle was edited: its list of files or lines is not git's")
 
 
@@ -136,9 +137,9 @@ def judge(
     ci_config: str,
     ci_files: CiFiles = NO_INCLUDES,
 ) -> tuple[GatedFile, ...]:
-    """Check the change against the policy once more. Raises ``E_POLICY_DENY``.
+    """Check the change against the policy again. Raises ``E_POLICY_DENY``.
 
-    The result is what needs an approval or a second look.
+    Returns the files that need an approval or a second look.
     """
     found = [
         f"{format_path(each.path)} is a symbolic link or a submodule."

@@ -15,7 +15,7 @@ from gitlab_nightshift.records.storage import LARGEST_BUNDLE, LARGEST_PATCH
 from gitlab_nightshift.records.strict_reading import InvalidRecordError, decode_record
 
 MOST_TRIES = 5
-"""Of the notary's job, the newest ones."""
+"""Newest tries of the notary's job that are read."""
 LARGEST_NOTARY = 4 * 1024 * 1024
 """Bytes."""
 FILES = {"bundle.json": LARGEST_BUNDLE, "change.patch": LARGEST_PATCH}
@@ -24,11 +24,11 @@ FILES = {"bundle.json": LARGEST_BUNDLE, "change.patch": LARGEST_PATCH}
 def fetch_notary(
     project: Project, pipeline: str, job: str, place: str, bundle_job: str
 ) -> NotaryRecord:
-    """What the job whose word counts has seen; ``place`` is its output folder. Where an earlier try
-    of that job has refused the same change, its word: a refusal stays.
+    """The record of the notary's job; ``place`` is its output folder. If an earlier try of that job
+    refused the same change, that record: a refusal stands.
 
-    Raises ``E_PUBLISH`` where it has left nothing, or where the job that ran the agents speaks for
-    it, ``E_PARSE_ERROR`` for what is no record.
+    Raises ``E_PUBLISH`` without a record, or if it comes from the job that ran the agents,
+    ``E_PARSE_ERROR`` for an invalid one.
     """
     if job != bundle_job:
         refuse_foreign_notary(project, pipeline, bundle_job, place)
@@ -43,7 +43,7 @@ def fetch_notary(
 
 
 def refuse_foreign_notary(project: Project, pipeline: str, job: str, place: str) -> None:
-    """Raise ``E_PUBLISH`` where a job whose word does not count has left a record."""
+    """Raise ``E_PUBLISH`` if a job other than the notary's has left a record."""
     number = project.pipelines.find_newest_job(pipeline, job)
     if number is None:
         raise NightshiftError(Code.PUBLISH, f"pipeline {pipeline} has no job {job}")
@@ -55,7 +55,7 @@ def refuse_foreign_notary(project: Project, pipeline: str, job: str, place: str)
 
 
 def decode_notary(data: bytes, where: str) -> NotaryRecord:
-    """The record that was read from somewhere. Raises ``E_PARSE_ERROR``."""
+    """Decode a notary's record. Raises ``E_PARSE_ERROR``."""
     try:
         return decode_record(NotaryRecord, data)
     except InvalidRecordError as error:
@@ -75,7 +75,7 @@ def _find_notary(project: Project, job: int, place: str) -> bytes | None:
 def fetch_bundle(project: Project, pipeline: str, job: str, place: str, folder: Path) -> None:
     """Copy the bundle at ``place`` in the artifacts of a pipeline's job into a new folder.
 
-    Raises ``E_PUBLISH`` where there is none.
+    Raises ``E_PUBLISH`` if there is none.
     """
     number = project.pipelines.find_newest_job(pipeline, job)
     if number is None:
@@ -84,7 +84,7 @@ def fetch_bundle(project: Project, pipeline: str, job: str, place: str, folder: 
 
 
 def download_bundle(project: Project, job: int, place: str, folder: Path) -> None:
-    """The same for a job by its id. Raises FileNotFoundError where it has left none."""
+    """The same for a job by its id. Raises FileNotFoundError without a bundle."""
     try:
         files = _download_files(project, job, place)
     except ApiError as error:

@@ -53,7 +53,7 @@ def _read_owners(text: str) -> tuple[str, ...]:
 
 
 def _find_in_section(section: _OwnerSection, file: str) -> tuple[str, ...]:
-    """The owners by the last entry that matches; nobody where one with ``!`` takes the file out."""
+    """The owners by the last matching entry; none if an entry with ``!`` excludes the file."""
     owners: tuple[str, ...] = ()
     for pattern, its in section.entries:
         if not _matches(pattern.removeprefix("!"), file):
@@ -65,8 +65,8 @@ def _find_in_section(section: _OwnerSection, file: str) -> tuple[str, ...]:
 
 
 def _matches(pattern: str, file: str) -> bool:
-    """A pattern without a slash before it matches at any depth, one with a slash behind it all that
-    is in a folder; ``*`` stays within a folder."""
+    """Translate a pattern: without a leading slash it matches at any depth, with a trailing slash
+    the content of a folder; ``*`` does not cross folders."""
     anchored = pattern if pattern.startswith("/") else f"/**/{pattern}"
     whole = f"{anchored}**" if anchored.endswith("/") else anchored
     parts = (_WILD.get(part) or re.escape(part.removeprefix("\\")) for part in _PART.findall(whole))

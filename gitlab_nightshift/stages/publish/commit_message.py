@@ -31,7 +31,7 @@ _AGENT = compile_lazily(
     r"(?:an?\s+)?(?:ai|anthropic|claude|codex|copilot|cursor|gemini|gpt|llm|openai)(?![a-z])",
     re.I,
 )
-"""A signature within a line: a commit bears no sign of an agent."""
+"""A signature within a line: commits must not carry an agent's signature."""
 _ONLY_ADDRESS = compile_lazily(r"\W*https?:\s?//\S+\W*")
 _FENCE = compile_lazily(r"\s*(?:`{3,}|~{3,})\w*\s*")
 
@@ -39,7 +39,7 @@ _FENCE = compile_lazily(r"\s*(?:`{3,}|~{3,})\w*\s*")
 def format_commit_message(drafted: str, title: str, category: str, last: Sequence[str]) -> str:
     """Subject of at most 72 characters, blank line, body; never empty, no trailer, no reference.
 
-    ``last`` are the repository's last messages: they decide the style where nothing is drafted.
+    ``last`` are the repository's last messages, whose style is used without a draft.
     """
     lines = [line for line in to_plain_text(drafted).split("\n") if not _not_ours(line)]
     text = to_plain_text("\n".join(lines)).strip("\n")  # again: lines that were apart have met
@@ -56,7 +56,7 @@ def format_commit_message(drafted: str, title: str, category: str, last: Sequenc
 
 
 def build_subject(title: str, category: str, last: Sequence[str]) -> str:
-    """The title as a subject, typed (``test: …``) where most of the last subjects are."""
+    """The title as a subject, with a type (``test: …``) if most of the last subjects have one."""
     line = to_plain_line(title)
     typed = sum(1 for message in last if _TYPED.match(message))
     if len(last) < FEWEST_SUBJECTS or typed * 2 <= len(last) or _TYPED.match(line):
@@ -94,7 +94,7 @@ def _not_ours(line: str) -> bool:
 
 
 def _remove_trailers(paragraph: str, last: Sequence[str]) -> list[str]:
-    """Of a last paragraph of nothing but ``Token: value``, the tokens that this repository uses."""
+    """The trailer tokens (``Token: value`` in the last paragraph) that this repository uses."""
     lines = [line.strip() for line in paragraph.split("\n")]
     found = [_TOKEN_LINE.match(line) for line in lines]
     if not all(found):

@@ -1,8 +1,8 @@
 """The dashboard issue's description: pure functions from records to Markdown, and back.
 
-Everything from ``START`` on is this program's; what people write above it stays. What it keeps for
-the next night is JSON in a comment, signed with a key made from the token: who edits it by hand
-only makes it unreadable.
+Everything from ``START`` on is this program's; what people write above it stays. Data for the next
+night is JSON in an HTML comment, signed with a key derived from the token: edits by hand only make
+it invalid.
 """
 
 import hashlib
@@ -37,13 +37,14 @@ _CHECKED = compile_lazily(r"^- \[[xX]\] (.{1,200}?)[ \t]*$", re.MULTILINE)
 
 
 def build_key(token: str, project: int) -> bytes:
-    """What signs a project's dashboard."""
+    """The key that signs a project's dashboard."""
     text = f"nightshift dashboard {project}"
     return hmac.digest(token.encode(), text.encode(), "sha256")
 
 
 def render_page(dashboard: Dashboard, key: bytes, before: str, ticked: frozenset[str]) -> str:
-    """The whole description: what people wrote ``before`` it, and boxes that stay ``ticked``."""
+    """The whole description, after the text that people wrote ``before`` it; ``ticked`` boxes stay
+    so."""
     head = before.partition(START)[0].rstrip()
     parts = [
         START,
@@ -58,7 +59,7 @@ def render_page(dashboard: Dashboard, key: bytes, before: str, ticked: frozenset
 
 
 def read_page(description: str, key: bytes) -> DashboardMemory | None:
-    """What this program keeps in it; None where there is nothing, or nothing that it has signed."""
+    """The data stored in it; None without data, or if its signature is wrong."""
     for signature, text in _DATA.findall(description.partition(START)[2]):
         if hmac.compare_digest(signature, _compute_signature(text, key)):
             try:
@@ -69,7 +70,7 @@ def read_page(description: str, key: bytes) -> DashboardMemory | None:
 
 
 def list_ticked(description: str) -> frozenset[str]:
-    """The texts of the boxes that are ticked."""
+    """The texts of the ticked boxes."""
     return frozenset(_CHECKED.findall(description.partition(START)[2].replace("\r\n", "\n")))
 
 

@@ -1,4 +1,4 @@
-"""What people have ticked on the dashboard, and whose tick counts: pure functions."""
+"""Reads which boxes people have ticked on the dashboard, and whose ticks count: pure functions."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class Tick:
 
 @dataclass(frozen=True)
 class BoxTargets:
-    """What boxes can be about."""
+    """What boxes can refer to."""
 
     categories: Collection[str] = ()
     nights: Collection[DashboardNight] = ()
@@ -37,7 +37,7 @@ class BoxTargets:
 
 @dataclass(frozen=True)
 class Ticks:
-    """Those that count, the oldest first, and for each that does not why, by the box's text."""
+    """The ticks that count, oldest first, and why others do not, by the box's text."""
 
     valid: tuple[Tick, ...] = ()
     refused: tuple[tuple[str, str], ...] = ()
@@ -46,7 +46,7 @@ class Ticks:
 def find_ticking(
     ticked: Collection[str], notes: Iterable[SystemNote], after: int
 ) -> dict[str, SystemNote]:
-    """The newest note on each ticked box since ``after`` (a note's id), where it is a tick."""
+    """The newest note on each ticked box since ``after`` (a note's id), if it is a tick."""
     newest: dict[str, tuple[str, SystemNote]] = {}
     for note in sorted(notes, key=lambda each: each.id):
         match = _TICK.fullmatch(note.body.strip())
@@ -84,20 +84,20 @@ def read_ticks(
 def build_retry_box(night: DashboardNight, categories: Collection[str]) -> str:
     """The text of the box that tries the category of a failed night again; "" without one."""
     category = _find_category(night)
-    wanted = night.outcome is Outcome.FAILED and category in categories
-    return f"retry the night of pipeline {night.run_id}" if wanted and _is_number(night) else ""
+    is_offered = night.outcome is Outcome.FAILED and category in categories
+    return f"retry the night of pipeline {night.run_id}" if is_offered and _is_number(night) else ""
 
 
 def build_approve_box(night: DashboardNight) -> str:
     """The text of the box that approves the change of a night; "" where none waits."""
-    wanted = night.outcome is Outcome.APPROVAL_REQUIRED and _is_number(night)
-    return f"approve the change of pipeline {night.run_id}" if wanted else ""
+    is_waiting = night.outcome is Outcome.APPROVAL_REQUIRED and _is_number(night)
+    return f"approve the change of pipeline {night.run_id}" if is_waiting else ""
 
 
 def _build_tick(text: str, note: SystemNote, targets: BoxTargets) -> Tick | None:
-    wanted, restore = _TRY.fullmatch(text), _RESTORE.fullmatch(text)
-    if wanted and wanted[1] in targets.categories:
-        return Tick(text, note, category=wanted[1])
+    attempt, restore = _TRY.fullmatch(text), _RESTORE.fullmatch(text)
+    if attempt and attempt[1] in targets.categories:
+        return Tick(text, note, category=attempt[1])
     for night in targets.nights:
         if text == build_retry_box(night, targets.categories):
             return Tick(text, note, category=_find_category(night))

@@ -77,11 +77,13 @@ def _render_proofs(proposal: Proposal, notary: NotaryRecord | None) -> str:
     size += f"{len(change.files)} {_pluralize('file', len(change.files))}"
     nothing = [] if passed else ["no command passed on it" if ran else "nothing was run on it"]
     strongest = _find_strongest(proposal)
-    said = [to_markdown_line(strongest.detail.partition("; ")[0])] if strongest else []
+    evidence = [to_markdown_line(strongest.detail.partition("; ")[0])] if strongest else []
     if notary is None:
-        return " · ".join([size, f"the work job reports: {', '.join([*said, *passed, *nothing])}"])
+        return " · ".join(
+            [size, f"the work job reports: {', '.join([*evidence, *passed, *nothing])}"]
+        )
     seen = passed or [nothing[0].capitalize()]
-    return " · ".join([*seen, size, *(f"found beside the agents: {each}" for each in said)])
+    return " · ".join([*seen, size, *(f"found beside the agents: {each}" for each in evidence)])
 
 
 def _find_strongest(proposal: Proposal) -> Check | None:
@@ -127,13 +129,13 @@ def _render_candidate(number: int, candidate: AnalysisCandidate, chosen: bool) -
 
 def _render_changes(proposal: Proposal) -> str:
     """The draft's words, and the files that these do not name."""
-    said = proposal.draft.changes
-    others = [path for path in proposal.change.files if not _names_path(said, path)]
+    text = proposal.draft.changes
+    others = [path for path in proposal.change.files if not _names_path(text, path)]
     shown = [f"- {to_code_span(path)}" for path in others[:MOST_FILES]]
     if left := len(others) - len(shown):
         shown.append(f"- and {left} more")
     head = "Also changed:\n\n" if shown and len(others) < len(proposal.change.files) else ""
-    return _join_paragraphs([to_markdown(said), head + "\n".join(shown)])
+    return _join_paragraphs([to_markdown(text), head + "\n".join(shown)])
 
 
 def _names_path(text: str, path: str) -> bool:
@@ -144,8 +146,8 @@ def _render_verification(bundle: Bundle, proposal: Proposal, notary: NotaryRecor
     """Only facts: what was found and what was not checked, whose word it is; folded, how it was
     run. What the summary says in full is not repeated."""
     strongest = _find_strongest(proposal)
-    told = strongest if strongest and "; " not in strongest.detail else None
-    checks = [check for check in proposal.checks if check is not told]
+    in_summary = strongest if strongest and "; " not in strongest.detail else None
+    checks = [check for check in proposal.checks if check is not in_summary]
     parts = list(_render_odd_runs(proposal, notary))
     if shown := [_render_check(check) for check in checks if _is_worth_a_line(check)]:
         parts.append(f"{_BESIDE}\n\n" + "\n".join(shown))
@@ -175,8 +177,8 @@ def _render_circumstances(
     if lines := [_render_check(check) for check in checks]:
         yield f"{_BESIDE}\n\n" + "\n".join(lines)
     if proposal.verdict.passed:
-        said = "The Verify bead, a second agent, approved the change."
-        yield f"{said} {_render_tools(proposal.verify_tools)}"
+        verdict = "The Verify bead, a second agent, approved the change."
+        yield f"{verdict} {_render_tools(proposal.verify_tools)}"
     if notary and notary.commands and notary.isolation != bundle.isolation:
         yield _render_sandbox("These commands ran", notary.isolation)
     yield _render_sandbox("Agents and commands ran", bundle.isolation)
@@ -197,8 +199,10 @@ def _render_tools(ran: ToolUse | None) -> str:
 
 
 def _render_call(call: ToolCall, *, by_model: bool) -> str:
-    said = to_markdown_line(call.reported) or "without a result"
-    return f"{to_code_span(call.subject or call.tool)} ({said}{', as its CLI reports' * by_model})"
+    reported = to_markdown_line(call.reported) or "without a result"
+    return (
+        f"{to_code_span(call.subject or call.tool)} ({reported}{', as its CLI reports' * by_model})"
+    )
 
 
 def _render_sandbox(what: str, isolation: str) -> str:

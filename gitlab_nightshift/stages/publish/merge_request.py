@@ -41,7 +41,7 @@ _PREFIXES = compile_lazily(
 
 @dataclass(frozen=True)
 class MergeRequestTexts:
-    """All that goes to GitLab besides the files; cleaned and redacted."""
+    """Everything that goes to GitLab besides the files; cleaned and redacted."""
 
     title: str
     body: str
@@ -108,7 +108,7 @@ def list_labels(proposal: Proposal, settings: Settings) -> tuple[Label, ...]:
 
 
 def list_usual_labels(settings: Settings) -> tuple[Label, ...]:
-    """All that the nights of a week may give to their merge requests."""
+    """All labels that nights may give to their merge requests."""
     categories = (NIGHT_LABEL, *settings.category_schedule.values())
     wanted = categories if settings.labels is None else settings.labels
     return tuple(_build_label(name) for name in dict.fromkeys(wanted))

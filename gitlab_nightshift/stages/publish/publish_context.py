@@ -1,4 +1,4 @@
-"""What the publish stage works with, and what it reads of the checkout."""
+"""The input of the publish stage, and what it reads from the checkout."""
 
 import contextlib
 import re
@@ -24,11 +24,11 @@ if TYPE_CHECKING:  # a delegation's last process judges a bundle, too, and opens
     from gitlab_nightshift.session import Session
 
 STYLE_MESSAGES = 20
-"""How many of the last commit messages show the repository's style."""
+"""Number of last commit messages that show the repository's style."""
 
 
 def describe_resume(session: "Session") -> str:
-    """How to go on after a failed publish: a job that is retried takes what it has verified."""
+    """How to resume after a failed publish: a retried job reuses the verified change."""
     command = f"nightshift publish {session.settings.output_dir}/bundle"
     again = "Retry of this job, which pays nothing again, or "
     return f"{again if session.job.in_ci else ''}{command}"
@@ -36,7 +36,7 @@ def describe_resume(session: "Session") -> str:
 
 @dataclass(frozen=True)
 class SourceCheckout:
-    """What was read of the checkout: its repository's parts, commit, configuration and style.
+    """What is read from the checkout: its repository's parts, commit, configuration and style.
 
     After that publish needs only the checkout's objects.
     """
@@ -51,7 +51,7 @@ class SourceCheckout:
 def read_source(git: Git, checkout: Path) -> SourceCheckout:
     """Read a checkout. ``git`` is ``with_machine_config``: the identity is this machine's.
 
-    Raises ``E_CONFIG`` where it is no checkout or has no commit.
+    Raises ``E_CONFIG`` if it is not a checkout, or has no commit.
     """
     place, head = host_git.find_paths_and_head(git, checkout)
     return SourceCheckout(
@@ -65,13 +65,13 @@ def read_source(git: Git, checkout: Path) -> SourceCheckout:
 
 @dataclass(frozen=True)
 class PublishContext:
-    """What the publish stage works with.
+    """The input of the publish stage.
 
     ``session.git`` is isolated from all configuration; ``project`` is opened for this stage: its
-    patience runs from then on. ``recent_files`` (display names) are refused. ``approved_by`` is the
-    login of who has approved this publication, "" where nobody has; ``request`` is the comment that
-    asked for it, where one did; ``date`` is the commit's. ``notary`` is what was seen of the
-    change, None where nobody but the job that ran the agents has seen anything.
+    timeout runs from then on. ``recent_files`` (display names) are refused. ``approved_by`` is the
+    approver's login, "" without one; ``request`` the comment that asked for the change, if one did;
+    ``date`` the commit's. ``notary`` is its record, None if only the job that ran the agents
+    vouches for the change.
     """
 
     session: "Session"
@@ -86,7 +86,7 @@ class PublishContext:
 
     @property
     def base(self) -> str:
-        """The commit that a bundle must be made for: the job's, else the checked-out one."""
+        """The commit that a bundle must be based on: the job's, or else the checked-out one."""
         return self.session.job.commit_sha or self.source.head
 
     @property
@@ -100,16 +100,17 @@ class PublishContext:
 
     @property
     def resume(self) -> str:
-        """How to go on after a failure."""
+        """How to resume after a failure."""
         return describe_resume(self.session)
 
     @property
     def notarize(self) -> str:
-        """The command that has the commands run on the change."""
+        """The command that runs the commands on the change."""
         return f"nightshift notary {self.session.settings.output_dir}/bundle"
 
     def build_git_server(self) -> GitServer:
-        """Where to push, and with what. Raises ``E_CONFIG`` where the project is not known."""
+        """The repository to push to, with the token. Raises ``E_CONFIG`` if the project is
+        unknown."""
         if not self.session.job.project_path or not self.session.job.server_url:
             raise build_config_error("the project is unknown: set repo_url to its web address")
         url = f"{self.session.job.server_url.rstrip('/')}/{self.session.job.project_path}.git"
@@ -150,5 +151,5 @@ def choose_author(
 
 
 def _clean_text(text: str) -> str:
-    """As git would store it: nothing that ends the line or the name."""
+    """As git would store it: without characters that end the line or the name."""
     return re.sub("[<>]", "", make_printable(text, "")).strip(" .,:;\"'\\")

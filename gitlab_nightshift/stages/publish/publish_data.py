@@ -14,8 +14,10 @@ from gitlab_nightshift.stages.publish.publish_context import SourceCheckout
 
 def pack_source(source: SourceCheckout) -> dict[str, Any]:
     """What publish needs of the checkout, read before any agent."""
-    made: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(source), default=_encode_plain))
-    return made
+    packed: dict[str, Any] = json.loads(
+        json.dumps(dataclasses.asdict(source), default=_encode_plain)
+    )
+    return packed
 
 
 def _encode_plain(value: bytes | Path) -> str:

@@ -1,4 +1,4 @@
-"""The publish stage: a bundle goes in, one branch, one commit and one merge request come out."""
+"""The publish stage: turns a bundle into one branch, one commit and one merge request."""
 
 import dataclasses
 import tempfile
@@ -45,11 +45,11 @@ from gitlab_nightshift.text.gitlab_refusals import AS_DEVELOPER
 
 
 def publish(bundle_folder: Path, context: PublishContext) -> Publication:
-    """Check a bundle and open its merge request; publishing it again changes nothing.
+    """Check a bundle and open its merge request. Idempotent.
 
     A bundle without a verified change is only reported. Raises NightshiftError: ``E_CONFIG``,
-    ``E_PARSE_ERROR`` and ``E_POLICY_DENY`` before anything is written, ``E_PUBLISH`` where the
-    bundle was edited or GitLab refuses; the bundle stays as it is.
+    ``E_PARSE_ERROR`` and ``E_POLICY_DENY`` before anything is written, ``E_PUBLISH`` if the bundle
+    was edited or GitLab refuses; the bundle stays unchanged.
     """
     texts.check_templates(context.session.settings)
     date = find_commit_date(context.session.job, bundle_folder / "bundle.json")
@@ -91,8 +91,8 @@ def _publish_change(
         written = write_texts(bundle, proposal, context)
         commit = _create_commit(proposal, written.message, repository, context)
         pushed = push_commit(repository, commit, written.slug, context)
-        if there := pushed.merge_request:
-            return build_earlier_publication(bundle.run_id, there, proposal.category)
+        if existing := pushed.merge_request:
+            return build_earlier_publication(bundle.run_id, existing, proposal.category)
     context.session.emit(Note(f"Branch {pushed.branch} is pushed ({commit[:12]})."))
     before = f"branch {pushed.branch} has been pushed, but the merge request is not open yet: "
     with _explain_failure(context, before):
@@ -107,7 +107,7 @@ def _add_follow_up(
     context: PublishContext,
     request: TaskRequest,
 ) -> Publication:
-    """The change as one more commit on the branch that it was made on, or as a suggestion."""
+    """Publish the change as another commit on its branch, or as a suggestion."""
     if (needed := to_approve(proposal.gates)) and not context.approved_by:
         return _request_approval(bundle, needed, context)
     if request.suggest:
@@ -124,8 +124,8 @@ def _add_follow_up(
 def _refuse_unseen(
     record: NotaryRecord, bundle: Bundle, tree: str, context: PublishContext
 ) -> None:
-    """Raise ``E_TEST_FAILED`` where a command has failed on this change, ``E_INCOMPLETE`` where
-    nobody has seen that it does not."""
+    """Raise ``E_TEST_FAILED`` if the notary saw a command fail on this change, ``E_INCOMPLETE`` if
+    it saw nothing."""
     refusal = find_refusal(record, run_id=bundle.run_id, base_sha=bundle.base_sha, tree_id=tree)
     if refusal is None:
         return
@@ -136,7 +136,7 @@ def _refuse_unseen(
 
 
 def _check_token(context: PublishContext) -> None:
-    """Raise for a token without the rights before anything is pushed."""
+    """Raise for a token without the needed rights, before anything is pushed."""
     try:
         context.project.check_access()
     except NightshiftError as error:
@@ -144,7 +144,7 @@ def _check_token(context: PublishContext) -> None:
 
 
 def _find_skip_reason(patch: bytes, repository: Repository, context: PublishContext) -> str:
-    """Why nothing is left to publish after the target branch has moved; "" where something is."""
+    """Why nothing is left to publish on the moved target branch; "" if something is."""
     head = context.project.find_branch_head(context.target)
     if head is None:
         raise NightshiftError(Code.PUBLISH, f"the target branch {context.target} does not exist")
@@ -166,8 +166,8 @@ def _find_skip_reason(patch: bytes, repository: Repository, context: PublishCont
 
 
 def _describe_lost_base(context: PublishContext) -> str:
-    """Why nothing can be published where the base is not part of the target branch, which a branch
-    of one commit needs; "" where it is."""
+    """Why nothing can be published: the base is not in the target branch, so the new branch would
+    have more than one commit; "" if it is."""
     part = context.project.has_commit(context.target, context.base)
     if part is None:
         raise NightshiftError(
@@ -181,8 +181,8 @@ def write_texts(
 ) -> texts.MergeRequestTexts:
     """Title, description, slug, commit message and labels.
 
-    Redacted twice: the agent's words before they are escaped, where a secret still has its own
-    characters, and the whole after.
+    Redacted twice: the agent's words before escaping, which would change a secret's characters, and
+    the whole after it.
     """
     settings, redact = context.session.settings, context.session.redact
     mark = texts.build_marker(bundle, proposal)
@@ -217,7 +217,7 @@ def clean_record(value: Any, redact: Callable[[str], str]) -> Any:
 def _create_commit(
     proposal: Proposal, message: str, repository: Repository, context: PublishContext
 ) -> str:
-    """Make the commit; made again from the same bundle it has the same id."""
+    """Make the commit. The same bundle always gives the same id."""
     person = choose_author(context.session, context.project, context.source.identity)
     return commit_tree(
         repository,
@@ -277,7 +277,7 @@ def _create_merge_request(
 
 @contextmanager
 def _explain_failure(context: PublishContext, before: str = "") -> Iterator[None]:
-    """Add to a failure what was done already, what helps, and how to go on if that can help."""
+    """Add to a failure what was already done, what helps, and how to resume if that can help."""
     try:
         yield
     except NightshiftError as error:
@@ -291,7 +291,7 @@ def _explain_failure(context: PublishContext, before: str = "") -> Iterator[None
 
 
 def _request_approval(bundle: Bundle, needed: str, context: PublishContext) -> Publication:
-    """Ask for an approval; the bundle is kept until somebody gives it."""
+    """Ask for an approval; the bundle is kept until then."""
     needed = context.session.redact(needed)
     context.session.emit(GateRequired("write", needed))
     how = "start the manual job nightshift:approve of this pipeline"

@@ -1,4 +1,4 @@
-"""A bundle that is to be published: read by a process of its own, and judged by what that reports
+"""Has a bundle parsed by a separate process, and judges what that reports
 (``repository/rebuilt_change.py``).
 """
 
@@ -37,10 +37,10 @@ from gitlab_nightshift.stages.publish.publish_context import PublishContext
 
 
 def examine(files: BundleFiles, context: PublishContext) -> RebuiltBundle:
-    """Have a bundle read and its change made again.
+    """Have a bundle parsed and its change rebuilt.
 
-    Raises ``E_PARSE_ERROR`` for a bundle that cannot be read, ``E_PUBLISH`` where the other process
-    dies, is ended or breaks the rules.
+    Raises ``E_PARSE_ERROR`` for an unreadable bundle, ``E_PUBLISH`` if the other process dies, is
+    killed or breaks the rules.
     """
     patch = files.patch if isinstance(files.patch, bytes) else b""
     sizes = (len(files.bundle), len(patch))
@@ -54,14 +54,14 @@ def find_relation(
     """How a patch relates to a commit of ``repository``. Raises ``E_PUBLISH``."""
     place = _build_place(context, repository.folder / "objects")
     with open_task(place, context.base, (0, len(patch)), commit) as task:
-        said = parse_line(run_task(task, patch)).get("relation")
-    if said not in list(map(str, Relation)):
+        relation = parse_line(run_task(task, patch)).get("relation")
+    if relation not in list(map(str, Relation)):
         raise build_reader_error("its answer is invalid")
-    return Relation(said)
+    return Relation(relation)
 
 
 def judge_bundle(rebuilt: RebuiltBundle, patch: bytes, context: PublishContext) -> Proposal:
-    """The proposal with what has to be approved. Raises NightshiftError where a rule is broken."""
+    """The proposal with the files to approve. Raises NightshiftError if a rule is broken."""
     proposal = check_bundle(
         rebuilt.bundle,
         context.session.settings,
@@ -93,9 +93,9 @@ def judge_bundle(rebuilt: RebuiltBundle, patch: bytes, context: PublishContext) 
 def rebuild_repository(rebuilt: RebuiltBundle, context: PublishContext, folder: Path) -> Repository:
     """A repository with the change. Raises ``E_PUBLISH``.
 
-    It is made once the other process has ended, with a home and settings of its own. Its tree
-    differs from the base in exactly the files that were judged, whatever the other process said;
-    git leaves out names of its own, and a blob's id comes from its bytes.
+    It is made after the other process has ended, with its own home and settings. Whatever that
+    process reported, its tree differs from the base in exactly the judged files: git refuses its
+    own names, and a blob's id is computed from its bytes.
     """
     git = build_isolated_git(folder / "home", context.session.git.env["PATH"])
     source = context.source

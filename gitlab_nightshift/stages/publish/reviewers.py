@@ -1,6 +1,6 @@
-"""Who is to review a merge request: by name, by group, by CODEOWNERS, by approval rules.
+"""Chooses who reviews a merge request: by name, group, CODEOWNERS or approval rules.
 
-Of several people the one with the fewest open reviews is chosen, so that it is not always the same.
+Of several people the one with the fewest open reviews is chosen, so that the load is shared.
 """
 
 import hashlib
@@ -20,9 +20,9 @@ from gitlab_nightshift.settings.reviewer_notation import (
 from gitlab_nightshift.stages.publish.code_owners import find_owners
 
 MOST = 5
-"""Reviewers, whatever is asked for."""
+"""Limit on reviewers, whatever the settings ask for."""
 MOST_ASKED = 10
-"""People of one group whose status is looked at."""
+"""Members of one group whose status is checked."""
 ROLES = {"developer": 30, "maintainer": 40, "owner": 50}
 
 
@@ -58,7 +58,7 @@ def choose_reviewers(
 
 
 class _Choice:
-    """The choice while it is made."""
+    """The choice in progress."""
 
     def __init__(self, people: People, facts: MergeRequestFacts) -> None:
         self._people, self._facts = people, facts
@@ -66,7 +66,7 @@ class _Choice:
         self.warnings: list[str] = []
 
     def add_user(self, name: str) -> None:
-        """The user of this name, unless that is of no use."""
+        """The user of this name, unless unsuitable."""
         person = self._people.find_user(name)
         if person is None:
             self.warnings.append(f"reviewer {name} is unknown to GitLab")

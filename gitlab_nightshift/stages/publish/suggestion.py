@@ -1,8 +1,8 @@
 """A change as a suggestion in the thread of a line of the diff, where it lies there; else as a
 folded patch. Pure functions.
 
-When somebody clicks, GitLab puts what stands between the fences over the lines: it must be right to
-the character. What cannot be shown unescaped is a patch.
+On a click GitLab replaces the lines by the text between the fences, so it must be exact to the
+character. What cannot be shown unescaped becomes a patch.
 """
 
 import re
@@ -15,7 +15,7 @@ from gitlab_nightshift.text.lazy_patterns import compile_lazily
 from gitlab_nightshift.text.printable_text import remove_hidden
 
 MOST_LINES = 100
-"""Above and below the commented line: GitLab takes no more."""
+"""Lines above and below the commented one; GitLab's limit."""
 LONGEST_PATCH = 20_000
 _WHERE = "The patch is in the artifacts: bundle/change.patch"
 _HUNK = compile_lazily(r"@@ -(\d+)(?:,(\d+))? \+\d+(?:,\d+)? @@")

@@ -37,7 +37,7 @@ _NOT_DONE = {Outcome.SKIPPED, Outcome.NO_IMPROVEMENT}
 
 @dataclass(frozen=True)
 class RunEnding:
-    """What there is to tell of a run; ``patch`` is its change, "" where there is none."""
+    """How a run ended; ``patch`` is its change, "" without one."""
 
     result: RunResult
     bundle: Bundle
@@ -46,7 +46,7 @@ class RunEnding:
 
 
 def render_started_reply(request: TaskRequest, place: CommentAddress, job: JobFacts) -> str:
-    """The reply that the task has begun; the result takes its place."""
+    """The reply that the task has started; later replaced by the result."""
     dry = " as a dry run" if request.dry_run else ""
     who, where = _describe_author(request), _describe_pipeline(job)
     what = "looking into the failed pipeline" if request.upkeep == "repair" else "working on this"
@@ -88,12 +88,12 @@ def _show_change(ended: RunEnding) -> str:
 
 
 def _waits(ended: RunEnding) -> bool:
-    """Whether a change is kept because nobody has seen it run."""
+    """True if a change is held back because the notary could not run it."""
     return ended.published is not None and ended.result.outcome is Outcome.MR_READY
 
 
 def _is_answered(ended: RunEnding) -> bool:
-    """Whether the run has answered without a change."""
+    """True if the run answered without a change."""
     return ended.result.outcome is Outcome.NO_IMPROVEMENT and bool(ended.bundle.answers)
 
 

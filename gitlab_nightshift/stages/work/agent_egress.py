@@ -12,7 +12,7 @@ from gitlab_nightshift.settings.model import Settings
 
 COMMANDS = "verify_commands"
 LOCAL = "localhost,127.0.0.1,::1"
-"""Connected to without the proxy: the gateway, and servers of tests."""
+"""Hosts reached without the proxy: the gateway, and servers that tests start."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,8 @@ class RunEgress:
 
     @contextlib.contextmanager
     def open_bead_proxy(self, name: str) -> Iterator[Mapping[str, str]]:
-        """A bead's proxy variables. At the end connections are cut and the traffic is logged."""
+        """A bead's proxy variables. At the end its connections are cut and its traffic is
+        logged."""
         if self._gateway is None or self._emit is None:
             yield {}
             return
@@ -38,8 +39,8 @@ class RunEgress:
 def open_egress(
     settings: Settings, gateway: RemoteGateway | None, socket: Path, emit: Emit
 ) -> Iterator[RunEgress]:
-    """The gateway's proxy for as long as agents and commands run, where any host is allowed. It
-    listens on ``socket``, too."""
+    """Open the gateway's proxy while agents and commands run, if any host is allowed. It also
+    listens on ``socket``."""
     if not settings.policy.egress_hosts or gateway is None:
         yield RunEgress()
         return
@@ -54,9 +55,9 @@ def _open_proxy(gateway: RemoteGateway, name: str, emit: Emit) -> Iterator[Mappi
     try:
         yield build_proxy_env(ticket.url)
     finally:
-        went = gateway.close_egress(ticket)
-        shown = [f"{host} (sent {sent:,} bytes, got {got:,})" for host, sent, got in went.hosts]
-        if text := ", ".join([*shown, *([f"{went.more} more"] if went.more else [])]):
+        traffic = gateway.close_egress(ticket)
+        shown = [f"{host} (sent {sent:,} bytes, got {got:,})" for host, sent, got in traffic.hosts]
+        if text := ", ".join([*shown, *([f"{traffic.more} more"] if traffic.more else [])]):
             emit(Note(f"egress, {name}: {text}"))
 
 

@@ -1,6 +1,6 @@
-"""Attempts until a change is proven: Implement, then every proof in order of cost, a model last.
+"""Attempts to make a proven change: Implement, then every proof, cheapest first, a model last.
 
-Nights, given tasks and delegations share it. The first proof that fails ends an attempt.
+Shared by nights, given tasks and delegations. The first proof that fails ends an attempt.
 """
 
 import dataclasses
@@ -24,19 +24,19 @@ from gitlab_nightshift.stages.work.recording import Recorder
 from gitlab_nightshift.stages.work.step_input import FailedAttempt, StepInput, build_step_input
 from gitlab_nightshift.stages.work.tool_use import select_commands
 
-SAID_BY_VERIFY = "Verify (an agent) says:"
-"""Stands before words that this program has not checked, in whatever quotes why."""
+VERIFY_PREFIX = "Verify (an agent) says:"
+"""Prefix for unverified text from Verify."""
 
 RunBead = Callable[[str, str], BeadResult]
 """Runs a bead by its name, with the evidence so far."""
 
 RunStep = Callable[[str, int, StepInput], BeadResult]
-"""Runs a bead by its name, the attempt's number from 1, and what it is told."""
+"""Runs a bead by its name, the attempt's number from 1, and its input."""
 
 
 @dataclass(frozen=True)
 class ProvenChange:
-    """A change that passed everything, fixed as it was then, and what its proofs found."""
+    """A change that passed every proof, as captured then, with the findings of its proofs."""
 
     captured: CapturedChange
     verdict: Verdict
@@ -50,7 +50,7 @@ class ProvenChange:
     def build_proposal(
         self, category: str, analysis: AnalysisResult, draft: Draft, *, is_fallback: bool = False
     ) -> Proposal:
-        """What a bundle says of it."""
+        """The proposal for a bundle."""
         return Proposal(
             change=self.captured.build_summary(),
             category=category,
@@ -83,14 +83,14 @@ def try_until_proven(
     recorder: Recorder,
     failed: Callable[[FailedAttempt], None] = lambda _: None,
     *,
-    asked: bool = False,
+    requested: bool = False,
 ) -> ProvenChange | FailedAttempt:
-    """Try a change so many times at most; each attempt is told what the earlier ones failed with.
-    One that fails as an earlier one did is the last, and where somebody ``asked`` for the change
-    one that changes nothing: there may be nothing to change.
+    """Try a change at most ``attempts`` times; each attempt learns why the earlier ones failed. A
+    repeated failure is the last attempt. So is one that changes nothing, if ``requested``: the
+    request may need no change.
 
-    The checkout is put back after an attempt that failed, then ``failed`` is called with it; after
-    a good one it is left as it is. Raises Stop.
+    After a failed attempt the checkout is restored and ``failed`` is called; after success the
+    change stays in place. Raises Stop.
     """
     failures: list[FailedAttempt] = []
     missing: dict[str, None] = {}
@@ -103,7 +103,7 @@ def try_until_proven(
         checkout.restore()
         failed(outcome)
         failures.append(outcome)
-        if asked and outcome.unchanged:
+        if requested and outcome.unchanged:
             break
         if number < attempts and any(map(outcome.repeats, failures[:-1])):
             proof.work.emit(Note("The same failure again, word for word: no further attempts."))
@@ -125,7 +125,7 @@ def _run_step(
 
 
 def _with_missing(failed: FailedAttempt, missing: Iterable[str]) -> FailedAttempt:
-    """Name what the sandbox does not have, so that the next attempt need not find it out again."""
+    """Add the programs missing in the sandbox, so that the next attempt does not look for them."""
     if not (names := ", ".join(missing)):
         return failed
     text = f"Reported by the agent's CLI as not found in the sandbox: {names}."
@@ -139,7 +139,7 @@ def try_change(
     bead: RunBead,
     recorder: Recorder,
 ) -> ProvenChange | FailedAttempt:
-    """Implement and prove one change. The checkout is left as it is: the caller puts it back."""
+    """Implement and prove one change. The caller restores the checkout."""
     try:
         return _run_attempt(checkout, proof, analysis, bead, recorder)
     except (OSError, GitError) as error:
@@ -170,7 +170,7 @@ def _run_attempt(
         patch=captured.patch,
         refused=implemented.denied,
         unchanged=unchanged,
-        said=implemented.said,
+        last_words=implemented.said,
     )
 
 
@@ -184,16 +184,16 @@ def _prove_change(
 ) -> ProvenChange | FailedAttempt:
     if why := _find_change_problem(implemented, captured):
         return _fail_attempt(proof, implemented, why, Code.APPLY_FAILED)
-    from gitlab_nightshift.stages.work.proofs import build_subject, look, prove
+    from gitlab_nightshift.stages.work.proofs import build_subject, check_without_running, prove
 
     subject = build_subject(checkout, proof, implemented.category, analysis, captured)
-    looked = look(proof, captured, subject)
-    if looked.why:
-        return _fail_attempt(proof, implemented, looked.why, Code.POLICY_DENY)
+    reading = check_without_running(proof, captured, subject)
+    if reading.why:
+        return _fail_attempt(proof, implemented, reading.why, Code.POLICY_DENY)
     _emit_step_end(proof, implemented, _describe_size(captured))
     proof.began(implemented.attempt)
     name = f"{implemented.category}-{implemented.attempt}"
-    result = prove(checkout, proof, captured, subject, name, looked.held)
+    result = prove(checkout, proof, captured, subject, name, reading.undecided)
     if result.why:
         return FailedAttempt(result.why)
     checkout.apply_change(captured)
@@ -202,11 +202,17 @@ def _prove_change(
         return _fail_attempt(proof, verified, why)
     _emit_step_end(proof, verified, "passed")
     assert isinstance(verified.handoff, Verdict)
-    warnings = tuple(f for f in (*looked.findings, *result.findings) if f.level == "warn")
+    warnings = tuple(f for f in (*reading.findings, *result.findings) if f.level == "warn")
     ran = select_commands(verified.tools)
-    known_by = looked.symbols, looked.digest
     return ProvenChange(
-        captured, verified.handoff, result, warnings, looked.gates, *known_by, verify_tools=ran
+        captured,
+        verified.handoff,
+        result,
+        warnings,
+        reading.gates,
+        reading.symbols,
+        reading.digest,
+        verify_tools=ran,
     )
 
 
@@ -240,6 +246,6 @@ def _find_verify_problem(verified: BeadResult) -> str:
     if not isinstance(verified.handoff, Verdict):
         return f"Verify failed ({verified.status}): {verified.error}"
     if not verified.handoff.passed:
-        said = verified.handoff.error_details.strip()
-        return f"{SAID_BY_VERIFY} {said}" if said else "Verify did not pass the change."
+        details = verified.handoff.error_details.strip()
+        return f"{VERIFY_PREFIX} {details}" if details else "Verify did not pass the change."
     return ""

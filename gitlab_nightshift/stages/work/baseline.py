@@ -1,4 +1,4 @@
-"""The baseline: what proves a change has to pass on the untouched checkout first."""
+"""The baseline: the commands that prove a change run on the untouched checkout first."""
 
 import shlex
 from dataclasses import dataclass
@@ -29,11 +29,11 @@ _TITLE = "The untouched checkout"
 class Baseline:
     """The result of the baseline.
 
-    ``skip`` is why there is no night, "" where there is one; ``incomplete`` why commands that were
-    asked for could not run; ``commands`` are those that are run on a change; ``red``: they failed
-    already, so they prove nothing; ``checks`` are what the merge request says of it; ``results``
-    are the commands that ran, ``collections`` the tests that each of them ran. ``unasked``: whoever
-    delegated the task asked for no test.
+    ``skip`` is why the night is skipped, "" if it is not; ``incomplete`` why requested commands
+    could not run. ``commands`` will run on a change; if ``red``, they fail already and prove
+    nothing. ``checks`` go into the merge request; ``results`` are the commands that ran,
+    ``collections`` the tests that each of them ran. ``no_test_requested``: a delegated task
+    without a test.
     """
 
     skip: str = ""
@@ -43,16 +43,16 @@ class Baseline:
     checks: tuple[Check, ...] = ()
     results: tuple[CommandResult, ...] = ()
     collections: tuple[Collection, ...] = ()
-    unasked: bool = False
+    no_test_requested: bool = False
 
 
 @dataclass(frozen=True)
 class _BaselineRun:
-    """The commands that could run here, and why others could not."""
+    """The commands that could run here, and why the others could not."""
 
     runs: tuple[CommandRun, ...]
     failed: str
-    lacks: str
+    missing: str
     left_out: tuple[Check, ...] = ()
 
     @property
@@ -69,7 +69,7 @@ class _BaselineRun:
 
 
 def run_baseline(
-    wanted: Commands,
+    verify: Commands,
     mode: Literal["required", "report"],
     checkout: Checkout,
     runner: Runner,
@@ -77,61 +77,62 @@ def run_baseline(
 ) -> Baseline:
     """Run the commands on the untouched checkout, before a token is spent.
 
-    A missing program or dependency is not a failing test: a command that only the build files imply
-    is then left out. Of one that the settings name, a missing program is a mistake (``E_CONFIG``),
-    and a missing dependency makes the night incomplete.
+    A missing program or dependency is not a failing test: a command implied by the build files is
+    then left out. For a command named in the settings, a missing program is an error
+    (``E_CONFIG``), and a missing dependency makes the night incomplete.
     """
-    if not wanted.commands:
+    if not verify.commands:
         return Baseline(checks=(_build_not_checked(NOTHING_TO_RUN),))
-    source = "the build files' tests" if wanted.implied else "verify_commands"
+    source = "the build files' tests" if verify.implied else "verify_commands"
     emit(StepStarted("baseline", f"Baseline: {source} on the untouched checkout"))
-    ran = (
-        _run_each(wanted, checkout, runner)
-        if wanted.implied
-        else _run_all(wanted, checkout, runner)
+    outcome = (
+        _run_each(verify, checkout, runner)
+        if verify.implied
+        else _run_all(verify, checkout, runner)
     )
     checkout.restore(keep_watched=True)
-    judged = _judge_baseline(wanted, mode, ran)
-    good = sum(result.ok for result in ran.results)
-    text = f"{good} of {len(wanted.commands)} commands passed"
-    emit(StepEnded("baseline", good == len(wanted.commands), text))
-    for check in judged.checks:
+    baseline = _judge_baseline(verify, mode, outcome)
+    good = sum(result.ok for result in outcome.results)
+    text = f"{good} of {len(verify.commands)} commands passed"
+    emit(StepEnded("baseline", good == len(verify.commands), text))
+    for check in baseline.checks:
         if check.outcome is not CheckOutcome.PASSED:
             emit(Note(f"{check.title}: {check.detail}", warning=True))
-    return judged
+    return baseline
 
 
-def _run_all(wanted: Commands, checkout: Checkout, runner: Runner) -> _BaselineRun:
-    # Of one command alone its run says the same.
-    several = len(wanted.commands) > 1
-    if missing := find_missing_programs(runner, wanted.commands) if several else ():
-        raise _build_unusable_error(f"not found in the commands' environment: {', '.join(missing)}")
+def _run_all(verify: Commands, checkout: Checkout, runner: Runner) -> _BaselineRun:
+    # A single command reports its missing program itself.
+    several = len(verify.commands) > 1
+    if programs := find_missing_programs(runner, verify.commands) if several else ():
+        text = f"not found in the commands' environment: {', '.join(programs)}"
+        raise _build_unusable_error(text)
     read = build_text_reader(checkout.repository, checkout.base_sha)
-    runs = run_and_collect(runner, wanted.commands, "baseline", checkout.restore, read)
+    runs = run_and_collect(runner, verify.commands, "baseline", checkout.restore, read)
     results = tuple(run.result for run in runs)
     last = results[-1]
     if last.exit_status == NOT_FOUND and last.error:
         raise _build_unusable_error(f"{shlex.split(last.command)[0]} {last.error}")
     failed = format_failure(runner, results, "baseline").partition("\n")[0]
-    lacks = (
+    missing = (
         describe_missing(results[-1], runner.read_tail(f"baseline-{len(results)}"))
         if failed
         else ""
     )
-    return _BaselineRun(runs, failed, lacks)
+    return _BaselineRun(runs, failed, missing)
 
 
-def _run_each(wanted: Commands, checkout: Checkout, runner: Runner) -> _BaselineRun:
-    """One by one: what cannot run here was never asked for, and is left out."""
+def _run_each(verify: Commands, checkout: Checkout, runner: Runner) -> _BaselineRun:
+    """Run each command; leave out those that cannot run here, which nobody asked for."""
     read = build_text_reader(checkout.repository, checkout.base_sha)
     runs: list[CommandRun] = []
     left_out: list[Check] = []
-    for number, command in enumerate(wanted.commands, 1):
+    for number, command in enumerate(verify.commands, 1):
         name = f"baseline-{number}"
         (run,) = run_and_collect(runner, [command], name, checkout.restore, read)
         result = run.result
-        if lacks := describe_missing(result, runner.read_tail(f"{name}-1")):
-            left_out.append(_build_not_checked(f"`{command}` cannot run in this job: {lacks}"))
+        if missing := describe_missing(result, runner.read_tail(f"{name}-1")):
+            left_out.append(_build_not_checked(f"`{command}` cannot run in this job: {missing}"))
             continue
         if result.ok and run.ran_nothing:
             left_out.append(_build_not_checked(f"`{command}` found none"))
@@ -143,36 +144,40 @@ def _run_each(wanted: Commands, checkout: Checkout, runner: Runner) -> _Baseline
     return _BaselineRun(tuple(runs), "", "", tuple(left_out))
 
 
-def _judge_baseline(wanted: Commands, mode: str, ran: _BaselineRun) -> Baseline:
-    if not ran.results:
-        return Baseline(checks=ran.left_out)
-    if not ran.failed:
-        empty = bool(ran.runs) and all(run.ran_nothing for run in ran.runs)
+def _judge_baseline(verify: Commands, mode: str, outcome: _BaselineRun) -> Baseline:
+    if not outcome.results:
+        return Baseline(checks=outcome.left_out)
+    if not outcome.failed:
+        empty = bool(outcome.runs) and all(run.ran_nothing for run in outcome.runs)
         return Baseline(
-            incomplete=f"{', '.join(ran.commands)} passed without running a test" if empty else "",
-            commands=ran.commands,
-            checks=(_build_passed_check(ran.results), *ran.left_out),
-            results=ran.results,
-            collections=ran.collections,
+            incomplete=f"{', '.join(outcome.commands)} passed without running a test"
+            if empty
+            else "",
+            commands=outcome.commands,
+            checks=(_build_passed_check(outcome.results), *outcome.left_out),
+            results=outcome.results,
+            collections=outcome.collections,
         )
-    what = "the project's tests" if wanted.implied else "verify_commands"
-    if ran.lacks:
-        command = ran.results[-1].command
-        text = f"{what}: `{command}` cannot run in this job, so no test has failed: {ran.lacks}."
+    what = "the project's tests" if verify.implied else "verify_commands"
+    if outcome.missing:
+        command = outcome.results[-1].command
+        text = (
+            f"{what}: `{command}` cannot run in this job, so no test has failed: {outcome.missing}."
+        )
         fix = "Install it in before_script"
     else:
-        text, fix = f"{what} fail on the untouched checkout: {ran.failed}", "Fix that first"
+        text, fix = f"{what} fail on the untouched checkout: {outcome.failed}", "Fix that first"
     if mode == "required":
         skip = f"{text} {fix}, or set baseline: report."
-        return Baseline(skip=skip, incomplete=skip if ran.lacks else "")
+        return Baseline(skip=skip, incomplete=skip if outcome.missing else "")
     check = Check(_TITLE, CheckOutcome.FAILED, f"{text} They therefore prove nothing here.")
     return Baseline(
-        incomplete=text.rstrip(".") if ran.lacks else "",
-        commands=wanted.commands,
+        incomplete=text.rstrip(".") if outcome.missing else "",
+        commands=verify.commands,
         red=True,
-        checks=(check, *ran.left_out),
-        results=ran.results,
-        collections=ran.collections,
+        checks=(check, *outcome.left_out),
+        results=outcome.results,
+        collections=outcome.collections,
     )
 
 

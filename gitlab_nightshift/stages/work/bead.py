@@ -48,15 +48,15 @@ from gitlab_nightshift.system.openat import remove_tree
 
 STDERR_TAIL = 2_000
 MOST_DENIED, LONGEST_TEXT = 100, 4_000
-"""What a result quotes of an agent: how many denied commands, how many characters of a text."""
+"""What a result quotes of an agent: number of denied commands, characters of a text."""
 
 
 @dataclass(frozen=True)
 class BeadContext:
-    """Where beads run and with what: the same for all beads of a run.
+    """What all beads of a run share.
 
-    ``keep`` records a bead that has ended; ``tree`` is where the paths that beads name are looked
-    up; ``brief`` is what every prompt says of the repository.
+    ``keep`` records an ended bead; ``tree`` resolves the paths that beads name; ``brief`` is the
+    description of the repository in every prompt.
     """
 
     work: WorkContext
@@ -87,13 +87,13 @@ def run_bead(
 ) -> BeadResult:
     """Run one bead to its end. A crash, a timeout or a bad hand-off is a result.
 
-    ``values`` are the placeholders' values, ``analysis`` the JSON of what Analyze selected,
-    ``sections`` what stands below the template, ``last_patch`` what the last attempt had changed.
-    Raises :class:`Stop` where the run is over: budget, deadline, provider that cannot be used;
-    :class:`NightshiftError` where the CLI cannot be started or the disk is full.
+    ``values`` fill the placeholders, ``analysis`` is Analyze's JSON, ``sections`` follow the
+    template, ``last_patch`` is the last attempt's change. Raises :class:`Stop` at the end of the
+    run: budget, deadline, unusable provider; :class:`NightshiftError` if the CLI cannot be started
+    or the disk is full.
     """
     bead_context.ledger.check()
-    bead_context.disks.check()  # what an earlier agent filled is empty again
+    bead_context.disks.check()  # an earlier agent's scratch is gone, so full means full
     bead_context.work.logs.reserve.hold()
     name = f"{len(bead_context.ledger.results) + 1:02}-{bead}-{category}-{attempt}"
     folder = bead_context.boundary.scratch / name
@@ -113,7 +113,7 @@ def run_bead(
         remove_tree(folder)
     bead_context.ledger.results.append(result)
     bead_context.work.emit(BeadEnded(result))
-    _stop_where_over(bead_context, result)
+    _stop_run_if_over(bead_context, result)
     return result
 
 
@@ -161,14 +161,14 @@ def _run(
     scratch: Scratch,
     prompt: BeadPrompt,
 ) -> BeadResult:
-    left = bead_context.ledger.compute_left_tokens()
-    with bead_context.access.open_bead(name, task.model, task.budget_usd, left) as access:
+    tokens = bead_context.ledger.compute_left_tokens()
+    with bead_context.access.open_bead(name, task.model, task.budget_usd, tokens) as access:
         task = dataclasses.replace(task, base_url=access.base_url)
         return _Process(bead_context, task, name, scratch, access).run(prompt)
 
 
 class _Process:
-    """One agent process: what it is given, how it is watched, what came of it."""
+    """One agent process: its input, its watch, its result."""
 
     def __init__(
         self,
@@ -190,7 +190,7 @@ class _Process:
         except ProgramStartError as error:
             reason = f"the agent's CLI cannot be started: {error.strerror}"
             raise NightshiftError(Code.PROVIDER_UNAVAILABLE, reason) from None
-        except (Interruption, OSError) as stop:  # what it has cost counts all the same
+        except (Interruption, OSError) as stop:  # its cost counts nevertheless
             ended = ProgramEnd(EndReason.STOPPED, -signal.SIGTERM, read_clock() - started)
             report = self._reader.build_report(ended, b"")
             text = str(stop) if isinstance(stop, OSError) else "stopped by a signal"
@@ -274,9 +274,10 @@ def _build_environment(
         checkout=bead_context.work.checkout,
         programs=bead_context.boundary.programs,
     )
-    boundary, own = bead_context.boundary, bead_context.provider.build_settings_env()
+    boundary = bead_context.boundary
+    provider_env = bead_context.provider.build_settings_env()
     path = boundary.build_agent_path(env["PATH"])
-    return {**env, "PATH": path, **boundary.build_git_env(), **own, **access.env}
+    return {**env, "PATH": path, **boundary.build_git_env(), **provider_env, **access.env}
 
 
 def _build_limits(bead_context: BeadContext) -> ProcessLimits:
@@ -289,7 +290,7 @@ def _build_limits(bead_context: BeadContext) -> ProcessLimits:
     )
 
 
-def _stop_where_over(bead_context: BeadContext, result: BeadResult) -> None:
+def _stop_run_if_over(bead_context: BeadContext, result: BeadResult) -> None:
     if result.status is BeadStatus.UNAVAILABLE:
         raise Stop(Outcome.FAILED, result.error, Code.PROVIDER_UNAVAILABLE)
     if result.status is BeadStatus.BUDGET:

@@ -1,4 +1,4 @@
-"""The prompt of one bead: what all beads share first, what is this one's own last."""
+"""The prompt of one bead: first the part that all beads share, then its own."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,15 +18,15 @@ class BeadPrompt:
 def build_bead_prompt(
     template: str, values: Mapping[str, str], brief: str, last: str
 ) -> BeadPrompt:
-    """Render it. ``last`` are the sections that this program adds."""
+    """Render a prompt. ``last`` are the sections that this program adds."""
     whole = render_bead_prompt(template, values, brief, last)
     shared = render_shared_beginning(brief)
     return BeadPrompt(shared, whole.removeprefix(shared))
 
 
 def format_last_sections(ledger: Ledger, sections: Mapping[str, str], hand_over: str) -> str:
-    """What stands below every template, a team's own too: ``sections`` by their titles, what is
-    left to spend, and how the report is handed over. An empty part is left out."""
+    """The text below every template, including a team's own: ``sections`` by title, the budget
+    left, and how to hand over the report. Empty parts are left out."""
     parts = {
         **sections,
         "What is left": format_limits(ledger),
@@ -36,7 +36,7 @@ def format_last_sections(ledger: Ledger, sections: Mapping[str, str], hand_over:
 
 
 def format_limits(ledger: Ledger) -> str:
-    """Money, tokens and time that are left for this step and all that follow."""
+    """Money, tokens and time left for this step and all that follow."""
     usd, tokens, seconds = (
         ledger.compute_left_usd(),
         ledger.compute_left_tokens(),
@@ -51,7 +51,7 @@ def format_limits(ledger: Ledger) -> str:
 
 
 def format_hand_over(report_by: str, handoff_file: str) -> str:
-    """The one way in which the report is handed over: the agent's own, else the file."""
+    """How to hand over the report: by the agent's own means, or else by the file."""
     if report_by:
         return f"Report the JSON object {report_by}, once, at the end. Do not write it to a file."
     return (

@@ -1,4 +1,4 @@
-"""What a bead's process is watched for while it runs, and how often its progress is logged."""
+"""Watches a bead's process: ends it at a limit, and logs its progress at intervals."""
 
 import dataclasses
 from collections.abc import Callable
@@ -17,12 +17,13 @@ if TYPE_CHECKING:
 PACE_S = 2.0
 HEARTBEAT_S = 60.0
 LONGEST_TEXT = 500
-"""Seconds between two lines at least, and at most; characters of one."""
+"""Least and most seconds between two lines; characters of one line."""
 
 
 @dataclass
 class Pace:
-    """The first text is due at once, then the newest after ``PACE_S``; "…" where there is none."""
+    """Paces progress: the first text is due at once, then the newest every ``PACE_S``; after
+    ``HEARTBEAT_S`` without a text, "…"."""
 
     clock: Callable[[], float] = read_clock
     _newest: str = ""
@@ -33,11 +34,11 @@ class Pace:
         self._began = self.clock()
 
     def note(self, text: str) -> None:
-        """Remember what the agent does now."""
+        """Remember what the agent is doing now."""
         self._newest = text[:LONGEST_TEXT]
 
     def take_due_text(self) -> str:
-        """The text to log now; "" where it is not yet time for one."""
+        """The text to log now; "" if none is due."""
         now = self.clock()
         passed = now - (self._began if self._noted_at is None else self._noted_at)
         early = passed < PACE_S and self._noted_at is not None
@@ -49,7 +50,7 @@ class Pace:
 
 
 class Watch:
-    """Shows what a bead is doing, and ends it where the tokens or the provider are gone."""
+    """Shows what a bead is doing, and ends it when tokens, provider or disk run out."""
 
     def __init__(
         self, bead_context: "BeadContext", reader: OutputReader, access: BeadAccess
@@ -74,7 +75,7 @@ class Watch:
         return self._spent or bool(progress.unusable)
 
     def tick(self) -> bool:
-        """What has to be done however little is printed; True ends the bead."""
+        """Check limits even while nothing is printed; True ends the bead."""
         self._show()
         self._spent = self._spent or self._access.exhausted()
         self._full = self._full or self._context.disks.find_full()
@@ -83,7 +84,7 @@ class Watch:
     def override_report(self, report: Report) -> Report:
         """The report, corrected by what this program knows better than the CLI.
 
-        A full disk fails the bead whatever its agent says: it may be half of what it wrote.
+        A full disk fails the bead whatever its agent reports: its files may be truncated.
         """
         if full := self._full or self._context.disks.find_full():
             error = f"the disk of {full} was full"

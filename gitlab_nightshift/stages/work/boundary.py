@@ -1,4 +1,4 @@
-"""The boundary around agents and the team's commands: chosen once, proven before the first bead."""
+"""The boundary around agents and the team's commands: chosen once, tested before the first bead."""
 
 import contextlib
 import functools
@@ -31,16 +31,15 @@ MOST_NAMED = 8
 _NAMED = "agent_paths opens what it names"
 
 Opener = Callable[..., contextlib.AbstractContextManager[Checkout]]
-"""``open_checkout`` for this run; ``identity`` and ``mounting`` are left to be named."""
+"""``open_checkout`` for this run, without its arguments ``identity`` and ``mounting``."""
 
 
 @dataclass(frozen=True)
 class Boundary:
-    """One sandbox for a whole run. ``scratch`` is where agents' own folders are made, ``read_only``
-    what they may read besides the system, ``hosts`` what they may connect to through the proxy,
-    ``allowlist`` the folder of the programs that agents find by name (None: all of PATH),
-    ``accepted`` the guarantees that may hold only in part, ``programs`` the folders of the checkout
-    that are on PATH inside."""
+    """One sandbox for a whole run. Agents' folders are made in ``scratch``; agents may read
+    ``read_only`` besides the system, and connect to ``hosts`` through the proxy. ``allowlist`` is a
+    folder with the programs that they find by name (None: all of PATH), ``accepted`` are guarantees
+    that may hold only in part, ``programs`` folders of the checkout on the PATH inside."""
 
     sandbox: Sandbox
     scratch: Path
@@ -53,19 +52,19 @@ class Boundary:
     programs: tuple[Path, ...] = ()
 
     def build_confinement(self, checkout: Path, scratch: Path) -> ProcessBoundary:
-        """The confinement of one process: it may write in the checkout and in ``scratch``."""
+        """The confinement of one process, which may write to the checkout and to ``scratch``."""
         writable = (checkout, scratch)
         confinement = Confinement(checkout, writable, self.read_only, self.gates, self.mounts)
         return ProcessBoundary(self.sandbox, confinement)
 
     def hand_over(self, folder: Path) -> None:
-        """Give the agents a scratch folder, with all that this program has put there."""
+        """Give ownership of a scratch folder and its content to the agents' user."""
         if identity := self.sandbox.identity:
             give(folder, (identity.uid, identity.gid))
 
     def build_search_path(self, path: str) -> str:
-        """The folders of PATH that are readable inside: a shell stops at the first program that it
-        finds, even one that it may not run."""
+        """The folders of PATH that are readable inside. The others must go: a shell stops at the
+        first program that it finds, even one that it may not run."""
         if self.sandbox.tier is Tier.NONE:
             return path
         folders = [Path(f) for f in path.split(os.pathsep) if self._is_shown(Path(f).resolve())]
@@ -75,17 +74,18 @@ class Boundary:
         return folder in self.programs or self.is_readable(folder)
 
     def build_agent_path(self, path: str) -> str:
-        """PATH of an agent: the program allowlist, where there is one."""
+        """An agent's PATH: the program allowlist, if there is one."""
         return str(self.allowlist) if self.allowlist else self.build_search_path(path)
 
     def is_readable(self, path: Path) -> bool:
-        """True where a process inside may read this outside the checkout; links resolved."""
+        """True if a process inside may read this path outside the checkout; links resolved."""
         if self.sandbox.tier is Tier.NONE:
             return True
         return self.sandbox.machine.shows(path) or _lies_in(path, self.read_only)
 
     def build_git_env(self) -> dict[str, str]:
-        """Keep git from the machine's settings where they exist and are hidden: it would fail."""
+        """Keep git from the machine's settings if they are hidden: an unreadable file makes it
+        fail."""
         hidden = [
             p for p in GIT_FILES if is_within(os.path.realpath(p), self.sandbox.machine.private)
         ]
@@ -96,7 +96,7 @@ class Boundary:
         )
 
     def __str__(self) -> str:
-        """The tier, and how well its guarantees hold here."""
+        """The tier, and which of its guarantees hold here."""
         if self.sandbox.tier is Tier.NONE:
             return "none"
         kept = ", ".join(
@@ -116,8 +116,8 @@ def _lies_in(folder: Path, roots: Iterable[Path]) -> bool:
 class BoundarySearch:
     """What the choice of a boundary depends on.
 
-    ``places`` are the files of the agent's CLI and what it needs, ``tools`` what ``agent_paths``
-    names, ``path`` is where programs are looked up, ``look`` finds what is private on this machine.
+    ``places`` are the files that the agent's CLI needs, ``tools`` those of ``agent_paths``,
+    ``path`` is the PATH for programs, ``look`` finds what is private on this machine.
     """
 
     work: WorkContext
@@ -131,10 +131,10 @@ class BoundarySearch:
 def open_boundary(
     search: BoundarySearch, opener: Opener, emit: Emit
 ) -> Iterator[tuple[Checkout, Boundary]]:
-    """Open the checkout for the boundary that the settings ask for, and log the boundary.
+    """Open the checkout within the boundary that the settings ask for, and log the boundary.
 
-    Raises NightshiftError: ``E_CONFIG`` where a tier that is asked for by name does not work,
-    ``E_POLICY_DENY`` where none does, or a guarantee holds only in part and is not accepted; and
+    Raises NightshiftError: ``E_CONFIG`` if a tier requested by name does not work,
+    ``E_POLICY_DENY`` if none works, or a guarantee holds only in part and is not accepted; and
     what ``opener`` raises.
     """
     with (
@@ -170,7 +170,8 @@ def _open_scratch(search: BoundarySearch) -> Iterator[Path]:
 def _open_sandbox(
     search: BoundarySearch, scratch: Path, opener: Opener
 ) -> Iterator[tuple[Sandbox, Checkout]]:
-    """Choose a tier, then open the checkout; again where it cannot be another user's after all."""
+    """Choose a tier, then open the checkout. If its files cannot be given to another user, choose
+    again without that tier."""
     programs = [place for place in (*search.places, *search.tools) if os.access(place, os.X_OK)]
     choice = functools.partial(
         choose,
@@ -209,10 +210,10 @@ def _build_boundary(
     if chosen.hosts:
         hosts = ", ".join(chosen.hosts)
         emit(Note(f"network: also policy.egress_hosts, each of them a way out: {hosts}"))
-    there = tuple(path for path in checkout.objects if path.exists())
-    # A place that is shown anyway would show what is private in it, too.
+    objects = tuple(path for path in checkout.objects if path.exists())
+    # Mounting a path that the system shows already would also show the private files below it.
     places = (place for place in search.places if not sandbox.machine.shows(place))
-    read_only = (*places, *there, *search.tools)
+    read_only = (*places, *objects, *search.tools)
     boundary = Boundary(
         sandbox,
         scratch,

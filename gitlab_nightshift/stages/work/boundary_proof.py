@@ -1,4 +1,4 @@
-"""Tries the boundary around agents, and what confines this process, before the first bead."""
+"""Tries to break out of the boundary around agents, and of this process's own, before any bead."""
 
 import functools
 from collections.abc import Sequence
@@ -28,9 +28,9 @@ def prove_boundary(
     emit: Emit,
     own: OwnConfinement | None = None,
 ) -> None:
-    """Try to break out of the confinement that agents get, and check whether this program would
-    load what they write in the checkout and its ``named`` folders. ``path`` is where git is found.
-    With ``own`` this process also tries to break out of its own confinement.
+    """Try to break out of the confinement of agents, and check that this program loads nothing that
+    they write in the checkout and its ``named`` folders. ``path`` is the PATH to find git. With
+    ``own`` this process also tries to break out of its own confinement.
 
     Raises ``E_POLICY_DENY`` with the names of the holes.
     """
@@ -56,8 +56,8 @@ def prove_boundary(
     )
     proof = prove(boundary.sandbox, confined.confinement, targets)
     if own:
-        ours = try_places(own, boundary.sandbox.broker)
-        proof = replace(proof, findings=(*proof.findings, *ours))
+        own_findings = try_places(own, boundary.sandbox.broker)
+        proof = replace(proof, findings=(*proof.findings, *own_findings))
     strengths = judge(boundary.sandbox.guarantees, proof.findings)
     emit(BoundaryProven(strengths, proof.rows))
     if proof.trouble:

@@ -1,8 +1,9 @@
 """Programs that the job has installed into its checkout: an activated virtual environment,
-``node_modules/.bin``, ``vendor/bin``. Commands and agents find them by name, in the sandbox alone.
+``node_modules/.bin``, ``vendor/bin``. Commands and agents find them by name, but only in the
+sandbox.
 
-Whoever works in the checkout may write there, so only ignored folders count: these are no part of
-a change, and are put back before anything is proven. No trusted process looks for a program there.
+Agents may write there. So only ignored folders count, which are never part of a change and are
+restored before anything is proven; and no trusted process looks for programs there.
 """
 
 import os
@@ -29,8 +30,8 @@ VIRTUAL_ENV = "VIRTUAL_ENV"
 
 @dataclass(frozen=True)
 class JobTools:
-    """The settings and the environment with which the sandbox has the job's tools; ``programs`` are
-    the folders of the checkout that only its PATH gets."""
+    """The settings and the environment that open the job's tools to the sandbox; ``programs`` are
+    folders of the checkout, on the PATH of the sandbox alone."""
 
     settings: Settings
     env: Mapping[str, str]
@@ -46,9 +47,9 @@ def open_job_tools(
     *,
     elsewhere: bool = False,
 ) -> JobTools:
-    """Open what tools have downloaded and what is installed in the checkout, as if ``agent_paths``
-    and ``agent_env`` named it. ``elsewhere``: the work is done in another checkout, so that those
-    folders are opened for reading, and are on no trusted process's PATH there."""
+    """Open tool caches and programs installed in the checkout, as if ``agent_paths`` and
+    ``agent_env`` named them. ``elsewhere``: work runs in another checkout, so these folders are
+    opened for reading, and kept off the PATH of trusted processes."""
     top = job_folders.checkout
     settings, env = open_tool_caches(settings, env, job_folders.home, top)
     programs = find_checkout_programs(env, git, top, settings.output_dir)
@@ -64,7 +65,7 @@ def open_job_tools(
 
 
 def _find_ignored_root(git: Git, top: Path, folder: Path) -> Path:
-    """The outermost ignored folder that holds this one: an environment with its libraries."""
+    """The outermost ignored folder around this one: the whole environment with its libraries."""
     name = str(folder.relative_to(top))
     return top / min(list_ignored(git, top, (*list_parents(name), name)), key=len)
 
@@ -72,7 +73,7 @@ def _find_ignored_root(git: Git, top: Path, folder: Path) -> Path:
 def find_checkout_programs(
     env: Mapping[str, str], git: Git, checkout: Path, output_dir: str
 ) -> tuple[Path, ...]:
-    """The ignored folders of the checkout that are on PATH now, links resolved."""
+    """The ignored folders of the checkout on the PATH, links resolved."""
     top = checkout.resolve()
     parts = [part for part in env.get("PATH", "").split(os.pathsep) if part.startswith("/")]
     real = dict.fromkeys(Path(part).resolve() for part in parts)
@@ -84,8 +85,8 @@ def find_checkout_programs(
 def open_linked_tools(
     settings: Settings, programs: tuple[Path, ...], job_folders: JobFolders, emit: Emit
 ) -> Settings:
-    """The settings with the installations that links of the folders lead to, as if ``agent_paths``
-    named them. One that cannot be opened is named by ``emit``."""
+    """Open the installations that links in these folders lead to, as if ``agent_paths`` named them.
+    Warn of those that must stay closed."""
     opened = list(settings.agent_paths)
     for place in dict.fromkeys(_list_installations(programs, job_folders)):
         if exposed := find_exposed_place(place, job_folders):
@@ -97,7 +98,8 @@ def open_linked_tools(
 
 
 def _list_installations(programs: tuple[Path, ...], job_folders: JobFolders) -> Iterator[Path]:
-    """What links lead to outside the checkout and the system: each link on the way has its own."""
+    """The installations outside checkout and system that links lead to, at the first and last
+    hop."""
     for folder in programs:
         links = [Path(entry.path) for entry in os.scandir(folder) if entry.is_symlink()]
         for link in sorted(links)[:MOST_LINKS]:

@@ -1,4 +1,4 @@
-"""Holds the places that Analyze quotes against the files: who quotes what is not there, guesses."""
+"""Checks Analyze's quotations against the files: a wrong quotation means that it guessed."""
 
 import dataclasses
 import re
@@ -16,22 +16,22 @@ _CITATION = compile_lazily(
 )
 _ELLIPSIS = compile_lazily(r"\.{3}|…")
 _LARGEST = 5_000_000
-"""Bytes; a larger file is not read, and what is said of it is not held against it."""
+"""Bytes; larger files are not read, and quotations from them not checked."""
 _SHORTEST_QUOTE = 6
-"""Characters; what is shorter may be a remark."""
+"""Characters; anything shorter may be a remark."""
 
 Read = Callable[[str], bytes | None]
-"""A file's bytes by its path; None where it is not there, b"" where it cannot be read."""
+"""A file's bytes by its path; None if it does not exist, b"" if it cannot be read."""
 
 
 def drop_unfounded(
     analysis: AnalysisResult, checkout: Path, tree: NamedTree
 ) -> tuple[AnalysisResult, list[str]]:
-    """The analysis without candidates whose ``evidence`` is wrong, and why each was dropped.
+    """Drop candidates whose ``evidence`` is wrong; also return why each was dropped.
 
-    A candidate that quotes no place at all stays: only ``files`` and ``description`` are required.
-    Where the selected one falls, the best one with right evidence takes its place; without such a
-    one nothing was found.
+    A candidate without evidence stays: only ``files`` and ``description`` are required. If the
+    selected candidate is dropped, the best one with correct evidence replaces it; without one
+    the analysis found nothing.
     """
     read = _build_reader(checkout, tree)
     kept: list[AnalysisCandidate] = []
@@ -62,7 +62,7 @@ def _select_again(
 
 
 def find_citation_problem(candidate: AnalysisCandidate, read: Read) -> str:
-    """Why the first wrong piece of evidence is wrong, "" where all are right."""
+    """What is wrong with the first wrong piece of evidence; "" if all are right."""
     for text in candidate.evidence:
         if problem := _find_problem(text, read):
             return problem
@@ -89,8 +89,8 @@ def _find_problem(text: str, read: Read) -> str:
 
 
 def _quotes_truly(rest: str, text: str) -> bool:
-    """True unless text between backticks is not in the file: all of it as one quotation, or each of
-    several. Spaces, and what an ellipsis leaves out, are not compared."""
+    """True if the text between backticks is in the file: as one quotation, or each of several.
+    Whitespace, and what an ellipsis omits, are not compared."""
     _, *quoted = rest.split("`")
     if len(quoted) < 2:
         return True

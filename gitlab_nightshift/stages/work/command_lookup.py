@@ -1,4 +1,4 @@
-"""Looks up the programs of commands where the commands will run, before anything is spent."""
+"""Looks up the programs of commands inside the sandbox, before anything is spent."""
 
 import shlex
 from collections.abc import Sequence
@@ -12,10 +12,10 @@ _FIND, _READ = 'command -v -- "$name" >/dev/null', '[ -r "$name" ]'
 def find_missing_programs(
     runner: Runner, commands: Sequence[str], log: str = "lookup"
 ) -> tuple[str, ...]:
-    """Programs of these commands that cannot be found inside the sandbox, each once. ``log`` is one
-    that the run does not have yet.
+    """Programs of these commands that are missing inside the sandbox, each once. ``log`` is the
+    name of a new log.
 
-    Without a shell there, too, nothing is known.
+    Empty, too, if the sandbox has no shell to ask.
     """
     programs = tuple(dict.fromkeys(shlex.split(command)[0] for command in commands))
     return _filter_inside(runner, _FIND, programs, log)
@@ -27,10 +27,10 @@ def find_unreadable_places(runner: Runner, places: Sequence[Path]) -> tuple[Path
 
 
 def _filter_inside(runner: Runner, test: str, names: tuple[str, ...], log: str) -> tuple[str, ...]:
-    """Those for which the test fails, tried by one shell inside the sandbox."""
+    """The names for which the test fails, tried by one shell inside the sandbox."""
     script = f'for name; do {test} || printf "%s\\n" "$name"; done'
     if not names or not runner.run(("sh", "-c", script, "sh", *names), log).ok:
         return ()
-    said = runner.logs.read_tail(f"{log}.out", sum(len(name) * 4 + 1 for name in names))
-    lines = said.decode("utf-8", "replace").splitlines()
+    output = runner.logs.read_tail(f"{log}.out", sum(len(name) * 4 + 1 for name in names))
+    lines = output.decode("utf-8", "replace").splitlines()
     return tuple(name for name in names if name in lines)

@@ -1,4 +1,4 @@
-"""A commit that is checked out, tried without a night or an agent: what only running can show."""
+"""Tries a checked-out commit without a night or an agent: what only running can show."""
 
 import functools
 from dataclasses import dataclass
@@ -32,9 +32,9 @@ from gitlab_nightshift.stages.work.sandboxed_checkout import (
 
 @dataclass(frozen=True)
 class TrialResult:
-    """What was run on the commit, what was found, and the boundary that it ran in.
+    """The commands run on the commit, the findings, and the boundary that they ran in.
 
-    ``incomplete`` is why nothing could be run, "" where something was.
+    ``incomplete`` is why nothing could be run, "" if something was.
     """
 
     commands: tuple[CommandResult, ...]
@@ -52,10 +52,10 @@ def try_commit(
     read: tuple[Finding, ...],
 ) -> TrialResult:
     """Run the commands that prove a change on the commit, then gather evidence against ``base``, in
-    the checkout of ``sandbox_context``, which is put back. The code of the change runs inside the
-    boundary, as in a night. ``read`` is what reading found: what ran may refute it.
+    the checkout of ``sandbox_context``, which is restored. The change runs inside the boundary, as
+    in a night. ``read`` are findings from reading, which running may refute.
 
-    Raises NightshiftError E_CONFIG where another commit is checked out, E_WORKSPACE_DIRTY.
+    Raises NightshiftError E_CONFIG if another commit is checked out, E_WORKSPACE_DIRTY.
     """
     commands = sandbox_context.work.verify.commands
     with open_sandboxed_checkout(sandbox_context) as sandboxed:
@@ -81,7 +81,8 @@ def _run_commands(
     context: Context,
     commands: tuple[str, ...],
 ) -> tuple[tuple[CommandRun, ...], tuple[Finding, ...]]:
-    """The commands on the commit; where one fails, on the base too: it may have failed before."""
+    """Run the commands on the commit. One that fails also runs on the base: it may have failed
+    before."""
     if not commands:
         return (), ()
     sandboxed.sandbox_context.work.emit(StepStarted("checks", "The project's own tests"))
@@ -103,7 +104,7 @@ def _run_commands(
 
 
 def _describe_no_run(runner: Runner, runs: tuple[CommandRun, ...]) -> str:
-    """Why no test could run, "" where one did: a missing program is no failing test."""
+    """Why no test could run, "" if one did: a missing program is not a failing test."""
     if not runs:
         return NOTHING_TO_RUN
     if all(run.result.ok and run.ran_nothing for run in runs):
@@ -142,11 +143,11 @@ def _run_on_base(
     subject: EvidenceSubject,
     runs: tuple[CommandRun, ...],
 ) -> tuple[CommandRun, ...]:
-    """The same commands, for the tests that ran; none where the change has no code."""
+    """Run the same commands on the base, to compare which tests run; none without changed code."""
     if not runs or not changes_code(subject.change):
         return ()
-    back = functools.partial(sandboxed.checkout.apply_tree, subject.base)
-    back()
+    apply_base = functools.partial(sandboxed.checkout.apply_tree, subject.base)
+    apply_base()
     read = build_text_reader(sandboxed.checkout.repository, subject.base)
     commands = [run.result.command for run in runs]
-    return run_and_collect(runner, commands, "before", back, read)
+    return run_and_collect(runner, commands, "before", apply_base, read)

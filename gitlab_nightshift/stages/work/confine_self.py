@@ -1,4 +1,4 @@
-"""What processes that run agents do first: they give up what they do not need."""
+"""How a process that runs agents drops the rights that it does not need."""
 
 import dataclasses
 import functools
@@ -12,18 +12,18 @@ from gitlab_nightshift.stages.work.sandbox_fit import SandboxUnavailable
 from gitlab_nightshift.stages.work.work_context import WorkContext
 
 
-def confine_work(place: WorkContext, inputs: Mapping[str, Any]) -> WorkContext:
-    """Confine this process as the supervisor says; from then on it handles signals."""
+def confine_work(work_context: WorkContext, inputs: Mapping[str, Any]) -> WorkContext:
+    """Confine this process as the supervisor chose; from then on it handles signals."""
     if not inputs.get("confined"):
         forward_signals()
-        return place
+        return work_context
     close_latch = functools.partial(os.write, inputs["latch"], b".")
     own = self_confinement.confine(inputs["confined"], forward_signals, close_latch)
-    return dataclasses.replace(place, own=own)
+    return dataclasses.replace(work_context, own=own)
 
 
 def tell_unfit(step: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """The step's answer, or ``unfit``: why it cannot be done in this process's namespaces."""
+    """The step's answer, or ``unfit``: why it cannot run in this process's namespaces."""
     try:
         return step()
     except SandboxUnavailable as unfit:

@@ -1,4 +1,4 @@
-"""What bounds the cost of a run: a price for each of its models, or a number of tokens."""
+"""A run's cost is bounded by a price for each of its models, or by a number of tokens."""
 
 from collections.abc import Mapping
 
@@ -10,7 +10,7 @@ from gitlab_nightshift.settings.model import Settings
 
 
 def check_bounds(settings: Settings, provider: Provider, env: Mapping[str, str]) -> None:
-    """Raise ``E_CONFIG`` where ``max_budget_usd`` could not hold, and nothing else would.
+    """Raise ``E_CONFIG`` if ``max_budget_usd`` cannot be enforced and no other limit is set.
 
     Agents that do not use the gateway (a replay, a cloud's own credentials) are not checked.
     """

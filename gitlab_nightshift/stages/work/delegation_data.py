@@ -15,8 +15,8 @@ def pack_payload(payload: Payload) -> dict[str, Any]:
 
 
 def unpack_payload(data: Mapping[str, Any]) -> Payload:
-    """The payload again."""
+    """The payload from JSON data."""
     from gitlab_nightshift.records.strict_reading import make_record
 
-    made: Payload = make_record(Payload, data)
-    return made
+    payload: Payload = make_record(Payload, data)
+    return payload

@@ -1,4 +1,4 @@
-"""Texts for the merge request where the MR bead gave none, so that verified work is not lost."""
+"""Fallback texts for the merge request if the MR bead failed, so that verified work is not lost."""
 
 from gitlab_nightshift.records.handoffs import AnalysisCandidate, AnalysisResult, Draft
 
@@ -8,7 +8,7 @@ LONGEST_REJECTED = 4_000
 
 
 def draft_from_analysis(analysis: AnalysisResult) -> Draft:
-    """A plain draft from what Analyze said."""
+    """A plain draft from the analysis."""
     selected = analysis.selected
     assert selected is not None, "only a selected candidate is ever proposed"
     return Draft(

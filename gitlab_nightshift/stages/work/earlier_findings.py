@@ -1,4 +1,4 @@
-"""What earlier Analyze steps of a night found and ruled out, for the next one to know."""
+"""Tells an Analyze step what earlier ones of the night found and ruled out."""
 
 from collections.abc import Iterable, Iterator
 
@@ -18,7 +18,7 @@ _OPENING = (
 
 
 def format_earlier(tried: Iterable[CategoryResult]) -> str:
-    """The section of a prompt, "" where nothing was tried."""
+    """The section of a prompt, "" if nothing was tried."""
     lines = [f"| {line}".replace(TAG, "") for row in tried for line in _list_lines(row)]
     return "\n".join((_OPENING, f"<{TAG}>", *lines, f"</{TAG}>")) if lines else ""
 
@@ -39,5 +39,5 @@ def _list_lines(row: CategoryResult) -> Iterator[str]:
 
 def _format_candidate(what: str, candidate: AnalysisCandidate) -> str:
     files = ", ".join(candidate.files[:_MOST_FILES])
-    said = " / ".join(filter(None, (candidate.description, candidate.rationale)))
-    return f"  - {what}: {clean_line(f'{files}: {said}', LONGEST_CANDIDATE)}"
+    text = " / ".join(filter(None, (candidate.description, candidate.rationale)))
+    return f"  - {what}: {clean_line(f'{files}: {text}', LONGEST_CANDIDATE)}"

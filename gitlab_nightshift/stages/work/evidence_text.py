@@ -1,4 +1,4 @@
-"""What a prompt is told of what agents wrote, or their code printed: quoted data, bounded."""
+"""Quotes what agents wrote, or their code printed, in a prompt: as data, and bounded."""
 
 from collections.abc import Iterable, Sequence
 
@@ -12,7 +12,8 @@ _MARKS = {CheckOutcome.FAILED: "failed: ", CheckOutcome.NOT_CHECKED: "not checke
 
 
 def quote_data(text: str, most: int) -> str:
-    """A text that cannot end the tag around it: without control characters, at most so long."""
+    """A text of at most ``most`` characters that cannot close the tag around it, nor hold
+    controls."""
     plain = "".join(c for c in text if c.isprintable() or c in "\n\t")
     quoted = plain.strip().replace("</", "<\\/")
     return quoted if len(quoted) <= most else f"{quoted[:most]} …"
@@ -23,8 +24,8 @@ def format_evidence(
     tails: Iterable[str],
     others: Sequence[Check | Finding | str],
 ) -> str:
-    """A Markdown list of what this program ran and saw, for the prompt of Verify. ``tails`` are the
-    ends of what the commands printed."""
+    """A Markdown list of what this program ran and observed, for Verify's prompt. ``tails`` are the
+    ends of the commands' output."""
     rows: list[str] = []
     for result, tail in zip(commands, tails, strict=True):
         last = quote_data("\n".join(tail.split("\n")[-TAIL_LINES:])[-LONGEST_TAIL:], LONGEST_TAIL)

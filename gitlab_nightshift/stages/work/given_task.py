@@ -1,4 +1,4 @@
-"""A given task, and the answers to whoever gave it: implement → proofs → verify → draft."""
+"""A given task, and the replies to whoever gave it: implement → proofs → verify → draft."""
 
 from gitlab_nightshift.errors import Code
 from gitlab_nightshift.records.events import StepEnded
@@ -31,37 +31,37 @@ from gitlab_nightshift.stages.work.thread_answers import (
 
 
 def do_task(night: Night) -> Ending:
-    """Do the given task: without Analyze, and a failure is an error, since somebody is waiting."""
+    """Do the given task without Analyze. A failure is an error: someone is waiting."""
     selected = AnalysisCandidate((), night.plan.task, rationale="Somebody asked for it.")
     analysis = AnalysisResult("IMPROVEMENT_FOUND", category_used=TASK, selected=selected)
     try:
-        good = implement(night, TASK, analysis)
-        answers = _answer(night, analysis, good) if isinstance(good, FailedAttempt) else ()
+        proven = implement(night, TASK, analysis)
+        answers = _answer(night, analysis, proven) if isinstance(proven, FailedAttempt) else ()
     except Stop as stop:
         budget = Code.BUDGET if stop.code is None else stop.code
         return build_stopped_ending(night, Stop(Outcome.FAILED, stop.reason, budget), [])
     if answers:
         return _build_answered_ending(night, answers)
-    if isinstance(good, ProvenChange):
-        return propose_change(night, TASK, analysis, good, [])
-    why = f"the task could not be done: {take_first_line(good.why)}"
+    if isinstance(proven, ProvenChange):
+        return propose_change(night, TASK, analysis, proven, [])
+    why = f"the task could not be done: {take_first_line(proven.why)}"
     return build_stopped_ending(
-        night, Stop(Outcome.FAILED, why, good.code), [CategoryResult(TASK, good.why)]
+        night, Stop(Outcome.FAILED, why, proven.code), [CategoryResult(TASK, proven.why)]
     )
 
 
 def _answer(
     night: Night, analysis: AnalysisResult, last: FailedAttempt
 ) -> tuple[ThreadAnswer, ...]:
-    """What the MR bead answers where the ``last`` attempt has changed nothing; () where it has no
-    answer, and where no thread waits for one. Raises Stop."""
+    """The MR bead's answers if the ``last`` attempt changed nothing; () without any, or if no
+    thread is waiting. Raises Stop."""
     request = night.plan.request
     if request is None or not last.unchanged:
         return ()
-    sections = {ANSWERS: format_answer_request(request, last.said)}
+    sections = {ANSWERS: format_answer_request(request, last.last_words)}
     result = run_night_bead(night, "mr", TASK, 1, analysis, sections=sections)
-    given = result.handoff.answers if isinstance(result.handoff, Draft) else ()
-    answers = select_answers(given, request)
+    drafted = result.handoff.answers if isinstance(result.handoff, Draft) else ()
+    answers = select_answers(drafted, request)
     count = f"{len(answers)} of {count_threads(request)} threads answered"
     night.emit(StepEnded(format_step_key("mr", TASK, 1), bool(answers), result.error or count))
     return answers

@@ -1,8 +1,7 @@
 """The hand-off of a bead: its schema, the stub that the agent replaces, and how it is read.
 
-What an agent wrote is hostile data: bounded, validated, and never a pass when in doubt. One that
-says too much is no failed bead: texts and lists are cut, what is no value of a key that is not
-required is left out.
+It is hostile data: bounded, validated, and never a pass when in doubt. Too much of it is no
+failure, though: long texts and lists are cut, and invalid optional values are dropped.
 """
 
 import functools
@@ -25,7 +24,7 @@ KINDS: dict[str, type[AnalysisResult] | type[Verdict] | type[Draft]] = {
     "verify": Verdict,
     "mr": Draft,
 }
-"""Which beads hand something off; the change of Implement is read from the tree."""
+"""The beads with a hand-off; Implement's change is read from the tree."""
 STUBS: dict[str, dict[str, Any]] = {
     "analyze": {"result": "NO_IMPROVEMENT", "reason": "pending"},
     "verify": {"passed": False, "error_details": "pending"},
@@ -33,7 +32,7 @@ STUBS: dict[str, dict[str, Any]] = {
 }
 LARGEST = 2 * 1024 * 1024
 LONGEST_NUMBER = 300
-"""Digits; more are no number that anybody counted."""
+"""Digits of a number; longer ones are dropped."""
 _TOO_LONG = ("string_too_long", "too_long")
 _CUT_HERE = ("maxItems", "maxLength")
 Place = tuple[str | int, ...]
@@ -45,8 +44,7 @@ class HandoffError(Exception):
 
 @dataclass(frozen=True)
 class ReadHandoff:
-    """How a bead has ended, why, its hand-off where that can be used, and what was left out of it,
-    "" for nothing."""
+    """How a bead ended and why, its hand-off if valid, and a note of what was dropped from it."""
 
     status: BeadStatus
     error: str = ""
@@ -58,12 +56,13 @@ class ReadHandoff:
 def build_schema(bead: str) -> dict[str, Any] | None:
     """The JSON Schema of a bead's hand-off; None for a bead without one.
 
-    It does not say what is too much, or too little in a list: a CLI that checks it would refuse
-    what is cut or left out here.
+    It has no upper limits, and no lower ones in lists: a CLI that enforces the schema would refuse
+    what is cut or dropped here.
     """
     kind = KINDS.get(bead)
-    made: dict[str, Any] | None = _drop_limits(build_adapter(kind).json_schema()) if kind else None
-    return made
+    schema: dict[str, Any] | None
+    schema = _drop_limits(build_adapter(kind).json_schema()) if kind else None
+    return schema
 
 
 def _drop_limits(schema: Any) -> Any:
@@ -71,20 +70,20 @@ def _drop_limits(schema: Any) -> Any:
         return [_drop_limits(part) for part in schema]
     if not isinstance(schema, dict):
         return schema
-    made = {key: _drop_limits(part) for key, part in schema.items() if key not in _CUT_HERE}
-    if isinstance(made.get("items"), dict):
-        made["items"].pop("minLength", None)
-    return made
+    loose = {key: _drop_limits(part) for key, part in schema.items() if key not in _CUT_HERE}
+    if isinstance(loose.get("items"), dict):
+        loose["items"].pop("minLength", None)
+    return loose
 
 
 def write_stub(bead: str, file: Path) -> None:
-    """Write the stub where the hand-off will be."""
+    """Write the stub that the agent replaces."""
     if bead in STUBS:
         file.write_text(json.dumps(STUBS[bead]), encoding="utf-8")
 
 
 def accept_handoff(bead: str, report: Report, file: Path, tree: NamedTree) -> ReadHandoff:
-    """What a bead that has ended well hands over. Its paths are those of the tree."""
+    """Read the hand-off of a bead that ended well, its paths resolved in the tree."""
     try:
         resolved = resolve_paths(read_handoff(bead, report.structured, file), tree)
         _refuse_foreign_selection(resolved)
@@ -99,15 +98,15 @@ def accept_handoff(bead: str, report: Report, file: Path, tree: NamedTree) -> Re
 def read_handoff(bead: str, structured: object, file: Path) -> Handoff:
     """The validated hand-off: the CLI's structured output if there is one, else the file.
 
-    Its paths are an agent's words. Raises :class:`HandoffError` for a stub left over, bad JSON or a
-    breach of the schema.
+    Its paths are unverified. Raises :class:`HandoffError` for a leftover stub, bad JSON or a breach
+    of the schema.
     """
     data = structured if structured is not None else _from_file(file)
     if data == STUBS[bead]:
         raise HandoffError("the report file still holds the stub: the agent reported nothing")
     if not isinstance(data, dict):
         raise HandoffError("the report is not a JSON object")
-    if structured is not None and len(json.dumps(structured)) > 2 * LARGEST:  # as escapes
+    if structured is not None and len(json.dumps(structured)) > 2 * LARGEST:  # json.dumps escapes
         raise HandoffError(f"the report is larger than {LARGEST} bytes")
     return _check_selected(_validate_handoff(bead, data))
 
@@ -154,14 +153,14 @@ def _refuse_breach(bead: str, problems: Iterable[Mapping[str, Any]]) -> None:
 
 
 def _fit(data: Any, problems: Iterable[Mapping[str, Any]]) -> None:
-    """Cut what is too long; take out what is wrong, or the whole of which a part is missing."""
+    """Cut what is too long; drop what is invalid, or has a missing part."""
     most_of: dict[Place, int] = {}
     for problem in problems:
         place = problem["loc"][:-1] if problem["type"] == "missing" else problem["loc"]
         most_of[place] = problem["ctx"]["max_length"] if problem["type"] in _TOO_LONG else 0
     for place, most in reversed(
         most_of.items()
-    ):  # from the end: the places before stay what they are
+    ):  # from the end, so that earlier list indices stay valid
         if any(place[:depth] in most_of for depth in range(1, len(place))):
             continue
         *above, last = place

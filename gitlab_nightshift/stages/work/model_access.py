@@ -1,4 +1,4 @@
-"""How an agent gets to its model: through the gateway, which holds the key; and allowed hosts."""
+"""How an agent reaches its model: through the gateway, which holds the key."""
 
 import contextlib
 from collections.abc import Iterator, Mapping
@@ -18,10 +18,10 @@ from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.stages.work.agent_egress import RunEgress
 
 MODEL_VARIABLES = ("ANTHROPIC_BASE_URL", "ANTHROPIC_CUSTOM_HEADERS", "OPENAI_BASE_URL")
-"""Variables of the job that say where the model is; the agent itself never gets them."""
+"""Variables of the job with the model's address; the agent itself never gets them."""
 DRAIN_S, ENDED_DRAIN_S = 120.0, 2.0
-"""Seconds for answers to end after their agent has, and after one that was ended; then their worst
-case is billed."""
+"""Seconds that unfinished answers get after their agent exited, and after it was killed; then their
+worst case is billed."""
 
 
 @dataclass(frozen=True)
@@ -38,41 +38,40 @@ class BeadAccess:
         return self._ticket.base_url if self._ticket else ""
 
     def read_usage(self) -> Usage | None:
-        """What the gateway has counted so far; None without one."""
+        """The gateway's figures so far; None without a gateway."""
         if self._gateway is None or self._ticket is None:
             return None
         return self._gateway.look(self._ticket).usage
 
     def settle_usage(self, wait_s: float) -> Usage | None:
-        """All that the bead has used, once its process is gone. Its placeholder is no longer valid;
-        unfinished answers are waited for."""
+        """The bead's final usage, once its process is gone. Invalidates its placeholder, and waits
+        for unfinished answers."""
         if self._gateway is None or self._ticket is None:
             return None
         return self._gateway.close_bead(self._ticket, wait_s)
 
     def list_calls(self) -> ToolUse | None:
-        """The tools that the model called in its answers; None where no gateway saw them."""
+        """The tool calls in the model's answers; None if no gateway saw them."""
         if self._gateway is None or self._ticket is None:
             return None
         return self._gateway.list_calls(self._ticket)
 
     def describe_stop_reason(self) -> str:
-        """Why no bead can go on, "" where one can."""
+        """Why beads cannot continue, "" if they can."""
         if self._gateway is None or self._ticket is None:
             return ""
         return self._gateway.look(self._ticket).unusable
 
     def exhausted(self) -> bool:
-        """True where a request did not fit into the budget."""
+        """True if a request did not fit into the budget."""
         if self._gateway is None or self._ticket is None:
             return False
         return self._gateway.look(self._ticket).exhausted
 
 
 def compute_drain_s(ended: ProgramEnd, timeout_s: float | None, run_left_s: float | None) -> float:
-    """Seconds to wait for a bead's unfinished answers: what is left of its timeout where its agent
-    has ended by itself, and a moment where it was ended; never more than the run has (None: no
-    limit)."""
+    """Seconds to wait for a bead's unfinished answers: the rest of its timeout if its agent exited,
+    a moment if it was killed; never more than the run has left (None: no limit)."""
     own_s = DRAIN_S if timeout_s is None else min(DRAIN_S, timeout_s - ended.duration_s)
     most_s = max(own_s, ENDED_DRAIN_S) if ended.end is EndReason.EXITED else ENDED_DRAIN_S
     return most_s if run_left_s is None else max(min(most_s, run_left_s), 0.0)
@@ -91,7 +90,7 @@ class ModelAccess:
     def open_bead(
         self, name: str, model: str, budget_usd: float, budget_tokens: int | None
     ) -> Iterator[BeadAccess]:
-        """Give a bead access; its placeholder is valid until the end of the block."""
+        """Open a bead's access; its placeholder is valid during the block."""
         with self._egress.open_bead_proxy(name) as proxy:
             if self._gateway is None:
                 yield BeadAccess(proxy)
@@ -114,12 +113,12 @@ def open_access(
     socket: Path,
     emit: Emit,
 ) -> ModelAccess:
-    """Access to the model, for as long as ``gateway`` runs; it listens on ``socket``, too. Beads
-    get ``egress``.
+    """Access to the model while ``gateway`` runs, which also listens on ``socket``; beads get
+    ``egress``.
 
-    Agents do not use it where they know no key (a replay), and where the team passes a cloud's own
-    credentials by name (``env``): then the agent holds these, and a warning says so. Raises
-    ``E_CONFIG`` for an endpoint that cannot be used.
+    Agents without a key (a replay) do not use it, nor do those that get a cloud's own credentials
+    from the team (``env``): the agent then holds these, and a warning says so. Raises ``E_CONFIG``
+    for an unusable endpoint.
     """
     if direct := provider.find_cloud_variables(env):
         text = f"{', '.join(direct)}: the agent itself holds this cloud's credentials, and its"
@@ -137,6 +136,7 @@ def configure_gateway(
     budget_usd: float | None,
     budget_tokens: int | None,
 ) -> GatewayConfig | None:
-    """What a run of this provider asks of a gateway; None for nothing. Raises ``E_CONFIG``."""
+    """The gateway's configuration for this provider; None if none is needed. Raises
+    ``E_CONFIG``."""
     keys = () if provider.find_cloud_variables(env) else provider.keys
     return build_gateway_config(settings, keys, env, budget_usd, budget_tokens)

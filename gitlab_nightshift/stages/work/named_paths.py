@@ -1,5 +1,5 @@
-"""Paths as agents write them, made paths of the checkout; what can be none of its files is left
-out. Nothing else that an agent names reaches git, a process or the disk.
+"""Resolves paths as agents write them to paths of the checkout, and drops those that cannot be its
+files. No other path from an agent reaches git, a process or the disk.
 """
 
 import dataclasses
@@ -19,7 +19,7 @@ from gitlab_nightshift.system.file_names import format_path, is_dot_git, list_pa
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 LONGEST_PATH, LONGEST_NAME = 4095, 255
-"""Bytes that the kernel takes."""
+"""Bytes; Linux's PATH_MAX less the NUL, and NAME_MAX (limits.h)."""
 MOST_SHOWN, LONGEST_SHOWN = 5, 200
 _LINES = compile_lazily(r":\d+(?:[-:,]\d+)*:?$")
 _QUOTE = compile_lazily(r"\s*[`'\"]?")
@@ -28,15 +28,15 @@ Named = TypeVar("Named", AnalysisCandidate, ThreadAnswer)
 
 @dataclass(frozen=True)
 class NamedTree:
-    """The checkout as it was before any agent: what stands at its paths, without ``.git``.
-    ``roots`` are the absolute paths by which an agent may know it."""
+    """The checkout's entries by path before any agent, without ``.git``. ``roots`` are the absolute
+    paths by which an agent may know it."""
 
     roots: tuple[str, ...]
     entries: Snapshot
 
     def find_path(self, text: str) -> str | None:
-        """The path, relative to the top, that an agent means by a text: of a file that is there, or
-        could be made. A place in a file means the file. None for anything else."""
+        """The path, relative to the top, that an agent means by a text: a file that exists or could
+        be created. A line in a file means the file. None for anything else."""
         path = self._make_relative(text)
         if path is None or len(text) > LONGEST_PATH:
             return None
@@ -48,7 +48,7 @@ class NamedTree:
         return path if self._can_become_file(path) else None
 
     def shorten_place(self, text: str) -> str:
-        """A piece of evidence whose path is relative where it was below the checkout."""
+        """A piece of evidence, its path made relative if it was below the checkout."""
         at = _match_end(text)
         for root in self.roots:
             if text.startswith(f"{root}/", at):
@@ -56,7 +56,7 @@ class NamedTree:
         return text
 
     def is_behind_link(self, path: str) -> bool:
-        """Whether a path is that of a link, or leads through one: it is not followed."""
+        """True if a path is a link or leads through one: links are not followed."""
         places = (self.entries.get(each) for each in (*list_parents(path), path))
         return any(entry is not None and entry.kind is EntryKind.LINK for entry in places)
 
@@ -90,25 +90,25 @@ def _match_end(text: str) -> int:
 
 @dataclass(frozen=True)
 class Resolved:
-    """A hand-off with paths of the tree alone, and the texts of it that mean none."""
+    """A hand-off with resolved paths, and the texts in it that could not be resolved."""
 
     handoff: Handoff
     dropped: tuple[str, ...] = ()
 
     def describe_dropped(self) -> str:
-        """The first of them, as they may be shown, on one line; "" for none."""
+        """The first dropped texts, escaped, on one line; "" for none."""
         shown = [format_path(text[:LONGEST_SHOWN]) or "''" for text in self.dropped[:MOST_SHOWN]]
         more = len(self.dropped) - len(shown)
         return ", ".join(shown) + (f" and {more} more" if more else "")
 
 
 def resolve_paths(handoff: Handoff, tree: NamedTree) -> Resolved:
-    """Make all paths of a hand-off paths of the tree. Candidates that name files, but none of it,
-    are left out; the selected one stays, without any."""
+    """Resolve all paths of a hand-off. Candidates without a file of the tree are dropped; the
+    selected one stays, without files."""
     dropped: dict[str, None] = {}
     if isinstance(handoff, AnalysisResult):
-        made = [_resolve_candidate(each, tree, dropped) for each in handoff.candidates]
-        kept = tuple(candidate for candidate in made if candidate.files)
+        resolved = [_resolve_candidate(each, tree, dropped) for each in handoff.candidates]
+        kept = tuple(candidate for candidate in resolved if candidate.files)
         selected = handoff.selected and _resolve_candidate(handoff.selected, tree, dropped)
         handoff = dataclasses.replace(handoff, candidates=kept, selected=selected)
     if isinstance(handoff, Draft):
@@ -121,14 +121,14 @@ def _resolve_candidate(
     candidate: AnalysisCandidate, tree: NamedTree, dropped: dict[str, None]
 ) -> AnalysisCandidate:
     evidence = tuple(map(tree.shorten_place, candidate.evidence))
-    made = dataclasses.replace(candidate, evidence=evidence)
-    return _resolve_files(made, tree, dropped)
+    resolved = dataclasses.replace(candidate, evidence=evidence)
+    return _resolve_files(resolved, tree, dropped)
 
 
 def _resolve_files(named: Named, tree: NamedTree, dropped: dict[str, None]) -> Named:
-    found = {text: tree.find_path(text) for text in named.files}
-    dropped |= dict.fromkeys(text for text, path in found.items() if path is None)
-    return dataclasses.replace(named, files=_list_distinct(found.values()))
+    paths = {text: tree.find_path(text) for text in named.files}
+    dropped |= dict.fromkeys(text for text, path in paths.items() if path is None)
+    return dataclasses.replace(named, files=_list_distinct(paths.values()))
 
 
 def _list_distinct(paths: Iterable[str | None]) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """The night: for each category analyze → (implement → proofs → verify) × n → draft.
 
-What a step returns is a record; only the end of the whole run (:class:`Stop`) is an exception.
+Steps return records; only the end of the whole run (:class:`Stop`) is an exception.
 """
 
 import dataclasses
@@ -40,7 +40,7 @@ FOUND, ANSWERS = "Found earlier in this run", "Answers"
 
 
 def try_categories(night: Night) -> Ending:
-    """Try the plan's categories in order until one leads to a proposal."""
+    """Try the plan's categories in order, until one leads to a proposal."""
     tried: list[CategoryResult] = []
     try:
         for category in night.plan.categories:
@@ -54,12 +54,14 @@ def try_categories(night: Night) -> Ending:
             if analysis.selected is None:
                 tried.append(CategoryResult(category, f"no new idea: {repeats[0]}"))
                 continue
-            good = implement(night, category, analysis)
-            if isinstance(good, ProvenChange):
-                return propose_change(night, category, analysis, good, tried)
+            proven = implement(night, category, analysis)
+            if isinstance(proven, ProvenChange):
+                return propose_change(night, category, analysis, proven, tried)
             tried.append(
                 CategoryResult(
-                    category, f"verify failed after retries: {take_first_line(good.why)}", analysis
+                    category,
+                    f"verify failed after retries: {take_first_line(proven.why)}",
+                    analysis,
                 )
             )
     except Stop as stop:
@@ -92,8 +94,8 @@ def _analyze(
 def choose_new_idea(
     category: str, analysis: AnalysisResult, known: Iterable[KnownMergeRequest]
 ) -> tuple[AnalysisResult, tuple[str, ...]]:
-    """The analysis with the best candidate that repeats nothing, None as ``selected`` where each
-    does; and one line for each that was refused."""
+    """Select the best candidate that repeats no known idea, None if all do; and a line for each
+    that was refused."""
     ranked = sorted(analysis.candidates, key=lambda each: each.rank)
     refused: list[str] = []
     for candidate in dict.fromkeys((analysis.selected, *ranked)):
@@ -109,12 +111,11 @@ def choose_new_idea(
 def implement(
     night: Night, category: str, analysis: AnalysisResult
 ) -> ProvenChange | FailedAttempt:
-    """Up to 1 + ``max_implement_retries`` attempts. After a good one the checkout is left as it is:
-    ``_draft`` puts it back."""
+    """Make up to 1 + ``max_implement_retries`` attempts. A proven change stays in the checkout."""
 
     def run_step(bead: str, attempt: int, step_input: StepInput) -> BeadResult:
-        asked = bead == "implement" and night.plan.request
-        sections = {"Questions": QUESTION} if asked else {}
+        requested = bead == "implement" and night.plan.request
+        sections = {"Questions": QUESTION} if requested else {}
         return run_night_bead(night, bead, category, attempt, analysis, step_input, sections)
 
     def note_failure(failed: FailedAttempt) -> None:
@@ -129,17 +130,18 @@ def implement(
         run_step,
         night.recorder,
         note_failure,
-        asked=bool(night.plan.request),
+        requested=bool(night.plan.request),
     )
 
 
-def _draft(night: Night, category: str, analysis: AnalysisResult, good: ProvenChange) -> Draft:
-    """The MR bead's texts; whatever happens to it, the verified change keeps a draft.
+def _draft(night: Night, category: str, analysis: AnalysisResult, proven: ProvenChange) -> Draft:
+    """The MR bead's texts; if it fails, a draft from the analysis, so that the verified change is
+    kept.
 
-    It is the last bead: closing the checkout puts it back.
+    It is the last bead: closing the checkout restores it.
     """
     key = format_step_key("mr", category, 1)
-    night.checkout.apply_change(good.captured)
+    night.checkout.apply_change(proven.captured)
     request = night.plan.request
     sections = {ANSWERS: format_answer_request(request)} if request else {}
     try:
@@ -165,21 +167,21 @@ def propose_change(
     night: Night,
     category: str,
     analysis: AnalysisResult,
-    good: ProvenChange,
+    proven: ProvenChange,
     tried: list[CategoryResult],
 ) -> Ending:
-    needed = to_approve(good.gates)
+    needed = to_approve(proven.gates)
     reason, stopped = "a verified change is ready to be published", ""
     if needed:
         reason += f", once it is approved: {needed}"
     try:
-        draft = _draft(night, category, analysis, good)
+        draft = _draft(night, category, analysis, proven)
     except Interruption as stop:
         draft = draft_from_analysis(analysis)
         reason, stopped = f"{STOPPED}; the verified change is kept", stop.code.value
-    request, changed = night.plan.request, good.captured.build_summary().files
+    request, changed = night.plan.request, proven.captured.build_summary().files
     fallback = category != night.plan.scheduled
-    proposal = good.build_proposal(category, analysis, draft, is_fallback=fallback)
+    proposal = proven.build_proposal(category, analysis, draft, is_fallback=fallback)
     return Ending(
         outcome=Outcome.MR_READY,
         reason=reason,
@@ -190,7 +192,7 @@ def propose_change(
         error_code=stopped,
         incomplete=describe_failed_analyses(night.bead_context.ledger.results),
         proposal=proposal,
-        captured=good.captured,
+        captured=proven.captured,
         answers=select_answers(draft.answers, request, changed) if request else (),
     )
 
@@ -217,11 +219,11 @@ def _build_exhausted_ending(night: Night, tried: list[CategoryResult]) -> Ending
 
 
 def _find_cli_failure(results: list[BeadResult]) -> str:
-    """Why the agent's CLI is of no use (not one bead came to an end); "" where one did."""
+    """Why the agent's CLI is unusable: every bead failed; "" if one did not."""
     if not results or any(result.status not in _BROKEN for result in results):
         return ""
-    said = take_first_line(results[-1].error)
-    return f"the agent's CLI failed in every bead ({len(results)}), last: {said}"
+    last = take_first_line(results[-1].error)
+    return f"the agent's CLI failed in every bead ({len(results)}), last: {last}"
 
 
 def build_stopped_ending(night: Night, stop: Stop, tried: list[CategoryResult]) -> Ending:
@@ -243,7 +245,7 @@ def format_summary(night: Night, tried: list[CategoryResult]) -> str:
 
 
 def count_files_read(night: Night) -> FilesRead:
-    """What all Analyze beads read together, by the tools that they were seen to call."""
+    """The files that all Analyze beads read, by their tool calls."""
     results = night.bead_context.ledger.results
     uses = (result.tools for result in results if result.bead == "analyze")
     return count_files(uses, night.checkout.path, night.checkout.saved.tracked)

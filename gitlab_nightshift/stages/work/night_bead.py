@@ -1,4 +1,4 @@
-"""What a night knows, and how it runs one of its beads."""
+"""The data of a night, and how it runs one bead."""
 
 import dataclasses
 import json
@@ -24,7 +24,7 @@ _TITLES = {"analyze": "Analyze", "implement": "Implement", "verify": "Verify", "
 
 @dataclass(frozen=True)
 class Night:
-    """All that a night needs; only the checkout and the bead context's ledger change."""
+    """Everything that a night needs; only the checkout and the bead context's ledger change."""
 
     plan: Plan
     bead_context: BeadContext
@@ -53,8 +53,7 @@ def run_night_bead(
     step_input: StepInput = FIRST_STEP,
     sections: Mapping[str, str] = MappingProxyType({}),
 ) -> BeadResult:
-    """Start one bead of a night or a given task, and wait for it; ``sections`` stand below its
-    template. Raises Stop."""
+    """Run one bead of a night or a given task; ``sections`` follow its template. Raises Stop."""
     night.emit(
         StepStarted(
             format_step_key(bead, category, attempt),

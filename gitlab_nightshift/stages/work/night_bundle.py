@@ -38,8 +38,8 @@ def build_bundle(plan: Plan, ending: Ending, ledger: Ledger, duration_s: float) 
 
 
 def encode_bundle(bundle: Bundle) -> bytes:
-    """The bundle as it is kept. Of one that is too large the beads lose their hand-offs: what is
-    proposed has its own."""
+    """The bundle as JSON. If it is too large, the beads lose their hand-offs; the proposal has its
+    own copies."""
     data = to_json(bundle).encode()
     if len(data) <= LARGEST_BUNDLE:
         return data

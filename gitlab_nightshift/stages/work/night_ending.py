@@ -16,12 +16,12 @@ from gitlab_nightshift.stages.work.tool_use import NONE_READ, FilesRead
 from gitlab_nightshift.system.raw_logs import Logs
 
 MOST_SKIPS = 5
-"""Nights in a row that are skipped for the same reason before that is a warning."""
+"""Nights in a row, skipped for the same reason, that cause a warning."""
 
 
 @dataclass(frozen=True)
 class CategoryResult:
-    """A category, what came of it, and what Analyze reported (None where it did not)."""
+    """A category, its result, and the analysis, None if that failed."""
 
     category: str
     why: str
@@ -33,8 +33,8 @@ class CategoryResult:
 
 @dataclass(frozen=True)
 class Ending:
-    """How the night ended; ``captured`` is the change of a proposal, ``incomplete`` what could not
-    do its work, ``answers`` are for the threads that the task came from."""
+    """How the night ended. ``captured`` is the proposed change, ``incomplete`` names parts of the
+    night that failed, ``answers`` go to the threads that the task came from."""
 
     outcome: Outcome
     reason: str
@@ -59,7 +59,7 @@ def build_unscheduled_ending(plan: Plan) -> Ending:
 def run_to_ending(
     plan: Plan, logs: Logs, disks: Sequence[Path], make: Callable[[], Ending]
 ) -> Ending:
-    """Call ``make``; the one function of the work stage where an exception becomes a result.
+    """Call ``make``, and turn exceptions into results: only here in the work stage.
 
     ``disks`` are folders on the disks that a night may fill.
     """
@@ -82,8 +82,7 @@ def _build_failed_ending(plan: Plan, code: Code, reason: str) -> Ending:
 
 
 def describe_failed_analyses(results: Sequence[BeadResult]) -> str:
-    """How much of the night was no look at the project at all; "" where each Analyze ended. One
-    that the budget ended is no alarm."""
+    """Which Analyze beads failed; "" if none did. One that the budget ended has not failed."""
     analyses = [each for each in results if each.bead == "analyze"]
     failed = [each for each in analyses if each.status not in (BeadStatus.OK, BeadStatus.BUDGET)]
     if not failed:
@@ -97,8 +96,8 @@ def describe_failed_analyses(results: Sequence[BeadResult]) -> str:
 
 
 def describe_repeated_skip(plan: Plan, ending: Ending) -> str:
-    """Says that a night is skipped for the same reason again and again; "" where it is not. Numbers
-    and dates in the reason may differ."""
+    """A warning if several nights in a row were skipped for the same reason; "" if not. Numbers and
+    dates in the reason may differ."""
     today = re.sub(r"\d+", "", ending.reason)
     alike = [why for why in plan.skipped_before if re.sub(r"\d+", "", why).endswith(today)]
     if ending.outcome is not Outcome.SKIPPED or len(alike) + 1 < MOST_SKIPS:

@@ -1,10 +1,10 @@
 """The notary: runs the commands that prove a change once more, in a process that has read nothing
-of an agent's.
+from an agent.
 
-It starts when the last process of work is gone, with the plan's commands and the patch. The patch
-is read by a process of its own (``repository/bundle_reader.py``); what that reports is put into the
-restored checkout, and the commands run in the sandbox of the night. What they print is passed on
-unread. Only how they end counts, and how long they take.
+It starts when the last process of work is gone, with the plan's commands and the patch. A separate
+process parses the patch (``repository/bundle_reader.py``); its files go into the restored checkout,
+and the commands run in the night's sandbox. Their output is passed on unread: only their exit
+status and duration count.
 """
 
 import shlex
@@ -29,24 +29,24 @@ from gitlab_nightshift.stages.work.work_context import WorkContext
 from gitlab_nightshift.system.environment import build_search_path
 
 SLACK_S, TIMES = 60.0, 3.0
-"""A command may take this many seconds, and this many times what it took before the change."""
+"""Time limit of a command: these seconds, plus this many times its duration before the change."""
 LONGEST_S = 3600.0
-"""Of a command whose time before the change is not known."""
+"""Limit of a command whose duration before the change is unknown."""
 STEP = "notary"
-NAMED, LONGEST = 10, 1_000
-SHA256 = 64
-"""Digits of an id."""
+MOST_UNRESTORED, LONGEST_TEXT = 10, 1_000
+SHA256_DIGITS = 64
+"""Hex digits of a SHA-256 object id."""
 LeftSeconds = Callable[[], float | None]
 
 
 @dataclass(frozen=True)
 class NotaryTask:
-    """What to run: ``commands`` on the tree that ``patch`` makes of ``base``, which has to be
+    """What to run: ``commands`` on the tree that ``patch`` turns ``base`` into, which must be
     ``tree`` ("": any); ``config`` is the repository's (``git.read_conversion_config``).
 
-    Work says how long each took before the change (``usual``, seconds) and which were ``flaky``:
-    that decides how long a command may take, and whether it is run again. ``may_be_red`` are those
-    that may fail on the change if they fail without it, which is tried then.
+    Work claims how long each took before the change (``usual``, seconds) and which were ``flaky``:
+    this only sets a command's time limit, and whether it is run again. ``may_be_red`` may fail on
+    the change if they fail without it, which is then tried.
     """
 
     base: str
@@ -61,7 +61,7 @@ class NotaryTask:
 
 @dataclass(frozen=True)
 class NotaryAnswer:
-    """What was seen (``records/notary_records.py``)."""
+    """The notary's results (``records/notary_records.py``)."""
 
     tree_id: str
     commands: tuple[NotarizedCommand, ...]
@@ -70,31 +70,34 @@ class NotaryAnswer:
 
 
 def notarize(
-    task: NotaryTask, place: WorkContext, gateway: RemoteGateway | None, left_s: LeftSeconds
+    task: NotaryTask, work_context: WorkContext, gateway: RemoteGateway | None, left_s: LeftSeconds
 ) -> NotaryAnswer:
-    """Run the commands on the change, to the first that is not accepted, in ``place``'s checkout,
-    which is prepared or a private one. ``left_s`` gives the seconds left (None: no deadline).
+    """Run the commands on the change, up to the first that is not accepted, in the checkout of
+    ``work_context``, a prepared or a private one. ``left_s`` gives the seconds left (None: no
+    deadline).
 
-    Raises NightshiftError where they cannot be run: no sandbox, no time, no such change.
+    Raises NightshiftError if they cannot run: no sandbox, no time, no such change.
     """
-    place.emit(StepStarted(STEP, "The commands once more, on the change alone"))
-    quiet = replace(place, emit=_pass_warnings(place.emit))
+    work_context.emit(StepStarted(STEP, "The commands once more, on the change alone"))
+    quiet = replace(work_context, emit=_pass_warnings(work_context.emit))
     context = SandboxContext(quiet, gateway, STEP, (), left_s)
     with (
         open_sandboxed_checkout(context) as sandboxed,
         sandboxed.open_runner() as (boundary, _, runner),
     ):
-        tree = _rebuild_change(task, place, sandboxed.checkout)
-        trial = _Trial(task, tree, sandboxed.checkout, runner, left_s, place.emit)
+        tree = _rebuild_change(task, work_context, sandboxed.checkout)
+        trial = _Trial(task, tree, sandboxed.checkout, runner, left_s, work_context.emit)
         seen = tuple(trial.run_all())
     accepted = sum(each.accepted for each in seen)
     whole = accepted == len(task.commands)
-    place.emit(StepEnded(STEP, whole, f"{accepted} of {len(task.commands)} commands passed"))
-    return NotaryAnswer(tree, seen, str(boundary)[:LONGEST], tuple(trial.unrestored)[:NAMED])
+    work_context.emit(StepEnded(STEP, whole, f"{accepted} of {len(task.commands)} commands passed"))
+    return NotaryAnswer(
+        tree, seen, str(boundary)[:LONGEST_TEXT], tuple(trial.unrestored)[:MOST_UNRESTORED]
+    )
 
 
 def _pass_warnings(emit: Emit) -> Emit:
-    """Of the boundary, which work has told of, only what is not as it should be."""
+    """Pass on warnings only: work has already reported the boundary."""
 
     def pass_on(event: Event) -> None:
         if isinstance(event, Note) and event.warning:
@@ -103,25 +106,26 @@ def _pass_warnings(emit: Emit) -> Emit:
     return pass_on
 
 
-def _rebuild_change(task: NotaryTask, place: WorkContext, checkout: Checkout) -> str:
-    """The tree with the change, as the process that reads the patch reports it, made in
-    ``checkout``'s private repository. Raises NightshiftError where it is not the one that was asked
-    for."""
-    own = checkout.repository.folder
-    attributes = own / "info/attributes"
+def _rebuild_change(task: NotaryTask, work_context: WorkContext, checkout: Checkout) -> str:
+    """Rebuild the change in ``checkout``'s private repository, as the process that parses the patch
+    reports it. The tree's id. Raises NightshiftError if it is not the requested tree."""
+    repository = checkout.repository.folder
+    attributes = repository / "info/attributes"
     parts = RepositoryParts(
-        objects=list_object_folders(own / "objects"),
-        object_format="sha256" if len(task.base) == SHA256 else "sha1",
+        objects=list_object_folders(repository / "objects"),
+        object_format="sha256" if len(task.base) == SHA256_DIGITS else "sha1",
         attributes=attributes.read_bytes() if attributes.exists() else b"",
     )
-    path = build_search_path(place.env, place.checkout)
-    reading = ReadingPlace(parts, task.config, place.private, path)
+    path = build_search_path(work_context.env, work_context.checkout)
+    reading = ReadingPlace(parts, task.config, work_context.private, path)
     rebuilt = rebuild_patch(reading, task.base, task.patch)
     if rebuilt.refused:
         raise NightshiftError(Code.PUBLISH, rebuilt.refused)
     if task.tree not in ("", rebuilt.tree) or not rebuilt.files:
         raise NightshiftError(Code.PUBLISH, "base plus change.patch is another tree")
-    if any(file.mode not in PLAIN_MODES for file in rebuilt.files):  # a link would be followed
+    if any(
+        file.mode not in PLAIN_MODES for file in rebuilt.files
+    ):  # a link could lead out of the checkout
         raise NightshiftError(Code.PUBLISH, "the change holds a symbolic link or a submodule")
     make_change(checkout.repository, rebuilt, task.base)
     return rebuilt.tree
@@ -165,8 +169,8 @@ class _Trial:
         return replace(seen, base=self._run_on_base(command, f"{log}-base"))
 
     def _run_on_base(self, command: str, log: str) -> NotarizedRun | None:
-        """Its run without the change, None where something of the change's is left: its code has
-        run before, and could make the base fail."""
+        """Run it without the change. None if files could not be restored: the change's code has run
+        already, and could make the base fail."""
         self._runner.renew()
         if self._apply(self._task.base):
             return None
@@ -187,7 +191,7 @@ class _Trial:
         return LONGEST_S if usual is None else SLACK_S + TIMES * usual
 
     def _apply(self, tree: str) -> bool:
-        """Put the checkout back, then make it this tree; True where something is not as before."""
+        """Restore the checkout, then apply this tree; True if something could not be restored."""
         paths = self._checkout.apply_tree(resolve_tree(self._checkout.repository, tree))
         self.unrestored |= dict.fromkeys(paths)
         return bool(paths)

@@ -1,5 +1,5 @@
 """The process of the notary (``notarization.py``): it runs commands in the sandbox, holds no
-secret, and has read nothing of an agent's but the change that it runs them on."""
+secret, and has read nothing from an agent except the change that it runs them on."""
 
 import base64
 import dataclasses
@@ -24,7 +24,7 @@ from gitlab_nightshift.stages.work.delegation.delegation_workspace import make_w
 from gitlab_nightshift.stages.work.delegation_data import unpack_payload
 from gitlab_nightshift.stages.work.notarization import NotaryTask, notarize
 from gitlab_nightshift.stages.work.work_context import WorkContext
-from gitlab_nightshift.stages.work.work_data import unpack_work_place
+from gitlab_nightshift.stages.work.work_data import unpack_work_context
 from gitlab_nightshift.wire.channel import OutputChannel
 from gitlab_nightshift.wire.exit_status import run_guarded
 from gitlab_nightshift.wire.sent_logs import pass_logs
@@ -38,7 +38,7 @@ def main(data: Mapping[str, Any]) -> int:
 
 
 def _notarize(walked: SystemWalk | None, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """The answer: what was seen, or ``why`` the commands could not be run."""
+    """The notary's results, or ``why`` the commands could not run."""
 
     def run_step() -> dict[str, Any]:
         answer: dict[str, Any] = {}
@@ -55,23 +55,23 @@ def _run_commands(
     prepared = _read_folders(inputs)
     tempfile.tempdir = str(prepared.temporary)
     logs = pass_logs(prepared.private / "logs", outlet, f"{inputs['name']}-")
-    place = unpack_work_place(inputs["place"], logs, outlet, prepared)
-    place = confine_work(dataclasses.replace(place, walked=walked), inputs)
+    work_context = unpack_work_context(inputs["place"], logs, outlet, prepared)
+    work_context = confine_work(dataclasses.replace(work_context, walked=walked), inputs)
     control = socket.socket(fileno=inputs["control"])
     gateway = RemoteGateway(control, outlet) if inputs["gateway"] else None
     until = inputs["place"]["until_s"]
     try:
-        place, config = _find_checkout(inputs, place)
+        work_context, config = _find_checkout(inputs, work_context)
         task = _read_task(inputs["task"], config)
         left_s = lambda: None if until is None else until - read_clock()  # noqa: E731
-        answer |= dataclasses.asdict(notarize(task, place, gateway, left_s))
+        answer |= dataclasses.asdict(notarize(task, work_context, gateway, left_s))
     except NightshiftError as error:
         answer["why"] = error.message
     return 0
 
 
 def _read_folders(inputs: Mapping[str, Any]) -> PreparedFolders:
-    """This process's folders; of a run with the checkout, which is prepared."""
+    """This process's folders, in a run with its prepared checkout."""
     checkout = None
     if data := inputs.get("prepared_checkout"):
         checkout = PreparedCheckout.from_data(data, moved=inputs["moved"])
@@ -79,20 +79,20 @@ def _read_folders(inputs: Mapping[str, Any]) -> PreparedFolders:
 
 
 def _find_checkout(
-    inputs: Mapping[str, Any], place: WorkContext
+    inputs: Mapping[str, Any], work_context: WorkContext
 ) -> tuple[WorkContext, Mapping[str, str]]:
-    """Where the commands run, and the repository's configuration: the checkout that is prepared, or
-    one that is made as a delegation's work makes its own."""
-    assert place.prepared
-    if place.prepared.checkout:
-        return place, place.prepared.checkout.config
-    source = unpack_source(inputs["source"], place.private)
+    """The context with the checkout to run in, and the repository's configuration: the prepared
+    checkout of a run, or a new workspace like that of a delegation's work."""
+    assert work_context.prepared
+    if work_context.prepared.checkout:
+        return work_context, work_context.prepared.checkout.config
+    source = unpack_source(inputs["source"], work_context.private)
     path = Path(inputs["scratch"], "notary", source.top.name or "checkout")
     path.parent.mkdir()
     payload, base = unpack_payload(inputs["payload"]), inputs["task"]["base"]
-    made = make_workspace(source, payload, base, path, place.settings.output_dir)
+    workspace = make_workspace(source, payload, base, path, work_context.settings.output_dir)
     config = read_conversion_config(source.git, source.top)
-    return dataclasses.replace(place, checkout=made.path), config
+    return dataclasses.replace(work_context, checkout=workspace.path), config
 
 
 def _read_task(data: Mapping[str, Any], config: Mapping[str, str]) -> NotaryTask:

@@ -1,8 +1,8 @@
 """The exec gate on PATH: the programs that an agent finds by name, and no others.
 
-It guides agents and is no security boundary: a program can still be called by its path. A command
-of ``allowed_commands`` is a small script that checks its words and starts the program with the
-job's whole PATH, which builds need; everything else that an agent starts gets the short PATH.
+It guides agents but is no security boundary: a program can still be called by its path. A command
+of ``allowed_commands`` is a small script that checks its arguments and starts the program with the
+job's full PATH, which builds need. Everything else that an agent starts gets the short PATH.
 """
 
 import dataclasses
@@ -31,17 +31,17 @@ BASE = tuple(
     gzip gunzip zcat bzip2 bunzip2 xz unxz zstd unzip zip ps pgrep kill getopt tput clear
     locale""".split()
 )
-"""What shells, git and agents need to look around and to edit: nothing that uses a network,
+"""What shells, git and agents need to explore and to edit: nothing that uses a network,
 changes a user, or runs another language than the shell's own."""
 ALWAYS_RESTRICTED = frozenset({"git"})
-"""Even where it is allowed it gets the short PATH: its aliases start programs."""
+"""Gets the short PATH even if allowed: its aliases start programs."""
 SHELLS = frozenset({"sh", "bash", "dash", "ksh", "zsh"})
-NEEDS: Mapping[str, tuple[str, ...]] = {"gradlew": ("java",), "mvnw": ("java",)}
-"""Scripts in the checkout that find another program by its name."""
+WRAPPERS: Mapping[str, tuple[str, ...]] = {"gradlew": ("java",), "mvnw": ("java",)}
+"""Wrapper scripts in the checkout, and the programs that they look up on PATH."""
 
 
 def restrict_programs(boundary: Boundary, work: WorkContext, cli: Path) -> Boundary:
-    """The boundary with a program allowlist for agents, unless the exec gate is open; logged.
+    """Add a program allowlist to the boundary, unless the exec gate is open, and log it.
 
     ``cli`` is the agent's own program.
     """
@@ -50,8 +50,8 @@ def restrict_programs(boundary: Boundary, work: WorkContext, cli: Path) -> Bound
         emit(Note("exec: any command (policy.gates.exec: auto_allow)"))
         return boundary
     system = boundary.build_search_path(build_search_path(work.env, work.checkout))
-    whole = build_search_path(work.env, work.checkout, boundary.programs)
-    path = boundary.build_search_path(whole)
+    full_path = build_search_path(work.env, work.checkout, boundary.programs)
+    path = boundary.build_search_path(full_path)
     allowed = _parse_commands(work.allowed_commands, work.checkout)
     if unknown := [command for command, names in allowed if _is_unknown(command, names)]:
         emit(Note(f"exec: PATH is not restricted, as it is unknown what {unknown[0]} starts"))
@@ -70,7 +70,7 @@ def restrict_programs(boundary: Boundary, work: WorkContext, cli: Path) -> Bound
 def _parse_commands(
     commands: Iterable[str], checkout: Path
 ) -> list[tuple[str, dict[str, list[str]]]]:
-    """Each command with the programs that it needs by name, and their exact words (none: any)."""
+    """Each command with the programs it needs by name, and their exact arguments (none: any)."""
     found = []
     for command in commands:
         program, *words = shlex.split(command)
@@ -80,19 +80,19 @@ def _parse_commands(
 
 
 def _is_unknown(command: str, names: Collection[str]) -> bool:
-    """True for a shell's script that is called by its path: it may start any program."""
+    """True for a shell script that is called by its path: it may start any program."""
     return "/" in shlex.split(command)[0] and not SHELLS.isdisjoint(names)
 
 
 def _find_named_programs(program: str, checkout: Path) -> dict[str, list[str]]:
-    """The programs that a command finds by name when it is itself called by its path."""
-    needs = NEEDS.get(PurePosixPath(program).name)
+    """The programs that a command looks up by name when it is called by its path."""
+    needs = WRAPPERS.get(PurePosixPath(program).name)
     word = read_interpreter(checkout / program)
     return {name: [] for name in needs or ([PurePosixPath(word).name] if word else [])}
 
 
 def find_cli_interpreter(cli: Path) -> str:
-    """The interpreter that the agent's own CLI looks for by name, "" for none."""
+    """The interpreter that the agent's own CLI looks up by name, "" for none."""
     word = read_interpreter(cli)
     return "" if "/" in word else word
 
@@ -100,7 +100,8 @@ def find_cli_interpreter(cli: Path) -> str:
 def _make(
     folder: Path, paths: tuple[str, str], allowed: Mapping[str, list[list[str]]], own: str
 ) -> None:
-    """``paths``: all of PATH, and without the checkout's folders, in which no usual tool counts."""
+    """``paths``: the full PATH, and that without the checkout, where an agent could plant a
+    ``sed``."""
     path, system = paths
     folder.mkdir(mode=0o755)
     usual = {*BASE, own}
@@ -115,7 +116,7 @@ def _make(
 
 
 def _find_programs(names: Set[str], path: str) -> dict[str, str]:
-    """Where each name is found. Each folder is listed once: it has few of so many names."""
+    """Where each name is found. Lists each folder once, instead of probing it for every name."""
     found: dict[str, str] = {}
     for folder in path.split(os.pathsep):
         for name in (names & _list_folder(folder, names)) - found.keys():
@@ -125,7 +126,7 @@ def _find_programs(names: Set[str], path: str) -> dict[str, str]:
 
 
 def _list_folder(folder: str, names: Set[str]) -> Set[str]:
-    """Which names may be in a folder: all of them where it may be entered but not listed."""
+    """Which names may be in a folder: all, if it may be entered but not listed."""
     try:
         return frozenset(os.listdir(folder))  # noqa: PTH208 - names alone
     except PermissionError:
@@ -135,8 +136,8 @@ def _list_folder(folder: str, names: Set[str]) -> Set[str]:
 
 
 def _build_script(program: str, allowed: list[list[str]], path: str, base: bool) -> str:
-    """A script that starts the program with the whole PATH for allowed words. Other words start
-    only a ``base`` program, with the short PATH."""
+    """A script that starts the program with the full PATH for allowed arguments. With others it
+    starts only a ``base`` program, with the short PATH."""
     start = f'exec {shlex.quote(program)} "$@"'
     lines = ["#!/bin/sh", "# Made by nightshift: policy.gates.exec"]
     for words in allowed:

@@ -21,7 +21,7 @@ LONGEST_ERROR = 8_000
 def build_run_values(
     plan: Plan, settings: Settings, job: JobFacts, allowed: Iterable[str], build: Iterable[str]
 ) -> dict[str, str]:
-    """The values that are the same in all beads of a run, the team's own among them."""
+    """The values that all beads of a run share, including the team's own."""
     values = {
         "date": plan.date,
         "repo_url": settings.repo_url or job.project_url,
@@ -50,7 +50,8 @@ def describe_open(known: KnownMergeRequest) -> str:
 
 
 def describe_rejected(known: KnownMergeRequest) -> str:
-    """Titles and reasons are people's and earlier agents' words: data, as the preamble says."""
+    """A rejected idea, for a list in a prompt: people's and agents' words, which the preamble calls
+    data."""
     why = "; ".join(known.reasons) or "no reason given"
     files = f"; files: {_list_files(known)}" if known.files else ""
     return f"{known.title} (!{known.iid}, closed on {known.day}): {why}{files}"
@@ -71,7 +72,7 @@ def build_bead_values(
     step_input: StepInput = FIRST_STEP,
     context: str = "",
 ) -> dict[str, str]:
-    """The values of one bead: every placeholder has one, except the files of the hand-off.
+    """The values of all placeholders of one bead, except the files of the hand-off.
 
     ``context`` is quoted text that a given task is about.
     """
@@ -92,7 +93,7 @@ def _describe_selected(selected: AnalysisCandidate, context: str) -> str:
 
 
 def format_deadline(left_s: float | None, now: datetime) -> str:
-    """An absolute time and the minutes left, or that there is no deadline."""
+    """The absolute time and the minutes left, or "none"."""
     if left_s is None:
         return "none"
     end = (now + timedelta(seconds=left_s)).isoformat(timespec="minutes")

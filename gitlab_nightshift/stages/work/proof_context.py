@@ -1,5 +1,4 @@
-"""What a change is proven with, and what was found: the proofs themselves are loaded for the first
-change."""
+"""Input and result of the proofs, apart from these: they are imported only for the first change."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -18,10 +17,9 @@ from gitlab_nightshift.stages.work.work_context import WorkContext
 class ProofContext:
     """What a change is checked against, besides the Verify bead.
 
-    Where the baseline was red already, failing commands are reported and prove nothing. ``known``
-    are merge requests whose ideas are not to be repeated. ``began`` is called with the
-    attempt's number before anything runs. ``canaries`` keeps what the base's tests noticed for all
-    attempts.
+    On a red baseline, failing commands are reported but prove nothing. ``known`` are merge requests
+    whose ideas must not be repeated. ``began`` is called with the attempt's number before anything
+    runs. ``canaries`` caches for all attempts what the base's tests noticed.
     """
 
     work: WorkContext
@@ -36,15 +34,15 @@ class ProofContext:
 
 @dataclass(frozen=True)
 class ProofResult:
-    """What was found about a change; with ``why`` it is refused, and the next attempt is told.
-    ``evidence`` is what Verify is told of it; ``held`` was read of tests, and running decides."""
+    """The findings about a change. ``why``: the reason of a refusal, for the next attempt.
+    ``evidence`` is the text for Verify; ``undecided`` are findings that running may refute."""
 
     why: str = ""
     commands: tuple[CommandResult, ...] = ()
     notes: tuple[str, ...] = ()
     checks: tuple[Check, ...] = ()
     findings: tuple[Finding, ...] = ()
-    held: tuple[Finding, ...] = ()
+    undecided: tuple[Finding, ...] = ()
     gates: tuple[GatedFile, ...] = ()
     symbols: tuple[str, ...] = ()
     digest: str = ""

@@ -1,4 +1,4 @@
-"""What proves a change: red flags, the commands, and what only running can show."""
+"""Proves a change: by red flags, by the commands, and by evidence from running the tests."""
 
 from gitlab_nightshift.policy.change_rules import ENFORCED, find_violations
 from gitlab_nightshift.policy.repeated_ideas import describe_repetition, find_repeated_change
@@ -32,7 +32,7 @@ def build_subject(
     analysis: AnalysisResult,
     captured: CapturedChange,
 ) -> EvidenceSubject:
-    """The change, and what it is compared with."""
+    """The change, its base and its context."""
     selected = analysis.selected
     context = Context(
         settings=proof.work.settings,
@@ -46,15 +46,17 @@ def build_subject(
     return EvidenceSubject(checkout.base_sha, captured.tree_id, change, context, claim)
 
 
-def look(proof: ProofContext, captured: CapturedChange, subject: EvidenceSubject) -> ProofResult:
-    """Check what needs no run: the policy and the red flags."""
+def check_without_running(
+    proof: ProofContext, captured: CapturedChange, subject: EvidenceSubject
+) -> ProofResult:
+    """Check the policy and the red flags."""
     change, settings, ci_files = captured.build_summary(), proof.work.settings, proof.ci_files
     config = proof.work.job.ci_config_path
     tools = find_changed_settings(subject.change)
     denied = find_violations(change, tools, settings, proof.recent_files, config, ci_files)
     findings = judge(subject.change, subject.context)
-    held = tuple(filter(is_refutable, findings)) if can_run(proof) else ()
-    findings = tuple(finding for finding in findings if finding not in held)
+    undecided = tuple(filter(is_refutable, findings)) if can_run(proof) else ()
+    findings = tuple(finding for finding in findings if finding not in undecided)
     others = tuple(finding for finding in findings if finding.name not in ENFORCED)
     gates = list_gated_files(change, settings, config, ci_files)
     symbols = list_changed_symbols(subject.change)
@@ -64,12 +66,12 @@ def look(proof: ProofContext, captured: CapturedChange, subject: EvidenceSubject
     again = [f"This idea is not wanted: {describe_repetition(repeated)}."] if repeated else []
     why = "\n".join((*again, *denied, *_list_failing(others)))
     return ProofResult(
-        why, findings=findings, held=held, gates=gates, symbols=symbols, digest=digest
+        why, findings=findings, undecided=undecided, gates=gates, symbols=symbols, digest=digest
     )
 
 
 def can_run(proof: ProofContext) -> bool:
-    """Whether running may refute what was read."""
+    """True if running the tests may refute findings from reading."""
     return bool(proof.baseline.commands) and not proof.baseline.red
 
 
@@ -79,14 +81,14 @@ def prove(
     captured: CapturedChange,
     subject: EvidenceSubject,
     name: str,
-    held: tuple[Finding, ...] = (),
+    undecided: tuple[Finding, ...] = (),
 ) -> ProofResult:
-    """Run the commands in the restored checkout with only the change applied; then the evidence.
+    """Run the commands in the restored checkout with only the change applied, then gather evidence.
 
-    ``name`` is the last part of the names of steps and logs, ``held`` what ``look`` left open.
+    ``name`` ends the names of steps and logs; ``undecided`` are findings that running may refute.
     """
     try:
-        return _run_proof(checkout, proof, captured, subject, name, held)
+        return _run_proof(checkout, proof, captured, subject, name, undecided)
     finally:
         proof.runner.renew()
 
@@ -97,7 +99,7 @@ def _run_proof(
     captured: CapturedChange,
     subject: EvidenceSubject,
     name: str,
-    held: tuple[Finding, ...],
+    undecided: tuple[Finding, ...],
 ) -> ProofResult:
     unrestored = checkout.apply_change(captured)
     runs = _run_commands(checkout, proof, captured, f"checks-{name}")
@@ -105,7 +107,7 @@ def _run_proof(
     failed = format_failure(proof.runner, commands, f"checks-{name}")
     if failed and not proof.baseline.red:
         return ProofResult(failed, commands)
-    evidence = _gather_evidence(checkout, proof, subject, runs, f"evidence-{name}", held)
+    evidence = _gather_evidence(checkout, proof, subject, runs, f"evidence-{name}", undecided)
     notes = _format_notes(unrestored)
     for note in notes:
         proof.work.emit(Note(note, warning=True))
@@ -123,17 +125,17 @@ def _find_missing_proof(
     runs: tuple[CommandRun, ...],
     evidence: Evidence,
 ) -> str:
-    """Why nothing that ran proves the code in a change; "" where something does, or need not."""
+    """Why nothing that ran proves the change's code; "" if something does, or none is needed."""
     passed = any(
         check.outcome is CheckOutcome.PASSED and check.title != TESTS_THAT_RAN
         for check in evidence.checks
     )
     ran = any(run.result.ok and not run.ran_nothing for run in runs)
-    if passed or ran or proof.baseline.unasked or not changes_code(subject.change):
+    if passed or ran or proof.baseline.no_test_requested or not changes_code(subject.change):
         return ""
-    lacks = "no command passed on it" if proof.baseline.commands else NOTHING_TO_RUN
+    reason = "no command passed on it" if proof.baseline.commands else NOTHING_TO_RUN
     return (
-        f"Nothing that the program ran proves this code: {lacks}. Without proof, only comments and"
+        f"Nothing that the program ran proves this code: {reason}. Without proof, only comments and"
         " documents pass."
     )
 
@@ -166,9 +168,9 @@ def _gather_evidence(
     subject: EvidenceSubject,
     runs: tuple[CommandRun, ...],
     name: str,
-    held: tuple[Finding, ...],
+    undecided: tuple[Finding, ...],
 ) -> Evidence:
-    """Canaries, the tests that ran, new tests without the change; more by category."""
+    """Gather canaries, the tests that ran, new tests without the change; more by category."""
     proof.work.emit(StepStarted(name, "What running the tests shows"))
     usual_s = sum(result.duration_s for result in proof.baseline.results)
     wanted = proof.work.settings.proof_time
@@ -176,7 +178,7 @@ def _gather_evidence(
     passing = tuple(run.result.command for run in runs if run.result.ok)
     lab = Lab(checkout, proof.runner, passing, name, end)
     before = proof.baseline.collections
-    evidence = gather_evidence(subject, lab, before, runs, proof.canaries, held)
+    evidence = gather_evidence(subject, lab, before, runs, proof.canaries, undecided)
     for check in evidence.checks:
         proof.work.emit(Note(f"{check.title}: {check.detail}"))
     failing = _list_failing(evidence.findings)

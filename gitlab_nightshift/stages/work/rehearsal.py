@@ -1,7 +1,7 @@
-"""A rehearsal: all of a night that costs no token, in the real job, and what is still missing.
+"""A rehearsal: everything in a night that costs no token, in the real job, to see what is missing.
 
-It is the night's own workflow with other steps: what would end a night is noted, and the next thing
-looked at, so that one job tells everything.
+It is the night's own workflow with other steps: what would end a night is noted, and checking goes
+on, so that one job reports all problems.
 """
 
 import dataclasses
@@ -35,59 +35,65 @@ NEXT = "Next: a dry run (dry_run: true), then the schedule"
 
 @dataclass
 class Rehearsal:
-    """What was seen. ``errors`` would end a night, ``skips`` would leave it out."""
+    """The problems seen. ``errors`` would fail a night, ``skips`` would skip one."""
 
     plan: Plan
     errors: list[NightshiftError] = field(default_factory=list)
     skips: list[str] = field(default_factory=list)
-    place: WorkContext | None = None
+    work_context: WorkContext | None = None
 
-    def prepare(self, place: WorkContext) -> Tools:
-        """Templates, the agent's CLI and key; without a key the rehearsal goes on."""
-        self.place = place
+    def prepare(self, work_context: WorkContext) -> Tools:
+        """Check templates, the agent's CLI and key; without a key the rehearsal goes on."""
+        self.work_context = work_context
         try:
-            return prepare(place)
+            return prepare(work_context)
         except NightshiftError as error:
-            self._note_error(place, error)
-        return Tools(build_provider(place.settings), load_templates(place))
+            self._note_error(work_context, error)
+        return Tools(build_provider(work_context.settings), load_templates(work_context))
 
-    def run_baseline(self, place: WorkContext, checkout: Checkout, runner: Runner) -> Baseline:
-        """The baseline, whatever it says: the rehearsal goes on."""
+    def run_baseline(
+        self, work_context: WorkContext, checkout: Checkout, runner: Runner
+    ) -> Baseline:
+        """Run the baseline; the rehearsal goes on whatever its result."""
         try:
             found = run_baseline(
-                place.verify, place.settings.baseline, checkout, runner, place.emit
+                work_context.verify,
+                work_context.settings.baseline,
+                checkout,
+                runner,
+                work_context.emit,
             )
         except NightshiftError as error:
-            self._note_error(place, error)
+            self._note_error(work_context, error)
             return Baseline()
         if found.skip:
             self.skips.append(found.skip)
         return dataclasses.replace(found, skip="", incomplete="")
 
     def look(self, night: Night) -> Ending:
-        """In place of the first bead: the CLI's version, tools and caches, prompts; the verdict."""
-        assert self.place
+        """Instead of the beads: report the CLI's version, the tools and the prompts, and judge."""
+        assert self.work_context
         night.emit(StepStarted("rehearsal", "Rehearsal · what a night needs"))
         for text in (
-            self._describe_agent(night, self.place),
-            self._describe_tools(night, self.place),
-            self._describe_prompts(night, self.place),
+            self._describe_agent(night, self.work_context),
+            self._describe_tools(night, self.work_context),
+            self._describe_prompts(night, self.work_context),
         ):
             night.emit(Note(text))
         ending = self._build_ending()
         night.emit(StepEnded("rehearsal", not (self.errors or self.skips), ending.reason))
         return ending
 
-    def _describe_agent(self, night: Night, place: WorkContext) -> str:
+    def _describe_agent(self, night: Night, work_context: WorkContext) -> str:
         provider = night.bead_context.provider
         if not provider.about.program:
             return f"agent {provider.name}: part of this program"
-        version = self._read_version(night, place, provider)
+        version = self._read_version(night, work_context, provider)
         return f"agent {provider.name}: {version or 'its CLI does not run here'}"
 
-    def _read_version(self, night: Night, place: WorkContext, provider: Provider) -> str:
-        """What the CLI says of its version, asked inside the sandbox."""
-        runner, program = night.proof.runner, find_agent_program(place, provider)
+    def _read_version(self, night: Night, work_context: WorkContext, provider: Provider) -> str:
+        """Ask the CLI for its version, inside the sandbox."""
+        runner, program = night.proof.runner, find_agent_program(work_context, provider)
         done = runner.run((str(program), "--version"), "agent-version", at_most_s=VERSION_S)
         lines = runner.logs.read_tail("agent-version.out", 4_000).decode("utf-8", "replace")
         if done.ok:
@@ -95,41 +101,43 @@ class Rehearsal:
         if not any(error.code is Code.PROVIDER_UNAVAILABLE for error in self.errors):
             how = done.error or f"exit status {done.exit_status}"
             text = f"the agent's CLI does not run in the sandbox: {program}: {how}"
-            self._note_error(place, NightshiftError(Code.PROVIDER_UNAVAILABLE, text))
+            self._note_error(work_context, NightshiftError(Code.PROVIDER_UNAVAILABLE, text))
         return ""
 
-    def _describe_tools(self, night: Night, place: WorkContext) -> str:
-        """Programs and folders, as they are seen from inside the sandbox."""
-        runner, settings = night.proof.runner, place.settings
-        missing = find_missing_programs(runner, place.allowed_commands, "lookup-programs")
+    def _describe_tools(self, night: Night, work_context: WorkContext) -> str:
+        """Programs and folders as seen from inside the sandbox."""
+        runner, settings = night.proof.runner, work_context.settings
+        missing = find_missing_programs(runner, work_context.allowed_commands, "lookup-programs")
         if missing and settings.allowed_commands is not None:
             text = f"allowed_commands: not found in the commands' environment: {', '.join(missing)}"
             self.skips.append(f"{text}; agents will not find them")
-        folders = JobFolders(place.home, place.checkout.resolve(), place.private)
-        places = tuple(dict.fromkeys(find_tool_folders(settings, place.env, folders)))
+        folders = JobFolders(
+            work_context.home, work_context.checkout.resolve(), work_context.private
+        )
+        places = tuple(dict.fromkeys(find_tool_folders(settings, work_context.env, folders)))
         closed = find_unreadable_places(runner, places)
         if closed:
             names = ", ".join(map(str, closed))
             self.skips.append(f"agent_paths: not readable inside the sandbox: {names}")
-        words = [shlex.split(command)[0] for command in place.allowed_commands]
+        words = [shlex.split(command)[0] for command in work_context.allowed_commands]
         found = sorted({word for word in words if word not in missing})
         readable = [str(each) for each in places if each not in closed]
         programs = ", ".join(found) or "none"
         named = ", ".join(readable) or "none"
         return f"seen from inside the sandbox: {programs}; agent_paths: {named}"
 
-    def _describe_prompts(self, night: Night, place: WorkContext) -> str:
-        rendered = preview_prompts(place, self.plan, night.bead_context.brief)
+    def _describe_prompts(self, night: Night, work_context: WorkContext) -> str:
+        rendered = preview_prompts(work_context, self.plan, night.bead_context.brief)
         sizes = {bead: len(text) for bead, text in rendered.items()}
         shown = ", ".join(f"{bead} {size:,}" for bead, size in sizes.items())
         return f"prompts, in characters: {shown}"
 
-    def _note_error(self, place: WorkContext, error: NightshiftError) -> None:
+    def _note_error(self, work_context: WorkContext, error: NightshiftError) -> None:
         self.errors.append(error)
-        place.emit(Note(f"{error.code}: {error.message}", warning=True))
+        work_context.emit(Note(f"{error.code}: {error.message}", warning=True))
 
     def _build_ending(self) -> Ending:
-        """A mistake fails as it would a night's job; what would be left out is a warning."""
+        """An error fails the job as it would a night's; a skip is only a warning."""
         category = self.plan.scheduled or "none"
         missing = [*(error.message.rstrip(".") for error in self.errors), *self.skips]
         count = f"{len(missing)} things" if len(missing) > 1 else "one thing"
@@ -144,5 +152,5 @@ class Rehearsal:
 
 def build_rehearsal(plan: Plan) -> Workflow:
     """The rehearsal's steps, for ``work_stage.py: work``."""
-    made = Rehearsal(plan)
-    return Workflow(made.run_baseline, made.look, made.prepare, any_day=True)
+    rehearsal = Rehearsal(plan)
+    return Workflow(rehearsal.run_baseline, rehearsal.look, rehearsal.prepare, any_day=True)

@@ -1,4 +1,4 @@
-"""What the run has spent and how long it has: checked before every bead, watched during it."""
+"""The run's spending and remaining time: checked before every bead, watched during it."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -10,13 +10,13 @@ from gitlab_nightshift.records.events import read_clock
 from gitlab_nightshift.records.products import FailedAttemptRecord, Outcome, Plan
 
 SMALLEST_USD = 0.01
-"""With less than a cent left nothing is begun."""
-NEEDED = 2
-"""Times the baseline's seconds that the notary may need."""
+"""With less than a cent left no bead starts."""
+NOTARY_SHARE = 2
+"""Time reserved for the notary, in durations of the baseline."""
 
 
 class Stop(Exception):
-    """The run ends here: a limit, or a provider that cannot be used at all."""
+    """Ends the run: a limit is reached, or the provider is unusable."""
 
     def __init__(self, outcome: Outcome, reason: str, code: Code | None = None) -> None:
         super().__init__(reason)
@@ -25,10 +25,10 @@ class Stop(Exception):
 
 @dataclass
 class Ledger:
-    """The beads so far, the attempts that were sent back, and the boundary they run in.
+    """The beads so far, the failed attempts, and the boundary they run in.
 
-    ``deadline`` is a monotonic time in seconds, None without one. ``baseline`` is how the commands
-    that prove a change ended before it.
+    ``deadline`` is a monotonic time in seconds, None without one. ``baseline`` are the results of
+    the commands before the change.
     """
 
     max_budget_usd: float
@@ -41,25 +41,25 @@ class Ledger:
     baseline: tuple[CommandResult, ...] = ()
 
     def note_failed_attempt(self, category: str, code: Code, why: str) -> None:
-        """Keep why an attempt at a category's change was sent back, for the run's records."""
+        """Record why an attempt at a category's change failed."""
         number = 1 + sum(each.category == category for each in self.failed_attempts)
         self.failed_attempts.append(FailedAttemptRecord(category, number, code.value, why))
 
     def note_baseline(self, results: tuple[CommandResult, ...]) -> None:
-        """Keep how the commands ended before the change, and back the time that running them once
-        more takes, after the work: at most half of what is left."""
+        """Record the commands' results before the change, and reserve time for the notary to run
+        them again after the work: at most half of what is left."""
         self.baseline = tuple(replace(each, output="") for each in results)
         left_s = self.compute_left_s()
         if self.deadline is not None and left_s is not None:
-            needed_s = NEEDED * sum(each.duration_s for each in results)
+            needed_s = NOTARY_SHARE * sum(each.duration_s for each in results)
             self.deadline -= max(min(needed_s, left_s / 2), 0.0)
 
     def compute_usage(self) -> Usage:
-        """Cost and tokens of all beads, failed ones included; unknown stays unknown."""
+        """Cost and tokens of all beads, including failed ones; unknown stays unknown."""
         return reduce(lambda total, result: total + result.usage, self.results, Usage())
 
     def compute_left_usd(self) -> float:
-        """USD left. A cost that is unknown cannot be counted."""
+        """USD left; unknown costs count as 0."""
         spent = sum(result.usage.cost_usd or 0.0 for result in self.results)
         return self.max_budget_usd - spent
 
@@ -79,7 +79,7 @@ class Ledger:
         return seconds is not None and seconds <= 0
 
     def check(self) -> None:
-        """Raise :class:`Stop` where a limit is reached."""
+        """Raise :class:`Stop` if a limit is reached."""
         if self.compute_left_usd() < SMALLEST_USD:
             raise self.build_budget_stop()
         if (tokens := self.compute_left_tokens()) is not None and tokens <= 0:
@@ -88,7 +88,7 @@ class Ledger:
             raise self.build_deadline_stop()
 
     def build_budget_stop(self) -> Stop:
-        """The stop where the budget or the tokens are used up; it is no error."""
+        """The stop for a used-up budget, which is not an error."""
         tokens = self.compute_left_tokens()
         if tokens is not None and tokens <= 0:
             return Stop(Outcome.NO_IMPROVEMENT, f"budget of {self.max_tokens} tokens reached")
@@ -100,7 +100,7 @@ class Ledger:
 
 
 def open_ledger(plan: Plan, seconds: float | None, before: Iterable[BeadResult] = ()) -> Ledger:
-    """A ledger for a run that may take ``seconds`` (None: no deadline), and has had beads
+    """A ledger for a run that may take ``seconds`` (None: no deadline), after the beads
     ``before``."""
     deadline = None if seconds is None else read_clock() + seconds
     return Ledger(plan.max_budget_usd, plan.max_tokens, deadline, results=list(before))

@@ -12,8 +12,8 @@ from gitlab_nightshift.sandbox.tiers import Tier
 
 
 class SandboxUnavailable(BaseException):
-    """This process is in namespaces in which no sandbox works: the text is why. It has done nothing
-    yet and can be started again without them; neither a defect nor an outcome of a run."""
+    """No sandbox works within this process's namespaces; the text says why. Neither a bug nor a
+    result: the process has done nothing yet, and can be restarted without them."""
 
 
 def fit(
@@ -21,12 +21,13 @@ def fit(
     choice: Callable[..., Sandbox],
     known: Sequence[UnavailableTier] = (),
 ) -> Sandbox:
-    """The sandbox; it guarantees less where this process is not confined. Raises
+    """The sandbox, with weaker guarantees if this process is not confined. Raises
     SandboxUnavailable.
 
-    ``known`` are tiers that do not work. Landlock forbids mounting, so a tier that mounts must not
-    be chosen, even if it works before Landlock is in force.
+    ``known`` are tiers that do not work.
     """
+    # A process with filesystem rules of Landlock may not mount (landlock(7)), so the tier that
+    # mounts must not be chosen, although it would still work now, before they are in force.
     if own and own.mode is ConfinementMode.LANDLOCK:
         known = (*known, UnavailableTier(Tier.NAMESPACES, own.why))
     choice = functools.partial(choice, known=known)

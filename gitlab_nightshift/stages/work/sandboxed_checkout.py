@@ -1,4 +1,4 @@
-"""Where untrusted code runs: the checkout without its .git, its boundary, a runner of commands."""
+"""Where untrusted code runs: the checkout without its .git, its boundary, and a command runner."""
 
 import contextlib
 import dataclasses
@@ -30,11 +30,11 @@ from gitlab_nightshift.system.file_names import open_short_folder
 
 @dataclass(frozen=True)
 class SandboxContext:
-    """What a sandboxed checkout is made of.
+    """The input of a sandboxed checkout.
 
-    ``gateway`` gives access to the model and to allowed hosts (None where neither is needed);
-    ``places`` are the files of an agent's CLI and what it needs; ``left_s`` gives the seconds that
-    are left (None: no deadline).
+    ``gateway`` gives access to the model and to allowed hosts (None if neither is needed);
+    ``places`` are the files that an agent's CLI needs; ``left_s`` gives the seconds left (None: no
+    deadline).
     """
 
     work: WorkContext
@@ -46,8 +46,8 @@ class SandboxContext:
     @property
     def temporary(self) -> Path:
         """The job's folder for temporary files."""
-        made = self.work.prepared
-        return made.spare if made else self.work.private.parent
+        prepared = self.work.prepared
+        return prepared.spare if prepared else self.work.private.parent
 
 
 @dataclass(frozen=True)
@@ -61,10 +61,10 @@ class SandboxedCheckout:
 
     @contextlib.contextmanager
     def open_runner(self) -> Iterator[tuple[Boundary, RunEgress, Runner]]:
-        """The network access, and a runner of commands, for as long as the block lasts.
+        """Open the network access and a command runner for the block.
 
-        Raises ``E_CONFIG`` for a program that is needed and cannot be read inside, ``E_TERMINATED``
-        where the broker was killed.
+        Raises ``E_CONFIG`` for a needed program that is unreadable inside, ``E_TERMINATED`` if the
+        broker was killed.
         """
         sandbox_context, work = self.sandbox_context, self.sandbox_context.work
         path = build_search_path(work.env, work.checkout)
@@ -88,27 +88,27 @@ class SandboxedCheckout:
 
 @contextlib.contextmanager
 def open_sandboxed_checkout(sandbox_context: SandboxContext) -> Iterator[SandboxedCheckout]:
-    """Choose the boundary and mask the checkout's .git; all is put back at the end.
+    """Choose the boundary and mask the checkout's .git; restore everything at the end.
 
     Raises NightshiftError E_CONFIG, E_POLICY_DENY, E_WORKSPACE_DIRTY.
     """
     work = sandbox_context.work
     path = build_search_path(work.env, work.checkout)
-    own = list_hidden_paths(work.home, sandbox_context.temporary, work.checkout)
-    made = work.prepared
+    hidden = list_hidden_paths(work.home, sandbox_context.temporary, work.checkout)
+    prepared = work.prepared
     search = BoundarySearch(
         work=work,
         places=sandbox_context.places,
         tools=find_tool_folders(work.settings, work.env, _build_job_folders(work)),
         path=path,
-        look=functools.partial(look_at_system, own, work.walked),
+        look=functools.partial(look_at_system, hidden, work.walked),
     )
     with (
         open_boundary(search, _build_opener(sandbox_context, path), work.emit) as (
             checkout,
             boundary,
         ),
-        open_short_folder(made.scratch if made else work.private) as sockets,
+        open_short_folder(prepared.scratch if prepared else work.private) as sockets,
     ):
         yield SandboxedCheckout(checkout, boundary, sockets, sandbox_context)
 

@@ -1,4 +1,4 @@
-"""What a bead is told besides the analysis: earlier failures, the last patch, the evidence."""
+"""A bead's input besides the analysis: earlier failures, the last patch, the evidence."""
 
 import re
 from collections.abc import Sequence
@@ -8,20 +8,20 @@ from gitlab_nightshift.errors import Code
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 LONGEST_LAST, LONGEST_EARLIER, EARLIER_LINES = 5_000, 600, 4
-"""Characters of the last failure's text, and characters and lines of each one before."""
+"""Characters of the last failure's text; characters and lines of each earlier one."""
 MOST_REFUSED, LONGEST_REFUSED = 15, 160
 LARGEST_PATCH = 200_000
-"""Bytes: a larger one is too long to be read, and was too large a change anyway."""
+"""Bytes: a larger patch is too long to read, and was too large a change anyway."""
 _VARYING = compile_lazily(r"\b\d+(?:\.\d+)?\s?(?:ms|s|sec|seconds)\b|0x[0-9a-f]{6,}")
-"""What two runs with the same failure print differently: durations, addresses in memory."""
+"""What varies between two runs with the same failure: durations, memory addresses."""
 
 
 @dataclass(frozen=True)
 class FailedAttempt:
     """A failed attempt, what the next one should know, and the code of a run that ends with it.
 
-    ``patch`` is what it had changed, ``refused`` are commands of its Implement that were refused or
-    not found. ``unchanged`` says that it changed nothing at all, ``said`` is its last word.
+    ``patch`` is its change, ``refused`` are Implement's commands that were refused or not found.
+    ``unchanged``: it changed nothing at all; ``last_words`` is the agent's last message.
     """
 
     why: str
@@ -29,7 +29,7 @@ class FailedAttempt:
     patch: bytes = b""
     refused: tuple[str, ...] = ()
     unchanged: bool = False
-    said: str = ""
+    last_words: str = ""
 
     def repeats(self, other: "FailedAttempt") -> bool:
         """True for the same failure, word for word: another attempt would learn nothing."""
@@ -38,8 +38,8 @@ class FailedAttempt:
 
 @dataclass(frozen=True)
 class StepInput:
-    """``error`` is what earlier attempts failed with, ``evidence`` what this program ran on the
-    change and saw, ``patch`` what the last attempt had changed."""
+    """``error`` is why earlier attempts failed, ``evidence`` what this program ran on the change
+    and observed, ``patch`` the last attempt's change."""
 
     error: str = ""
     evidence: str = ""
@@ -50,7 +50,7 @@ FIRST_STEP = StepInput()
 
 
 def build_step_input(failures: Sequence[FailedAttempt], evidence: str) -> StepInput:
-    """What a bead is told after these failures of the same idea."""
+    """A bead's input after these failures of the same idea."""
     patch = failures[-1].patch if failures else b""
     return StepInput(
         format_failures(failures), evidence, patch if len(patch) <= LARGEST_PATCH else b""
@@ -58,7 +58,7 @@ def build_step_input(failures: Sequence[FailedAttempt], evidence: str) -> StepIn
 
 
 def format_failures(failures: Sequence[FailedAttempt]) -> str:
-    """Every failure in its shortest form, the last one at length; then what was refused."""
+    """All failures, the last one in full, the others shortened; then what was refused."""
     *earlier, last = failures or (FailedAttempt(""),)
     parts = [f"Attempt {n}: {_shorten(each.why)}" for n, each in enumerate(earlier, 1)]
     text = last.why.strip()

@@ -1,5 +1,5 @@
-"""The process that does a delegation's task: it runs agents and reads what they write, and holds no
-secret. What it logs and keeps goes to the redactor, one way.
+"""The process that does a delegation's task: it runs agents and reads what they write. It holds no
+secret, and sends its logs and products to the redactor, one way.
 """
 
 import dataclasses
@@ -19,7 +19,7 @@ from gitlab_nightshift.stages.work.confine_self import confine_work, tell_unfit
 from gitlab_nightshift.stages.work.delegation.delegation_context import build_fallback_note
 from gitlab_nightshift.stages.work.delegation.task_result import DelegationTask, do_work
 from gitlab_nightshift.stages.work.delegation_data import unpack_payload
-from gitlab_nightshift.stages.work.work_data import unpack_work_place
+from gitlab_nightshift.stages.work.work_data import unpack_work_context
 from gitlab_nightshift.wire.channel import OutputChannel
 from gitlab_nightshift.wire.exit_status import run_guarded
 from gitlab_nightshift.wire.sent_logs import open_logs
@@ -46,18 +46,20 @@ def _run_task(inputs: Mapping[str, Any], answer: dict[str, Any]) -> int:
         PreparedFolders.from_data(inputs["prepared"]),
     )
     tempfile.tempdir = str(prepared.temporary)
-    own, prefix = prepared.private, "fallback-" if inputs["instead_of"] else ""
-    logs = open_logs(own / "logs", outlet, prefix)
-    place = confine_work(unpack_work_place(inputs["place"], logs, outlet, prepared), inputs)
+    private, prefix = prepared.private, "fallback-" if inputs["instead_of"] else ""
+    logs = open_logs(private / "logs", outlet, prefix)
+    work_context = confine_work(
+        unpack_work_context(inputs["place"], logs, outlet, prepared), inputs
+    )
     if inputs["instead_of"]:
         outlet(build_fallback_note(str(inputs["instead_of"])))
     control = socket.socket(fileno=inputs["control"])
     gateway = RemoteGateway(control, outlet) if inputs["gateway"] else None
     task = DelegationTask(
         payload=unpack_payload(inputs["payload"]),
-        source=unpack_source(inputs["source"], own),
+        source=unpack_source(inputs["source"], private),
         plan=build_adapter(Plan).validate_python(inputs["plan"]),
-        place=place,
+        work_context=work_context,
         scratch=Path(inputs["scratch"]),
     )
     answer |= dataclasses.asdict(do_work(task, gateway, outlet.send_record))

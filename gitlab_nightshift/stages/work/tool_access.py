@@ -1,4 +1,4 @@
-"""Access to the team's tools inside the boundary: ``agent_paths``, and what is missing there."""
+"""Access to the team's tools inside the boundary: ``agent_paths``, and what it lacks."""
 
 import os
 import shlex
@@ -19,34 +19,34 @@ from gitlab_nightshift.settings.model import Settings
 
 KERNEL = ("/proc", "/sys", "/dev")
 INTERPRETERS = 3
-"""How many interpreters may follow one another by their first lines (``#!``)."""
+"""Longest chain of interpreters by ``#!`` lines."""
 FIRST_LINE = 256
 
 
 @dataclass(frozen=True)
 class JobFolders:
-    """The folders of a job: its home, the checkout, and our own ``private`` folder."""
+    """The folders of a job: its home, the checkout, and this program's ``private`` folder."""
 
     home: Path
     checkout: Path
     private: Path
 
     def list_closed_places(self) -> tuple[Path, ...]:
-        """Paths that no setting can expose, nor a folder above them."""
+        """Paths that no setting may expose, directly or through a parent."""
         beside = list_adjacent_paths(self.checkout)
         return (self.home, *beside, self.private, *map(Path, (*PRIVATE_FILES, *KERNEL)))
 
     def list_credentials(self) -> tuple[Path, ...]:
-        """Files and folders of the home that usually hold credentials, as far as they exist."""
+        """Existing files and folders in the home that usually hold credentials."""
         return tuple(p for name in HOME_FILES if os.path.lexists(p := self.home / name))
 
 
 def find_tool_folders(
     settings: Settings, env: Mapping[str, str], job_folders: JobFolders
 ) -> tuple[Path, ...]:
-    """The folders and files of ``agent_paths``: as they are named, and with links resolved.
+    """The folders and files of ``agent_paths``: as named, and with links resolved.
 
-    ``~`` is the home; a variable is one of ``agent_env``, HOME or CI_PROJECT_DIR. Raises
+    ``~`` is the home; variables are those of ``agent_env``, HOME and CI_PROJECT_DIR. Raises
     NightshiftError E_CONFIG for one that does not exist or that would expose secrets.
     """
     own = {"HOME": str(job_folders.home), "CI_PROJECT_DIR": str(job_folders.checkout)}
@@ -81,7 +81,7 @@ def _build_error(text: str, why: str) -> NightshiftError:
 
 
 def find_exposed_place(path: Path, job_folders: JobFolders) -> Path | None:
-    """The closed path that whoever may read ``path`` could read too, None for none."""
+    """The closed path that opening ``path`` would expose, None for none."""
     ways = {path, path.resolve()}
     if all(way.is_relative_to(job_folders.checkout) for way in ways):
         return None
@@ -97,8 +97,8 @@ def find_exposed_place(path: Path, job_folders: JobFolders) -> Path | None:
 def open_tool_caches(
     settings: Settings, env: Mapping[str, str], home: Path, checkout: Path
 ) -> tuple[Settings, Mapping[str, str]]:
-    """The settings and the environment with which a build finds what its tools have downloaded, as
-    if ``agent_paths`` and ``agent_env`` named the caches. What these name themselves stays."""
+    """The settings and environment that open tool caches to builds, as if ``agent_paths`` and
+    ``agent_env`` named them. Variables that the team named keep their values."""
     caches = find_tool_caches(env, home, checkout)
     variables = {n: v for n, v in caches.variables.items() if n not in settings.agent_env}
     folders = [str(folder) for folder in caches.folders]
@@ -111,18 +111,19 @@ def open_tool_caches(
 
 @dataclass(frozen=True)
 class SandboxView:
-    """What a process in the sandbox can find: ``path`` is its PATH, ``readable`` other files."""
+    """What a process in the sandbox sees: ``path`` is its PATH, ``readable`` tests other files."""
 
     path: str
     readable: Callable[[Path], bool]
     job_folders: JobFolders
 
     def can_read(self, path: Path) -> bool:
-        """True where a program inside may read ``path``."""
+        """True if a program inside may read ``path``."""
         return path.is_relative_to(self.job_folders.checkout) or self.readable(path)
 
     def is_there(self, path: Path) -> bool:
-        """True for what may exist: of the home this process sees no more than it needs."""
+        """True if ``path`` may exist: this process sees only parts of the home, so any path there
+        may."""
         home = self.job_folders.home
         return os.path.lexists(path) or (home != Path("/") and path.is_relative_to(home))
 
@@ -135,11 +136,11 @@ def check_tool_access(
     inside: SandboxView,
     emit: Emit,
 ) -> None:
-    """Check that ``commands`` find their programs inside; warn of hidden variables' files.
+    """Check that ``commands`` find their programs inside; warn of variables that name hidden files.
 
-    ``path`` is the job's own PATH. Raises NightshiftError E_CONFIG with the folder to add to
-    ``agent_paths`` for one of ``verify_commands``, and warns for one that the build files imply; a
-    program that is nowhere is left to the baseline.
+    ``path`` is the job's own PATH. For a program of ``verify_commands`` raises NightshiftError
+    E_CONFIG with the folder to add to ``agent_paths``; for one implied by build files, warns. A
+    program that exists nowhere is left to the baseline.
     """
     for command in commands:
         word = shlex.split(command)[0]
@@ -158,7 +159,7 @@ def check_tool_access(
 
 
 def find_hidden_variables(env: Mapping[str, str], inside: SandboxView) -> dict[str, Path]:
-    """Variables that name a file or folder which exists but cannot be read inside."""
+    """Variables that name an existing file or folder which is unreadable inside."""
     named = {name: Path(value) for name, value in env.items() if value.startswith("/")}
     return {
         n: p for n, p in named.items() if inside.is_there(p) and not inside.can_read(p.resolve())
@@ -175,7 +176,7 @@ def _find_hidden_program(word: str, path: str, inside: SandboxView) -> Path | No
 
 
 def _find_interpreters(word: str, path: str, inside: SandboxView) -> Iterator[Path]:
-    """A program, and the interpreters that first lines name."""
+    """A program, and its chain of interpreters."""
     for _ in range(INTERPRETERS):
         program = _find_program(word, path, inside)
         if program is None:
@@ -193,13 +194,14 @@ def _find_program(word: str, path: str, inside: SandboxView) -> Path | None:
 
 
 def read_interpreter(program: Path) -> str:
-    """The program that a script's first line names, "" where there is none."""
+    """The interpreter in a script's ``#!`` line, "" without one."""
     try:
         with program.open("rb") as file:
             line = file.readline(FIRST_LINE)
     except OSError:
         return ""
     words = os.fsdecode(line[2:]).split() if line.startswith(b"#!") else []
+    # env(1) takes options and assignments before the program: #!/usr/bin/env -S A=b python3
     if words and Path(words[0]).name == "env":
         words = [word for word in words[1:] if not word.startswith("-") and "=" not in word]
     return words[0] if words else ""

@@ -1,4 +1,4 @@
-"""What the tools that an agent called show: files that it read, commands that it ran."""
+"""What an agent's tool calls show: the files that it read, the commands that it ran."""
 
 import dataclasses
 import posixpath
@@ -16,13 +16,13 @@ _READERS = frozenset(
     """cat head tail less more sed nl grep egrep fgrep rg awk wc ls find tree file stat diff cmp
     cut sort uniq column jq bat cd pwd echo printf true test git""".split()
 )
-"""Programs with which an agent looks around: a command of these alone proves nothing."""
+"""Programs that only read: a command of these alone proves nothing."""
 _SEPARATOR = compile_lazily(r"\|\||&&|[;|\n&]")
 
 
 @dataclass(frozen=True)
 class FilesRead:
-    """How many files were read; None where nobody saw. ``at_least``: perhaps more."""
+    """How many files were read; None if unknown. ``at_least``: perhaps more."""
 
     count: int | None
     at_least: bool = False
@@ -42,9 +42,9 @@ NONE_READ = FilesRead(0)
 def merge_calls(
     answered: ToolUse | None, reported: tuple[ToolCall, ...] | None, *, trusted: bool
 ) -> ToolUse | None:
-    """The calls in the model's answers, with the results that the CLI reports; where no gateway saw
-    the answers, or the CLI is a program of this package (``trusted``), those that the CLI reports.
-    None: nobody knows."""
+    """The calls in the model's answers, with the results that the CLI reports. If no gateway saw
+    the answers, or the CLI is part of this package (``trusted``), the calls that the CLI reports.
+    None if unknown."""
     if reported is not None and (trusted or answered is None):
         return ToolUse("cli", _drop_ids(reported[:MOST_CALLS]), len(reported[MOST_CALLS:]))
     if answered is None:
@@ -55,7 +55,7 @@ def merge_calls(
 
 
 def _add_result(call: ToolCall, waiting: list[ToolCall]) -> ToolCall:
-    """The call with the first report of it: by its id, else by its words."""
+    """The call with its first report, found by id, or else by subject."""
     same = [each for each in waiting if each.call_id == call.call_id]
     same += [each for each in waiting if call.subject and each.subject == call.subject]
     if not same:
@@ -69,18 +69,20 @@ def _drop_ids(calls: Iterable[ToolCall]) -> tuple[ToolCall, ...]:
 
 
 def count_files(uses: Iterable[ToolUse | None], root: Path, known: Collection[str]) -> FilesRead:
-    """The files of the project (``known``, relative to ``root``) that these beads read together."""
-    every = list(uses)
-    whole = [use for use in every if use is not None]
-    if every and not whole:
+    """Count the project's files (``known``, relative to ``root``) that these beads read."""
+    beads = list(uses)
+    known_uses = [use for use in beads if use is not None]
+    if beads and not known_uses:
         return FilesRead(None)
-    paths = {path for use in whole for call in use.calls for path in _list_paths(call, root)}
-    more = any(use.more or any(call.tool not in _NO_SHELL for call in use.calls) for use in whole)
-    return FilesRead(len(paths.intersection(known)), more or len(whole) < len(every))
+    paths = {path for use in known_uses for call in use.calls for path in _list_paths(call, root)}
+    more = any(
+        use.more or any(call.tool not in _NO_SHELL for call in use.calls) for use in known_uses
+    )
+    return FilesRead(len(paths.intersection(known)), more or len(known_uses) < len(beads))
 
 
 def _list_paths(call: ToolCall, root: Path) -> Iterator[str]:
-    """Paths below the root that a call reads, or that its commands name to a reader."""
+    """Paths below the root that a call reads, or passes to a reading program."""
     if call.tool == READ and call.reported != "failed":
         yield _make_relative(call.subject, root)
     if call.tool not in _NO_SHELL:
@@ -94,7 +96,7 @@ def _make_relative(path: str, root: Path) -> str:
 
 
 def select_commands(use: ToolUse | None) -> ToolUse | None:
-    """The shell's calls that did more than read; None where nobody knows."""
+    """The shell calls that did more than read; None if unknown."""
     if use is None:
         return None
     calls = (call for call in use.calls if call.tool not in _NO_SHELL)

@@ -1,5 +1,5 @@
-"""The workflows for an open merge request: of an earlier night, as a task that nobody waits for;
-and of one whose pipeline has failed."""
+"""The workflows for an open merge request: its review, which nobody waits for, and the repair of
+its failed pipeline."""
 
 import dataclasses
 
@@ -14,25 +14,25 @@ from gitlab_nightshift.stages.work.night_ending import Ending
 from gitlab_nightshift.stages.work.work_context import WorkContext
 from gitlab_nightshift.stages.work.work_stage import NIGHT, Workflow
 
-_QUIET = {Code.TEST_FAILED, Code.APPLY_FAILED, Code.POLICY_DENY, Code.BUDGET}
-"""What a task that somebody gave fails with, and what is no alarm here: a person has the merge
-request in front of them, with an answer in it."""
+_NO_ALARM = {Code.TEST_FAILED, Code.APPLY_FAILED, Code.POLICY_DENY, Code.BUDGET}
+"""Codes that fail a requested task, but need no alarm here: a person reads the reply in the merge
+request."""
 
 
 def _run_upkeep(night: Night) -> Ending:
     ending = do_task(night)
-    if ending.error_code not in _QUIET:
+    if ending.error_code not in _NO_ALARM:
         return ending
     return dataclasses.replace(ending, outcome=Outcome.NO_IMPROVEMENT, error_code="")
 
 
-def _run_red_baseline(place: WorkContext, checkout: Checkout, runner: Runner) -> Baseline:
-    """Commands that fail now are what is to be repaired: they have to pass on the change."""
-    found = run_baseline(place.verify, "report", checkout, runner, place.emit)
-    return dataclasses.replace(found, red=False)
+def _run_red_baseline(work_context: WorkContext, checkout: Checkout, runner: Runner) -> Baseline:
+    """Failing commands are to be repaired, so they must pass on the change."""
+    baseline = run_baseline(work_context.verify, "report", checkout, runner, work_context.emit)
+    return dataclasses.replace(baseline, red=False)
 
 
-REVIEW = dataclasses.replace(NIGHT, then=_run_upkeep)
+REVIEW = dataclasses.replace(NIGHT, run=_run_upkeep)
 REPAIR = Workflow(_run_red_baseline, _run_upkeep)
 ASKED_REPAIR = Workflow(_run_red_baseline, do_task)
-"""Somebody asked for a task on a merge request whose pipeline has failed."""
+"""A requested task on a merge request whose pipeline has failed."""

@@ -1,4 +1,4 @@
-"""What the work stage is given."""
+"""The input of the work stage."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,16 +17,16 @@ if TYPE_CHECKING:  # plan makes one, too, and starts no sandbox
 
 @dataclass(frozen=True, kw_only=True)
 class WorkContext(RunContext):
-    """Where and with what the work is done; no GitLab credential is in it.
+    """The input of the work stage, without any GitLab credential.
 
-    ``env`` is the part of the job's environment that agents may be given, ``model_env`` what model
-    access needs, including the key; ``home`` this machine's own (git settings); ``logs`` are in
-    ``private``; ``verify`` are the commands that prove a change; ``seconds`` is what the work may
-    take (None: no deadline); ``secrets`` are files besides the checkout's own that no agent may
-    read, ``named`` folders of the checkout that the job's variables name, ``programs`` those of
-    PATH that only the sandbox gets (``checkout_programs.py``), ``walked`` is what was
-    found on this machine (None: it is searched), ``prepared`` are folders that exist already,
-    ``own`` says how this process is confined itself (None: unknown).
+    ``env`` is the part of the job's environment that agents may get; ``model_env`` what model
+    access needs, including the key; ``home`` this machine's real home (git settings); ``logs`` are
+    in ``private``; ``verify`` are the commands that prove a change; ``seconds`` is the time limit
+    (None: no deadline); ``secrets`` are files, besides the checkout's, that no agent may read;
+    ``named`` folders of the checkout that the job's variables name; ``programs`` folders on the
+    PATH of the sandbox alone (``checkout_programs.py``); ``walked`` is a finished search of this
+    machine (None: not done yet); ``prepared`` are existing folders; ``own`` is the confinement of
+    this process (None: unknown).
     """
 
     home: Path

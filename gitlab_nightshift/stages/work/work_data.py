@@ -17,31 +17,31 @@ from gitlab_nightshift.stages.work.work_context import WorkContext
 from gitlab_nightshift.system.raw_logs import Logs
 
 
-def pack_work_place(place: WorkContext) -> dict[str, Any]:
-    """The input of work. Of the model's variables it learns only which are set."""
+def pack_work_context(work_context: WorkContext) -> dict[str, Any]:
+    """Pack the input of work. Model variables are replaced by "set"."""
     return {
-        "settings": pack_settings(place.settings.with_values(notify=[])),
-        "job": dataclasses.asdict(place.job),
-        "env": dict(place.env),
-        "model_env": dict.fromkeys(place.model_env, "set"),
-        "verify": dataclasses.asdict(place.verify),
-        "until_s": None if place.seconds is None else read_clock() + place.seconds,
-        "named": list(map(str, place.named)),
-        "programs": list(map(str, place.programs)),
-        "secrets": list(map(str, place.secrets)),
-        "needed": list_needed_paths(place),
-        "checkout": str(place.checkout),
-        "config_folder": str(place.config_folder),
-        "home": str(place.home),
-        "allowed_commands": list(place.allowed_commands),
-        "build_commands": list(place.build_commands),
+        "settings": pack_settings(work_context.settings.with_values(notify=[])),
+        "job": dataclasses.asdict(work_context.job),
+        "env": dict(work_context.env),
+        "model_env": dict.fromkeys(work_context.model_env, "set"),
+        "verify": dataclasses.asdict(work_context.verify),
+        "until_s": None if work_context.seconds is None else read_clock() + work_context.seconds,
+        "named": list(map(str, work_context.named)),
+        "programs": list(map(str, work_context.programs)),
+        "secrets": list(map(str, work_context.secrets)),
+        "needed": list_needed_paths(work_context),
+        "checkout": str(work_context.checkout),
+        "config_folder": str(work_context.config_folder),
+        "home": str(work_context.home),
+        "allowed_commands": list(work_context.allowed_commands),
+        "build_commands": list(work_context.build_commands),
     }
 
 
-def unpack_work_place(
+def unpack_work_context(
     data: Mapping[str, Any], logs: Logs, emit: Emit, prepared: PreparedFolders
 ) -> WorkContext:
-    """The work context again; its redactor knows no values, only the forms of tokens."""
+    """Unpack the work context. Its redactor knows no secret values, only the patterns of tokens."""
     until = data["until_s"]
     return WorkContext(
         settings=unpack_settings(data["settings"]),

@@ -1,4 +1,4 @@
-"""What is made ready before the first model request: the provider, its program, the templates."""
+"""Preparation before the first model request: the provider, its program, the templates."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,37 +15,37 @@ from gitlab_nightshift.system.environment import build_search_path
 
 @dataclass(frozen=True)
 class Tools:
-    """What is prepared before the first model request: the provider and the templates."""
+    """The provider and the templates."""
 
     provider: Provider
     templates: Mapping[str, str]
 
 
-def prepare(place: WorkContext) -> Tools:
-    """Check all that can be known beforehand: templates, commands, the agent's CLI and key.
+def prepare(work_context: WorkContext) -> Tools:
+    """Check in advance: templates, commands, the agent's CLI and key.
 
     Raises :class:`NightshiftError` (``E_CONFIG``, ``E_PROVIDER_UNAVAILABLE``).
     """
-    templates = load_templates(place)
-    provider = build_provider(place.settings)
-    env = {**place.model_env, **place.search_env}
+    templates = load_templates(work_context)
+    provider = build_provider(work_context.settings)
+    env = {**work_context.model_env, **work_context.search_env}
     provider.check(env)
-    check_bounds(place.settings, provider, env)
+    check_bounds(work_context.settings, provider, env)
     return Tools(provider, templates)
 
 
-def find_agent_program(place: WorkContext, provider: Provider) -> Path:
+def find_agent_program(work_context: WorkContext, provider: Provider) -> Path:
     """The program that a bead would start."""
-    asked = BeadTask(
+    task = BeadTask(
         bead="verify",
         category=TASK,
         attempt=1,
-        model=place.settings.models.verify,
-        checkout=place.checkout,
-        handoff_file=place.private / "handoff.json",
+        model=work_context.settings.models.verify,
+        checkout=work_context.checkout,
+        handoff_file=work_context.private / "handoff.json",
         schema=None,
         allowed_commands=(),
         budget_usd=1.0,
     )
-    path = build_search_path(place.env, place.checkout)
-    return Path(provider.build_bead_args(asked, path)[0])
+    path = build_search_path(work_context.env, work_context.checkout)
+    return Path(provider.build_bead_args(task, path)[0])

@@ -1,6 +1,6 @@
 """The process that runs agents and reads what they write. It holds no secret.
 
-What it logs and keeps goes to the redactor, one way.
+Its logs and products go to the redactor, one way.
 """
 
 import dataclasses
@@ -21,7 +21,7 @@ from gitlab_nightshift.sandbox.supervised_process import serve_stage
 from gitlab_nightshift.sandbox.visible_system import SystemWalk, walk_system
 from gitlab_nightshift.stages.work.confine_self import confine_work, tell_unfit
 from gitlab_nightshift.stages.work.work_context import WorkContext
-from gitlab_nightshift.stages.work.work_data import unpack_work_place
+from gitlab_nightshift.stages.work.work_data import unpack_work_context
 from gitlab_nightshift.stages.work.work_stage import NIGHT, Workflow, work
 from gitlab_nightshift.wire.channel import OutputChannel
 from gitlab_nightshift.wire.exit_status import run_guarded
@@ -45,23 +45,30 @@ def _run_night(walked: SystemWalk | None, inputs: Mapping[str, Any]) -> int:
     prepared = PreparedFolders.from_data(inputs["prepared"], checkout)
     tempfile.tempdir = str(prepared.temporary)
     logs = open_logs(prepared.private / "logs", outlet)
-    place = unpack_work_place(inputs["place"], logs, outlet, prepared)
-    place = confine_work(dataclasses.replace(place, walked=walked), inputs)
+    work_context = unpack_work_context(inputs["place"], logs, outlet, prepared)
+    work_context = confine_work(dataclasses.replace(work_context, walked=walked), inputs)
     control = socket.socket(fileno=inputs["control"])
     gateway = RemoteGateway(control, outlet) if inputs["gateway"] else None
     plan = build_adapter(Plan).validate_python(inputs["plan"])
     before = [make_record(BeadResult, each) for each in inputs["before"]]
-    work(plan, place, gateway, outlet.send_record, _choose_workflow(plan, place), before)
+    work(
+        plan,
+        work_context,
+        gateway,
+        outlet.send_record,
+        _choose_workflow(plan, work_context),
+        before,
+    )
     return 0
 
 
-def _choose_workflow(plan: Plan, place: WorkContext) -> Workflow:
+def _choose_workflow(plan: Plan, work_context: WorkContext) -> Workflow:
     request = plan.request
     if request and (request.upkeep or request.failed_pipeline):
         from gitlab_nightshift.stages.work.upkeep_task import ASKED_REPAIR, REPAIR, REVIEW
 
         return {"repair": REPAIR, "review": REVIEW, "": ASKED_REPAIR}[request.upkeep]
-    if not place.settings.rehearse:
+    if not work_context.settings.rehearse:
         return NIGHT
     from gitlab_nightshift.stages.work.rehearsal import build_rehearsal
 

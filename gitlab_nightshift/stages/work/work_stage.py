@@ -1,4 +1,4 @@
-"""The work stage: a plan goes in, a bundle comes out, whatever happens in between."""
+"""The work stage: a plan goes in, and a bundle always comes out."""
 
 import dataclasses
 from collections.abc import Callable, Iterable
@@ -45,25 +45,26 @@ from gitlab_nightshift.stages.work.work_preparation import Tools, find_agent_pro
 from gitlab_nightshift.system.environment import build_search_path
 
 Keep = Callable[[str, bytes], None]
-"""Takes a product of the run by its name below the output folder, whole."""
+"""Stores a product of the run, by its name below the output folder."""
 
 
 @dataclass(frozen=True)
 class Workflow:
-    """The steps in the sandbox: ``first`` before there is any agent, ``then`` with agents.
+    """The steps in the sandbox: ``baseline`` before any agent runs, ``run`` with agents.
 
-    ``prepare`` makes ready what they need; ``any_day`` says that they are done on a day without a
-    night, too.
+    ``prepare`` prepares their tools; ``any_day``: they also run on a day without a night.
     """
 
-    first: Callable[[WorkContext, Checkout, Runner], Baseline]
-    then: Callable[[Night], Ending]
+    baseline: Callable[[WorkContext, Checkout, Runner], Baseline]
+    run: Callable[[Night], Ending]
     prepare: Callable[[WorkContext], Tools] = prepare
     any_day: bool = False
 
 
-def _run_baseline(place: WorkContext, checkout: Checkout, runner: Runner) -> Baseline:
-    return run_baseline(place.verify, place.settings.baseline, checkout, runner, place.emit)
+def _run_baseline(work_context: WorkContext, checkout: Checkout, runner: Runner) -> Baseline:
+    return run_baseline(
+        work_context.verify, work_context.settings.baseline, checkout, runner, work_context.emit
+    )
 
 
 def _run_night(night: Night) -> Ending:
@@ -76,80 +77,77 @@ NIGHT = Workflow(_run_baseline, _run_night)
 
 def work(
     plan: Plan,
-    place: WorkContext,
+    work_context: WorkContext,
     gateway: RemoteGateway | None,
     keep: Keep,
     workflow: Workflow = NIGHT,
     before: Iterable[BeadResult] = (),
 ) -> Bundle:
-    """Run the night, or another workflow; ``keep`` gets ``change.patch`` and ``bundle.json``.
-    The beads ``before`` it count, too.
+    """Run the night, or another workflow; ``keep`` stores ``change.patch`` and ``bundle.json``. The
+    beads ``before`` count towards the budget.
 
-    Never raises: the bundle's outcome says so where there was a failure, a signal or a defect of
-    this program.
-
-    Both are kept before the checkout is put back for good: whatever becomes of that, the night's
-    work is not lost.
+    Never raises: failures, signals and bugs become the bundle's outcome.
     """
     started = read_clock()
-    ledger = open_ledger(plan, place.seconds, before)
-    place.logs.reserve.hold()
+    ledger = open_ledger(plan, work_context.seconds, before)
+    work_context.logs.reserve.hold()
 
     def write(ending: Ending) -> Bundle:
-        place.logs.reserve.release()
+        work_context.logs.reserve.release()
         bundle = build_bundle(plan, ending, ledger, read_clock() - started)
         patch = ending.captured.patch if ending.captured else b""
         keep("bundle/change.patch", patch)
         keep("bundle/bundle.json", encode_bundle(bundle))
         return bundle
 
-    return write(_run_plan(plan, place, gateway, ledger, workflow, write))
+    return write(_run_plan(plan, work_context, gateway, ledger, workflow, write))
 
 
 def _run_plan(
     plan: Plan,
-    place: WorkContext,
+    work_context: WorkContext,
     gateway: RemoteGateway | None,
     ledger: Ledger,
     workflow: Workflow,
     write: Callable[[Ending], object],
 ) -> Ending:
-    """How the night ends. ``write`` is called with that before the sandbox is closed."""
+    """Run the workflow to its ending. ``write`` gets that before the checkout is restored for good,
+    so that a failure to restore it does not lose the night's work."""
     if (plan.skip or not plan.scheduled) and not workflow.any_day:
         return build_unscheduled_ending(plan)
-    disks, written = (place.private, place.checkout), list[Ending]()
+    disks, written = (work_context.private, work_context.checkout), list[Ending]()
 
     def run_and_write(make: Callable[[], Ending]) -> Ending:
-        written.append(run_to_ending(plan, place.logs, disks, make))
+        written.append(run_to_ending(plan, work_context.logs, disks, make))
         write(written[0])
         return written[0]
 
     def prepare_and_run() -> Ending:
-        tools = workflow.prepare(place)
-        return run_workflow(plan, place, tools, ledger, workflow, gateway, run_and_write)
+        tools = workflow.prepare(work_context)
+        return run_workflow(plan, work_context, tools, ledger, workflow, gateway, run_and_write)
 
-    ending = run_to_ending(plan, place.logs, disks, prepare_and_run)
-    if written and ending is not written[0]:  # stopped while the checkout was put back
+    ending = run_to_ending(plan, work_context.logs, disks, prepare_and_run)
+    if written and ending is not written[0]:  # stopped while the checkout was being restored
         return dataclasses.replace(written[0], reason=ending.reason, error_code=ending.error_code)
     return ending
 
 
 def run_workflow(
     plan: Plan,
-    place: WorkContext,
+    work_context: WorkContext,
     tools: Tools,
     ledger: Ledger,
     workflow: Workflow,
     gateway: RemoteGateway | None,
     inside: Callable[[Callable[[], Ending]], Ending] = lambda make: make(),
 ) -> Ending:
-    """Open the sandbox, run the workflow in it, put all back. ``inside`` calls the workflow.
+    """Open the sandbox, run the workflow in it, restore everything. ``inside`` calls the workflow.
 
     Raises NightshiftError, Interruption.
     """
-    path = build_search_path(place.env, place.checkout)
+    path = build_search_path(work_context.env, work_context.checkout)
     sandbox_context = SandboxContext(
-        work=place,
+        work=work_context,
         gateway=gateway,
         run_id=plan.run_id,
         places=tools.provider.list_readable_paths(path),
@@ -157,8 +155,10 @@ def run_workflow(
     )
     with open_sandboxed_checkout(sandbox_context) as sandboxed:
         _check_base(plan, sandboxed.checkout)
-        ledger.isolation = str(sandboxed.boundary)  # known from here on, however the run ends
-        return inside(lambda: _run_in_sandbox(sandboxed, plan, place, tools, ledger, workflow))
+        ledger.isolation = str(sandboxed.boundary)  # recorded however the run ends
+        return inside(
+            lambda: _run_in_sandbox(sandboxed, plan, work_context, tools, ledger, workflow)
+        )
 
 
 def _check_base(plan: Plan, checkout: Checkout) -> None:
@@ -170,7 +170,7 @@ def _check_base(plan: Plan, checkout: Checkout) -> None:
 def _run_in_sandbox(
     sandboxed: SandboxedCheckout,
     plan: Plan,
-    place: WorkContext,
+    work_context: WorkContext,
     tools: Tools,
     ledger: Ledger,
     workflow: Workflow,
@@ -181,22 +181,24 @@ def _run_in_sandbox(
         sandboxed.sockets / "gateway",
     )
     with sandboxed.open_runner() as (boundary, egress, runner):
-        before = workflow.first(place, checkout, runner)
+        before = workflow.baseline(work_context, checkout, runner)
         ledger.note_baseline(before.results)
         if before.skip and not ledger.late():
             skipped = Ending(Outcome.SKIPPED, before.skip, plan.scheduled)
             return dataclasses.replace(skipped, incomplete=before.incomplete)
-        proof = _build_proof_context(plan, place, runner, before, checkout)
-        access = open_access(tools.provider, place.env, egress, gateway, socket, place.emit)
-        night = _prepare_night(plan, place, tools, ledger, checkout, proof, access, boundary)
-        ending = workflow.then(night)
+        proof = _build_proof_context(plan, work_context, runner, before, checkout)
+        access = open_access(
+            tools.provider, work_context.env, egress, gateway, socket, work_context.emit
+        )
+        night = _prepare_night(plan, work_context, tools, ledger, checkout, proof, access, boundary)
+        ending = workflow.run(night)
         incomplete = filter(None, (before.incomplete, ending.incomplete))
         return dataclasses.replace(ending, incomplete=". ".join(incomplete))
 
 
 def _prepare_night(
     plan: Plan,
-    place: WorkContext,
+    work_context: WorkContext,
     tools: Tools,
     ledger: Ledger,
     checkout: Checkout,
@@ -205,28 +207,43 @@ def _prepare_night(
     boundary: Boundary,
 ) -> Night:
     boundary = dataclasses.replace(boundary, gates=(*boundary.gates, *access.gates))
-    cli = find_agent_program(place, tools.provider)
-    boundary = restrict_programs(_keep_programs(boundary, cli, place.emit), place, cli)
-    hidden = dataclasses.replace(checkout, secrets=(*checkout.secrets, *place.secrets))
-    path = build_search_path(place.env, place.checkout)
-    prove_boundary(
-        boundary, hidden, place.private, place.home, place.named, path, place.emit, place.own
+    cli = find_agent_program(work_context, tools.provider)
+    boundary = restrict_programs(
+        _keep_programs(boundary, cli, work_context.emit), work_context, cli
     )
-    recorder = _build_recorder(place, tools)
+    hidden = dataclasses.replace(checkout, secrets=(*checkout.secrets, *work_context.secrets))
+    path = build_search_path(work_context.env, work_context.checkout)
+    prove_boundary(
+        boundary,
+        hidden,
+        work_context.private,
+        work_context.home,
+        work_context.named,
+        path,
+        work_context.emit,
+        work_context.own,
+    )
+    recorder = _build_recorder(work_context, tools)
     recorder.start(checkout.path)
     values = build_run_values(
-        plan, place.settings, place.job, place.allowed_commands, place.build_commands
+        plan,
+        work_context.settings,
+        work_context.job,
+        work_context.allowed_commands,
+        work_context.build_commands,
     )
-    bead_context = _build_bead_context(place, tools, ledger, recorder, access, boundary, checkout)
+    bead_context = _build_bead_context(
+        work_context, tools, ledger, recorder, access, boundary, checkout
+    )
     ran = proof.baseline.results
-    brief = make_run_brief(plan, checkout, place.build_commands, ran, place.emit)
+    brief = make_run_brief(plan, checkout, work_context.build_commands, ran, work_context.emit)
     bead_context = dataclasses.replace(bead_context, brief=brief)
     return Night(plan, bead_context, checkout, proof, values, recorder)
 
 
 def _keep_programs(boundary: Boundary, cli: Path, emit: Emit) -> Boundary:
-    """The checkout's folders of PATH, which agents may read. One in which git or the agent's CLI
-    would find another program than this process did is left out."""
+    """Let agents read the checkout's folders on PATH, except one that would shadow git, the agent's
+    CLI or its interpreter."""
     names = {"git", cli.name, find_cli_interpreter(cli)} - {""}
     shadows = [p for p in boundary.programs if any((p / name).exists() for name in names)]
     for folder in shadows:
@@ -236,11 +253,11 @@ def _keep_programs(boundary: Boundary, cli: Path, emit: Emit) -> Boundary:
 
 
 def _build_proof_context(
-    plan: Plan, place: WorkContext, runner: Runner, before: Baseline, checkout: Checkout
+    plan: Plan, work_context: WorkContext, runner: Runner, before: Baseline, checkout: Checkout
 ) -> ProofContext:
-    ci_config = place.job.ci_config_path
+    ci_config = work_context.job.ci_config_path
     return ProofContext(
-        work=place,
+        work=work_context,
         recent_files=frozenset(plan.recent_files if plan.recent_files_enforced else ()),
         runner=runner,
         baseline=before,
@@ -251,7 +268,7 @@ def _build_proof_context(
 
 
 def _build_bead_context(
-    place: WorkContext,
+    work_context: WorkContext,
     tools: Tools,
     ledger: Ledger,
     recorder: Recorder,
@@ -259,9 +276,9 @@ def _build_bead_context(
     boundary: Boundary,
     checkout: Checkout,
 ) -> BeadContext:
-    roots = tuple(dict.fromkeys((str(checkout.path), str(place.checkout))))
+    roots = tuple(dict.fromkeys((str(checkout.path), str(work_context.checkout))))
     return BeadContext(
-        work=place,
+        work=work_context,
         provider=tools.provider,
         templates=tools.templates,
         ledger=ledger,
@@ -272,6 +289,6 @@ def _build_bead_context(
     )
 
 
-def _build_recorder(place: WorkContext, tools: Tools) -> Recorder:
-    folder = place.settings.record_dir
-    return Recorder(Path(folder) if folder else None, tools.provider.name, place.redact)
+def _build_recorder(work_context: WorkContext, tools: Tools) -> Recorder:
+    folder = work_context.settings.record_dir
+    return Recorder(Path(folder) if folder else None, tools.provider.name, work_context.redact)

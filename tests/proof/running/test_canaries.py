@@ -211,7 +211,7 @@ def test_what_tests_do_not_come_by_any_more_is_tried_first(
         monkeypatch.setattr(module, "MOST_TRIES", 1)
     monkeypatch.setattr(canaries, "choose_near_faults", reverse_text)
     if not looking:
-        monkeypatch.setattr(canaries, "_list_left", lambda *_all: [])
+        monkeypatch.setattr(canaries, "_list_unreached_now", lambda *_all: [])
     moved = change(PRICE_TEST, "price(11, True), 22", "price(9, True), 27")
     with tried(PYTHON, {PRICES: moved}, commands=(UNITTEST,)) as (subject, lab):
         failing = prove(subject, lab, reading=False).failing

@@ -11,7 +11,7 @@ from gitlab_nightshift.records.bead_results import Usage
 from gitlab_nightshift.records.products import Bundle, FailedAttemptRecord, Outcome
 from gitlab_nightshift.records.storage import write_record
 from gitlab_nightshift.run.supervisor import failure_records
-from gitlab_nightshift.run.supervisor.failure_records import read_own_bundle, write_measured
+from gitlab_nightshift.run.supervisor.failure_records import read_own_bundle, write_measurements
 from gitlab_nightshift.stages.report.run_result import build_run_result, render_dotenv
 from tests.support.samples import BUNDLE as READY
 
@@ -92,8 +92,9 @@ def test_without_a_look_a_category_would_be_any_text(
 def test_what_was_measured_takes_the_place_of_what_work_says(tmp_path: Path) -> None:
     """A job that publishes has nothing but the bundle."""
     bundle = replace(made(tmp_path), usage=Usage(0.0, 0), duration_s=1e9, created_at=FREE)
-    known = write_measured(tmp_path, bundle, Usage(1.5, 100), 60.0)
+    known = write_measurements(tmp_path, bundle, Usage(1.5, 100), 60.0)
     assert (known.usage, known.duration_s) == (Usage(1.5, 100), 60.0)
     assert abs(datetime.fromisoformat(known.created_at) - datetime.now(UTC)) < timedelta(hours=1)
     assert read_own_bundle(tmp_path, WHOLE) == known
-    assert write_measured(tmp_path, bundle, None, 1.0).usage == Usage(0.0, 0), "nobody has counted"
+    kept = write_measurements(tmp_path, bundle, None, 1.0)
+    assert kept.usage == Usage(0.0, 0), "nobody has counted"

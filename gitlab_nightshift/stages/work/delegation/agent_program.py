@@ -24,9 +24,11 @@ class CustomCodex(Codex):
         return [program, *self._words, *args]
 
 
-def prepare_tools(place: WorkContext, payload: Payload) -> Tools:
+def prepare_tools(work_context: WorkContext, payload: Payload) -> Tools:
     """The agent and the templates, checked. Raises what ``work_stage.prepare`` raises."""
     words = payload.debug.codex_command
-    if not words or place.settings.agent != "codex":
-        return prepare(place)
-    return dataclasses.replace(prepare(place), provider=CustomCodex(place.settings, words))
+    if not words or work_context.settings.agent != "codex":
+        return prepare(work_context)
+    return dataclasses.replace(
+        prepare(work_context), provider=CustomCodex(work_context.settings, words)
+    )

@@ -42,9 +42,9 @@ _ASKED_FOR = "Somebody asked for it."
 def build_workflow(phases: Phases, progress: DelegationProgress) -> Workflow:
     """The steps in the sandbox. The test is not run beforehand: it may be what the task mends."""
 
-    def build_baseline(place: WorkContext, _checkout: Checkout, _runner: Runner) -> Baseline:
-        asked = place.verify.commands
-        return Baseline(commands=asked, unasked=not asked)
+    def build_baseline(work_context: WorkContext, _checkout: Checkout, _runner: Runner) -> Baseline:
+        requested = work_context.verify.commands
+        return Baseline(commands=requested, no_test_requested=not requested)
 
     return Workflow(build_baseline, lambda night: do_task(night, phases, progress))
 

@@ -33,7 +33,7 @@ class DelegationTask:
     payload: Payload
     source: DelegationSource
     plan: Plan
-    place: WorkContext
+    work_context: WorkContext
     scratch: Path
 
 
@@ -49,14 +49,16 @@ class _WorkState:
 def do_work(task: DelegationTask, gateway: RemoteGateway | None, keep: Keep) -> WorkReport:
     """Work until the change is proven, or cannot be. Never raises: a failure, a signal or a defect
     is in the report. ``keep`` gets the bundle of a proven change, or ``failed.patch``."""
-    started, place = read_clock(), task.place
+    started, work_context = read_clock(), task.work_context
     known = _WorkState(
-        DelegationProgress(), Phases(place.emit), open_ledger(task.plan, place.seconds)
+        DelegationProgress(),
+        Phases(work_context.emit),
+        open_ledger(task.plan, work_context.seconds),
     )
     known.phases.enter(Phase.APPLY)
-    disks = (place.private, place.checkout)
+    disks = (work_context.private, work_context.checkout)
     ending = run_to_ending(
-        task.plan, place.logs, disks, lambda: _run_in_workspace(task, known, gateway, disks)
+        task.plan, work_context.logs, disks, lambda: _run_in_workspace(task, known, gateway, disks)
     )
     known.phases.leave(ending.reason if ending.error_code else "")
     if ending.captured and not ending.error_code:
@@ -71,20 +73,20 @@ def do_work(task: DelegationTask, gateway: RemoteGateway | None, keep: Keep) -> 
 def _run_in_workspace(
     task: DelegationTask, known: _WorkState, gateway: RemoteGateway | None, disks: tuple[Path, ...]
 ) -> Ending:
-    output_dir = task.place.settings.output_dir
+    output_dir = task.work_context.settings.output_dir
     path = task.scratch / (task.source.top.name or "checkout")
     workspace = known.workspace = make_workspace(
         task.source, task.payload, task.plan.base_sha, path, output_dir
     )
     plan = dataclasses.replace(task.plan, base_sha=workspace.base)
-    place = dataclasses.replace(task.place, checkout=workspace.path)
+    work_context = dataclasses.replace(task.work_context, checkout=workspace.path)
     workflow = build_workflow(known.phases, known.progress)
 
     def prepare_and_run() -> Ending:
-        tools = prepare_tools(place, task.payload)
-        return run_workflow(plan, place, tools, known.ledger, workflow, gateway)
+        tools = prepare_tools(work_context, task.payload)
+        return run_workflow(plan, work_context, tools, known.ledger, workflow, gateway)
 
-    ending = run_to_ending(plan, place.logs, disks, prepare_and_run)
+    ending = run_to_ending(plan, work_context.logs, disks, prepare_and_run)
     if ending.error_code == Code.PROVIDER_UNAVAILABLE:
         known.fall_back = not changed_files.list_changed_files(task.source.machine, workspace.path)
     return ending
