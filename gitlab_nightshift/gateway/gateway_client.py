@@ -1,4 +1,4 @@
-"""The gateway as the work sees it: a socket to its process, which alone holds the keys."""
+"""The client of the gateway's process, which alone holds the keys, by its control socket."""
 
 import socket
 import threading
@@ -20,9 +20,9 @@ from gitlab_nightshift.system.signals import defer_signals
 from gitlab_nightshift.text.printable_text import make_printable
 
 ANSWER_S = 120.0
-"""Seconds for an answer of a process that may still be loading, on a busy machine."""
+"""Seconds for an answer: the process may still be loading, on a busy machine."""
 QUIET_S = 2.0
-"""Seconds after which a wait is told."""
+"""Seconds after which a wait is reported."""
 GONE = "the model gateway has ended"
 UNKNOWN = Usage(None, None)
 LONGEST_TEXT = 2_000
@@ -39,7 +39,7 @@ class EgressTicket:
 
 @dataclass(frozen=True)
 class EgressTraffic:
-    """Hosts to which most was sent, with the bytes there and back; how many there are ``more``."""
+    """The hosts to which most was sent, with bytes sent and received; ``more`` counts others."""
 
     hosts: tuple[tuple[str, int, int], ...] = ()
     more: int = 0
@@ -47,8 +47,8 @@ class EgressTraffic:
 
 @dataclass(frozen=True)
 class BeadState:
-    """What a bead has used so far, whether a request did not fit into its budget, and why no bead
-    can go on ("" where it can)."""
+    """A bead's usage so far, whether a request exceeded its budget, and why no bead can go on (""
+    if they can)."""
 
     usage: Usage
     exhausted: bool
@@ -63,10 +63,10 @@ class GatewayGone(NightshiftError):
 
 
 class RemoteGateway:
-    """Asks the gateway's process; from any thread. Its notes go to ``emit``.
+    """Sends requests to the gateway's process, from any thread. Its notes go to ``emit``.
 
-    Where it has ended, methods that open something raise :class:`GatewayGone`
-    (``E_PROVIDER_UNAVAILABLE``); those that look or close say so in their own way.
+    If it has ended, methods that open something raise :class:`GatewayGone`
+    (``E_PROVIDER_UNAVAILABLE``); those that look or close return a value that says so.
     """
 
     def __init__(self, control: socket.socket, emit: Emit) -> None:
@@ -173,7 +173,7 @@ class RemoteGateway:
         handed: socket.socket | None = None,
         **values: Any,
     ) -> T:
-        """One question and its answer, whole even where a signal comes in between."""
+        """Send a request and receive its answer; signals are deferred, so neither is cut."""
         with defer_signals(), self._lock:
             reply = self._send_and_receive({"do": do, **values}, handed)
             try:
@@ -191,7 +191,8 @@ class RemoteGateway:
     def _send_and_receive(
         self, message: dict[str, Any], handed: socket.socket | None
     ) -> dict[str, Any]:
-        """Raises GatewayGone. After half a conversation nobody knows whose answer comes next."""
+        """Raises GatewayGone. After an interruption the socket is closed: the next answer could
+        belong to an earlier request."""
         if not self._gone:
             try:
                 control_messages.send(self._control, message, handed)
@@ -208,7 +209,7 @@ class RemoteGateway:
         self._control.close()
 
 
-# --- answers, of a process that reads what agents send: held to their form ------------------------
+# --- answers, validated: an agent may control the process -----------------------------------------
 
 
 def _read_error(row: dict[str, Any]) -> NightshiftError:

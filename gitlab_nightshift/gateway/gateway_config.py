@@ -1,6 +1,7 @@
-"""What the gateway's process gets once, at its start: the keys, the proxies and the limits.
+"""The configuration of the gateway's process: the keys, the proxies and the limits.
 
-Made where the job's environment is known, and written into a pipe that nobody else reads.
+It is built by the process that has the job's environment, and written once to a pipe that only the
+gateway reads.
 """
 
 import dataclasses
@@ -26,10 +27,10 @@ OVERLOAD_S = 240.0
 
 @dataclass(frozen=True)
 class GatewayConfig:
-    """``upstream`` is None where no model is asked. The budgets hold for the whole run, in USD and
-    tokens (None: no limit); ``models`` are all that a bead may use, ``egress_hosts`` all that may
-    be reached beside them, ``proxies`` the job's own proxy variables. ``retry_s``: seconds for
-    which an overloaded endpoint is asked again."""
+    """``upstream`` is None if no model is used. The budgets are those of the whole run, in USD and
+    tokens (None: no limit). ``models`` and ``egress_hosts`` are all that beads may use and reach,
+    ``proxies`` the job's own proxy variables. ``retry_s``: seconds for which requests to an
+    overloaded endpoint are retried."""
 
     upstream: Upstream | None
     rates: Mapping[str, Rates]
@@ -74,8 +75,8 @@ def build_gateway_config(
 
 
 def _choose_upstream(settings: "Settings", keys: Sequence[str], env: Mapping[str, str]) -> Upstream:
-    """The first key that is set. Where ``check`` asked for none, a worthless one: a server of one's
-    own does not look at it."""
+    """The endpoint for the first key that is set. Without one, for a dummy key: a local model
+    server does not check it."""
     name = next((name for name in keys if env.get(name)), keys[0])
     key = ModelKey(name, env.get(name) or f"no-key-{secrets.token_hex(16)}")
     endpoint = settings.model_endpoint or env.get(f"{key.api.name}_BASE_URL", "")

@@ -1,8 +1,8 @@
-"""The gateway's process: it holds the model key and a company proxy's credentials, and reads what
-agents send by HTTP. It sees no file but its own code, the system's libraries and certificates.
+"""The gateway's process: it holds the model key and a company proxy's credentials, and reads
+agents' HTTP requests. It can read only its own code, the system's libraries and certificates.
 
-It ends with its control socket, or with whoever reads its reports, and heeds no signal before: what
-its beads have used is settled at their end.
+It ends when its control socket or its report pipe is closed, and ignores signals until then: the
+usage of a bead is settled at its end.
 """
 
 import os
@@ -20,6 +20,7 @@ def main(data: dict[str, Any]) -> int:
     (nothing in it: nobody wants a gateway), ``control`` is the socket of :mod:`control_socket`,
     ``report`` the pipe of :mod:`cost_totals`. With ``data["likely"]`` it loads what it needs before
     that end."""
+    # A signal to the group must not end it before its beads' costs are settled.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     close_to_others()

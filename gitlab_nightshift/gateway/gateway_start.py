@@ -1,4 +1,4 @@
-"""Start the gateway's process, configure it, and end it."""
+"""Starts, configures and ends the gateway's process."""
 
 import contextlib
 import os
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from gitlab_nightshift.records.events import Emit
 
 END_S = 10.0
-"""Seconds to end by itself once nobody asks any more."""
+"""Seconds to end by itself once its control socket is closed."""
 _VARIABLES = ("LANG", "SSL_CERT_FILE", "SSL_CERT_DIR")
 """Its whole environment; OpenSSL looks for the last two itself."""
 
@@ -35,8 +35,8 @@ class GatewayProcess:
     report: BinaryIO
 
     def configure(self, config: bytes) -> None:
-        """Say what is served, once (``gateway_config.to_bytes``); b"": nothing, and the process
-        ends. One that has ended already does not hear it, which the first question to it shows."""
+        """Send the configuration, once (``gateway_config.to_bytes``); with b"" the process ends.
+        Ignores a process that has ended: the first request to it will show that."""
         with contextlib.suppress(BrokenPipeError), self.config:
             self.config.write(config)
 
@@ -69,7 +69,7 @@ def start_gateway(env: Mapping[str, str], *, likely: bool = True) -> Iterator[Ga
         finally:
             config_end.close()
             with contextlib.suppress(OSError):  # it has ended already
-                control.shutdown(socket.SHUT_RDWR)  # whoever else holds a copy
+                control.shutdown(socket.SHUT_RDWR)  # even if another process holds a copy
             control.close()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(END_S)

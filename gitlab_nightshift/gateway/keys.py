@@ -26,13 +26,13 @@ _PREFIX = {Api.ANTHROPIC: "sk-ant-placeholder-", Api.OPENAI: "sk-placeholder-"}
 
 @dataclass(frozen=True)
 class ModelKey:
-    """The key under the variable it came in, which says how it is sent. Its repr hides it."""
+    """A key with its variable, which determines the header it is sent in. Its repr hides it."""
 
     variable: str
     value: str
 
     def __post_init__(self) -> None:
-        """Raise ``E_CONFIG`` where it cannot stand in a header."""
+        """Raise ``E_CONFIG`` if it cannot be sent in a header."""
         object.__setattr__(self, "value", self.value.strip())
         if self.variable not in _APIS:
             raise build_config_error(f"{self.variable} is no variable of a model key")
@@ -56,13 +56,13 @@ class ModelKey:
 
 
 def make_placeholder(api: Api) -> str:
-    """A random stand-in that a CLI takes for a key, and a person for what it is."""
+    """A random placeholder: a CLI accepts it as a key, a person sees that it is none."""
     return _PREFIX[api] + secrets.token_hex(24)
 
 
 @dataclass(frozen=True)
 class BeadTicket:
-    """What a bead's agent gets in the place of a key; ``base_url`` has no ``/v1``."""
+    """What a bead's agent gets instead of a key; ``base_url`` has no ``/v1``."""
 
     bead: str
     placeholder: str = field(repr=False)

@@ -1,4 +1,4 @@
-"""The bounds of the gateway: what an agent, or a model endpoint, may cost this program."""
+"""The gateway's limits on what agents and model endpoints can make it use."""
 
 from dataclasses import dataclass
 
@@ -34,11 +34,11 @@ class GatewayLimits:
 
 
 NOTES_PER_BEAD = 50
-"""Further refusals of a bead are not reported: an agent can make any number of them."""
+"""Refusals reported for a bead: an agent can cause any number of them."""
 LEAST_OUTPUT = 1024
-"""Tokens: a request is not forwarded where the budget leaves its answer less than this."""
+"""Tokens: a request is refused if the budget leaves less than this for its answer."""
 USUAL_OUTPUT = 32_000
-"""Tokens: the answer's limit where a client sets none, so that its cost has a bound."""
+"""Tokens: the answer's limit if a client sets none, so that its cost is bounded."""
 BYTES_PER_TOKEN = 2
 """A cautious estimate: text and code have three to four bytes for each token."""
 USUAL_TOKEN_BYTES = 4

@@ -1,4 +1,4 @@
-"""How many tokens a model takes at once, as its endpoint's list of models says.
+"""The context size of a model, from its endpoint's list of models.
 
 Imports aiohttp: only the gateway's own process reads this module.
 """

@@ -1,4 +1,4 @@
-"""Whether an endpoint takes the key and knows a model: one request, which costs nothing."""
+"""Checks that an endpoint accepts the key and knows a model, by one request that costs nothing."""
 
 import urllib.error
 import urllib.request
@@ -14,7 +14,7 @@ VERSION = "2023-06-01"
 
 
 class _StayHere(urllib.request.HTTPRedirectHandler):
-    """The key goes to no other address."""
+    """Follows no redirect: the key must not go to another address."""
 
     def redirect_request(self, *_args: Any, **_kwargs: Any) -> None:
         """Follow nothing: the redirect is the answer."""

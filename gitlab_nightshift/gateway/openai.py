@@ -1,4 +1,4 @@
-"""OpenAI Responses and Chat Completions: what of a request goes on to the endpoint."""
+"""OpenAI Responses and Chat Completions: the parts of a request that are forwarded."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
@@ -27,19 +27,19 @@ SERVER_SIDE = (
     *("background", "conversation", "mcp_servers", "plugins", "previous_response_id", "prompt"),
     *("web_search_options", "audio"),
 )
-"""What the provider would do, keep or fetch on its own side: no request may ask for it."""
+"""Keys that make the provider act, store or fetch on its own side: refused."""
 _DROPPED_SILENTLY = frozenset(
     {
         *("body.client_metadata", "body.store", "body.service_tier", "body.stream_options"),
         "body.user",
     }
 )
-"""Left out without a word: ids of the client's installation, and what is set here."""
+"""Dropped without a report: ids of the client's installation, and keys that are set here."""
 _ENCRYPTED = "reasoning.encrypted_content"
 LIMIT_KEYS = ("max_completion_tokens", "max_tokens")
-"""How Chat Completions names an answer's limit: today's name, and that of most other servers."""
+"""The keys of an answer's limit in Chat Completions: OpenAI's, and that of most other servers."""
 LIGHT = "x-openai-internal-codex-responses-lite"
-"""The header by which codex asks for the shape that its newer models have."""
+"""The header by which codex requests the format of its newer models."""
 
 
 _PICTURE = allow_picture(IMAGE_TOKENS)
@@ -109,7 +109,7 @@ _ITEMS: Mapping[str, Mapping[str, Check]] = {
     },
     "custom_tool_call_output": _OUTPUT,
     "local_shell_call": {**_IDS, "action": allow_anything},
-    # Where a client asks for the light shape, its tools come in here.
+    # A client that requests the light format sends its tools here.
     "additional_tools": {
         "id": check_scalar,
         "role": allow_one_of("developer"),

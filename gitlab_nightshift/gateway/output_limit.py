@@ -1,5 +1,5 @@
-"""How an answer's length is limited where endpoints differ: by the field that the client sent, by
-the other name for it, or by the bytes of text that come.
+"""Limits an answer's length at different endpoints: by the field that the client sent, by its other
+name, or by counting the bytes of text.
 
 vLLM refuses a request whose prompt and limit together exceed its context, older servers know only
 one of the two names, and some know none.
@@ -14,7 +14,7 @@ from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 REFUSALS = (400, 422)
 BY_BYTES = ""
-"""In the place of a key: no field is sent, the answer is ended once it has so many bytes."""
+"""Instead of a key: no field is sent, and the answer is cut after so many bytes."""
 _UNKNOWN_FIELD = compile_lazily(
     r"unrecogni[sz]ed|unknown|unsupported|not (supported|permitted|allowed)|unexpected|extra_"
     r"|invalid (argument|parameter|field|key)",
@@ -26,7 +26,7 @@ _TOO_LARGE = compile_lazily(
 
 
 class RefusedLimitError(Exception):
-    """The endpoint does not take this key of an answer's limit, or not this limit."""
+    """The endpoint refuses this key of an answer's limit, or its value."""
 
 
 def list_limit_keys(
@@ -46,9 +46,9 @@ def choose_limit(question: CheckedRequest, key: str) -> int | None:
 
 
 def find_refused_keys(error: str, question: CheckedRequest, key: str) -> tuple[str, ...]:
-    """The keys that an endpoint's refusal is about, none where it is about something else.
+    """The keys to which an endpoint's refusal refers; none if it is about something else.
 
-    A limit that a client has chosen itself may be wrong for its prompt: that is its own to mend.
+    If the client chose a limit that is too large for its prompt, the client has to correct it.
     """
     if key and key in error and _UNKNOWN_FIELD.search(error):
         return (key,)

@@ -1,4 +1,4 @@
-"""What tokens cost, in USD for a million of them."""
+"""Token prices, in USD per million."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace

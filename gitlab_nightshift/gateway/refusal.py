@@ -1,4 +1,4 @@
-"""What the gateway refuses, said in the words of the provider whose place it takes."""
+"""The gateway's refusals, in the error format of the provider that it stands in for."""
 
 import json
 
@@ -24,6 +24,6 @@ def build_error_body(api: Api, message: str, kind: str) -> bytes:
 
 
 def quote_text(text: object, longest: int = 80) -> str:
-    """Text of an agent made fit for a message: printable, in quotes, short."""
+    """An agent's text for a message: printable, quoted, shortened."""
     shown = repr(str(text)[: longest + 1])
     return shown if len(shown) <= longest + 2 else f"{shown[:longest]}…'"

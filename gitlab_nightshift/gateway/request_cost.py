@@ -1,4 +1,4 @@
-"""What one request owes while it is on its way: nothing before it is sent, then its worst case."""
+"""The bill of one request: nothing before it is sent, its worst case until its usage is known."""
 
 from dataclasses import dataclass
 
@@ -25,8 +25,8 @@ class Bill:
     _owed: bool = False
 
     def begin(self) -> None:
-        """A try goes out, and is owed from here on. Raises :class:`RequestRefusal` where one before
-        it was lost, and another does not fit into the budget."""
+        """Start a try, which is billed from here on. Raises :class:`RequestRefusal` if an earlier
+        try was lost and the budget does not allow another."""
         if self._owed and self.reserved:
             lost, self.reserved, self.assumed = self.reserved, None, True
             self.reserved = self.account.renew(lost)
@@ -37,8 +37,8 @@ class Bill:
         self._owed = False
 
     def reserve_cost(self) -> None:
-        """Hold what an answer costs once it has told its end: the agent that reads this may ask
-        again while the endpoint still keeps the connection."""
+        """Reserve the actual cost once an answer's last event is read: the agent may then send its
+        next request, while the endpoint still keeps the connection open."""
         if self.reserved and self.meter and self.meter.ended:
             billed = compute_billed_tokens(self.reserved.worst, self.meter.read_usage())
             self.reserved = self.account.replace(self.reserved, sum(billed, NOTHING))

@@ -1,4 +1,4 @@
-"""The requests of agents: who asks, what is asked, and the answer where it is no model's.
+"""Serves agents' requests: authenticates them, routes them, and answers those not for a model.
 
 Imports aiohttp: only the gateway's own process reads this module.
 """
@@ -72,7 +72,7 @@ class GatewayService:
             await asyncio.wait(late, timeout=self._limits.stop_s)
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        """A request goes on in a task of its own: an agent that hangs up does not end it."""
+        """Serve a request in its own task, which goes on if the agent hangs up."""
         receiver = AnswerReceiver(request, self._limits.agent_reads_s)
         try:
             return await asyncio.shield(asyncio.create_task(self._serve_request(request, receiver)))
@@ -86,7 +86,7 @@ class GatewayService:
         account = None
         try:
             if (request.method, request.raw_path) == ("HEAD", "/"):
-                return web.Response()  # a CLI looks whether anyone is there
+                return web.Response()  # a CLI checks whether the server is up
             account = self._find_account(request)
             return await self._answer_request(request, receiver, account)
         except RequestRefusal as refusal:
@@ -128,7 +128,7 @@ class GatewayService:
             async with self._bodies.open_body(request) as raw:
                 question = route.check(read_object(raw, self._limits), account.models)
                 size = len(raw)
-                del raw  # not to be held while the answer comes
+                del raw  # free the memory while the answer comes
                 asked = AgentRequest(request, receiver, account, route, query, question, size)
                 return await self._exchange.run(asked)
 

@@ -1,4 +1,4 @@
-"""The few paths that the gateway knows."""
+"""The paths that the gateway serves."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ _ROUTES = {
 def find_route(api: Api, method: str, target: str) -> tuple[Route, str]:
     """The route of a request and its query, by the exact text of the request's target.
 
-    Nothing is decoded or normalized: another way to write a known path is an unknown path. Raises
+    Nothing is decoded or normalized: any other spelling of a path is unknown. Raises
     :class:`RequestRefusal` (404).
     """
     path, _, query = target.partition("?")

@@ -1,4 +1,4 @@
-"""What the gateway's process does once it knows what it serves."""
+"""Runs the gateway in its process, once it has its configuration."""
 
 import asyncio
 import contextlib
@@ -28,10 +28,10 @@ def serve(raw: bytes, link: socket.socket, report: int) -> None:
 
 
 def confine(config: GatewayConfig) -> None:
-    """Give up what its row does not name, but for the files that the way to the model's endpoint
-    needs. Raises OSError."""
-    way = config.upstream
-    named = (*way.ca_files, way.ca_dir) if way else ()
+    """Drop all rights that its row does not name, except to files that connections to the model's
+    endpoint need. Raises OSError."""
+    endpoint = config.upstream
+    named = (*endpoint.ca_files, endpoint.ca_dir) if endpoint else ()
     places = {"named": [str(path) for path in named if path]}
     restrict_to(find_rights(GATEWAY, places, os.environ))
 
@@ -40,7 +40,9 @@ async def _serve(config: GatewayConfig, link: socket.socket, pipe: int) -> None:
     reports, loop = Reports(pipe), asyncio.get_running_loop()
     control = Control(link, config, lambda: reports.tell(control.list_accounts()))
     loop.set_exception_handler(lambda _, context: control.keep_note(_build_fault_note(context)))
-    loop.add_reader(pipe, control.over.set)  # readable only where nobody reads it any more
+    loop.add_reader(
+        pipe, control.over.set
+    )  # a pipe's write end gets ready (POLLERR) once its reader has closed it (poll(2))
     telling = asyncio.create_task(_tell(reports, control))
     await control.serve()
     telling.cancel()

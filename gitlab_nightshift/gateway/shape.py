@@ -1,7 +1,7 @@
-"""The building blocks of the rules for request bodies: allow by name.
+"""Building blocks of the allowlist for request bodies.
 
-A key that no rule knows is left out, and reported; a type of content or tool that no rule knows is
-refused, since without it the request would mean something else.
+An unknown key is dropped and reported. An unknown type of content or tool is refused, because the
+request would mean something else without it.
 """
 
 from collections.abc import Callable, Collection, Mapping

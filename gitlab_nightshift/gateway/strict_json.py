@@ -1,4 +1,4 @@
-"""Read a request's JSON so that no two readers can see two things in it, in bounded memory."""
+"""Reads a request's JSON strictly, in bounded memory: the endpoint must not read it differently."""
 
 import json
 import math
@@ -37,7 +37,7 @@ def write_object(value: JsonObject) -> bytes:
     """The bytes to send: written anew, so that what was checked is what is sent."""
     try:
         return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
-    except UnicodeEncodeError:  # half a character, which only an escape can write
+    except UnicodeEncodeError:  # a lone surrogate, which only an escape can express
         return json.dumps(value, separators=(",", ":")).encode()
 
 
@@ -55,7 +55,7 @@ def _refuse_number(text: str) -> NoReturn:
 
 
 def _parse_finite(text: str) -> float:
-    """``1e999`` is read as what JSON cannot write."""
+    """Refuse ``1e999``: Python reads it as infinity, which JSON cannot express."""
     number = float(text)
     return number if math.isfinite(number) else _refuse_number(text)
 

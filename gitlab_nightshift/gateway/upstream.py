@@ -1,4 +1,4 @@
-"""The model endpoint behind the gateway: its address, its key, the way to it."""
+"""The model endpoint behind the gateway: its URL, its key, and how to connect to it."""
 
 import ipaddress
 import ssl
@@ -30,7 +30,7 @@ _RESERVED_HEADERS = frozenset(
         ),  # of one hop: RFC 9110, 7.6.1, 10.1.1
     }
 )
-"""Headers that a team cannot set."""
+"""Headers that teams cannot set."""
 
 
 @dataclass(frozen=True)

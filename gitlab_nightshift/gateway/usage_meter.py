@@ -1,4 +1,4 @@
-"""Read what an answer reports of its usage while it passes, in bounded memory."""
+"""Reads the usage that an answer reports while it is passed on, in bounded memory."""
 
 import json
 from dataclasses import dataclass, field, fields, replace
@@ -14,9 +14,9 @@ _ENDS = frozenset(
 )
 """The last events of a stream; that of Chat Completions has no type."""
 _DONE = b"[DONE]"
-"""The last line of a stream of Chat Completions, which is no JSON."""
+"""The last line of a Chat Completions stream, which is not JSON."""
 _TEXTS = ("delta", "choices", "content", "output")
-"""Where the three interfaces have what a model says, in a stream and in a whole answer."""
+"""The keys of a model's text in the three interfaces, in a stream and in a complete answer."""
 
 
 @dataclass(frozen=True)

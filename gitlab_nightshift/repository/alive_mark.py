@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-from gitlab_nightshift.system.signals import start_deaf
+from gitlab_nightshift.system.signals import start_with_signals_blocked
 
 MARK = "alive"
 BEAT_S, MARGIN_S = 1.0, 10.0
@@ -29,7 +29,7 @@ def keep_marked(folder: Path) -> Iterator[None]:
                 os.utime(mark)
 
     marking = threading.Thread(target=mark_on)
-    start_deaf(marking)
+    start_with_signals_blocked(marking)
     try:
         yield
     finally:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gitlab_nightshift.system.descendants import end_orphans, list_own_children
-from gitlab_nightshift.system.signals import call_late, start_deaf
+from gitlab_nightshift.system.signals import call_after, start_with_signals_blocked
 
 if TYPE_CHECKING:
     from gitlab_nightshift.sandbox.process_places import Places
@@ -75,7 +75,9 @@ class StageProcess:
         They are killed.
         """
         with (
-            call_late(self._row.wall_s, self.kill) if self._row.wall_s else contextlib.nullcontext()
+            call_after(self._row.wall_s, self.kill)
+            if self._row.wall_s
+            else contextlib.nullcontext()
         ):
             output = self._read_output()
         if len(output) > LARGEST_ANSWER:
@@ -174,7 +176,7 @@ def _read_exactly(number: int) -> bytearray:
 def forward_signals() -> None:
     """From here on, each byte from the supervisor is a signal for this process, and end of file
     (the supervisor is gone) is SIGTERM."""
-    start_deaf(threading.Thread(target=_forward_signals, daemon=True))
+    start_with_signals_blocked(threading.Thread(target=_forward_signals, daemon=True))
 
 
 def _forward_signals() -> None:

@@ -1,11 +1,11 @@
 """The certificates that this program's own connections trust.
 
-A company's may lie in the repository, where an agent could exchange it: such a file is copied
-before the first agent, and only the copy is used. Agents keep the job's own variables.
+A company's certificate may lie in the repository, where an agent could replace it: such a file is
+copied before the first agent, and only the copy is used. Agents keep the job's own variables.
 
-One place serves GitLab, git, the gateway and notifications: the machine's own certificates with
-those of ``SSL_CERT_FILE`` and of the runner's ``tls-ca-file`` (``CI_SERVER_TLS_CA_FILE``). A
-variable of one of these alone wins for that one.
+GitLab, git, the gateway and notifications share one bundle: the machine's certificates, those of
+``SSL_CERT_FILE``, and those of the runner's ``tls-ca-file`` (``CI_SERVER_TLS_CA_FILE``). A variable
+for only one of these connections takes precedence there.
 """
 
 from collections.abc import Mapping
@@ -21,14 +21,14 @@ _SERVED = {
     "REQUESTS_CA_BUNDLE": ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"),
     "GIT_SSL_CAINFO": ("GIT_SSL_CAINFO",),
 }
-"""Variable → those that say the same."""
+"""Variable → variables with the same meaning."""
 _MACHINES_OWN = (
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
     "/etc/ssl/ca-bundle.pem",
     "/etc/ssl/cert.pem",
 )
-"""Where Debian, Fedora, openSUSE and Alpine have them."""
+"""The certificates of Debian, Fedora, openSUSE and Alpine."""
 
 
 def copy_certificates(env: Mapping[str, str], folder: Path, private: Path) -> dict[str, str]:
@@ -43,7 +43,7 @@ def copy_certificates(env: Mapping[str, str], folder: Path, private: Path) -> di
         path.parent.mkdir(mode=0o700, exist_ok=True)
         path.write_bytes(found[name])
     _write_bundle(env, folder, private)
-    # Its HTTP library would trust a list of its own, without what the machine's owner added.
+    # requests would trust its own list, without certificates that the machine's owner has added.
     own = next((place for place in _MACHINES_OWN if Path(place).is_file()), "")
     known = env.get("REQUESTS_CA_BUNDLE") or env.get("CURL_CA_BUNDLE") or not own
     machine = {} if known else {"REQUESTS_CA_BUNDLE": own}

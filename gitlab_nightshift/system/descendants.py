@@ -1,4 +1,4 @@
-"""Find and end what a program left behind, also a daemon that left its process group."""
+"""Finds and kills processes that a program left behind, even daemons outside its process group."""
 
 import contextlib
 import functools
@@ -9,12 +9,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 PR_SET_CHILD_SUBREAPER = 36
-ENDING_S, ALONE_S = 5.0, 10.0
+ENDING_S, WAIT_S = 5.0, 10.0
 
 
 @functools.cache
 def become_subreaper() -> bool:
-    """Make orphans of our children our own children (Linux); False where that is not available."""
+    """Make orphaned descendants our children (PR_SET_CHILD_SUBREAPER, prctl(2)); False if that is
+    not available."""
     import ctypes
 
     with contextlib.suppress(OSError, AttributeError):
@@ -23,7 +24,7 @@ def become_subreaper() -> bool:
 
 
 def list_own_children() -> set[int]:
-    """The pids of this process's children, of all its threads, those not yet reaped too."""
+    """The pids of the children of all threads of this process, including zombies."""
     lists = list(Path("/proc/self/task").glob("*/children"))
     if not lists:  # a kernel without CONFIG_PROC_CHILDREN
         return {pid for pid in _list_all_pids() if _read_parent(pid) == os.getpid()}
@@ -57,7 +58,7 @@ def list_parents(uid: int) -> dict[int, int]:
 
 
 def list_ancestors() -> list[tuple[int, int]]:
-    """This process and all above it, each with its start time, which no other process has."""
+    """This process and all its ancestors. Pid and start time together identify a process."""
     found: list[tuple[int, int]] = []
     pid = os.getpid()
     while pid > 0:
@@ -65,7 +66,7 @@ def list_ancestors() -> list[tuple[int, int]]:
             fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
         except OSError:
             break
-        found.append((pid, int(fields[19])))
+        found.append((pid, int(fields[19])))  # field 22, starttime (proc_pid_stat(5))
         pid = int(fields[1])
     return found
 
@@ -90,8 +91,8 @@ def end_orphans(find: Callable[[], set[int]]) -> bool:
 
 
 def let_end(find: Callable[[], set[int]]) -> None:
-    """Give the children that ``find`` names ``ALONE_S`` seconds to end by themselves."""
-    until = time.monotonic() + ALONE_S
+    """Give the children that ``find`` names ``WAIT_S`` seconds to end by themselves."""
+    until = time.monotonic() + WAIT_S
     while (children := find()) and time.monotonic() < until:
         for pid in children:
             with contextlib.suppress(ChildProcessError):

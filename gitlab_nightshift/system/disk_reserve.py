@@ -1,4 +1,4 @@
-"""Space that is set aside for what has to be written when a disk is full."""
+"""Disk space reserved for files that must be written even if the disk is full."""
 
 import os
 import shutil
@@ -7,18 +7,18 @@ from pathlib import Path
 
 RESERVE_BYTES = 8_000_000
 FULL_BYTES = 128 * 1024
-"""A disk with less is full."""
+"""A disk with less free space counts as full."""
 
 
 @dataclass(frozen=True)
 class Reserve:
-    """A file that only takes up space, so that there is some for what has to be written."""
+    """A file that only occupies space, to be freed when it is needed."""
 
     path: Path
     size: int = RESERVE_BYTES
 
     def hold(self) -> None:
-        """Take the space, where there is enough of it: the disk is not full then."""
+        """Occupy the space, unless that would fill the disk."""
         try:
             if shutil.disk_usage(self.path.parent).free < self.size + 4 * FULL_BYTES:
                 return
@@ -30,7 +30,7 @@ class Reserve:
             self.path.unlink(missing_ok=True)
 
     def release(self) -> bool:
-        """Give the space up; False where there was none to give."""
+        """Free the space; False if none was occupied."""
         try:
             self.path.unlink()
         except FileNotFoundError:

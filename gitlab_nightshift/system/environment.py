@@ -1,4 +1,4 @@
-"""The one place that makes a child's environment: from an allowlist, never by taking names away."""
+"""Builds a child's environment, always from an allowlist, never by removing names."""
 
 import os
 import shlex
@@ -57,7 +57,7 @@ def build_bead_env(
 
 
 def _build_java_options(home: Path, tmp: Path, more: str) -> str:
-    """Java asks neither HOME nor TMPDIR. ``more`` is the team's own, which has the last word."""
+    """Java ignores HOME and TMPDIR. The team's own options (``more``) come last, and so win."""
     own = shlex.join((f"-Duser.home={home}", f"-Djava.io.tmpdir={tmp}"))
     return f"{own} {more}".rstrip()
 
@@ -81,8 +81,8 @@ def build_search_path(
 
 
 TRUSTING = "[safe]\n\tdirectory = *\n"
-"""For the ``.gitconfig`` of a HOME inside a boundary: git refuses a checkout of another owner, as a
-runner makes it for an image with a user of its own."""
+"""For the ``.gitconfig`` in a sandbox's HOME: git refuses a checkout of another owner
+(safe.directory, git-config(1)), as runners make it for an image with its own user."""
 
 
 def _lies_in(folder: str, tops: Collection[str]) -> bool:

@@ -35,7 +35,7 @@ def _part_is_dot_git(part: str) -> bool:
 
 
 def is_there(path: Path) -> bool:
-    """Whether something is at a path, as far as this user can see."""
+    """True if a path exists, as far as this user can see."""
     return os.path.exists(path)  # noqa: PTH110 - that of pathlib may raise
 
 
@@ -56,7 +56,7 @@ def list_parents(path: str) -> tuple[str, ...]:
 
 
 LONGEST_FOR_SOCKETS = 60
-"""Characters of a folder's path: the kernel takes 107 for a socket's, and names are added."""
+"""Characters of a folder's path: a socket's may have 107 (unix(7)), and names are appended."""
 LONGEST_OWN_NAME = 20
 """Of these at most a run's own folder there, in which work, being confined, must find room."""
 

@@ -1,4 +1,4 @@
-"""Where this program runs from: never from a place where an agent writes."""
+"""Refuses to run from a folder where an agent may write."""
 
 import sys
 from pathlib import Path
@@ -8,7 +8,7 @@ from gitlab_nightshift.sealed_start import lies_in
 
 
 def refuse_installation_in(checkout: Path) -> None:
-    """Raises E_CONFIG where this process could import what an agent writes."""
+    """Raise E_CONFIG if this process could import files that an agent writes."""
     for part in (sys.executable, *sys.path):
         if lies_in(Path(part or "."), checkout):
             raise build_config_error(

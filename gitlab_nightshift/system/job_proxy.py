@@ -16,7 +16,7 @@ def find_job_proxy(url: str, env: Mapping[str, str]) -> str:
     names = (f"{parts.scheme}_proxy", f"{parts.scheme}_proxy".upper())
     no = env.get("no_proxy") or env.get("NO_PROXY") or ""
     host = parts.hostname or ""
-    if _this_machine(host) or any(_matches(entry.strip(), host) for entry in no.split(",")):
+    if _is_this_machine(host) or any(_matches(entry.strip(), host) for entry in no.split(",")):
         return ""
     proxy = next((env[name] for name in names if env.get(name)), "")
     return proxy if "://" in proxy or not proxy else f"http://{proxy}"
@@ -31,7 +31,7 @@ def _matches(entry: str, host: str) -> bool:
         return name == "*" or (name != "" and (host == name or host.endswith(f".{name}")))
 
 
-def _this_machine(host: str) -> bool:
+def _is_this_machine(host: str) -> bool:
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -1,4 +1,4 @@
-"""Modes of the folders that the supervisor has to pass, as they were before work began."""
+"""Saves the modes of folders that the supervisor has to enter, before work begins."""
 
 import contextlib
 import os
@@ -10,7 +10,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class KeptModes:
-    """By path, the outer ones first."""
+    """Modes by path, the outer folders first."""
 
     modes: Mapping[Path, int]
 

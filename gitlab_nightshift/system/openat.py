@@ -16,7 +16,7 @@ from pathlib import Path
 _OPEN = os.O_NOFOLLOW | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | _OPEN
 _CHUNK = 1 << 20
-_ROUND = 100_000
+_BATCH = 100_000
 Owner = tuple[int, int]
 """User and group."""
 
@@ -27,7 +27,7 @@ class RefusedFileError(Exception):
 
 @contextlib.contextmanager
 def open_folder(folder: str | Path, dir_fd: int | None = None) -> Iterator[int]:
-    """A folder's descriptor; a folder of ours that we may not enter is made accessible for good."""
+    """A folder's descriptor. If it is ours but its mode forbids access, the mode is changed."""
     try:
         fd = os.open(folder, _FOLDER, dir_fd=dir_fd)
     except PermissionError:
@@ -44,8 +44,8 @@ def open_folder(folder: str | Path, dir_fd: int | None = None) -> Iterator[int]:
 
 
 def grant(name: str | Path, dir_fd: int | None = None) -> None:
-    """Give the owner all rights on a folder. Anything else is left alone: a file may be a hard link
-    to one outside."""
+    """Give the owner all rights on a folder. Not on a file, which may be a hard link to one
+    outside."""
     with pin_file(name, dir_fd) as (link, mode):
         if stat.S_ISDIR(mode):
             _change_mode(link, stat.S_IMODE(mode) | stat.S_IRWXU)
@@ -53,8 +53,8 @@ def grant(name: str | Path, dir_fd: int | None = None) -> None:
 
 @contextlib.contextmanager
 def pin_file(name: str | Path, dir_fd: int | None = None) -> Iterator[tuple[str, int]]:
-    """A file held by a path descriptor: its name under ``/proc`` and its mode. ``chmod`` has no way
-    not to follow a link; by this name it changes this very file."""
+    """Pin a file by an ``O_PATH`` descriptor: its name in ``/proc`` and its mode. ``chmod`` always
+    follows links (chmod(2)); under this name it changes exactly this file."""
     fd = os.open(name, os.O_PATH | _OPEN, dir_fd=dir_fd)
     try:
         yield f"/proc/self/fd/{fd}", os.fstat(fd).st_mode
@@ -69,7 +69,7 @@ def set_mode(name: str | Path, dir_fd: int | None, mode: int) -> None:
 
 
 def _change_mode(file: int | str, mode: int) -> None:
-    """Raises PermissionError also where all is read-only: for us that is the same."""
+    """Raises PermissionError for a read-only file system too: callers treat both alike."""
     try:
         os.chmod(file, mode)  # noqa: PTH101
     except OSError as error:
@@ -138,6 +138,7 @@ def open_regular(name: str, dir_fd: int) -> Iterator[int]:
 
 
 def _open_readable(name: str, dir_fd: int) -> int:
+    # O_NONBLOCK: if the file was replaced by a FIFO, open must not wait for a writer (fifo(7)).
     flags = os.O_RDONLY | os.O_NONBLOCK | _OPEN
     try:
         return os.open(name, flags, dir_fd=dir_fd)
@@ -165,8 +166,8 @@ def _read(fd: int, limit: int) -> bytes:
 
 
 def remove(name: str, dir_fd: int) -> None:
-    """Remove whatever stands there, however deep it is nested. Raises OSError. Folders within
-    folders are moved up before they are emptied: no recursion, no more than two descriptors."""
+    """Remove a file or folder, however deeply nested. Raises OSError. Inner folders are moved up
+    before they are emptied, so it needs no recursion and at most two descriptors."""
     if not stat.S_ISDIR(os.lstat(name, dir_fd=dir_fd).st_mode):
         os.unlink(name, dir_fd=dir_fd)
         return
@@ -202,7 +203,7 @@ def list_entries(fd: int, but: Container[str]) -> Iterator["os.DirEntry[str]"]:
     It is read in rounds, so that millions of files are never held in memory."""
     while True:
         with os.scandir(fd) as entries:
-            some = list(itertools.islice((e for e in entries if e.name not in but), _ROUND))
+            some = list(itertools.islice((e for e in entries if e.name not in but), _BATCH))
         if not some:
             return
         yield from some
@@ -228,12 +229,12 @@ def remove_tree(path: Path) -> None:
 
 @contextlib.contextmanager
 def replace_file(name: str, dir_fd: int, mode: int = 0o600) -> Iterator[int]:
-    """A new file to write to that takes the place of ``name``, whatever stood there."""
+    """A new file to write to, which replaces whatever ``name`` was."""
     part = f".nightshift-{os.urandom(8).hex()}"
     fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _OPEN, mode, dir_fd=dir_fd)
     try:
         yield fd
-        _put(part, name, dir_fd)
+        _rename_over(part, name, dir_fd)
     except BaseException:
         os.unlink(part, dir_fd=dir_fd)
         raise
@@ -244,7 +245,7 @@ def replace_file(name: str, dir_fd: int, mode: int = 0o600) -> Iterator[int]:
 def put_link(
     name: str, target: str, dir_fd: int, mtime_ns: int | None = None, owner: Owner | None = None
 ) -> None:
-    """Make a symbolic link in the place of ``name``, whatever stood there."""
+    """Make a symbolic link, which replaces whatever ``name`` was."""
     part = f".nightshift-{os.urandom(8).hex()}"
     os.symlink(target, part, dir_fd=dir_fd)
     if owner:
@@ -253,7 +254,7 @@ def put_link(
                 change_owner(link, owner)
     if mtime_ns is not None:
         os.utime(part, ns=(mtime_ns, mtime_ns), dir_fd=dir_fd, follow_symlinks=False)
-    _put(part, name, dir_fd)
+    _rename_over(part, name, dir_fd)
 
 
 def change_owner(file: int | str, owner: Owner) -> None:
@@ -270,7 +271,7 @@ def change_owner(file: int | str, owner: Owner) -> None:
                 raise
 
 
-def _put(part: str, name: str, dir_fd: int) -> None:
+def _rename_over(part: str, name: str, dir_fd: int) -> None:
     try:
         os.rename(part, name, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
     except IsADirectoryError:

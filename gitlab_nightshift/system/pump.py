@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 DRAIN_S = 1.0
 LONGEST_LINE = 8 * 1024 * 1024
 CHUNK = 64 * 1024
-ROOM = 1024 * 1024
-"""Bytes that a program can print before anybody reads: the most that the kernel gives everybody.
-An agent's CLI does not wait for a slow reader: what it cannot write when it exits is lost."""
+PIPE_BYTES = 1024 * 1024
+"""Bytes of a pipe: the default of /proc/sys/fs/pipe-max-size (pipe(7)). An agent's CLI does not
+wait for a slow reader: what it cannot write before it exits is lost."""
 
 
 class Pump:
@@ -46,12 +46,12 @@ class Pump:
             os.set_blocking(fd, False)
         for fd in self._sinks:
             self._selector.register(fd, selectors.EVENT_READ)
-            with contextlib.suppress(OSError):  # where a user has no more room for pipes
-                fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, ROOM)
+            with contextlib.suppress(OSError):  # EPERM beyond the user's limit for pipes (pipe(7))
+                fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
         self._selector.register(self._stdin.fileno(), selectors.EVENT_WRITE)
 
     def turn(self, wait_s: float) -> bool:
-        """One round of at most ``wait_s`` seconds; True where the process printed something."""
+        """Wait at most ``wait_s`` seconds and move bytes; True if the process printed something."""
         printed = False
         for key, _ in self._selector.select(wait_s):
             if key.fd in self._sinks:
@@ -90,7 +90,7 @@ class Pump:
 
     def _read(self, fd: int) -> bool:
         try:
-            data = os.read(fd, ROOM)
+            data = os.read(fd, PIPE_BYTES)
         except BlockingIOError:
             return False
         if not data:

@@ -1,4 +1,4 @@
-"""This process holds secrets: other processes of the same user may not look into it."""
+"""Protects a process with secrets from other processes of the same user."""
 
 import contextlib
 import functools
@@ -8,10 +8,10 @@ PR_SET_DUMPABLE = 4
 
 @functools.cache
 def close_to_others() -> bool:
-    """No other process without capabilities can read our environment or memory from now on, nor
-    trace us (Linux); False where that is not available.
+    """From now on, no other process without capabilities can read our environment or memory, or
+    trace us (PR_SET_DUMPABLE, prctl(2)); False if that is not available.
 
-    There are no core dumps of this process then. Programs that it starts are as usual.
+    This process also writes no core dumps. It does not affect programs that it starts.
     """
     import ctypes
 

@@ -1,4 +1,4 @@
-"""What a run leaves in shared memory, where programs of all jobs of a machine meet."""
+"""Removes the files that a run leaves in shared memory, which all jobs of a machine share."""
 
 import contextlib
 import os
@@ -14,17 +14,17 @@ FOLDER = Path("/dev/shm")  # noqa: S108 - the kernel's name
 
 @dataclass(frozen=True)
 class SharedMemory:
-    """What was in the folder before agents, by device and inode."""
+    """The files in the folder before agents ran, by device and inode."""
 
     before: frozenset[tuple[int, int]]
 
     def remove_new(self) -> None:
-        """Remove what is new and this user's, once work and agents have ended.
+        """Remove this user's new files, once work and agents have ended.
 
-        Nobody can tell whose a file is, so nothing is removed where another process of this user
-        is seen that is neither above this one nor below it: it may be another job's.
+        A file does not show which job made it. So nothing is removed if this user has another
+        process that is neither an ancestor nor a descendant of this one: it may be another job's.
         """
-        if not _is_alone():
+        if not _has_no_other_processes():
             return
         for path, status in _list():
             known = (status.st_dev, status.st_ino) in self.before
@@ -34,7 +34,7 @@ class SharedMemory:
 
 
 def look_at_shared_memory() -> SharedMemory:
-    """What is there now."""
+    """Record the files that exist now."""
     return SharedMemory(frozenset((status.st_dev, status.st_ino) for _, status in _list()))
 
 
@@ -45,8 +45,8 @@ def _list() -> Iterator[tuple[Path, os.stat_result]]:
                 yield path, path.lstat()
 
 
-def _is_alone() -> bool:
-    """Whether this user has no other processes than those above and below this one."""
+def _has_no_other_processes() -> bool:
+    """True if all of this user's processes are ancestors or descendants of this one."""
     parents = list_parents(os.geteuid())
     ours = {pid for pid, _ in list_ancestors()}
     return all(pid in ours or _lies_below(pid, parents) for pid in parents)

@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM become one exception, which waits where a step must not be cut in two."""
+"""Turns SIGINT and SIGTERM into one exception, which a step can defer until its end."""
 
 import contextlib
 import signal
@@ -12,7 +12,7 @@ _CODES = {signal.SIGINT: Code.INTERRUPTED, signal.SIGTERM: Code.TERMINATED}
 
 
 class _Cancellation:
-    """Raised once: a second signal does not cut the tidying up short."""
+    """Raises the exception once: a second signal must not interrupt the clean-up."""
 
     def __init__(self) -> None:
         self.shields = 0
@@ -49,9 +49,9 @@ def enable_cancellation() -> Iterator[None]:
 
 @contextlib.contextmanager
 def defer_signals() -> Iterator[None]:
-    """Hold SIGINT and SIGTERM back until the end of this block, also where it fails.
+    """Defer SIGINT and SIGTERM until the end of this block, even if it fails.
 
-    Only the main thread is interrupted, so in others there is nothing to hold back.
+    Python runs signal handlers only in the main thread, so in others there is nothing to defer.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -65,11 +65,11 @@ def defer_signals() -> Iterator[None]:
         held.deliver()
 
 
-def start_deaf(thread: threading.Thread) -> None:
-    """Start a thread that gets no SIGINT and no SIGTERM.
+def start_with_signals_blocked(thread: threading.Thread) -> None:
+    """Start a thread with SIGINT and SIGTERM blocked.
 
-    Where two come at once the kernel may give both to a thread that only waits, and the main one,
-    in which Python handles them, sleeps on in its system call.
+    The kernel may deliver a signal to any thread that does not block it (signal(7)). If a waiting
+    thread got it, the main thread, in which Python handles it, would sleep on in its system call.
     """
     old = signal.pthread_sigmask(signal.SIG_BLOCK, _CODES)
     try:
@@ -79,11 +79,11 @@ def start_deaf(thread: threading.Thread) -> None:
 
 
 @contextlib.contextmanager
-def call_late(seconds: float, call: Callable[[], object]) -> Iterator[None]:
-    """Call it so long from now, unless the block has been left."""
+def call_after(seconds: float, call: Callable[[], object]) -> Iterator[None]:
+    """Call ``call`` after so many seconds, unless the block has ended by then."""
     timer = threading.Timer(seconds, call)
     timer.daemon = True
-    start_deaf(timer)
+    start_with_signals_blocked(timer)
     try:
         yield
     finally:

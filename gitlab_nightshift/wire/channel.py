@@ -22,16 +22,16 @@ LONGEST_LOG_TEXT = 150_000
 class OutputChannel:
     """A pipe to the redactor, for all threads of a process; calling it sends an event.
 
-    A full pipe makes the caller wait. A redactor that is gone, or has cut this sender off, is one
-    NightshiftError (``E_INTERNAL``); whatever is sent after that is dropped, so that tidying up
-    goes on. ``Interruption`` by a signal leaves no half message: the next one sends its rest first.
+    A full pipe makes the caller wait. If the redactor is gone, or has cut this sender off, one
+    NightshiftError (``E_INTERNAL``) is raised; later messages are dropped, so that clean-up can go
+    on. After an ``Interruption`` by a signal, the next message first sends the rest of the last.
     """
 
     def __init__(self, descriptor: int) -> None:
         os.set_blocking(descriptor, False)
         os.set_inheritable(descriptor, False)
-        self._descriptor, self._waiting = descriptor, bytearray()
-        self._one_at_a_time = threading.Lock()
+        self._descriptor, self._unsent = descriptor, bytearray()
+        self._lock = threading.Lock()
         self._logs = 0
         self.gone = False
 
@@ -58,7 +58,7 @@ class OutputChannel:
 
     def open_logs(self, *names: str) -> int:
         """Begin logs that share a bound. The first one's number in ``log``; the others follow."""
-        with self._one_at_a_time:
+        with self._lock:
             first, self._logs = self._logs, self._logs + len(names)
         self._send((FrameKind.OPEN, _encode_json({"first": first, "names": names})))
         return first
@@ -78,18 +78,18 @@ class OutputChannel:
         self._send((FrameKind.RENAME, _encode_json({"old": old, "new": new})))
 
     def close(self) -> None:
-        """Send what an interruption has left, and end."""
+        """Send the rest of an interrupted message, and close the pipe."""
         self._send()
         os.close(self._descriptor)
         self.gone = True
 
     def _send(self, *frames: tuple[FrameKind, bytes]) -> None:
         data = b"".join(encode_frame(kind, payload) for kind, payload in frames)
-        with self._one_at_a_time:
+        with self._lock:
             if self.gone:
                 return
             with defer_signals():
-                self._waiting += data
+                self._unsent += data
             try:
                 self._flush()
             except OSError as error:
@@ -98,14 +98,14 @@ class OutputChannel:
                 raise NightshiftError(Code.INTERNAL, text) from None
 
     def _flush(self) -> None:
-        """A signal gets through between two writes, and while the pipe is full."""
+        """Write all. Signals are handled between two writes, and while the pipe is full."""
         ready = select.poll()
         ready.register(self._descriptor, select.POLLOUT)
-        while self._waiting:
+        while self._unsent:
             ready.poll()
             with defer_signals():
                 try:
-                    del self._waiting[: os.write(self._descriptor, self._waiting[: 1 << 16])]
+                    del self._unsent[: os.write(self._descriptor, self._unsent[: 1 << 16])]
                 except BlockingIOError:
                     continue
 

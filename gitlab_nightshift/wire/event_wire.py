@@ -1,4 +1,4 @@
-"""Events as they are sent, and read strictly: who sends one may be in the hands of an agent."""
+"""Encodes events, and decodes them strictly: an agent may control the sender."""
 
 import dataclasses
 import json
@@ -31,7 +31,7 @@ from gitlab_nightshift.records.strict_reading import InvalidRecordError, decode_
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 LARGEST_EVENT = 8 * 1024 * 1024
-"""Bytes: a hand-off of the largest size, every character of it escaped."""
+"""Bytes: the largest hand-off with every character escaped."""
 KINDS: dict[str, type[Any]] = {format_event_name(kind): kind for kind in get_args(Event)}
 
 
@@ -47,13 +47,13 @@ FROM_WORK = _list_names(
     *(StepStarted, StepEnded, Note, Progress, BeadEnded, CommandEnded),
     *(BoundaryChosen, BoundaryProven),
 )
-"""What the processes of a run may say; what work says may be an agent's words. How a run begins and
-ends, and what is approved, is not for it to say."""
+"""Events that each process of a run may send. An agent may control work: it may not report the
+start or end of a run, or an approval."""
 FROM_NOTARY = _list_names(StepStarted, StepEnded, Note, CommandEnded)
 FROM_PREPARE = _list_names(Note, PhaseStart, PhaseEnd, GateRequired, GateApproved, GateDenied)
 FROM_TASK = (*FROM_WORK, *_list_names(PhaseStart, PhaseEnd, CmdStart, CmdEnd))
 FROM_FINISH = _list_names(Note, PhaseStart, PhaseEnd, GateRequired, GateApproved, ArtifactWritten)
-"""What those of a delegation may say; task is its work."""
+"""Events that each process of a delegation may send; task is its work."""
 _KEY = compile_lazily(r"[A-Za-z0-9_.-]{1,100}", re.ASCII)
 
 
@@ -64,7 +64,7 @@ def encode_event(event: Event) -> bytes:
 
 
 def decode_event(data: bytes, allowed: tuple[str, ...]) -> Event:
-    """The event of one of the allowed names that JSON holds. Raises InvalidRecordError."""
+    """Decode an event with one of the allowed names. Raises InvalidRecordError."""
     value = decode_json(data)
     name = value.pop("event", None) if type(value) is dict else None
     if type(name) is not str or name not in KINDS:

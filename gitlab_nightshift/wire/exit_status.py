@@ -1,4 +1,4 @@
-"""The one place where an error becomes an exit status, and a line for the user."""
+"""Turns an error into an exit status and a line for the user."""
 
 import contextlib
 import os
@@ -24,7 +24,7 @@ def run_guarded(action: Callable[[], int], env: Mapping[str, str]) -> int:
             status = action()
             try:
                 sys.stdout.flush()
-            except OSError as error:  # told by the interpreter at its end otherwise
+            except OSError as error:  # else the interpreter reports it at exit
                 return report_lost_output(error) or status
             return status
     except NightshiftError as error:
@@ -43,8 +43,8 @@ def run_guarded(action: Callable[[], int], env: Mapping[str, str]) -> int:
 
 
 def report_lost_output(error: OSError) -> int:
-    """The exit status where nobody reads on, such as `head` that has seen enough, or a disk is
-    full. What cannot be written to stdout is dropped."""
+    """The exit status if the reader of stdout has gone, such as `head`, or a disk is full. Output
+    that cannot be written is dropped."""
     try:
         sys.stdout.flush()
     except OSError:

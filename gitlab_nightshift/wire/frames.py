@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 LARGEST_FRAME = 1 << 20
-"""Bytes of a payload. What is larger comes in parts."""
+"""Bytes of a payload. Larger data is sent in parts."""
 _HEAD = struct.Struct(">IB")
 
 
 class FrameKind(IntEnum):
-    """What a frame is. Payloads are JSON, but for parts and for ``DATA``: the eight bytes of a
-    log's number, and more of that log.
+    """The kind of a frame. Payloads are JSON, except those of ``PART`` and ``DATA``. ``DATA`` has a
+    log's number in eight bytes, and more of that log.
 
-    An event or a record may come in any number of ``PART``, and ends with a frame of its own:
-    ``EVENT`` has the rest of it, ``RECORD`` its name.
+    An event or a record may be split into any number of ``PART``; its last frame is ``EVENT``, with
+    the rest of it, or ``RECORD``, with its name.
     """
 
     PART = 1
@@ -37,13 +37,13 @@ class Frame:
 
 
 class ProtocolError(Exception):
-    """A sender that does not keep to the framing; the text says how."""
+    """A sender violates the framing; the text says how."""
 
 
 def encode_frame(kind: FrameKind, payload: bytes) -> bytes:
     """A frame as it is sent; its payload has at most ``LARGEST_FRAME`` bytes."""
     if len(payload) > LARGEST_FRAME:
-        raise ValueError("a frame holds less")
+        raise ValueError("the payload is too large for a frame")
     return _HEAD.pack(len(payload), kind) + payload
 
 
@@ -53,18 +53,18 @@ def split(data: bytes, most: int = LARGEST_FRAME) -> list[bytes]:
 
 
 class FrameReader:
-    """Takes bytes as they come, and gives the frames that are whole."""
+    """Collects bytes, and yields the frames that they complete."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
 
     @property
     def waiting(self) -> int:
-        """Bytes of a frame that is not whole."""
+        """Bytes of an incomplete frame."""
         return len(self._buffer)
 
     def feed(self, data: bytes) -> Iterator[Frame]:
-        """The frames that these bytes complete. Raises ProtocolError; the reader is done then."""
+        """The frames that these bytes complete. Raises ProtocolError; then it is unusable."""
         self._buffer += data
         at = 0
         try:

@@ -1,13 +1,13 @@
-"""What the redactor gets at its start, as one record: written once to a pipe that ends."""
+"""The redactor's configuration: one record, written once to a pipe at its start."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Sender:
-    """Who sends on the pipe ``descriptor``, and what it may send: kinds of events by their names
-    (``event_wire.FROM_WORK``), ``records`` by their names in the results with the kind of each
-    (``kept_records.KINDS``), logs or none. The run's end waits for one that is ``awaited``."""
+    """The process that sends on the pipe ``descriptor``, and what it may send: ``events`` by name
+    (``event_wire.FROM_WORK``), ``records`` as pairs of a name in the results and a kind
+    (``kept_records.KINDS``), and ``logs``. ``awaited``: the run must wait for this sender."""
 
     name: str
     descriptor: int

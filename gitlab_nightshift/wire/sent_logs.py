@@ -1,4 +1,4 @@
-"""Logs that go to the redactor while they are written, and are kept for the sender's own use."""
+"""Logs that are sent to the redactor while they are written, with a copy for the sender."""
 
 import contextlib
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from gitlab_nightshift.wire.channel import OutputChannel
 
 @dataclass(frozen=True)
 class _SentLog:
-    """One log: the redactor's, and the sender's own."""
+    """One log, written to the redactor and to the sender's own copy."""
 
     outlet: OutputChannel
     number: int
@@ -27,11 +27,11 @@ class _SentLog:
 
 @dataclass(frozen=True)
 class SentLogs(Logs):
-    """Logs in a private folder of the sender, which are sent as well.
+    """Logs in a private folder of the sender, which are also sent to the redactor.
 
-    The sender's own hold what it needs again (the end of an output, what a recording is made of),
-    with the same bounds; ``redact`` knows no more than the sender may know. The redactor's are
-    those that are kept. All names begin with ``prefix``.
+    The sender reads its own copies again (the end of an output, a recording), with the same bounds;
+    ``redact`` knows only secrets that the sender may know. The redactor's copies are kept as the
+    result. All names begin with ``prefix``.
     """
 
     outlet: OutputChannel

@@ -172,8 +172,8 @@ def spend(_out: channel.OutputChannel, _bundle: Told, told: Told) -> None:
 def giant(out: channel.OutputChannel, _bundle: Told, _told: Told) -> None:
     """A frame of four gigabytes."""
     out._send((frames.FrameKind.EVENT, b"{}"))
-    with out._one_at_a_time:
-        out._waiting += b"\xff\xff\xff\xff\x02" + b"x" * (1 << 20)
+    with out._lock:
+        out._unsent += b"\xff\xff\xff\xff\x02" + b"x" * (1 << 20)
         out._flush()
 
 

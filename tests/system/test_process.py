@@ -254,7 +254,7 @@ def test_a_limit_ends_a_program(
     assert ended.exit_status in (-signal.SIGINT, -signal.SIGTERM, -signal.SIGKILL)
     if limits.output_bytes:
         printed = len(box.out) + len(box.err)
-        assert limits.output_bytes < printed < limits.output_bytes + 2 * pump.ROOM
+        assert limits.output_bytes < printed < limits.output_bytes + 2 * pump.PIPE_BYTES
 
 
 @pytest.mark.parametrize("where", ["1", "2"])

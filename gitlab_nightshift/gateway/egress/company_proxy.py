@@ -1,4 +1,4 @@
-"""A company's proxy, where the job itself has no other way to the internet: which, and for what."""
+"""Finds the company proxy for a target, if the job itself needs one to reach the internet."""
 
 import base64
 from collections.abc import Callable, Mapping
@@ -25,7 +25,7 @@ def parse_proxy(url: str) -> JobProxy:
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
-    except ValueError:  # its text may hold a part of the password
+    except ValueError:  # the error's text may contain a part of the password
         host, port = None, None
     if not host or parts.scheme != "http":
         raise ValueError("expected a proxy such as http://proxy.example:3128")

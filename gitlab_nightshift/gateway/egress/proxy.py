@@ -30,9 +30,9 @@ from gitlab_nightshift.records.events import Emit, Note
 from gitlab_nightshift.settings.allowed_hosts import format_host_port, parse_egress_host
 
 NOTES = 50
-"""Refused targets that are reported in a run, each once."""
+"""Refused targets reported in a run, each once."""
 TARGETS = 1000
-"""Targets whose traffic is counted each by itself, for each bead."""
+"""Targets of a bead whose traffic is counted separately."""
 USER = "nightshift"
 
 

@@ -1,4 +1,4 @@
-"""The head of a request to the proxy: read in bounds, taken apart strictly."""
+"""Reads the head of a proxy request: bounded, and parsed strictly."""
 
 import asyncio
 import base64
@@ -11,6 +11,7 @@ from gitlab_nightshift.text.lazy_patterns import compile_lazily
 HEAD_BYTES = 16 * 1024
 _LINE = compile_lazily(r"([A-Z]{3,16}) (\S+) HTTP/1\.[01]")
 _HEADER = compile_lazily(r"([A-Za-z0-9!#$%&'*+.^_`|~-]+):[ \t]*([^\x00-\x08\x0a-\x1f\x7f]*)")
+# Headers for the proxy only: RFC 9110, 7.6.1.
 _HOP = frozenset(
     {
         *("connection", "host", "keep-alive", "proxy-authorization", "proxy-connection"),

@@ -1,4 +1,4 @@
-"""From a target to a connection: the allowlist, one look at the name, exactly that address."""
+"""Connects to a target: checks the allowlist, resolves the name once, uses exactly that address."""
 
 import asyncio
 import socket
@@ -71,9 +71,10 @@ class EgressRoute:
             raise UnreachableTarget("the job's own proxy gives no connection") from None
 
     async def _resolve_allowed(self, entry: OpenHost, host: str, port: int) -> list[str]:
-        """The addresses of a host, all of them allowed: one that is not makes the name suspect.
+        """The addresses of a host. A single forbidden address denies the host.
 
-        The name is looked up once, and the connection goes to what was looked at here.
+        The name is resolved only once, here, so that a second answer of its DNS server cannot lead
+        elsewhere (DNS rebinding).
         """
         try:
             async with asyncio.timeout(self.resolve_s):

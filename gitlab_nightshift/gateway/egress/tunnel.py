@@ -1,4 +1,4 @@
-"""Carry bytes both ways between an agent and a host, in bounded memory and time."""
+"""Relays bytes both ways between an agent and a host, in bounded memory and time."""
 
 import asyncio
 import contextlib
@@ -17,23 +17,23 @@ class Traffic:
 
 
 async def relay_bytes(agent: Pipe, host: Pipe, traffic: Traffic, idle_s: float) -> None:
-    """Carry until both sides have ended, one breaks, or neither sent anything for ``idle_s``."""
+    """Relay until both sides have ended, one fails, or neither has sent anything for ``idle_s``."""
     own = Traffic()
-    ways = {
+    directions = {
         asyncio.create_task(_carry(agent[0], host[1], own, "sent")),
         asyncio.create_task(_carry(host[0], agent[1], own, "received")),
     }
     try:
-        while ways:
+        while directions:
             before = own.sent + own.received
-            done, ways = await asyncio.wait(ways, timeout=idle_s)
+            done, directions = await asyncio.wait(directions, timeout=idle_s)
             broke = any(task.exception() for task in done)
             if broke or (not done and own.sent + own.received == before):
                 return
     finally:
-        for task in ways:
+        for task in directions:
             task.cancel()
-        await asyncio.gather(*ways, return_exceptions=True)
+        await asyncio.gather(*directions, return_exceptions=True)
         traffic.sent += own.sent
         traffic.received += own.received
 

@@ -19,7 +19,7 @@ from gitlab_nightshift.sandbox.credential_files import read_machine_secrets
 from gitlab_nightshift.sandbox.process_table import REDACTOR
 from gitlab_nightshift.sandbox.supervised_process import StageProcess
 from gitlab_nightshift.system.raw_logs import move_logs
-from gitlab_nightshift.system.signals import start_deaf
+from gitlab_nightshift.system.signals import start_with_signals_blocked
 from gitlab_nightshift.wire.channel import OutputChannel
 from gitlab_nightshift.wire.event_wire import (
     FROM_FINISH,
@@ -97,7 +97,7 @@ class Pipes:
         self._said = threading.Condition()
         self.gone = False
         self._listening = threading.Thread(target=self._listen)
-        start_deaf(self._listening)
+        start_with_signals_blocked(self._listening)
 
     def take(self, sender: str) -> int:
         """This sender's end; the taker closes it. It can be taken again until ``wait``."""

@@ -24,7 +24,7 @@ from gitlab_nightshift.sandbox.process_table import PLAN, PUBLISH, ProcessRow
 from gitlab_nightshift.sandbox.supervised_process import StageProcess
 from gitlab_nightshift.system.descendants import end_orphans, list_own_children
 from gitlab_nightshift.system.job_proxy import PROXIES
-from gitlab_nightshift.system.signals import start_deaf
+from gitlab_nightshift.system.signals import start_with_signals_blocked
 
 IS_SET = "set"
 """Stands for a model key in processes that may only know that there is one."""
@@ -237,7 +237,7 @@ def _read(pipe: BinaryIO, take: Callable[[bytes], None]) -> Iterator[None]:
             take(data)
 
     reading = threading.Thread(target=read)
-    start_deaf(reading)
+    start_with_signals_blocked(reading)
     try:
         yield
     finally:

@@ -9,7 +9,7 @@ from types import FrameType
 
 from gitlab_nightshift.errors import STOPPED, Code, NightshiftError
 from gitlab_nightshift.sandbox.supervised_process import StageProcess
-from gitlab_nightshift.system.signals import call_late, start_deaf
+from gitlab_nightshift.system.signals import call_after, start_with_signals_blocked
 
 GRACE_S = 300.0
 """Seconds that a stage has to end after it was stopped: it puts a checkout back. One that takes
@@ -53,7 +53,7 @@ class Signals:
         if seconds is None:
             yield
             return
-        with call_late(seconds, lambda: self.stop(NightshiftError(Code.TIMEOUT, why))):
+        with call_after(seconds, lambda: self.stop(NightshiftError(Code.TIMEOUT, why))):
             yield
 
     @contextlib.contextmanager
@@ -73,7 +73,7 @@ class Signals:
         stage.signal(self._number)
         self._killing = threading.Timer(GRACE_S, stage.kill)
         self._killing.daemon = True
-        start_deaf(self._killing)
+        start_with_signals_blocked(self._killing)
 
     def _handle_signal(self, number: int, _frame: FrameType | None) -> None:
         self._arrived.append(number)  # another one may come while this one is handled

@@ -22,7 +22,7 @@ from gitlab_nightshift.stages.report.outcome_message import (
     is_cancelled,
     is_wanted,
 )
-from gitlab_nightshift.system.signals import start_deaf
+from gitlab_nightshift.system.signals import start_with_signals_blocked
 
 LONGEST_S = 30.0
 """For all addresses together; each is told at the same time as the others."""
@@ -72,7 +72,9 @@ def run_all(tasks: Tasks, longest_s: float) -> list[str]:
     """
     ended: queue.SimpleQueue[tuple[str, str]] = queue.SimpleQueue()
     for name, task in tasks.items():
-        start_deaf(threading.Thread(target=_run, args=(ended, name, task), daemon=True))
+        start_with_signals_blocked(
+            threading.Thread(target=_run, args=(ended, name, task), daemon=True)
+        )
     problems = dict.fromkeys(tasks, f"no answer within {longest_s:.0f} s")
     until = time.monotonic() + longest_s
     for _ in tasks:
