@@ -34,7 +34,7 @@ class Connections(web.Server):
     def __init__(self, handle: Handle, limits: GatewayLimits) -> None:
         super().__init__(
             self._serve_request,
-            handler_cancellation=True,
+            handler_cancellation=True,  # off by default in aiohttp: needed to notice a disconnect
             keepalive_timeout=limits.idle_s,
             access_log=None,
             logger=_silent,
@@ -117,6 +117,7 @@ class BodyReader:
             raise RequestRefusal("the request is too large", 413, "request_too_large")
         if self._held + size > self._limits.held_bytes:
             raise RequestRefusal("too many requests at a time", 429, "rate_limit_error")
+        # Counted before the read, so that many slow uploads cannot add up.
         self._held += size
         try:
             yield await self._read(request, size)

@@ -31,6 +31,7 @@ def receive(link: socket.socket) -> tuple[dict[str, Any], socket.socket | None]:
     """Receive the next message. Raises EOFError at the end, BadMessage, OSError."""
     data, descriptors, flags, _ = socket.recv_fds(link, LONGEST, 1)
     handed = [socket.socket(fileno=each) for each in descriptors]
+    # A longer message, or more descriptors, would be cut silently (recvmsg(2)).
     if flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC):
         raise BadMessage("too long")
     if not data:

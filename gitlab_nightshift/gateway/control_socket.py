@@ -120,6 +120,7 @@ class Control:
         self, message: dict[str, Any], handed: socket.socket | None
     ) -> dict[str, Any]:
         do = message.pop("do", None)
+        # The method name comes only from this table: getattr must not reach any other.
         checks = _CALLS.get(do) if isinstance(do, str) else None
         if checks is None or set(message) != set(checks) or (handed is None) == (do == "listen"):
             raise control_messages.BadMessage("not a question")

@@ -74,6 +74,7 @@ class Totals:
 def to_line(number: int, name: str, figures: UsageFigures) -> bytes:
     """A bead's line; it is the ``number``-th of the run."""
     values = {name: getattr(figures, name) for name in (*_SUMS, *_COUNTS)}
+    # allow_nan: NaN is not JSON, and compares with nothing.
     row = json.dumps({"bead": number, "name": name, **values}, allow_nan=False)
     return row.encode() + b"\n"
 

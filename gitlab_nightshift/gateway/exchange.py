@@ -246,6 +246,7 @@ class Exchange:
             self._remember_refused_keys(body.decode("utf-8", "replace"), request, key)
         for secret in self.upstream.secrets:
             body = body.replace(secret, HIDDEN)
+        # The gateway has retried already: the CLI's own retries would multiply the waiting.
         headers = {**pick_agent_headers(response.headers), **NO_RETRY}
         return web.Response(status=status, body=body, headers=headers)
 
@@ -267,6 +268,7 @@ class _SecretGuard:
 
     def __init__(self, secrets: Iterable[bytes]) -> None:
         self._secrets = tuple(secrets)
+        # A secret may be split over two chunks: keep one byte less than the longest.
         self._keep = max(len(secret) for secret in self._secrets) - 1
         self._last = b""
 

@@ -58,7 +58,7 @@ def open_session(upstream: Upstream, limits: GatewayLimits) -> aiohttp.ClientSes
             total=None, connect=limits.connect_s, sock_read=limits.silent_s
         ),
         auto_decompress=False,
-        trust_env=False,
+        trust_env=False,  # the proxy is chosen in upstream.py; .netrc must not add credentials
         max_line_size=HEADER_BYTES,
         max_field_size=HEADER_BYTES,
     )
@@ -168,11 +168,12 @@ async def _send_request(
 ) -> aiohttp.ClientResponse:
     query = f"?{sent.query}" if sent.query else ""
     return await session.post(
+        # encoded: yarl must not normalize the path that was checked
         URL(f"{upstream.base_url}{sent.path}{query}", encoded=True),
         data=sent.body,
         headers=_build_headers(upstream, sent),
         proxy=upstream.proxy or None,
-        allow_redirects=False,
+        allow_redirects=False,  # the key must not follow to another host
     )
 
 

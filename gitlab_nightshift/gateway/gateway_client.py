@@ -79,7 +79,7 @@ class RemoteGateway:
         at ``path`` that only this user can open. Raises OSError, ``E_CONFIG`` for a CA file."""
         with socket.socket(socket.AF_UNIX) as bound:
             bound.bind(str(path))
-            path.chmod(0o600)
+            path.chmod(0o600)  # connect needs write permission on the socket file (unix(7))
             return self._ask(
                 "listen", lambda row: Gate(_check_count(row["port"]), path), bound, what=what
             )

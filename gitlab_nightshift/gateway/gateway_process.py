@@ -23,7 +23,7 @@ def main(data: dict[str, Any]) -> int:
     # A signal to the group must not end it before its beads' costs are settled.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
-    close_to_others()
+    close_to_others()  # before the keys are read
     given = data["descriptors"]
     if data["likely"]:
         from gitlab_nightshift.gateway import serving  # noqa: F401

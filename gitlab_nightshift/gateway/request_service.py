@@ -105,6 +105,7 @@ class GatewayService:
 
     def _find_account(self, request: web.BaseRequest) -> Account:
         """The bead whose placeholder the request carries, and nothing else as a key."""
+        # Two different keys are refused: which one counts would depend on the reader.
         given = [*request.headers.getall("X-Api-Key", ())]
         for value in request.headers.getall("Authorization", ()):
             kind, _, token = value.partition(" ")

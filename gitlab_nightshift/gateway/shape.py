@@ -103,7 +103,9 @@ def allow_one_of(*known: object) -> Check:
 
     def check(traits: RequestTraits, value: Any) -> Any:
         if isinstance(value, dict | list) or not any(
-            value == k and type(value) is type(k) for k in known
+            # True equals 1 in Python
+            value == k and type(value) is type(k)
+            for k in known
         ):
             raise RequestRefusal(
                 f"{quote_text(value)} is not allowed; known are {', '.join(map(str, known))}"

@@ -16,6 +16,7 @@ def read_object(raw: bytes, limits: GatewayLimits) -> JsonObject:
     Raises RequestRefusal for anything else, a key that appears twice, too many parts, too much
     depth, and numbers or texts that JSON does not know.
     """
+    # Before parsing: a million empty lists fit into 3 MB, but take far more memory as objects.
     if sum(raw.count(sign) for sign in b"{[,") > limits.body_parts:
         raise RequestRefusal("the request has too many parts", 413, "request_too_large")
     try:

@@ -118,6 +118,7 @@ def _check(url: str) -> None:
         raise build_config_error(
             "model_endpoint: expected an address such as https://models.example.org"
         )
+    # A password in a URL would end up in logs.
     if parts.username is not None or parts.query or parts.fragment:
         raise build_config_error(
             "model_endpoint: must not contain a user, password, query or fragment"

@@ -91,6 +91,7 @@ class Meter:
         return MeteredUsage(tokens, self.final, self.closed, self.text_bytes)
 
     def _keep(self, data: bytes) -> None:
+        # A line that is too long is skipped as a whole: half of its JSON could not be parsed.
         self._skip = self._skip or len(self._line) + len(data) > self.longest
         if self._skip:
             self._line.clear()

@@ -32,6 +32,7 @@ def apply_captured_change(
     if not captured.files:
         return
     paths = [file.path for file in captured.files if file.status != "D"]
+    # Deletions first: a deleted file's name may now be a folder.
     for file in captured.files:
         if file.status == "D":
             _delete(root, file.path)
@@ -103,5 +104,5 @@ def _compute_mode(before: Snapshot, path: str, mode: int) -> int:
         return stat.S_IMODE(mode)
     kept = old.mode & ~(stat.S_ISUID | stat.S_ISGID)  # the content is an agent's
     if mode & stat.S_IXUSR:
-        return kept | (kept & 0o444) >> 2
+        return kept | (kept & 0o444) >> 2  # executable for everyone who may read it
     return kept & ~0o111

@@ -217,6 +217,7 @@ def _find_old_id(saved: SavedCheckout, path: str, size: int) -> str:
 
 
 def _find_new_id(comparison: _Comparison, path: str, size: int) -> str:
+    # A SHA-256 repository has ids of 64 digits (hash-function-transition).
     length = len(comparison.saved.blobs.get(path, "")) or 40
     try:
         with open_parent(comparison.root, path) as (fd, name), open_regular(name, fd) as file:

@@ -102,6 +102,7 @@ def _list_modified(run: Run) -> dict[str, str]:
     out = split_names(run("diff-files", "-z", "--raw", "--ignore-submodules=all"))
     blobs = {}
     for meta, path in zip(out[::2], out[1::2], strict=True):
+        # ":old-mode new-mode old-blob new-blob status" (git-diff-files(1), raw output)
         before, after, blob, _, status = meta.removeprefix(":").split(" ")
         if status == "M" and before == after and before.startswith("100") and "\n" not in path:
             blobs[path] = blob

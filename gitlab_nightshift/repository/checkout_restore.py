@@ -80,6 +80,7 @@ def restore_checkout(
     with _record_errors(report, "the checkout could not be put back"):
         if restore_folder(state.checkout, TOP, saved.entries[TOP], saved.lists.get(TOP, {})).rights:
             known.unlike.add(TOP)
+    # Last: while the saved state exists, the next start restores the files again.
     if not os.path.lexists(state.real_git):
         with _record_errors(report, f"{state.folder} cannot be removed"):
             (state.folder / SAVED).unlink(missing_ok=True)

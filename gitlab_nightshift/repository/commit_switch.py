@@ -79,6 +79,7 @@ def _identify(checkout: Path) -> tuple[int, int] | None:
 
 
 def _write(file: Path, data: bytes) -> None:
+    # git may read the file at any time: replace it in one step (rename(2)).
     part = file.with_name(f"{file.name}.nightshift")
     part.write_bytes(data)
     part.replace(file)

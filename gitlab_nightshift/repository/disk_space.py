@@ -50,7 +50,7 @@ def _is_quota_exceeded(folder: Path) -> bool:
     except OSError as error:
         return is_disk_full(error)
     try:
-        os.posix_fallocate(fd, 0, FULL_BYTES)
+        os.posix_fallocate(fd, 0, FULL_BYTES)  # allocates blocks, so a quota applies
     except OSError as error:
         return is_disk_full(error)
     finally:

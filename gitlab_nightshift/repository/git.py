@@ -134,6 +134,7 @@ def with_machine_config(home: Path, path: str, real_home: Path) -> Git:
 
 def _build_git(home: Path, path: str, config: str, env: Mapping[str, str]) -> Git:
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # The job may run as another user than the checkout's owner (safe.directory, git-config(1)).
     (home / ".gitconfig").write_text(config + "[safe]\n\tdirectory = *\n")
     program = shutil.which("git", path=path) or "git"
     return Git(program, {**_ENVIRONMENT, **env, "HOME": str(home), "PATH": path})

@@ -26,6 +26,7 @@ def write_git_folder(
     for part in ("info", "objects/info", "objects/pack", "refs/heads", "refs/tags"):
         (folder / part).mkdir(parents=True)
     (folder / "HEAD").write_text(f"{head}\n")
+    # Git honours extensions only with repositoryFormatVersion 1 (its repository-version document).
     version, extension = 0, ""
     if object_format != "sha1":
         version, extension = 1, f"[extensions]\n\tobjectFormat = {object_format}\n"

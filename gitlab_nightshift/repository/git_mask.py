@@ -53,6 +53,7 @@ def mask_git(state: StateFolder) -> None:
     if state.mounted:
         copy_throwaway(state.own / THROWAWAY, state.shown_git, state.user)
         return
+    # The copy first: between the two renames, the checkout has no .git at all.
     fresh = _copy_throwaway(state)
     move_git(state.checkout, state.folder)
     fresh.rename(state.checkout / ".git")

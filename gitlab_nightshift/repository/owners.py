@@ -56,7 +56,7 @@ def _give(state: StateFolder, identity: SandboxUser) -> None:
     try:
         owners = read_owners(state.checkout, identity)
         part.write_text(owners.to_json())
-        part.rename(note)
+        part.rename(note)  # complete or absent, whenever this process is killed (rename(2))
         give(state.checkout, owners.user)
     except OSError as error:
         what = format_path(str(error.filename or state.checkout))

@@ -166,7 +166,7 @@ def _keep_throwaway(state: StateFolder) -> NightshiftError:
 def _keep(state: StateFolder) -> Path:
     """Keep what may be somebody's work under another name; only the last one is kept."""
     left = state.folder.with_name(f"{state.folder.name}-left")
-    remove_path(left)
+    remove_path(left)  # rename fails if the target folder is not empty (rename(2))
     state.folder.rename(left)
     os.close(state.lock)
     return left

@@ -183,6 +183,7 @@ def _copy(checkout: Path, paths: Iterable[str], folder: Path) -> dict[str, str]:
     copies: dict[str, str] = {}
     for number, path in enumerate(paths):
         with contextlib.suppress(PermissionError, RefusedFileError):
+            # A number as name: the path may be too long or contain any byte.
             copy_file(checkout, path, folder / str(number))
             copies[path] = str(number)
     return copies

@@ -261,6 +261,7 @@ def _lock(folder: Path) -> int | None:
             LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600, dir_fd=held
         )
     try:
+        # The kernel frees it when the holder dies, even by SIGKILL (flock(2)).
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(fd)

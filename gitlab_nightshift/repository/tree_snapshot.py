@@ -106,6 +106,7 @@ def _walk(
                     folders.append((name, entry))
     if limit is not None and len(found) > limit:
         raise TooManyEntriesError
+    # After the scan is closed: one descriptor for each level, not two.
     for name, entry in folders:
         if only is not None and prefix + name not in only:
             continue

@@ -230,6 +230,10 @@ def remove_tree(path: Path) -> None:
 @contextlib.contextmanager
 def replace_file(name: str, dir_fd: int, mode: int = 0o600) -> Iterator[int]:
     """A new file to write to, which replaces whatever ``name`` was."""
+<<<<<<< HEAD
+=======
+    # A random name, O_EXCL and O_NOFOLLOW: nobody can plant a link in its place.
+>>>>>>> 4511a2a6d23a41db692a6b6d4556eb052a90ccf6
     part = f".nightshift-{os.urandom(8).hex()}"
     fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _OPEN, mode, dir_fd=dir_fd)
     try:
@@ -274,7 +278,7 @@ def change_owner(file: int | str, owner: Owner) -> None:
 def _rename_over(part: str, name: str, dir_fd: int) -> None:
     try:
         os.rename(part, name, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
-    except IsADirectoryError:
+    except IsADirectoryError:  # a file cannot replace a folder (rename(2))
         remove(name, dir_fd)
         os.rename(part, name, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
 

@@ -23,6 +23,7 @@ LOCK, OWNER, INNER = "lock", "checkout", "s"
 def open_private_folder(parent: Path, checkout: Path, kind: str = PRIVATE) -> Iterator[Path]:
     """A new folder in ``parent`` that only this user can enter, removed at the end."""
     folder = Path(tempfile.mkdtemp(prefix=kind, dir=parent))
+    # O_CLOEXEC: a child that outlives the run must not keep the lock.
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     lock = os.open(folder / LOCK, flags, 0o600)
     try:

@@ -97,6 +97,7 @@ class Log:
             find_stored_log(self._path) != self._path or size < len(self._block) or size > LARGE
         )
         data = bytes(self._block[:size])
+        # Members can simply follow one another (RFC 1952, 2.2); mtime 0: the same bytes each time.
         data = gzip.compress(data, 6, mtime=0) if packed else data
         if not last and len(data) > self._allowance.stored:
             return self._cut("the logs of this run are large enough")

@@ -107,6 +107,7 @@ class RetryPolicy:
     def _compute_pause(self, state: "RetryCallState") -> float:
         from tenacity import wait_exponential
 
+        # Jitter: clients that failed together must not come back together.
         first_s = self.first_s * random.uniform(1, 1.25)  # noqa: S311 - jitter
         error = state.outcome.exception() if state.outcome else None
         asked_s = error.retry_after_s if isinstance(error, RemoteFailure) else 0.0

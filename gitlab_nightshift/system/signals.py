@@ -71,6 +71,7 @@ def start_with_signals_blocked(thread: threading.Thread) -> None:
     The kernel may deliver a signal to any thread that does not block it (signal(7)). If a waiting
     thread got it, the main thread, in which Python handles it, would sleep on in its system call.
     """
+    # A new thread inherits its creator's mask (pthread_sigmask(3)).
     old = signal.pthread_sigmask(signal.SIG_BLOCK, _CODES)
     try:
         thread.start()

@@ -28,7 +28,7 @@ class OutputChannel:
     """
 
     def __init__(self, descriptor: int) -> None:
-        os.set_blocking(descriptor, False)
+        os.set_blocking(descriptor, False)  # a blocking write would not let a signal through
         os.set_inheritable(descriptor, False)
         self._descriptor, self._unsent = descriptor, bytearray()
         self._lock = threading.Lock()

@@ -48,6 +48,7 @@ def report_lost_output(error: OSError) -> int:
     try:
         sys.stdout.flush()
     except OSError:
+        # Else the interpreter flushes again at exit, and fails with status 120.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     if isinstance(error, BrokenPipeError):
         return 0

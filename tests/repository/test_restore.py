@@ -441,7 +441,7 @@ def test_files_without_number_are_removed_without_a_list_of_them(
     box: Box, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gitlab_nightshift.repository.restore.MOST_NEW", 100)
-    monkeypatch.setattr("gitlab_nightshift.system.openat._ROUND", 7)
+    monkeypatch.setattr("gitlab_nightshift.system.openat._BATCH", 7)
     before = listing(box.root)
     with box.open() as checkout:
         for folder in ("", "src/", "new/deep/"):

@@ -78,7 +78,7 @@ WHERE = {
         "stages.report.notify_process:describe_unknown_addresses",
         "",
     ),
-    "nightshift plan": ("", "run.planning:plan", ""),
+    "nightshift plan": ("", "run.planning:plan_alone", ""),
     "nightshift publish": ("", "run.publishing:publish_again", ""),
     "nightshift check": ("", "commands.change_check:check", ""),
     "nightshift patch": ("", "commands.propose_patch:ask_until_usable", ""),

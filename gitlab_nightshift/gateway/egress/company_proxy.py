@@ -30,6 +30,7 @@ def parse_proxy(url: str) -> JobProxy:
     if not host or parts.scheme != "http":
         raise ValueError("expected a proxy such as http://proxy.example:3128")
     user = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
+    # Basic authentication: RFC 7617
     credential = base64.b64encode(user.encode()).decode() if user != ":" else ""
     return JobProxy(host, port or 80, credential)
 

@@ -168,6 +168,7 @@ class EgressProxy:
         target = format_host_port(head.host, head.port)
         bead = self._find_bead(head.credential)
         if bead is None:
+            # 407 needs a challenge (RFC 9110, 15.5.8): some clients send credentials only after it.
             challenge = 'Proxy-Authenticate: Basic realm="nightshift"\r\n'
             await _answer(agent[1], "407 Proxy Authentication Required", "no bead", challenge)
             return

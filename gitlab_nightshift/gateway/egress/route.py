@@ -100,5 +100,6 @@ async def look_up(host: str, port: int) -> list[str]:
 
 async def dial(address: str, port: int) -> Pipe:
     """A connection to a numeric address: nothing is looked up again."""
+    # The system must not resolve anything again: getaddrinfo(3).
     flags = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
     return await asyncio.open_connection(address, port, flags=flags)

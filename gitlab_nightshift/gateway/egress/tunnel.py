@@ -44,6 +44,6 @@ async def _carry(
     while data := await reader.read(CHUNK):
         writer.write(data)
         setattr(count, way, getattr(count, way) + len(data))
-        await writer.drain()
+        await writer.drain()  # waits while the other side reads slowly, so memory stays bounded
     with contextlib.suppress(OSError):
         writer.write_eof()
