@@ -36,6 +36,7 @@ MOST_MEMORY = 1 << 30
 def main(data: Mapping[str, Any]) -> int:
     """Serve until all senders end; ``configuration`` is the descriptor of a pipe with the JSON."""
     close_to_others()
+    # It outlives its senders: a signal to the whole job would lose what they still have to send.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_IGN)
     try:
@@ -72,6 +73,7 @@ def serve(configuration: Configuration) -> None:
 
 
 def _limit_memory() -> None:
+    # Counts private anonymous memory, too, since Linux 4.7 (getrlimit(2)).
     _, most = resource.getrlimit(resource.RLIMIT_DATA)
     bound = MOST_MEMORY if most == resource.RLIM_INFINITY else min(MOST_MEMORY, most)
     resource.setrlimit(resource.RLIMIT_DATA, (bound, most))
@@ -101,6 +103,7 @@ def _listen(receivers: dict[int, ChannelReceiver], dispatcher: EventDispatcher, 
     """
     open_receivers, run_ended = dict(receivers), False
     with selectors.DefaultSelector() as selector:
+        # A sender may stall in the middle of a message: no read may block the others.
         for descriptor in open_receivers:
             os.set_blocking(descriptor, False)
             selector.register(descriptor, selectors.EVENT_READ)

@@ -230,10 +230,7 @@ def remove_tree(path: Path) -> None:
 @contextlib.contextmanager
 def replace_file(name: str, dir_fd: int, mode: int = 0o600) -> Iterator[int]:
     """A new file to write to, which replaces whatever ``name`` was."""
-<<<<<<< HEAD
-=======
     # A random name, O_EXCL and O_NOFOLLOW: nobody can plant a link in its place.
->>>>>>> 4511a2a6d23a41db692a6b6d4556eb052a90ccf6
     part = f".nightshift-{os.urandom(8).hex()}"
     fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _OPEN, mode, dir_fd=dir_fd)
     try:

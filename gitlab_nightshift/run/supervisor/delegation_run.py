@@ -89,7 +89,7 @@ class DelegationCall:
 
 def supervise_delegation(call: DelegationCall) -> DelegationResult:
     """Do one task. Never raises: failures, signals and bugs become results with their code."""
-    become_subreaper()
+    become_subreaper()  # orphans of stages become our children (PR_SET_CHILD_SUBREAPER, prctl(2))
     earlier_children = list_own_children()
     try:
         job, output_dir = read_job(call.env), call.env.get(OUTPUT_DIR)

@@ -208,6 +208,7 @@ def _start(
         places = {"private": str(run_folder.private), "live": folder}
         started = StageProcess(REDACTOR, own, data, descriptors=descriptors, places=places)
     finally:
+        # The redactor has its copies. While ``ended`` is open here, too, _listen never ends.
         for each in descriptors:
             os.close(each)
     inputs = json.dumps(dataclasses.asdict(configuration)).encode()

@@ -165,7 +165,7 @@ class Stages:
                 places=places,
             )
         finally:
-            os.close(outlet)
+            os.close(outlet)  # the stage has its copy: the pipe ends when the stage does
         with contextlib.closing(process):
             yield SupervisedStage(process, inherited, self._signals)
 

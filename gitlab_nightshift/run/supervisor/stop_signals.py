@@ -73,7 +73,7 @@ class Signals:
     def _tell(self, stage: StageProcess) -> None:
         stage.signal(self._number)
         self._killing = threading.Timer(GRACE_S, stage.kill)
-        self._killing.daemon = True
+        self._killing.daemon = True  # a pending kill does not keep this process from ending
         start_with_signals_blocked(self._killing)
 
     def _handle_signal(self, number: int, _frame: FrameType | None) -> None:

@@ -102,7 +102,7 @@ class SupervisorOptions(Invocation):
 def supervise(start: SupervisorOptions) -> int:
     """Run the stages, place the results, and return the exit status. Raises NightshiftError if
     there is no checkout to run in."""
-    become_subreaper()
+    become_subreaper()  # orphans of stages become our children (PR_SET_CHILD_SUBREAPER, prctl(2))
     earlier_children = list_own_children()
     with open_run_folder(start.env, start.folder) as run_folder, Signals() as signals:
         run = _Run(start, run_folder, signals)
@@ -257,7 +257,7 @@ class _Run:
         ):
             gateway = limit_budget(night["gateway"], self._figures)
             answer, figures = work.worker.run(inputs, gateway, self._start.env)
-        self._pipes.wait(work.sender)
+        self._pipes.wait(work.sender)  # before that the bundle may not be written yet
         self._figures = add_figures(self._figures, figures)
         self._usage = build_usage(self._figures) if self._figures else None
         # Unconfined work could have forged the records of publish and notary.

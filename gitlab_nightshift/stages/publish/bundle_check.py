@@ -56,6 +56,7 @@ def read_files(folder: Path) -> BundleFiles:
 
 def _read_file(path: Path, most: int) -> bytes:
     try:
+        # An agent may plant a link, or a FIFO, which blocks without O_NONBLOCK (fifo(7)).
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise NightshiftError(Code.PARSE_ERROR, f"{path}: is not a plain file")

@@ -106,6 +106,7 @@ def _write_file(repository: Repository, tree: str, name: str, target: Path) -> N
     data = read_tree_file(repository, tree, name)
     assert data is not None, name
     target.parent.mkdir(parents=True, exist_ok=True)
+    # Git's modes: 120000 is a link, 100755 an executable file (git-fast-import(1)).
     if mode == b"120000":
         target.symlink_to(os.fsdecode(data))
     else:
