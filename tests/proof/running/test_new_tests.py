@@ -197,6 +197,25 @@ def test_a_test_of_the_size_of_the_code_that_was_there_before_says_nothing(
     assert seen.findings == ()
 
 
+@pytest.mark.parametrize(("there", "by_people"), [(True, True), (True, False), (False, True)])
+def test_an_old_test_that_a_person_edits_is_not_refused_for_what_it_never_noticed(
+    tried: Tried, there: bool, by_people: bool
+) -> None:
+    """A new one is, and one that a night edits."""
+    hollow = 'self.assertEqual(label("a"), label("a"))'
+    more = "tests/test_more.py"
+    start = LABEL_TEST.partition("\n    def")[0] + "\n"
+    files = PYTHON | ({more: add(hollow, start)} if there else {})
+    with tried(files, {more: add(f"{hollow}  # edited", start)}, commands=(UNITTEST,)) as (
+        made,
+        lab,
+    ):
+        subject = replace(made, context=replace(made.context, by_people=by_people))
+        seen = evaluate_new_tests(subject, open_trial(subject, lab))
+    refused = not (there and by_people)
+    assert [finding.level for finding in seen.findings] == (["fail"] if refused else [])
+
+
 @pytest.mark.parametrize("by_people", [True, False])
 def test_a_test_that_comes_by_no_fault_says_nothing_for_people(
     tried: Tried, by_people: bool
