@@ -38,7 +38,8 @@ def apply_captured_change(
             _delete(root, file.path)
     written = _export_files(repository, captured.tree_id, paths)
     for path in paths:
-        _write(root, path, written / path, before)
+        write = _write_link if (written / path).is_symlink() else _write
+        write(root, path, written / path, before)
 
 
 def _export_files(repository: Repository, tree: str, paths: Sequence[str]) -> Path:
@@ -81,13 +82,6 @@ def _write(root: Path, path: str, source: Path, before: Snapshot) -> None:
     top = before[TOP]
     old = before.get(path, top)
     owner = (top.uid, top.gid)
-    if source.is_symlink():  # a person's: nights refuse them
-        with open_parent(root, path, make=True, owner=owner) as (fd, name):
-            with contextlib.suppress(FileNotFoundError):
-                remove(name, fd)
-            os.symlink(source.readlink(), name, dir_fd=fd)
-            os.chown(name, old.uid, old.gid, dir_fd=fd, follow_symlinks=False)
-        return
     with (
         open_parent(root, path, make=True, owner=owner) as (fd, name),
         replace_file(name, fd) as target,
@@ -95,6 +89,18 @@ def _write(root: Path, path: str, source: Path, before: Snapshot) -> None:
         write_all(target, source.read_bytes())
         change_owner(target, (old.uid, old.gid))
         os.fchmod(target, _compute_mode(before, path, source.stat().st_mode))
+
+
+def _write_link(root: Path, path: str, source: Path, before: Snapshot) -> None:
+    """Write a symbolic link, which only a person's change has. Its target is never followed."""
+    top = before[TOP]
+    with open_parent(root, path, make=True, owner=(top.uid, top.gid)) as (fd, name):
+        with contextlib.suppress(FileNotFoundError):
+            remove(name, fd)
+        os.symlink(source.readlink(), name, dir_fd=fd)
+        old = before.get(path, top)
+        with contextlib.suppress(PermissionError):  # a plain user cannot give its files away
+            os.chown(name, old.uid, old.gid, dir_fd=fd, follow_symlinks=False)
 
 
 def _compute_mode(before: Snapshot, path: str, mode: int) -> int:
