@@ -39,21 +39,8 @@ def prove_boundary(
     scratch = boundary.scratch / "proof"
     scratch.mkdir(mode=0o700)
     boundary.hand_over(scratch)
-    secrets = (
-        *checkout.secrets,
-        checkout.path.with_name(f"{checkout.path.name}.tmp"),
-        *(home / name for name in HOME_FILES),
-        private / "results",
-        private / "logs",
-    )
+    targets = _list_targets(checkout, private, home, named, path)
     confined = boundary.build_confinement(checkout.path, scratch)
-    machine_git = with_machine_config(private / "proof-git", path, home)
-    targets = ProbeTargets(
-        secrets=tuple(path for path in secrets if path.exists()),
-        outside=(private / "logs",),
-        written=tuple(dict.fromkeys((checkout.path, *named))),
-        list_setting_files=functools.partial(list_setting_files, machine_git),
-    )
     proof = prove(boundary.sandbox, confined.confinement, targets)
     if own:
         own_findings = try_places(own, boundary.sandbox.broker)
@@ -65,3 +52,22 @@ def prove_boundary(
             Code.POLICY_DENY, f"the boundary could not be set up here: {proof.trouble}"
         )
     refuse_weaker(boundary.sandbox.tier, strengths, boundary.accepted)
+
+
+def _list_targets(
+    checkout: Checkout, private: Path, home: Path, named: Sequence[Path], path: str
+) -> ProbeTargets:
+    secrets = (
+        *checkout.secrets,
+        checkout.path.with_name(f"{checkout.path.name}.tmp"),
+        *(home / name for name in HOME_FILES),
+        private / "results",
+        private / "logs",
+    )
+    machine_git = with_machine_config(private / "proof-git", path, home)
+    return ProbeTargets(
+        secrets=tuple(path for path in secrets if path.exists()),
+        outside=(private / "logs",),
+        written=tuple(dict.fromkeys((checkout.path, *named))),
+        list_setting_files=functools.partial(list_setting_files, machine_git),
+    )
