@@ -147,7 +147,7 @@ def test_verify_gets_the_evidence_and_its_doubts_stand_in_the_merge_request(
         assert "Pass!" not in rest
         assert "- `make test`: exit status 0, " in told
         assert "planted faults found" in told
-        assert "planted fault, the whole suite:" in told
+        assert "of the suite's tests failed before the change, " in told
         [mr] = shop.merge_requests
         assert "\n- No " in (mr.description or "")
         assert "(the second agent doubts this)" in (mr.description or "")

@@ -141,7 +141,7 @@ def _judge_combined(
         return fail_unknown(setting, f"with {number} the suite does not run to its end")
     silent = _list_silent(old, new)
     text = (
-        f"{number}, the whole suite: tests that failed: {len(old.failed)} before the change,"
+        f"{number}: {len(old.failed)} of the suite's tests failed before the change,"
         f" {len(new.failed)} with it"
     )
     found = Evidence((Check(TITLE, CheckOutcome.PASSED, text),))
