@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gitlab_nightshift.job.job_facts import JobFacts
+from gitlab_nightshift.records.codec import LOCAL
 from gitlab_nightshift.records.events import Emit, Note
 from gitlab_nightshift.redaction.redactor import Redactor
 from gitlab_nightshift.settings.model import Settings
@@ -27,9 +28,9 @@ class RunContext:
     env: Mapping[str, str] = field(repr=False)
     checkout: Path
     config_folder: Path
-    private: Path
-    redact: Redactor
-    emit: Emit
+    private: Path = field(metadata=LOCAL)
+    redact: Redactor = field(metadata=LOCAL)
+    emit: Emit = field(metadata=LOCAL)
 
     @property
     def search_env(self) -> dict[str, str]:

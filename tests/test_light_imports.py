@@ -27,10 +27,11 @@ def test_settings_that_are_checked_already_load_no_pydantic() -> None:
     """It takes longer to load than the rest of a small command, or of a process of a run."""
     assert_light(
         "from gitlab_nightshift.commands import change_check\n"
-        "from gitlab_nightshift.settings.settings_data import pack_settings, unpack_settings\n"
+        "from gitlab_nightshift.records.codec import decode_record, encode_record\n"
         "from gitlab_nightshift.settings.load import load_settings\n"
+        "from gitlab_nightshift.settings.model import Settings\n"
         "made = load_settings({}).with_agent('codex')\n"
-        "assert unpack_settings(pack_settings(made)) == made"
+        "assert decode_record(Settings, encode_record(made)) == made"
     )
 
 

@@ -12,8 +12,8 @@ from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.gateway import control_messages
 from gitlab_nightshift.gateway.keys import BeadTicket
 from gitlab_nightshift.records.bead_results import Usage
+from gitlab_nightshift.records.codec import make_record
 from gitlab_nightshift.records.events import Emit, Note
-from gitlab_nightshift.records.strict_reading import make_record
 from gitlab_nightshift.records.tool_calls import MOST_CALLS, ToolCall, ToolUse, clean_line
 from gitlab_nightshift.sandbox.tiers import Gate
 from gitlab_nightshift.system.signals import defer_signals
@@ -226,8 +226,7 @@ def _read_bead_state(row: dict[str, Any]) -> BeadState:
 
 def _read_usage(row: dict[str, Any]) -> Usage | None:
     """None: not known yet."""
-    found: Usage | None = make_record(Usage | None, row["usage"])
-    return found
+    return None if row["usage"] is None else make_record(Usage, row["usage"])
 
 
 def _read_calls(row: dict[str, Any]) -> tuple[list[ToolCall], int, int]:

@@ -3,6 +3,7 @@
 Standard library alone. pydantic and hypothesis read them by the protocol of annotated-types.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
@@ -16,12 +17,17 @@ class Length:
 
     most: int
     least: int = 0
+    broken: ClassVar = "it is too long or too short"
     __is_annotated_types_grouped_metadata__: ClassVar[Grouped] = True
 
     def __iter__(self) -> Iterator[Any]:
         from annotated_types import MaxLen, MinLen
 
         return iter((MinLen(self.least), MaxLen(self.most)) if self.least else (MaxLen(self.most),))
+
+    def holds(self, value: Any) -> bool:
+        """True for a value within the bounds."""
+        return self.least <= len(value) <= self.most
 
 
 @dataclass(frozen=True)
@@ -30,9 +36,26 @@ class Between:
 
     least: int
     most: int
+    broken: ClassVar = "it is out of range"
     __is_annotated_types_grouped_metadata__: ClassVar[Grouped] = True
 
     def __iter__(self) -> Iterator[Any]:
         from annotated_types import Ge, Le
 
         return iter((Ge(self.least), Le(self.most)))
+
+    def holds(self, value: float) -> bool:
+        """True for a value within the bounds."""
+        return self.least <= value <= self.most
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """A text that the whole of a regular expression matches."""
+
+    expression: str
+    broken: ClassVar = "it has another form"
+
+    def holds(self, value: str) -> bool:
+        """True for a text that matches."""
+        return re.fullmatch(self.expression, value) is not None

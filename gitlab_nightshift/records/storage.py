@@ -8,17 +8,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.records.notary_records import NotaryRecord
-from gitlab_nightshift.records.products import Bundle, Plan, Publication
-from gitlab_nightshift.records.run_results import RunResult
-from gitlab_nightshift.records.strict_reading import (
+from gitlab_nightshift.records.codec import (
     LARGEST_FLOAT,
     LARGEST_INT,
     LONGEST_TEXT,
     MOST_MEMBERS,
     InvalidRecordError,
     decode_record,
+    make_older_record,
+    to_data,
 )
+from gitlab_nightshift.records.notary_records import NotaryRecord
+from gitlab_nightshift.records.products import Bundle, Plan, Publication
+from gitlab_nightshift.records.run_results import RunResult
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -33,7 +35,7 @@ _T = TypeVar("_T")
 
 def to_json(record: Any) -> str:
     """A record as JSON that a person can read; file names keep odd bytes as escapes."""
-    return json.dumps(dataclasses.asdict(record), indent=2) + "\n"
+    return json.dumps(to_data(record), indent=2) + "\n"
 
 
 def map_texts(value: _T, change: Callable[[str], str]) -> _T:
@@ -51,7 +53,7 @@ def map_texts(value: _T, change: Callable[[str], str]) -> _T:
 
 
 def limit_record(value: Any) -> Any:
-    """A record with its texts, numbers and tuples within what ``strict_reading.py`` takes: what an
+    """A record with its texts, numbers and tuples within what ``codec.py`` takes: what an
     agent says too much of is cut, and its work is not lost."""
     if type(value) is str:
         return replace_surrogates(value[:LONGEST_TEXT])
@@ -122,15 +124,11 @@ def build_record(kind: type[Record], data: Any, place: str) -> Record:
 
     What a ``RunResult`` of version 1 does not have is as unknown or empty as its default.
     """
-    from pydantic import ValidationError
-
     _check_version(kind, data, place)
     try:
-        made: Record = build_adapter(kind).validate_python({**data, "version": kind.version})
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        field = ".".join(str(part) for part in first["loc"])
-        raise build_record_error(kind, place, f"{field}: {first['msg']}") from None
+        made: Record = make_older_record(kind, {**data, "version": kind.version})
+    except InvalidRecordError as error:
+        raise build_record_error(kind, place, str(error)) from None
     return made
 
 

@@ -9,16 +9,16 @@ gets the bytes of ``bundle.json`` and ``change.patch``. Its answer has three par
 3. the bytes of new files.
 """
 
-import base64
 import json
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from gitlab_nightshift.policy.tool_settings import find_settings_files, list_changed_settings
+from gitlab_nightshift.records.codec import make_record, to_fields
 from gitlab_nightshift.repository.blobs import read_blobs, read_tree_file
 from gitlab_nightshift.repository.git import GitError, build_isolated_git
 from gitlab_nightshift.repository.pipeline_config import read_pipeline_files
@@ -42,10 +42,10 @@ class RebuildTask:
     rebuilding ("": none). ``largest`` are limits in bytes: of a bundle, of a file, of all files.
     """
 
-    folder: str
-    objects: tuple[str, ...]
+    folder: Path
+    objects: tuple[Path, ...]
     object_format: str
-    attributes: str
+    attributes: bytes
     config: Mapping[str, str]
     base: str
     ci_config: str
@@ -57,26 +57,17 @@ class RebuildTask:
 
 def build_task_data(task: RebuildTask) -> dict[str, Any]:
     """The task as JSON for :func:`main`."""
-    return {"task": asdict(task)}
-
-
-def encode_attributes(data: bytes) -> str:
-    """The bytes of an attributes file as a task contains them."""
-    return base64.b64encode(data).decode()
+    return {"task": to_fields(task)}
 
 
 def main(data: Mapping[str, Any]) -> int:
     """Read, rebuild, answer."""
-    task = RebuildTask(**data["task"])
-    git = build_isolated_git(Path(task.folder) / "home", task.search_path)
+    task: RebuildTask = make_record(RebuildTask, data["task"])
+    git = build_isolated_git(task.folder / "home", task.search_path)
     parts = RepositoryParts(
-        objects=tuple(map(Path, task.objects)),
-        object_format=task.object_format,
-        attributes=base64.b64decode(task.attributes),
+        objects=task.objects, object_format=task.object_format, attributes=task.attributes
     )
-    repository = create_private_repository(
-        git, Path(task.folder) / "repository.git", parts, task.config
-    )
+    repository = create_private_repository(git, task.folder / "repository.git", parts, task.config)
     if task.onto:
         _write_line(
             {"relation": find_relation(repository, task.onto, sys.stdin.buffer.read(), None)}

@@ -1,19 +1,15 @@
 """The repository of a delegation: its location, its lock for one run at a time, its JSON form."""
 
 import contextlib
-import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gitlab_nightshift.records.codec import make_record
 from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.repository import state_folder
 from gitlab_nightshift.repository.git import Git, RepositoryPaths
-from gitlab_nightshift.repository.packed_paths import (
-    pack_repository_paths,
-    unpack_repository_paths,
-)
 from gitlab_nightshift.repository.shared_state import restrict_access, share
 from gitlab_nightshift.system.signals import defer_signals
 
@@ -67,31 +63,38 @@ def claim_source(source: DelegationSource, run_id: str) -> Iterator[None]:
             held.close()
 
 
-def pack_source(source: DelegationSource, home: str) -> dict[str, Any]:
-    """A source as JSON; ``home`` is this machine's own."""
-    known = {
-        "top": source.top,
-        "place": pack_repository_paths(source.place),
-        "head": source.head,
-        "spare": source.spare,
-        "fetched": source.fetched,
-        "path": source.git.env["PATH"],
-        "home": home,
-    }
-    packed: dict[str, Any] = json.loads(json.dumps(known, default=str))
-    return packed
+@dataclass(frozen=True)
+class SourceRecord:
+    """A source as another process gets it; ``path`` and ``home`` are what this machine's git looks
+    in."""
+
+    top: Path
+    place: RepositoryPaths
+    head: str
+    spare: Path
+    fetched: bool
+    path: str
+    home: Path
 
 
-def unpack_source(data: Mapping[str, Any], private: Path) -> DelegationSource:
-    """The source from that JSON, with git's settings in ``private``, a folder of this process."""
+def build_source_record(source: DelegationSource, home: str) -> SourceRecord:
+    """A source for another process; ``home`` is this machine's own."""
+    path = source.git.env["PATH"]
+    return SourceRecord(
+        source.top, source.place, source.head, source.spare, source.fetched, path, Path(home)
+    )
+
+
+def open_source_record(data: Any, private: Path) -> DelegationSource:
+    """The source of a record's JSON, with git's settings in ``private``, a folder of this
+    process."""
+    known: SourceRecord = make_record(SourceRecord, data)
     return DelegationSource(
-        top=Path(data["top"]),
-        place=unpack_repository_paths(data["place"]),
-        git=git_verbs.build_isolated_git(private / "git", data["path"]),
-        machine=git_verbs.with_machine_config(
-            private / "machine-git", data["path"], Path(data["home"])
-        ),
-        head=data["head"],
-        spare=Path(data["spare"]),
-        fetched=data["fetched"],
+        top=known.top,
+        place=known.place,
+        git=git_verbs.build_isolated_git(private / "git", known.path),
+        machine=git_verbs.with_machine_config(private / "machine-git", known.path, known.home),
+        head=known.head,
+        spare=known.spare,
+        fetched=known.fetched,
     )

@@ -1,6 +1,6 @@
 """Prepares a checkout before agents work in it: checks it, and saves it so that it can be restored.
 
-One process may prepare it and another one open it, from JSON.
+One process may prepare it and another one open it, which gets it as JSON.
 """
 
 from collections.abc import Mapping
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gitlab_nightshift.errors import build_config_error
+from gitlab_nightshift.records.codec import LOCAL, make_record
 from gitlab_nightshift.repository.changed_files import refuse_changed
 from gitlab_nightshift.repository.git import (
     Git,
@@ -16,10 +17,6 @@ from gitlab_nightshift.repository.git import (
     find_paths_and_head,
     list_tracked_files,
     read_conversion_config,
-)
-from gitlab_nightshift.repository.packed_paths import (
-    pack_repository_paths,
-    unpack_repository_paths,
 )
 from gitlab_nightshift.repository.saved_state import SavedCheckout, read_saved, save, write_saved
 from gitlab_nightshift.repository.state_folder import (
@@ -44,34 +41,16 @@ class PreparedCheckout:
     base_sha: str
     output_dir: str
     config: Mapping[str, str]
-    saved: SavedCheckout = field(repr=False)
-    moved: bool = False
+    saved: SavedCheckout = field(repr=False, metadata=LOCAL)
+    moved: bool = field(default=False, metadata=LOCAL)
 
-    def to_data(self) -> dict[str, Any]:
-        """As JSON, for the process that opens it and inherits ``held.lock``."""
-        return {
-            "checkout": str(self.checkout),
-            "held": [str(self.held.folder), self.held.lock],
-            "place": pack_repository_paths(self.place),
-            "base_sha": self.base_sha,
-            "output_dir": self.output_dir,
-            "config": dict(self.config),
-        }
 
-    @classmethod
-    def from_data(cls, data: Mapping[str, Any], *, moved: bool) -> "PreparedCheckout":
-        """The checkout from that JSON. Raises OSError, ValueError."""
-        folder, lock = Path(data["held"][0]), data["held"][1]
-        return cls(
-            checkout=Path(data["checkout"]),
-            held=LockedStateFolder(folder, lock),
-            place=unpack_repository_paths(data["place"]),
-            base_sha=data["base_sha"],
-            output_dir=data["output_dir"],
-            config=data["config"],
-            saved=read_saved(folder / SAVED, folder / COPIES),
-            moved=moved,
-        )
+def read_prepared(data: Mapping[str, Any], *, moved: bool) -> PreparedCheckout:
+    """The checkout that another process has prepared; this one inherits ``held.lock``. Raises
+    OSError, ValueError."""
+    folder = Path(data["held"]["folder"])
+    saved = read_saved(folder / SAVED, folder / COPIES)
+    return make_record(PreparedCheckout, data, saved=saved, moved=moved)
 
 
 def prepare_checkout(

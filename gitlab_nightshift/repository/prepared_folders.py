@@ -1,11 +1,11 @@
 """Folders that the supervisor makes for the work process, which cannot make them itself."""
 
 import contextlib
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
+from gitlab_nightshift.records.codec import LOCAL
 from gitlab_nightshift.repository.prepared_checkout import PreparedCheckout
 from gitlab_nightshift.system.private_folders import open_scratch_folder
 
@@ -21,7 +21,7 @@ class PreparedFolders:
     private: Path
     scratch: Path
     spare: Path
-    checkout: PreparedCheckout | None = None
+    checkout: PreparedCheckout | None = field(default=None, metadata=LOCAL)
 
     @property
     def temporary(self) -> Path:
@@ -32,18 +32,6 @@ class PreparedFolders:
     def places(self) -> tuple[Path, ...]:
         """The folders that work may write."""
         return self.private, self.scratch
-
-    def to_data(self) -> dict[str, Any]:
-        """As JSON, for the work process."""
-        return {name: str(getattr(self, name)) for name in ("private", "scratch", "spare")}
-
-    @classmethod
-    def from_data(
-        cls, data: Mapping[str, Any], checkout: PreparedCheckout | None = None
-    ) -> "PreparedFolders":
-        """The folders from that JSON."""
-        private, scratch, spare = (Path(data[name]) for name in ("private", "scratch", "spare"))
-        return cls(private, scratch, spare, checkout)
 
 
 @contextlib.contextmanager

@@ -4,7 +4,6 @@ The bundle's author may control that process, so its report is validated here, a
 again from names, modes and bytes. This process parses no byte of the patch.
 """
 
-import json
 import os
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -14,14 +13,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from annotated_types import Ge, MaxLen
-from pydantic import Field, ValidationError
-
 from gitlab_nightshift.errors import Code, NightshiftError
+from gitlab_nightshift.records.codec import (
+    LARGEST_INT,
+    InvalidRecordError,
+    decode_json,
+    make_record,
+)
+from gitlab_nightshift.records.field_bounds import Between, Length, Pattern
 from gitlab_nightshift.records.products import Bundle, Outcome
 from gitlab_nightshift.records.storage import (
     LARGEST_BUNDLE,
-    build_adapter,
     build_record,
     build_record_error,
     to_json,
@@ -31,7 +33,6 @@ from gitlab_nightshift.repository.blobs import make_tree, write_blob
 from gitlab_nightshift.repository.bundle_reader import (
     RebuildTask,
     build_task_data,
-    encode_attributes,
 )
 from gitlab_nightshift.repository.capture import MAX_CHANGE_BYTES, MAX_FILE_BYTES
 from gitlab_nightshift.repository.git import GitError
@@ -49,11 +50,11 @@ from gitlab_nightshift.text.printable_text import make_printable
 LARGEST_LINE = 3 * LARGEST_BUNDLE
 """Bytes of a line of the answer: escapes make JSON longer than the bundle."""
 
-RawPath = Annotated[str, Field(pattern=r"^(?:[0-9a-f]{2})+$"), MaxLen(8192)]
-Mode = Annotated[str, Field(pattern=r"^[0-7]{6}$")]
-Id = Annotated[str, Field(pattern=r"^(?:[0-9a-f]{40}|[0-9a-f]{64})$")]
-Count = Annotated[int, Ge(0)]
-Words = Annotated[str, MaxLen(500)]
+RawPath = Annotated[str, Pattern("(?:[0-9a-f]{2})+"), Length(8192)]
+Mode = Annotated[str, Pattern("[0-7]{6}")]
+Id = Annotated[str, Pattern("[0-9a-f]{40}|[0-9a-f]{64}")]
+Count = Annotated[int, Between(0, LARGEST_INT)]
+Words = Annotated[str, Length(500)]
 Row = tuple[RawPath, Literal["A", "M", "D", "T"], Mode, Id, Count, Count]
 
 
@@ -63,9 +64,9 @@ class ReportedChange:
     ``settings`` are files whose tool settings differ, each with the difference."""
 
     tree: Id
-    files: Annotated[tuple[Row, ...], MaxLen(10_000)]
-    sizes: Annotated[tuple[Count, ...], MaxLen(10_000)]
-    settings: Annotated[tuple[tuple[RawPath, Words], ...], MaxLen(10_000)]
+    files: Annotated[tuple[Row, ...], Length(10_000)]
+    sizes: Annotated[tuple[Count, ...], Length(10_000)]
+    settings: Annotated[tuple[tuple[RawPath, Words], ...], Length(10_000)]
 
 
 @dataclass(frozen=True)
@@ -146,10 +147,10 @@ def open_task(
     """The reader's task, with a folder that is removed at the end of the block."""
     with tempfile.TemporaryDirectory(prefix="reader-", dir=place.folder) as folder:
         yield RebuildTask(
-            folder=folder,
-            objects=tuple(map(str, place.parts.objects)),
+            folder=Path(folder),
+            objects=place.parts.objects,
             object_format=place.parts.object_format,
-            attributes=encode_attributes(place.parts.attributes),
+            attributes=place.parts.attributes,
             config=place.config,
             base=base,
             ci_config=place.ci_config,
@@ -173,7 +174,7 @@ def run_task(task: RebuildTask, stdin: bytes) -> bytes:
         timeout_s=BUNDLE_READER.wall_s, output_bytes=LARGEST_LINE + MAX_CHANGE_BYTES + 1_000_000
     )
     try:
-        places = {"own": task.folder, "objects": task.objects}
+        places = {"own": str(task.folder), "objects": list(map(str, task.objects))}
         return run_stage(BUNDLE_READER, build_task_data(task), env, stdin, limits, places)
     except StageFailedError as error:
         raise build_reader_error(f"it {error}") from None
@@ -184,8 +185,8 @@ def parse_line(line: bytes) -> dict[str, Any]:
     if len(line) > LARGEST_LINE:
         raise build_reader_error("its answer is too long")
     try:
-        value = json.loads(line)
-    except (ValueError, RecursionError):
+        value = decode_json(line)
+    except InvalidRecordError:
         raise build_reader_error("its answer is invalid") from None
     if not isinstance(value, dict):
         raise build_reader_error("its answer is invalid")
@@ -194,8 +195,8 @@ def parse_line(line: bytes) -> dict[str, Any]:
 
 def _validate_value(kind: Any, value: Any) -> Any:
     try:
-        return build_adapter(kind).validate_python(value)
-    except ValidationError:
+        return make_record(kind, value)
+    except InvalidRecordError:
         raise build_reader_error("its answer is invalid") from None
 
 

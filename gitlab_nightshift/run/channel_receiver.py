@@ -3,8 +3,8 @@
 import os
 from collections.abc import Callable
 
+from gitlab_nightshift.records.codec import InvalidRecordError, decode_json, make_record
 from gitlab_nightshift.records.events import Note, RunEnded
-from gitlab_nightshift.records.strict_reading import InvalidRecordError, decode_json, make_record
 from gitlab_nightshift.run.event_output import EventDispatcher
 from gitlab_nightshift.run.kept_records import LARGEST_RECORD, ResultRecords
 from gitlab_nightshift.run.received_logs import ReceivedLogs

@@ -15,23 +15,22 @@ from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.job.job_facts import JobFacts
 from gitlab_nightshift.policy.write_gate import to_approve
 from gitlab_nightshift.records.bead_results import Usage
-from gitlab_nightshift.records.delegation_records import WorkReport
+from gitlab_nightshift.records.codec import InvalidRecordError, decode_record, make_record
+from gitlab_nightshift.records.delegation_records import Payload, WorkReport
 from gitlab_nightshift.records.events import GateApproved, GateRequired
 from gitlab_nightshift.records.notary_records import NotaryRecord, find_refusal
 from gitlab_nightshift.records.products import Bundle, Outcome
-from gitlab_nightshift.records.storage import LARGEST_BUNDLE, build_adapter
-from gitlab_nightshift.records.strict_reading import InvalidRecordError, decode_record, make_record
+from gitlab_nightshift.records.storage import LARGEST_BUNDLE
 from gitlab_nightshift.records.verdicts import GatedFile
 from gitlab_nightshift.repository.changed_files import list_changed_files
-from gitlab_nightshift.repository.delegated_repository import DelegationSource, unpack_source
-from gitlab_nightshift.repository.git import CommitIdentity, GitError
-from gitlab_nightshift.repository.packed_paths import unpack_repository_paths
+from gitlab_nightshift.repository.delegated_repository import DelegationSource, open_source_record
+from gitlab_nightshift.repository.git import CommitIdentity, GitError, RepositoryPaths
 from gitlab_nightshift.run.remade_change import remake
 from gitlab_nightshift.sandbox.privilege_drop import restrict_to
 from gitlab_nightshift.sandbox.process_places import Places, find_rights
 from gitlab_nightshift.sandbox.process_table import FINISH
 from gitlab_nightshift.sandbox.supervised_process import forward_signals, serve_stage
-from gitlab_nightshift.settings.settings_data import unpack_settings
+from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.stages.publish.bundle_check import judge
 from gitlab_nightshift.stages.work.delegation.delegation_context import (
     DelegationContext,
@@ -49,7 +48,6 @@ from gitlab_nightshift.stages.work.delegation.packaged_change import (
     commit,
 )
 from gitlab_nightshift.stages.work.delegation.phases import Phase, Phases
-from gitlab_nightshift.stages.work.delegation_data import unpack_payload
 from gitlab_nightshift.wire.channel import OutputChannel
 from gitlab_nightshift.wire.exit_status import run_guarded
 
@@ -70,7 +68,7 @@ def _find_places(inputs: Mapping[str, Any]) -> Places:
     source, private = inputs.get("source"), inputs["private"]
     if not source:
         return {"repository": (), "private": private}
-    place = unpack_repository_paths(source["place"])
+    place = make_record(RepositoryPaths, source["place"])
     parts = (source["top"], place.git_dir, place.objects[0].parent, source["spare"])
     return {"repository": tuple(map(str, parts)), "private": private}
 
@@ -78,9 +76,9 @@ def _find_places(inputs: Mapping[str, Any]) -> Places:
 def _run_finish(inputs: Mapping[str, Any]) -> int:
     outlet, private = OutputChannel(inputs["outlet"]), Path(inputs["private"])
     context = DelegationContext(
-        payload=unpack_payload(inputs["payload"]),
+        payload=make_record(Payload, inputs["payload"]),
         folder=Path(inputs["folder"]),
-        job=JobFacts(**inputs["job"]),
+        job=make_record(JobFacts, inputs["job"]),
         private=private,
         emit=outlet,
         phases=Phases(outlet),
@@ -90,7 +88,7 @@ def _run_finish(inputs: Mapping[str, Any]) -> int:
     state.notary = inputs["notary"] and make_record(NotaryRecord, inputs["notary"])
     failure = _find_failure(inputs, state)
     packed_source = inputs.get("source")
-    source = unpack_source(packed_source, private / "finish") if packed_source else None
+    source = open_source_record(packed_source, private / "finish") if packed_source else None
     if source and inputs["worked"] is not None:
         failure = failure or catch_failure(
             context, lambda: _package(context, inputs, state, source)
@@ -155,7 +153,7 @@ def _package(
     remade, reported = remake(context, source, state.base, patch, local=local)
     if not local and remade.captured.tree_id != bundle.proposal.change.tree_id:
         raise NightshiftError(Code.APPLY_FAILED, "the rebuilt change differs from the proven one")
-    settings, config = unpack_settings(inputs["settings"]), context.job.ci_config_path
+    settings, config = Settings.from_data(inputs["settings"]), context.job.ci_config_path
     captured = state.captured = remade.captured
     gates = judge(
         captured.tree_id,
@@ -196,7 +194,7 @@ def _read_bundle(results: Path) -> Bundle:
 
 def _read_usage(inputs: Mapping[str, Any]) -> Usage | None:
     """The usage that the gateway counted, None without a gateway."""
-    return build_adapter(Usage).validate_python(inputs["usage"]) if inputs["usage"] else None
+    return make_record(Usage, inputs["usage"]) if inputs["usage"] else None
 
 
 def _refuse_unseen(state: DelegationState) -> None:
@@ -235,7 +233,7 @@ def _hand_over(
         apply_in_place(source, context.job.run_id, remade)
         state.applied = True
         return
-    person = CommitIdentity(**inputs["person"])
+    person = make_record(CommitIdentity, inputs["person"])
     branch = inputs["branch"]
     if not context.payload.workspace.branch_name:  # another run may have taken the name since
         branch = choose_branch(source, context.payload, context.job.run_id)
@@ -251,7 +249,7 @@ def _leave(
 ) -> None:
     """Keep the change, proven or not (``clean_after: false``), in a new workspace: agents may have
     written anything into the ``.git`` of theirs."""
-    results, output_dir = Path(inputs["results"]), unpack_settings(inputs["settings"]).output_dir
+    results, output_dir = Path(inputs["results"]), Settings.from_data(inputs["settings"]).output_dir
     names = ("bundle/change.patch", "failed.patch")
     patches = [results / name for name in names if (results / name).exists()]
     assert state.base

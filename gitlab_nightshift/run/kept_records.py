@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from gitlab_nightshift.errors import Code, NightshiftError, is_disk_full
+from gitlab_nightshift.records.codec import InvalidRecordError, decode_record
 from gitlab_nightshift.records.delegation_records import DelegationResult
 from gitlab_nightshift.records.products import Bundle, Outcome, Plan, Publication
 from gitlab_nightshift.records.run_results import RunResult
 from gitlab_nightshift.records.storage import LARGEST_BUNDLE, LARGEST_PATCH, map_texts, to_json
-from gitlab_nightshift.records.strict_reading import InvalidRecordError, decode_record
 from gitlab_nightshift.redaction.patch_check import holds_secret, refuse_secrets
 from gitlab_nightshift.redaction.redactor import Redactor
 from gitlab_nightshift.stages.report.page import read_beginning

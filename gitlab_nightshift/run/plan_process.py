@@ -4,7 +4,6 @@ It holds the token, and prepares the input of gateway, work and publish. It gets
 the names of the keys that are set.
 """
 
-import dataclasses
 import json
 import os
 import traceback
@@ -15,9 +14,9 @@ from typing import Any
 from gitlab_nightshift.agents import build_provider
 from gitlab_nightshift.errors import Code, Interruption, NightshiftError
 from gitlab_nightshift.gateway.gateway_config import to_bytes
+from gitlab_nightshift.records.codec import make_record
 from gitlab_nightshift.records.notary_records import BundleOrigin
 from gitlab_nightshift.records.products import Plan
-from gitlab_nightshift.records.strict_reading import make_record
 from gitlab_nightshift.repository.disk_space import build_no_space_error, is_full_disk
 from gitlab_nightshift.repository.git import read_head
 from gitlab_nightshift.repository.git_folders import list_git_folders
@@ -40,10 +39,8 @@ from gitlab_nightshift.sandbox.process_places import find_rights
 from gitlab_nightshift.sandbox.process_table import PLAN
 from gitlab_nightshift.sandbox.supervised_process import forward_signals, serve_stage
 from gitlab_nightshift.session import Session, locate_product, open_session
-from gitlab_nightshift.settings.settings_data import pack_settings
-from gitlab_nightshift.stages.publish.publish_data import pack_source
 from gitlab_nightshift.stages.work.model_access import configure_gateway
-from gitlab_nightshift.stages.work.work_data import pack_work_context
+from gitlab_nightshift.stages.work.work_input import build_work_input
 from gitlab_nightshift.wire.channel import OutputChannel
 from gitlab_nightshift.wire.exit_status import run_guarded
 
@@ -142,8 +139,8 @@ def _pack_work(session: Session, plan: Plan) -> dict[str, Any]:
     budget = plan.max_budget_usd, plan.max_tokens
     gateway = configure_gateway(work_context.settings, provider, work_context.model_env, *budget)
     return {
-        "plan": dataclasses.asdict(plan),
-        "place": pack_work_context(work_context),
+        "plan": plan,
+        "place": build_work_input(work_context),
         "gateway": json.loads(to_bytes(gateway)) if gateway else None,
         "publish": None,
     }
@@ -153,11 +150,11 @@ def _pack_publish(session: Session, plan: Plan) -> dict[str, Any]:
     return {
         "dry_run": session.settings.dry_run,
         "dashboard": is_dashboard_written(session),
-        "settings": pack_settings(session.settings),
-        "job": dataclasses.asdict(session.job),
-        "source": pack_source(read_source_checkout(session)),
-        "recent": list(plan.recent_files if plan.recent_files_enforced else ()),
-        "request": plan.request and dataclasses.asdict(plan.request),
+        "settings": session.settings,
+        "job": session.job,
+        "source": read_source_checkout(session),
+        "recent": plan.recent_files if plan.recent_files_enforced else (),
+        "request": plan.request,
         "network": session.network,
     }
 

@@ -13,14 +13,14 @@ from gitlab_nightshift.agents import build_provider
 from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.gateway.gateway_config import to_bytes
 from gitlab_nightshift.job.job_facts import JobFacts
+from gitlab_nightshift.records.codec import make_record
 from gitlab_nightshift.records.storage import to_json
-from gitlab_nightshift.repository.delegated_repository import pack_source
+from gitlab_nightshift.repository.delegated_repository import build_source_record
 from gitlab_nightshift.repository.git_folders import list_git_folders
 from gitlab_nightshift.sandbox.privilege_drop import restrict_to
 from gitlab_nightshift.sandbox.process_places import find_rights
 from gitlab_nightshift.sandbox.process_table import PREPARE
 from gitlab_nightshift.sandbox.supervised_process import forward_signals, serve_stage
-from gitlab_nightshift.settings.settings_data import pack_settings
 from gitlab_nightshift.stages.work.delegation.agent_choice import ProviderChoice
 from gitlab_nightshift.stages.work.delegation.delegation_context import (
     DelegationContext,
@@ -35,9 +35,8 @@ from gitlab_nightshift.stages.work.delegation.preparation import (
     PreparedDelegation,
     prepare,
 )
-from gitlab_nightshift.stages.work.delegation_data import pack_payload
 from gitlab_nightshift.stages.work.model_access import configure_gateway
-from gitlab_nightshift.stages.work.work_data import pack_work_context
+from gitlab_nightshift.stages.work.work_input import build_work_input
 from gitlab_nightshift.wire.channel import OutputChannel
 from gitlab_nightshift.wire.exit_status import run_guarded
 
@@ -75,7 +74,7 @@ def _run_prepare(inputs: Mapping[str, Any], answer: dict[str, Any]) -> int:
     context = DelegationContext(
         payload=payload,
         folder=Path(inputs["folder"]),
-        job=JobFacts(**inputs["job"]),
+        job=make_record(JobFacts, inputs["job"]),
         private=Path(inputs["private"]),
         emit=outlet,
         phases=Phases(outlet),
@@ -87,7 +86,7 @@ def _run_prepare(inputs: Mapping[str, Any], answer: dict[str, Any]) -> int:
     answer["failure"] = failure and (failure[0].value, failure[1])
     answer["output_dir"] = known.output_dir
     answer["finish"] = {
-        "payload": pack_payload(payload),
+        "payload": payload,
         "base": known.base,
         "used": known.chosen and known.chosen.used,
         "model": known.chosen and known.chosen.model,
@@ -104,7 +103,7 @@ def _run_phases(
     top = find_checkout(payload, context.folder, env, private, context.job)
     _drop_rights(top, private)
     source = open_source(payload, top, context.folder, env, private)
-    answer["finish"] = {"source": pack_source(source, env.get("HOME", "/"))}
+    answer["finish"] = {"source": build_source_record(source, env.get("HOME", "/"))}
     prepared = prepare(context, known, source)
     context.phases.enter(Phase.PLAN)
     context.emit.send_record("plan.json", to_json(prepared.plan).encode())
@@ -120,12 +119,12 @@ def _pack_work(context: DelegationContext, prepared: PreparedDelegation) -> dict
     source, second = prepared.source, prepared.second
     in_place = context.payload.workspace.checkout_mode == "in_place"
     return {
-        "payload": pack_payload(context.payload),
-        "source": pack_source(source, context.env.get("HOME", "/")),
-        "plan": dataclasses.asdict(prepared.plan),
+        "payload": context.payload,
+        "source": build_source_record(source, context.env.get("HOME", "/")),
+        "plan": prepared.plan,
         "share": not in_place and not source.fetched,
         "in_place": in_place,
-        "closed": [] if in_place else list(map(str, source.secrets)),
+        "closed": () if in_place else source.secrets,
         "first": _pack_agent(context, prepared, prepared.first),
         "second": _pack_agent(context, prepared, second)
         if isinstance(second, ProviderChoice)
@@ -142,7 +141,7 @@ def _pack_agent(
     budget = plan.max_budget_usd, plan.max_tokens
     gateway = configure_gateway(chosen.settings, provider, work_context.model_env, *budget)
     return {
-        "place": pack_work_context(work_context),
+        "place": build_work_input(work_context),
         "gateway": json.loads(to_bytes(gateway)) if gateway else None,
         "used": chosen.used,
         "model": chosen.model,
@@ -152,8 +151,8 @@ def _pack_agent(
 def _pack_finish(source: Mapping[str, Any], prepared: PreparedDelegation) -> dict[str, Any]:
     return {
         "source": source,
-        "settings": pack_settings(prepared.first.settings),
+        "settings": prepared.first.settings,
         "branch": prepared.branch,
         "target": prepared.plan.target_branch,
-        "person": prepared.person and dataclasses.asdict(prepared.person),
+        "person": prepared.person,
     }

@@ -11,11 +11,11 @@ from typing import Any
 from gitlab_nightshift.job.job_facts import JobFacts
 from gitlab_nightshift.job.job_secrets import TOKEN, Secrets
 from gitlab_nightshift.records.bead_results import Usage
+from gitlab_nightshift.records.codec import make_record
 from gitlab_nightshift.records.notary_records import NotaryRecord
 from gitlab_nightshift.records.products import Bundle, Publication
 from gitlab_nightshift.records.request import TaskRequest
 from gitlab_nightshift.records.storage import read_own
-from gitlab_nightshift.records.strict_reading import make_record
 from gitlab_nightshift.redaction.redactor import Redactor
 from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.run.comment_runs import tell_ended
@@ -26,9 +26,8 @@ from gitlab_nightshift.sandbox.process_places import find_rights
 from gitlab_nightshift.sandbox.process_table import PUBLISH
 from gitlab_nightshift.sandbox.supervised_process import forward_signals, serve_stage
 from gitlab_nightshift.session import Session
-from gitlab_nightshift.settings.settings_data import unpack_settings
+from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.stages.publish.publish_context import SourceCheckout
-from gitlab_nightshift.stages.publish.publish_data import unpack_source
 from gitlab_nightshift.stages.report.killed_run import read_kept
 from gitlab_nightshift.stages.report.report_files import read_patch
 from gitlab_nightshift.stages.report.run_result import build_run_result
@@ -47,7 +46,7 @@ def _publish(inputs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _run_publish(inputs: Mapping[str, Any]) -> int:
-    source = unpack_source(inputs["source"])
+    source = make_record(SourceCheckout, inputs["source"])
     tempfile.tempdir = inputs["private"]
     places = {"private": inputs["private"], "objects": list(map(str, source.parts.objects))}
     restrict_to(find_rights(PUBLISH, places, {**inputs["network"], **os.environ}))
@@ -92,8 +91,8 @@ def _build_session(inputs: Mapping[str, Any]) -> Session:
     return Session(
         env=inputs["network"],
         folder=checkout,
-        settings=unpack_settings(inputs["settings"]),
-        job=JobFacts(**inputs["job"]),
+        settings=Settings.from_data(inputs["settings"]),
+        job=make_record(JobFacts, inputs["job"]),
         secrets=Secrets(inputs["token"], {}, tuple(inputs["values"])),
         git=git,
         machine_git=git,

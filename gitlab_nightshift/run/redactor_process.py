@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from gitlab_nightshift.records.codec import decode_record
 from gitlab_nightshift.records.events import Emit
-from gitlab_nightshift.records.strict_reading import decode_record
 from gitlab_nightshift.redaction.redactor import Redactor
 from gitlab_nightshift.run.channel_receiver import ChannelReceiver
 from gitlab_nightshift.run.event_output import EventDispatcher

@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from gitlab_nightshift.records.codec import encode_record
 from gitlab_nightshift.system.descendants import end_orphans, list_own_children
 from gitlab_nightshift.system.signals import call_after, start_with_signals_blocked
 
@@ -63,7 +64,7 @@ class StageProcess:
         assert self._process.stdin
         self._other_children = list_own_children()
         with contextlib.suppress(BrokenPipeError):
-            task = json.dumps(config).encode()
+            task = encode_record(config)
             self._process.stdin.write(len(task).to_bytes(LENGTH_BYTES, "big") + task)
             self._process.stdin.flush()
 
@@ -148,7 +149,7 @@ def serve_stage(
     config = read_task()
     if forwarding:
         forward_signals()
-    answer = json.dumps(step(config)).encode()
+    answer = encode_record(step(config))
     with contextlib.suppress(BrokenPipeError), answers:
         answers.write(answer)
     return 0

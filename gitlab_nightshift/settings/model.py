@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields
 from datetime import date
 from typing import Annotated, Any, Literal, Self
 
+from gitlab_nightshift.records.codec import make_fields, to_fields
 from gitlab_nightshift.registry.agent_registry import AGENTS
 from gitlab_nightshift.registry.categories import (
     CATEGORY_GUIDANCE,
@@ -247,6 +248,16 @@ class Settings(Part):
     address review threads."""
 
     sources = NO_SOURCES  # not a key: dotted key → source of each value that is no default
+
+    def to_data(self) -> dict[str, Any]:
+        """The values with where each came from, for another process."""
+        return {"values": to_fields(self), "sources": dict(self.sources)}
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Self:
+        """The same settings again. They were checked where they were loaded: loading pydantic for
+        that takes longer than some processes run."""
+        return make_fields(cls, data["values"]).with_values(sources=data["sources"])
 
     @property
     def known_categories(self) -> tuple[str, ...]:

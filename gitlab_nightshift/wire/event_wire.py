@@ -5,6 +5,7 @@ import json
 import re
 from typing import Any, get_args
 
+from gitlab_nightshift.records.codec import InvalidRecordError, decode_json, make_record
 from gitlab_nightshift.records.events import (
     ArtifactWritten,
     BeadEnded,
@@ -27,7 +28,6 @@ from gitlab_nightshift.records.events import (
     StepStarted,
     format_event_name,
 )
-from gitlab_nightshift.records.strict_reading import InvalidRecordError, decode_json, make_record
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 LARGEST_EVENT = 8 * 1024 * 1024

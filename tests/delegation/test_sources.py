@@ -71,7 +71,7 @@ def test_a_workspace_by_its_name(tmp_path: Path) -> None:
         shutil.copytree(shop.repository, root / "one")
         shop.env["NIGHTSHIFT_WORKSPACES"] = str(root)
         work = shop.prepare(repo={"type": "workspace_id", "value": "one"}).work
-        assert work["source"]["top"] == str(root / "one")
+        assert str(work["source"].top) == str(root / "one")
         (root / "link").symlink_to(shop.repository)
         for name, text in {
             "two": "holds no folder two",
@@ -90,4 +90,4 @@ def test_the_repository_around_the_caller_is_the_default(tmp_path: Path) -> None
         shop.context = shop.repository
         for payload in ({"task_prompt": TASK}, {"task_prompt": TASK, "repo": {}}):
             work = shop.prepared(json.dumps(payload).encode()).work
-            assert work["source"]["top"] == str(shop.repository)
+            assert str(work["source"].top) == str(shop.repository)

@@ -68,10 +68,10 @@ class Real:
         there = find_repository_paths(tool, folder / "shop")
         self.repository: Repository = create_private_repository(tool, folder / "private", there)
         self.task = RebuildTask(
-            folder="",
+            folder=Path(),
             objects=(),
             object_format="",
-            attributes="",
+            attributes=b"",
             config={},
             base=self.base,
             ci_config="",
@@ -101,7 +101,7 @@ class Real:
             files = read_files(self.folder)
             assert isinstance(files.patch, bytes)
             answer, blobs = build_answer(self.repository, self.task, files.bundle, files.patch)
-            lines = (json.dumps(part).encode() for part in ({"ci": (), "open": ()}, answer))
+            lines = (json.dumps(part).encode() for part in ({"ci": ()}, answer))
             told = read_answer(b"\n".join((*lines, b"".join(blobs))), files.place)
             now = datetime(2026, 11, 17, tzinfo=UTC)
             proposal = check_bundle(told.bundle, SETTINGS, base=self.base, target="main", now=now)

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from gitlab_nightshift.records.codec import decode_record
 from gitlab_nightshift.records.run_results import RunResult
-from gitlab_nightshift.records.strict_reading import decode_record
 from gitlab_nightshift.stages.report.outcome_message import is_cancelled
 from tests.nights_endings.test_signals import MESS, hanging
 from tests.support import watched

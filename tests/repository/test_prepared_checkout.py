@@ -12,11 +12,16 @@ from types import SimpleNamespace
 import pytest
 
 from gitlab_nightshift.errors import Code, NightshiftError
+from gitlab_nightshift.records.codec import encode_record
 from gitlab_nightshift.repository import checkout_restore
 from gitlab_nightshift.repository import repair as repair_module
 from gitlab_nightshift.repository.checkout import open_prepared
 from gitlab_nightshift.repository.git_mask import move_git
-from gitlab_nightshift.repository.prepared_checkout import PreparedCheckout, prepare_checkout
+from gitlab_nightshift.repository.prepared_checkout import (
+    PreparedCheckout,
+    prepare_checkout,
+    read_prepared,
+)
 from gitlab_nightshift.repository.repair import repair
 from gitlab_nightshift.repository.state_folder import LockedStateFolder, StateFolder, hold
 from tests.nights_sandbox.test_plain_user import PLAIN
@@ -55,8 +60,8 @@ def test_it_is_opened_from_what_is_told(box: Box, way: str) -> None:
     held, made = prepared(box)
     if way == "moved before":
         move_git(box.root, held.folder)
-    data = json.loads(json.dumps(made.to_data()))
-    again = PreparedCheckout.from_data(data, moved=way == "moved before")
+    data = json.loads(encode_record(made))
+    again = read_prepared(data, moved=way == "moved before")
     assert again.saved == made.saved
     assert (again.place, again.config, again.base_sha) == (made.place, made.config, box.base)
 

@@ -22,7 +22,6 @@ from gitlab_nightshift.run import prepare_process
 from gitlab_nightshift.run.supervisor import delegation_run
 from gitlab_nightshift.run.supervisor.stage_calls import hide_key_values
 from gitlab_nightshift.settings.model import Settings
-from gitlab_nightshift.settings.settings_data import unpack_settings
 from gitlab_nightshift.wire.frames import FrameKind, FrameReader
 from tests.support import warm
 from tests.support.agent import Agent, Play, plays, write
@@ -102,7 +101,7 @@ class Prepared:
 
     @property
     def settings(self) -> Settings:
-        return unpack_settings(self.work["first"]["place"]["settings"])
+        return Settings.from_data(self.work["first"]["place"]["settings"])
 
     def told(self, gate: str) -> list[str]:
         """The events of a gate, by their names."""

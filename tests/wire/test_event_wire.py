@@ -5,6 +5,7 @@ from typing import Any, get_args
 
 import pytest
 
+from gitlab_nightshift.records.codec import InvalidRecordError
 from gitlab_nightshift.records.events import (
     ArtifactWritten,
     Delegated,
@@ -19,7 +20,6 @@ from gitlab_nightshift.records.events import (
     StepStarted,
     format_event_name,
 )
-from gitlab_nightshift.records.strict_reading import InvalidRecordError
 from gitlab_nightshift.run.supervisor.output_pipes import DELEGATION_SENDERS, RUN_SENDERS
 from gitlab_nightshift.wire.event_wire import (
     FROM_TASK,

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from gitlab_nightshift.errors import Code
+from gitlab_nightshift.records.codec import InvalidRecordError
 from gitlab_nightshift.records.delegation_records import DelegationResult
 from gitlab_nightshift.records.products import Bundle, ChangeSummary, Outcome
 from gitlab_nightshift.records.storage import LARGEST_PATCH, read_record, to_json
-from gitlab_nightshift.records.strict_reading import InvalidRecordError
 from gitlab_nightshift.records.verdicts import GatedFile
 from gitlab_nightshift.redaction.redactor import Redactor
 from gitlab_nightshift.run.kept_records import KINDS, ResultRecords, redact_bundle

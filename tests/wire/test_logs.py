@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from gitlab_nightshift.records.codec import InvalidRecordError
 from gitlab_nightshift.records.events import BeadEnded
 from gitlab_nightshift.records.products import Bundle
 from gitlab_nightshift.records.storage import read_record, to_json
-from gitlab_nightshift.records.strict_reading import InvalidRecordError
 from gitlab_nightshift.redaction.redactor import Redactor
 from gitlab_nightshift.run import received_logs
 from gitlab_nightshift.run.received_logs import ReceivedLogs, with_real_name

@@ -92,7 +92,7 @@ class DelegatedWork:
             self.signals.stop_after(late, "work did not end at its deadline"),
             undo_outside_changes(self.run_folder),
         ):
-            inputs["prepared"] = prepared.to_data()
+            inputs["prepared"] = prepared
             result.inputs, result.figures = worker.run(inputs, agent["gateway"], self.env)
         self.pipes.wait(sender)
         if not result.inputs:
@@ -127,7 +127,7 @@ class DelegatedWork:
             stop_late(self.signals, place),
             undo_outside_changes(self.run_folder),
         ):
-            inputs["prepared"] = prepared.to_data()
+            inputs["prepared"] = prepared
             answer, _ = worker.run(inputs, config, {})
         self.pipes.wait("notary")
         if work["in_place"]:

@@ -20,15 +20,15 @@ from typing import Any
 
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.job.job_facts import JobFacts, read_job
+from gitlab_nightshift.records.codec import InvalidRecordError, decode_record
 from gitlab_nightshift.records.delegation_records import DelegationResult, build_refused_result
 from gitlab_nightshift.records.events import read_clock
 from gitlab_nightshift.records.notary_records import NOTARY, NotaryRecord
-from gitlab_nightshift.records.strict_reading import InvalidRecordError, decode_record
 from gitlab_nightshift.redaction.redactor import Redactor
 from gitlab_nightshift.repository.delegated_repository import (
     DelegationSource,
+    open_source_record,
     share_source,
-    unpack_source,
 )
 from gitlab_nightshift.repository.disk_space import build_no_space_error, is_full_disk
 from gitlab_nightshift.run.supervisor.delegated_work import DelegatedWork, WorkResult
@@ -224,7 +224,7 @@ class _Delegation:
         if work["in_place"] and lies_in(self._delegation_folder.path, Path(work["source"]["top"])):
             self._delegation_folder.remove()  # until agents have left and the checkout is restored
         source, result = (
-            unpack_source(work["source"], self._run_folder.private / "own"),
+            open_source_record(work["source"], self._run_folder.private / "own"),
             WorkResult(),
         )
         run_folder = RunFolder(source.top, self._run_folder.private)

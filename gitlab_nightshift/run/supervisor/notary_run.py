@@ -14,11 +14,11 @@ from typing import Any
 
 from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.records.bead_results import CommandResult
+from gitlab_nightshift.records.codec import InvalidRecordError, make_record
 from gitlab_nightshift.records.events import read_clock
 from gitlab_nightshift.records.notary_records import NOTARY, NotarizedCommand, NotaryRecord
 from gitlab_nightshift.records.products import Bundle, Outcome
 from gitlab_nightshift.records.storage import LARGEST_PATCH, map_texts, write_record
-from gitlab_nightshift.records.strict_reading import InvalidRecordError, make_record
 from gitlab_nightshift.repository.alive_mark import keep_marked
 from gitlab_nightshift.run.supervisor.confined_stage import read_isolation
 from gitlab_nightshift.run.supervisor.failure_records import build_lost_error
@@ -186,7 +186,7 @@ class RunNotary:
                 notary.state_folder, order.place, order.run_id, self.env, self.run_folder
             )
             inputs: dict[str, Any] = {"task": task, "place": order.place, "name": self.sender}
-            inputs |= {"prepared": notary.prepared.to_data(), "prepared_checkout": checkout}
+            inputs |= {"prepared": notary.prepared, "prepared_checkout": checkout}
             with (
                 stop_late(self.signals, order.place),
                 keep_marked(notary.state_folder.folder),

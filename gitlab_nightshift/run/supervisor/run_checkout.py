@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from gitlab_nightshift.errors import NightshiftError
+from gitlab_nightshift.records.codec import to_fields
 from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.repository.checkout_restore import RestoreReport
 from gitlab_nightshift.repository.commit_switch import check_out_temporarily
@@ -51,7 +52,7 @@ def prepare_run_checkout(
         output_dir=place["settings"]["values"]["output_dir"],
         run_id=run_id,
     )
-    return prepared.to_data()
+    return to_fields(prepared)
 
 
 def restore_run_checkout(

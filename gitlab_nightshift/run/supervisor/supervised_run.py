@@ -246,7 +246,7 @@ class _Run:
         checkout = prepare_run_checkout(
             work.state_folder, night["place"], run_id, self._start.env, self._run_folder
         )
-        inputs |= {"prepared": work.prepared.to_data(), "prepared_checkout": checkout}
+        inputs |= {"prepared": work.prepared, "prepared_checkout": checkout}
         until = night["place"]["until_s"]
         late = None if until is None else until - read_clock() + GRACE_S
         began = read_clock()

@@ -14,10 +14,10 @@ from gitlab_nightshift.gitlab.pipelines import Job
 from gitlab_nightshift.gitlab.project import Project
 from gitlab_nightshift.gitlab.resources import MergeRequest, build_earlier_publication
 from gitlab_nightshift.job.job_facts import JobFacts
+from gitlab_nightshift.records.codec import InvalidRecordError, decode_record
 from gitlab_nightshift.records.notary_records import NOTARY, NotaryRecord
 from gitlab_nightshift.records.products import Bundle, Outcome, Publication
 from gitlab_nightshift.records.storage import LARGEST_BUNDLE, LARGEST_PATCH, build_record
-from gitlab_nightshift.records.strict_reading import InvalidRecordError, decode_record
 from gitlab_nightshift.stages.plan.checkout_facts import CheckoutFacts
 
 MOST_TRIES = 5

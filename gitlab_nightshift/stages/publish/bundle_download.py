@@ -10,9 +10,9 @@ from pathlib import Path
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.gitlab.api_error import ApiError
 from gitlab_nightshift.gitlab.project import Project
+from gitlab_nightshift.records.codec import InvalidRecordError, decode_record
 from gitlab_nightshift.records.notary_records import NOTARY, NotaryRecord, is_refused
 from gitlab_nightshift.records.storage import LARGEST_BUNDLE, LARGEST_PATCH
-from gitlab_nightshift.records.strict_reading import InvalidRecordError, decode_record
 
 MOST_TRIES = 5
 """Newest tries of the notary's job that are read."""

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 
 from gitlab_nightshift.gitlab.marker import encode_for_comment
+from gitlab_nightshift.records.codec import InvalidRecordError, decode_record
 from gitlab_nightshift.records.dashboard_records import (
     CategoryOutlook,
     Dashboard,
@@ -19,7 +20,6 @@ from gitlab_nightshift.records.dashboard_records import (
     DashboardNight,
 )
 from gitlab_nightshift.records.products import KnownMergeRequest
-from gitlab_nightshift.records.strict_reading import InvalidRecordError, decode_record
 from gitlab_nightshift.stages.publish.dashboard_ticks import build_approve_box, build_retry_box
 from gitlab_nightshift.stages.publish.escaping import to_markdown_line, to_table_cell
 from gitlab_nightshift.stages.report.result_texts import format_duration

@@ -11,11 +11,11 @@ from typing import Any, TypeVar
 
 from gitlab_nightshift.errors import Code
 from gitlab_nightshift.records.bead_results import BeadResult, Usage
+from gitlab_nightshift.records.codec import InvalidRecordError, decode_record, make_record
 from gitlab_nightshift.records.notary_records import NOTARY, NotaryRecord
 from gitlab_nightshift.records.products import Bundle, Outcome, Plan, Publication
 from gitlab_nightshift.records.run_results import RunResult
 from gitlab_nightshift.records.storage import LARGEST_BUNDLE
-from gitlab_nightshift.records.strict_reading import InvalidRecordError, decode_record, make_record
 from gitlab_nightshift.stages.report.event_file import MOST_BYTES
 from gitlab_nightshift.stages.report.report_files import read_patch, write_results
 from gitlab_nightshift.stages.report.run_result import build_run_result

@@ -12,19 +12,20 @@ from typing import Any
 
 from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.gateway.gateway_client import RemoteGateway
+from gitlab_nightshift.records.codec import make_record
+from gitlab_nightshift.records.delegation_records import Payload
 from gitlab_nightshift.records.events import read_clock
-from gitlab_nightshift.repository.delegated_repository import unpack_source
+from gitlab_nightshift.repository.delegated_repository import open_source_record
 from gitlab_nightshift.repository.git import read_conversion_config
-from gitlab_nightshift.repository.prepared_checkout import PreparedCheckout
+from gitlab_nightshift.repository.prepared_checkout import read_prepared
 from gitlab_nightshift.repository.prepared_folders import PreparedFolders
 from gitlab_nightshift.sandbox.supervised_process import serve_stage
 from gitlab_nightshift.sandbox.visible_system import SystemWalk, walk_system
 from gitlab_nightshift.stages.work.confine_self import confine_work, tell_unfit
 from gitlab_nightshift.stages.work.delegation.delegation_workspace import make_workspace
-from gitlab_nightshift.stages.work.delegation_data import unpack_payload
 from gitlab_nightshift.stages.work.notarization import NotaryTask, notarize
 from gitlab_nightshift.stages.work.work_context import WorkContext
-from gitlab_nightshift.stages.work.work_data import unpack_work_context
+from gitlab_nightshift.stages.work.work_input import open_work_input
 from gitlab_nightshift.wire.channel import OutputChannel
 from gitlab_nightshift.wire.exit_status import run_guarded
 from gitlab_nightshift.wire.sent_logs import pass_logs
@@ -55,7 +56,7 @@ def _run_commands(
     prepared = _read_folders(inputs)
     tempfile.tempdir = str(prepared.temporary)
     logs = pass_logs(prepared.private / "logs", outlet, f"{inputs['name']}-")
-    work_context = unpack_work_context(inputs["place"], logs, outlet, prepared)
+    work_context = open_work_input(inputs["place"], logs, outlet, prepared)
     work_context = confine_work(dataclasses.replace(work_context, walked=walked), inputs)
     control = socket.socket(fileno=inputs["control"])
     gateway = RemoteGateway(control, outlet) if inputs["gateway"] else None
@@ -74,8 +75,8 @@ def _read_folders(inputs: Mapping[str, Any]) -> PreparedFolders:
     """This process's folders, in a run with its prepared checkout."""
     checkout = None
     if data := inputs.get("prepared_checkout"):
-        checkout = PreparedCheckout.from_data(data, moved=inputs["moved"])
-    return PreparedFolders.from_data(inputs["prepared"], checkout)
+        checkout = read_prepared(data, moved=inputs["moved"])
+    return make_record(PreparedFolders, inputs["prepared"], checkout=checkout)
 
 
 def _find_checkout(
@@ -86,10 +87,10 @@ def _find_checkout(
     assert work_context.prepared
     if work_context.prepared.checkout:
         return work_context, work_context.prepared.checkout.config
-    source = unpack_source(inputs["source"], work_context.private)
+    source = open_source_record(inputs["source"], work_context.private)
     path = Path(inputs["scratch"], "notary", source.top.name or "checkout")
     path.parent.mkdir()
-    payload, base = unpack_payload(inputs["payload"]), inputs["task"]["base"]
+    payload, base = make_record(Payload, inputs["payload"]), inputs["task"]["base"]
     workspace = make_workspace(source, payload, base, path, work_context.settings.output_dir)
     config = read_conversion_config(source.git, source.top)
     return dataclasses.replace(work_context, checkout=workspace.path), config

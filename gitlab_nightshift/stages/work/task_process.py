@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from gitlab_nightshift.gateway.gateway_client import RemoteGateway
+from gitlab_nightshift.records.codec import make_record
+from gitlab_nightshift.records.delegation_records import Payload
 from gitlab_nightshift.records.products import Plan
-from gitlab_nightshift.records.storage import build_adapter
-from gitlab_nightshift.repository.delegated_repository import unpack_source
+from gitlab_nightshift.repository.delegated_repository import open_source_record
 from gitlab_nightshift.repository.prepared_folders import PreparedFolders
 from gitlab_nightshift.sandbox.supervised_process import serve_stage
 from gitlab_nightshift.stages.work.confine_self import confine_work, tell_unfit
 from gitlab_nightshift.stages.work.delegation.delegation_context import build_fallback_note
 from gitlab_nightshift.stages.work.delegation.task_result import DelegationTask, do_work
-from gitlab_nightshift.stages.work.delegation_data import unpack_payload
-from gitlab_nightshift.stages.work.work_data import unpack_work_context
+from gitlab_nightshift.stages.work.work_input import open_work_input
 from gitlab_nightshift.wire.channel import OutputChannel
 from gitlab_nightshift.wire.exit_status import run_guarded
 from gitlab_nightshift.wire.sent_logs import open_logs
@@ -43,22 +43,20 @@ def _run_task(inputs: Mapping[str, Any], answer: dict[str, Any]) -> int:
     """Do the task; ``instead_of`` is why the first agent could not be used."""
     outlet, prepared = (
         OutputChannel(inputs["outlet"]),
-        PreparedFolders.from_data(inputs["prepared"]),
+        make_record(PreparedFolders, inputs["prepared"]),
     )
     tempfile.tempdir = str(prepared.temporary)
     private, prefix = prepared.private, "fallback-" if inputs["instead_of"] else ""
     logs = open_logs(private / "logs", outlet, prefix)
-    work_context = confine_work(
-        unpack_work_context(inputs["place"], logs, outlet, prepared), inputs
-    )
+    work_context = confine_work(open_work_input(inputs["place"], logs, outlet, prepared), inputs)
     if inputs["instead_of"]:
         outlet(build_fallback_note(str(inputs["instead_of"])))
     control = socket.socket(fileno=inputs["control"])
     gateway = RemoteGateway(control, outlet) if inputs["gateway"] else None
     task = DelegationTask(
-        payload=unpack_payload(inputs["payload"]),
-        source=unpack_source(inputs["source"], private),
-        plan=build_adapter(Plan).validate_python(inputs["plan"]),
+        payload=make_record(Payload, inputs["payload"]),
+        source=open_source_record(inputs["source"], private),
+        plan=make_record(Plan, inputs["plan"]),
         work_context=work_context,
         scratch=Path(inputs["scratch"]),
     )

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gitlab_nightshift.records.codec import LOCAL
 from gitlab_nightshift.repository.prepared_folders import PreparedFolders
 from gitlab_nightshift.run_context import RunContext
 from gitlab_nightshift.stages.work.proof_choice import Commands
@@ -30,15 +31,15 @@ class WorkContext(RunContext):
     """
 
     home: Path
-    logs: Logs
+    logs: Logs = field(metadata=LOCAL)
     verify: Commands
-    seconds: float | None
+    seconds: float | None = field(metadata=LOCAL)
     model_env: Mapping[str, str] = field(default_factory=dict, repr=False)
     allowed_commands: tuple[str, ...] = ()
     build_commands: tuple[str, ...] = ()
     secrets: tuple[Path, ...] = ()
     named: tuple[Path, ...] = ()
     programs: tuple[Path, ...] = ()
-    walked: "SystemWalk | None" = None
-    prepared: PreparedFolders | None = None
-    own: "OwnConfinement | None" = None
+    walked: "SystemWalk | None" = field(default=None, metadata=LOCAL)
+    prepared: PreparedFolders | None = field(default=None, metadata=LOCAL)
+    own: "OwnConfinement | None" = field(default=None, metadata=LOCAL)

@@ -12,16 +12,15 @@ from typing import Any
 
 from gitlab_nightshift.gateway.gateway_client import RemoteGateway
 from gitlab_nightshift.records.bead_results import BeadResult
+from gitlab_nightshift.records.codec import make_record
 from gitlab_nightshift.records.products import Plan
-from gitlab_nightshift.records.storage import build_adapter
-from gitlab_nightshift.records.strict_reading import make_record
-from gitlab_nightshift.repository.prepared_checkout import PreparedCheckout
+from gitlab_nightshift.repository.prepared_checkout import read_prepared
 from gitlab_nightshift.repository.prepared_folders import PreparedFolders
 from gitlab_nightshift.sandbox.supervised_process import serve_stage
 from gitlab_nightshift.sandbox.visible_system import SystemWalk, walk_system
 from gitlab_nightshift.stages.work.confine_self import confine_work, tell_unfit
 from gitlab_nightshift.stages.work.work_context import WorkContext
-from gitlab_nightshift.stages.work.work_data import unpack_work_context
+from gitlab_nightshift.stages.work.work_input import open_work_input
 from gitlab_nightshift.stages.work.work_stage import NIGHT, Workflow, work
 from gitlab_nightshift.wire.channel import OutputChannel
 from gitlab_nightshift.wire.exit_status import run_guarded
@@ -41,15 +40,15 @@ def _work(walked: SystemWalk | None, inputs: Mapping[str, Any]) -> dict[str, Any
 
 def _run_night(walked: SystemWalk | None, inputs: Mapping[str, Any]) -> int:
     outlet = OutputChannel(inputs["outlet"])
-    checkout = PreparedCheckout.from_data(inputs["prepared_checkout"], moved=inputs["moved"])
-    prepared = PreparedFolders.from_data(inputs["prepared"], checkout)
+    checkout = read_prepared(inputs["prepared_checkout"], moved=inputs["moved"])
+    prepared = make_record(PreparedFolders, inputs["prepared"], checkout=checkout)
     tempfile.tempdir = str(prepared.temporary)
     logs = open_logs(prepared.private / "logs", outlet)
-    work_context = unpack_work_context(inputs["place"], logs, outlet, prepared)
+    work_context = open_work_input(inputs["place"], logs, outlet, prepared)
     work_context = confine_work(dataclasses.replace(work_context, walked=walked), inputs)
     control = socket.socket(fileno=inputs["control"])
     gateway = RemoteGateway(control, outlet) if inputs["gateway"] else None
-    plan = build_adapter(Plan).validate_python(inputs["plan"])
+    plan = make_record(Plan, inputs["plan"])
     before = [make_record(BeadResult, each) for each in inputs["before"]]
     work(
         plan,

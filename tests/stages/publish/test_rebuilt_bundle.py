@@ -84,7 +84,8 @@ def test_a_file_that_is_not_declared(night: Night) -> None:
 
 
 def test_pipeline_files_are_known_before_it_runs(night: Night) -> None:
-    """The code cannot undo the base's ``include``: the tree needs an approval."""
+    """The code cannot undo the base's ``include``, and may not say so: the tree needs an
+    approval."""
     night.on_main(include_build_file)
     git(night.world.checkout, "fetch", "-q", "--depth=1", str(night.project.bare_repository))
     base = git(night.world.checkout, "rev-parse", "FETCH_HEAD")
@@ -92,6 +93,9 @@ def test_pipeline_files_are_known_before_it_runs(night: Night) -> None:
     bundle = night.make(build_file, base_sha=base)
     plant(night, "say", say={"ci": []})
     job = dataclasses.replace(night.job, commit_sha=base)
+    with pytest.raises(NightshiftError, match="its answer is invalid"):
+        night.publish(job=job)
+    plant(night, "say", say={})
     published = night.publish(job=job)
     assert published.outcome is Outcome.APPROVAL_REQUIRED
     assert "ci/build.yml is pipeline configuration" in published.reason

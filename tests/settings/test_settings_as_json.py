@@ -1,10 +1,9 @@
 """Settings come out of JSON as they went in."""
 
-import json
-
+from gitlab_nightshift.records.codec import decode_record, encode_record
 from gitlab_nightshift.settings.config_file import ConfigFile
 from gitlab_nightshift.settings.load import load_settings
-from gitlab_nightshift.settings.settings_data import pack_settings, unpack_settings
+from gitlab_nightshift.settings.model import Settings
 
 EVERY_SHAPE = """
 quiet_dates: [2026-12-24]
@@ -30,7 +29,7 @@ log_issue: 7
 def test_they_are_the_same_again() -> None:
     file = ConfigFile("nightshift.yaml", EVERY_SHAPE)
     for made in (load_settings({}), load_settings({"NIGHTSHIFT_DRAFT": "true"}, file)):
-        again = unpack_settings(json.loads(json.dumps(pack_settings(made))))
+        again = decode_record(Settings, encode_record(made))
         assert again == made
         assert again.flatten_values() == made.flatten_values()
         assert [again.find_source(key) for key in made.flatten_values()] == [

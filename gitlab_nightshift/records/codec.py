@@ -1,0 +1,317 @@
+"""Records as JSON, and from JSON that somebody else may have written: exact fields and types, all
+bounded. Whatever crosses a process or a file of this program is written and read here.
+
+Standard library alone, for processes that load nothing else. Dataclasses of texts, numbers, truth
+values, enumerations, literals, tuples, lists, mappings by text, paths, bytes (as hex), dates, and
+each other. A type with ``to_data`` and ``from_data`` says itself what it is as JSON.
+"""
+
+import dataclasses
+import json
+import types
+from collections.abc import Callable, Mapping
+from datetime import date
+from enum import StrEnum
+from functools import cache, partial
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from gitlab_nightshift.records.field_bounds import Between, Length, Pattern
+
+LOCAL: Mapping[str, bool] = {"local": True}
+"""Metadata of a field that stays in its process: it is not written, and its reader gets it from
+whoever reads."""
+LONGEST_TEXT, MOST_MEMBERS = 1_000_000, 100_000
+"""Characters of a text, and members of a tuple, that say no smaller bound themselves."""
+LARGEST_INT, LARGEST_FLOAT = 1 << 53, 1e15
+
+Kind = TypeVar("Kind")
+Read = Callable[..., Any]
+
+
+class InvalidRecordError(ValueError):
+    """The data is no such record; the text says where (fields and places in lists, with dots) and
+    why, without quoting it."""
+
+    def __init__(self, why: str, place: tuple[str, ...] = ()) -> None:
+        super().__init__(f"{'.'.join(place)}: {why}" if place else why)
+        self.why, self.place = why, place
+
+
+def to_data(value: Any) -> Any:
+    """The JSON value of a record, of a part of one, or of a mapping or list of them."""
+    if hasattr(value, "to_data"):
+        return value.to_data()
+    if dataclasses.is_dataclass(value):
+        return to_fields(value)
+    if isinstance(value, Mapping):
+        return {str(key): to_data(each) for key, each in value.items()}
+    if isinstance(value, list | tuple | frozenset):
+        return list(map(to_data, value))
+    if isinstance(value, bytes | date | Path | StrEnum):
+        return value.hex() if isinstance(value, bytes) else str(value)
+    return value
+
+
+def to_fields(record: Any) -> dict[str, Any]:
+    """The fields of a record, except those that are LOCAL."""
+    kind: Any = type(record)
+    return {name: to_data(getattr(record, name)) for name in _list_fields(kind)}
+
+
+def encode_record(value: Any) -> bytes:
+    """What ``to_data`` makes, in UTF-8 without spaces; odd bytes of file names are escapes."""
+    return json.dumps(to_data(value), separators=(",", ":")).encode()
+
+
+def decode_record(kind: type[Kind], data: bytes) -> Kind:
+    """The record of this kind that JSON holds. Raises InvalidRecordError."""
+    return make_record(kind, decode_json(data))
+
+
+def decode_json(data: bytes) -> Any:
+    """A JSON value without repeated keys, NaN or infinity. Raises InvalidRecordError."""
+    try:
+        text = data.decode("utf-8", "surrogatepass")
+        return json.loads(text, object_pairs_hook=_refuse_repeated_keys, parse_constant=_refuse)
+    except InvalidRecordError:
+        raise
+    except (ValueError, RecursionError):
+        raise InvalidRecordError("it is not JSON") from None
+
+
+def make_record(kind: type[Kind], value: Any, **local: Any) -> Kind:
+    """A record, or a part of one, from its JSON value; ``local`` are the record's LOCAL fields.
+    Raises InvalidRecordError."""
+    made: Kind = _find_reader(kind)(value, **local)
+    return made
+
+
+def make_older_record(kind: Any, value: Any) -> Any:
+    """A record of another version: what it lacks is as its default, and what it has besides is left
+    out. Raises InvalidRecordError."""
+    return _find_reader(kind, exact=False)(value)
+
+
+def make_fields(kind: type[Kind], value: Any) -> Kind:
+    """What ``to_fields`` has written. Raises InvalidRecordError."""
+    made: Kind = _build_record_reader(kind, exact=True)(value)
+    return made
+
+
+def _refuse_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        raise InvalidRecordError("a key stands twice")
+    return made
+
+
+def _refuse(_constant: str) -> Any:
+    raise InvalidRecordError("a number is none")
+
+
+@cache
+def _list_fields(kind: Any) -> tuple[str, ...]:
+    return tuple(each.name for each in dataclasses.fields(kind) if not each.metadata.get("local"))
+
+
+def _find_reader(kind: Any, *, exact: bool = True) -> Read:
+    """What reads a kind. Marks of others in an ``Annotated`` need not be hashable."""
+    if get_origin(kind) is not Annotated:
+        return _build_reader(kind, exact)
+    inner, *marks = get_args(kind)
+    bounds = [mark for mark in marks if isinstance(mark, Length | Between | Pattern)]
+    read = _find_reader(inner, exact=exact)
+    return partial(_read_bounded, read, bounds) if bounds else read
+
+
+@cache
+def _build_reader(kind: Any, exact: bool) -> Read:
+    """What reads a kind, made once."""
+    if kind in _PLAIN:
+        return _PLAIN[kind]
+    if origin := get_origin(kind):
+        return _COMPOUND[origin](get_args(kind), exact)
+    if hasattr(kind, "from_data"):
+        return partial(_read_own_form, kind)
+    if dataclasses.is_dataclass(kind) and isinstance(kind, type):
+        return _build_record_reader(kind, exact=exact)
+    return _build_choice_reader(tuple(kind))
+
+
+def _read_own_form(kind: Any, value: Any) -> Any:
+    try:
+        return kind.from_data(value)
+    except (KeyError, TypeError):
+        raise InvalidRecordError("its fields are others") from None
+
+
+def _read_bounded(read: Read, bounds: list[Any], value: Any) -> Any:
+    made = read(value)
+    for bound in bounds:
+        if not bound.holds(made):
+            raise InvalidRecordError(bound.broken)
+    return made
+
+
+def _build_choice_reader(known: tuple[Any, ...], _exact: bool = True) -> Read:
+    def choose(value: Any) -> Any:
+        for each in known:
+            if value == each and type(value) is (str if isinstance(each, StrEnum) else type(each)):
+                return each
+        raise InvalidRecordError("it is none of the known values")
+
+    return choose
+
+
+def _build_union_reader(parts: tuple[Any, ...], exact: bool) -> Read:
+    readers = [_find_reader(part, exact=exact) for part in parts]
+
+    def try_each(value: Any) -> Any:
+        errors = []
+        for read in readers:
+            try:
+                return read(value)
+            except InvalidRecordError as error:
+                errors.append(error)
+        raise errors[0]
+
+    return try_each
+
+
+def _build_tuple_reader(parts: tuple[Any, ...], exact: bool) -> Read:
+    same = len(parts) == 2 and parts[1] is Ellipsis
+    readers = [_find_reader(part, exact=exact) for part in parts if part is not Ellipsis]
+
+    def read_all(value: Any) -> Any:
+        members = _read_members(value)
+        each = readers * len(members) if same else readers
+        if len(each) != len(members):
+            raise InvalidRecordError("it has another number of members")
+        pairs = enumerate(zip(each, members, strict=True))
+        return tuple(_read_part(str(at), read, member) for at, (read, member) in pairs)
+
+    return read_all
+
+
+def _build_collection_reader(collect: Callable[[Any], Any]) -> Callable[..., Read]:
+    def build(parts: tuple[Any, ...], exact: bool) -> Read:
+        read = _find_reader(parts[0], exact=exact)
+        return lambda value: collect(map(read, _read_members(value)))
+
+    return build
+
+
+def _build_mapping_reader(parts: tuple[Any, ...], exact: bool) -> Read:
+    read_key, read_value = (_find_reader(part, exact=exact) for part in parts)
+
+    def read_all(value: Any) -> Any:
+        if type(value) is not dict or len(value) > MOST_MEMBERS:
+            raise InvalidRecordError("it is no object, or too large")
+        return {
+            read_key(name): _read_part("a value", read_value, each) for name, each in value.items()
+        }
+
+    return read_all
+
+
+def _read_members(value: Any) -> list[Any]:
+    if type(value) is not list or len(value) > MOST_MEMBERS:
+        raise InvalidRecordError("it is no list, or too long")
+    return value
+
+
+def _build_record_reader(kind: Any, *, exact: bool) -> Read:
+    kinds = _find_kinds(kind)
+    readers = {name: _find_reader(kinds[name], exact=exact) for name in _list_fields(kind)}
+
+    def read_fields(value: Any, **local: Any) -> Any:
+        if type(value) is not dict or (exact and value.keys() != readers.keys()):
+            raise InvalidRecordError("its fields are others")
+        found = {
+            name: _read_part(name, read, value[name])
+            for name, read in readers.items()
+            if name in value
+        }
+        try:
+            return kind(**found, **local)
+        except TypeError:  # of another version: a field is missing that has no default
+            raise InvalidRecordError("its fields are others") from None
+
+    return read_fields
+
+
+def _find_kinds(kind: Any) -> dict[str, Any]:
+    """The type of each field. A LOCAL one may have a type that is not imported here."""
+    kinds = {each.name: each.type for each in dataclasses.fields(kind)}
+    if any(isinstance(kinds[name], str) for name in _list_fields(kind)):
+        return get_type_hints(kind, include_extras=True)
+    return kinds
+
+
+def _read_part(name: str, read: Read, value: Any) -> Any:
+    try:
+        return read(value)
+    except InvalidRecordError as error:
+        raise InvalidRecordError(error.why, (name, *error.place)) from None
+
+
+def _read_text(value: Any) -> str:
+    if type(value) is not str or len(value) > LONGEST_TEXT:
+        raise InvalidRecordError("it is no text, or too long")
+    return value
+
+
+def _read_bool(value: Any) -> bool:
+    if type(value) is not bool:
+        raise InvalidRecordError("it is not true or false")
+    return value
+
+
+def _read_int(value: Any) -> int:
+    if type(value) is not int or abs(value) > LARGEST_INT:
+        raise InvalidRecordError("it is no whole number, or too large")
+    return value
+
+
+def _read_float(value: Any) -> float:
+    if type(value) not in (int, float) or not abs(value) <= LARGEST_FLOAT:  # NaN is not, either
+        raise InvalidRecordError("it is no number, or too large")
+    return float(value)
+
+
+def _read_none(value: Any) -> None:
+    if value is not None:
+        raise InvalidRecordError("it is not null")
+
+
+def _read_converted(convert: Callable[[str], Any], value: Any) -> Any:
+    try:
+        return convert(_read_text(value))
+    except InvalidRecordError:
+        raise
+    except ValueError:
+        raise InvalidRecordError("it has another form") from None
+
+
+_PLAIN: dict[Any, Read] = {
+    Any: lambda value: value,
+    str: _read_text,
+    bytes: partial(_read_converted, bytes.fromhex),
+    Path: partial(_read_converted, Path),
+    date: partial(_read_converted, date.fromisoformat),
+    bool: _read_bool,
+    int: _read_int,
+    float: _read_float,
+    types.NoneType: _read_none,
+}
+_COMPOUND: dict[Any, Callable[..., Read]] = {
+    Literal: _build_choice_reader,
+    Union: _build_union_reader,
+    types.UnionType: _build_union_reader,
+    tuple: _build_tuple_reader,
+    list: _build_collection_reader(list),
+    frozenset: _build_collection_reader(frozenset),
+    dict: _build_mapping_reader,
+    Mapping: _build_mapping_reader,
+}
