@@ -206,8 +206,8 @@ def _build_mapping_reader(parts: tuple[Any, ...], exact: bool) -> Read:
     read_key, read_value = (_find_reader(part, exact=exact) for part in parts)
 
     def read_all(value: Any) -> Any:
-        if type(value) is not dict or len(value) > MOST_MEMBERS:
-            raise InvalidRecordError("it is no object, or too large")
+        if type(value) is not dict:
+            raise InvalidRecordError("it is no object")
         return {
             read_key(name): _read_part("a value", read_value, each) for name, each in value.items()
         }

@@ -8,6 +8,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 
 from gitlab_nightshift.errors import Code, NightshiftError
+from gitlab_nightshift.records.codec import InvalidRecordError, decode_record, encode_record
 from gitlab_nightshift.repository.state_folder import OWNERS, StateFolder
 from gitlab_nightshift.sandbox import uid_tier
 from gitlab_nightshift.sandbox.tiers import SandboxUser
@@ -55,7 +56,7 @@ def _give(state: StateFolder, identity: SandboxUser) -> None:
     note, part = state.folder / OWNERS, state.folder / f"{OWNERS}.part"
     try:
         owners = read_owners(state.checkout, identity)
-        part.write_text(owners.to_json())
+        part.write_bytes(encode_record(owners))
         part.rename(note)  # complete or absent, whenever this process is killed (rename(2))
         give(state.checkout, owners.user)
     except OSError as error:
@@ -93,10 +94,10 @@ def restore_owners(state: StateFolder, *, gone: bool) -> None:
 
 def _read(state: StateFolder) -> Owners | None:
     try:
-        return Owners.from_json((state.folder / OWNERS).read_text())
+        return decode_record(Owners, (state.folder / OWNERS).read_bytes())
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, RecursionError) as error:
+    except (OSError, InvalidRecordError) as error:
         raise _build_owners_error(state, f"the note of them is damaged: {error}") from None
 
 

@@ -28,6 +28,7 @@ from gitlab_nightshift.repository.state_folder import (
     LockedStateFolder,
     RunNote,
     StateFolder,
+    identify_folder,
     read_git_use,
     read_note,
     release,
@@ -86,8 +87,7 @@ def repair(
 
 def _is_another_checkout(state: StateFolder, note: RunNote | None) -> bool:
     """True if the folder was deleted since, and the project checked out anew."""
-    status = state.checkout.stat()
-    return note is not None and note.top != (status.st_dev, status.st_ino)
+    return note is not None and note.top != identify_folder(state.checkout)
 
 
 def _is_as_killed(state: StateFolder, note: RunNote) -> bool:

@@ -7,16 +7,16 @@ impossible, in the folder for temporary files, named after a hash of the checkou
 
 import contextlib
 import fcntl
-import json
 import os
 import re
 import stat
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
 from gitlab_nightshift.errors import Code, NightshiftError, build_config_error
+from gitlab_nightshift.records.codec import InvalidRecordError, decode_record, encode_record
 from gitlab_nightshift.repository.adjacent_folders import choose_folder, list_candidate_folders
 from gitlab_nightshift.repository.git import RepositoryPaths
 from gitlab_nightshift.sandbox.tree_ownership import Owner
@@ -24,7 +24,6 @@ from gitlab_nightshift.sealed_start import SUFFIX
 from gitlab_nightshift.system.disk_reserve import Reserve
 from gitlab_nightshift.system.openat import open_folder, pin_file, remove_path
 
-VERSION = 3
 RESERVE_BYTES = 1_000_000
 NOTE, SAVED, COPIES, OWNERS = "note.json", "saved.json", "copies", "owners.json"
 GIVEN = "given.json"
@@ -80,10 +79,11 @@ class RunNote:
     run_id: str
     pid: int
     base_sha: str
-    top: tuple[int, int]
+    top: str
     object_format: str
     objects: tuple[str, ...]
     use: str
+    version: Literal[4] = 4
 
 
 def read_git_use(git_dir: Path) -> str:
@@ -105,17 +105,22 @@ def write_note(
     held: "LockedStateFolder", checkout: Path, run_id: str, base_sha: str, parts: RepositoryPaths
 ) -> None:
     """Write the note, before the checkout is changed."""
-    status = checkout.stat()
     note = RunNote(
         run_id=run_id,
         pid=os.getpid(),
         base_sha=base_sha,
-        top=(status.st_dev, status.st_ino),
+        top=identify_folder(checkout),
         object_format=parts.object_format,
         objects=tuple(map(str, parts.objects)),
         use=read_git_use(checkout / ".git"),
     )
-    (held.folder / NOTE).write_text(json.dumps({"version": VERSION, **vars(note)}))
+    (held.folder / NOTE).write_bytes(encode_record(note))
+
+
+def identify_folder(folder: Path) -> str:
+    """Device and inode of a folder, which no other one there has. Raises OSError."""
+    status = folder.stat()
+    return f"{status.st_dev} {status.st_ino}"
 
 
 def _create_adjacent(place: Path) -> Path:
@@ -279,12 +284,8 @@ def build_another_night_error(checkout: Path, note: RunNote | None) -> Nightshif
 def read_note(folder: Path) -> RunNote | None:
     """The note in a checkout's folder; None if it is missing or damaged."""
     try:
-        data: Any = json.loads((folder / NOTE).read_bytes())
-        if data.pop("version") != VERSION:
-            return None
-        data["top"], data["objects"] = tuple(data["top"]), tuple(data["objects"])
-        return RunNote(**data)
-    except (OSError, ValueError, AttributeError, KeyError, TypeError, RecursionError):
+        return decode_record(RunNote, (folder / NOTE).read_bytes())
+    except (OSError, InvalidRecordError):
         return None
 
 

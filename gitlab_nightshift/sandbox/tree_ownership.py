@@ -7,17 +7,15 @@ folders of other file systems (a mounted cache). The user finds them unchanged.
 
 import contextlib
 import errno
-import json
 import os
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
 from gitlab_nightshift.sandbox.tiers import SandboxUser
 
-VERSION = 1
 SPECIAL = stat.S_ISUID | stat.S_ISGID
 EXECUTABLE = 0o111
 CAPABILITIES = "security.capability"
@@ -32,32 +30,13 @@ _Place = tuple[int, str, str, os.stat_result]
 
 @dataclass(frozen=True)
 class Owners:
-    """The owners before ``user`` got the tree: ``usual`` of most paths, ``others`` by path."""
+    """The owners before ``user`` got the tree: ``usual`` of most paths, ``others`` by path. They
+    are kept in a file, for the next start if this one is killed."""
 
     user: Owner
     usual: Owner
     others: dict[str, Owner]
-
-    def to_json(self) -> str:
-        """As JSON for a file that the next start reads if this one is killed."""
-        return json.dumps({"version": VERSION, **vars(self)})
-
-    @classmethod
-    def from_json(cls, text: str) -> "Owners":
-        """Raises ValueError."""
-        try:
-            data = json.loads(text)
-            if data["version"] != VERSION:
-                raise ValueError("another version")
-            others = {str(path): _parse_owner(pair) for path, pair in data["others"].items()}
-            return cls(_parse_owner(data["user"]), _parse_owner(data["usual"]), others)
-        except (KeyError, TypeError, AttributeError) as error:
-            raise ValueError(str(error)) from None
-
-
-def _parse_owner(pair: Any) -> Owner:
-    uid, gid = pair
-    return int(uid), int(gid)
+    version: Literal[1] = 1
 
 
 def read_owners(root: Path, identity: SandboxUser) -> Owners:

@@ -81,6 +81,6 @@ def test_a_bind_mount_is_another_mount(box: Box, tmp_path: Path) -> None:
 
 def test_a_note_that_cannot_be_read_is_none(tmp_path: Path) -> None:
     """Where nothing confines its files, work could have written it."""
-    for text in ("[" * 100_000, "{}", "[]", '{"version": 3}', "\xff"):
+    for text in ("[" * 100_000, "{}", "[]", '{"version": 4}', "\xff"):
         (tmp_path / "note.json").write_text(text)
         assert read_note(tmp_path) is None, text[:20]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from gitlab_nightshift.records.codec import decode_record, encode_record
 from gitlab_nightshift.repository.tree_snapshot import TreeEntry, scan
 from gitlab_nightshift.sandbox.tiers import SandboxUser
 from gitlab_nightshift.sandbox.tree_ownership import Owners, give, read_owners, take_back
@@ -119,12 +120,12 @@ def test_names_that_an_agent_planted_lead_to_nothing_outside(tree: Path) -> None
 
 def test_the_note_survives_a_kill(tree: Path) -> None:
     before = owners(tree)
-    note = given(tree).to_json()
-    take_back(tree, Owners.from_json(note))
+    note = encode_record(given(tree))
+    take_back(tree, decode_record(Owners, note))
     assert owners(tree) == before
     for damaged in ("", "{}", "[]", '{"version": 2}', '{"version": 1, "others": 3}'):
         with pytest.raises(ValueError):
-            Owners.from_json(damaged)
+            decode_record(Owners, damaged.encode())
 
 
 def test_a_half_given_tree_comes_back(tree: Path) -> None:
@@ -140,7 +141,7 @@ def test_names_that_are_not_text(tree: Path) -> None:
     odd = os.fsdecode(b"\xff\xfe")
     (tree / odd).write_text("x")
     os.chown(tree / odd, 7, 7)
-    remembered = Owners.from_json(given(tree).to_json())
+    remembered = decode_record(Owners, encode_record(given(tree)))
     take_back(tree, remembered)
     entry: TreeEntry = scan(tree)[odd]
     assert (entry.uid, entry.gid) == (7, 7)
