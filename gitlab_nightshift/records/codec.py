@@ -155,11 +155,13 @@ def _read_bounded(read: Read, bounds: list[Any], value: Any) -> Any:
 
 
 def _build_choice_reader(known: tuple[Any, ...], _exact: bool = True) -> Read:
+    names = ", ".join(map(str, known))
+
     def choose(value: Any) -> Any:
         for each in known:
             if value == each and type(value) is (str if isinstance(each, StrEnum) else type(each)):
                 return each
-        raise InvalidRecordError("it is none of the known values")
+        raise InvalidRecordError(f"it is none of {names}")
 
     return choose
 

@@ -15,7 +15,7 @@ from gitlab_nightshift.agents.codex import Codex, own_sandbox_works
 from gitlab_nightshift.agents.codex_schema import restrict_schema
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.settings.load import load_settings
-from gitlab_nightshift.stages.work.handoff import build_schema
+from gitlab_nightshift.stages.work.handoff_schema import build_schema
 from tests.support.shop import DRAFT, FOUND, completed
 from tests.support.world import TOOLS as NODE_TOOLS
 

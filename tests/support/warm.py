@@ -397,16 +397,13 @@ def _compile_patterns() -> None:
 def _build_schemas() -> None:
     """What checks records and hand-offs."""
     from gitlab_nightshift.records.delegation_records import Payload
-    from gitlab_nightshift.records.products import Bundle, Plan, Publication
-    from gitlab_nightshift.records.run_results import RunResult
     from gitlab_nightshift.records.storage import build_adapter
     from gitlab_nightshift.settings.load import build_settings
     from gitlab_nightshift.settings.model import Settings
-    from gitlab_nightshift.stages.work.handoff import KINDS, build_schema
+    from gitlab_nightshift.stages.work.handoff_schema import KINDS, build_schema
 
     build_settings(asdict(Settings()))
-    for kind in (Bundle, Plan, Publication, RunResult, Payload):
-        build_adapter(kind)
+    build_adapter(Payload)
     for bead in KINDS:
         build_schema(bead)
 

@@ -32,12 +32,11 @@ from gitlab_nightshift.stages.work.bead_scratch import Scratch, make_scratch
 from gitlab_nightshift.stages.work.bead_watch import Watch
 from gitlab_nightshift.stages.work.boundary import Boundary
 from gitlab_nightshift.stages.work.handoff import (
-    KINDS,
     ReadHandoff,
     accept_handoff,
-    build_schema,
     write_stub,
 )
+from gitlab_nightshift.stages.work.handoff_schema import KINDS, build_schema
 from gitlab_nightshift.stages.work.model_access import BeadAccess, ModelAccess, compute_drain_s
 from gitlab_nightshift.stages.work.named_paths import NamedTree
 from gitlab_nightshift.stages.work.run_budget import Ledger, Stop

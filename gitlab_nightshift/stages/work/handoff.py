@@ -1,30 +1,23 @@
-"""The hand-off of a bead: its schema, the stub that the agent replaces, and how it is read.
+"""The hand-off of a bead: the stub that the agent replaces, and how it is read.
 
-It is hostile data: bounded, validated, and never a pass when in doubt. Too much of it is no
-failure, though: long texts and lists are cut, and invalid optional values are dropped.
+It is hostile data: bounded, validated, and never a pass when in doubt.
 """
 
-import functools
 import json
-import operator
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from gitlab_nightshift.agents.agent import Report
 from gitlab_nightshift.records.bead_results import BeadStatus
-from gitlab_nightshift.records.handoffs import AnalysisResult, Draft, Handoff, Verdict
-from gitlab_nightshift.records.storage import build_adapter, replace_surrogates
+from gitlab_nightshift.records.codec import InvalidRecordError
+from gitlab_nightshift.records.handoffs import AnalysisResult, Handoff
+from gitlab_nightshift.records.storage import replace_surrogates
+from gitlab_nightshift.stages.work.handoff_fitting import fit_record
+from gitlab_nightshift.stages.work.handoff_schema import KINDS
 from gitlab_nightshift.stages.work.named_paths import NamedTree, Resolved, resolve_paths
 from gitlab_nightshift.system.openat import RefusedFileError, read_regular
 
-KINDS: dict[str, type[AnalysisResult] | type[Verdict] | type[Draft]] = {
-    "analyze": AnalysisResult,
-    "verify": Verdict,
-    "mr": Draft,
-}
-"""The beads with a hand-off; Implement's change is read from the tree."""
 STUBS: dict[str, dict[str, Any]] = {
     "analyze": {"result": "NO_IMPROVEMENT", "reason": "pending"},
     "verify": {"passed": False, "error_details": "pending"},
@@ -33,9 +26,6 @@ STUBS: dict[str, dict[str, Any]] = {
 LARGEST = 2 * 1024 * 1024
 LONGEST_NUMBER = 300
 """Digits of a number; longer ones are dropped."""
-_TOO_LONG = ("string_too_long", "too_long")
-_CUT_HERE = ("maxItems", "maxLength")
-Place = tuple[str | int, ...]
 
 
 class HandoffError(Exception):
@@ -50,30 +40,6 @@ class ReadHandoff:
     error: str = ""
     handoff: Handoff | None = None
     note: str = ""
-
-
-@functools.cache
-def build_schema(bead: str) -> dict[str, Any] | None:
-    """The JSON Schema of a bead's hand-off; None for a bead without one.
-
-    It has no upper limits, and no lower ones in lists: a CLI that enforces the schema would refuse
-    what is cut or dropped here.
-    """
-    kind = KINDS.get(bead)
-    schema: dict[str, Any] | None
-    schema = _drop_limits(build_adapter(kind).json_schema()) if kind else None
-    return schema
-
-
-def _drop_limits(schema: Any) -> Any:
-    if isinstance(schema, list):
-        return [_drop_limits(part) for part in schema]
-    if not isinstance(schema, dict):
-        return schema
-    loose = {key: _drop_limits(part) for key, part in schema.items() if key not in _CUT_HERE}
-    if isinstance(loose.get("items"), dict):
-        loose["items"].pop("minLength", None)
-    return loose
 
 
 def write_stub(bead: str, file: Path) -> None:
@@ -125,50 +91,16 @@ def _parse_int(digits: str) -> int | None:
 
 
 def _validate_handoff(bead: str, data: dict[str, Any]) -> Handoff:
-    from pydantic import ValidationError
-
     if bead == "verify" and not isinstance(data.get("passed"), bool):
         raise HandoffError("passed: expected true or false")
     try:
         data = json.loads(replace_surrogates(json.dumps(data, ensure_ascii=False)))
-        while True:
-            try:
-                made: Handoff = build_adapter(KINDS[bead]).validate_python(data)
-                return made
-            except ValidationError as error:
-                problems = error.errors(include_url=False, include_input=False)
-                _refuse_breach(bead, problems)
-                _fit(data, problems)
+        made: Handoff = fit_record(KINDS[bead], data)
     except RecursionError:
         raise HandoffError("the report is nested too deeply") from None
-
-
-def _refuse_breach(bead: str, problems: Iterable[Mapping[str, Any]]) -> None:
-    """Raise HandoffError for a required key that is missing or has another type."""
-    schema = build_schema(bead) or {}
-    for problem in problems:
-        name, *inner = problem["loc"]
-        if name in schema["required"] and not inner and problem["type"] not in _TOO_LONG:
-            raise HandoffError(f"{name}: {problem['msg']}")
-
-
-def _fit(data: Any, problems: Iterable[Mapping[str, Any]]) -> None:
-    """Cut what is too long; drop what is invalid, or has a missing part."""
-    most_of: dict[Place, int] = {}
-    for problem in problems:
-        place = problem["loc"][:-1] if problem["type"] == "missing" else problem["loc"]
-        most_of[place] = problem["ctx"]["max_length"] if problem["type"] in _TOO_LONG else 0
-    for place, most in reversed(
-        most_of.items()
-    ):  # from the end, so that earlier list indices stay valid
-        if any(place[:depth] in most_of for depth in range(1, len(place))):
-            continue
-        *above, last = place
-        holder = functools.reduce(operator.getitem, above, data)
-        if most:
-            holder[last] = holder[last][:most]
-        else:
-            del holder[last]
+    except InvalidRecordError as error:
+        raise HandoffError(str(error)) from None
+    return made
 
 
 def _check_selected(handoff: Handoff) -> Handoff:

@@ -4,7 +4,7 @@ from gitlab_nightshift.agents import build_provider
 from gitlab_nightshift.policy.prompts import BEADS, load_bead_prompt, render_bead_prompt
 from gitlab_nightshift.records.products import Plan
 from gitlab_nightshift.stages.work.bead_prompt import format_hand_over, format_last_sections
-from gitlab_nightshift.stages.work.handoff import KINDS
+from gitlab_nightshift.stages.work.handoff_schema import KINDS
 from gitlab_nightshift.stages.work.prompt_values import build_bead_values, build_run_values
 from gitlab_nightshift.stages.work.run_budget import open_ledger
 from gitlab_nightshift.stages.work.work_context import WorkContext

@@ -11,10 +11,10 @@ from gitlab_nightshift.stages.work.handoff import (
     LARGEST,
     STUBS,
     HandoffError,
-    build_schema,
     read_handoff,
     write_stub,
 )
+from gitlab_nightshift.stages.work.handoff_schema import build_schema
 
 SELECTED = {"files": ["a.py"], "description": "Do it."}
 FOUND = {"result": "IMPROVEMENT_FOUND", "selected": SELECTED}
@@ -128,7 +128,7 @@ def test_members_of_a_list_that_are_none_are_left_out() -> None:
     made = read_handoff("analyze", {**FOUND, "candidates": list(MEMBERS)}, NOWHERE)
     candidate = AnalysisCandidate(("a.py",), "Do it.")
     assert made == AnalysisResult(
-        "IMPROVEMENT_FOUND", candidates=(candidate,) * 2, selected=candidate
+        "IMPROVEMENT_FOUND", candidates=(candidate,) * 5, selected=candidate
     )
 
 
