@@ -3,7 +3,7 @@
 import hashlib
 import os
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from gitlab_nightshift.repository.git import PLAIN_DIFF, GitError, split_names
 from gitlab_nightshift.repository.private_repository import (
@@ -13,10 +13,23 @@ from gitlab_nightshift.repository.private_repository import (
     write_tree,
 )
 
+MOST_KEPT_BYTES = 16_000_000
+"""Of blobs, kept for whoever asks again."""
+
 
 def read_blobs(repository: Repository, blobs: Iterable[str]) -> dict[str, bytes]:
     """The bytes of blobs by id; missing and damaged ones are left out."""
-    ids = sorted(set(blobs))
+    wanted, known = set(blobs), repository.blobs
+    found = {blob: known[blob] for blob in wanted if blob in known}
+    new = _read_unknown(repository, sorted(wanted - found.keys()))
+    if sum(map(len, (*known.values(), *new.values()))) <= MOST_KEPT_BYTES:
+        known.update(new)
+    return found | new
+
+
+def _read_unknown(repository: Repository, ids: Sequence[str]) -> dict[str, bytes]:
+    if not ids:
+        return {}
     stdin = "".join(f"{blob}\n" for blob in ids).encode()
     try:
         out = repository.run("cat-file", "--batch", stdin=stdin)

@@ -5,9 +5,11 @@ so nothing that an agent planted there can run.
 """
 
 import contextlib
+import re
+import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
@@ -25,6 +27,8 @@ GONE = "000000"
 """The mode of a path that does not exist."""
 PLAIN_MODES = frozenset({GONE, "100644", "100755"})
 """Git's modes of regular files and of deleted ones."""
+MOST_KEPT = 3
+"""Indexes of trees that were read before, besides the newest."""
 APPLY_MEMORY = 512 * 1024 * 1024
 """Bytes. A binary patch of a few hundred bytes may claim to produce gigabytes."""
 
@@ -52,12 +56,20 @@ class DiffFile:
     deleted: int
 
 
+DiffEntries = tuple[tuple[DiffFile, str], ...]
+
+
 @dataclass(frozen=True)
 class Repository:
     """A private bare repository."""
 
     git: Git
     folder: Path
+    blobs: dict[str, bytes] = field(default_factory=dict, repr=False, compare=False)
+    differences: dict[tuple[str, str], DiffEntries] = field(
+        default_factory=dict, repr=False, compare=False
+    )
+    """What was read before, by full ids: these name the same objects for ever."""
 
     def run(
         self, *args: str, stdin: bytes = b"", index: Path | None = None, memory: int | None = None
@@ -144,6 +156,11 @@ def has_commit(repository: Repository, commit: str) -> bool:
     return True
 
 
+def is_full_id(revision: str) -> bool:
+    """True for the whole id of an object, which names no other one later."""
+    return re.fullmatch("[0-9a-f]{40}|[0-9a-f]{64}", revision) is not None
+
+
 def resolve_tree(repository: Repository, revision: str) -> str:
     """The id of a revision's tree. Raises GitError."""
     return repository.run("rev-parse", "--verify", f"{revision}^{{tree}}").decode().strip()
@@ -152,10 +169,32 @@ def resolve_tree(repository: Repository, revision: str) -> str:
 @contextlib.contextmanager
 def open_scratch_index(repository: Repository, revision: str) -> Iterator[Path]:
     """A temporary index with a revision's tree. Raises GitError."""
+    # The tree of a full id never changes, and read-tree takes longest in a large repository.
+    known = _find_index(repository, revision) if is_full_id(revision) else None
     with tempfile.TemporaryDirectory(prefix="index-", dir=repository.folder) as folder:
         index = Path(folder) / "index"
-        repository.run("read-tree", revision, index=index)
+        if known and known.exists():
+            shutil.copyfile(known, index)
+        else:
+            repository.run("read-tree", revision, index=index)
+            if known:
+                keep_index(repository, index, revision)
         yield index
+
+
+def _find_index(repository: Repository, tree: str) -> Path:
+    return repository.folder / "indexes" / tree
+
+
+def keep_index(repository: Repository, index: Path, tree: str) -> None:
+    """Keep the index of a tree or commit for later, and of the others the newest: each may have
+    megabytes."""
+    known = _find_index(repository, tree)
+    known.parent.mkdir(mode=0o700, exist_ok=True)
+    by_age = sorted(known.parent.iterdir(), key=lambda path: path.stat().st_mtime_ns)
+    for old in by_age[:-MOST_KEPT]:
+        old.unlink()
+    shutil.copyfile(index, known)
 
 
 def write_tree(repository: Repository, index: Path) -> str:
@@ -233,10 +272,17 @@ def list_diff_files(repository: Repository, old: str, new: str) -> tuple[DiffFil
     return tuple(file for file, _ in list_diff_entries(repository, old, new))
 
 
-def list_diff_entries(
-    repository: Repository, old: str, new: str
-) -> tuple[tuple[DiffFile, str], ...]:
+def list_diff_entries(repository: Repository, old: str, new: str) -> DiffEntries:
     """The same, each with the id of its new blob (zeros for a deleted path)."""
+    if not (is_full_id(old) and is_full_id(new)):
+        return _read_diff_entries(repository, old, new)
+    known = repository.differences
+    if (old, new) not in known:
+        known[old, new] = _read_diff_entries(repository, old, new)
+    return known[old, new]
+
+
+def _read_diff_entries(repository: Repository, old: str, new: str) -> DiffEntries:
     arguments = ("-r", "-z", "--raw", "--numstat")
     out = split_names(repository.run("diff-tree", *arguments, *PLAIN_DIFF, old, new))
     raw = 2 * sum(part.startswith(":") for part in out[::2])

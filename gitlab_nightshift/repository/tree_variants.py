@@ -1,10 +1,14 @@
 """Makes variants of a tree: a change without a part of it, or with a mutated line."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
+from gitlab_nightshift.repository.blobs import write_blob
+from gitlab_nightshift.repository.git import split_names
 from gitlab_nightshift.repository.private_repository import (
+    GONE,
     Repository,
+    keep_index,
     open_scratch_index,
     write_tree,
 )
@@ -20,18 +24,28 @@ def write_modified_tree(
     Paths are raw; a file keeps its mode.
     """
     with open_scratch_index(repository, tree) as index:
+        modes = _read_modes(repository, tree, files)
         rows = b"".join(
-            _build_index_row(repository, tree, path, data) for path, data in files.items()
+            _build_index_row(repository, len(tree), path, data, modes.get(path, PLAIN_FILE))
+            for path, data in files.items()
         )
         repository.run("update-index", "-z", "--index-info", stdin=rows, index=index)
-        return write_tree(repository, index)
+        made = write_tree(repository, index)
+        keep_index(repository, index, made)  # it is checked out next
+        return made
 
 
-def _build_index_row(repository: Repository, tree: str, path: str, data: bytes | None) -> bytes:
-    name = os.fsencode(path)
+def _read_modes(repository: Repository, tree: str, paths: Iterable[str]) -> dict[str, str]:
+    listed = split_names(repository.run("ls-tree", "-z", "--full-tree", tree, "--", *paths))
+    rows = (entry.split("\t", 1) for entry in listed)
+    return {path: meta.split(" ", 1)[0] for meta, path in rows}
+
+
+def _build_index_row(
+    repository: Repository, length: int, path: str, data: bytes | None, mode: str
+) -> bytes:
     if data is None:
-        return b"0 " + b"0" * len(tree) + b"\t" + name + b"\0"
-    blob = repository.run("hash-object", "-w", "--stdin", stdin=data).strip()
-    listed = repository.run("ls-tree", tree, "--", path)
-    mode = listed.split(b" ", 1)[0] or PLAIN_FILE.encode()
-    return mode + b" " + blob + b"\t" + name + b"\0"
+        mode, blob = GONE, "0" * length
+    else:
+        blob = write_blob(repository, data, length)
+    return f"{mode} {blob}\t".encode() + os.fsencode(path) + b"\0"

@@ -2,11 +2,12 @@
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from gitlab_nightshift.proof.proof_commands import Runner
 from gitlab_nightshift.proof.reviewed_change import Changeset, Context
+from gitlab_nightshift.proof.running.tree_files import TreeFiles
 from gitlab_nightshift.records.bead_results import CommandResult
 from gitlab_nightshift.records.verdicts import Check, Finding
 from gitlab_nightshift.repository.checkout import Checkout
@@ -69,6 +70,7 @@ class Lab:
     commands: tuple[str, ...]
     name: str
     deadline: float
+    _files: dict[str, TreeFiles] = field(default_factory=dict)
 
     @property
     def folder(self) -> Path:
@@ -78,6 +80,10 @@ class Lab:
     def compute_left_s(self) -> float:
         """Seconds left for evidence."""
         return self.deadline - time.monotonic()
+
+    def open_files(self, tree: str) -> TreeFiles:
+        """The files of a tree, read and parsed once for whoever asks."""
+        return self._files.setdefault(tree, TreeFiles(self.checkout.repository, tree))
 
     def build_variant(self, tree: str, files: Mapping[str, bytes | None]) -> str:
         """Build a tree with some files replaced or removed (None), and return its id. Paths are

@@ -37,6 +37,11 @@ class TreeFiles:
         return {path: (row[2], int(row[3])) for path, row in fields if row[1] == "blob"}
 
     @cached_property
+    def _contents(self) -> dict[str, bytes]:
+        """What was read so far, by path."""
+        return {}
+
+    @cached_property
     def products(self) -> tuple[Side, ...]:
         """The project's own code that is neither tests nor beside them."""
         paths = (p for p in self._blobs if find_language(p) and is_product(p))
@@ -51,8 +56,9 @@ class TreeFiles:
 
     def read(self, path: str) -> bytes | None:
         """One file; None where it is not there."""
-        blob = self._blobs.get(path)
-        return read_blobs(self.repository, [blob[0]]).get(blob[0]) if blob else None
+        if path not in self._contents and path in self._blobs:
+            self._read_all([path])
+        return self._contents.get(path)
 
     def list_paths(self) -> tuple[str, ...]:
         """All paths."""
@@ -65,5 +71,11 @@ class TreeFiles:
             if bytes_ <= LARGEST_FILE and size + bytes_ <= MOST_BYTES:
                 chosen.append(path)
                 size += bytes_
-        found = read_blobs(self.repository, (self._blobs[path][0] for path in chosen))
-        return tuple(Side(path, found.get(self._blobs[path][0])) for path in chosen)
+        self._read_all(chosen)
+        return tuple(Side(path, self._contents.get(path)) for path in chosen)
+
+    def _read_all(self, paths: Iterable[str]) -> None:
+        """Read what was not read before, by one process."""
+        wanted = {path: self._blobs[path][0] for path in paths if path not in self._contents}
+        found = read_blobs(self.repository, wanted.values()) if wanted else {}
+        self._contents.update((p, found[blob]) for p, blob in wanted.items() if blob in found)
