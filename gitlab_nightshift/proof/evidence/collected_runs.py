@@ -131,10 +131,12 @@ def _compare_tests(
     fewer = [name for name in seen.fewer if name not in excused]
     shadowed = list(_find_shadowed(subject, seen.new))
     level: Level | None = "warn" if _is_explained(subject) else None
+    # What skips without a condition is read; a condition may be right about this machine.
+    skipping: Level | None = "warn" if subject.context.by_people else None
     findings = [
         ("test-deleted", gone, "ran before the change, and {do} not now", level),
         ("test-deleted", shadowed, "{are} defined more often than {they} ran", None),
-        ("test-skipped", seen.skipped, "ran before the change, and {are} skipped now", None),
+        ("test-skipped", seen.skipped, "ran before the change, and {are} skipped now", skipping),
         ("test-loosened", fewer, "ran more often before the change", level),
     ]
     found: list[Finding] = []

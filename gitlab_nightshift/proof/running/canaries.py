@@ -6,6 +6,7 @@ rewrite reports.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from gitlab_nightshift.proof.evidence.lab import Evidence, EvidenceSubject, Lab
 from gitlab_nightshift.proof.executed_code import changes_code
@@ -87,6 +88,9 @@ def _try_texts(setting: Setting, base: BaseCanaries) -> Evidence:
 
 def _try_near(setting: Setting, touched: TouchedTests) -> Evidence:
     subject, trial = setting.subject, setting.trial
+    touched = replace(touched, old=_keep_reported(touched.old, setting.tests_before))
+    if not touched.old:
+        return tell_unknown(f"the commands run none of the touched {touched.language} tests")
     aim = build_aim(touched.old, touched.named, setting.before.tests, touched.edited)
     chosen = choose_near_faults(setting.code, aim, setting.rng, MOST_PLANTED)
     moved = keep_unchanged(subject.change, setting.code, chosen)
@@ -125,7 +129,11 @@ def _list_unreached_now(
 def _list_reported(setting: Setting, touched: TouchedTests) -> tuple[Test, ...]:
     """The tests after the change that the project's own commands report. Others would run only by
     name, such as those of a file that no runner collects any more."""
-    names = setting.usual_tests
-    if not names:
+    if not setting.usual_tests:
         return touched.new or touched.old
-    return tuple(test for test in touched.new if any(is_reported_as(n, test) for n in names))
+    return _keep_reported(touched.new, setting.usual_tests)
+
+
+def _keep_reported(tests: Sequence[Test], names: frozenset[str]) -> tuple[Test, ...]:
+    """The tests that are reported by one of these names; all where nothing is reported."""
+    return tuple(t for t in tests if not names or any(is_reported_as(n, t) for n in names))

@@ -23,7 +23,8 @@ MOST_NAMED = 5
 
 @dataclass(frozen=True)
 class Setting:
-    """The input for judging one attempt."""
+    """The input for judging one attempt. ``tests_before`` and ``usual_tests`` are the names of the
+    tests that the project's own commands reported before the change and with it."""
 
     subject: EvidenceSubject
     trial: Trial
@@ -33,7 +34,7 @@ class Setting:
     rng: random.Random
     usual: TestRun
     usual_tests: frozenset[str]
-    tests_before: int
+    tests_before: frozenset[str]
 
 
 def build_setting(
@@ -41,7 +42,7 @@ def build_setting(
 ) -> Setting:
     """``runs`` are the commands on the change, which passed, ``before`` the tests of the base."""
     repository = lab.checkout.repository
-    old, new = (TreeFiles(repository, tree) for tree in (subject.base, subject.tree))
+    old, new = lab.open_files(subject.base), lab.open_files(subject.tree)
     usual = TestRun(lab.commands, sum(run.result.duration_s for run in runs), narrow=False)
     return Setting(
         subject,
@@ -52,7 +53,7 @@ def build_setting(
         fault_choice.draw_seed(),
         usual,
         frozenset(name for run in runs for name in run.collection.counts),
-        sum(len(collection.counts) for collection in before),
+        frozenset(name for collection in before for name in collection.counts),
     )
 
 

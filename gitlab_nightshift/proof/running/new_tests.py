@@ -11,7 +11,6 @@ from gitlab_nightshift.proof.running.faults import Fault
 from gitlab_nightshift.proof.running.reported_names import is_reported_as
 from gitlab_nightshift.proof.running.single_canaries import list_focused
 from gitlab_nightshift.proof.running.suite_outcome import SuiteOutcome
-from gitlab_nightshift.proof.running.tree_files import TreeFiles
 from gitlab_nightshift.proof.running.trial import (
     PlantedTree,
     TestRun,
@@ -150,7 +149,7 @@ def _names_any(names: Iterable[str], tests: Sequence[Test]) -> bool:
 def _run_against_faults(
     subject: EvidenceSubject, trial: Trial, tests: Sequence[Test], run: TestRun
 ) -> Evidence:
-    files = TreeFiles(trial.lab.checkout.repository, subject.tree)
+    files = trial.lab.open_files(subject.tree)
     words = {name for test in tests for name in list_names(test.node)}
     rng = fault_choice.draw_seed()
     aim = build_aim(tests, words, files.tests)

@@ -247,7 +247,7 @@ def _try_old_product(
     tree = trial.build_old_product(subject) if lost else None
     if tree is None:
         return list(judged)
-    files = TreeFiles(trial.lab.checkout.repository, tree)
+    files = trial.lab.open_files(tree)
     faults = [each.canary.fault for each in lost]
     planted = plant(trial, tree, faults, files.read, _list_ways(trial, tests))
     if planted is None:

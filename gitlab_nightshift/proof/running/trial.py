@@ -58,8 +58,10 @@ class PlantedTree:
     reached: frozenset[Fault] | None = None
 
     def list_reached(self) -> list[Fault]:
-        """The faults that the run reached, in their original order; all of them if unknown."""
-        return [f for f in self.numbers if self.reached is None or f in self.reached]
+        """The faults that the run reached, in the order in which they were chosen; all of them if
+        unknown."""
+        chosen = sorted(self.numbers, key=self.numbers.__getitem__)
+        return [f for f in chosen if self.reached is None or f in self.reached]
 
 
 Way = Callable[[PlantedTree], tuple[TestRun | None, str]]

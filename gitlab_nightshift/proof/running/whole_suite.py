@@ -104,7 +104,7 @@ def _run_on_base(
     setting: Setting, choose: Callable[[Setting, int], list[Fault]]
 ) -> CombinedRun | None:
     chosen = functools.partial(choose, setting)
-    return run_on_base(setting.trial, _build_suite(setting), chosen, setting.tests_before)
+    return run_on_base(setting.trial, _build_suite(setting), chosen, len(setting.tests_before))
 
 
 def _choose_far(setting: Setting, most: int) -> list[Fault]:

@@ -29,10 +29,11 @@ _MARKS = _TABLE.get_words("marks")
 
 @dataclass(frozen=True)
 class Function:
-    """A function, method or class. ``qualified`` has the names of what it is defined in, with dots.
+    """A function, method or class. ``name`` is what its callers write: of ``res.send = function …``
+    the last word. ``qualified`` has the names of what it is defined in, with dots.
 
-    ``marks`` are its annotations, decorators or attributes as they are written; ``line`` to
-    ``end`` are its lines with them, from 1.
+    ``marks`` are its annotations, decorators or attributes as they are written; ``line`` to ``end``
+    are its lines with them, from 1.
     """
 
     name: str
@@ -94,6 +95,8 @@ def _read_function(node: Node, outer: tuple[Function, ...], language: Language) 
     qualified, end = ".".join([*owner, name]), read_last_line_number(node)
     line = min(start, read_line_number(node))
     body = body or _find_body(node)
+    if node.type == "assignment_expression":
+        name = name.rpartition(".")[2]
     return Function(name, qualified, line, end, marks, is_class, outer, node, body)
 
 

@@ -48,6 +48,7 @@ def _list_lines(path: str, code: str) -> dict[str, str]:
         ("test_a.py", "def helper(x):\n    return x > 3"),
         ("tests/helpers.py", "def helper(x):\n    return x > 3"),
         ("a.js", "function f(x) { 'use strict'; console.error('x', 3); }"),
+        ("a.js", "function f(x) { x.own = { configurable: true, writable: x > 3 }; }"),
         ("a.js", "function f(x) { throw new TypeError('x' + 3); }"),
         ("a.js", "function f(x) { for (let i = 0; i < 3; i++) { } do { } while (x > 3) }"),
         ("a.js", "const f = (x = 3) => { require('x'); };"),
@@ -272,3 +273,18 @@ def test_thousands_of_statements_are_listed_and_switched() -> None:
     side = Side("a.py", code.encode())
     faults = list_faults(side, side.functions)
     assert len(write_switched_files(faults, lambda _path: side.source, "V").numbers) == 5_000
+
+
+@pytest.mark.parametrize(
+    ("code", "name", "qualified"),
+    [
+        ("res.send = function send(body) { return body; };", "send", "res.send"),
+        ("Cart.prototype.total = function () { return 3; };", "total", "Cart.prototype.total"),
+        ("exports.total = () => 3;", "total", "total"),
+    ],
+)
+def test_a_function_that_is_assigned_is_found_by_what_its_callers_write(
+    code: str, name: str, qualified: str
+) -> None:
+    [function] = Side("a.js", code.encode()).functions
+    assert (function.name, function.qualified) == (name, qualified)

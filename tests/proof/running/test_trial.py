@@ -145,3 +145,14 @@ def test_no_variable_is_left_where_nothing_could_be_planted(tried: Tried) -> Non
         read = TreeFiles(lab.checkout.repository, subject.base).read
         assert plant(trial, subject.base, faults, read, [refuse]) is None
     assert (asked, trial.noting) == ([1], {})
+
+
+def test_reached_faults_come_in_the_order_in_which_they_were_chosen() -> None:
+    """Not file by file: only the first ones are tried."""
+    faults = list_shop_faults(SHOP, "label")
+    first, second, third = (
+        replace(fault, path=path)
+        for fault, path in zip(faults, ("b.py", "a.py", "b.py"), strict=False)
+    )
+    planted = PlantedTree("", "", {first: 1, third: 3, second: 2})
+    assert planted.list_reached() == [first, second, third]
