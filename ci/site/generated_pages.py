@@ -21,8 +21,7 @@ from mkdocs.structure.pages import Page
 from ci.site.pictures import draw_pictures, run_demo
 from gitlab_nightshift.cli import build_parser
 from gitlab_nightshift.records import events
-from gitlab_nightshift.registry.flag_entry import FlagEntry
-from gitlab_nightshift.registry.flag_registry import FLAGS
+from gitlab_nightshift.registry.flag_registry import FLAGS, FlagEntry
 
 ROOT = Path(__file__).parents[2]
 FROM_ROOT = {

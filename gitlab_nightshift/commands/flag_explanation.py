@@ -4,8 +4,7 @@ import difflib
 from collections.abc import Iterator
 
 from gitlab_nightshift.errors import build_config_error
-from gitlab_nightshift.registry.flag_entry import FlagEntry
-from gitlab_nightshift.registry.flag_registry import FLAGS
+from gitlab_nightshift.registry.flag_registry import FLAGS, FlagEntry
 
 _MEANINGS = {
     "fail": "fail: a reviewer would block this",

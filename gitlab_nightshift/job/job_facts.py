@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit
 
-from gitlab_nightshift.job.secret_files import TRIGGER_PAYLOAD
+from gitlab_nightshift.job.job_secrets import TRIGGER_PAYLOAD
 from gitlab_nightshift.text.secret_texts import read_plain_file
 
 LARGEST_TRIGGER = 8 * 1024 * 1024

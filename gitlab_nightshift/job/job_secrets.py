@@ -4,9 +4,49 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from gitlab_nightshift.job.secret_files import find_file_variables, read_file_secrets
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
-from gitlab_nightshift.text.secret_texts import IN_ADDRESS, is_secret_name
+from gitlab_nightshift.text.secret_texts import (
+    IN_ADDRESS,
+    LARGEST,
+    SHORTEST,
+    find_secrets,
+    is_secret_name,
+    read_plain_file,
+    remove_public_parts,
+)
+
+_LARGEST_WHOLE = 8 * 1024
+_MOST_VALUES = 100
+"""Values of all files together: each costs time at every byte of a log."""
+TRIGGER_PAYLOAD = "TRIGGER_PAYLOAD"
+"""The body of the call that triggered the pipeline: comments and addresses, no secret."""
+
+
+def _find_file_variables(env: Mapping[str, str]) -> dict[str, str]:
+    """Name → path of the variables whose value is a file that the runner wrote for this job."""
+    project = env.get("CI_PROJECT_DIR", "").rstrip("/")
+    if not project.startswith("/"):
+        return {}
+    return {name: path for name, path in env.items() if path == f"{project}.tmp/{name}"}
+
+
+def _read_file_secrets(env: Mapping[str, str]) -> list[str]:
+    """What is secret in these files."""
+    found: dict[str, None] = {}
+    for name, path in sorted(_find_file_variables(env).items()):
+        if name == TRIGGER_PAYLOAD:
+            continue
+        text = remove_public_parts(_read_content(path))
+        if is_secret_name(name) and len(text) <= _LARGEST_WHOLE:
+            found[text] = None
+        found |= dict.fromkeys(find_secrets(text))
+    return [each for each in found if len(each) >= SHORTEST][:_MOST_VALUES]
+
+
+def _read_content(path: str) -> str:
+    """The text of a small file, "" for another."""
+    return (read_plain_file(path, LARGEST) or b"").decode("utf-8", "replace")
+
 
 TOKEN = "GITLAB_TOKEN"  # noqa: S105 - the name of a variable
 MODEL_KEYS = (
@@ -56,7 +96,7 @@ def read_secrets(env: Mapping[str, str]) -> Secrets:
     The name decides only what is kept out of texts; what an agent gets is decided by an allowlist.
     """
     token = env.get(TOKEN, "").strip()
-    files, in_files = find_file_variables(env), read_file_secrets(env)
+    files, in_files = _find_file_variables(env), _read_file_secrets(env)
     plain = {name: value for name, value in env.items() if name not in files}
     named = {value.strip() for name, value in plain.items() if is_secret_name(name)}
     named |= {each for name, value in plain.items() for each in _find_addresses(name, value)}

@@ -4,9 +4,11 @@ import json
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
+from gitlab_nightshift.text.yaml_documents import construct_documents
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
@@ -51,9 +53,7 @@ _COMMA = compile_lazily(rf"{_STRING}|,(\s*[}}\]])")
 
 def from_yaml(text: str) -> Any:
     """The only document, or all of them."""
-    from gitlab_nightshift.policy.yaml_loader import load_documents
-
-    bodies = load_documents(text)
+    bodies = _load_documents(text)
     return bodies[0] if len(bodies) == 1 else {"": bodies} if bodies else {}
 
 
@@ -144,3 +144,44 @@ _READERS: tuple[tuple[str, Callable[[str], Any]], ...] = (
     (r"\.(xml|xml\.dist|dist)$|\.ruleset$|\.(cs|fs|vb)proj$|\.props$", from_xml),
 )
 """How settings are read, by the file's name; the first that matches."""
+
+
+def _load_documents(text: str) -> list[Any]:
+    """The documents that are not empty. Raises ValueError."""
+    import yaml
+
+    try:
+        documents = construct_documents(_build_loader()(text))
+        return [each for each in documents if each is not None]
+    except yaml.YAMLError as error:
+        raise ValueError(str(error)) from None
+
+
+_YAML_BOOL = compile_lazily(r"^(?:true|True|TRUE|false|False|FALSE)$")
+
+
+@cache
+def _build_loader() -> Any:
+    """A YAML loader that accepts any tag (``!reference``, ``!vault``), and reads dates, ``on`` and
+    ``off`` as text. Built on first use: few files are YAML, and PyYAML is slow to import."""
+    import yaml
+
+    class Loader(yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader):  # type: ignore[misc]
+        yaml_implicit_resolvers = {  # noqa: RUF012 - as PyYAML declares it
+            first: [
+                (tag, _YAML_BOOL if "bool" in tag else pattern)
+                for tag, pattern in resolvers
+                if "timestamp" not in tag
+            ]
+            for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+        }
+
+    def construct_tagged(loader: Any, _suffix: str, node: Any) -> Any:
+        if isinstance(node, yaml.SequenceNode):
+            return loader.construct_sequence(node, deep=True)
+        if isinstance(node, yaml.MappingNode):
+            return loader.construct_mapping(node, deep=True)
+        return loader.construct_scalar(node)
+
+    Loader.add_multi_constructor("!", construct_tagged)
+    return Loader

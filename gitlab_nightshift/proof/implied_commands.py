@@ -4,17 +4,72 @@ import configparser
 import json
 import re
 import tomllib
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from gitlab_nightshift.proof.build_files import (
-    BUILD_FILES,
-    Read,
-    find_npm,
-    read_root_targets,
-    read_scripts,
-)
+from gitlab_nightshift.proof.rule_tables import RuleTable
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
+
+_Read = Callable[[str], bytes | None]
+
+_MAKE_TARGETS = ("test", "check", "lint", "build", "fmt")
+_NPM_SCRIPTS = ("test", "lint", "build", "typecheck")
+_BUILD_FILES: dict[str, dict[str, Any]] = RuleTable(__file__).entries
+"""``build_files.toml``."""
+MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
+
+
+def build_commands(files: Collection[str], read: _Read) -> tuple[str, ...]:
+    """Commands that build or test, from the files at the root; ``read`` gives a file's bytes."""
+    found: list[str] = []
+    targets = _read_root_targets(files, read)
+    found += [f"make {name}" for name in _MAKE_TARGETS if name in targets]
+    for name, commands in _BUILD_FILES["commands"].items():
+        found += commands if name in files else ()
+    npm = _find_npm(files)
+    scripts = read_scripts(read("package.json") if "package.json" in files else None)
+    found += [
+        "npm test" if (npm, name) == ("npm", "test") else f"{npm} run {name}"
+        for name in _NPM_SCRIPTS
+        if name in scripts
+    ]
+    if any("/" not in name and name.endswith((".sln", ".csproj", ".fsproj")) for name in files):
+        found += ("dotnet build", "dotnet test")
+    return tuple(dict.fromkeys(found))
+
+
+def list_default_allowed_commands(files: Collection[str], read: _Read) -> tuple[str, ...]:
+    """The default of ``allowed_commands``: git, and what the build files imply."""
+    return ("git", *build_commands(files, read))
+
+
+def _read_root_targets(files: Collection[str], read: _Read) -> frozenset[str]:
+    """The targets of the Makefile that Make would take."""
+    makefile = next((name for name in MAKEFILES if name in files), "")
+    return read_make_targets(read(makefile) if makefile else None)
+
+
+def read_make_targets(text: bytes | None) -> frozenset[str]:
+    """The targets of a Makefile that have a plain name."""
+    rules = re.findall(rb"^([\w.][\w. \t-]*):(?![:=]*=)", text or b"", re.MULTILINE)
+    return frozenset(target.decode() for rule in rules for target in rule.split())
+
+
+def _find_npm(files: Collection[str]) -> str:
+    """The program that runs the scripts of a package.json."""
+    locks = _BUILD_FILES["npm"]
+    return next((str(program) for lock, program in locks.items() if lock in files), "npm")
+
+
+def read_scripts(text: bytes | None) -> Mapping[str, Any]:
+    """The scripts of a package.json or composer.json; none where there is no such file."""
+    try:
+        scripts = json.loads(text or b"{}").get("scripts", {})
+    except (ValueError, AttributeError, RecursionError):
+        return {}
+    return scripts if isinstance(scripts, dict) else {}
+
 
 VENVS = (".venv", "venv")
 NO_TEST = "no test specified"
@@ -27,7 +82,7 @@ class BuildFiles:
     dependencies, which git does not know)."""
 
     files: Collection[str]
-    read: Read
+    read: _Read
     is_there: Callable[[str], bool] = lambda _path: False
 
     def read_bytes(self, name: str) -> bytes | None:
@@ -60,14 +115,14 @@ def find_test_commands(build: BuildFiles) -> tuple[str, ...]:
 
 
 def _find_make_target(build: BuildFiles) -> str:
-    targets = read_root_targets(build.files, build.read)
+    targets = _read_root_targets(build.files, build.read)
     return next((name for name in ("test", "tests", "check") if name in targets), "")
 
 
 def _find_javascript_tests(build: BuildFiles) -> Iterator[str]:
     script = read_scripts(build.read_bytes("package.json")).get("test")
     if isinstance(script, str) and script and NO_TEST not in script:
-        npm = find_npm(build.files)
+        npm = _find_npm(build.files)
         yield "bun run test" if npm == "bun" else f"{npm} test"
 
 
@@ -94,7 +149,7 @@ def _find_python_runner(build: BuildFiles) -> str:
     for folder in VENVS:
         if build.is_there(f"{folder}/bin/python"):
             return f"{folder}/bin/python"
-    runners = BUILD_FILES["python"]
+    runners = _BUILD_FILES["python"]
     return next((runners[lock] for lock in runners if lock in build.files), "python3")
 
 
@@ -171,7 +226,7 @@ def _find_dotnet_tests(build: BuildFiles) -> Iterator[str]:
 
 
 def _find_other_tests(build: BuildFiles) -> Iterator[str]:
-    yield from (test for name, test in BUILD_FILES["tests"].items() if name in build.files)
+    yield from (test for name, test in _BUILD_FILES["tests"].items() if name in build.files)
 
 
 _RULES = (

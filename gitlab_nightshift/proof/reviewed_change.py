@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 
-from gitlab_nightshift.registry.flag_entry import Level
+from gitlab_nightshift.registry.flag_registry import Level
 from gitlab_nightshift.repository.blobs import read_tree_file
 from gitlab_nightshift.repository.difference import ChangedFile, read_difference
 from gitlab_nightshift.repository.git import split_names

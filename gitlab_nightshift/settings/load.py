@@ -214,3 +214,30 @@ def _parse_value(kind: Any, text: str) -> Any:
         parts = re.split(r"\n" if "\n" in text.strip() else ",", text)
         return [part.strip() for part in parts if part.strip()]
     return text
+
+
+# --- values of one run ----------------------------------------------------------------------------
+
+
+def override_settings(settings: Settings, values: Mapping[str, Any], source: str) -> Settings:
+    """The same settings but for some dotted keys, checked like all others.
+
+    ``source`` is what ``config show`` would say. Raises ``E_CONFIG`` for a value that cannot be.
+    """
+    from pydantic import ValidationError
+
+    data = asdict(settings)
+    for key, value in values.items():
+        *path, name = key.split(".")
+        part = data
+        for each in path:
+            part = part[each]
+        part[name] = value
+    try:
+        made = build_settings(data)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(str(part) for part in first["loc"])
+        text = str(first["msg"]).removeprefix("Value error, ")
+        raise build_config_error(f"{source}: {place}: {text}") from None
+    return made.with_values(sources={**settings.sources, **dict.fromkeys(values, source)})

@@ -18,6 +18,9 @@ from gitlab_nightshift.registry.categories import (
 )
 from gitlab_nightshift.settings.field_checks import check_after, check_before, check_bounds
 from gitlab_nightshift.settings.notations import (
+    APPROVAL_RULES,
+    CODE_OWNERS,
+    GROUP,
     check_allowed_command,
     check_branch_prefix,
     check_command,
@@ -28,6 +31,7 @@ from gitlab_nightshift.settings.notations import (
     check_notification_url,
     check_passed_variable,
     check_recording,
+    check_reviewer,
     check_task_test,
     check_time_zone,
     check_variable_name,
@@ -38,7 +42,6 @@ from gitlab_nightshift.settings.notations import (
     parse_size,
     parse_weekday,
 )
-from gitlab_nightshift.settings.reviewer_notation import check_reviewer
 from gitlab_nightshift.settings.setting_groups import (
     MOST,
     AgentName,
@@ -268,6 +271,20 @@ class Settings(Part):
     def guidance(self) -> dict[str, str]:
         """Category → guidance for the agent."""
         return {**CATEGORY_GUIDANCE, TASK: TASK_GUIDANCE, **self.categories}
+
+    @property
+    def all_reviewers(self) -> tuple[str, ...]:
+        """``reviewer`` and ``reviewers``, each once."""
+        return tuple(dict.fromkeys(filter(None, (self.reviewer, *self.reviewers))))
+
+    @property
+    def named_reviewers(self) -> tuple[str, ...]:
+        """The reviewers given by user name."""
+        return tuple(
+            each
+            for each in self.all_reviewers
+            if each not in (CODE_OWNERS, APPROVAL_RULES) and not each.startswith(GROUP)
+        )
 
     def with_agent(self, agent: str) -> Self:
         """These settings with this agent: models that nobody has set are its own defaults, or that

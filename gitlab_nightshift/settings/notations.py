@@ -29,6 +29,8 @@ PLACEHOLDERS = frozenset(
 """The built-in placeholders of prompt templates."""
 PLACEHOLDER = compile_lazily(r"\\\{\{|\{\{([a-z][a-z0-9_]*)\}\}")
 """A placeholder in a template, its name as the first group; or an escaped beginning of one."""
+CODE_OWNERS, APPROVAL_RULES, GROUP = "code_owners", "approval_rules", "group:"
+"""What ``reviewers`` may name instead of a user."""
 ALL = "all"
 """Stands for every category."""
 LONGEST_INSTRUCTIONS = 10_000
@@ -191,6 +193,16 @@ def check_task_test(value: str, info: "ValidationInfo") -> str:
     """The test of a given task."""
     if value.strip() and "task" in info.data and not info.data["task"]:
         raise ValueError("it applies to a task, and there is none: set task too, or remove this")
+    return value
+
+
+def check_reviewer(value: Any) -> Any:
+    """A user name, ``group:PATH``, ``code_owners`` or ``approval_rules``."""
+    if not isinstance(value, str) or not re.fullmatch(r"@?[\w.-]+|group:[\w.-]+(/[\w.-]+)*", value):
+        raise ValueError(
+            "expected a user name, group:PATH, code_owners or approval_rules; for the group "
+            "acme/web write group:acme/web"
+        )
     return value
 
 

@@ -4,9 +4,8 @@ import statistics
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gitlab_nightshift.proof.build_files import MAKEFILES, read_make_targets, read_scripts
-from gitlab_nightshift.proof.evidence.evidence_flags import raise_flag
-from gitlab_nightshift.proof.evidence.lab import Evidence, EvidenceSubject, Lab
+from gitlab_nightshift.proof.evidence.lab import Evidence, EvidenceSubject, Lab, raise_flag
+from gitlab_nightshift.proof.implied_commands import MAKEFILES, read_make_targets, read_scripts
 from gitlab_nightshift.proof.syntax.file_side import read_sides
 from gitlab_nightshift.records.verdicts import Check, CheckOutcome
 from gitlab_nightshift.text.lazy_patterns import compile_lazily

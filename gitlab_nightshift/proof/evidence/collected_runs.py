@@ -5,15 +5,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from gitlab_nightshift.proof.evidence.evidence_flags import raise_flag
-from gitlab_nightshift.proof.evidence.lab import Evidence, EvidenceSubject
+from gitlab_nightshift.proof.evidence.lab import Evidence, EvidenceSubject, raise_flag
 from gitlab_nightshift.proof.proof_commands import CommandRun
 from gitlab_nightshift.proof.reading.product_code import find_removed_names
 from gitlab_nightshift.proof.reports.reported_cases import CaseOutcome, Collection
 from gitlab_nightshift.proof.syntax.file_side import read_sides
 from gitlab_nightshift.proof.syntax.languages import is_test_file
 from gitlab_nightshift.records.verdicts import Check, CheckOutcome, Finding
-from gitlab_nightshift.registry.flag_entry import Level
+from gitlab_nightshift.registry.flag_registry import Level
 
 TITLE = "The tests that ran"
 MOST_NAMES = 5

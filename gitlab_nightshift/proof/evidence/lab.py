@@ -9,6 +9,7 @@ from gitlab_nightshift.proof.proof_commands import Runner
 from gitlab_nightshift.proof.reviewed_change import Changeset, Context
 from gitlab_nightshift.records.bead_results import CommandResult
 from gitlab_nightshift.records.verdicts import Check, Finding
+from gitlab_nightshift.registry.flag_registry import FLAGS, Level
 from gitlab_nightshift.repository.checkout import Checkout
 from gitlab_nightshift.repository.tree_variants import write_modified_tree
 
@@ -104,3 +105,22 @@ def compute_deadline(wanted_s: float | None, usual_s: float, left_s: float | Non
     most, as a Verify and an MR bead follow."""
     time_s = wanted_s or max(LEAST_S, usual_s * 3)
     return time.monotonic() + (time_s if left_s is None else min(time_s, left_s / 2))
+
+
+def raise_flag(
+    name: str, context: Context, file: str, line: int, detail: str, own: Level | None = None
+) -> tuple[Finding, ...]:
+    """One finding, or none if the settings turn the flag off."""
+    flag = FLAGS[name]
+    usual = flag.levels.get(context.category, flag.level)
+    level = context.settings.policy.flags.get(name) or own or usual
+    return () if level == "off" else (Finding(name, level, file, line, detail),)
+
+
+def find_flaky_commands(
+    results: tuple[CommandResult, ...], context: Context
+) -> tuple[Finding, ...]:
+    """A finding if commands failed first and passed when run again."""
+    names = ", ".join(f"`{result.command}`" for result in results if result.flaky)
+    text = f"{names} failed at first and passed when run again on the same files."
+    return raise_flag("flaky-test", context, "", 0, text) if names else ()

@@ -3,11 +3,11 @@
 import importlib
 from collections.abc import Iterable
 
-from gitlab_nightshift.proof.reading.change_kinds import ABOUT_TESTS, touches_tests
 from gitlab_nightshift.proof.reviewed_change import Changeset, Context, Rule, RuleViolation
+from gitlab_nightshift.proof.syntax.languages import find_language, is_product
 from gitlab_nightshift.records.verdicts import Finding
-from gitlab_nightshift.registry.flag_entry import FlagEntry
-from gitlab_nightshift.registry.flag_registry import FLAGS
+from gitlab_nightshift.registry.flag_registry import FLAGS, FlagEntry
+from gitlab_nightshift.repository.difference import ChangedFile
 
 
 def judge(change: Changeset, context: Context) -> tuple[Finding, ...]:
@@ -69,3 +69,35 @@ def load_rule(flag: FlagEntry) -> Rule:
     module, _, function = flag.rule.partition(":")
     rule: Rule = getattr(importlib.import_module(f"{__name__}.{module}"), function)
     return rule
+
+
+ABOUT_TESTS = frozenset("deleted_tests weaker_tests skipped_tests certain_assertions".split())
+"""Modules whose rules have nothing to say of a change that touches no tests."""
+_OF_TESTS = ("test", "spec", "snap", "approv")
+"""Parts of a path that a rule about tests may look for."""
+
+
+def touches_tests(change: Changeset) -> bool:
+    """False for product code alone. A file in no known language may be tests, and so may one in
+    Rust, which keeps them beside the code."""
+    return not all(map(_is_product_alone, change.files))
+
+
+def _is_product_alone(file: ChangedFile) -> bool:
+    return all(
+        _is_known_source(path) and is_product(path) and not _has_any(path.lower(), _OF_TESTS)
+        for path in _list_paths(file)
+    )
+
+
+def _list_paths(file: ChangedFile) -> set[str]:
+    """Where it is and where it was."""
+    return {file.path, file.old_path, file.raw_path, file.raw_old_path}
+
+
+def _is_known_source(path: str) -> bool:
+    return find_language(path) is not None and not path.endswith(".rs")
+
+
+def _has_any(text: str, parts: tuple[str, ...]) -> bool:
+    return any(part in text for part in parts)

@@ -12,8 +12,7 @@ from tree_sitter import Node
 from gitlab_nightshift.proof.reviewed_change import Changeset
 from gitlab_nightshift.proof.syntax.assertion import Assertion
 from gitlab_nightshift.proof.syntax.assertions import list_assertions
-from gitlab_nightshift.proof.syntax.called_tests import find_iterated_lists
-from gitlab_nightshift.proof.syntax.collected_tests import build_test
+from gitlab_nightshift.proof.syntax.collected_tests import build_test, find_iterated_lists
 from gitlab_nightshift.proof.syntax.file_side import Side, read_sides
 from gitlab_nightshift.proof.syntax.functions import Function
 from gitlab_nightshift.proof.syntax.nodes import list_names, list_tokens

@@ -21,7 +21,7 @@ from gitlab_nightshift.proof.syntax.nodes import (
     read_text,
     walk,
 )
-from gitlab_nightshift.registry.flag_entry import Level
+from gitlab_nightshift.registry.flag_registry import Level
 from gitlab_nightshift.repository.difference import ChangedFile
 from gitlab_nightshift.text.printable_text import format_excerpt
 

@@ -14,12 +14,6 @@ from dataclasses import dataclass
 
 from tree_sitter import Node, QueryCursor
 
-from gitlab_nightshift.proof.reading.handler_bodies import (
-    hides,
-    is_default,
-    is_default_text,
-    is_empty,
-)
 from gitlab_nightshift.proof.reviewed_change import Changeset, Context, RuleViolation
 from gitlab_nightshift.proof.rule_tables import RuleTable
 from gitlab_nightshift.proof.syntax.file_side import Side, read_sides
@@ -139,12 +133,12 @@ def _is_dropped(captures: _Captures, result: str | None) -> bool:
         return _is_deaf(listener[0])
     if answer := captures.get("answer"):
         said = re.search(r"Ok\((.*)\)", read_text(answer[0]))
-        return said is not None and is_default_text(said[1])
+        return said is not None and _is_default_text(said[1])
     empty = captures.get("empty")
-    if empty and not is_empty(_list_statements(empty[0])):
+    if empty and not _is_empty(_list_statements(empty[0])):
         return False
     default = captures.get("default")
-    return not default or is_default(default[0])
+    return not default or _is_default(default[0])
 
 
 def _returns(node: Node, result: str) -> bool:
@@ -163,8 +157,8 @@ def _is_deaf(listener: Node) -> bool:
     body = find_field(listener, "body")
     if body is not None and body.type == "statement_block":
         caught = read_text(find_field(listener, "parameters", "parameter"))
-        return hides(list_children(body), caught)
-    return body is not None and is_default(unwrap_node(body))
+        return _hides(list_children(body), caught)
+    return body is not None and _is_default(unwrap_node(body))
 
 
 def _find_passed_on(side: Side) -> frozenset[str]:
@@ -199,13 +193,13 @@ def _is_hiding(captures: _Captures) -> bool:
     handler, body = captures["handler"][0], captures.get("body")
     types, caught = _read_head(captures)
     statements = _list_statements(body[0]) if body else []
-    if not hides(statements, caught):
+    if not _hides(statements, caught):
         return False
     if not types or len(types) > 2 or any(_BROAD.match(each) for each in types):
         return bool(types) or not _is_probe(handler)
     if all(_EXPECTED.search(each) for each in types) or caught in _MEANT:
         return False
-    return is_empty(statements)
+    return _is_empty(statements)
 
 
 def _read_head(captures: _Captures) -> tuple[list[str], str]:
@@ -236,3 +230,56 @@ def _is_probe(node: Node) -> bool:
         return False
     tried = read_text(outer)
     return "throw" not in tried and bool(_PROBES.search(tried))
+
+
+# --- what a handler does with the error -----------------------------------------------------------
+
+
+_ASSIGNS = _TABLE.get_words("assigns")
+_LEAVES = _TABLE.get_words("leaves")
+
+_NOTHING = _TABLE.get_words("nothing")
+_DEFAULT = _TABLE.get_pattern("default")
+_QUIET_LOG = _TABLE.get_pattern("quiet_log")
+
+
+def _is_default(node: Node | None) -> bool:
+    """True for a value that says nothing about an error: empty, zero, null, a constant."""
+    return node is None or _is_default_text(read_text(node))
+
+
+def _is_default_text(said: str) -> bool:
+    """The same for a piece of code."""
+    return bool(_DEFAULT.match(" ".join(said.split())))
+
+
+def _is_empty(body: list[Node]) -> bool:
+    """True where nothing at all is done, or the loop goes on."""
+    return all(_is_nothing(unwrap_node(each)) for each in body)
+
+
+def _hides(body: list[Node], caught: str) -> bool:
+    """True where a handler gives back a default, or does nothing, and the error is lost."""
+    return all(_is_quiet(each, caught) for each in body)
+
+
+def _is_nothing(node: Node) -> bool:
+    if _QUIET_LOG.match(read_text(node)):
+        return True
+    return node.type in _NOTHING or read_text(node) in ("...", "()", "", "{}", "pass")
+
+
+def _is_quiet(node: Node, caught: str) -> bool:
+    inner = unwrap_node(node)
+    inside = list_children(inner)
+    if _is_nothing(inner):
+        return True
+    if inner.type in _LEAVES or read_text(inner).startswith("return"):
+        value = inside[0] if inside else None
+        lists = value is not None and value.type in ("argument_list", "expression_list")
+        return _is_default((list_children(value) or [value])[-1] if value and lists else value)
+    if inner.type in _ASSIGNS:
+        value = find_field(inner, "right", "value")
+        return value is not None and _is_default(value) and caught not in read_text(inner).split()
+    declares = inner.type in ("local_variable_declaration", "lexical_declaration")
+    return not declares and _is_default(inner)

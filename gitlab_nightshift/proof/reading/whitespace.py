@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from gitlab_nightshift.policy.settings_parser import parse_data
 from gitlab_nightshift.proof.reviewed_change import Changeset, Context, RuleViolation
 from gitlab_nightshift.proof.rule_tables import RuleTable
-from gitlab_nightshift.registry.flag_entry import Level
+from gitlab_nightshift.registry.flag_registry import Level
 from gitlab_nightshift.repository.difference import ChangedFile
 
 _TABLE = RuleTable(__file__)

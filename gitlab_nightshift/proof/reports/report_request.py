@@ -1,11 +1,13 @@
 """Asks a command's test runners for reports, and reads them."""
 
 import os
+import re
 import shlex
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from gitlab_nightshift.proof.reports.command_expansion import ReadText, expand_command
 from gitlab_nightshift.proof.reports.report_readers import (
@@ -21,7 +23,7 @@ from gitlab_nightshift.proof.reports.reported_cases import (
     ReportedCase,
     build_collection,
 )
-from gitlab_nightshift.proof.reports.runner_styles import STYLES, RunnerStyle
+from gitlab_nightshift.proof.rule_tables import RuleTable
 from gitlab_nightshift.system.openat import (
     RefusedFileError,
     change_owner,
@@ -30,6 +32,42 @@ from gitlab_nightshift.system.openat import (
     remove,
 )
 
+
+@dataclass(frozen=True)
+class _RunnerStyle:
+    """``names`` finds the runner in a command or in the recipes behind it.
+
+    ``variables`` are added to what the environment holds already; ``words`` to
+    the command line behind ``after``, at its end where that is "". ``hooks`` are this program's own
+    files that the runner loads. ``left`` are the files that it writes anyway, as globs below the
+    checkout. ``{reports}`` and ``{hooks}`` are folders. ``printed``: the report is what it prints,
+    in the form of that file name ending.
+    ``lists``: it reports nothing, and lists all tests, then the ignored ones, with these words
+    behind ``--``. ``left_out`` are words of its command line that hide what it prints.
+    """
+
+    names: re.Pattern[str]
+    variables: Mapping[str, str] = field(default_factory=dict)
+    words: tuple[str, ...] = ()
+    after: str = ""
+    hooks: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
+    printed: str = ""
+    lists: tuple[tuple[str, ...], ...] = ()
+    left_out: tuple[str, ...] = ()
+
+
+def _read_style(table: RuleTable, row: Mapping[str, Any]) -> _RunnerStyle:
+    lists = {key: tuple(row[key]) for key in ("words", "hooks", "left", "left_out") if key in row}
+    lists["lists"] = tuple(map(tuple, row.get("lists", ())))
+    return _RunnerStyle(**{**row, **lists, "names": table.compile(row["names"])})
+
+
+_TABLE = RuleTable(__file__)
+_STYLES = {name: _read_style(_TABLE, row) for name, row in _TABLE.entries.items()}
+
+
+_TABLE = RuleTable(__file__)
 HOOKS = Path(__file__).parent / "hooks"
 FOLDER = "reports"
 MOST_REPORTS = 5_000
@@ -51,13 +89,13 @@ class ReportRequest:
     @property
     def printed(self) -> str:
         """The ending that says how to read what the command prints; "" where that is no report."""
-        return next((STYLES[n].printed for n in self.styles if STYLES[n].printed), "")
+        return next((_STYLES[n].printed for n in self.styles if _STYLES[n].printed), "")
 
     @property
     def listings(self) -> tuple[tuple[str, ...], ...]:
         """Commands that list all tests and the ignored ones, to be run once this one passed."""
         start = self.argv if "--" in self.argv else (*self.argv, "--")
-        return tuple((*start, *words) for name in self.styles for words in STYLES[name].lists)
+        return tuple((*start, *words) for name in self.styles for words in _STYLES[name].lists)
 
 
 def prepare_request(
@@ -68,12 +106,12 @@ def prepare_request(
     ``folder`` is the checkout, ``read`` its files on the base.
     """
     text = expand_command(command, read)
-    chosen = tuple(name for name, style in STYLES.items() if _is_used(style, command, text))
+    chosen = tuple(name for name, style in _STYLES.items() if _is_used(style, command, text))
     places = {"reports": str(scratch / FOLDER), "hooks": str(scratch / FOLDER / "hooks")}
-    _make_folder(scratch, [hook for name in chosen for hook in STYLES[name].hooks])
+    _make_folder(scratch, [hook for name in chosen for hook in _STYLES[name].hooks])
     added, argv = dict(env), shlex.split(command)
     for name in chosen:
-        style = STYLES[name]
+        style = _STYLES[name]
         for variable, value in style.variables.items():
             _add_value(added, variable, value.format(**places))
         argv = _leave_out(argv, style.left_out)
@@ -81,7 +119,7 @@ def prepare_request(
     return ReportRequest(command, tuple(argv), added, chosen, scratch, folder, time.time())
 
 
-def _is_used(style: RunnerStyle, command: str, text: str) -> bool:
+def _is_used(style: _RunnerStyle, command: str, text: str) -> bool:
     direct = bool(style.words or style.lists)
     return style.names.search(command if direct else text) is not None
 
@@ -102,7 +140,7 @@ def _leave_out(argv: list[str], words: tuple[str, ...]) -> list[str]:
     return [word for at, word in enumerate(argv) if at > end or word not in words]
 
 
-def _add_words(argv: list[str], style: RunnerStyle, words: list[str]) -> list[str]:
+def _add_words(argv: list[str], style: _RunnerStyle, words: list[str]) -> list[str]:
     ends = [n for n, word in enumerate(argv, 1) if Path(word).name == style.after]
     at = ends[0] if ends else argv.index("--") if "--" in argv else len(argv)
     return [*argv[:at], *words, *argv[at:]]
@@ -188,4 +226,4 @@ def _list_reports(request: ReportRequest) -> Iterator[tuple[Path, str]]:
 def _list_places(request: ReportRequest) -> Iterator[tuple[Path, str]]:
     yield from ((request.scratch / FOLDER, f"*.{end}") for end in ("xml", "json", "jsonl"))
     for name in request.styles:
-        yield from ((request.folder, pattern) for pattern in STYLES[name].left)
+        yield from ((request.folder, pattern) for pattern in _STYLES[name].left)

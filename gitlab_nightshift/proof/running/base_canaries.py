@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from gitlab_nightshift.proof.running.combined_canaries import CombinedRun
     from gitlab_nightshift.proof.running.faults import Fault
+    from gitlab_nightshift.proof.running.whole_suite import CombinedRun
 
 
 @dataclass

@@ -12,8 +12,13 @@ from gitlab_nightshift.proof.executed_code import changes_code
 from gitlab_nightshift.proof.proof_commands import CommandRun
 from gitlab_nightshift.proof.reports.reported_cases import Collection
 from gitlab_nightshift.proof.running.base_canaries import BaseCanaries
-from gitlab_nightshift.proof.running.canary_judgement import judge_kept, judge_singles
-from gitlab_nightshift.proof.running.canary_setting import Setting, build_setting, tell_unknown
+from gitlab_nightshift.proof.running.canary_judgement import (
+    Setting,
+    build_setting,
+    judge_kept,
+    judge_singles,
+    tell_unknown,
+)
 from gitlab_nightshift.proof.running.fault_choice import (
     build_aim,
     choose_near_faults,
@@ -21,13 +26,13 @@ from gitlab_nightshift.proof.running.fault_choice import (
     take_in_turn,
 )
 from gitlab_nightshift.proof.running.faults import Fault
-from gitlab_nightshift.proof.running.reported_names import is_reported_as
 from gitlab_nightshift.proof.running.single_canaries import (
     MOST_TRIES,
     find_canaries,
     judge_canaries,
     plant_singles,
 )
+from gitlab_nightshift.proof.running.suite_outcome import is_reported_as
 from gitlab_nightshift.proof.running.text_canaries import (
     find_text_canaries,
     is_foreign_code,

@@ -3,8 +3,7 @@ those that fail show what the change redefines."""
 
 from collections.abc import Sequence
 
-from gitlab_nightshift.proof.evidence.evidence_flags import raise_flag
-from gitlab_nightshift.proof.evidence.lab import Evidence, EvidenceSubject
+from gitlab_nightshift.proof.evidence.lab import Evidence, EvidenceSubject, raise_flag
 from gitlab_nightshift.proof.running.new_tests import NO_PROOF
 from gitlab_nightshift.proof.running.single_canaries import list_focused
 from gitlab_nightshift.proof.running.suite_outcome import SuiteOutcome

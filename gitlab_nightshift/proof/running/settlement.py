@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence, Set
 
 from gitlab_nightshift.proof.evidence.lab import Evidence, EvidenceSubject
 from gitlab_nightshift.proof.proof_commands import CommandRun
-from gitlab_nightshift.proof.running.reported_names import is_reported_as
+from gitlab_nightshift.proof.running.suite_outcome import is_reported_as
 from gitlab_nightshift.proof.syntax.file_side import read_sides
 from gitlab_nightshift.proof.syntax.single_test import Test
 from gitlab_nightshift.records.verdicts import Check, CheckOutcome, Finding

@@ -14,8 +14,7 @@ from gitlab_nightshift.proof.evidence.selected_tests import (
 )
 from gitlab_nightshift.proof.running.fault_choice import take_in_turn
 from gitlab_nightshift.proof.running.faults import Fault
-from gitlab_nightshift.proof.running.reported_names import is_reported_as
-from gitlab_nightshift.proof.running.suite_outcome import SuiteOutcome
+from gitlab_nightshift.proof.running.suite_outcome import SuiteOutcome, is_reported_as
 from gitlab_nightshift.proof.running.switches import write_faulty_file
 from gitlab_nightshift.proof.running.tree_files import TreeFiles
 from gitlab_nightshift.proof.running.trial import (

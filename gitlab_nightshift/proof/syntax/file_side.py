@@ -1,18 +1,19 @@
 """One side of a changed file, parsed once for all flags that look at it."""
 
+from collections.abc import Iterator
 from functools import cached_property
 from weakref import WeakKeyDictionary
 
 from tree_sitter import Node
 
 from gitlab_nightshift.proof.syntax.collected_tests import list_tests
-from gitlab_nightshift.proof.syntax.comments import list_comments
 from gitlab_nightshift.proof.syntax.functions import Function, list_functions
 from gitlab_nightshift.proof.syntax.languages import (
     Language,
     find_language,
     is_product,
     is_test_file,
+    parse,
 )
 from gitlab_nightshift.proof.syntax.nodes import (
     COMMENTS,
@@ -23,7 +24,6 @@ from gitlab_nightshift.proof.syntax.nodes import (
     walk,
 )
 from gitlab_nightshift.proof.syntax.single_test import Test
-from gitlab_nightshift.proof.syntax.source_parser import parse
 from gitlab_nightshift.repository.difference import ChangedFile
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
@@ -66,7 +66,7 @@ class Side:
     @cached_property
     def comments(self) -> tuple[tuple[int, str], ...]:
         """Line, from 1, and text of each line of a comment."""
-        return tuple(list_comments(self.root, self.source))
+        return tuple(_list_comments(self.root, self.source))
 
     @cached_property
     def lines_without_code(self) -> frozenset[int]:
@@ -110,3 +110,25 @@ def read_sides(file: ChangedFile) -> tuple[Side, Side]:
             Side(file.raw_path, None if hidden else file.new),
         )
     return _SIDES[file]
+
+
+_LONGEST = 2000
+_BY_SIGN = compile_lazily(r"(?:^|\s)(#|//|/\*|--|;;|<!--|%)(?P<said>.*)$")
+
+
+def _list_comments(root: Node | None, source: bytes) -> Iterator[tuple[int, str]]:
+    """Line, from 1, and text of each comment, line by line; a string on its own is one."""
+    if root is None:
+        yield from _find_comments_by_sign(source)
+        return
+    for node in walk(root):
+        alone = node.type == "string" and node.parent and node.parent.type == "expression_statement"
+        if node.type in COMMENTS or alone:
+            for offset, said in enumerate(read_text(node).split("\n")):
+                yield read_line_number(node) + offset, said[:_LONGEST]
+
+
+def _find_comments_by_sign(source: bytes) -> Iterator[tuple[int, str]]:
+    for number, said in enumerate(source.decode("utf-8", "replace").split("\n"), 1):
+        if found := _BY_SIGN.search(said[:_LONGEST]):
+            yield number, found[0].strip()

@@ -4,7 +4,12 @@ from collections.abc import Iterator, Sequence
 
 from tree_sitter import Node
 
-from gitlab_nightshift.proof.syntax.assertion import Assertion, build_assertion, read_condition
+from gitlab_nightshift.proof.syntax.assertion import (
+    Assertion,
+    build_assertion,
+    is_condition,
+    read_condition,
+)
 from gitlab_nightshift.proof.syntax.assertion_words import (
     ALONE,
     EQUAL,
@@ -13,7 +18,6 @@ from gitlab_nightshift.proof.syntax.assertion_words import (
     normalize_name,
     parse_assertion_name,
 )
-from gitlab_nightshift.proof.syntax.conditions import is_condition
 from gitlab_nightshift.proof.syntax.nodes import (
     CALLS,
     STRINGS,

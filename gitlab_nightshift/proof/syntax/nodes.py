@@ -171,8 +171,7 @@ def list_arguments(node: Node) -> tuple[Node, ...]:
 
 def parse_macro_arguments(node: Node) -> tuple[Node, ...]:
     """The arguments of a Rust macro, which the grammar leaves as tokens: parsed by themselves."""
-    from gitlab_nightshift.proof.syntax.languages import find_language
-    from gitlab_nightshift.proof.syntax.source_parser import parse
+    from gitlab_nightshift.proof.syntax.languages import find_language, parse
 
     tokens = next((child for child in node.children if child.type == "token_tree"), None)
     rust = find_language("x.rs")

@@ -9,8 +9,7 @@ import pytest
 from ci.site.generated_pages import render_flags
 from gitlab_nightshift.proof.reading import leaked_secrets
 from gitlab_nightshift.proof.reviewed_change import Changeset, Context, RuleViolation
-from gitlab_nightshift.registry.flag_entry import FlagEntry
-from gitlab_nightshift.registry.flag_registry import FLAGS
+from gitlab_nightshift.registry.flag_registry import FLAGS, FlagEntry
 from tests.support.judging import Judge
 from tests.support.tables import each
 
