@@ -31,8 +31,8 @@ def _format_flag(name: str, flag: FlagEntry) -> Iterator[str]:
     yield f"Why it matters: {flag.why}"
     yield ""
     yield f"A change of people: {_MEANINGS[flag.people]}."
-    if flag.asked:
-        yield f"  It is only asked about where {flag.asked}."
+    if flag.warn_if:
+        yield f"  It is only a warning if {flag.warn_if}."
     yield f"A night's change: {_MEANINGS[flag.level]}."
     strict = [category for category, level in flag.levels.items() if level != flag.level]
     if strict:

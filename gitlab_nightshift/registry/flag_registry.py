@@ -17,8 +17,8 @@ class FlagEntry:
     ``what`` says what raises it,
     ``rule`` where its function is (module:function below ``proof/reading``), "" for one that only
     running raises; ``levels`` are levels that differ for a category, ``by_people`` is that of a
-    change that no agent made where it differs, and ``asked`` says where such a change is only
-    asked about: a finding that is not certain, or that the rest of the change explains."""
+    change that no agent made where it differs, and ``warn_if`` says where such a change is only
+    warn_if about: a finding that is not certain, or that the rest of the change explains."""
 
     level: Level
     why: str
@@ -26,7 +26,7 @@ class FlagEntry:
     what: str = field(kw_only=True)
     levels: Mapping[str, Level] = field(default_factory=dict)
     by_people: Level | None = None
-    asked: str = ""
+    warn_if: str = ""
 
     @property
     def people(self) -> Level:
@@ -47,28 +47,28 @@ FLAGS: dict[str, FlagEntry] = {
             "A test is gone, or no runner collects it by its name or place any more, although what "
             "it tested is still there; `warn` where it has a twin."
         ),
-        asked=_EXPLAINED,
+        warn_if=_EXPLAINED,
     ),
     "test-skipped": FlagEntry(
         "fail",
         "A test that is not run finds nothing.",
         "skipped_tests:find_skipped_tests",
         what="A test, or a helper that asserts, is skipped, disabled, focused away or left early.",
-        asked="the test is new, or a condition decides",
+        warn_if="the test is new, or a condition decides",
     ),
     "test-loosened": FlagEntry(
         "fail",
         "Mistakes that the test found pass from now on.",
         "weaker_tests:find_loosened_tests",
         what="A value is not expected any more, or a test passes now if it fails.",
-        asked=_EXPLAINED,
+        warn_if=_EXPLAINED,
     ),
     "assertion-removed": FlagEntry(
         "fail",
         "The test still passes, and checks less than its name says.",
         "weaker_tests:find_removed_assertions",
         what="A test lives on with fewer assertions.",
-        asked=_EXPLAINED,
+        warn_if=_EXPLAINED,
     ),
     "test-cannot-fail": FlagEntry(
         "fail",
@@ -78,7 +78,7 @@ FLAGS: dict[str, FlagEntry] = {
             "An assertion holds whatever the code does, a handler hides its failure, or code "
             "beside the tests sets their outcome, ends their run with success or makes all equal."
         ),
-        asked="the assertion comes beside others that stay",
+        warn_if="the assertion comes beside others that stay",
     ),
     "test-detection": FlagEntry(
         "fail",
@@ -202,7 +202,7 @@ FLAGS: dict[str, FlagEntry] = {
             "A dangerous call outside tests: a shell with variables, `eval`, SQL by formatting, "
             "TLS without checks, …; `warn` for a wider file mode or one more `unsafe`."
         ),
-        asked="it depends on its use: a weak hash, a number that can be guessed, `unsafe`",
+        warn_if="it depends on its use: a weak hash, a number that can be guessed, `unsafe`",
     ),
     "broken-link": FlagEntry(
         "warn",

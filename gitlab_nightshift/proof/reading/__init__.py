@@ -1,4 +1,8 @@
-"""The rules of the red flags; ``registry/flag_registry.py`` has the list of flags."""
+"""The rules of the red flags, which read a change; the flags are in ``registry/flag_registry.py``.
+
+A change of product code alone does not load the rules about tests: that takes longer than to apply
+them.
+"""
 
 import importlib
 from collections.abc import Iterable
@@ -9,9 +13,14 @@ from gitlab_nightshift.records.verdicts import Finding
 from gitlab_nightshift.registry.flag_registry import FLAGS, FlagEntry
 from gitlab_nightshift.repository.difference import ChangedFile
 
+ABOUT_TESTS = frozenset("deleted_tests weaker_tests skipped_tests certain_assertions".split())
+"""Modules whose rules find nothing in a change that touches no tests."""
+_TEST_WORDS = ("test", "spec", "snap", "approv")
+"""Parts of a path that may make it one of tests."""
+
 
 def judge(change: Changeset, context: Context) -> tuple[Finding, ...]:
-    """Every finding of every flag that is not off, those that fail first, notes last."""
+    """Every finding of every flag that is not off: failures first, notes last."""
     found = [
         finding
         for name, flag in FLAGS.items()
@@ -26,10 +35,10 @@ def judge(change: Changeset, context: Context) -> tuple[Finding, ...]:
 def _apply_flag(
     name: str, flag: FlagEntry, change: Changeset, context: Context
 ) -> Iterable[Finding]:
-    """By the settings' level, else the finding's own, else the category's, else the flag's.
+    """The findings of one flag. Their level is set by the settings, or else by the violation, the
+    category or the flag.
 
-    A rule that raises has not looked at the change: that counts as a finding, or a change made to
-    break the rule would get past.
+    A rule that raises is a finding, too: otherwise a change that crashes it would pass.
     """
     fixed = context.settings.policy.flags.get(name)
     usual = flag.people if context.by_people else flag.levels.get(context.category, flag.level)
@@ -39,10 +48,10 @@ def _apply_flag(
         if flag.rule.partition(":")[0] in ABOUT_TESTS and not touches_tests(change):
             return
         violations = tuple(load_rule(flag)(change, context))
-        asked = _find_asked(flag, change, violations) if context.by_people else ()
+        debatable = _find_debatable(flag, change, violations) if context.by_people else ()
         for found in violations:
             own = found.level if usual != "note" else None
-            level = fixed or ("warn" if found in asked else own or usual)
+            level = fixed or ("warn" if found in debatable else own or usual)
             yield Finding(name, level, found.file, found.line, found.detail)
     except Exception as error:
         kind = type(error).__name__
@@ -50,11 +59,11 @@ def _apply_flag(
         yield Finding(name, fixed or usual, "", 0, detail)
 
 
-def _find_asked(
+def _find_debatable(
     flag: FlagEntry, change: Changeset, found: tuple[RuleViolation, ...]
 ) -> tuple[RuleViolation, ...]:
-    """Those that reading cannot be certain of: a reviewer of people asks about them."""
-    if not flag.asked or not found:
+    """Violations that a reviewer of a person's change would only ask about."""
+    if not flag.warn_if or not found:
         return ()
     from gitlab_nightshift.proof.reading.explanations import may_rewrite_tests
 
@@ -65,39 +74,23 @@ def _find_asked(
 
 
 def load_rule(flag: FlagEntry) -> Rule:
-    """The function that looks at a change for this flag."""
+    """The function that finds this flag's violations."""
     module, _, function = flag.rule.partition(":")
     rule: Rule = getattr(importlib.import_module(f"{__name__}.{module}"), function)
     return rule
 
 
-ABOUT_TESTS = frozenset("deleted_tests weaker_tests skipped_tests certain_assertions".split())
-"""Modules whose rules have nothing to say of a change that touches no tests."""
-_OF_TESTS = ("test", "spec", "snap", "approv")
-"""Parts of a path that a rule about tests may look for."""
-
-
 def touches_tests(change: Changeset) -> bool:
-    """False for product code alone. A file in no known language may be tests, and so may one in
-    Rust, which keeps them beside the code."""
+    """False for product code alone. A file of an unsupported language may be a test, and Rust's
+    unit tests are in product files."""
     return not all(map(_is_product_alone, change.files))
 
 
 def _is_product_alone(file: ChangedFile) -> bool:
     return all(
-        _is_known_source(path) and is_product(path) and not _has_any(path.lower(), _OF_TESTS)
-        for path in _list_paths(file)
+        find_language(path) is not None
+        and not path.endswith(".rs")
+        and is_product(path)
+        and not any(word in path.lower() for word in _TEST_WORDS)
+        for path in (file.path, file.old_path, file.raw_path, file.raw_old_path)
     )
-
-
-def _list_paths(file: ChangedFile) -> set[str]:
-    """Where it is and where it was."""
-    return {file.path, file.old_path, file.raw_path, file.raw_old_path}
-
-
-def _is_known_source(path: str) -> bool:
-    return find_language(path) is not None and not path.endswith(".rs")
-
-
-def _has_any(text: str, parts: tuple[str, ...]) -> bool:
-    return any(part in text for part in parts)

@@ -34,6 +34,10 @@ CONSTRUCTORS = ("__init__", "constructor", "initialize", "__construct")
 """Every class has one, written or not."""
 _IMPORTS = _TABLE.get_words("imports")
 _NO_LIBRARY = _TABLE.get_pattern("no_library")
+_PRIVATE = compile_lazily(
+    r"(?s)(?:private|protected|private_class_method|private_constant)\b[\s(]+(.*)"
+)
+_MODIFIERS = _TABLE.get_words("modifiers")
 _EXPORTED_AS = compile_lazily(r"^(module\.)?exports\.")
 _EXPORTS: WeakKeyDictionary[Side, dict[str, int]] = WeakKeyDictionary()
 _MOST_NAMES = 200
@@ -43,7 +47,7 @@ _PACKAGE_IS_ANYWHERE = ("ruby", "csharp", "php")
 
 
 def find_removed_public_names(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
-    """Public names that nothing stands for any more."""
+    """Public names that were removed without an alias."""
     for file in change.files:
         old, new = read_sides(file)
         if not is_library(old) or (new.source and new.root is None):
@@ -54,21 +58,21 @@ def find_removed_public_names(change: Changeset, _context: Context) -> Iterator[
             name: at
             for number, (name, at) in enumerate(missing.items())
             if number > _MOST_NAMES
-            or (not _is_there(name, file, change) and not _is_moved(name, file, change))
+            or (not _still_exists(name, file, change) and not _is_moved(name, file, change))
         }
         for name, at in gone.items():
             outer, _, last = name.rpartition(".")
-            if outer not in gone and last not in CONSTRUCTORS:
+            if outer not in gone and last not in CONSTRUCTORS:  # with a class go its methods
                 yield RuleViolation(
                     file.path,
                     at,
-                    f"{format_excerpt(name)} is gone: keep an alias for those who use it.",
+                    f"{format_excerpt(name)} is gone: keep an alias for its users.",
                 )
 
 
-def _is_there(name: str, file: ChangedFile, change: Changeset) -> bool:
-    """Declared, imported or assigned in the file after the change; where files of a folder are one
-    package, in any of them."""
+def _still_exists(name: str, file: ChangedFile, change: Changeset) -> bool:
+    """True if the name is declared, imported or assigned in the file after the change, or exported
+    by another file of the same package."""
     old, new = read_sides(file)
     language = old.language.name if old.language else ""
     others = [new]
@@ -82,7 +86,7 @@ def _is_there(name: str, file: ChangedFile, change: Changeset) -> bool:
 
 
 def _is_bound(name: str, side: Side, change: Changeset) -> bool:
-    """An alias, an import or a re-export of a top-level name; a method that a parent has now."""
+    """True for an alias, import or re-export of a top-level name, or a method that is inherited."""
     outer, _, last = name.rpartition(".")
     if side.root is None:
         return False
@@ -97,7 +101,7 @@ def _is_bound(name: str, side: Side, change: Changeset) -> bool:
 
 
 def _is_in_class(outer: str, last: str, side: Side, change: Changeset) -> bool:
-    """The class names it still (an alias, a delegation, an attribute), or its parent has it."""
+    """True if the class still mentions the name (an alias, a delegation), or inherits it."""
     for function in side.functions:
         if function.is_class and function.qualified == outer and function.body is not None:
             body = read_text(function.body)
@@ -119,7 +123,7 @@ def _is_inherited(heading: str, last: str, change: Changeset) -> bool:
 
 
 def _is_moved(name: str, file: ChangedFile, change: Changeset) -> bool:
-    """Public in another file after the change, and who imported it has followed."""
+    """True if the name is public in another file now, and importers were updated."""
     last = name.rpartition(".")[2]
     if file.status == "R" and name in find_exports(read_sides(file)[1]):
         return True
@@ -154,7 +158,7 @@ def is_library(side: Side) -> bool:
 
 
 def find_exports(side: Side) -> dict[str, int]:
-    """Public names of a side with their lines: functions, classes, methods, constants."""
+    """Public names of a file with their lines: functions, classes, methods, constants, fields."""
     if side not in _EXPORTS:
         _EXPORTS[side] = _collect_exports(side) if side.root is not None and side.language else {}
     return _EXPORTS[side]
@@ -183,12 +187,14 @@ def _capture_exports(side: Side) -> dict[str, list[Node]]:
 
 
 def _is_listed(name: str, listed: set[str], side: Side) -> bool:
+    """True unless the language has export lists, and this one lacks the name. ``__all__`` is
+    optional, JavaScript's exports are not."""
     rule = side.language.public.get("listed") if side.language else None
     return not rule or name in listed or (not listed and rule != "always")
 
 
 def _is_public(function: Function, side: Side) -> bool:
-    """True where nothing in the name of a function, or on what it stands in, hides it."""
+    """True if neither the function's name nor a modifier, its own or an outer one's, hides it."""
     rule = side.language.public if side.language else {}
     if rule.get("functions") == "in classes" and not (function.outer or function.is_class):
         return False
@@ -196,22 +202,23 @@ def _is_public(function: Function, side: Side) -> bool:
         re.match(rule.get("name", ""), part) for part in function.qualified.split(".")
     ):
         return False
-    return all(_is_let_out(each, rule) for each in (*function.outer, function))
+    return all(_is_visible(each, rule) for each in (*function.outer, function))
 
 
-def _is_let_out(each: Function, rule: Mapping[str, str]) -> bool:
-    """True for a definition that is public where what it stands in is."""
+def _is_visible(each: Function, rule: Mapping[str, str]) -> bool:
+    """True for a definition that is public if the definitions around it are."""
     if each.node.type in rule.get("bare", "").split():
+        # Rust: the methods of ``impl Trait for X`` are the trait's.
         return find_field(each.node, "trait") is None
     if any(outer.node.type in rule.get("open", "").split() for outer in each.outer):
         return True
-    said = _read_modifiers(each.node)
+    modifiers = _read_modifiers(each.node)
     needed, hidden = (set(rule.get(key, "").split()) for key in ("modifiers", "hidden"))
-    return not said & hidden and (not needed or bool(said & needed))
+    return not modifiers & hidden and (not needed or bool(modifiers & needed))
 
 
 def _find_fields(side: Side, fields: Iterable[Node]) -> Iterator[tuple[str, int]]:
-    """The public fields of public classes, with the class before the name."""
+    """The public fields of public classes, as ``Class.field``."""
     for node in fields:
         around = [
             each
@@ -229,7 +236,7 @@ def _is_in_tests(function: Function) -> bool:
 
 
 def _find_private_names(side: Side) -> frozenset[str]:
-    """Ruby: methods below ``private``, and those that it names."""
+    """Ruby: methods below a line ``private``, and those named by ``private :name``."""
     if side.language is None or side.language.name != "ruby":
         return frozenset()
     groups = (each for each in side.functions if each.is_class and each.body is not None)
@@ -239,20 +246,14 @@ def _find_private_names(side: Side) -> frozenset[str]:
 def _list_hidden(group: Function) -> Iterator[str]:
     private = False
     for node in list_children(group.body) if group.body is not None else ():
-        said = read_text(node)
-        if said in ("private", "protected", "public"):
-            private = said != "public"
-        elif named := _PRIVATE.match(said):
+        text = read_text(node)
+        if text in ("private", "protected", "public"):
+            private = text != "public"
+        elif named := _PRIVATE.match(text):
             for names in re.findall(r":(\w+)|def (?:self\.)?(\w+[?!]?)", named[1]):
                 yield from filter(None, names)
         elif private and node.type in ("method", "singleton_method"):
             yield read_text(find_field(node, "name"))
-
-
-_PRIVATE = compile_lazily(
-    r"(?s)(?:private|protected|private_class_method|private_constant)\b[\s(]+(.*)"
-)
-_MODIFIERS = _TABLE.get_words("modifiers")
 
 
 def _read_modifiers(node: Node) -> frozenset[str]:
@@ -260,6 +261,6 @@ def _read_modifiers(node: Node) -> frozenset[str]:
     inside = [
         inner for child in node.children if child.type == "modifiers" for inner in child.children
     ]
-    said = [child for child in node.children if child.type in _MODIFIERS]
-    said += [child for child in inside if "annotation" not in child.type]
-    return frozenset(word for each in said for word in re.findall(r"\w+", read_text(each)))
+    found = [child for child in node.children if child.type in _MODIFIERS]
+    found += [child for child in inside if "annotation" not in child.type]
+    return frozenset(word for each in found for word in re.findall(r"\w+", read_text(each)))

@@ -33,8 +33,8 @@ _PASSED_BY_NAME = frozenset(("python", "kotlin", "scala", "csharp"))
 
 @dataclass(frozen=True)
 class _Parameter:
-    """A parameter. ``kind`` is positional, keyword (by name only), rest or options (``**kwargs``);
-    ``default`` is None where there is none, "?" where it is only optional."""
+    """A parameter. ``kind`` is positional, keyword (by name only), rest (``*args``) or options
+    (``**kwargs``); ``default`` is None without one, "?" for TypeScript's ``name?``."""
 
     name: str
     default: str | None
@@ -45,7 +45,7 @@ _Signature = tuple[Function, tuple[_Parameter, ...]]
 
 
 def find_changed_signatures(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
-    """Public functions whose callers break."""
+    """Public functions with new parameters that break callers."""
     for file in change.files:
         old, new = read_sides(file)
         if not is_library(old) or old.language is None:
@@ -56,9 +56,10 @@ def find_changed_signatures(change: Changeset, _context: Context) -> Iterator[Ru
             after = now.get(name, [])
             if not _is_public(name, public) or not after:
                 continue
-            gone = [each for each in before if each[1] not in [other for _, other in after]]
-            came = [each for each in after if each[1] not in [other for _, other in before]]
-            for (_, one), (function, other) in zip(gone, came, strict=False):
+            # A function may be overloaded: only signatures without an equal are compared.
+            removed = [each for each in before if each[1] not in [other for _, other in after]]
+            added = [each for each in after if each[1] not in [other for _, other in before]]
+            for (_, one), (function, other) in zip(removed, added, strict=False):
                 if why := _compare_parameters(one, other, old.language.name):
                     yield RuleViolation(
                         file.path,
@@ -84,13 +85,13 @@ def _collect_signatures(side: Side) -> dict[str, list[_Signature]]:
 
 
 def _compare_parameters(old: Sequence[_Parameter], new: Sequence[_Parameter], language: str) -> str:
-    """Why callers break, in a few words; empty where they do not."""
+    """Why callers break, in a few words; "" if they do not."""
     was, now = ([p.name for p in side if p.kind == "positional"] for side in (old, new))
     if [name for name in was if name in now] != [name for name in now if name in was]:
         return "its parameters are in another order"
     kinds = {each.kind for each in new}
     if "rest" not in kinds and any(each.kind == "rest" for each in old):
-        return "it does not take any number of arguments any more"
+        return "it no longer takes any number of arguments"
     if gone := _find_gone(old, new, kinds, language):
         return f"parameter {gone} is gone"
     required = _find_required(old, new, language)
@@ -100,7 +101,7 @@ def _compare_parameters(old: Sequence[_Parameter], new: Sequence[_Parameter], la
 def _find_gone(
     old: Sequence[_Parameter], new: Sequence[_Parameter], kinds: set[str], language: str
 ) -> str:
-    """A parameter that is not taken any more, by the name or the place that callers know."""
+    """A removed parameter that callers may pass, by name or by position."""
     known = {each.name for each in new}
     for index, one in enumerate(old):
         if one.kind not in ("positional", "keyword") or one.name in known or "options" in kinds:
@@ -114,7 +115,7 @@ def _find_gone(
 
 
 def _find_required(old: Sequence[_Parameter], new: Sequence[_Parameter], language: str) -> str:
-    """A parameter that callers did not have to give before."""
+    """A required parameter that was optional or did not exist before."""
     if any(each.kind == "rest" for each in old):
         return ""
     by_name = {each.name: each for each in old}
@@ -131,7 +132,7 @@ def _find_required(old: Sequence[_Parameter], new: Sequence[_Parameter], languag
 
 
 def _read_parameters(function: Function, language: Language) -> tuple[_Parameter, ...] | None:
-    """The parameters without ``self``; None for a class."""
+    """The parameters of a function, without ``self``; None for a class."""
     if function.is_class:
         return None
     node = function.node

@@ -37,6 +37,11 @@ def read_text(node: Node | None) -> str:
     return (node.text or b"").decode("utf-8", "replace") if node else ""
 
 
+def read_on_one_line(node: Node) -> str:
+    """The source of a node, with single spaces for all white space."""
+    return " ".join(read_text(node).split())
+
+
 def read_line_number(node: Node) -> int:
     """The line that a node starts on, from 1."""
     return node.start_point[0] + 1

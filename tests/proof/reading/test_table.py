@@ -27,7 +27,7 @@ def test_the_site_says_of_every_flag_what_raises_it_and_its_levels(name: str) ->
     section = render_flags().partition(f"## {name}\n")[2].partition("\n## ")[0]
     assert flag.what in section
     assert flag.why in section
-    assert flag.asked in section
+    assert flag.warn_if in section
     level, people = re.findall(r"^\| [a-z' ]+ \| (.*) \|$", section, re.MULTILINE)
     assert level.startswith(f"`{flag.level}`")
     assert all(f"`{other}` in {category}" in level for category, other in flag.levels.items())
