@@ -156,22 +156,24 @@ def run_once(
     runner: Runner, command: str, log: str, read: ReadText, at_most_s: float | None = None
 ) -> CommandRun:
     """Run a command once, and collect the tests that ran. ``read`` as in ``run_and_collect``."""
-    asked = prepare_request(command, runner.env, runner.scratch, runner.folder, read)
-    result = dataclasses.replace(runner, env=asked.env).run(asked.argv, log, at_most_s=at_most_s)
+    request = prepare_request(command, runner.env, runner.scratch, runner.folder, read)
+    result = dataclasses.replace(runner, env=request.env).run(
+        request.argv, log, at_most_s=at_most_s
+    )
     return CommandRun(
-        dataclasses.replace(result, command=command), _collect_tests(runner, asked, result, log)
+        dataclasses.replace(result, command=command), _collect_tests(runner, request, result, log)
     )
 
 
 def _collect_tests(
-    runner: Runner, asked: ReportRequest, result: CommandResult, log: str
+    runner: Runner, request: ReportRequest, result: CommandResult, log: str
 ) -> Collection:
-    printed = [runner.read_output(log)] if asked.printed or asked.listings else []
+    printed = [runner.read_output(log)] if request.printed or request.listings else []
     if result.ok:
-        for number, argv in enumerate(asked.listings, 1):
+        for number, argv in enumerate(request.listings, 1):
             listed = runner.run(argv, f"{log}-list-{number}")
             printed.append(runner.read_output(f"{log}-list-{number}") if listed.ok else None)
-    return collect_reports(asked, printed)
+    return collect_reports(request, printed)
 
 
 def format_failure(runner: Runner, results: Sequence[CommandResult], name: str) -> str:

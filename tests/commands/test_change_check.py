@@ -530,7 +530,7 @@ def test_a_reviewer_of_people_is_told_where_a_night_is_sent_back(shop: Path) -> 
 def test_a_flag_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["check", "--explain", "test-deleted"], {}) == 0
     said = capsys.readouterr().out
-    assert "Nothing watches this behaviour any more." in said
+    assert "Nothing tests this behaviour any more." in said
     assert "nightshift: allow test-deleted because" in said
     assert "It is only a warning if product code, dependencies or more" in said
     assert run(["check", "--explain", "all"], {}) == 0

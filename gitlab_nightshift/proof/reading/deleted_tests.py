@@ -84,7 +84,7 @@ def _report_deleted(version: TestVersion, tests: MatchedTests) -> RuleViolation:
     path, line, name = version.file.path, version.test.line, version.name
     if twin := _find_twin(version, tests):
         return RuleViolation(path, line, f"{name} is gone: does {twin.name} say the same?", "warn")
-    detail = f"{name} is gone, though what it tests is still there."
+    detail = f"{name} is gone, though what it tests still exists."
     ran = not any(map(_NEVER_RAN.search, version.test.marks))
     return RuleViolation(path, line, detail, certain=None if ran else False)
 

@@ -94,7 +94,7 @@ def _describe_broken_link(change: Changeset, path: str, target: str) -> str:
         return "" if _is_route(change, place, unquote(parts.path)) else "leads nowhere"
     inside = parts.fragment and _MARKDOWN.search(place)
     missing = inside and not _has_anchor(change, place, parts.fragment)
-    return "names a heading that is not there" if missing else ""
+    return "names a heading that does not exist" if missing else ""
 
 
 def _exists(change: Changeset, place: str) -> bool:

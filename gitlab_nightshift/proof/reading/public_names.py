@@ -1,4 +1,4 @@
-"""public-name-removed: names that other code may use and that nothing stands for any more.
+"""public-name-removed: names that other code may use, removed without an alias.
 
 A language's ``[public]`` table says what public names look like (``name``), which ``modifiers``
 make them public and which keep them ``hidden``, inside what no modifier is needed (``open``,

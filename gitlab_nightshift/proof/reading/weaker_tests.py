@@ -7,7 +7,7 @@ canaries.
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from gitlab_nightshift.proof.reading.matched_tests import (
     MOST_PAIRS,
@@ -88,12 +88,14 @@ def _compare(
     added = _list_unmatched(new, old)
     moved = elsewhere - Counter(each.key for each in added)
     lost = [each for each in _list_unmatched(old, new) if not _take(moved, each)]
-    # A new helper may check anything: the canaries tell.
+    # A new helper may check anything: that is for the canaries.
     if not lost or any(each.word == "helper" for each in added):
         return
     repeats = _REPEATS.search(" ".join(new.words)) is not None
     replaced, lost = _pair_replacements(lost, added, repeats=repeats)
-    text = " ".join([*(Counter(new.all_words) - Counter(old.all_words)), *_list_words(added)])
+    words = [word for each in added for word in each.key]
+    text = " ".join([*(Counter(new.all_words) - Counter(old.all_words)), *words])
+    # In a test of many cases, one occurrence of a value may serve all of them.
     text *= len(replaced) + len(lost) if repeats else 1
     used: Counter[str] = Counter()
     for each, replacement in replaced:
@@ -105,10 +107,6 @@ def _compare(
         covered = any(_covers_part(other, each) for other in added)
         if not (covered or (stronger and not each.compares) or _has_values(text, each, used)):
             yield new, each, None
-
-
-def _list_words(assertions: Sequence[Assertion]) -> Iterator[str]:
-    return (word for each in assertions for word in each.key)
 
 
 def _list_unmatched(one: TestVersion, other: TestVersion) -> list[Assertion]:

@@ -1,5 +1,5 @@
-"""The cache of a base's canaries. It imports nothing heavy: every night makes one before any
-change."""
+"""The cache of a base's canaries. It imports nothing heavy, as every night creates one before there
+is any change."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 @dataclass
 class BaseCanaries:
     """The faults that the untouched suite noticed, cached for all attempts at a night's change.
-    ``tried``: ``combined`` has been computed; ``texts`` are those of an unsupported language, None
-    if not yet computed; ``unable`` is why nothing can be, such as a suite that fails already."""
+    ``tried``: ``combined`` has been computed; ``texts`` are those in an unsupported language, None
+    if not yet computed; ``unable`` is why there are none, such as a suite that fails already."""
 
     combined: "CombinedRun | None" = None
     tried: bool = False

@@ -17,7 +17,7 @@ from gitlab_nightshift.proof.running.canary_judgement import (
     build_setting,
     judge_kept,
     judge_singles,
-    tell_unknown,
+    report_unknown,
 )
 from gitlab_nightshift.proof.running.fault_choice import (
     build_aim,
@@ -45,7 +45,7 @@ from gitlab_nightshift.proof.syntax.single_test import Test
 
 MOST_PLANTED = 300
 """Faults in one build; tests reach only a few of them."""
-FOREIGN = "in code of a language that is not understood"
+FOREIGN = "in code of an unsupported language"
 
 
 def try_canaries(
@@ -63,7 +63,7 @@ def try_canaries(
     if not lab.commands or not changes_code(subject.change):
         return Evidence()
     if base.unable:
-        return tell_unknown(base.unable)
+        return report_unknown(base.unable)
     setting = build_setting(subject, lab, before, runs)
     found = _try_texts(setting, base) if _is_foreign(setting) else Evidence()
     if setting.before.products:
@@ -86,7 +86,9 @@ def _try_texts(setting: Setting, base: BaseCanaries) -> Evidence:
     after = setting.after
     judged = judge_text_canaries(trial, subject, base.texts, setting.before, after, usual)
     if not judged:
-        return tell_unknown(f"none {FOREIGN} that the change leaves alone makes the commands fail")
+        return report_unknown(
+            f"none {FOREIGN} that the change leaves alone makes the commands fail"
+        )
     return judge_kept(setting, judged, FOREIGN)
 
 
@@ -103,7 +105,7 @@ def _try_near(setting: Setting, touched: TouchedTests) -> Evidence:
     usual_s = setting.usual.duration_s
     found = find_canaries(trial, base, touched.old, list(dict.fromkeys(tried)), usual_s)
     if not found.canaries:
-        return tell_unknown(f"none that the touched {touched.language} tests notice was found")
+        return report_unknown(f"none that the touched {touched.language} tests notice was found")
     judged = judge_canaries(trial, subject, tests, found, moved, setting.after, new)
     return judge_singles(setting, judged)
 
@@ -112,7 +114,7 @@ def _plant_reached(
     setting: Setting, tests: Sequence[Test], faults: Sequence[Fault], base: PlantedTree | None
 ) -> PlantedTree | None:
     """The change with all faults that the base's tests reached, to see which of them tests still
-    reach. None if that cannot be told, or if all are tried anyway."""
+    reach. None if that is unknown, or if all are tried anyway."""
     if base is None or base.reached is None or len(faults) <= MOST_TRIES:
         return None
     return plant_singles(setting.trial, setting.subject.tree, tests, faults, setting.after)

@@ -1,4 +1,8 @@
-"""Faults that negate decisions: comparisons, negations, branch conditions, true and false."""
+"""The kinds of faults: negated decisions, other results, other literals, omitted statements.
+
+Each public ``list_`` function lists the changes of its kind at one node. ``by_value`` is True if an
+assertion is likely to fail, not only an exception to be raised.
+"""
 
 import re
 from collections.abc import Iterator
@@ -38,7 +42,7 @@ _BOOLEANS = TABLE.get_words("booleans")
 
 
 def list_decisions(place: Place, rules: Rules) -> Iterator[Change]:
-    """Negate a branch condition, or a boolean value."""
+    """Negate a branch condition, a comparison, or a boolean value."""
     node = place.node
     template = rules.condition
     if node.type in BRANCHES and (condition := find_condition(node)):
@@ -107,6 +111,7 @@ def _is_whole_condition(node: Node) -> bool:
 
 
 def _is_fixed(condition: Node) -> bool:
+    """True for a condition that cannot be negated, as it binds variables: ``if let``, ``:=``."""
     return (
         "let" in condition.type
         or "assignment" in condition.type
@@ -115,6 +120,7 @@ def _is_fixed(condition: Node) -> bool:
 
 
 def _is_by_value(condition: Node) -> bool:
+    """False for a check for null or a type: negated, the next statement raises."""
     text = read_text(condition)
     return _GUARDS.search(text) is None or "err" in text
 
@@ -266,7 +272,7 @@ _NUMBER = re.compile(r"\d{1,9}(\.\d+)?")
 
 
 def list_literals(place: Place, rules: Rules) -> Iterator[Change]:
-    """A number or a text that is another one."""
+    """Another number, or another string."""
     node = place.node
     text = read_text(node)
     by_value = node.parent is not None and node.parent.type not in _SUBSCRIPTS
@@ -287,7 +293,7 @@ def list_literals(place: Place, rules: Rules) -> Iterator[Change]:
 
 
 def _may_grow(number: Node, rules: Rules) -> bool:
-    """True where a number is a value, and of a type that the language's table can add to."""
+    """True for a number that is a value, of a type in which the template's code compiles."""
     parent = number.parent
     if parent is None or "pattern" in parent.type or find_field(parent, "length") == number:
         return False
@@ -301,7 +307,8 @@ def _may_grow(number: Node, rules: Rules) -> bool:
 
 
 def _computes(text: Node) -> bool:
-    """True for a text that code goes on with: no docstring, directive, name or part of one."""
+    """True for a string that is used as a value: no docstring, directive, name or part of another
+    string."""
     parent = text.parent
     if parent is None or parent.type in {*TEXTS, *BLOCKS, "expression_statement"}:
         return False
@@ -324,7 +331,7 @@ def _is_argument_of(node: Node, pattern: re.Pattern[str]) -> bool:
     return bool(links and pattern.search(links[-1].name))
 
 
-# --- left out statements --------------------------------------------------------------------------
+# --- omitted statements ---------------------------------------------------------------------------
 
 
 _ASSIGNMENTS = TABLE.get_words("assignments")

@@ -1,4 +1,4 @@
-"""The outcome of one test run: its exit status, and each test by the runner's report."""
+"""The outcome of one test run: its exit status, and the tests in the runner's report."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class SuiteOutcome:
 
     @property
     def disagrees(self) -> bool:
-        """A red report with a green status."""
+        """True for failed tests with exit status 0."""
         return self.ended and bool(self.failed) and not self.red
 
 

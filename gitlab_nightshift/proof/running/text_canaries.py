@@ -9,6 +9,7 @@ from gitlab_nightshift.proof.evidence.lab import EvidenceSubject
 from gitlab_nightshift.proof.executed_code import is_document
 from gitlab_nightshift.proof.reading.touched_files import is_vendored
 from gitlab_nightshift.proof.rule_tables import RuleTable
+from gitlab_nightshift.proof.running.fault_choice import take_in_turn
 from gitlab_nightshift.proof.running.faults import Fault
 from gitlab_nightshift.proof.running.single_canaries import IN_JOB, Canary, JudgedCanary
 from gitlab_nightshift.proof.running.switches import write_faulty_file
@@ -41,7 +42,7 @@ def find_text_canaries(
 ) -> tuple[Fault, ...]:
     """Faults that the commands notice in the base's tree, one run each; none if they fail without
     one."""
-    trial.hold(tree)
+    trial.check_out(tree)
     if trial.run(usual.commands, IN_JOB, usual.duration_s).red:
         return ()
     tries = int(SHORT_S / max(usual.duration_s, 0.01))
@@ -65,7 +66,7 @@ def judge_text_canaries(
     must be noticed on the base again."""
     changed = {path for file in subject.change.files for path in (file.raw_path, file.raw_old_path)}
     canaries = [fault for fault in canaries if fault.path not in changed]
-    trial.hold(subject.tree)
+    trial.check_out(subject.tree)
     if not canaries or trial.run(usual.commands, IN_JOB, usual.duration_s).red:
         return [JudgedCanary(Canary(fault, frozenset()), None) for fault in canaries]
     judged: list[JudgedCanary] = []
@@ -83,8 +84,7 @@ def _choose_faults(files: TreeFiles, rng: random.Random) -> list[Fault]:
     rows = [list(_list_faults(files, path)) for path in paths[:MOST_FILES]]
     for row in rows:
         rng.shuffle(row)
-    most = max(map(len, rows), default=0)
-    return [row[at] for at in range(most) for row in rows if at < len(row)]
+    return list(take_in_turn(rows))
 
 
 def _is_product(path: str) -> bool:
@@ -103,7 +103,7 @@ def _is_noticed(
 ) -> bool | None:
     """True if the exit status is red; None if this program ended the run."""
     faulty = write_faulty_file(fault, files.read(fault.path) or b"")
-    trial.hold(trial.lab.build_variant(tree, {fault.path: faulty}))
+    trial.check_out(trial.lab.build_variant(tree, {fault.path: faulty}))
     outcome = trial.run(usual.commands, IN_JOB, usual.duration_s)
     return outcome.red if outcome.ended else None
 

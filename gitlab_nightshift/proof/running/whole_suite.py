@@ -15,7 +15,7 @@ from gitlab_nightshift.proof.running.canary_judgement import (
     format_tests,
     judge_singles,
     refuse,
-    tell_unknown,
+    report_unknown,
 )
 from gitlab_nightshift.proof.running.fault_choice import choose_far_faults, keep_unchanged
 from gitlab_nightshift.proof.running.faults import Fault
@@ -60,10 +60,10 @@ def try_combined(setting: Setting, base: BaseCanaries) -> Evidence:
         base.tried = True
         base.combined = _find_noticed(setting, _choose_far)
     if base.combined is None:
-        return tell_unknown("no fault was found that the tests of the base notice")
+        return report_unknown("no fault was found that the tests of the base notice")
     before = _leave_out_changed(setting, base.combined)
     if before is None:
-        return tell_unknown("no fault was found outside of the functions that it edits")
+        return report_unknown("no fault was found outside of the functions that it edits")
     faults, old = before.faults, before.outcome
     moved = keep_unchanged(setting.subject.change, setting.code, faults)
     new = _run_on_change(setting, moved, faults)
@@ -72,7 +72,7 @@ def try_combined(setting: Setting, base: BaseCanaries) -> Evidence:
     steady = _keep_steady(setting, before)
     flaky = old.failed - steady.failed
     text = f"{format_tests(flaky)} had two results on the base: not counted"
-    found = tell_unknown(text) if flaky or not steady.noticed else Evidence()
+    found = report_unknown(text) if flaky or not steady.noticed else Evidence()
     return found + _judge_combined(setting, faults, moved, steady, new) if steady.noticed else found
 
 
@@ -159,7 +159,7 @@ def _run_with_faults(
     for _ in range(MOST_BUILDS):
         if not left:
             return None
-        trial.hold(trial.lab.build_variant(tree, write_faulty_files(left, files.read)))
+        trial.check_out(trial.lab.build_variant(tree, write_faulty_files(left, files.read)))
         outcome = trial.run(setting.usual.commands, IN_JOB, setting.usual.duration_s)
         refused = set(find_refused_faults(left, trial.read_output())) if outcome.red else set()
         if outcome.failed or not refused:
@@ -175,7 +175,7 @@ def _is_red_without(setting: Setting, tree: str, outcome: SuiteOutcome) -> bool:
         return False
     trial = setting.trial
     if tree not in trial.red_without:
-        trial.hold(tree)
+        trial.check_out(tree)
         alone = trial.run(setting.usual.commands, IN_JOB, setting.usual.duration_s)
         trial.red_without[tree] = alone.red
     return trial.red_without[tree]
@@ -190,7 +190,7 @@ def _judge_combined(
 ) -> Evidence:
     number = count_faults(len(faults))
     if new is None or not new.ended:
-        return fail_unknown(setting, f"with {number} the suite tells nothing any more")
+        return fail_unknown(setting, f"with {number} the suite has no result any more")
     if new.disagrees and not old.disagrees:
         text = f"With {number} {len(new.failed)} tests fail, and the command ends with 0."
         return refuse(setting, "unreliable-report", "", text)
@@ -199,7 +199,7 @@ def _judge_combined(
         text = f"With {number} the suite passes; {before}."
         return refuse(setting, FLAG, "", text)
     if old.failed & new.ran and not new.failed:
-        text = f"With {number} the command fails, and no test is reported to."
+        text = f"With {number} the command fails, but no test is reported as failed."
         return refuse(setting, "unreliable-report", "", text)
     if (old.failed and not new.failed) or _is_cut_short(new, len(setting.usual_tests)):
         return fail_unknown(setting, f"with {number} the suite does not run to its end")
@@ -225,7 +225,7 @@ def _look_at_silent(
     reached = planted.list_reached() if planted else []
     found = find_canaries(trial, planted, old, reached, setting.usual.duration_s)
     if not found.canaries:
-        return tell_unknown(f"{format_tests(silent)} notice none of them by itself")
+        return report_unknown(f"{format_tests(silent)} notice none of them by itself")
     judged = judge_canaries(trial, subject, new, found, moved, setting.after)
     return judge_singles(setting, judged)
 

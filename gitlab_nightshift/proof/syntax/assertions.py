@@ -1,4 +1,4 @@
-"""Assertions: what a test demands of its subject."""
+"""Finds the assertions in a test."""
 
 import re
 from collections.abc import Collection, Iterator
@@ -44,6 +44,8 @@ _FAILS = frozenset("fail flunk unreachable! panic! failnow".split())
 _VERIFIES = frozenset(
     "verify verifynomoreinteractions verifyzerointeractions verifynointeractions".split()
 )
+_SCRIPTS = ("javascript", "typescript", "tsx")
+_DEEPEST = 60
 _SUBJECTLESS = ("that", "isexpected")
 _MOCKING = ("mockito", "bddmockito", "sinon", "td")
 _NO_HELPERS = ("expect", "assertions", "expectassertions", "expecterr", "expected")
@@ -52,8 +54,8 @@ _NO_HELPERS = ("expect", "assertions", "expectassertions", "expecterr", "expecte
 def list_assertions(
     body: Node, language: Language, helpers: Collection[str] = ()
 ) -> tuple[Assertion, ...]:
-    """Every assertion in a piece of code, in the order of the text. ``helpers`` are functions that
-    assert by themselves."""
+    """Every assertion in a piece of code, in source order. ``helpers`` are names of functions that
+    assert."""
     found: list[Assertion] = []
     stack, handles = [body], _find_handles(body, language)
     while stack:
@@ -63,6 +65,7 @@ def list_assertions(
         made = tuple(_recognize(node, language, helpers, handles))
         found += made
         if made and node.type in CALLS:
+            # Its arguments are part of the assertion, but functions among them may assert, too.
             stack.extend(reversed(_list_inner_functions(node)))
         elif not made or node.type not in ("assert_statement",):
             stack.extend(reversed(node.named_children))
@@ -70,7 +73,7 @@ def list_assertions(
 
 
 def _is_never_called(node: Node, body: Node) -> bool:
-    """A function inside a test that gets a name by which nothing calls it or hands it on."""
+    """True for a function inside a test with a name that nothing calls or passes on."""
     if node.type in LAMBDAS and node.parent is not None:
         outer = node.parent.parent if node.parent.type == "expression_list" else node.parent
         pair = read_assignment(outer) if outer is not None else None
@@ -80,13 +83,14 @@ def _is_never_called(node: Node, body: Node) -> bool:
         name = read_text(find_field(node, "name")) if named and node.parent is body else ""
     if not name.isidentifier():
         return False
+    # Called, passed, returned or assigned; Go's ``_ = name`` is no use.
     used = rf"\b{name}\s*[(.]|[({{,:\[>]\s*{name}\s*[,)\]}};\n]|\breturn\s+{name}\b"
-    said = read_text(body).replace(read_text(node), "")
-    return not re.search(rf"{used}|(?<!_ )=\s*{name}\b", said)
+    others = read_text(body).replace(read_text(node), "")
+    return not re.search(rf"{used}|(?<!_ )=\s*{name}\b", others)
 
 
 def _list_inner_functions(node: Node) -> list[Node]:
-    """Functions among all arguments of a chain: they may assert as well."""
+    """Functions among all arguments of a chain, and among those of calls in its arguments."""
     found: list[Node] = []
     current = node
     for _ in range(40):
@@ -117,20 +121,18 @@ def _recognize(
         yield from read_condition(node, list_children(node)[0])
     elif kind in CALLS:
         yield from _read_call(node, language, helpers, handles)
-    elif kind in ("member_expression", "field_expression") and _is_statement(node):
-        yield from read_fluent(node, read_chain(node))
+    elif kind in ("member_expression", "field_expression"):
+        # chai's ``expect(x).to.be.true`` is a statement without a call.
+        if node.parent is not None and node.parent.type in _STATEMENTS:
+            yield from read_fluent(node, read_chain(node))
     elif kind in ("throw_statement", "raise_statement") and not _in_function_argument(node):
         yield build_assertion(node, "fail")
     elif kind == "identifier" and language.name == "ruby" and read_text(node) in helpers:
         yield build_assertion(node, "helper")
 
 
-def _is_statement(node: Node) -> bool:
-    return node.parent is not None and node.parent.type in _STATEMENTS
-
-
 def _in_function_argument(node: Node) -> bool:
-    """True inside a function that is passed on: a stub that throws asserts nothing."""
+    """True inside a function that is passed or assigned: a stub that throws asserts nothing."""
     current = node.parent
     for _ in range(12):
         if current is None or current.type == "if_statement":
@@ -173,7 +175,7 @@ def _read_call(
 def _describe_other_call(
     words: list[str], links: tuple[Link, ...], helpers: Collection[str]
 ) -> str:
-    """The word of ``verify(mail).send(any())``, ``thrown.expect(X.class)``, and of a helper."""
+    """The word for ``verify(mail).send(any())``, ``thrown.expect(X.class)``, or a helper; or ""."""
     last = links[-1]
     if _VERIFIES.intersection(words) and _is_verification(words, links):
         return "verify"
@@ -186,10 +188,9 @@ def _describe_other_call(
 
 
 def _read_response_expectation(node: Node, args: tuple[Node, ...]) -> Assertion:
-    """``.expect(200, "ok", done)`` of supertest: each in a chain is one, about a side of the answer
-    of its own."""
-    said = [read_text(arg) for arg in args if arg.type not in LAMBDAS] or map(read_text, args)
-    expected = tuple(text for text in said if text not in ("done", "next", "cb"))
+    """``.expect(200, "ok", done)`` of supertest: each call in a chain is one assertion."""
+    texts = [read_text(arg) for arg in args if arg.type not in LAMBDAS] or map(read_text, args)
+    expected = tuple(text for text in texts if text not in ("done", "next", "cb"))
     return build_assertion(node, "response", key=("expect", *expected))
 
 
@@ -204,15 +205,12 @@ def _is_helper_name(word: str) -> bool:
     return word.startswith(asserts) and word not in _NO_HELPERS
 
 
-# --- names that stand for the test ----------------------------------------------------------------
-
-
-_SCRIPTS = ("javascript", "typescript", "tsx")
-_DEEPEST = 60
+# --- variables for the test itself: what is called on them may assert -----------------------------
 
 
 def _find_handles(body: Node, language: Language) -> frozenset[str]:
-    """``st`` of ``t.test("adds", (st) => …)``, and ``r`` of ``r := require.New(t)``."""
+    """Names in a test for the test itself, or for assertions bound to it: ``st`` in
+    ``t.test("adds", (st) => …)``, ``r`` in ``r := require.New(t)``."""
     if language.name not in (*_SCRIPTS, "go"):
         return frozenset()
     found = set(_list_parameters(body, language.name == "go"))
@@ -224,23 +222,23 @@ def _find_handles(body: Node, language: Language) -> frozenset[str]:
 
 
 def _list_parameters(body: Node, is_go: bool) -> Iterator[str]:
-    """The first parameter of each function around, in Go those for tests and suites."""
+    """The first parameter of each enclosing function; in Go, those for tests and suites."""
     node: Node | None = body
     for _ in range(_DEEPEST):
         if node is None:
             return
         given = find_field(node, "parameters", "parameter")
-        said = read_text(given) if given is not None else ""
+        text = read_text(given)
         if is_go:
-            said += read_text(find_field(node, "receiver")) if given is not None else ""
-            yield from re.findall(r"(\w+)\s+(?:\*?testing\.\w+|\*\w*Suite\b)", said)
-        elif first := re.match(r"\(?\s*([A-Za-z_$][\w$]*)", said):
+            text += read_text(find_field(node, "receiver")) if given is not None else ""
+            yield from re.findall(r"(\w+)\s+(?:\*?testing\.\w+|\*\w*Suite\b)", text)
+        elif first := re.match(r"\(?\s*([A-Za-z_$][\w$]*)", text):
             yield first[1]
         node = node.parent
 
 
 def _is_bound(value: Node, handles: set[str]) -> bool:
-    """``require.New(t)``, ``NewWithT(t)``, ``s.Require()``."""
+    """True for ``require.New(t)``, ``NewWithT(t)``, ``s.Require()``."""
     call = value.named_children[0] if value.type == "expression_list" else value
     links = read_chain(call) if call is not None else ()
     if not links or links[-1].args is None:

@@ -1,4 +1,4 @@
-"""Tests of a file: what a runner would collect, by the rules of each language's tools."""
+"""The tests of a file: what a runner would collect, by the rules of each language's tools."""
 
 import re
 from collections import Counter
@@ -26,12 +26,30 @@ from gitlab_nightshift.proof.syntax.nodes import (
 from gitlab_nightshift.proof.syntax.single_test import Group, Test
 
 _TABLE = RuleTable(__file__)
+_CASES = frozenset("it test specify example scenario xit xtest xspecify fit ftest property".split())
+_GROUPS = _TABLE.get_words("groups")
+_ALIAS = _TABLE.get_pattern("alias")
+_OWNERS = frozenset("RSpec QUnit Deno t test qunit".split())
+"""Objects on which tests are called: ``t.test(…)``, ``RSpec.describe``."""
+_MATCHERS = frozenset("toBe should to must equal".split())
+"""Calls with one of these are assertions, such as ``test(1) should equal (2)``."""
+_SCALA_CASES = frozenset(("in", "ignore", "is", "inAnyOrder"))
+_SCALA_GROUPS = frozenset(("should", "must", "can", "when", "which", "that", "-"))
+"""Words that open a group in ScalaTest's styles, as ``in`` opens a test."""
+_DEEPEST = 40
+_LOOPS = frozenset(
+    "for_in_statement for_statement enhanced_for_statement foreach_statement for_expression"
+    " for".split()
+)
+_EACH = frozenset("each each_pair each_with_index forEach map foreach".split())
+_LARGEST_LIST = 20_000
+"""Bytes of a collection."""
 
 
 def list_tests(
     root: Node, functions: tuple[Function, ...], language: Language, path: str
 ) -> tuple[Test, ...]:
-    """The tests of a file in the order of the text; none in a file that no runner collects."""
+    """The tests of a file in source order; none in a file that no runner collects."""
     if not is_test_file(path):
         return ()
     found = [build_test(each, language, path) for each in functions if is_test(each, language)]
@@ -41,7 +59,7 @@ def list_tests(
 
 
 def is_test(function: Function, language: Language) -> bool:
-    """True where a runner would collect this function of a test file."""
+    """True if a runner would collect this function of a test file."""
     if function.is_class or function.body is None:
         return False
     if language.marked and any(language.marked.search(mark) for mark in function.marks):
@@ -54,10 +72,10 @@ def is_test(function: Function, language: Language) -> bool:
         return True
     if not language.named or not language.named.search(function.name):
         return False
-    return _stands_in_suite(function, language)
+    return _is_in_suite(function, language)
 
 
-def _stands_in_suite(function: Function, language: Language) -> bool:
+def _is_in_suite(function: Function, language: Language) -> bool:
     if language.name == "go":
         return find_field(function.node, "receiver") is None or function.name.startswith("Test")
     if language.name == "python":
@@ -69,7 +87,7 @@ def _is_collected_class(group: Function) -> bool:
     bases = read_text(find_field(group.node, "superclasses"))
     if re.search(r"__test__\s*=\s*False", read_text(group.body)):
         return False
-    # A mixin's tests run in the classes that take it.
+    # A mixin's tests run in the classes that inherit it.
     named = re.search(r"^(Test|Base|Abstract)|(Mixin|Base)$", group.name)
     return bool(named or re.search(r"Test|Case|Mixin|Base|Suite", bases))
 
@@ -86,7 +104,7 @@ def _find_comment_above(node: Node) -> str:
 
 
 def build_test(function: Function, language: Language, path: str, *, is_run: bool = True) -> Test:
-    """A function as a test, whether a runner collects it or not."""
+    """A function as a test; ``is_run`` is False if no runner collects it."""
     groups = tuple(Group(each.name, each.marks, each.line) for each in function.outer)
     place = (function.name, function.qualified, function.line, function.end, function.marks)
     return Test(*place, groups, path, language, function.node, function.body, is_run)
@@ -95,16 +113,8 @@ def build_test(function: Function, language: Language, path: str, *, is_run: boo
 # --- tests that are calls -------------------------------------------------------------------------
 
 
-_CASES = frozenset("it test specify example scenario xit xtest xspecify fit ftest property".split())
-_GROUPS = _TABLE.get_words("groups")
-_SCALA_CASES = frozenset(("in", "ignore", "is", "inAnyOrder"))
-_SCALA_GROUPS = frozenset(("should", "must", "can", "when", "which", "that", "-"))
-"""Words that open a group in ScalaTest's styles, as ``in`` opens a test."""
-_DEEPEST = 40
-
-
 def _list_called_tests(root: Node, language: Language, path: str) -> Iterator[Test]:
-    """Tests that are calls: ``it("adds", () => …)``, ``test("adds") { … }``, ``"x" in { … }``."""
+    """Tests such as ``it("adds", () => …)``, ``test("adds") { … }``, ``"x" in { … }``."""
     stack: list[tuple[Node, tuple[Group, ...], frozenset[str]]] = [(root, (), _OWNERS)]
     aliases = _find_aliases(root, language)
     mentions = Counter(re.findall(rb"\w+", root.text or b""))
@@ -125,7 +135,7 @@ def _list_called_tests(root: Node, language: Language, path: str) -> Iterator[Te
 
 
 def _read_parameters(body: Node | None) -> frozenset[str]:
-    """Of ``(t) => …``, which may be what the tests inside are called on: ``t.test("adds", …)``."""
+    """The parameters of a callback, on which inner tests may be called: ``t.test("adds", …)``."""
     given = find_field(body, "parameters", "parameter") if body is not None else None
     return frozenset(re.findall(r"\w+", read_text(given))) if given is not None else frozenset()
 
@@ -133,7 +143,7 @@ def _read_parameters(body: Node | None) -> frozenset[str]:
 def _holds_tests(
     body: Node | None, aliases: dict[str, tuple[str, str]], owners: frozenset[str]
 ) -> bool:
-    """Where a test holds others it is a group of them."""
+    """True for a call that contains other tests: it is a group of them."""
     if body is None:
         return False
     calls = (node for node in walk(body) if node != body and node.type in CALLS)
@@ -147,7 +157,7 @@ def _holds_tests(
 
 
 def _is_never_called(node: Node, mentions: Counter[bytes]) -> bool:
-    """JavaScript: tests in a function that the file names once do not exist for the runner."""
+    """JavaScript: True for a function whose name occurs once: its tests are never defined."""
     if node.type == "variable_declarator":
         value = find_field(node, "value")
         if value is None or value.type not in LAMBDAS:
@@ -161,7 +171,7 @@ _Kind = tuple[bool, str, tuple[str, ...], Node | None]
 
 
 def _find_aliases(root: Node, language: Language) -> dict[str, tuple[str, str]]:
-    """``const maybe = FULL ? it : it.skip``: what the name stands for, and the code behind it."""
+    """The kind and code of aliases such as ``const maybe = FULL ? it : it.skip``, by name."""
     if language.name not in ("javascript", "typescript", "tsx"):
         return {}
     found = {}
@@ -173,28 +183,22 @@ def _find_aliases(root: Node, language: Language) -> dict[str, tuple[str, str]]:
 
 
 def _list_alias_marks(code: str) -> list[str]:
-    """What an alias marks its tests with; one that a condition decides is a condition."""
+    """The marks that an alias adds; a conditional one becomes ``skipIf(…)``."""
     words: list[str] = re.findall(r"\.(skip|only|todo|skipIf|runIf|failing|fails)\b", code)
-    decided = re.match(r"(.+?)\?(.+):(.+)$", code, re.DOTALL)
-    if decided is None or words != ["skip"]:
+    ternary = re.match(r"(.+?)\?(.+):(.+)$", code, re.DOTALL)
+    if ternary is None or words != ["skip"]:
         return words
-    condition = decided[1].strip()
-    if ".skip" in decided[2]:
+    condition = ternary[1].strip()
+    if ".skip" in ternary[2]:
         return [f"skipIf({condition})"]
-    turned = re.sub(r"!(==?)", r"=\1", condition)
-    return [f"skipIf({turned})" if turned != condition else f"skipIf(not {condition})"]
-
-
-_ALIAS = _TABLE.get_pattern("alias")
-
-
-_OWNERS = frozenset("RSpec QUnit Deno t test qunit".split())
+    negated = re.sub(r"!(==?)", r"=\1", condition)
+    return [f"skipIf({negated})" if negated != condition else f"skipIf(not {condition})"]
 
 
 def _classify_call(
     node: Node, aliases: dict[str, tuple[str, str]], owners: frozenset[str]
 ) -> "_Kind | None":
-    """Group or case, name, marks and body of a call that makes a test."""
+    """Whether a call defines a group, its name, marks and body; None if it defines no test."""
     if node.type == "infix_expression":
         return _read_infix_call(node)
     links = read_chain(node)
@@ -234,12 +238,9 @@ def _read_plain_call(node: Node, links: tuple[Link, ...], first: str) -> "_Kind 
 
 
 def _is_by_name(title: Node | None, plain: list[Node]) -> bool:
-    """``test("adds", macro, 1, 2)``: the test is a function that stands elsewhere."""
+    """True for ``test("adds", macro, 1, 2)``: the test's body is a function defined elsewhere."""
     after = plain[plain.index(title) + 1 :] if title in plain else []
     return bool(after) and after[0].type == "identifier"
-
-
-_MATCHERS = frozenset("toBe should to must equal".split())
 
 
 def _is_table(node: Node) -> bool:
@@ -255,14 +256,14 @@ def _read_title(node: Node | None) -> str:
 
 
 def _read_infix_call(node: Node) -> "_Kind | None":
-    """ScalaTest's sentences and Kotest's strings."""
+    """Tests of ScalaTest and Kotest: ``"A cart" should "add" in { … }``."""
     parts = list_children(node)
     if len(parts) < 3 or parts[2].type not in LAMBDAS | {"block", "identifier"}:
         return None
     operator, body = read_text(parts[1]), parts[2]
     if operator in _SCALA_CASES and (body.type != "identifier" or read_text(body) == "pending"):
-        said = (operator, read_text(body) if body.type == "identifier" else "")
-        marks = tuple(word for word in said if word in ("ignore", "pending"))
+        words = (operator, read_text(body) if body.type == "identifier" else "")
+        marks = tuple(word for word in words if word in ("ignore", "pending"))
         subject, tagged = _read_sentence(parts[0])
         return False, subject, marks + tagged, body
     if operator in _SCALA_GROUPS and body.type == "block":
@@ -271,21 +272,21 @@ def _read_infix_call(node: Node) -> "_Kind | None":
 
 
 def _read_sentence(node: Node) -> tuple[str, tuple[str, ...]]:
-    """What is said before ``in`` and ``should``, and the tags that it has."""
+    """The text before ``in`` or ``should``, and its tags."""
     links = read_chain(node)
-    said = [link.name.strip('"') for link in links if link.name][:1] or [""]
+    words = [link.name.strip('"') for link in links if link.name][:1] or [""]
     tags: list[str] = []
     for link in links:
         texts = [read_text(arg) for arg in link.args or ()]
         if link.name == "taggedAs":
             tags += texts
         else:
-            said += [text.strip('"') for text in texts]
-    return " ".join(said)[:300], tuple(tags)
+            words += [text.strip('"') for text in texts]
+    return " ".join(words)[:300], tuple(tags)
 
 
 def find_iterated_lists(test: Test) -> tuple[Node, ...]:
-    """What the loops around a test go through: ``[…].each do |x| it "…" do``."""
+    """The collections of the loops around a test: ``[…].each do |x| it "…" do``."""
     found: list[Node] = []
     current = test.node.parent
     for _ in range(_DEEPEST):
@@ -298,18 +299,8 @@ def find_iterated_lists(test: Test) -> tuple[Node, ...]:
     return tuple(found)
 
 
-_LARGEST_LIST = 20_000
-
-
-_LOOPS = frozenset(
-    "for_in_statement for_statement enhanced_for_statement foreach_statement for_expression"
-    " for".split()
-)
-_EACH = frozenset("each each_pair each_with_index forEach map foreach".split())
-
-
 def find_iterated_node(node: Node) -> Node | None:
-    """What a loop goes through, or a call such as ``x.each``; None for other nodes."""
+    """The collection of a loop, or of a call such as ``x.each``; None for other nodes."""
     if node.type in _LOOPS:
         return find_field(node, "right", "value", "enumerators")
     if node.type not in CALLS:
