@@ -49,7 +49,7 @@ def test_every_violation_is_told_in_a_sentence() -> None:
     assert sentences == (
         "The diff has 150 added and deleted lines; at most 100 are allowed. Make a smaller change.",
         "src/package.json is a dependency manifest or lock file.",
-        "src/b.py was changed by a recent commit and is left alone.",
+        "src/b.py was changed by a recent commit: leave it alone.",
         "lib/a.py is outside the paths for this night.",
         ".gitlab-ci.yml is outside the paths for this night.",
     )
@@ -372,7 +372,7 @@ def test_without_a_configuration_nothing_more_is_read() -> None:
 def test_recent_files_are_left_alone_by_their_whole_path() -> None:
     assert found("a.py", "src/b.py", recent=("src/a.py", "b.py")) == ()
     assert found("src/a.py", recent=("src/a.py",)) == (
-        "src/a.py was changed by a recent commit and is left alone.",
+        "src/a.py was changed by a recent commit: leave it alone.",
     )
 
 

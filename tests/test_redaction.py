@@ -22,8 +22,7 @@ from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.redaction import token_patterns
 from gitlab_nightshift.redaction.escapes import find_escaped_spans
 from gitlab_nightshift.redaction.needle_finder import Finder, find_windows
-from gitlab_nightshift.redaction.patch_check import refuse_secrets
-from gitlab_nightshift.redaction.redactor import Redactor
+from gitlab_nightshift.redaction.redactor import Redactor, refuse_secrets
 from gitlab_nightshift.redaction.stream import REDACTED, Stream
 from gitlab_nightshift.redaction.token_patterns import (
     TokenKind,

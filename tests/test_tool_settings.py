@@ -300,8 +300,8 @@ def test_every_row_of_the_table_can_be_used() -> None:
 def test_a_night_is_told_what_where_why_and_what_to_do() -> None:
     [why] = violations("tox.ini", {"tox.ini": "testenv.commands"})
     assert why == (
-        "tox.ini holds settings of tools (testenv.commands), which measure this change: put them"
-        " back, and meet them in the code."
+        "tox.ini contains tool settings (testenv.commands), which measure this change: restore"
+        " them, and fix the code instead."
     )
 
 
@@ -310,7 +310,7 @@ def test_a_file_of_its_own_is_known_by_its_name_whatever_was_read(
 ) -> None:
     """A process that an agent's bytes have taken over reports nothing."""
     [why] = violations("web/ruff.toml", {})
-    assert why.startswith("web/ruff.toml holds settings of tools (the whole file)")
+    assert why.startswith("web/ruff.toml contains tool settings (the whole file)")
     monkeypatch.setattr(change_rules, "TOOL_FILES", ())
     assert violations("web/ruff.toml", {}) == ()
 

@@ -21,8 +21,7 @@ from mkdocs.structure.pages import Page
 from ci.site.pictures import draw_pictures, run_demo
 from gitlab_nightshift.cli import build_parser
 from gitlab_nightshift.records import events
-from gitlab_nightshift.registry.flag_entry import FlagEntry
-from gitlab_nightshift.registry.flag_registry import FLAGS
+from gitlab_nightshift.registry.flag_registry import FLAGS, FlagEntry
 
 ROOT = Path(__file__).parents[2]
 FROM_ROOT = {
@@ -114,7 +113,7 @@ def render_flags() -> str:
 
 def _render_flag(name: str, flag: FlagEntry) -> str:
     levels = [f"`{flag.level}`", *(f"`{level}` in {name}" for name, level in flag.levels.items())]
-    people = f"`{flag.people}`" + f", or `warn` if {flag.asked}" * bool(flag.asked)
+    people = f"`{flag.people}`" + f", or `warn` if {flag.warn_if}" * bool(flag.warn_if)
     rows = ("level", ", ".join(levels)), ("in people's changes", people)
     table = "".join(f"| {what} | {value} |\n" for what, value in rows)
     return f"## {name}\n\n{flag.what} {flag.why}\n\n| | |\n|---|---|\n{table}"

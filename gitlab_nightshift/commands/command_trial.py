@@ -20,7 +20,7 @@ from gitlab_nightshift.proof.reports.command_expansion import build_text_reader
 from gitlab_nightshift.repository.checkout import Checkout
 from gitlab_nightshift.run.work_setup import build_work_context
 from gitlab_nightshift.session import Session
-from gitlab_nightshift.settings.override import override_settings
+from gitlab_nightshift.settings.load import override_settings
 from gitlab_nightshift.stages.work.proof_choice import Commands
 from gitlab_nightshift.stages.work.sandboxed_checkout import SandboxContext, open_sandboxed_checkout
 from gitlab_nightshift.text.printable_text import make_printable

@@ -16,7 +16,6 @@ from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.run.comment_runs import find_project
 from gitlab_nightshift.run.publishing import build_missing_token_error
 from gitlab_nightshift.session import Session
-from gitlab_nightshift.settings.reviewer_notation import list_named_reviewers
 from gitlab_nightshift.stages.plan.preflight import (
     check_expiry,
     check_protection,
@@ -115,7 +114,7 @@ def _describe_reviewers(session: Session, project: Project) -> Iterator[DoctorRo
         text = "nobody is asked to review: set reviewer, or merge requests may wait unread"
         yield DoctorRow("reviewer", "warn", text)
         return
-    named = ", ".join(list_named_reviewers(settings)) or "by the rules that reviewer names"
+    named = ", ".join(settings.named_reviewers) or "by the rules that reviewer names"
     yield DoctorRow("reviewer", "ok", named)
 
 

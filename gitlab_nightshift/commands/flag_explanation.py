@@ -4,8 +4,7 @@ import difflib
 from collections.abc import Iterator
 
 from gitlab_nightshift.errors import build_config_error
-from gitlab_nightshift.registry.flag_entry import FlagEntry
-from gitlab_nightshift.registry.flag_registry import FLAGS
+from gitlab_nightshift.registry.flag_registry import FLAGS, FlagEntry
 
 _MEANINGS = {
     "fail": "fail: a reviewer would block this",
@@ -32,8 +31,8 @@ def _format_flag(name: str, flag: FlagEntry) -> Iterator[str]:
     yield f"Why it matters: {flag.why}"
     yield ""
     yield f"A change of people: {_MEANINGS[flag.people]}."
-    if flag.asked:
-        yield f"  It is only asked about where {flag.asked}."
+    if flag.warn_if:
+        yield f"  It is only a warning if {flag.warn_if}."
     yield f"A night's change: {_MEANINGS[flag.level]}."
     strict = [category for category, level in flag.levels.items() if level != flag.level]
     if strict:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit
 
-from gitlab_nightshift.job.secret_files import TRIGGER_PAYLOAD
+from gitlab_nightshift.job.job_secrets import TRIGGER_PAYLOAD
 from gitlab_nightshift.text.secret_texts import read_plain_file
 
 LARGEST_TRIGGER = 8 * 1024 * 1024
@@ -15,9 +15,9 @@ LARGEST_TRIGGER = 8 * 1024 * 1024
 
 @dataclass(frozen=True)
 class JobFacts:
-    """The facts of the job, "" where they are not known (outside CI most are not).
+    """The facts of the job, "" if unknown, as most are outside CI.
 
-    ``trigger_payload`` is the path of the file that holds the body of a trigger's call.
+    ``trigger_payload`` is the path of a file with the body of the request that triggered it.
     """
 
     in_ci: bool = False
@@ -82,13 +82,13 @@ def read_job(env: Mapping[str, str], repo_url: str | None = None) -> JobFacts:
 
 
 def read_trigger(job: JobFacts) -> bytes | None:
-    """The body of the call that triggered the pipeline: hostile, whoever has the address can send
-    one. None where there is no plain file of a usable size."""
+    """The body of the request that triggered the pipeline: hostile, as whoever has the URL can send
+    one. None without a regular file, or if it is too large."""
     return read_plain_file(job.trigger_payload, LARGEST_TRIGGER)
 
 
 def _split_url(url: str) -> SplitResult:
-    """Its parts, all of them empty where it is none."""
+    """The parts of a URL, all empty if it is invalid."""
     try:
         return urlsplit(url)
     except ValueError:
@@ -96,7 +96,7 @@ def _split_url(url: str) -> SplitResult:
 
 
 def _read_timeout(env: Mapping[str, str]) -> float | None:
-    """Seconds that the script may take: the runner ends it before the job, where asked to."""
+    """Seconds for the script: those of the job, or a shorter RUNNER_SCRIPT_TIMEOUT."""
     known = [
         parse_go_duration(env.get(name, "")) for name in ("CI_JOB_TIMEOUT", "RUNNER_SCRIPT_TIMEOUT")
     ]
@@ -104,8 +104,8 @@ def _read_timeout(env: Mapping[str, str]) -> float | None:
 
 
 def parse_go_duration(text: str) -> float | None:
-    """Seconds from a number of them, or from the runner's notation such as ``1h20m30s``; None for
-    what is neither, or longer than anything can take."""
+    """Seconds from a plain number, or from the runner's notation (``1h20m30s``, as in Go); None for
+    anything else, or absurdly long numbers."""
     if re.fullmatch(r"[0-9]{1,9}", text):
         return float(text)
     if not re.fullmatch(r"([0-9]{1,9}(\.[0-9]{1,9})?(h|ms|m|s)){1,9}", text):

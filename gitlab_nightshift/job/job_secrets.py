@@ -1,12 +1,49 @@
-"""The secrets of the job: read once from the environment."""
+"""The secrets of the job, read once: from the environment, and from the files in ``<project>.tmp``
+that the runner writes for variables of type file."""
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from gitlab_nightshift.job.secret_files import find_file_variables, read_file_secrets
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
-from gitlab_nightshift.text.secret_texts import IN_ADDRESS, is_secret_name
+from gitlab_nightshift.text.secret_texts import (
+    IN_ADDRESS,
+    LARGEST,
+    SHORTEST,
+    find_secrets,
+    is_secret_name,
+    read_plain_file,
+    remove_public_parts,
+)
+
+_LARGEST_WHOLE = 8 * 1024
+_MOST_VALUES = 100
+"""Values of all files together: each slows down the search of logs."""
+TRIGGER_PAYLOAD = "TRIGGER_PAYLOAD"
+"""The body of the request that triggered the pipeline: comments and addresses, no secrets."""
+
+
+def _find_file_variables(env: Mapping[str, str]) -> dict[str, str]:
+    """Name → path of the job's variables of type file."""
+    project = env.get("CI_PROJECT_DIR", "").rstrip("/")
+    if not project.startswith("/"):
+        return {}
+    return {name: path for name, path in env.items() if path == f"{project}.tmp/{name}"}
+
+
+def _read_file_secrets(env: Mapping[str, str]) -> list[str]:
+    """The secrets in the files of such variables."""
+    found: dict[str, None] = {}
+    for name, path in sorted(_find_file_variables(env).items()):
+        if name == TRIGGER_PAYLOAD:
+            continue
+        data = read_plain_file(path, LARGEST) or b""
+        text = remove_public_parts(data.decode("utf-8", "replace"))
+        if is_secret_name(name) and len(text) <= _LARGEST_WHOLE:
+            found[text] = None
+        found |= dict.fromkeys(find_secrets(text))
+    return [each for each in found if len(each) >= SHORTEST][:_MOST_VALUES]
+
 
 TOKEN = "GITLAB_TOKEN"  # noqa: S105 - the name of a variable
 MODEL_KEYS = (
@@ -34,7 +71,7 @@ _GITLAB_CREDENTIAL = compile_lazily(
     r"|CI_SERVER_TLS_KEY_FILE|(PRIVATE|JOB)_TOKEN|DOCKER_AUTH_CONFIG|TRIGGER_PAYLOAD",
     re.IGNORECASE,
 )
-"""GitLab's predefined variables that hold or embed a token, and the usual names of others."""
+"""GitLab's predefined variables that contain a token, and usual names for others."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -50,13 +87,13 @@ class Secrets:
 
 
 def read_secrets(env: Mapping[str, str]) -> Secrets:
-    """The token, the model keys, every value whose variable's name says that it is secret, and what
-    is secret in variables of type file.
+    """The token, the model keys, values of variables with a secret's name, and the secrets in
+    variables of type file.
 
-    The name decides only what is kept out of texts; what an agent gets is decided by an allowlist.
+    Names decide only what is redacted; what an agent gets is decided by an allowlist.
     """
     token = env.get(TOKEN, "").strip()
-    files, in_files = find_file_variables(env), read_file_secrets(env)
+    files, in_files = _find_file_variables(env), _read_file_secrets(env)
     plain = {name: value for name, value in env.items() if name not in files}
     named = {value.strip() for name, value in plain.items() if is_secret_name(name)}
     named |= {each for name, value in plain.items() for each in _find_addresses(name, value)}
@@ -69,7 +106,7 @@ def read_secrets(env: Mapping[str, str]) -> Secrets:
 
 
 def _find_addresses(name: str, value: str) -> list[str]:
-    """Addresses of services that notify people: whoever knows one can write there."""
+    """Notification URLs in a value: whoever knows one can post there."""
     words = [each.strip("\"'[],") for each in value.replace(",", " ").split()]
     if not _NOTIFICATION_NAME.search(name):
         return [each for each in words if _NOTIFICATION_ADDRESS.fullmatch(each)]
@@ -77,5 +114,5 @@ def _find_addresses(name: str, value: str) -> list[str]:
 
 
 def is_gitlab_credential(name: str) -> bool:
-    """True for a variable that gives access to GitLab: no list may pass it on to an agent."""
+    """True for a variable that gives access to GitLab, which no setting may pass to an agent."""
     return _GITLAB_CREDENTIAL.fullmatch(name) is not None

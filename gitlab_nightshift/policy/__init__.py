@@ -1,1 +1,1 @@
-"""What a change may touch: pure functions of git's view of it and the settings."""
+"""What a change may touch: pure functions of a change and the settings."""

@@ -1,4 +1,4 @@
-"""What no change of a night may do: pure functions of a change and the settings."""
+"""What no night's change may do: pure functions of a change and the settings."""
 
 from collections.abc import Collection, Iterable, Mapping
 
@@ -11,8 +11,8 @@ from gitlab_nightshift.registry.pipeline_files import NO_INCLUDES, CiFiles
 from gitlab_nightshift.settings.model import Settings
 
 ENFORCED = ("diff-too-large", "dependency-file", "tool-settings", "recent-file", "outside-paths")
-"""The flags that are rules of a night as well, checked in work and again in publish; not where the
-settings say ``warn`` or ``off``."""
+"""Flags that are also rules for a night's change, checked in work and again in publish, unless the
+settings set them to ``warn`` or ``off``."""
 
 
 def find_violations(
@@ -23,12 +23,13 @@ def find_violations(
     ci_config: str,
     ci_files: CiFiles = NO_INCLUDES,
 ) -> tuple[str, ...]:
-    """Every rule that a change breaks, each as a sentence that helps the next attempt.
-
-    ``tool_settings`` is what :func:`gitlab_nightshift.policy.tool_settings.list_changed_settings`
-    found in it; a file that holds nothing else is known by its name as well.
-    They include what the write gate denies; what it only asks about is in
+    """Every rule that a change breaks, as a sentence that helps the next attempt, and every file
+    that the write gate denies. For files that need an approval see
     :func:`gitlab_nightshift.policy.write_gate.list_gated_files`.
+
+    ``tool_settings`` is the result of
+    :func:`gitlab_nightshift.policy.tool_settings.list_changed_settings`; files with nothing but
+    such settings are also recognized by name.
     """
     off = {name for name, level in settings.policy.flags.items() if level != "fail"}
     recent = [path for path in change.files if path in recent_files]
@@ -42,7 +43,7 @@ def find_violations(
         ("tool-settings", [describe_denial(path, what) for path, what in tools]),
         (
             "recent-file",
-            _describe_paths("was changed by a recent commit and is left alone", recent),
+            _describe_paths("was changed by a recent commit: leave it alone", recent),
         ),
         ("outside-paths", _describe_paths("is outside the paths for this night", outside)),
     )

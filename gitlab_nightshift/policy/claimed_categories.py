@@ -1,5 +1,5 @@
-"""The categories that a bundle names: those of the plan, never free text. Later jobs read one of
-them from ``NIGHT_CATEGORY``, and people in titles."""
+"""The categories that a bundle claims must be those of the plan, never free text: later jobs read
+one from ``NIGHT_CATEGORY``, and titles show it."""
 
 from collections.abc import Collection
 
@@ -11,18 +11,18 @@ _FALLBACK = " (fallback from "
 
 
 def format_category(category: str, scheduled: str) -> str:
-    """How a category is written in results: with where it was the fallback from."""
+    """A category as results show it; for a fallback, with the scheduled one."""
     return category if category == scheduled else f"{category}{_FALLBACK}{scheduled})"
 
 
 def find_unknown_category(bundle: Bundle, names: Collection[str], days: Collection[str]) -> str:
-    """The field with a category that is none of ``names``, "" where there is none. ``days`` are
-    those that may have been the day's."""
-    said = {*names, *days, NONE, ""} | {
+    """The field of a bundle with an invalid category; "" if all are valid. ``names`` are those of
+    the plan, ``days`` those that may have been scheduled."""
+    valid = {*names, *days, NONE, ""} | {
         format_category(name, day) for name in names for day in days
     }
     fallback = _FALLBACK in bundle.category_used
-    if bundle.category_used not in said or bundle.is_fallback is not fallback:
+    if bundle.category_used not in valid or bundle.is_fallback is not fallback:
         return "category_used"
     proposal = bundle.proposal
     used = bundle.category_used.partition(_FALLBACK)[0]
@@ -30,7 +30,7 @@ def find_unknown_category(bundle: Bundle, names: Collection[str], days: Collecti
         return "proposal.category"
     if proposal and proposal.is_fallback is not fallback:
         return "proposal.is_fallback"
-    known = {*names, TASK}  # what was done for an open merge request before counts, too
+    known = {*names, TASK}  # also upkeep of open merge requests, before the night's own work
     if any(bead.category not in known for bead in bundle.beads):
         return "beads"
     return "failed_attempts" if any(e.category not in known for e in bundle.failed_attempts) else ""

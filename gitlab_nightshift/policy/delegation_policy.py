@@ -1,7 +1,6 @@
-"""What a delegation may do, decided before any agent runs: pure functions of what it asks for.
+"""What a delegation may do, decided before any agent runs: pure functions of its payload.
 
-What it then did to files is judged like any change, by the settings that
-:func:`restrict_settings` gives.
+Its change is judged later like any other, by the settings from :func:`restrict_settings`.
 """
 
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ GateName = Literal["start", "exec", "network", "write"]
 
 @dataclass(frozen=True)
 class GateDecision:
-    """A gate that a delegation has to pass, its decision, and why."""
+    """A gate that a delegation has to pass, what it does, and why it applies."""
 
     gate: GateName
     does: Gate
@@ -24,30 +23,29 @@ class GateDecision:
 
 
 def restrict_settings(settings: Settings) -> Settings:
-    """The settings as they hold for a delegation.
+    """The settings that apply to a delegation.
 
-    In production no gate opens without an approval, and only paths that the policy lists are
-    writable: its default, which is every file, does not count.
+    In production no gate opens without an approval, and only paths that the policy lists
+    explicitly are writable: its default, every file, does not count.
     """
     if settings.profile == "development":
         return settings
     policy = settings.policy
     gates = policy.gates
-    asking = {name: _tighten_gate(gate) for name, gate in vars(gates).items()}
+    asking = {
+        name: "require_approval" if gate == "auto_allow" else gate
+        for name, gate in vars(gates).items()
+    }
     listed = settings.find_source("policy.writable_paths") != "default"
-    held = policy.with_values(
+    restricted = policy.with_values(
         gates=gates.with_values(**asking),
         writable_paths=policy.writable_paths if listed else [],
     )
-    return settings.with_values(policy=held)
-
-
-def _tighten_gate(gate: Gate) -> Gate:
-    return "require_approval" if gate == "auto_allow" else gate
+    return settings.with_values(policy=restricted)
 
 
 def list_gates(payload: Payload, settings: Settings) -> tuple[GateDecision, ...]:
-    """The gates before the agent; ``settings`` are those of :func:`restrict_settings`."""
+    """The gates before the agent starts; ``settings`` are from :func:`restrict_settings`."""
     development = settings.profile == "development"
     needs = "needs profile: development"
     found: list[GateDecision] = []
@@ -73,7 +71,7 @@ def list_gates(payload: Payload, settings: Settings) -> tuple[GateDecision, ...]
 
 
 def find_test_refusal(payload: Payload, settings: Settings) -> str:
-    """Why the test that is asked for may not be run; "" where it may, or none is asked for."""
+    """Why the requested test may not be run; "" if it may, or none is requested."""
     wanted, listed = payload.execution.test_command_id, settings.policy.test_commands
     if wanted is None:
         return ""
@@ -87,7 +85,7 @@ def find_test_refusal(payload: Payload, settings: Settings) -> str:
 
 
 def build_test_command(payload: Payload, listed: dict[str, TestCommand]) -> tuple[str, ...]:
-    """The words of the test's command line; none where no test is asked for."""
+    """The words of the requested test's command line; none without one."""
     wanted = payload.execution.test_command_id
     if wanted is None:
         return ()

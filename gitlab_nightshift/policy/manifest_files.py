@@ -48,4 +48,4 @@ DEPENDENCY_GROUPS = read_groups(
     """
 )
 DEPENDENCY_FILES = tuple(pattern for group in DEPENDENCY_GROUPS for pattern in group.patterns)
-"""No night changes them."""
+"""A night must not change these."""

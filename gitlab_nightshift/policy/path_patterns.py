@@ -1,4 +1,4 @@
-"""Patterns for paths, and tables of them."""
+"""Path patterns as in ``.gitignore``, and tables of them."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ _SPECIAL = compile_lazily(r"[\\\[!#\s]")
 
 @dataclass(frozen=True)
 class PathGroup:
-    """Files of one tool: patterns as in ``.gitignore``, a path for each that has a wildcard."""
+    """Patterns for the files of one tool, and an example for each pattern with a wildcard."""
 
     name: str
     patterns: tuple[str, ...]
@@ -25,7 +25,7 @@ class PathGroup:
 
 
 def read_groups(table: str) -> tuple[PathGroup, ...]:
-    """The groups of a table: ``name: pattern pattern -> example example``, one a line."""
+    """The groups of a table, one per line: ``name: pattern pattern -> example example``."""
     return tuple(_read_group(line) for line in table.splitlines() if line.strip())
 
 
@@ -36,14 +36,14 @@ def _read_group(line: str) -> PathGroup:
 
 
 def within(path: str, settings: Settings) -> bool:
-    """True where ``paths`` and ``exclude_paths`` allow a path."""
+    """True if ``paths`` and ``exclude_paths`` allow a path."""
     if settings.paths and not matches(path, settings.paths):
         return False
     return not matches(path, settings.exclude_paths)
 
 
 def matches(path: str, patterns: Iterable[str]) -> bool:
-    """True where one of the patterns, written as in ``.gitignore``, matches the path."""
+    """True if one of the patterns matches the path."""
     return bool(find_matching((path,), patterns))
 
 
@@ -54,7 +54,8 @@ def find_matching(paths: Iterable[str], patterns: Iterable[str]) -> list[str]:
 
 
 def _is_matched(path: str, patterns: tuple[str, ...]) -> bool:
-    """True where a pattern matches. Only what may match is compiled: seldom one of hundreds."""
+    """True if a pattern matches. Only patterns that may match are compiled, usually none of
+    hundreds."""
     possible = tuple(
         each for each in patterns if all(part in path for part in _split_pattern(each))
     )
@@ -63,7 +64,7 @@ def _is_matched(path: str, patterns: tuple[str, ...]) -> bool:
 
 @cache
 def _split_pattern(pattern: str) -> tuple[str, ...]:
-    """Texts that are in every path the pattern matches; none where that is not simple to say."""
+    """Strings that every matching path contains; none for a pattern with special characters."""
     return () if _SPECIAL.search(pattern) else tuple(filter(None, _WILD.split(pattern)))
 
 

@@ -1,4 +1,4 @@
-"""Load, check and render prompt templates. The preamble is code: no setting moves it."""
+"""Loads, checks and renders prompt templates. The preamble is code, so no setting can move it."""
 
 import difflib
 from collections.abc import Collection, Mapping
@@ -11,14 +11,14 @@ from gitlab_nightshift.settings.notations import PLACEHOLDER, PLACEHOLDERS
 
 BEADS = ("analyze", "implement", "verify", "mr")
 SEPARATOR = "\n---\n\n"
-LARGEST_TEMPLATE = 200_000
+LARGEST_TEMPLATE = 200_000  # bytes
 
 
 def load_bead_prompt(bead: str, settings: Settings, folder: Path) -> str:
-    """A bead's template: the team's own, else the packaged one; every placeholder is checked.
+    """A bead's template: the team's own, or else the packaged one.
 
-    ``folder`` is the configuration file's. Raises ``E_CONFIG`` for a file that is missing or not
-    text, and for an unknown placeholder.
+    ``folder`` is that of the configuration file. Raises ``E_CONFIG`` for a file that is missing or
+    not text, and for an unknown placeholder.
     """
     own = getattr(settings.prompts, bead)
     path = folder / own if own else find_packaged_folder() / f"{bead}.md"
@@ -49,7 +49,7 @@ def _read_template(path: Path, where: str) -> str:
 
 
 def check_placeholders(text: str, known: Collection[str], where: str) -> None:
-    """Raise ``E_CONFIG`` for placeholders that are not known, a line each, with the nearest."""
+    """Raise ``E_CONFIG`` for unknown placeholders, one line each, with a suggestion."""
     unknown: list[str] = []
     for match in PLACEHOLDER.finditer(text):
         name = match[1]
@@ -63,28 +63,26 @@ def check_placeholders(text: str, known: Collection[str], where: str) -> None:
 
 
 def render(template: str, values: Mapping[str, str]) -> str:
-    """Fill the placeholders in one pass: a value is never rendered again, ``\\{{`` becomes ``{{``.
-
-    A placeholder that has no value yet is empty.
-    """
+    """Fill the placeholders in one pass, so that values are not rendered again; ``\\{{`` becomes
+    ``{{``. A placeholder without a value is empty."""
     return PLACEHOLDER.sub(lambda m: "{{" if m[1] is None else values.get(m[1], ""), template)
 
 
 def render_bead_prompt(
     template: str, values: Mapping[str, str], brief: str = "", last: str = ""
 ) -> str:
-    """The whole prompt: the shared beginning, separator, rendered template, and what varies last:
-    a provider's prompt cache serves what is the same from the first character on."""
+    """The whole prompt: the shared beginning, the separator, the rendered template, and ``last``
+    what varies: a provider's prompt cache serves an equal beginning."""
     return render_shared_beginning(brief) + SEPARATOR + render(template, values) + last
 
 
 def render_shared_beginning(brief: str) -> str:
-    """What all prompts of a run begin with: the preamble, and below it the brief as data."""
+    """The beginning of all prompts of a run: the preamble, then the brief as data."""
     return INJECTION_MITIGATION_PREAMBLE + (f"\n{brief}" if brief else "")
 
 
 def find_packaged_folder() -> Path:
-    """The folder of the packaged templates: inside the wheel, or at the root of a source tree."""
+    """The folder of the packaged templates: in the wheel, or at the root of a source tree."""
     package = Path(__file__).parents[1]
     installed = package / "_prompts"
     return installed if installed.is_dir() else package.parent / "prompts"

@@ -1,7 +1,7 @@
-"""Whether an idea repeats one that people have refused, or that waits for them. Pure functions.
+"""Whether an idea repeats one that people rejected, or that is open. Pure functions.
 
-Ideas are known by what they touch, not by their words: another model, or the same one tomorrow,
-says the same thing differently.
+Ideas are compared by what they touch, not by their words: another model, or the same one tomorrow,
+words the same idea differently.
 """
 
 import re
@@ -26,8 +26,8 @@ _FILE = compile_lazily(r"\.(?:[a-z]{1,4}|scala|swift)$")  # parser.py
 def find_repeated(
     category: str, candidate: AnalysisCandidate, known: Iterable[KnownMergeRequest]
 ) -> KnownMergeRequest | None:
-    """The merge request that a candidate repeats: of the same kind, in the same files; and in the
-    same functions, where both name any."""
+    """The merge request that a candidate repeats: of the same category, in the same files and, if
+    both name any, the same functions."""
     named = list_names(f"{candidate.description}\n{candidate.rationale}")
     return next((each for each in known if _repeats(each, category, candidate.files, named)), None)
 
@@ -39,8 +39,8 @@ def find_repeated_change(
     digest: str,
     known: Iterable[KnownMergeRequest],
 ) -> KnownMergeRequest | None:
-    """The same for what a change really touches; and the very same lines (``digest``) whatever kind
-    they are called this time."""
+    """The merge request that a change repeats, by what it really touches, or by exactly the same
+    lines (``digest``) in any category."""
     return next(
         (
             each
@@ -61,21 +61,21 @@ def _repeats(
     our_names, their_names = _split_names(symbols), _split_names(known.symbols)
     if our_names and their_names:
         same = any(one <= other or other <= one for one in our_names for other in their_names)
-        # An idea often names one file, and its change has the test too.
+        # An idea often names one file, while its change also contains the test.
         return same and 2 * shared >= min(len(ours), len(theirs))
     return 4 * shared >= max(len(ours), len(theirs))
 
 
 def _split_names(symbols: Iterable[str]) -> set[frozenset[str]]:
-    """The words of each name: an idea says ``parse`` where its change has ``test_parse_empty``,
-    and seldom has the class of a method."""
+    """The words of each name without its class: for ``parse`` in an idea, the change may have
+    ``TestParser.test_parse_empty``."""
     last = (re.split(r"[.:]+", name)[-1] for name in symbols)
     words = (re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+", name) for name in last)
     return {frozenset(map(str.lower, each)) - {"test", "tests"} for each in words} - {frozenset()}
 
 
 def list_names(text: str) -> tuple[str, ...]:
-    """What looks like the name of a function or class in an idea's words; names of files are not.
+    """What looks like a name of a function or class in an idea's text, not of a file.
 
     >>> list_names("Cover `Parser.parse()` and read_line of parser.py")
     ('Parser.parse', 'read_line')
@@ -85,7 +85,7 @@ def list_names(text: str) -> tuple[str, ...]:
 
 
 def describe_repetition(known: KnownMergeRequest) -> str:
-    """One line: which merge request it repeats, and why that was refused.
+    """One line: which merge request it repeats, and why that was rejected.
 
     >>> describe_repetition(KnownMergeRequest(7, "T", "", "docs", "b", day="2026-11-02"))
     'it repeats !7, closed without a merge on 2026-11-02, no reason given'

@@ -1,7 +1,7 @@
 """Files that need a second look whatever the settings say: the tables of the write gate.
 
-The files are those that the named tools document as their own. A table has a tool in each line,
-its patterns (:func:`read_groups`), and behind ``->`` a path for each pattern with a wildcard.
+The files are those that the named tools document. Each line has a tool, its patterns
+(:func:`read_groups`), and behind ``->`` an example for each pattern with a wildcard.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 @dataclass(frozen=True)
 class SensitiveClass:
-    """A kind of sensitive files: ``why`` follows a path in texts; patterns are lower case."""
+    """A class of sensitive files: ``why`` follows a path in messages; patterns are lower case."""
 
     name: str
     why: str
@@ -21,7 +21,7 @@ class SensitiveClass:
 
     @cached_property
     def patterns(self) -> tuple[str, ...]:
-        """Those of all groups."""
+        """The patterns of all groups."""
         return tuple(pattern for group in self.groups for pattern in group.patterns)
 
 
@@ -30,7 +30,7 @@ PIPELINE = SensitiveClass(
     "is pipeline configuration, which GitLab runs before anyone has reviewed it",
     read_groups("GitLab's default file and the usual folder: /.gitlab-ci.yml /.gitlab/ci/"),
 )
-"""Besides the file that the project names and all that it includes."""
+"""In addition to the project's configuration file and all that it includes."""
 
 SENSITIVE = (
     SensitiveClass(
@@ -211,7 +211,7 @@ SENSITIVE = (
         ),
     ),
 )
-"""Built in; at any depth unless a pattern begins with ``/``. A change to one opens as a draft."""
+"""At any depth unless a pattern begins with ``/``. A merge request that changes one is a draft."""
 
 HARMLESS = (
     ("a document", r"\.(md|rst|adoc|txt)$", "docs/auth/overview.md"),
@@ -220,6 +220,6 @@ HARMLESS = (
     ("a test by its end", r"[._-](test|spec|tests)\.\w+$", "auth/login.spec.ts"),
     ("a test by its class", r"\w(Test|Tests|Spec|IT)\.\w+$", "auth/LoginTest.java"),
 )
-"""Tests and documents about access decide nothing: what it is, a pattern, an example."""
+"""Tests and documents about access are not sensitive: description, pattern, example."""
 
 ANY_HARMLESS = compile_lazily("|".join(pattern for _, pattern, _ in HARMLESS))

@@ -4,20 +4,22 @@ import json
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
+from gitlab_nightshift.text.yaml_documents import construct_documents
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
 LARGEST = 1_000_000
-"""Bytes of a settings file that is looked at."""
+"""Bytes of a settings file; a larger one is not read."""
 
 
 def parse_data(path: str, data: bytes | None) -> Any:
-    """A settings file's data by its name; None where it is not there or cannot be read: nothing
-    raises."""
+    """The data of a settings file, whose format is given by its name; None without data, or if it
+    cannot be parsed."""
     reader = _find_reader(path.rpartition("/")[2].lower())
     if data is None or reader is None or len(data) > LARGEST:
         return None
@@ -43,17 +45,16 @@ def from_json(text: str) -> Any:
         return json.loads(_COMMA.sub(lambda match: match[1] or match[2], bare))
 
 
-# What is never closed goes on to the end: to look for its end from each beginning takes too long.
+# An unclosed string or comment extends to the end: to search its end from every quote would take
+# quadratic time.
 _STRING = r'("(?:\\.|[^"])*(?:"|\Z))'
 _COMMENT = compile_lazily(rf"{_STRING}|//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
 _COMMA = compile_lazily(rf"{_STRING}|,(\s*[}}\]])")
 
 
 def from_yaml(text: str) -> Any:
-    """The only document, or all of them."""
-    from gitlab_nightshift.policy.yaml_loader import load_documents
-
-    bodies = load_documents(text)
+    """The only document, or a mapping of "" to all of them."""
+    bodies = _load_documents(text)
     return bodies[0] if len(bodies) == 1 else {"": bodies} if bodies else {}
 
 
@@ -68,6 +69,7 @@ def from_ini(text: str) -> Any:
 
     reader = configparser.RawConfigParser(strict=False, allow_no_value=True, delimiters=("=", ":"))
     reader.optionxform = str  # type: ignore[assignment,method-assign]
+    # configparser needs a section; .editorconfig begins without one.
     head = "" if re.match(r"(?:[#;][^\n]*\n|\s)*\[", text) else f"[{_TOP}]\n"
     try:
         reader.read_string(head + text)
@@ -81,7 +83,7 @@ _TOP = "nothing-above"
 
 
 def from_properties(text: str) -> Any:
-    """Key → text; a line may go on after a backslash."""
+    """Key → text; a backslash continues a line."""
     joined = re.sub(r"\\\n\s*", "", text)
     found: dict[str, str] = {}
     for line in joined.splitlines():
@@ -91,10 +93,10 @@ def from_properties(text: str) -> Any:
 
 
 def from_xml(text: str) -> Any:
-    """An element as a mapping: ``@name`` → attribute, child → its data, ``""`` → text. Children
-    with one name are a list; a name says which it is: ``plugin:maven-surefire-plugin``."""
+    """An element as a mapping: ``@name`` → attribute, child → list of data, ``""`` → text. A
+    child's own name is added to its tag: ``plugin:maven-surefire-plugin``."""
     if "<!ENTITY" in text:
-        raise ValueError("entities are not looked into")
+        raise ValueError("entities are not allowed")  # "billion laughs"
     from xml.etree import ElementTree
 
     try:
@@ -120,8 +122,8 @@ def _build_name(element: "Element") -> str:
 
 
 def list_leaves(data: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Each value with its path, ``tool.ruff.line-length``. A list is one value unless it holds
-    tables; one that has a name is called by it: ``package:serde.version``."""
+    """Each value with its path, ``tool.ruff.line-length``. A list is one value unless it contains
+    tables; each is called by its ``name``, if any: ``package:serde.version``."""
     tables = data if isinstance(data, list) and any(isinstance(e, dict) for e in data) else ()
     if isinstance(data, Mapping) and data:
         for key, value in data.items():
@@ -143,4 +145,45 @@ _READERS: tuple[tuple[str, Callable[[str], Any]], ...] = (
     (r"\.properties$|^\.shellcheckrc$", from_properties),
     (r"\.(xml|xml\.dist|dist)$|\.ruleset$|\.(cs|fs|vb)proj$|\.props$", from_xml),
 )
-"""How settings are read, by the file's name; the first that matches."""
+"""Readers by patterns for the file's name; the first match counts."""
+
+
+def _load_documents(text: str) -> list[Any]:
+    """The documents that are not empty. Raises ValueError."""
+    import yaml
+
+    try:
+        documents = construct_documents(_build_loader()(text))
+        return [each for each in documents if each is not None]
+    except yaml.YAMLError as error:
+        raise ValueError(str(error)) from None
+
+
+_YAML_BOOL = compile_lazily(r"^(?:true|True|TRUE|false|False|FALSE)$")
+
+
+@cache
+def _build_loader() -> Any:
+    """A YAML loader that accepts any tag (``!reference``, ``!vault``), and reads dates, ``on`` and
+    ``off`` as text. Built on first use: few files are YAML, and PyYAML is slow to import."""
+    import yaml
+
+    class Loader(yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader):  # type: ignore[misc]
+        yaml_implicit_resolvers = {  # noqa: RUF012 - as PyYAML declares it
+            first: [
+                (tag, _YAML_BOOL if "bool" in tag else pattern)
+                for tag, pattern in resolvers
+                if "timestamp" not in tag
+            ]
+            for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+        }
+
+    def construct_tagged(loader: Any, _suffix: str, node: Any) -> Any:
+        if isinstance(node, yaml.SequenceNode):
+            return loader.construct_sequence(node, deep=True)
+        if isinstance(node, yaml.MappingNode):
+            return loader.construct_mapping(node, deep=True)
+        return loader.construct_scalar(node)
+
+    Loader.add_multi_constructor("!", construct_tagged)
+    return Loader

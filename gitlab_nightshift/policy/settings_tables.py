@@ -1,5 +1,5 @@
-"""What differs in a file between two sides, by its tables and keys: that of a shared file decides
-about more than one thing, and only some of its tables matter to a rule."""
+"""Which tables and keys of a settings file differ between two versions: in a file with settings for
+several tools, only some of its tables matter to a rule."""
 
 import re
 from collections.abc import Iterator
@@ -10,23 +10,21 @@ from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 UNREADABLE = "the file cannot be read"
 EVERYTHING = ("*",)
-# What is never closed ends with the line, or the file: nothing is looked at twice.
+# An unclosed string ends with its line, an unclosed comment with the file: linear time.
 _STRINGS = r"""("(?:\\[^\n]|[^"\n])*(?:"|$)|'(?:\\[^\n]|[^'\n])*(?:'|$))"""
 _COMMENT = compile_lazily(rf"{_STRINGS}|//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL | re.MULTILINE)
-_REMARK = compile_lazily(r"#(?!!)")
+_HASH_COMMENT = compile_lazily(r"#(?!!)")
 _STRING = compile_lazily(_STRINGS, re.MULTILINE)
 _LONGEST = 500
-"""Characters of a key or a line. What is longer is made to hide something, or to take long: it
-counts, whatever it says."""
-
-Table = tuple[str, object]
+"""Characters of a key or a line. A longer one is made to hide something, or to take long: it always
+counts as relevant."""
 
 
 def list_changed_tables(
     path: str, old: bytes | None, new: bytes | None, tables: tuple[str, ...]
 ) -> list[str]:
-    """The keys that differ below ``tables``, each a path as of :func:`list_leaves` in which ``*``
-    stands for anything. A file that is not there has none; one that cannot be read is a change."""
+    """The changed keys below ``tables``, as paths of :func:`list_leaves`; ``*`` in a table matches
+    anything. A missing file has no keys; one that cannot be read counts as changed."""
     try:
         before, after = (dict(_pick_tables(path, side, tables)) for side in (old, new))
     except (ValueError, RecursionError):
@@ -34,7 +32,9 @@ def list_changed_tables(
     return [key for key in {**before, **after} if before.get(key) != after.get(key)]
 
 
-def _pick_tables(path: str, data: bytes | None, tables: tuple[str, ...]) -> Iterator[Table]:
+def _pick_tables(
+    path: str, data: bytes | None, tables: tuple[str, ...]
+) -> Iterator[tuple[str, object]]:
     if data is None or not data.strip():
         return
     parsed = parse_data(path, data)
@@ -43,7 +43,7 @@ def _pick_tables(path: str, data: bytes | None, tables: tuple[str, ...]) -> Iter
     found: dict[str, list[object]] = {}
     for key, value in list_leaves(parsed):
         if len(key) > _LONGEST or _compile_tables(tables).match(key):
-            # As text: True is not 1, and a value that is no number equals itself.
+            # As text, since True == 1, and NaN != NaN.
             found.setdefault(key, []).append(repr(value))
     yield from found.items()
 
@@ -55,14 +55,14 @@ def _compile_tables(tables: tuple[str, ...]) -> re.Pattern[str]:
 
 
 def list_changed_blocks(
-    old: bytes | None, new: bytes | None, heads: re.Pattern[str], *, remarks: bool = False
+    old: bytes | None, new: bytes | None, heads: re.Pattern[str], *, c_comments: bool = False
 ) -> list[str]:
-    """What ``heads`` finds in the first lines of the statements of a build script that differ: such
-    a line, with those below it that are deeper or within its brackets. White space and comments do
-    not count. ``remarks`` is true where these are as in C, else they begin with ``#``."""
+    """The changed blocks of a build script, by the match of ``heads`` in their first line. A block
+    also has the lines below that are indented or inside its brackets. White space and comments do
+    not count; ``c_comments``: they are as in C, else they begin with ``#``."""
     if max(len(old or b""), len(new or b"")) > LARGEST:
         return [UNREADABLE]
-    before, after = (list(_list_blocks(side or b"", heads, remarks)) for side in (old, new))
+    before, after = (list(_list_blocks(side or b"", heads, c_comments)) for side in (old, new))
     if before == after:
         return []
     apart = {*before} ^ {*after}
@@ -70,11 +70,13 @@ def list_changed_blocks(
     return list(dict.fromkeys(block[0] for block in changed or after))
 
 
-def _list_blocks(data: bytes, heads: re.Pattern[str], remarks: bool) -> Iterator[tuple[str, ...]]:
+def _list_blocks(
+    data: bytes, heads: re.Pattern[str], c_comments: bool
+) -> Iterator[tuple[str, ...]]:
     text = data.decode("utf-8", "surrogateescape").replace("\\\n", " ")
-    if remarks:
+    if c_comments:
         text = _COMMENT.sub(lambda match: match[1] or "", text)
-    lines = [line for line in text.expandtabs().splitlines() if not _is_silent(line, remarks)]
+    lines = [line for line in text.expandtabs().splitlines() if not _has_no_code(line, c_comments)]
     at = 0
     while at < len(lines):
         end, long = at + 1, len(lines[at]) > _LONGEST
@@ -86,9 +88,9 @@ def _list_blocks(data: bytes, heads: re.Pattern[str], remarks: bool) -> Iterator
         at = end
 
 
-def _is_silent(line: str, remarks: bool) -> bool:
-    said = line.strip()
-    return not said or (not remarks and _REMARK.match(said) is not None)
+def _has_no_code(line: str, c_comments: bool) -> bool:
+    code = line.strip()
+    return not code or (not c_comments and _HASH_COMMENT.match(code) is not None)
 
 
 def _find_end(lines: list[str], at: int) -> int:
@@ -103,7 +105,7 @@ def _find_end(lines: list[str], at: int) -> int:
 
 
 def _count_open(line: str) -> int:
-    """Brackets that open less those that close, outside of strings."""
+    """Opening minus closing brackets, outside of strings."""
     bare = _STRING.sub("", line)
     return sum(bare.count(each) for each in "([{") - sum(bare.count(each) for each in ")]}")
 

@@ -1,5 +1,5 @@
 """Settings of linters, type checkers, formatters, coverage and test runners: they measure a change,
-so no night changes them. The table is ``tool_settings.toml``."""
+so no night may change them. ``tool_settings.toml`` lists them."""
 
 import re
 import tomllib
@@ -21,47 +21,47 @@ from gitlab_nightshift.text.printable_text import format_excerpt
 MOST_NAMED = 4
 WHOLE = "the whole file"
 Side = tuple[str, bytes | None, bytes | None]
-"""A path, and its bytes before and after; None where it is not there."""
+"""A path, and its bytes before and after; None if it does not exist."""
 
 
 @dataclass(frozen=True)
 class SharedFiles:
-    """Files that hold such settings beside others: below ``tables``, or in ``blocks`` of scripts
+    """Files that contain tool settings beside others: below ``tables``, or in ``blocks`` of scripts
     (``settings_tables.py``)."""
 
     patterns: tuple[str, ...]
     tables: tuple[str, ...] = ()
     blocks: re.Pattern[str] | None = None
-    remarks: bool = False
+    c_comments: bool = False
 
     def list_changed(self, path: str, old: bytes | None, new: bytes | None) -> list[str]:
-        """The keys that differ, or how the statements that do begin."""
+        """The changed keys, or the beginnings of changed blocks."""
         if self.blocks is None:
             return list_changed_tables(path, old, new, self.tables)
-        return list_changed_blocks(old, new, self.blocks, remarks=self.remarks)
+        return list_changed_blocks(old, new, self.blocks, c_comments=self.c_comments)
 
 
 def _read_shared(row: Mapping[str, Any]) -> SharedFiles:
     blocks = compile_lazily(row["blocks"]) if "blocks" in row else None
     tables = tuple(row.get("tables", "").split())
-    return SharedFiles(tuple(row["files"].split()), tables, blocks, row.get("remarks", False))
+    return SharedFiles(tuple(row["files"].split()), tables, blocks, row.get("c_comments", False))
 
 
 _DATA = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 TOOL_GROUPS = read_groups(_DATA["files"])
 TOOL_FILES = tuple(pattern for group in TOOL_GROUPS for pattern in group.patterns)
-"""Files that hold nothing else."""
+"""Files that contain nothing else."""
 SHARED = tuple(map(_read_shared, _DATA["shared"]))
 _ANY = (*TOOL_FILES, *(pattern for shared in SHARED for pattern in shared.patterns))
 
 
 def find_settings_files(paths: Iterable[str]) -> list[str]:
-    """Those that hold settings of tools, with others or without."""
+    """The files that contain tool settings, alone or beside others."""
     return find_matching(paths, _ANY)
 
 
 def list_changed_settings(sides: Iterable[Side]) -> dict[str, str]:
-    """The files with other settings of tools than before, each with what differs there."""
+    """The files with changed tool settings, each with what differs."""
     known = ((path, old, new) for path, old, new in sides if find_settings_files((path,)))
     found = ((path, _describe_change(path, old, new)) for path, old, new in known)
     return {path: what for path, what in found if what}
@@ -80,7 +80,7 @@ def _describe_change(path: str, old: bytes | None, new: bytes | None) -> str:
 
 
 def _list_keys(path: str, old: bytes | None, new: bytes | None) -> list[str]:
-    """For people: any other byte of such a file counts, whatever its keys."""
+    """Changed keys, for the message only: any other byte of such a file counts, too."""
     if old is None or new is None:
         return []
     names = list_changed_tables(path, old, new, EVERYTHING)
@@ -88,8 +88,8 @@ def _list_keys(path: str, old: bytes | None, new: bytes | None) -> list[str]:
 
 
 def describe_denial(path: str, what: str) -> str:
-    """Why such a change is refused, and what to do, in one line."""
+    """Why a change of tool settings is refused, and what to do, in one line."""
     return (
-        f"{path} holds settings of tools ({what}), which measure this change: put them back, and"
-        " meet them in the code."
+        f"{path} contains tool settings ({what}), which measure this change: restore them, and fix"
+        " the code instead."
     )

@@ -1,7 +1,7 @@
-"""The write gate: which files of a change need a second look, an approval, or are denied.
+"""The write gate: which files of a change need a second look or an approval, or are denied.
 
 ``policy.gates.write`` decides about files outside ``policy.writable_paths`` and about sensitive
-ones; each class of sensitive files has a least decision of its own, which no setting lowers.
+ones; each class of sensitive files has a least strict decision, which no setting lowers.
 """
 
 from collections.abc import Iterable, Iterator
@@ -27,10 +27,10 @@ _STRENGTH: dict[str, int] = {"auto_allow": 0, "draft": 1, "require_approval": 2,
 def list_gated_files(
     change: ChangeSummary, settings: Settings, ci_config: str, ci_files: CiFiles = NO_INCLUDES
 ) -> tuple[GatedFile, ...]:
-    """The files that the write gate does not simply allow, with its strictest decision.
+    """The files that the write gate does not simply allow, with the strictest decision for each.
 
-    ``ci_config`` is the project's setting (``CI_CONFIG_PATH``), ``ci_files`` are those that GitLab
-    reads as pipeline configuration, as the base commit says.
+    ``ci_config`` is the project's setting (``CI_CONFIG_PATH``); ``ci_files`` are the pipeline
+    configuration files of the base commit.
     """
     found = (
         _select_strictest(_decide_path(path, settings, ci_config, ci_files))
@@ -40,7 +40,7 @@ def list_gated_files(
 
 
 def to_approve(gates: Iterable[GatedFile]) -> str:
-    """What has to be approved and why, in one line; "" where nothing has."""
+    """The files to approve and why, in one line; "" without any."""
     asked = [f"{each.path} {each.why}" for each in gates if each.decision == "require_approval"]
     more = f"; and {len(asked) - MOST_NAMED} more files" if len(asked) > MOST_NAMED else ""
     return "; ".join(asked[:MOST_NAMED]) + more
@@ -78,8 +78,8 @@ def _is_harmless(path: str, kind: SensitiveClass) -> bool:
 
 
 def _is_pipeline(path: str, ci_config: str, ci_files: CiFiles) -> bool:
-    """True for GitLab's default file, the project's, all that it includes, and the usual folder of
-    includes."""
+    """True for GitLab's default file, the project's own, all that it includes, and the usual folder
+    for includes."""
     own = ci_config.partition("@")[0].removeprefix("/")
     return path == own or ci_files.holds(path) or matches(path, PIPELINE.patterns)
 

@@ -1,1 +1,1 @@
-"""Is a change honest and good: what this program finds out by itself, without an agent."""
+"""Judges by itself, without an agent, whether a change is honest and good."""

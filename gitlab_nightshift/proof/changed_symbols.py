@@ -1,4 +1,4 @@
-"""What a change is known by later: the functions and classes that it touches, and its lines."""
+"""How a later night recognizes a change: by the functions and classes it touches, and its lines."""
 
 import hashlib
 from collections.abc import Iterator, Sequence
@@ -9,14 +9,15 @@ from gitlab_nightshift.repository.difference import ChangedFile, Line
 
 
 def list_changed_symbols(change: Changeset) -> tuple[str, ...]:
-    """Qualified names, of both sides, the innermost ones; none for a language that is not known."""
+    """Qualified names of the innermost functions and classes touched, on both sides; none in an
+    unsupported language."""
     found = (name for file in change.files for name in _list_names(file))
     return tuple(dict.fromkeys(found))
 
 
 def compute_digest(change: Changeset) -> str:
-    """16 hex digits for the lines that go and come, wherever they stand, in whatever category; ""
-    where there are none. Space and the order of lines make no other change of it."""
+    """16 hex digits for the added and deleted lines; "" without any. Neither white space nor the
+    lines' order or numbers matter."""
     lines = sorted(
         f"{file.path}\0{sign}{' '.join(line.text.split())}"
         for file in change.files
@@ -37,6 +38,7 @@ def _list_names(file: ChangedFile) -> Iterator[str]:
 def _list_touched(side: Side, lines: Sequence[Line]) -> Iterator[str]:
     numbers = {line.number for line in lines if line.text.strip()}
     for function in side.functions:
+        # A changed method is not a change of its class.
         inner = (other for other in side.functions if function in other.outer)
         own = set(range(function.line, function.end + 1)).difference(
             *(range(other.line, other.end + 1) for other in inner)

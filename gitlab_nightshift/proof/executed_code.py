@@ -1,4 +1,4 @@
-"""Whether a change touches what something executes, or only what people read."""
+"""Whether a change touches executed code, or only what people read."""
 
 from collections.abc import Iterator
 
@@ -18,11 +18,11 @@ _DIRECTIVE = compile_lazily(
 )
 """Comments that a compiler or an interpreter obeys."""
 
-Shape = list[tuple[str, int, str]]
+_Shape = list[tuple[str, int, str]]
 
 
 def changes_code(change: Changeset) -> bool:
-    """True unless all files are documents, or differ in comments and docstrings alone."""
+    """True unless every file is a document, or differs only in comments and docstrings."""
     return any(map(_changes_file, change.files))
 
 
@@ -40,11 +40,14 @@ def _changes_file(file: ChangedFile) -> bool:
     return _list_shape(before, before.root) != _list_shape(after, after.root)
 
 
-def _list_shape(side: Side, root: Node) -> Shape:
-    """All nodes but comments, in order, each with the number of those in it, and the leaves' text:
-    what a comment moves in its file is the same, another indentation of Python is not."""
+def _list_shape(side: Side, root: Node) -> _Shape:
+    """Type, number of children and, for leaves, text of every node but comments, in source order.
+
+    Positions do not count, as a comment moves the code below it. The number of children does: in
+    Python, other indentation puts a statement into another block.
+    """
     python = side.language is not None and side.language.name == "python"
-    shape: Shape = []
+    shape: _Shape = []
     waiting = [root]
     while waiting:
         node = waiting.pop()
@@ -67,4 +70,5 @@ def _is_docstring(node: Node) -> bool:
     alone = node.type == "expression_statement" and len(node.children) == 1
     if not alone or node.children[0].type != "string":
         return False
+    # An f-string evaluates its expressions.
     return all(part.type != "interpolation" for part in node.children[0].children)

@@ -1,58 +1,111 @@
-"""Which commands prove a change where ``verify_commands`` names none: what the build files say."""
+"""What a repository's build files imply: the commands that build it, and those that test it."""
 
 import configparser
 import json
 import re
 import tomllib
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from gitlab_nightshift.proof.build_files import (
-    BUILD_FILES,
-    Read,
-    find_npm,
-    read_root_targets,
-    read_scripts,
-)
+from gitlab_nightshift.proof.rule_tables import RuleTable
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
+_Read = Callable[[str], bytes | None]
+
+_MAKE_TARGETS = ("test", "check", "lint", "build", "fmt")
+_NPM_SCRIPTS = ("test", "lint", "build", "typecheck")
+_BUILD_FILES: dict[str, dict[str, Any]] = RuleTable(__file__).entries
+MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
+"""In the order in which Make looks for them."""
 VENVS = (".venv", "venv")
 NO_TEST = "no test specified"
-"""What ``npm init`` writes as the test script."""
+"""Part of the test script that ``npm init`` writes."""
+
+
+def build_commands(files: Collection[str], read: _Read) -> tuple[str, ...]:
+    """Commands that build or test, by the files at the root; ``read`` returns a file's bytes."""
+    found: list[str] = []
+    targets = _read_root_targets(files, read)
+    found += [f"make {name}" for name in _MAKE_TARGETS if name in targets]
+    for name, commands in _BUILD_FILES["commands"].items():
+        found += commands if name in files else ()
+    npm = _find_npm(files)
+    scripts = read_scripts(read("package.json") if "package.json" in files else None)
+    found += [
+        "npm test" if (npm, name) == ("npm", "test") else f"{npm} run {name}"
+        for name in _NPM_SCRIPTS
+        if name in scripts
+    ]
+    if any("/" not in name and name.endswith((".sln", ".csproj", ".fsproj")) for name in files):
+        found += ("dotnet build", "dotnet test")
+    return tuple(dict.fromkeys(found))
+
+
+def list_default_allowed_commands(files: Collection[str], read: _Read) -> tuple[str, ...]:
+    """The default of ``allowed_commands``: git, and the commands that build files imply."""
+    return ("git", *build_commands(files, read))
+
+
+def _read_root_targets(files: Collection[str], read: _Read) -> frozenset[str]:
+    """The targets of the Makefile at the root that Make would read."""
+    makefile = next((name for name in MAKEFILES if name in files), "")
+    return read_make_targets(read(makefile) if makefile else None)
+
+
+def read_make_targets(text: bytes | None) -> frozenset[str]:
+    """The targets of a Makefile that have a plain name, not a pattern or a variable."""
+    rules = re.findall(rb"^([\w.][\w. \t-]*):(?![:=]*=)", text or b"", re.MULTILINE)
+    return frozenset(target.decode() for rule in rules for target in rule.split())
+
+
+def _find_npm(files: Collection[str]) -> str:
+    """The package manager, which runs the scripts of a package.json, by its lock file."""
+    locks = _BUILD_FILES["npm"]
+    return next((str(program) for lock, program in locks.items() if lock in files), "npm")
+
+
+def read_scripts(text: bytes | None) -> Mapping[str, Any]:
+    """The scripts of a package.json or composer.json; none without a valid file."""
+    try:
+        scripts = json.loads(text or b"{}").get("scripts", {})
+    except (ValueError, AttributeError, RecursionError):
+        return {}
+    return scripts if isinstance(scripts, dict) else {}
 
 
 @dataclass(frozen=True)
 class BuildFiles:
-    """A repository's root: its files, how to read one, and whether a path is there now (installed
-    dependencies, which git does not know)."""
+    """The files of a repository, and how to read one at its root. ``is_there`` looks into the
+    checkout: installed dependencies are not in git."""
 
     files: Collection[str]
-    read: Read
+    read: _Read
     is_there: Callable[[str], bool] = lambda _path: False
 
     def read_bytes(self, name: str) -> bytes | None:
-        """What a file holds, None where it is not there."""
+        """A file's bytes; None if it does not exist."""
         return self.read(name) if name in self.files else None
 
     def read_text(self, name: str) -> str:
-        """A file's text, "" where it is not there."""
+        """A file's text; "" if it does not exist."""
         return (self.read_bytes(name) or b"").decode("utf-8", "replace")
 
     def any(self, *names: str) -> bool:
-        """True where one of these files is at the root."""
+        """True if one of these files is at the root."""
         return any(name in self.files for name in names)
 
     def below(self, *folders: str) -> bool:
-        """True where one of these folders holds a file."""
+        """True if one of these folders contains a file."""
         return any(
             path.startswith(tuple(f"{folder}/" for folder in folders)) for path in self.files
         )
 
 
 def find_test_commands(build: BuildFiles) -> tuple[str, ...]:
-    """The commands that test the whole repository; a Makefile's own target stands for all.
+    """The commands that test the whole repository; a Makefile's test target replaces all others.
 
-    They need no network: dependencies are those that the job has installed.
+    They run without network, on the dependencies that the job has installed.
     """
     if target := _find_make_target(build):
         return (f"make {target}",)
@@ -60,14 +113,14 @@ def find_test_commands(build: BuildFiles) -> tuple[str, ...]:
 
 
 def _find_make_target(build: BuildFiles) -> str:
-    targets = read_root_targets(build.files, build.read)
+    targets = _read_root_targets(build.files, build.read)
     return next((name for name in ("test", "tests", "check") if name in targets), "")
 
 
 def _find_javascript_tests(build: BuildFiles) -> Iterator[str]:
     script = read_scripts(build.read_bytes("package.json")).get("test")
     if isinstance(script, str) and script and NO_TEST not in script:
-        npm = find_npm(build.files)
+        npm = _find_npm(build.files)
         yield "bun run test" if npm == "bun" else f"{npm} test"
 
 
@@ -90,18 +143,19 @@ def _find_python_tests(build: BuildFiles) -> Iterator[str]:
 
 
 def _find_python_runner(build: BuildFiles) -> str:
-    """The project's own interpreter: PATH has no folder of the checkout, where an agent writes."""
+    """The project's own interpreter, by its path: for safety, PATH has no folder of the checkout,
+    in which an agent may write."""
     for folder in VENVS:
         if build.is_there(f"{folder}/bin/python"):
             return f"{folder}/bin/python"
-    runners = BUILD_FILES["python"]
+    runners = _BUILD_FILES["python"]
     return next((runners[lock] for lock in runners if lock in build.files), "python3")
 
 
 RUNS_PYTEST = compile_lazily(
     r"(?m)^[ \t]*- (?:\w+ run )?(?:coverage run -m )?(?:python3? -m )?(?:pytest|py\.test)\b"
 )
-"""A line of a job's script."""
+"""A line of a CI job's script that runs pytest."""
 
 
 def _uses_pytest(build: BuildFiles) -> bool:
@@ -119,11 +173,12 @@ def _uses_pytest(build: BuildFiles) -> bool:
         path for path in build.files if re.fullmatch(r"(requirements[^/]*/)?[\w.-]+\.txt", path)
     ]
     files = [*named, "setup.py", "setup.cfg", "Pipfile", "noxfile.py"]
+    # A repository may have hundreds of text files at its root.
     return any(re.search(r"\bpytest\b", build.read_text(path)) for path in files[:20])
 
 
 def _read_toml_text(text: str) -> str:
-    """A pyproject.toml as text, only where it is TOML: a comment counts for nothing."""
+    """The data of a pyproject.toml as text, without its comments; "" if it is invalid."""
     try:
         return json.dumps(tomllib.loads(text), default=str)
     except (tomllib.TOMLDecodeError, RecursionError):
@@ -143,6 +198,7 @@ def _find_jvm_tests(build: BuildFiles) -> Iterator[str]:
     if build.any("build.sbt"):
         yield "sbt test"
     elif build.any("mvnw", "pom.xml"):
+        # -o is Maven's offline mode, as is --offline below.
         yield f"{'./mvnw' if build.any('mvnw') else 'mvn'} -B -o test"
     elif build.any("gradlew", "build.gradle", "build.gradle.kts"):
         yield f"{'./gradlew' if build.any('gradlew') else 'gradle'} --offline test"
@@ -171,7 +227,7 @@ def _find_dotnet_tests(build: BuildFiles) -> Iterator[str]:
 
 
 def _find_other_tests(build: BuildFiles) -> Iterator[str]:
-    yield from (test for name, test in BUILD_FILES["tests"].items() if name in build.files)
+    yield from (test for name, test in _BUILD_FILES["tests"].items() if name in build.files)
 
 
 _RULES = (

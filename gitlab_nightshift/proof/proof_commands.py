@@ -1,4 +1,4 @@
-"""Run commands that prove something: by this program itself, without a shell, with a deadline."""
+"""Runs verify_commands and the like: by this program itself, without a shell, with limits."""
 
 import dataclasses
 import json
@@ -33,8 +33,8 @@ DISK_FULL = "the disk was full"
 class Runner:
     """Where and how commands run.
 
-    ``scratch`` holds HOME and TMPDIR (``home`` and ``tmp``), see ``renew``. ``limits`` is asked
-    before each command.
+    HOME and TMPDIR are ``home`` and ``tmp`` in ``scratch``. ``limits`` is called before each
+    command, as time runs out.
     """
 
     folder: Path
@@ -48,10 +48,10 @@ class Runner:
     def run(
         self, argv: Sequence[str], log: str, *, at_most_s: float | None = None
     ) -> CommandResult:
-        """Run a program in the folder; output goes to ``<log>.out`` and ``.err`` below ``logs``.
+        """Run a program in ``folder``, with its output in the logs ``<log>.out`` and ``<log>.err``.
 
-        A limit that is reached, or a program that is not there, is a failed result with an
-        ``error``. ``at_most_s`` (seconds) tightens the limits.
+        A program that cannot be started or exceeds a limit is a failed result with an ``error``.
+        ``at_most_s`` (seconds) tightens the limits.
         """
         disks = Disks((self.scratch, self.folder))
         try:
@@ -80,10 +80,10 @@ class Runner:
         return CommandResult(shlex.join(argv), None, round(ended.duration_s, 3), why)
 
     def renew(self) -> None:
-        """Make HOME and TMPDIR new folders of the user that ``scratch`` belongs to.
+        """Replace HOME and TMPDIR by empty folders, owned by the owner of ``scratch``.
 
-        To be called after commands ran an agent's code: what it left there (a user's
-        site-packages, a build cache) would decide what the next attempt's commands run.
+        Call it after commands ran an agent's code: files it left there (user site-packages, a
+        build cache) could otherwise change what the next attempt's commands run.
         """
         with open_folder(self.scratch) as fd:
             owner = os.fstat(fd)
@@ -96,27 +96,27 @@ class Runner:
                 os.chown(name, owner.st_uid, owner.st_gid, dir_fd=fd, follow_symlinks=False)
 
     def read_tail(self, log: str) -> str:
-        """The end of what a program printed."""
+        """The end of a program's output."""
         ends = [self.logs.read_tail(f"{log}.{kind}", TAIL_BYTES) for kind in ("out", "err")]
         texts = (_unwrap_json(end.decode("utf-8", "replace")).strip() for end in ends)
         return "\n".join(filter(None, texts))
 
     def read_output(self, log: str) -> bytes | None:
-        """All that a program wrote to its stdout; None where that is more than a report may be."""
+        """A program's whole stdout; None if it is larger than a report may be."""
         data = self.logs.read_tail(f"{log}.out", LARGEST_REPORT + 1)
         return data if len(data) <= LARGEST_REPORT else None
 
 
 @dataclass(frozen=True)
 class CommandRun:
-    """A command that ran, and which tests its runners report."""
+    """The result of a command, and the tests that its runners reported."""
 
     result: CommandResult
     collection: Collection
 
     @property
     def ran_nothing(self) -> bool:
-        """True where the runners' own reports name no test that ran."""
+        """True if there is a report, and no test in it ran."""
         ran = self.collection.count_cases(CaseOutcome.PASSED, CaseOutcome.FAILED)
         return not self.collection.unknown and not ran
 
@@ -125,14 +125,14 @@ def run_and_collect(
     runner: Runner,
     commands: Sequence[str],
     name: str,
-    put_right: Callable[[], object],
+    restore: Callable[[], object],
     read: ReadText,
 ) -> tuple[CommandRun, ...]:
-    """Run each command until one fails, with the tests that were run; ``name`` is the log files'
-    prefix, ``read`` gives files of the base's root: they say which runners a command starts.
+    """Run each command until one fails, and collect the tests that ran. ``name`` is the prefix of
+    the logs; ``read`` reads files at the base's root, which show what runners a command starts.
 
-    A command that fails is run once more, after ``put_right`` has made the tree what it was: one
-    that passes then is flaky.
+    A failed command is run once more, after ``restore`` has reset the tree: if it passes then, it
+    is flaky.
     """
     runs: list[CommandRun] = []
     for number, command in enumerate(commands, 1):
@@ -141,7 +141,7 @@ def run_and_collect(
         flaky = False
         if not run.result.ok and not run.result.error:
             runner.logs.rename(log, f"{log}-first")
-            put_right()
+            restore()
             run = run_once(runner, command, log, read)
             flaky = run.result.ok
         result = dataclasses.replace(run.result, flaky=flaky, output=runner.read_tail(log))
@@ -155,27 +155,29 @@ def run_and_collect(
 def run_once(
     runner: Runner, command: str, log: str, read: ReadText, at_most_s: float | None = None
 ) -> CommandRun:
-    """Run a command that may fail, once, with the tests that were run. ``read`` as above."""
-    asked = prepare_request(command, runner.env, runner.scratch, runner.folder, read)
-    result = dataclasses.replace(runner, env=asked.env).run(asked.argv, log, at_most_s=at_most_s)
+    """Run a command once, and collect the tests that ran. ``read`` as in ``run_and_collect``."""
+    request = prepare_request(command, runner.env, runner.scratch, runner.folder, read)
+    result = dataclasses.replace(runner, env=request.env).run(
+        request.argv, log, at_most_s=at_most_s
+    )
     return CommandRun(
-        dataclasses.replace(result, command=command), _collect_tests(runner, asked, result, log)
+        dataclasses.replace(result, command=command), _collect_tests(runner, request, result, log)
     )
 
 
 def _collect_tests(
-    runner: Runner, asked: ReportRequest, result: CommandResult, log: str
+    runner: Runner, request: ReportRequest, result: CommandResult, log: str
 ) -> Collection:
-    printed = [runner.read_output(log)] if asked.printed or asked.listings else []
+    printed = [runner.read_output(log)] if request.printed or request.listings else []
     if result.ok:
-        for number, argv in enumerate(asked.listings, 1):
+        for number, argv in enumerate(request.listings, 1):
             listed = runner.run(argv, f"{log}-list-{number}")
             printed.append(runner.read_output(f"{log}-list-{number}") if listed.ok else None)
-    return collect_reports(asked, printed)
+    return collect_reports(request, printed)
 
 
 def format_failure(runner: Runner, results: Sequence[CommandResult], name: str) -> str:
-    """What the next attempt should know of the first failure: the end of its output."""
+    """The first failed command and the end of its output, for the next attempt."""
     for number, result in enumerate(results, 1):
         if not result.ok:
             how = result.error or f"exit status {result.exit_status}"
@@ -185,10 +187,10 @@ def format_failure(runner: Runner, results: Sequence[CommandResult], name: str) 
 
 
 def _unwrap_json(text: str) -> str:
-    """What `go test -json` wraps into objects, as it prints it without that."""
+    """The output of ``go test -json`` as it is without ``-json``."""
     if '"Action":"' not in text:
         return text
-    lines = text.split("\n")
+    lines = text.split("\n")  # the first one may be cut off
     return "".join(map(_unwrap_line, lines if lines[0][:1] == "{" else lines[1:]))
 
 

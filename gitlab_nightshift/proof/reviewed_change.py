@@ -1,10 +1,10 @@
-"""A change as the red flags look at it: both sides of every file, and what is around them."""
+"""A change as the red flags see it: both sides of every file, and its context."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 
-from gitlab_nightshift.registry.flag_entry import Level
+from gitlab_nightshift.registry.flag_registry import Level
 from gitlab_nightshift.repository.blobs import read_tree_file
 from gitlab_nightshift.repository.difference import ChangedFile, read_difference
 from gitlab_nightshift.repository.git import split_names
@@ -15,11 +15,11 @@ from gitlab_nightshift.system.file_names import format_path
 
 @dataclass(frozen=True)
 class Changeset:
-    """All files of a change, with their texts. Its tree and patch, which publish may hold, are
+    """All files of a change, with their contents. For its tree and patch see
     ``repository/capture.py: CapturedChange``.
 
-    ``read`` gives the bytes of any file after the change, None where there is none; ``paths`` are
-    all files after it. Both cost a look into git: only for a flag that needs more than the files.
+    ``read`` returns any file's bytes after the change, None if there is no such file; ``paths``
+    lists all files after it. Both run git, so only flags that need unchanged files call them.
     """
 
     files: tuple[ChangedFile, ...]
@@ -45,9 +45,8 @@ def read_change(repository: Repository, old: str, new: str) -> Changeset:
 
 @dataclass(frozen=True)
 class Context:
-    """What a change is judged by. ``category`` is "" and ``selected`` is empty where unknown;
-    ``recent_files`` are those that the last commits touched, ``by_people`` is true where no agent
-    made the change."""
+    """What a change is judged by. ``category`` is "" and ``selected`` is empty if unknown;
+    ``recent_files`` were touched by the last commits; ``by_people``: no agent made the change."""
 
     settings: Settings
     category: str = ""
@@ -59,11 +58,13 @@ class Context:
 
 @dataclass(frozen=True)
 class RuleViolation:
-    """One place where a rule is broken. ``line`` is of the new side (of the old one where the
-    line is gone), 0 for the whole file; ``detail`` is one sentence that helps the next attempt;
-    ``level`` is set where this place weighs more or less than the rule's usual one. ``certain`` is
-    true where a reviewer would block whatever else the change does, false where he could only ask,
-    None where the rest of the change decides (``flags/explanations.py``)."""
+    """One place where a change breaks a rule.
+
+    ``line`` is on the new side, or on the old side for a deleted line; 0 is the whole file.
+    ``detail`` is a sentence that helps the next attempt. ``level`` overrides the flag's level.
+    ``certain``: True if a reviewer would block the change whatever else it does, False if they
+    could only ask, None if the rest of the change decides (``reading/explanations.py``).
+    """
 
     file: str
     line: int
@@ -73,4 +74,4 @@ class RuleViolation:
 
 
 Rule = Callable[[Changeset, Context], Iterator[RuleViolation]]
-"""A rule looks at a change and yields what breaks it; it reads nothing else and never raises."""
+"""Yields the violations of one rule; it reads nothing but the change, and should never raise."""

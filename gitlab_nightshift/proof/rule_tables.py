@@ -1,7 +1,7 @@
-"""Rules that are data: tables of words and patterns, each beside the module that applies it.
+"""Rules as data: tables of words and patterns, each beside the module that applies it.
 
-A table is a TOML file. A pattern is a text, or a list of alternatives, one a line; ``{NAME}`` in it
-stands for the table's entry of that name. Words are a text with white space between them.
+A table is a TOML file. A pattern is a string, or a list of alternatives; ``{NAME}`` in it inserts
+the table's entry of that name. Words are a string, separated by white space.
 """
 
 import re
@@ -15,7 +15,7 @@ _NAMED = compile_lazily(r"\{([A-Z][A-Z_]*)\}")
 
 
 class RuleTable:
-    """The table beside a module: ``RuleTable(__file__)``. A name that it has not is a KeyError."""
+    """The table beside a module: ``RuleTable(__file__)``. Unknown names raise KeyError."""
 
     def __init__(self, module: str, name: str = "") -> None:
         path = Path(module).with_suffix(".toml")
@@ -24,18 +24,17 @@ class RuleTable:
         )
 
     def get_pattern(self, name: str, flags: int = 0) -> re.Pattern[str]:
-        """The pattern of that name, compiled at its first use."""
+        """The pattern with this name, compiled at its first use."""
         return self.compile(self.entries[name], flags)
 
-    def compile(self, said: str | list[str], flags: int = 0) -> re.Pattern[str]:
-        """A pattern of the table, wherever it stands there."""
-        return compile_lazily(self.expand(said), flags)
+    def compile(self, entry: str | list[str], flags: int = 0) -> re.Pattern[str]:
+        """An entry of the table, or of one of its rows, as a pattern."""
+        return compile_lazily(self._expand(entry), flags)
 
-    def expand(self, said: str | list[str]) -> str:
-        """A pattern's text, with what its names stand for."""
-        text = said if isinstance(said, str) else "|".join(said)
-        return _NAMED.sub(lambda name: self.expand(self.entries[name[1]]), text)
+    def _expand(self, entry: str | list[str]) -> str:
+        text = entry if isinstance(entry, str) else "|".join(entry)
+        return _NAMED.sub(lambda name: self._expand(self.entries[name[1]]), text)
 
     def get_words(self, name: str) -> frozenset[str]:
-        """The words of that name."""
+        """The words with this name."""
         return frozenset(self.entries[name].split())

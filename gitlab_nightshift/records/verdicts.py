@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
-from gitlab_nightshift.registry.flag_entry import Level
+from gitlab_nightshift.registry.flag_registry import Level
 
 Decision = Literal["draft", "require_approval", "deny"]
 """What a gate does with a file: shown in a draft, kept until somebody approves, refused."""

@@ -1,5 +1,5 @@
-"""Takes secrets out of everything that leaves a run (contract: "one redactor").
+"""Removes secrets from everything that leaves a run (contract: "one redactor").
 
-Needs nothing of the rest of the program but its errors. ``Redactor`` is for texts,
-``refuse_secrets`` for what cannot be redacted.
+``Redactor`` is for text, ``refuse_secrets`` for what cannot be redacted. Of the rest of the program
+it imports only errors and text functions.
 """

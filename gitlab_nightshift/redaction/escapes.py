@@ -1,7 +1,7 @@
-"""Secrets in which letters or digits are escaped, though no encoder has to: ``%67lpat``.
+"""Finds secrets with unnecessarily escaped letters or digits: ``%67lpat``.
 
-Encoders leave RFC 3986's unreserved characters alone, so such an escape is rare in honest text.
-Around each, a text is looked at as it reads without them.
+Encoders do not escape the unreserved characters of RFC 3986, so such escapes are rare in honest
+text. The text around each is searched without its escapes.
 """
 
 from bisect import bisect_right
@@ -27,10 +27,11 @@ Find = Callable[[bytes], Iterable[Span]]
 
 
 def find_escaped_spans(text: bytes, find: Find, distance: int) -> Iterator[Span]:
-    """What ``find`` finds within ``distance`` bytes of an escape, as spans of the text as it is."""
+    """What ``find`` finds within ``distance`` bytes of an escape, as spans of the original text."""
     for start, end in _find_regions(text, distance):
         plain, origin = _unescape_text(text[start:end])
         for first, last in find(plain):
+            # What begins at a region's edge may be the rest of a longer word.
             if first > 0 or start == 0:
                 yield start + origin(first), start + origin(last)
 
@@ -55,7 +56,7 @@ def _find_escapes(text: bytes) -> Iterator[Iterable[int]]:
 
 
 def _unescape_text(text: bytes) -> tuple[bytes, Callable[[int], int]]:
-    """The text without escapes of ASCII, and where each of its places was."""
+    """The text without escapes of ASCII, and a function from its positions to the original's."""
     parts: list[bytes] = []
     places, origins = [0], [0]
     at, length = 0, 0

@@ -1,8 +1,8 @@
 """Finds many needles in one fast pass: candidates by rare byte pairs, then an exact comparison.
 
-A text is read as UTF-16, so that one step of the ``re`` module covers two bytes, and a set of
-pairs is one table look-up. Each needle gives two anchors of up to three pairs, one for an even
-and one for an odd place, chosen to begin with a pair that logs hardly ever hold.
+The text is decoded as UTF-16, so that one step of the ``re`` module covers two bytes, and a set of
+pairs is one table look-up. Each needle has two anchors of up to three pairs, one for even and one
+for odd positions, which begin with a pair that is rare in logs.
 """
 
 import math
@@ -16,7 +16,7 @@ from typing import Protocol
 
 Span = tuple[int, int]
 
-# How logs and code read: pairs in it are common, others as common as their bytes are.
+# Typical logs and code: pairs in it are common; for others, the frequency of their bytes counts.
 _SAMPLE = rb"""
 2025-11-04T03:21:47.183Z [INFO] Downloaded from central: https://repo.maven.apache.org/maven2/org/
 2026-01-18T02:30:05Z WARN  [main] the dependency could not be found and there is no default value
@@ -32,34 +32,34 @@ def test_user_name(self, args): assert result == expected, "should have been Tru
 """
 _COUNT = Counter(_SAMPLE[at : at + 2] for at in range(len(_SAMPLE) - 1))
 _BYTES = Counter(_SAMPLE)
-_LEAST = 0.2  # occurrences: no pair is much rarer, for all that is known of a text
+_LEAST = 0.2  # occurrences of a pair that is not in the sample
 _SIZES = (6, 4, 2)
 
-# UTF-16 surrogates would not stay one character for two bytes. Only the first pass sees this.
+# Surrogates would not decode to one character for two bytes. Only the first pass sees the change.
 _FOLD = bytes(byte - 16 if 0xD8 <= byte <= 0xDF else byte for byte in range(256))
 
 
 class Needle(Protocol):
-    """What may be hidden in a text."""
+    """A string, or a kind of strings, to be found in a text."""
 
     @property
     def anchors(self) -> Iterable[bytes]:
-        """Strings of 3 bytes or more; every occurrence holds one of them."""
+        """Strings of at least 3 bytes; every occurrence contains one of them."""
 
     @property
     def once(self) -> bool:
-        """Whether an anchor inside a span of this needle can add nothing to that span."""
+        """True if an anchor inside a span of this needle cannot extend that span."""
 
     def find_spans(self, text: bytes, at: int) -> Sequence[Span]:
-        """Occurrences around an anchor that seems to begin at ``at``."""
+        """Occurrences around an anchor that may begin at ``at``."""
 
 
-Place = tuple[bytes, int, Needle]  # a key, and where it is in an anchor
+Place = tuple[bytes, int, Needle]  # a key of 2, 4 or 6 bytes, and its offset in an anchor
 
 
 @dataclass(frozen=True)
 class Lookahead:
-    """An anchor of one pair, ``offset`` bytes into a needle, and what must follow it."""
+    """An anchor of one pair, ``offset`` bytes into a needle, and a pattern for what follows."""
 
     key: bytes
     offset: int
@@ -68,7 +68,7 @@ class Lookahead:
 
 
 class Finder:
-    """Needles made ready for one pass; building it costs some tens of milliseconds at most."""
+    """Needles prepared for one pass; building it takes at most some tens of milliseconds."""
 
     def __init__(
         self,
@@ -82,12 +82,12 @@ class Finder:
         self._table = _build_table(places)
 
     def find_spans(self, text: bytes) -> list[Span]:
-        """All occurrences of all needles, in no order; they may overlap."""
+        """All occurrences of all needles, in any order; they may overlap."""
         found: list[Span] = []
         until: dict[Needle, int] = {}
         table = self._table
         for hit in self._candidate.finditer(_decode_pairs(text)):
-            # The search may have gone over a second pair, with which another key begins.
+            # The match may include a second pair, with which another key begins.
             for at in range(2 * hit.start(), 2 * hit.end(), 2):
                 known = table.get(text[at : at + 4]) or table.get(text[at : at + 2]) or ()
                 for offset, needle in known:
@@ -101,8 +101,8 @@ class Finder:
 
 
 def list_places(needles: Iterable[Needle], pairs: Iterable[bytes] = ()) -> Iterator[Place]:
-    """Where to look for needles, when the search stops at these pairs anyway."""
-    first = set(pairs)  # these cost nothing more
+    """The keys of needles, given ``pairs`` at which the search stops anyway."""
+    first = set(pairs)  # to stop at these again costs nothing
     for needle in needles:
         for anchor in needle.anchors:
             for offset, key in find_windows(anchor, first):
@@ -111,7 +111,7 @@ def list_places(needles: Iterable[Needle], pairs: Iterable[bytes] = ()) -> Itera
 
 
 def _build_table(places: Iterable[Place]) -> dict[bytes, list[tuple[int, Needle]]]:
-    """What to look for behind the first two pairs of a key, or behind its only one."""
+    """The needles to try after the first two pairs of a key, or after its only one."""
     table: dict[bytes, list[tuple[int, Needle]]] = {}
     for key, offset, needle in sorted(places, key=lambda place: len(place[0])):
         known = table.setdefault(key[:4], list(table.get(key[:2], ())))
@@ -121,7 +121,7 @@ def _build_table(places: Iterable[Place]) -> dict[bytes, list[tuple[int, Needle]
 
 
 def find_windows(anchor: bytes, first: Container[bytes] = ()) -> list[tuple[int, bytes]]:
-    """The rarest window of an anchor at an even and at an odd offset: ``(offset, bytes)``."""
+    """The rarest parts of an anchor at an even and at an odd offset, as ``(offset, bytes)``."""
     return [_find_rarest_window(anchor, odd, first) for odd in (0, 1)]
 
 
@@ -133,14 +133,15 @@ def _find_rarest_window(anchor: bytes, odd: int, first: Container[bytes]) -> tup
 
 
 def estimate_cost(window: bytes, known: Container[bytes] = ()) -> float:
-    """What looking for a window costs: how often its first pair stops the search, and all of it."""
+    """The cost of searching for a window: how often its first pair stops the search, and how often
+    all of it matches."""
     first, others = _measure_window(window)
     return first * ((window[:2] not in known) + others)
 
 
 @cache
 def _measure_window(window: bytes) -> tuple[float, float]:
-    """Of its first pair, and what it costs to look at the others."""
+    """The frequency of its first pair, and the cost of comparing the others."""
     first, *others = (_estimate_frequency(window[at : at + 2]) for at in range(0, len(window), 2))
     return first, 20 * math.prod(others) ** 0.6
 
@@ -160,7 +161,7 @@ def _decode_pairs(text: bytes) -> str:
 def _build_candidate_pattern(
     keys: Iterable[bytes], lookaheads: Iterable[Lookahead]
 ) -> re.Pattern[str]:
-    """Matches every place where a key is, and few others."""
+    """A pattern that matches at every key, and at few other positions."""
     columns = {
         size: [
             {_encode_pair(key[at : at + 2]) for key in keys if len(key) == size}
@@ -188,13 +189,13 @@ def _build_candidate_pattern(
 
 
 def combine_pairs(first: Iterable[int], second: Iterable[int]) -> set[int]:
-    """All pairs of one of the first bytes and one of the second."""
+    """All pairs of a first and a second byte."""
     seconds = tuple(second)
     return {a << 8 | b for a in first for b in seconds}
 
 
 def build_charset(codes: Iterable[int], but: bool = False) -> str:
-    """A regular expression's set of these pairs, or of all but these; "" for none."""
+    """A regular expression's set of these pairs, or of all others; "" for none."""
     known = sorted(codes)
     if not known:
         return ""

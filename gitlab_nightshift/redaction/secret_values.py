@@ -1,13 +1,199 @@
-"""Which of a job's values are secrets that can be told from ordinary words."""
+"""The secret values of a job: which are distinctive, and all ways in which they may be written."""
 
+import base64
+import html
+import json
+import re
+import shlex
 from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+from urllib.parse import quote, quote_plus
 
-from gitlab_nightshift.redaction.spelling import (
-    SpellingNeedle,
-    list_raw_spellings,
-    list_spellings,
-    to_bytes,
-)
+from gitlab_nightshift.redaction.needle_finder import Span, estimate_cost, find_windows
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
+
+_RUN = compile_lazily(rb"[0-9A-Za-z]{7,}")
+_LONG_RUN = compile_lazily(rb"[0-9A-Za-z]{10,}")
+_UNRESERVED_RUN = compile_lazily(rb"[0-9A-Za-z_.~-]{5,}")  # RFC 3986, 2.3: never URL-encoded
+_NEAR = 256  # bytes from the beginning in which an anchor is chosen
+_ANCHOR = 32
+_NAMED = {"\b": b"b", "\t": b"t", "\n": b"n", "\f": b"f", "\r": b"r"}
+_QUOTED_IN_SHELL = rb"""'(?:\\'|"'")'"""
+# Python's quote, its default, JavaScript's encodeURIComponent, encodeURI
+_LEFT_IN_URLS = ("", "/", "!'()*", "!#$&'()*+,/:;=?@")
+_B64 = rb"[0-9A-Za-z+/_-]"
+_WRAPPED = rb"(?:\s|\\{1,4}[rn]){0,4}"
+
+
+class _SpellingForm:
+    """The pattern of one way to write a secret, compiled when the first anchor is found."""
+
+    def __init__(self, source: bytes, longest: int) -> None:
+        self._source = source
+        self.longest = longest
+
+    @cached_property
+    def pattern(self) -> re.Pattern[bytes]:
+        """The whole spelling."""
+        return re.compile(self._source, re.DOTALL)
+
+
+@dataclass(frozen=True, eq=False)
+class _SpellingNeedle:
+    """A form, and a string in it, ``offset`` bytes from its usual beginning."""
+
+    form: _SpellingForm
+    anchor: bytes
+    offset: int
+    once: bool = False
+    strict: bool = True  # the anchor is never wrapped over two lines
+
+    @property
+    def anchors(self) -> tuple[bytes, ...]:
+        """The one anchor."""
+        return (self.anchor,)
+
+    def find_spans(self, text: bytes, at: int) -> list[Span]:
+        """The occurrence around the anchor, even if what precedes it is longer than usual."""
+        if self.strict and not text.startswith(self.anchor, at):
+            return []
+        pattern, distance = self.form.pattern, self.form.longest
+        usual = pattern.match(text, at - self.offset) if at >= self.offset else None
+        if usual:
+            return [usual.span()]
+        near = pattern.finditer(text, max(at - distance, 0), at + distance)
+        return [match.span() for match in near]
+
+
+def _to_bytes(text: str) -> bytes:
+    """The text in UTF-8, with the invalid bytes that came from the environment (PEP 383)."""
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogatepass")
+
+
+def _list_spellings(value: str) -> list[_SpellingNeedle]:
+    """Every form of a secret value."""
+    raw = _list_raw_spellings(value)
+    data = _to_bytes(value)
+    in_base64 = (_list_shifted_base64(data, shift) for shift in range(3))
+    return [*raw, *chain.from_iterable(in_base64), *_list_hex_spellings(data)]
+
+
+def _list_raw_spellings(value: str) -> list[_SpellingNeedle]:
+    """The value itself, with any of its characters quoted, escaped or URL-encoded."""
+    parts = [_build_char_pattern(char) for char in value]
+    form = _SpellingForm(b"".join(parts), max(13 * len(value), 16))
+    plain = _to_bytes(value)
+    runs = _find_best_run(plain, _RUN) or _find_best_run(plain, _UNRESERVED_RUN)
+    anchors = runs or [(each, 0) for each in _list_encodings(value)]
+    return [_SpellingNeedle(form, anchor, offset) for anchor, offset in anchors]
+
+
+def _build_char_pattern(char: str) -> bytes:
+    raw = _to_bytes(char)
+    if raw.isalnum():
+        return raw
+    percent = b"".join(b"%%(?:25){0,2}(?i:%02x)" % byte for byte in raw)
+    units = char.encode("utf-16-be", "surrogatepass").hex(":", 2).split(":")
+    unicode = b"".join(rb"\\{1,8}u(?i:%s)" % unit.encode() for unit in units)
+    passed = char.encode("utf-8", "surrogatepass")  # a lone surrogate, as the redactor encodes it
+    plain = [rb"\\{0,8}" + re.escape(each) for each in dict.fromkeys((raw, passed))]
+    ways = [*_list_special_spellings(char), percent, unicode, *plain]  # the longer ones first
+    return b"(?:%s)" % b"|".join(ways)
+
+
+def _list_special_spellings(char: str) -> list[bytes]:
+    ways = []
+    if char in _NAMED:
+        ways.append(rb"\\{1,8}" + _NAMED[char])
+    if char == "\n":
+        ways += [rb"\r\n", rb"\\{1,8}r\\{1,8}n", rb"%0[dD]%0[aA]"]
+    if char == " ":
+        ways.append(rb"\+")
+    if char == "'":
+        ways += [_QUOTED_IN_SHELL, b"&apos;"]
+    if html.escape(char) != char:
+        ways.append(re.escape(html.escape(char)).encode())
+    if ord(char) < 128:
+        ways.append(b"&#(?:0{0,4}%d|[xX]0{0,4}(?i:%x));" % (ord(char), ord(char)))
+    return ways
+
+
+def _list_encodings(value: str) -> list[bytes]:
+    """The output of the usual encoders, for a value without a run of letters as an anchor."""
+    in_json = [json.dumps(value, ensure_ascii=plain)[1:-1] for plain in (True, False)]
+    twice = [json.dumps(each)[1:-1] for each in in_json]
+    slashes = [each.replace("/", "\\/") for each in (value, *in_json)]
+    texts = [value, *in_json, *twice, *slashes, html.escape(value), shlex.quote(value)[1:-1]]
+    data = _to_bytes(value)
+    encoded = [quote_plus(data), *(quote(data, safe=safe) for safe in _LEFT_IN_URLS)]
+    lower = [re.sub("%..", lambda match: match[0].lower(), each) for each in encoded]
+    known = [_to_bytes(each) for each in (*texts, *encoded, *lower)]
+    passed = value.encode("utf-8", "surrogatepass")
+    return [each[:_ANCHOR] for each in dict.fromkeys((*known, passed)) if len(each) >= 3]
+
+
+def _find_best_run(
+    text: bytes, pattern: re.Pattern[bytes], after: int = 0
+) -> list[tuple[bytes, int]]:
+    """The run that makes the cheapest anchor, and its position; an empty list without any."""
+    near = pattern.finditer(text, after, _NEAR)
+    found = [(match[0][:_ANCHOR], match.start()) for match in near]
+    return [min(found, key=lambda run: _estimate_anchor_cost(run[0]))] if found else []
+
+
+def _estimate_anchor_cost(anchor: bytes) -> float:
+    return sum(estimate_cost(key) for _, key in find_windows(anchor))
+
+
+def _list_shifted_base64(data: bytes, shift: int) -> list[_SpellingNeedle]:
+    """Base64 of a text that contains the secret ``shift`` bytes after a multiple of three.
+
+    One character on each side may encode bits of the secret and of other bytes: it belongs to the
+    spelling, as does the padding.
+    """
+    bits = 8 * (shift + len(data))
+    core = base64.b64encode(bytes(shift) + data)[(shift * 8 + 5) // 6 : bits // 6]
+    before = _B64 + b"?" if shift else b""
+    after = (_B64 + b"?" if bits % 6 else b"") + rb"(?:=|%3[dD]|\\{1,8}u003[dD]){0,2}"
+    body = _WRAPPED.join(map(_build_base64_pattern, core))
+    form = _SpellingForm(before + body + after, len(core) + 8 * (len(core) // 32 + 4))
+    lead = 1 if shift else 0
+    urlsafe = core.translate(bytes.maketrans(b"+/", b"-_"))
+    whole = [(each[:_ANCHOR], 0) for each in dict.fromkeys((core, urlsafe))]
+    # Two anchors, as the text may be wrapped within one of them.
+    runs = [
+        *_find_best_run(core, _LONG_RUN),
+        *_find_best_run(core, _LONG_RUN, min(len(core) // 2, 60)),
+    ]
+    anchors = dict.fromkeys(runs or whole)
+    return [
+        _SpellingNeedle(form, anchor, offset + lead, strict=False) for anchor, offset in anchors
+    ]
+
+
+def _build_base64_pattern(code: int) -> bytes:
+    if code == ord("+"):
+        return rb"(?:[+-]|%2[bB]|\\{1,8}u002[bB])"
+    if code == ord("/"):
+        return rb"(?:\\{0,8}/|_|%2[fF])"
+    return bytes((code,))
+
+
+def _list_hex_spellings(data: bytes) -> list[_SpellingNeedle]:
+    """Hex digits in one case, joined or with colons or spaces between bytes."""
+    form = _SpellingForm(b"[ :]?".join(b"(?i:%02x)" % byte for byte in data), 3 * len(data))
+    head = data[:_ANCHOR]
+    written = [head.hex(), head.hex(":"), head.hex(" ")]
+    every = dict.fromkeys(chain.from_iterable((each, each.upper()) for each in written))
+    return [_SpellingNeedle(form, each[: 2 * _ANCHOR].encode(), 0) for each in every]
+
+
+# --- which values are redacted --------------------------------------------------------------------
 
 SHORTEST_VALUE = 6
 SHORTEST_NUMBER = 8
@@ -18,36 +204,36 @@ _WORDS = frozenset(
     enabled example gitlab github guest localhost mariadb master mongodb mysql nobody oauth2
     password passwd postgres postgresql private production public readonly redis registry release
     required runner secret secrets staging string testing username
-    """.split()  # one per line would fill a page
+    """.split()
 )
 
 
 def select_usable(values: Iterable[str]) -> list[str]:
-    """The values that are redacted wherever they occur, the longest first.
+    """The values to redact wherever they occur, the longest first.
 
-    Left out are values of fewer than 6 characters, numbers of fewer than 8 digits, and single words
-    that any log may hold (``postgres``): to replace those would spoil the text, and its gaps would
-    show what the value is. GitLab itself masks from 8 characters on.
+    Values of fewer than 6 characters, numbers of fewer than 8 digits, and common words
+    (``postgres``) are left out: to redact them would spoil the text, and the gaps would reveal the
+    value. GitLab masks values of 8 characters or more.
     """
     known = {value.strip() for value in values}
-    return sorted((each for each in known if _is_telling(each)), key=len, reverse=True)
+    return sorted((each for each in known if _is_distinctive(each)), key=len, reverse=True)
 
 
-def _is_telling(value: str) -> bool:
+def _is_distinctive(value: str) -> bool:
     if value.isdecimal():
         return len(value) >= SHORTEST_NUMBER
     return len(value) >= SHORTEST_VALUE and value.casefold() not in _WORDS
 
 
-def build_needles(values: Iterable[str]) -> list[SpellingNeedle]:
-    """All forms of all usable values."""
-    return [each for value in select_usable(values) for each in list_spellings(value)]
+def build_needles(values: Iterable[str]) -> list[_SpellingNeedle]:
+    """All spellings of all usable values."""
+    return [each for value in select_usable(values) for each in _list_spellings(value)]
 
 
-def build_line_needles(values: Iterable[str]) -> list[SpellingNeedle]:
-    """The lines of 8 characters or more of values that have several, as they are in a text."""
+def build_line_needles(values: Iterable[str]) -> list[_SpellingNeedle]:
+    """Raw spellings of the lines, of at least 8 characters, of multi-line values."""
     lines = dict.fromkeys(line for value in select_usable(values) for line in _split_lines(value))
-    return [each for line in lines for each in list_raw_spellings(line)]
+    return [each for line in lines for each in _list_raw_spellings(line)]
 
 
 def _split_lines(value: str) -> list[str]:
@@ -55,10 +241,10 @@ def _split_lines(value: str) -> list[str]:
     return [
         line
         for line in lines
-        if len(line) >= SHORTEST_LINE and _is_telling(line) and not line.startswith("-----")
+        if len(line) >= SHORTEST_LINE and _is_distinctive(line) and not line.startswith("-----")
     ]
 
 
 def measure_longest_form(values: Iterable[str]) -> int:
-    """Bytes that the longest value may take, each character escaped."""
-    return 13 * max((len(to_bytes(value)) for value in select_usable(values)), default=0) + 64
+    """The length in bytes of the longest value if each character is escaped."""
+    return 13 * max((len(_to_bytes(value)) for value in select_usable(values)), default=0) + 64

@@ -1,6 +1,6 @@
-"""What a secret looks like whoever issued it: tokens by their prefix, values by their place.
+"""Secrets that are recognized by their form: tokens by a prefix, values by what precedes them.
 
-A body of fewer than five different characters is a placeholder and stays:
+A token with fewer than five different characters is a placeholder, and is kept:
 ``glpat-xxxxxxxxxxxxxxxxxxxx``.
 """
 
@@ -25,7 +25,7 @@ _ALNUM = string.ascii_letters + string.digits
 _FEWEST_CHARACTERS = 5
 _LONGEST_PEM = 32_768
 
-# Where a word begins: after an escape (``\n`` in JSON, ``%3D``) too.
+# The beginning of a word, which may follow an escape (``\n`` in JSON, ``%3D``).
 _ESCAPED = rb"(?<=\\[nrtbf])|(?<=%[0-9A-Fa-f]{2})|(?<=u00[0-9a-fA-F]{2})"
 _START = rb"(?:(?<![0-9A-Za-z_])|" + _ESCAPED + rb")"
 _JWT_START = rb"(?:(?<![\w-])|" + _ESCAPED + rb")"
@@ -37,7 +37,7 @@ _WITH_DIGIT = rb"(?=[\w+/=.~%-]{0,40}[0-9])"
 
 @dataclass(frozen=True, eq=False)
 class TokenKind:
-    """A kind of token: its head, of bounded length, and the characters that it goes on with."""
+    """A kind of token: its ``head``, of bounded length, and the ``tail`` of any length."""
 
     name: str
     anchors: tuple[bytes, ...]
@@ -47,7 +47,7 @@ class TokenKind:
     once: bool = True
 
     def find_spans(self, text: bytes, at: int) -> list[Span]:
-        """The token that begins at the anchor; where the head has a group, from the group on."""
+        """The token at the anchor; if the head has a group, the token begins with that."""
         found = self.head.match(text, at)
         if not found:
             return []
@@ -60,7 +60,7 @@ class TokenKind:
 
 @dataclass(frozen=True, eq=False)
 class UrlPassword:
-    """The password in ``https://user:password@host``; a variable's name in its place stays."""
+    """The password in ``https://user:password@host``, unless it is a placeholder."""
 
     anchors: tuple[bytes, ...] = ()
     once: bool = True
@@ -78,7 +78,7 @@ PLACEHOLDERS = (
     ("masked by a tool", rb"\*+", b"***"),
     ("crossed out", rb"x+|X+", b"xxxx"),
 )
-"""What stands in a password's place and is none: what it is, a pattern, an example."""
+"""Placeholders for a password: description, pattern, example."""
 _URL = compile_lazily(
     rb""":(?:\\{0,8}/){2}[^\s/@:"'<>\\]{0,256}:"""
     rb"(?!(?:" + b"|".join(pattern for _, pattern, _ in PLACEHOLDERS) + rb")@)"
@@ -88,7 +88,7 @@ _URL = compile_lazily(
 
 @dataclass(frozen=True, eq=False)
 class PrivateKey:
-    """A PEM block of a private key; without its end, the lines that can only belong to it."""
+    """A PEM block of a private key; without an end line, as far as it looks like base64."""
 
     anchors: tuple[bytes, ...] = (b"-----BEGIN ",)
     once: bool = True
@@ -131,7 +131,7 @@ _OPENAI = "proj svcacct admin".split()
 _HEADERS = ("private-token", "feed_token")
 _URL_PASSWORD = UrlPassword()
 _FILL = string.digits + string.ascii_uppercase + string.ascii_lowercase
-"""Of the examples; so none stands here as a whole, and no scanner takes one for a secret."""
+"""For the examples, so that secret scanners find none of them here."""
 
 # "sk-" and 48 letters or digits, without a middle: what OpenAI issued before it had projects.
 _OLD_OPENAI = _build_token(
@@ -247,7 +247,7 @@ def list_token_places() -> tuple[Place, ...]:
 
 @cache
 def list_lookaheads() -> tuple[Lookahead, ...]:
-    """What takes more than the rare pairs of an anchor to recognize."""
+    """Anchors that are too common to be found by their pairs alone."""
     return tuple(_build_lookaheads())
 
 

@@ -1,1 +1,1 @@
-"""Closed tables that other parts look names up in: agents, red flags, categories, guarantees."""
+"""Closed tables for lookups by name: agents, red flags, categories, guarantees."""

@@ -1,4 +1,4 @@
-"""The agents, one entry each: all that is known of one before it is loaded."""
+"""The agents, one entry each: what is known before an agent's module is loaded."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class AgentEntry:
-    """``provider`` is where its class is (module:class, with the members of
-    ``agents/agent.py: Provider``). ``models`` are its default models by bead, where they are not
-    those of the settings; "" has none. ``auto`` says that the setting ``auto`` tries it, in this
-    order; ``on_request`` that a comment or a chat may name it."""
+    """``provider`` is its class (``module:class``), a ``Provider`` of ``agents/agent.py``.
+    ``models`` are default models by bead that differ from those of the settings; "" is no default.
+    ``auto``: the setting ``auto`` tries it, in this order; ``on_request``: comments and chats may
+    ask for it."""
 
     provider: str
     models: Mapping[str, str] = field(default_factory=dict)
@@ -27,7 +27,7 @@ AGENTS: dict[str, AgentEntry] = {
         },
         auto=True,
     ),
-    # A plain endpoint has models of its own: the agent asks for their names.
+    # A plain endpoint has its own models: the agent requires their names.
     "patch": AgentEntry(
         "gitlab_nightshift.agents.plain_model:Patch",
         {"analyze": "", "implement": "", "verify": "", "mr": ""},
@@ -37,15 +37,15 @@ AGENTS: dict[str, AgentEntry] = {
 
 
 def list_agent_names() -> tuple[str, ...]:
-    """What the setting ``agent`` may be."""
+    """The values of the setting ``agent``."""
     return ("auto", *AGENTS)
 
 
 def list_requestable_agents() -> tuple[str, ...]:
-    """What a comment or a chat may ask for."""
+    """The agents that a comment or a chat may ask for."""
     return ("auto", *(name for name, entry in AGENTS.items() if entry.on_request))
 
 
 def list_auto_agents() -> tuple[str, ...]:
-    """What ``auto`` tries: the first whose CLI and key are there."""
+    """The agents that ``auto`` tries in order, until the CLI and key of one are available."""
     return tuple(name for name, entry in AGENTS.items() if entry.auto)

@@ -1,7 +1,6 @@
-"""The fixed texts of every prompt: the preamble, and what each category looks for.
+"""The fixed texts of prompts: the preamble, and the guidance for each built-in category.
 
-Rules: contract, "Beads". They are code, so that no setting can remove or move them; a team's own
-categories bring their own guidance.
+They follow the contract, "Beads", and are code, so that no setting can remove or move them.
 """
 
 from collections.abc import Mapping
@@ -103,4 +102,4 @@ CATEGORY_GUIDANCE: Final[Mapping[str, str]] = MappingProxyType(
         ),
     }
 )
-"""What each category looks for, first things first; the value of ``{{category_guidance}}``."""
+"""What each category looks for, in order of importance: ``{{category_guidance}}``."""

@@ -1,45 +1,71 @@
-"""The red flags, one entry each: name, level and why it matters. Rules are in ``proof/reading/``.
+"""The red flags: name, level, and why each matters. To add one, write its rule in
+``proof/reading/``, and an entry here."""
 
-To add one: write its rule in a module there, and an entry here.
-"""
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
 
-from gitlab_nightshift.registry.flag_entry import FlagEntry, Level
+Level = Literal["fail", "warn", "note", "off"]
+"""A note is shown, but has no effect."""
+
+
+@dataclass(frozen=True)
+class FlagEntry:
+    """``level`` applies unless the settings have another one; ``why`` is for reviewers; ``what``
+    describes what raises the flag. ``rule`` is its function (``module:function`` in
+    ``proof/reading``), "" if only running raises it. ``levels`` differ by category; ``by_people``
+    is the level for a change that no agent made, if it differs. ``warn_if`` says when such a
+    finding is only a warning, as it is uncertain, or explained by the rest of the change."""
+
+    level: Level
+    why: str
+    rule: str = ""
+    what: str = field(kw_only=True)
+    levels: Mapping[str, Level] = field(default_factory=dict)
+    by_people: Level | None = None
+    warn_if: str = ""
+
+    @property
+    def people(self) -> Level:
+        """The level in a change that no agent made."""
+        return self.by_people or self.level
+
 
 _STRICT: dict[str, Level] = dict.fromkeys(("refactoring", "performance", "docs", "tests"), "fail")
-_EXPLAINED = "product code, dependencies or more test code change as well"
+_EXPLAINED = "product code, dependencies or more test code also changed"
 _DOCS: dict[str, Level] = {"docs": "fail"}
 
 FLAGS: dict[str, FlagEntry] = {
     "test-deleted": FlagEntry(
         "fail",
-        "Nothing watches this behaviour any more.",
+        "Nothing tests this behaviour any more.",
         "deleted_tests:find_deleted_tests",
         what=(
-            "A test is gone, or no runner collects it by its name or place any more, although what "
-            "it tested is still there; `warn` where it has a twin."
+            "A test is deleted, or no runner collects it by its new name or path, although what it "
+            "tested still exists; `warn` if another test has the same body."
         ),
-        asked=_EXPLAINED,
+        warn_if=_EXPLAINED,
     ),
     "test-skipped": FlagEntry(
         "fail",
         "A test that is not run finds nothing.",
         "skipped_tests:find_skipped_tests",
-        what="A test, or a helper that asserts, is skipped, disabled, focused away or left early.",
-        asked="the test is new, or a condition decides",
+        what="A test, or a helper that asserts, is skipped, disabled, not in focus or left early.",
+        warn_if="the test is new, or a condition decides",
     ),
     "test-loosened": FlagEntry(
         "fail",
-        "Mistakes that the test found pass from now on.",
+        "Bugs this test used to catch will now slip through.",
         "weaker_tests:find_loosened_tests",
-        what="A value is not expected any more, or a test passes now if it fails.",
-        asked=_EXPLAINED,
+        what="A value is no longer expected, or a test now passes if it fails.",
+        warn_if=_EXPLAINED,
     ),
     "assertion-removed": FlagEntry(
         "fail",
-        "The test still passes, and checks less than its name says.",
+        "The test still passes, but checks less than its name says.",
         "weaker_tests:find_removed_assertions",
-        what="A test lives on with fewer assertions.",
-        asked=_EXPLAINED,
+        what="A test keeps fewer assertions.",
+        warn_if=_EXPLAINED,
     ),
     "test-cannot-fail": FlagEntry(
         "fail",
@@ -47,83 +73,83 @@ FLAGS: dict[str, FlagEntry] = {
         "certain_assertions:find_tests_that_cannot_fail",
         what=(
             "An assertion holds whatever the code does, a handler hides its failure, or code "
-            "beside the tests sets their outcome, ends their run with success or makes all equal."
+            "beside the tests sets their outcome, ends the run with success or makes all equal."
         ),
-        asked="the assertion comes beside others that stay",
+        warn_if="the assertion is added beside others that stay",
     ),
     "test-detection": FlagEntry(
         "fail",
-        "Code that knows its test is right in the test only.",
+        "Code that detects its test is only right in that test.",
         "detection:find_test_detection",
-        what="Product code knows a test's input or runner, asks for it, or equals everything.",
+        what="Product code checks for a test's input or runner, or is equal to everything.",
     ),
     "suppression-added": FlagEntry(
         "fail",
-        "The tool's complaint is still true; nobody hears it.",
+        "The tool's complaint is still true, but nobody sees it.",
         "suppressions:find_added_suppressions",
         by_people="note",
         what="A comment or annotation silences a tool (`noqa`, `eslint-disable`, …).",
     ),
     "exception-swallowed": FlagEntry(
         "fail",
-        "The error happens still, and nobody learns of it.",
+        "The error still occurs, but silently.",
         "swallowed_errors:find_swallowed_exceptions",
         by_people="warn",
         what="A handler hides an error.",
     ),
     "public-name-removed": FlagEntry(
         "warn",
-        "Code that this repository does not know may use it.",
-        "public_interface:find_removed_public_names",
+        "Code outside this repository may use it.",
+        "public_names:find_removed_public_names",
         _STRICT,
-        what="A public name is gone without an alias.",
+        what="A public name is removed without an alias.",
     ),
     "signature-changed": FlagEntry(
         "warn",
-        "Callers that this repository does not know break.",
-        "public_interface:find_changed_signatures",
+        "Callers outside this repository may break.",
+        "signatures:find_changed_signatures",
         _STRICT,
-        what="Callers of a public function break: a parameter is gone, required, or elsewhere.",
+        what="A public function's parameter is removed, moved or required now.",
         by_people="note",
     ),
     "tool-settings": FlagEntry(
         "fail",
-        "Whoever sets what is measured decides what is found.",
+        "Nobody sees what a disabled rule would have reported.",
         "changed_settings:find_changed_tool_settings",
         by_people="note",
         what="Settings of a linter, formatter, type checker, coverage or test runner differ.",
     ),
     "dependency-file": FlagEntry(
         "fail",
-        "Other code is installed: a decision for people, with its review.",
+        "It installs other code: people should decide on that.",
         "dependency_files:find_dependency_files",
         by_people="off",
         what="A manifest or lock file names other dependencies.",
     ),
     "generated-file": FlagEntry(
         "fail",
-        "The next run of the generator undoes what was changed by hand.",
+        "The next run of the generator undoes the change.",
         "touched_files:find_generated_files",
         by_people="note",
-        what="A generated file is changed by hand; `warn` where its source changed as well.",
+        what="A generated file is changed by hand; `warn` if its source changed, too.",
     ),
     "vendored-file": FlagEntry(
         "fail",
-        "A local change of somebody else's code is lost with its update.",
+        "A local change of third-party code is lost with its next update.",
         "touched_files:find_vendored_files",
         by_people="warn",
-        what="Code of others in the repository (`vendor/`, `node_modules/`, a submodule, …).",
+        what="Third-party code in the repository (`vendor/`, `node_modules/`, a submodule, …).",
     ),
     "binary-file": FlagEntry(
         "fail",
         "Nobody can read it in a review.",
         "touched_files:find_binary_files",
         by_people="note",
-        what="A binary file is new or changed, also one of Git LFS.",
+        what="A binary file is new or changed, including Git LFS.",
     ),
     "recent-file": FlagEntry(
         "fail",
-        "People work on this file now: it would be in their way.",
+        "People are working on this file: the change could conflict.",
         "touched_files:find_recent_files",
         what="The last commits touched the file (`avoid_recent_commits`; `--recent` in `check`).",
     ),
@@ -139,7 +165,7 @@ FLAGS: dict[str, FlagEntry] = {
         "Noise hides what changed, and makes conflicts for others.",
         "whitespace:find_whitespace_changes",
         by_people="off",
-        what="Lines differ only in white space or line ends; `fail` where a night did no more.",
+        what="Lines differ only in white space or line endings; `fail` if a night did no more.",
     ),
     "outside-selection": FlagEntry(
         "fail",
@@ -149,7 +175,7 @@ FLAGS: dict[str, FlagEntry] = {
     ),
     "outside-paths": FlagEntry(
         "fail",
-        "The settings leave this place alone.",
+        "The settings exclude this path.",
         "touched_files:find_files_outside_paths",
         what="A file outside `paths`, or in `exclude_paths`.",
     ),
@@ -163,7 +189,7 @@ FLAGS: dict[str, FlagEntry] = {
         "fail",
         "Whoever can read the repository has it, now and in its history.",
         "leaked_secrets:find_added_secrets",
-        what="A credential stands in an added line.",
+        what="A credential in an added line.",
     ),
     "dangerous-call": FlagEntry(
         "fail",
@@ -173,7 +199,7 @@ FLAGS: dict[str, FlagEntry] = {
             "A dangerous call outside tests: a shell with variables, `eval`, SQL by formatting, "
             "TLS without checks, …; `warn` for a wider file mode or one more `unsafe`."
         ),
-        asked="it depends on its use: a weak hash, a number that can be guessed, `unsafe`",
+        warn_if="it depends on its use: a weak hash, a number that can be guessed, `unsafe`",
     ),
     "broken-link": FlagEntry(
         "warn",
@@ -189,46 +215,46 @@ FLAGS: dict[str, FlagEntry] = {
     ),
     "suite-weakened": FlagEntry(
         "fail",
-        "Faults that the tests found pass from now on.",
+        "Faults that the tests used to catch will now slip through.",
         what=(
             "Only by running: a fault planted in product code that tests noticed before is noticed"
-            " by none with the change, or a night lets tests pass three that only others notice;"
-            " `warn` where that happens less often, or nothing is known."
+            " by none with the change, or in a night's change three are missed by tests that"
+            " noticed them; `warn` if there are fewer, or the result is unknown."
         ),
     ),
     "mutants-survive": FlagEntry(
         "fail",
         "A test that does not notice faults in what it calls protects nothing.",
         what=(
-            "Only by running, where new tests have not failed on the old code: they notice none of"
-            " three or more faults planted in what they call; `warn` under 40%."
+            "Only by running, if new tests pass on the old code: they notice none of three or more"
+            " faults planted in what they call; `warn` under 40%."
         ),
     ),
     "test-reads-source": FlagEntry(
         "fail",
-        "A test that looks at the code's text notices any change and no fault.",
-        what="Only by running: new tests fail on code that does the same, written otherwise.",
+        "A test that reads the code's text notices every edit and no fault.",
+        what="Only by running: new tests fail on equivalent code that is written differently.",
     ),
     "flaky-test": FlagEntry(
         "warn",
-        "A test with two results on the same files costs trust.",
-        what="Only by running: another result when run again.",
+        "People stop trusting a test with two results on the same files.",
+        what="Only by running: a command has another result when run again.",
     ),
     "old-tests-fail": FlagEntry(
         "warn",
-        "Where behaviour is to stay, its tests hold as they were.",
+        "If behaviour must not change, the old tests must still pass.",
         what=(
-            "Only by running, in these categories: the tests as they were fail on the changed "
-            "product code, and not for names that are gone."
+            "Only by running, in these categories: the old tests fail on the changed product code, "
+            "and not because of removed names."
         ),
         levels=dict.fromkeys(("refactoring", "performance", "docs"), "fail"),
     ),
     "unreliable-report": FlagEntry(
         "fail",
-        "A test that fails and stops nobody, or of which nobody hears, protects nothing.",
+        "A failing test that stops nothing, or that nobody sees, protects nothing.",
         what=(
-            "Only by running: a command ends with 0 though its tests' report has failures, or it "
-            "reported its tests before the change and does not now."
+            "Only by running: a command ends with 0 although its report has failed tests, or it no "
+            "longer reports its tests."
         ),
     ),
     "complexity-raised": FlagEntry(

@@ -1,7 +1,7 @@
-"""The files that GitLab reads as pipeline configuration: the first one and its local includes.
+"""The files that GitLab reads as pipeline configuration: the main file and its local includes.
 
-Pure functions of texts. What cannot be known from them (a variable in a path, a file that is no
-YAML) counts as more files, never as fewer.
+Pure functions of their texts. What is uncertain (a variable in a path, invalid YAML) counts as more
+files, never as fewer.
 """
 
 import re
@@ -17,7 +17,7 @@ MOST_FILES = 150
 """GitLab's own limit of includes."""
 LARGEST_FILE = 1_000_000
 ANY_YAML = "**/*.{yml,yaml}"
-"""Stands for every YAML file, where includes cannot be read."""
+"""Every YAML file, for includes that cannot be read."""
 
 _PARTS = compile_lazily(r"(\$\[\[.*?\]\]|\$\{\w+\}|\$\w+|\*\*/|\*\*|\*)")
 _LIKE = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*"}
@@ -25,7 +25,7 @@ _LIKE = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*"}
 
 @dataclass(frozen=True)
 class CiFiles:
-    """Paths as ``include:local`` writes them: ``*``, ``**`` and variables stand for any name."""
+    """Paths as in ``include:local``: ``*``, ``**`` and variables match any name."""
 
     patterns: tuple[str, ...] = ()
 
@@ -39,7 +39,7 @@ class CiFiles:
 
 
 NO_INCLUDES = CiFiles()
-"""Used where the base was not read, or its configuration is elsewhere."""
+"""If the base was not read, or its configuration is in another project."""
 
 
 def _build_regex(pattern: str) -> str:
@@ -55,9 +55,9 @@ def _build_regex(pattern: str) -> str:
 def follow(
     first: str, names: Callable[[], Collection[str]], read: Callable[[str], bytes | None]
 ) -> CiFiles:
-    """The configuration file ``first`` and all that it includes from the same repository.
+    """The configuration file ``first``, and all that it includes from the same repository.
 
-    ``names`` gives all files of the commit, ``read`` the bytes of one (None: not there).
+    ``names`` returns all files of the commit, ``read`` the bytes of one, None if it does not exist.
     """
     patterns: dict[str, None] = {first: None}
     waiting, seen = [first], set[str]()
@@ -81,7 +81,7 @@ def _find_matches(pattern: str, names: Callable[[], Collection[str]]) -> list[st
 
 
 def _find_includes(data: bytes | None) -> Iterator[str]:
-    """The local files that a configuration names, child pipelines' among them."""
+    """The local files that a configuration includes, also for child pipelines."""
     if data is None:
         return
     documents = _parse_documents(data)
@@ -106,9 +106,10 @@ def _find_local_files(include: Any) -> Iterator[str]:
             yield entry
         elif isinstance(entry, Mapping):
             yield from _filter_strings(entry.get("local"))
-            # A project's own files, when it includes itself by name at the pipeline's commit.
+            # A project may include its own files by its name.
             yield from _filter_strings(entry.get("file"))
             for component in _filter_strings(entry.get("component")):
+                # Its own component: templates/NAME.yml or templates/NAME/template.yml.
                 if "$CI_PROJECT_PATH" in component.replace("{", ""):
                     yield "templates/**"
 
@@ -120,7 +121,7 @@ def _filter_strings(value: Any) -> list[str]:
 
 
 def _parse_documents(data: bytes) -> list[Any] | None:
-    """The YAML documents of a file, whatever tags it has; None where it is none."""
+    """The YAML documents of a file, with any tags; None if it is invalid."""
     import yaml
 
     if len(data) > LARGEST_FILE:

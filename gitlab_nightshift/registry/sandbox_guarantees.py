@@ -1,6 +1,6 @@
-"""The guarantees of a sandbox as a run finds them, and what was tried against it.
+"""The guarantees of a sandbox as a run measures them, and the attacks that were tried on it.
 
-Standard library alone: the proof runs in any Python of a machine.
+Standard library only: the proof runs in any Python of a machine.
 """
 
 from dataclasses import dataclass
@@ -8,8 +8,8 @@ from enum import StrEnum
 
 
 class GuaranteeState(StrEnum):
-    """``partial``: the sandbox itself leaves something open; ``broken``: something got through
-    that it promises to stop."""
+    """``partial``: the sandbox leaves something open by design; ``broken``: an attack succeeded
+    that it should stop."""
 
     HELD = "held"
     PARTIAL = "partial"
@@ -18,8 +18,8 @@ class GuaranteeState(StrEnum):
 
 @dataclass(frozen=True)
 class Strength:
-    """One guarantee (``files``, ``secrets``, ``network``, ``lifetime``) as it is on this machine:
-    ``reason`` says what holds it, what is open, or what got through."""
+    """One guarantee (``files``, ``secrets``, ``network``, ``lifetime``) on this machine: ``reason``
+    is what enforces it, what is open, or which attack succeeded."""
 
     name: str
     state: GuaranteeState
@@ -31,7 +31,7 @@ class Strength:
 
 @dataclass(frozen=True)
 class ProbeSummary:
-    """Attempts at one thing: how many, what became of them, and how they ended."""
+    """Several attempts at one attack: how many, with what result, and how they ended."""
 
     title: str
     attempts: int

@@ -24,7 +24,7 @@ from gitlab_nightshift.records.events import Note
 from gitlab_nightshift.records.products import Outcome, Plan
 from gitlab_nightshift.records.run_results import RunResult
 from gitlab_nightshift.session import Session
-from gitlab_nightshift.settings.override import override_settings
+from gitlab_nightshift.settings.load import override_settings
 from gitlab_nightshift.stages.plan.category_outlook import list_categories, list_outlook
 from gitlab_nightshift.stages.plan.plan_stage import read_earlier_nights
 from gitlab_nightshift.stages.plan.schedule import find_pausing, resolve_run_day

@@ -12,8 +12,7 @@ from gitlab_nightshift.records.delegation_records import DelegationResult
 from gitlab_nightshift.records.products import Bundle, Outcome, Plan, Publication
 from gitlab_nightshift.records.run_results import RunResult
 from gitlab_nightshift.records.storage import LARGEST_BUNDLE, LARGEST_PATCH, map_texts, to_json
-from gitlab_nightshift.redaction.patch_check import holds_secret, refuse_secrets
-from gitlab_nightshift.redaction.redactor import Redactor
+from gitlab_nightshift.redaction.redactor import Redactor, holds_secret, refuse_secrets
 from gitlab_nightshift.stages.report.page import read_beginning
 from gitlab_nightshift.system.disk_reserve import Reserve
 from gitlab_nightshift.system.openat import open_parent, remove_path, replace_file, write_all

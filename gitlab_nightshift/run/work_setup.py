@@ -5,8 +5,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from gitlab_nightshift.agents import build_provider, choose_agent
-from gitlab_nightshift.proof.build_files import build_commands, list_default_allowed_commands
-from gitlab_nightshift.proof.implied_commands import BuildFiles, find_test_commands
+from gitlab_nightshift.proof.implied_commands import (
+    BuildFiles,
+    build_commands,
+    find_test_commands,
+    list_default_allowed_commands,
+)
 from gitlab_nightshift.records.request import TaskRequest
 from gitlab_nightshift.records.task_text import TaskCommand
 from gitlab_nightshift.repository import git as git_verbs

@@ -1,1 +1,1 @@
-"""The settings of a run: one frozen record that knows where each value came from."""
+"""The settings of a run: one frozen record, with the source of each value."""

@@ -1,11 +1,74 @@
-"""The hosts that settings allow, and the target of a request, matched by exact text."""
+"""Which hosts and addresses agents may connect to: hosts that settings allow, matched as text, and
+public addresses."""
 
 import ipaddress
 import re
 from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address
 
-from gitlab_nightshift.text.allowed_addresses import Address, explain_refusal
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
+
+_Address = IPv4Address | IPv6Address
+METADATA = frozenset(
+    ipaddress.ip_address(text)
+    for text in (
+        *("169.254.169.254", "169.254.170.2", "100.100.100.200", "168.63.129.16", "192.0.0.192"),
+        *("fd00:ec2::254", "fd20:ce::254", "fd00:c1::a9fe:a9fe"),
+    )
+)
+"""Where clouds give credentials to any process on the machine."""
+_PRIVATE = tuple(
+    ipaddress.ip_network(text)
+    for text in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7")
+)
+_NAT64 = ipaddress.ip_network("64:ff9b::/96")
+_NOT_PUBLIC_4 = tuple(
+    ipaddress.ip_network(text)
+    for text in ("0.0.0.0/8", "192.0.0.0/24", "192.88.99.0/24", "198.18.0.0/15", "240.0.0.0/4")
+)
+_PUBLIC_6 = ipaddress.ip_network("2000::/3")
+_NOT_PUBLIC_6 = tuple(ipaddress.ip_network(text) for text in ("2001::/23", "3fff::/20"))
+
+
+def explain_refusal(address: _Address, private: bool) -> str:
+    """Why an address is refused; "" if it is allowed.
+
+    ``private`` allows company networks (RFC 1918, RFC 6598, RFC 4193); metadata, loopback,
+    link-local, multicast and other non-public addresses are always refused.
+    """
+    target = _resolve_address(address)
+    if target is None:
+        return "an address that contains another one"
+    if target in METADATA:
+        return "a metadata address"
+    if any(target in net for net in _PRIVATE if net.version == target.version):
+        return "" if private else "a private address"
+    if target.is_loopback or target.is_link_local or target.is_multicast or target.is_unspecified:
+        return "an address of this machine or its link"
+    return "" if _is_public(target) else "not a public address"
+
+
+def _resolve_address(address: _Address) -> _Address | None:
+    """The address that packets go to: the IPv4 address inside a mapped or NAT64 one, or None for a
+    tunnel's."""
+    if isinstance(address, IPv4Address):
+        return address
+    if address.scope_id is not None or address.sixtofour or address.teredo:
+        return None
+    if address.ipv4_mapped is not None:
+        return address.ipv4_mapped
+    if address in _NAT64:
+        return IPv4Address(int(address) & 0xFFFFFFFF)
+    return address
+
+
+def _is_public(address: _Address) -> bool:
+    if not address.is_global or address.is_reserved:
+        return False
+    if isinstance(address, IPv4Address):
+        return not any(address in net for net in _NOT_PUBLIC_4)
+    return address in _PUBLIC_6 and not any(address in net for net in _NOT_PUBLIC_6)
+
 
 HTTPS = 443
 _LABEL = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
@@ -18,8 +81,8 @@ _METADATA_NAMES = frozenset(
 
 @dataclass(frozen=True)
 class OpenHost:
-    """A host that agents may connect to. ``exact`` is a host with its port and no wildcard: the
-    only kind that may be a private address. As a text it is ``host:port``."""
+    """A host that agents may connect to, as text ``host:port``. ``exact``: a port is given, and no
+    wildcard; only then may it be a private address."""
 
     host: str
     port: int
@@ -30,15 +93,15 @@ class OpenHost:
         return f"{'*.' if self.wildcard else ''}{format_host_port(self.host, self.port)}"
 
     def covers(self, host: str, port: int) -> bool:
-        """True for this host and port; a wildcard covers names below it, not the name itself."""
+        """True for this host and port; a wildcard covers subdomains, not the domain itself."""
         if port != self.port:
             return False
         return host.endswith(f".{self.host}") if self.wildcard else host == self.host
 
 
 def parse_egress_host(text: str) -> OpenHost:
-    """An entry of ``policy.egress_hosts``: ``name``, ``*.name``, ``host:port``; the port is 443
-    where none is given. Raises ``ValueError`` for anything else, and for what is never allowed."""
+    """An entry of ``policy.egress_hosts``: ``name``, ``*.name``, ``host:port``; the default port is
+    443. Raises ``ValueError`` for anything else, and for what is never allowed."""
     plain = text.strip().lower()
     wildcard = plain.startswith("*.")
     host, port = split(plain.removeprefix("*."))
@@ -57,10 +120,10 @@ def parse_egress_host(text: str) -> OpenHost:
 
 
 def split(text: str) -> tuple[str, int | None]:
-    """Host (lower case, without the last dot) and port of ``host``, ``host:port``, ``[v6]:port``.
+    """Host (lower case, without a trailing dot) and port of ``host``, ``host:port``, ``[v6]:port``.
 
-    Raises ``ValueError`` for all else: no user, no path, no numbers that resolvers take for
-    addresses, nothing outside ASCII.
+    Raises ``ValueError`` for anything else: a user, a path, numbers that resolvers treat as
+    addresses (``0x7f.1``), characters outside ASCII.
     """
     match = re.fullmatch(r"(\[[0-9a-fA-F:.]+\]|[^\[\]:@/\\\s]+)(?::([0-9]{1,5}))?", text)
     if not match or not text.isascii():
@@ -79,8 +142,8 @@ def format_host_port(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def parse_address(host: str) -> Address | None:
-    """The address that a host is, None for a name."""
+def parse_address(host: str) -> _Address | None:
+    """The host as an address; None for a name."""
     try:
         return ipaddress.ip_address(host)
     except ValueError:
@@ -88,7 +151,7 @@ def parse_address(host: str) -> Address | None:
 
 
 def is_metadata(host: str) -> bool:
-    """True for the names of metadata services; for addresses see ``text/allowed_addresses.py``."""
+    """True for the name of a metadata service; for their addresses see ``METADATA``."""
     return host in _METADATA_NAMES or host.endswith((".metadata.google.internal", ".metadata.goog"))
 
 

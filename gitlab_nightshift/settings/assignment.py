@@ -1,4 +1,4 @@
-"""One value from one source, and where a user finds it."""
+"""One value from one source, and where it was written."""
 
 import typing
 from collections.abc import Iterator
@@ -14,7 +14,8 @@ Path = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Assignment:
-    """One value from one source; ``place`` is where a user finds it, ``node`` its YAML."""
+    """One value from one source. ``place`` tells a user where it was written: file and line, or a
+    variable; ``node`` is its YAML node."""
 
     path: Path
     value: Any
@@ -23,7 +24,7 @@ class Assignment:
     node: Any = None
 
     def find_place(self, loc: Path) -> str:
-        """Where a part of the value is: for a file, the line of the list item or key."""
+        """Where a part of the value was written: in a file, the line of the list item or key."""
         node, line = self.node, None
         for name in loc[len(self.path) :]:
             found = find_entry(node, name)
@@ -34,7 +35,7 @@ class Assignment:
 
 
 def flatten_assignment(a: Assignment, kind: Any) -> Iterator[Assignment]:
-    """The assignment of a group of keys as one for each key."""
+    """Split the assignment of a group of keys into one for each key."""
     if not isinstance(a.value, dict) or not is_part(kind):
         yield a
         return
@@ -63,7 +64,7 @@ def find_inner_kind(kind: Any, name: str) -> Any:
 
 
 def find_entry(node: Any, name: str) -> tuple[Any, Any] | None:
-    """The nodes of a mapping's key and its value; of a list's item, the item twice."""
+    """The nodes of a mapping's key and value; for a list, the item twice."""
     entries = node.value if isinstance(getattr(node, "value", None), list) else []
     if name.isdecimal() and int(name) < len(entries) and not isinstance(entries[0], tuple):
         return entries[int(name)], entries[int(name)]

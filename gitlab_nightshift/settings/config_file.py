@@ -1,4 +1,4 @@
-"""Read ``nightshift.yaml``: its values with their lines, and what only the text can show."""
+"""Reads ``nightshift.yaml``: values with their lines, and mistakes that only the text shows."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -27,22 +27,20 @@ _TOKEN = compile_lazily(
 
 _ADVICE = "a secret; put it into a masked CI variable"
 _CREDENTIAL = compile_lazily(r"(?=\D*\d)(?=[^A-Za-z]*[A-Za-z])[\w.-]{16,}", re.ASCII)
-"""A part of an address that looks made at random."""
+"""A part of a URL that looks random."""
 
 
 @dataclass(frozen=True)
 class ConfigFile:
-    """The text of the configuration file and the name to use for it in messages."""
+    """The text of the configuration file, and its name for messages."""
 
     name: str
     text: str
 
 
 def read_file(file: ConfigFile, mistakes: list[str]) -> list[Assignment]:
-    """The values that the file sets; ``mistakes`` gets what is wrong with it, one a line.
-
-    Raises ``E_CONFIG`` where it is no YAML mapping.
-    """
+    """The values that the file sets; what is wrong with it is appended to ``mistakes``, one line
+    each. Raises ``E_CONFIG`` if it is not a YAML mapping."""
     data, root = _read_yaml(file, mistakes)
     mistakes += _find_secrets(file)
     if data is None:
@@ -55,11 +53,11 @@ def read_file(file: ConfigFile, mistakes: list[str]) -> list[Assignment]:
 
 
 def _read_yaml(file: ConfigFile, mistakes: list[str]) -> tuple[Any, Any]:
-    """The file's data and its nodes, which know their lines."""
+    """The file's data, and its nodes, which have line numbers."""
     import yaml
 
     class ConfigLoader(yaml.SafeLoader):
-        """Dates stay text: the key that wants one checks it."""
+        """Dates stay text: keys that expect one check it."""
 
         yaml_implicit_resolvers = {  # noqa: RUF012 - as PyYAML declares it
             first: [(tag, how) for tag, how in known if not tag.endswith(":timestamp")]
@@ -71,7 +69,7 @@ def _read_yaml(file: ConfigFile, mistakes: list[str]) -> tuple[Any, Any]:
         root = loader.get_single_node()
         mistakes += _find_repeated_keys(file.name, root)
         return (None if root is None else loader.construct_document(root)), root
-    # AttributeError: PyYAML's own, for `!!timestamp soon`
+    # PyYAML raises AttributeError for `!!timestamp soon`.
     except (yaml.YAMLError, ValueError, AttributeError, RecursionError) as error:
         raise build_config_error(_describe_yaml_error(file, error)) from None
 
@@ -85,7 +83,7 @@ def _describe_yaml_error(file: ConfigFile, error: Exception) -> str:
 
 
 def _find_repeated_keys(file: str, root: Any) -> Iterator[str]:
-    """YAML takes the last of two equal keys without a word."""
+    """Keys that are set twice: YAML silently uses the last one."""
     todo, seen = [root], set()
     while todo:
         node = todo.pop()
@@ -121,7 +119,7 @@ def _resolve_alias(found: list[Assignment], mistakes: list[str]) -> list[Assignm
 
 
 def _find_secret_addresses(found: Iterable[Assignment]) -> Iterator[str]:
-    """Most services are reached by whoever knows the address: its parts are the credentials."""
+    """Notification URLs with credentials: for most services, whoever knows the URL can post."""
     for a in found:
         if a.path in (("notify",), (ALIAS, "notify")) and isinstance(a.value, list):
             for at, text in enumerate(a.value):

@@ -1,7 +1,7 @@
-"""How a setting's value is checked, in its type: ``Annotated[str, check_after(check_command)]``.
+"""Checks of a setting's value, in its type: ``Annotated[str, check_after(check_command)]``.
 
-pydantic makes the checks. It takes longer to load than most commands run, so it is loaded when
-values are checked: defaults need none, nor does what another process has checked already.
+pydantic runs the checks. It takes longer to load than most commands run, so it is loaded only to
+check values, not for defaults or for values that another process has checked.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 
 @dataclass(frozen=True, eq=False)
 class FieldCheck:
-    """A mark of pydantic's by its name, which is made where pydantic asks for it."""
+    """One of pydantic's annotations, by name; created when pydantic iterates over this one."""
 
     mark: str
     arguments: tuple[Any, ...]
@@ -26,12 +26,12 @@ class FieldCheck:
 
 
 def check_before(check: Callable[..., Any], **options: Any) -> FieldCheck:
-    """Check, or convert, the value as it was given; ``options`` are those of BeforeValidator."""
+    """Check or convert the value as given; ``options`` are those of BeforeValidator."""
     return FieldCheck("BeforeValidator", (check,), options)
 
 
 def check_after(check: Callable[..., Any]) -> FieldCheck:
-    """Check the value when it has its type."""
+    """Check the value after it has its type."""
     return FieldCheck("AfterValidator", (check,), {})
 
 
@@ -41,5 +41,5 @@ def check_bounds(**bounds: Any) -> FieldCheck:
 
 
 def show_as(schema: Mapping[str, Any]) -> FieldCheck:
-    """What the JSON Schema says of the value."""
+    """The JSON Schema of the value."""
     return FieldCheck("WithJsonSchema", (schema,), {})

@@ -1,4 +1,4 @@
-"""Merge command line, CI variables, the file and the defaults; report all mistakes at once."""
+"""Merges command line, CI variables, the file and the defaults; reports all mistakes at once."""
 
 import json
 import re
@@ -34,12 +34,12 @@ TEMPLATE_VARIABLES = frozenset(
         "NIGHTSHIFT_TOOLS",
     }
 )
-"""Variables of the CI template that are no settings."""
+"""Variables of the CI template; not settings."""
 CALL_VARIABLES = frozenset({"NIGHTSHIFT_ORCHESTRATOR", "NIGHTSHIFT_WORKSPACES"})
-"""Variables of whoever calls for a delegation; no settings either."""
+"""Variables of a delegation's caller; not settings, either."""
 SECRET_KEYS = frozenset({TOKEN, "TOKEN", "API_KEY", "PASSWORD", *MODEL_KEYS})
 NOTIFICATION_KEYS = frozenset({"notify", "notify_on", "confluence_page_id", "rehearse", "dry_run"})
-"""What decides who is told of a run, and whether anybody is."""
+"""Settings that decide whether and whom to notify."""
 LONGEST_LINE = 500
 
 
@@ -48,9 +48,9 @@ def load_settings(
     file: ConfigFile | None = None,
     overrides: Mapping[str, str] | None = None,
 ) -> Settings:
-    """The settings of a run; ``overrides`` are dotted keys of the command line.
+    """The settings of a run; ``overrides`` are dotted keys from the command line.
 
-    Raises :class:`NightshiftError` (``E_CONFIG``) with every mistake, one a line.
+    Raises :class:`NightshiftError` (``E_CONFIG``) with every mistake, one line each.
     """
     mistakes: list[str] = []
     return _validate_settings(_read_all(env, file, overrides or {}, mistakes), mistakes)
@@ -59,9 +59,9 @@ def load_settings(
 def load_notification_settings(
     env: Mapping[str, str], file: ConfigFile | None, overrides: Mapping[str, str]
 ) -> Settings:
-    """Who is told of a run, where other settings are wrong: those keep their defaults.
+    """The settings for notifications, if other settings are wrong: those keep their defaults.
 
-    Raises :class:`NightshiftError` where the file, or what says who is told, is wrong itself.
+    Raises :class:`NightshiftError` if the file cannot be read, or these settings are wrong, too.
     """
     found = _read_all(env, file, overrides, [])
     return _validate_settings([a for a in found if a.path[0] in NOTIFICATION_KEYS], [])
@@ -80,7 +80,7 @@ def _read_all(
 
 def _validate_settings(assignments: list[Assignment], mistakes: list[str]) -> Settings:
     if not assignments and not mistakes:
-        return Settings()  # validated defaults are the same, and pydantic takes 60 ms to load
+        return Settings()  # validation would not change defaults, and pydantic loads for 60 ms
     from pydantic import ValidationError
 
     values = asdict(Settings())
@@ -125,7 +125,7 @@ def _assign(values: dict[str, Any], path: Path, value: Any) -> None:
 
 
 def _collect_sources(assignments: Iterable[Assignment]) -> dict[str, str]:
-    """Dotted key → source; a mapping that was set whole has lost its earlier parts."""
+    """Dotted key → source; a mapping that is set as a whole replaces its earlier parts."""
     found: dict[Path, str] = {}
     for a in assignments:
         found = {path: source for path, source in found.items() if path[: len(a.path)] != a.path}
@@ -163,11 +163,11 @@ def _suggest_key(loc: Path) -> str:
     return f"; did you mean {'.'.join((*loc[:-1], found[0]))}?" if found else ""
 
 
-# --- CI variables and the command line ----------------------------------------------------------
+# --- CI variables and the command line ------------------------------------------------------------
 
 
 def _find_named_variables(env: Mapping[str, str], in_file: Iterable[Assignment]) -> set[str]:
-    """Variables that a notification URL names: they are no settings, whatever their name."""
+    """Variables that a notification URL uses: not settings, whatever their name."""
     texts = [env.get(f"{ENV_PREFIX}NOTIFY", "")]
     for a in in_file:
         if a.path == ("notify",) and isinstance(a.value, list):
@@ -194,7 +194,7 @@ def _from_command_line(given: Mapping[str, str], mistakes: list[str]) -> Iterato
 def _from_text(
     path: Path, text: str, origin: tuple[str, str], mistakes: list[str]
 ) -> Iterator[Assignment]:
-    """``origin`` is the source and the place."""
+    """The assignments of a text; ``origin`` is its source and place."""
     kind: Any = Settings
     for name in path:
         kind = find_inner_kind(kind, name)
@@ -205,7 +205,7 @@ def _from_text(
 
 
 def _parse_value(kind: Any, text: str) -> Any:
-    """A text as the value of a key: mappings are JSON, lists JSON, lines or split at commas."""
+    """A text as the value of a key: JSON for mappings; JSON, lines or comma-separated for lists."""
     kinds = {typing.get_origin(k) or k for k in (kind, *typing.get_args(kind))}
     is_list = typing.get_origin(kind) is list or {list, type(None)} <= kinds
     if is_part(kind) or typing.get_origin(kind) is dict or (is_list and text.strip()[:1] == "["):
@@ -214,3 +214,26 @@ def _parse_value(kind: Any, text: str) -> Any:
         parts = re.split(r"\n" if "\n" in text.strip() else ",", text)
         return [part.strip() for part in parts if part.strip()]
     return text
+
+
+# --- values of one run ----------------------------------------------------------------------------
+
+
+def override_settings(settings: Settings, values: Mapping[str, Any], source: str) -> Settings:
+    """The settings with other values for some dotted keys, which are checked.
+
+    ``source`` is the values' source for ``config show``. Raises ``E_CONFIG`` for an invalid value.
+    """
+    from pydantic import ValidationError
+
+    data = asdict(settings)
+    for key, value in values.items():
+        _assign(data, tuple(key.split(".")), value)
+    try:
+        made = build_settings(data)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(str(part) for part in first["loc"])
+        text = str(first["msg"]).removeprefix("Value error, ")
+        raise build_config_error(f"{source}: {place}: {text}") from None
+    return made.with_values(sources={**settings.sources, **dict.fromkeys(values, source)})

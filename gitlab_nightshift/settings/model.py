@@ -1,6 +1,6 @@
-"""Every key of ``nightshift.yaml``, its type, its default and its meaning.
+"""Every key of ``nightshift.yaml``, with its type, default and meaning.
 
-The text under a key is what ``nightshift config schema`` shows.
+``nightshift config schema`` shows the text under each key.
 """
 
 from collections.abc import Mapping
@@ -18,6 +18,9 @@ from gitlab_nightshift.registry.categories import (
 )
 from gitlab_nightshift.settings.field_checks import check_after, check_before, check_bounds
 from gitlab_nightshift.settings.notations import (
+    APPROVAL_RULES,
+    CODE_OWNERS,
+    GROUP,
     check_allowed_command,
     check_branch_prefix,
     check_command,
@@ -28,6 +31,7 @@ from gitlab_nightshift.settings.notations import (
     check_notification_url,
     check_passed_variable,
     check_recording,
+    check_reviewer,
     check_task_test,
     check_time_zone,
     check_variable_name,
@@ -38,7 +42,6 @@ from gitlab_nightshift.settings.notations import (
     parse_size,
     parse_weekday,
 )
-from gitlab_nightshift.settings.reviewer_notation import check_reviewer
 from gitlab_nightshift.settings.setting_groups import (
     MOST,
     AgentName,
@@ -247,21 +250,21 @@ class Settings(Part):
     """Look after open night-shift merge requests before new work: rebase, repair a failed pipeline,
     address review threads."""
 
-    sources = NO_SOURCES  # not a key: dotted key → source of each value that is no default
+    sources = NO_SOURCES  # not a setting: dotted key → source, for values that are not defaults
 
     def to_data(self) -> dict[str, Any]:
-        """The values with where each came from, for another process."""
+        """The values and their sources, for another process."""
         return {"values": to_fields(self), "sources": dict(self.sources)}
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Self:
-        """The same settings again. They were checked where they were loaded: loading pydantic for
-        that takes longer than some processes run."""
+        """The settings from ``to_data``. They are not checked again: to load pydantic takes longer
+        than some processes run."""
         return make_fields(cls, data["values"]).with_values(sources=data["sources"])
 
     @property
     def known_categories(self) -> tuple[str, ...]:
-        """The fixed five, the team's own, and a given task."""
+        """The five built-in categories, the team's own, and ``task``."""
         return (*FALLBACK_ORDER, *self.categories, TASK)
 
     @property
@@ -269,9 +272,23 @@ class Settings(Part):
         """Category → guidance for the agent."""
         return {**CATEGORY_GUIDANCE, TASK: TASK_GUIDANCE, **self.categories}
 
+    @property
+    def all_reviewers(self) -> tuple[str, ...]:
+        """``reviewer`` and ``reviewers``, each once."""
+        return tuple(dict.fromkeys(filter(None, (self.reviewer, *self.reviewers))))
+
+    @property
+    def named_reviewers(self) -> tuple[str, ...]:
+        """The reviewers given by user name."""
+        return tuple(
+            each
+            for each in self.all_reviewers
+            if each not in (CODE_OWNERS, APPROVAL_RULES) and not each.startswith(GROUP)
+        )
+
     def with_agent(self, agent: str) -> Self:
-        """These settings with this agent: models that nobody has set are its own defaults, or that
-        of Implement where it has none."""
+        """The settings for this agent: models that nobody set are the agent's defaults, or without
+        one the model of Implement."""
         own = Models(**AGENTS[agent].models)
         names = [each.name for each in fields(Models)]
         beads = [b for b in names if self.find_source(f"models.{b}").startswith("default")]
@@ -282,7 +299,7 @@ class Settings(Part):
         return self.with_values(agent=agent, models=models, sources={**self.sources, **defaults})
 
     def find_source(self, key: str) -> str:
-        """Where the value of a dotted key came from."""
+        """The source of a dotted key's value; of a group's, all sources of its keys."""
         touching = (
             source
             for name, source in self.sources.items()

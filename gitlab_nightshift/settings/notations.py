@@ -1,4 +1,4 @@
-"""The small notations of settings: durations, sizes, weekdays, names, patterns."""
+"""Notations in settings: durations, sizes, weekdays, names, patterns, commands, addresses."""
 
 import datetime
 import functools
@@ -28,15 +28,17 @@ PLACEHOLDERS = frozenset(
 )
 """The built-in placeholders of prompt templates."""
 PLACEHOLDER = compile_lazily(r"\\\{\{|\{\{([a-z][a-z0-9_]*)\}\}")
-"""A placeholder in a template, its name as the first group; or an escaped beginning of one."""
+"""A placeholder in a template, with its name as the group; or an escaped ``\\{{``."""
+CODE_OWNERS, APPROVAL_RULES, GROUP = "code_owners", "approval_rules", "group:"
+"""What ``reviewers`` may name instead of a user."""
 ALL = "all"
-"""Stands for every category."""
+"""Every category, in ``instructions``."""
 LONGEST_INSTRUCTIONS = 10_000
-"""Characters. They are sent with every prompt of the category."""
+"""Characters, which are sent with every prompt of the category."""
 
 
 def check_agent_name(value: str) -> str:
-    """The name of an agent that there is."""
+    """The name of an agent."""
     *names, last = map(repr, list_agent_names())
     if repr(value) not in (*names, last):
         raise ValueError(f"should be {', '.join(names)} or {last}")
@@ -44,7 +46,7 @@ def check_agent_name(value: str) -> str:
 
 
 def check_recording(value: str | None, info: "ValidationInfo") -> str | None:
-    """The folder of a recorded night, for the agent that plays one."""
+    """The folder of a recorded night, which the agent ``replay`` needs."""
     if info.data.get("agent") == "replay" and not value:
         raise ValueError("agent: replay needs the folder of a recorded night here")
     return value
@@ -72,7 +74,7 @@ def parse_size(value: Any) -> Any:
 
 
 def parse_weekday(value: Any) -> Any:
-    """``mon`` to ``sun`` from any usual way to write a weekday in English."""
+    """``mon`` to ``sun`` from a weekday in English, also abbreviated."""
     given = str(value).strip().lower()
     short = given[:3]
     full = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
@@ -91,7 +93,7 @@ def parse_date(value: Any) -> Any:
 
 
 def check_time_zone(value: str) -> str:
-    """The name of a time zone; UTC also where the machine has no time zone data."""
+    """The name of a time zone. UTC works even on a machine without time zone data."""
     if value != "UTC" and value not in _list_time_zones():
         raise ValueError("not a time zone; expected a name such as Europe/Berlin")
     return value
@@ -105,7 +107,7 @@ def _list_time_zones() -> set[str]:
 
 
 def check_new_category(value: Any) -> Any:
-    """A name for a category of the team's own: it becomes part of a label and a title."""
+    """A name for a team's own category, which becomes part of a label and a title."""
     if not isinstance(value, str) or not re.fullmatch(r"[a-z][a-z0-9-]{0,39}", value):
         raise ValueError("a category's name consists of lower-case letters, digits and dashes")
     if value in (*FALLBACK_ORDER, TASK, ALL):
@@ -114,7 +116,8 @@ def check_new_category(value: Any) -> Any:
 
 
 def check_known_category(value: str, info: "ValidationInfo") -> str:
-    """One of the fixed five or of ``categories``, which is checked before."""
+    """A built-in category, or one of ``categories``."""
+    # pydantic checks keys in the order of the class, and leaves invalid ones out of info.data.
     known = (*FALLBACK_ORDER, *info.data.get("categories", ()))
     if value not in known and "categories" in info.data:
         raise ValueError(f"no category {value!r}; known are {', '.join(known)}")
@@ -122,12 +125,12 @@ def check_known_category(value: str, info: "ValidationInfo") -> str:
 
 
 def check_instructed_category(value: str, info: "ValidationInfo") -> str:
-    """A category that is tried, ``task``, or ``all``."""
+    """A category, ``task``, or ``all``."""
     return value if value in (ALL, TASK) else check_known_category(value, info)
 
 
 def check_instructions(value: str, info: "ValidationInfo") -> str:
-    """A team's own words: bounded, and with no placeholder but those of ``variables``."""
+    """A team's own instructions, whose only placeholders are those of ``variables``."""
     if len(value) > LONGEST_INSTRUCTIONS:
         most = LONGEST_INSTRUCTIONS
         raise ValueError(f"{len(value)} characters; at most {most} are sent with every prompt")
@@ -156,12 +159,12 @@ def check_flag_name(value: Any) -> Any:
 
 
 def parse_flag_level(value: Any) -> Any:
-    """``off`` without quotes is False in YAML."""
+    """A flag's level; YAML reads ``off`` without quotes as False."""
     return "off" if value is False else value
 
 
 def check_variable_name(value: Any) -> Any:
-    """A name for a placeholder of the team's own."""
+    """A name for a team's own placeholder."""
     if not isinstance(value, str) or not re.fullmatch(r"[a-z][a-z0-9_]*", value):
         raise ValueError("a name consists of lower-case letters, digits and _")
     if value in PLACEHOLDERS:
@@ -179,7 +182,7 @@ def check_relative_glob(value: Any) -> Any:
 
 
 def check_branch_prefix(value: str) -> str:
-    """The beginning of a branch's name, as git allows it (git-check-ref-format)."""
+    """The beginning of a branch name that git allows (git-check-ref-format)."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,99}", value):
         raise ValueError("expected at most 100 letters, digits and . _ / -")
     if re.search(r"^refs/|\.\.|//|/\.|\./|\.lock/", value):
@@ -188,14 +191,24 @@ def check_branch_prefix(value: str) -> str:
 
 
 def check_task_test(value: str, info: "ValidationInfo") -> str:
-    """The test of a given task."""
+    """The test of a task."""
     if value.strip() and "task" in info.data and not info.data["task"]:
         raise ValueError("it applies to a task, and there is none: set task too, or remove this")
     return value
 
 
+def check_reviewer(value: Any) -> Any:
+    """A user name, ``group:PATH``, ``code_owners`` or ``approval_rules``."""
+    if not isinstance(value, str) or not re.fullmatch(r"@?[\w.-]+|group:[\w.-]+(/[\w.-]+)*", value):
+        raise ValueError(
+            "expected a user name, group:PATH, code_owners or approval_rules; for the group "
+            "acme/web write group:acme/web"
+        )
+    return value
+
+
 def check_text_template(value: str) -> str:
-    """The template of a title or a message, of which something is left."""
+    """The template of a title or a message, which must not be empty."""
     if not value.strip():
         raise ValueError("it is empty: remove the key, or write a text that contains {{title}}")
     if re.search(r"[^\S\n ]|[\x00-\x09\x0b-\x1f\x7f]", value.replace("\r\n", "\n")):
@@ -204,7 +217,7 @@ def check_text_template(value: str) -> str:
 
 
 def check_label(value: str) -> str:
-    """The name of a label, as GitLab takes it."""
+    """The name of a label that GitLab accepts."""
     if not value.strip() or len(value) > 255 or "," in value or not value.isprintable():
         raise ValueError("expected 1 to 255 characters on one line without a comma")
     return value.strip()
@@ -226,7 +239,7 @@ def check_web_address(value: str) -> str:
 
 
 def parse_project_address(value: str) -> str:
-    """A project's web address; the one that git clones by SSH stands for that at its host."""
+    """A project's web address, or its SSH address, which is converted."""
     found = re.fullmatch(r"ssh://(?:[\w.+-]+@)?([\w.-]+)(?::\d+)?/(\S+)", value) or re.fullmatch(
         r"[\w.+-]+@([\w.-]+):(\S+)", value
     )
@@ -236,7 +249,7 @@ def parse_project_address(value: str) -> str:
 
 
 def check_command(value: Any) -> Any:
-    """A command: words on one line."""
+    """A command on one line, without shell syntax."""
     if not isinstance(value, str) or not value.strip() or len(value.splitlines()) > 1:
         raise ValueError("expected a command on one line")
     if len(value) > LONGEST_COMMAND:
@@ -252,26 +265,26 @@ def check_command(value: Any) -> Any:
 
 
 def _refuse_shell_syntax(value: str) -> None:
-    """Commands run without a shell: to the program an operator would be a word like any other."""
+    """Refuse shell operators: without a shell, they would be passed to the program as words."""
     bare = re.sub(r"\\.|'[^']*'|\"(?:\\.|[^\"\\])*\"", "", value)
     if found := re.search(r"&&|\|\||>>|\$\(|[|&;<>`]", bare):
         raise ValueError(
-            f"{found[0]} needs a shell, and none is used here: write one command for each step, or "
-            "sh -c '…'; put a word with such a character in quotes"
+            f"{found[0]} needs a shell, and none is used: write one command for each step, or "
+            "sh -c '…'; quote a word that contains such a character"
         )
     if re.match(r"\s*\w+=", value):
         raise ValueError("a variable before a command needs a shell: write env NAME=value …")
 
 
 def check_allowed_command(value: Any) -> Any:
-    """A command for the allowlist; a ``*`` would allow more than the one command."""
+    """A command for the allowlist. To an agent's CLI, ``*`` and parentheses are patterns."""
     if isinstance(value, str) and ("*" in value or "(" in value or ")" in value):
         raise ValueError("must not contain * or parentheses: a single word allows any arguments")
     return value
 
 
 def check_passed_variable(value: Any) -> Any:
-    """A variable's name that an agent may see; GitLab's credentials are on no list."""
+    """The name of a variable that an agent may get, which GitLab's credentials never are."""
     if not isinstance(value, str) or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value):
         raise ValueError("expected the name of a variable")
     if is_gitlab_credential(value):
@@ -282,7 +295,7 @@ def check_passed_variable(value: Any) -> Any:
 
 
 def parse_open_host(value: Any) -> Any:
-    """A host that agents may reach."""
+    """A host that agents may connect to."""
     if not isinstance(value, str):
         raise ValueError("expected host or host:port")
     from gitlab_nightshift.settings.allowed_hosts import parse_egress_host

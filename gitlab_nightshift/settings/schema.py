@@ -1,4 +1,4 @@
-"""The JSON Schema of the configuration file, for editors, and the texts that such schemas have."""
+"""The JSON Schema of the configuration file, for editors, with the texts under its keys."""
 
 import ast
 import inspect
@@ -16,7 +16,7 @@ from gitlab_nightshift.settings.setting_groups import Part
 
 
 def build_schema() -> dict[str, Any]:
-    """Each key with the text under it, which no run has to read."""
+    """The JSON Schema of the settings. It reads the texts from the source: no run needs them."""
     made = TypeAdapter(Settings).json_schema()
     kinds = {**made["$defs"], Settings.__name__: made}
     for kind in Part.__subclasses__():
@@ -28,7 +28,7 @@ def build_schema() -> dict[str, Any]:
 
 
 def _add_defaults(schema: dict[str, Any], kind: type[Part]) -> None:
-    """The text of the class, and the defaults that are made for each record."""
+    """Add the text of the class, and defaults made by factories."""
     schema["description"] = inspect.cleandoc(kind.__doc__ or "")
     for each in fields(kind):
         if each.default_factory is not MISSING:
@@ -38,7 +38,7 @@ def _add_defaults(schema: dict[str, Any], kind: type[Part]) -> None:
 
 
 def describe(kinds: dict[str, Any], module: ModuleType) -> None:
-    """Write the texts under a module's attributes into the schemas of its classes, by name."""
+    """Add the texts under a module's attributes to the schemas of its classes."""
     for name, texts in _read_attribute_texts(module).items():
         for key, text in texts.items():
             if name in kinds:

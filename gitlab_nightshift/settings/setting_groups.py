@@ -38,7 +38,7 @@ FlagLevel = Annotated[
 OpenHost = Annotated[str, check_before(parse_open_host)]
 OpenHosts = Annotated[list[OpenHost], check_bounds(max_length=100)]
 MOST = 10**12
-"""Larger numbers are mistakes, and no reader of JSON takes them."""
+"""Larger numbers are mistakes, and lose precision in some JSON parsers."""
 LogIssue = Literal["auto", "off"] | Annotated[int, check_bounds(ge=1, le=MOST)]
 Label = Annotated[str, check_after(check_label)]
 TextTemplate = Annotated[str, check_after(check_text_template)]
@@ -47,7 +47,7 @@ ModelId = Annotated[str, check_after(check_model_id)]
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """A group of keys: unknown ones are errors, and nothing changes after loading."""
+    """A group of keys: unknown ones are errors, and values are immutable."""
 
     __pydantic_config__: ClassVar = {"extra": "forbid", "allow_inf_nan": False}
 
@@ -59,14 +59,14 @@ class Part:
         cls.__annotations__ = kinds
 
     def with_values(self, **values: Any) -> Self:
-        """A copy with these values, which are not checked."""
+        """A copy with these values, unchecked."""
         made = copy.copy(self)
         vars(made).update(values)
         return made
 
 
 def _refuse_nul(value: Any) -> Any:
-    """No program, file or request takes one."""
+    """Refuse NUL characters, which no program, file name or request accepts."""
     parts = value if isinstance(value, list) else [value]
     if any("\0" in part for part in parts if isinstance(part, str)):
         raise ValueError("must not contain a NUL character")

@@ -1,8 +1,8 @@
-"""What helps where GitLab refuses, by its own words: its API and its git say the same ones.
+"""Remedies for GitLab's refusals, by its messages, which are the same in its API and for git.
 
-The words are those of ``lib/gitlab/auth/user_access_denied_reason.rb``, ``lib/gitlab/checks``,
+The messages are from ``lib/gitlab/auth/user_access_denied_reason.rb``, ``lib/gitlab/checks``,
 ``lib/gitlab/git_access.rb`` and ``lib/gitlab/middleware/read_only``; for push rules and secret push
-protection, those of its manual.
+protection, from its manual.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ _BROWSER = "have somebody sign in to GitLab as the token's user"
 
 @dataclass(frozen=True)
 class Remedy:
-    """The one thing that helps; ``again``: whether the same change can be published after it."""
+    """What helps; ``again``: the same change can be published afterwards."""
 
     text: str
     again: bool = True
@@ -34,16 +34,16 @@ _REMEDIES = {
         "an administrator has to unblock the token's user"
     ),
     "read-only|undergoing maintenance": Remedy(
-        "GitLab takes changes again when an administrator ends that"
+        "GitLab accepts changes again when an administrator ends that"
     ),
     "push blocked|secrets? detected|secret push protection": Remedy(
-        "the change contains what GitLab takes for a secret: look at the bundle", again=False
+        "GitLab found a secret in the change: look at the bundle", again=False
     ),
     r"larger than the allowed size|exceed the \S+ limit|entity too large|error: 413": Remedy(
         "the change adds a file that is larger than GitLab allows", again=False
     ),
     "size limit|storage|quota": Remedy(
-        "the project or its group needs more room, or an administrator a higher limit"
+        "free storage of the project or its group, or ask an administrator for a higher limit"
     ),
     "protected branch": Remedy("set another branch_prefix, or narrow the branch protection"),
     r"branch name\b.* does not follow": Remedy("set branch_prefix to one that does"),
@@ -59,10 +59,10 @@ _REMEDIES = {
     "is archived": Remedy("unarchive the project"),
     "not allowed to push code|could not be found": AS_DEVELOPER,
 }
-"""Signs of a refusal (regular expressions, the first that is found counts) and what helps."""
+"""Regular expression for a refusal → remedy; the first match counts."""
 _PATTERNS = [(compile_lazily(f"(?is){signs}"), remedy) for signs, remedy in _REMEDIES.items()]
 
 
 def find_remedy(words: str) -> Remedy | None:
-    """What helps against a refusal with these words; None where they say nothing that is known."""
+    """The remedy for a refusal with this message; None if the message is unknown."""
     return next((remedy for signs, remedy in _PATTERNS if signs.search(words)), None)

@@ -1,7 +1,7 @@
-"""Regular expressions that are compiled when they are first used.
+"""Regular expressions that are compiled on first use.
 
-The red flags and the redaction have six hundred: to compile them all takes longer than everything
-else that a command imports, and most commands use a few.
+Red flags and redaction have six hundred: to compile them all takes longer than all other imports of
+a command, and most commands use only a few.
 """
 
 import re
@@ -9,8 +9,8 @@ from typing import Any, AnyStr, cast
 
 
 class LazyPattern:
-    """Stands for a ``re.Pattern``: its first use compiles it. Not for functions of ``re``, which
-    take strings and patterns alone."""
+    """A proxy for a ``re.Pattern`` that is compiled on first use. The functions of ``re`` do not
+    accept it."""
 
     def __init__(self, pattern: str | bytes, flags: int) -> None:
         self.pattern = pattern
@@ -33,5 +33,5 @@ class LazyPattern:
 
 
 def compile_lazily(pattern: AnyStr, flags: int = 0) -> "re.Pattern[AnyStr]":
-    """A pattern that is compiled, and refused where it is none, when it is first used."""
+    """A pattern that is compiled on first use, which raises re.error for an invalid one."""
     return cast("re.Pattern[AnyStr]", LazyPattern(pattern, int(flags)))

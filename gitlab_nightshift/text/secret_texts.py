@@ -1,8 +1,8 @@
-"""What is secret in a text that holds credentials: files of the runner, of tools, of a home.
+"""Finds the secrets in a credential file: of the runner, of tools, of a home folder.
 
-What of a file is secret cannot be known. Taken are values whose key says so, words that look made
-at random, the body of private keys, and what stands alone: not every line, since texts that leave
-would lose ``apiVersion: v1`` too. Certificates and public keys are none. Standard library alone.
+This is a guess: values with a key such as ``password``, words that look random, the bodies of
+private keys, and a line that is the whole file. Not every line, or ``apiVersion: v1`` would be
+redacted everywhere. Certificates and public keys are not secret. Standard library only.
 """
 
 import binascii
@@ -15,36 +15,36 @@ from collections.abc import Iterator
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 LARGEST = 64 * 1024
-"""Bytes of a file; in larger ones, such as bundles of certificates, nothing is looked for."""
+"""Bytes of a file; larger ones, such as bundles of certificates, are not searched."""
 SHORTEST = 8
 _SHORTEST_NAMED = 4
 LONGEST_LINE = 4096
-"""Characters: what a line says is found in time that grows with the square of them."""
+"""Characters: the patterns take quadratic time."""
 _SHORTEST_WORD = 16
 _PUBLIC = compile_lazily(
     r"-----BEGIN ([A-Z0-9 ]*(?:CERTIFICATE|PUBLIC KEY|CRL|REQUEST)[A-Z ]*)-----"
     r"(?:[^-]|-(?!----BEGIN ))*?-----END \1-----",
     re.DOTALL,
 )
-_CERTIFICATE = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS"  # base64 of the beginning of one
+_CERTIFICATE = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS"  # base64 of "-----BEGIN CERTIFICATE"
 _PAIR = compile_lazily(r"""(?:export\s|[\s"'<-])*([\w.@/:-]*[\w-])["']?\s*(?:=>|[:=>])\s*(\S.*)""")
 IN_ADDRESS = compile_lazily(r"://[^/\s:@]*:([^/\s@]+)@")
 _HINT = compile_lazily(r"TOKEN|PASS|PWD|SECRET|CREDENTIAL|KEY|_PAT|AUTH|BUNDLE_|/t/", re.I)
-"""In a line without it neither of the next two finds anything."""
-_SAID = (
+"""A line without it matches none of the next two."""
+_MARKED = (
     r"://[^\s\"']{1,200}?/t/([\w-]+)/",  # conda's tokens
     r"""(?i)\b(?:authorization["']?\s{0,9}[:=]\s{0,9}["']?(?:basic|bearer|token)\s"""
     r"""|(?:private|job|deploy)-token:)\s{0,9}([^\s"']+)""",
     r"""\bCredentials\((?:\s{0,9}"[^"]*"\s{0,9},){3}\s{0,9}"([^"]+)"\)""",  # sbt's
 )
-"""What says of one word that it is a secret. These and the next are compiled where needed."""
+"""Words marked as secret. These and the next are compiled by ``re`` when needed."""
 _INNER = (
     r"""["']([\w.@/:-]{1,200})["']\s{0,9}[:=]?\s{0,9}["']([^"'\s][^"']*)["']""",
     r"""(?<![\w.:-])([\w.:-]{1,200})\s{0,9}[:=]\s{0,9}["']([^"'\s][^"']*)["']""",
     r"""<([\w.:-]{1,200})(?:\s[^<>]*)?>([^<>\s][^<>]*)</\1>""",
     r"""\bkey="([^"]{1,200})"\s{1,9}value="([^"]+)\"""",
 )
-"""Keys with their values in the middle of a line: JSON, tables of TOML, Groovy, XML."""
+"""Keys with values in the middle of a line: JSON, inline tables of TOML, Groovy, XML."""
 _SPOKEN = compile_lazily(r"(?i)\b(?:password|passwd|token|secret)\s+(\S+)")  # as in .netrc
 _OF_BUNDLER = compile_lazily(r"BUNDLE_\w+__\w+")
 _FIELDS = compile_lazily(r"[^:\s]+:(?:\d+|\*):[^:\s]*:[^:\s]*:(\S+)")  # as in .pgpass
@@ -63,13 +63,14 @@ _NO_SECRETS = frozenset({"NIGHTSHIFT_MAX_TOKENS", "FF_GIT_URLS_WITHOUT_TOKENS", 
 
 
 def is_secret_name(name: str) -> bool:
-    """True where the name of a variable or of a key says that its value is a secret."""
+    """True if a variable or key with this name usually has a secret value."""
     return name not in _NO_SECRETS and _SECRET_NAME.search(name) is not None
 
 
 def read_plain_file(path: str, most: int) -> bytes | None:
-    """The bytes of a file, None for a larger one: never a link, a device or a pipe."""
+    """The bytes of a regular file; None if it is larger, a link, a device or a pipe."""
     try:
+        # O_NONBLOCK: opening a pipe that nobody writes to would block (fifo(7)).
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except (OSError, ValueError):
         return None
@@ -87,7 +88,7 @@ def remove_public_parts(text: str) -> str:
 
 
 def find_secrets(text: str) -> list[str]:
-    """The parts of a credential file's text that are taken for secrets, each once."""
+    """The probable secrets in a credential file's text, each once."""
     lines = _split_lines(remove_public_parts(text))
     found = list(lines) if len(lines) == 1 else []
     for line in lines:
@@ -96,13 +97,13 @@ def find_secrets(text: str) -> list[str]:
 
 
 def find_named_secrets(text: str) -> list[str]:
-    """What a text itself calls a password or a token, or gives as one in an address."""
+    """Values that a text names as a password or token, or that are passwords in URLs."""
     found = (each for line in _split_lines(text) for each in _find_named_in_line(line))
     return [each for each in dict.fromkeys(found) if len(each) >= _SHORTEST_NAMED]
 
 
 def _split_lines(text: str) -> list[str]:
-    """Of JSON in one long line, its parts."""
+    """The lines of a text; a long one, such as JSON, is split at commas."""
     lines = itertools.chain.from_iterable(
         line.split(",") if len(line) > LONGEST_LINE else [line] for line in text.splitlines()
     )
@@ -117,8 +118,8 @@ def _find_named_in_line(line: str) -> Iterator[str]:
         yield fields[1]
     if not _HINT.search(line):
         return
-    for said in _SAID:
-        yield from re.findall(said, line)
+    for pattern in _MARKED:
+        yield from re.findall(pattern, line)
     yield from (_unquote_value(each) for each in _SPOKEN.findall(line))
     pairs = [pair.groups()] if (pair := _PAIR.fullmatch(line)) else []
     if '"' in line or "'" in line or "</" in line:
@@ -128,7 +129,7 @@ def _find_named_in_line(line: str) -> Iterator[str]:
 
 
 def _find_key_secrets(key: str, value: str) -> Iterator[str]:
-    """What is secret of a value by its key; of ``name:password`` the password as well."""
+    """The secrets in a value, by its key; for ``name:password`` also the password."""
     if _is_key_of_secret(key) or (key.lower() == "pwd" and value[:1] not in "/$`"):
         yield value
     if _OF_BUNDLER.fullmatch(key):
@@ -168,6 +169,6 @@ def _unquote_value(text: str) -> str:
 
 
 def _looks_random(word: str) -> bool:
-    """Letters and digits in one word, which is no path, host or mail address."""
+    """True for a word of letters and digits that is no path, host or mail address."""
     mixed = re.search(r"\d", word) and re.search(r"[A-Za-z]", word)
     return bool(mixed) and not _PLAIN.fullmatch(word) and not word.startswith(_CERTIFICATE)

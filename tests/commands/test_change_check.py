@@ -427,7 +427,7 @@ def test_a_note_is_told_once_a_file_and_counts_for_nothing(bad: Path, ran: Ran) 
     write(bad, "pyproject.toml", "[tool.ruff]\nline-length = 90\n\n[tool.mypy]\nstrict = true\n")
     status, out, err = ran()
     assert (status, err) == (0, "")
-    told = "Settings of tools differ: tool.ruff.line-length, tool.mypy.strict."
+    told = "Tool settings differ: tool.ruff.line-length, tool.mypy.strict."
     assert f"pyproject.toml:1  note  tool-settings  {told}\n" in out
     assert out.rstrip().endswith(
         f"0 fail, 0 warn, 1 note (the working tree against {head(bad)[:12]})."
@@ -530,9 +530,9 @@ def test_a_reviewer_of_people_is_told_where_a_night_is_sent_back(shop: Path) -> 
 def test_a_flag_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["check", "--explain", "test-deleted"], {}) == 0
     said = capsys.readouterr().out
-    assert "Nothing watches this behaviour any more." in said
+    assert "Nothing tests this behaviour any more." in said
     assert "nightshift: allow test-deleted because" in said
-    assert "It is only asked about where product code, dependencies or more" in said
+    assert "It is only a warning if product code, dependencies or more" in said
     assert run(["check", "--explain", "all"], {}) == 0
     assert "mutants-survive" in capsys.readouterr().out
     assert run(["check", "--explain", "test-delete"], {}) == 2

@@ -27,7 +27,7 @@ FINDINGS = (
     Finding(FAIL, "fail", "src/a b.py", 9, "A test is skipped."),
     Finding(WARN, "warn", "docs/ü#1.md", 0, "No file `x`."),
     Finding(WARN, "warn", "", 0, "The whole change."),
-    Finding(NOTE, "note", "tox.ini", 2, "Settings of tools differ: testenv."),
+    Finding(NOTE, "note", "tox.ini", 2, "Tool settings differ: testenv."),
 )
 # https://docs.gitlab.com/ci/testing/code_quality/#code-quality-report-format
 CODE_QUALITY = {

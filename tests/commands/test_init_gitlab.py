@@ -247,7 +247,7 @@ def test_a_refused_step_is_told_in_gitlabs_words_with_what_helps(
         assert done.exit_status == 12
         assert f"E_PUBLISH: {step}: GitLab at " in done.stderr
         assert done.stderr.endswith(
-            "read-only instance (GitLab takes changes again when an administrator ends that)\n"
+            "read-only instance (GitLab accepts changes again when an administrator ends that)\n"
         )
 
 

@@ -126,13 +126,13 @@ def test_settings_of_tools_change_as_dependency_files_do(
     script = plays(GOOD, {"implement": [append("Makefile", "lint:\n\tpython3 -m shop\n")]})
     with delegations(tmp_path, script, config=config + "profile: development\n") as context:
         done = context.ask()
-        done.failed("E_POLICY_DENY", 3, "Makefile holds settings of tools (lint:)")
+        done.failed("E_POLICY_DENY", 3, "Makefile contains tool settings (lint:)")
         context.assert_untouched()
         done = context.ask(execution={"dependency_policy": "allow_install"})
         assert done.result["ok"] is True, done
         monkeypatch.setattr(proofs, "find_changed_settings", lambda _change: {})
         done = context.ask()
-        done.failed("E_POLICY_DENY", 3, "not published: Makefile holds settings of tools (lint:)")
+        done.failed("E_POLICY_DENY", 3, "not published: Makefile contains tool settings (lint:)")
 
 
 def test_a_gate_that_denies_writing_and_a_folder_that_is_not_named(tmp_path: Path) -> None:

@@ -165,7 +165,7 @@ def test_a_fine_grained_token_that_may_not_even_describe_itself(gitlab: FullStan
         ),
         (
             {"message": "You cannot perform write operations on a read-only instance"},
-            "read-only instance: GitLab takes changes again when an administrator ends that",
+            "read-only instance: GitLab accepts changes again when an administrator ends that",
         ),
         ({"message": "403 Forbidden - Odd."}, "Odd: have an administrator of this GitLab look"),
     ],

@@ -254,7 +254,7 @@ def test_sensitive_file_opens_as_a_draft_that_says_what_to_look_at(tmp_path: Pat
 def _told_what_opens_nothing(shop: World, done: Done) -> None:
     """Nobody is there to ask in a night, and no setting opens the whole network."""
     for name, listed in (("exec", "allowed_commands"), ("network", "policy.egress_hosts")):
-        text = f"policy.gates.{name}: auto_allow is deny in a night: only what {listed} names"
-        assert f"warning: {text} is open" in done.log
+        text = f"policy.gates.{name}: auto_allow means deny in a night: only {listed} is"
+        assert f"warning: {text} allowed" in done.log
     for bead in shop.agent.seen:
         assert "Bash" not in bead.options("--allowedTools")

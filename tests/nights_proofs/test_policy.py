@@ -9,7 +9,7 @@ from tests.support.world import PLAIN, git, world
 BREACHES: list[tuple[Step, str]] = [
     (write("large.txt", "line\n" * 99), "The diff has 101 added and deleted lines"),
     (write("web/package.json", "{}\n"), "web/package.json is a dependency manifest or lock file."),
-    (append("notes.txt", "x\n"), "notes.txt was changed by a recent commit and is left alone."),
+    (append("notes.txt", "x\n"), "notes.txt was changed by a recent commit: leave it alone."),
     (write("lib/x.py", "x = 1\n"), "lib/x.py is outside policy.writable_paths."),
     (write("legal/a.txt", "x\n"), "legal/a.txt is outside the paths for this night."),
     (append("shop.py", "# x\n"), "shop.py is outside the paths for this night."),

@@ -266,5 +266,5 @@ def test_a_change_with_a_secret_in_it_is_not_published(tmp_path: Path) -> None:
     with world(tmp_path, scripts, config=config) as shop:
         done = shop.nightshift("run")
         assert (done.exit_status, shop.result["error_code"]) == (3, "E_POLICY_DENY")
-        assert "holds the value of a secret variable" in done.last_line
+        assert "contains the value of a secret variable" in done.last_line
         assert shop.written == []

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from gitlab_nightshift.proof.build_files import build_commands, list_default_allowed_commands
+from gitlab_nightshift.proof.implied_commands import build_commands, list_default_allowed_commands
 from gitlab_nightshift.settings.model import Settings
 from tests.support.tables import each
 

@@ -152,7 +152,7 @@ REFUSED: list[tuple[str, Any, str]] = [
     ("verify_commands", ["make\0test"], "a command on one line"),
     ("verify_commands", ["'' x"], "a command on one line"),
     ("verify_commands", [TOO_LONG], "of at most 1000 characters"),
-    ("verify_commands", ["make test && make lint"], "&& needs a shell, and none is used here"),
+    ("verify_commands", ["make test && make lint"], "&& needs a shell, and none is used"),
     ("verify_commands", ["pytest -q 'a b' | tee log"], r"\| needs a shell"),
     ("verify_commands", ["make test; make lint"], "; needs a shell"),
     ("verify_commands", ["pytest -q 2>/dev/null"], "> needs a shell"),

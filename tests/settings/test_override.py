@@ -4,8 +4,7 @@ import pytest
 
 from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.settings.config_file import ConfigFile
-from gitlab_nightshift.settings.load import load_settings
-from gitlab_nightshift.settings.override import override_settings
+from gitlab_nightshift.settings.load import load_settings, override_settings
 from tests.support.tables import each
 
 FILE = ConfigFile(

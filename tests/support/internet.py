@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from gitlab_nightshift.settings.allowed_hosts import parse_address
-from gitlab_nightshift.text.allowed_addresses import explain_refusal
+from gitlab_nightshift.settings.allowed_hosts import explain_refusal, parse_address
 
 SAYS = "the page of the mirror"
 

@@ -370,8 +370,7 @@ def _compile_patterns() -> None:
     from gitlab_nightshift.policy.change_rules import find_violations
     from gitlab_nightshift.policy.write_gate import list_gated_files
     from gitlab_nightshift.records.products import ChangeSummary
-    from gitlab_nightshift.redaction.patch_check import holds_secret
-    from gitlab_nightshift.redaction.redactor import Redactor
+    from gitlab_nightshift.redaction.redactor import Redactor, holds_secret
     from gitlab_nightshift.sandbox.credential_files import read_machine_secrets
     from gitlab_nightshift.settings.model import Settings
     from tests.support.world import MODEL_KEY, SECRETS

@@ -16,10 +16,10 @@ NEVER = False
         ("Your password expired. Please access GitLab from a web", "set a new one", AGAIN),
         ("Your account has been deactivated by your administrator.", "once", AGAIN),
         ("Your account has been blocked.", "unblock", AGAIN),
-        ("You can't push code to a read-only GitLab instance.", "takes changes again", AGAIN),
+        ("You can't push code to a read-only GitLab instance.", "accepts changes again", AGAIN),
         (
             "PUSH BLOCKED: Secrets detected in code changes Secret push protection found",
-            "takes for a secret",
+            "found a secret",
             NEVER,
         ),
         ('GitLab: File "a.bin" is larger than the allowed size of 1 MiB.', "larger than", NEVER),
@@ -28,7 +28,7 @@ NEVER = False
         (
             "Your push has been rejected, because this repository has exceeded its size limit of"
             " 10 MB by 1 MB.",
-            "needs more room",
+            "free storage",
             AGAIN,
         ),
         ("You are not allowed to create protected branches on this project.", "prefix", AGAIN),

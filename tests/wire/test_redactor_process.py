@@ -360,7 +360,7 @@ def test_a_change_with_a_secret_is_refused_and_its_bundle_says_so(tmp_path: Path
         running.ended()
         bundle = json.loads((running.results / BUNDLE).read_bytes())
         assert (bundle["outcome"], bundle["error_code"]) == ("FAILED", "E_POLICY_DENY")
-        assert "holds the value of a secret variable" in bundle["reason"]
+        assert "contains the value of a secret variable" in bundle["reason"]
         assert not (running.results / PATCH).exists()
 
 

@@ -8,8 +8,12 @@ from dataclasses import dataclass
 from gitlab_nightshift.gateway.egress.company_proxy import Choose, JobProxy
 from gitlab_nightshift.gateway.egress.proxy_connection import NoTunnel, open_tunnel
 from gitlab_nightshift.gateway.egress.tunnel import Pipe
-from gitlab_nightshift.settings.allowed_hosts import OpenHost, is_metadata, parse_address
-from gitlab_nightshift.text.allowed_addresses import explain_refusal
+from gitlab_nightshift.settings.allowed_hosts import (
+    OpenHost,
+    explain_refusal,
+    is_metadata,
+    parse_address,
+)
 
 Resolve = Callable[[str, int], Awaitable[list[str]]]
 Dial = Callable[[str, int], Awaitable[Pipe]]

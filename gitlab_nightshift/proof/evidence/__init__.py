@@ -1,1 +1,1 @@
-"""What only running can show of a change: run by this program itself, in the agents' sandbox."""
+"""Evidence from running a change, which this program does itself, in the agents' sandbox."""

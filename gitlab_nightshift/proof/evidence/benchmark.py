@@ -4,9 +4,8 @@ import statistics
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gitlab_nightshift.proof.build_files import MAKEFILES, read_make_targets, read_scripts
-from gitlab_nightshift.proof.evidence.evidence_flags import raise_flag
-from gitlab_nightshift.proof.evidence.lab import Evidence, EvidenceSubject, Lab
+from gitlab_nightshift.proof.evidence.lab import Evidence, EvidenceSubject, Lab, raise_flag
+from gitlab_nightshift.proof.implied_commands import MAKEFILES, read_make_targets, read_scripts
 from gitlab_nightshift.proof.syntax.file_side import read_sides
 from gitlab_nightshift.records.verdicts import Check, CheckOutcome
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
@@ -16,7 +15,7 @@ ROUNDS = 7
 FEWEST_ROUNDS = 3
 TARGETS = ("bench", "benchmark")
 SLOWER, FASTER = 1.05, 0.95
-"""Ratios of the medians between these are noise."""
+"""Ratios of the medians; those in between are noise."""
 _PYTHON_FILE = compile_lazily(r"(^|/)(bench_\w+|\w+_bench|benchmark_?\w*)\.py$")
 
 
@@ -40,12 +39,12 @@ class Times:
 
 
 def run_benchmark(subject: EvidenceSubject, lab: Lab) -> Evidence:
-    """The repository's benchmark, or the one that the change brings, on the code before and
-    after. The duration of the whole command counts, not what it measures itself."""
+    """Run the repository's benchmark, or one that the change adds, on the code before and after.
+    The duration of the whole command counts, not its own measurement."""
     product = {
         file.raw_path: file.old
         for file in subject.change.files
-        if read_sides(file)[1].is_product and not _is_benchmark(file.path)
+        if read_sides(file)[1].is_product and "bench" not in file.path.lower()
     }
     argv, times, why = next(_find_commands(subject), None), None, "there is no benchmark"
     if not product:
@@ -73,18 +72,14 @@ def _find_commands(subject: EvidenceSubject) -> Iterator[tuple[str, ...]]:
         yield ("go", "test", "-run", "^$", "-bench", ".", "-benchtime", "200ms", "./...")
 
 
-def _is_benchmark(path: str) -> bool:
-    return "bench" in path.lower()
-
-
 def _measure_times(
     lab: Lab, before: str, after: str, argv: tuple[str, ...]
 ) -> tuple[Times | None, str]:
     """Time both sides in turn; the first round of each is a warm-up."""
     seconds: dict[str, list[float]] = {before: [], after: []}
     for number in range(ROUNDS + 1):
-        longest = max((sum(map(max, zip(*seconds.values(), strict=False))), 0.0)) / max(number, 1)
-        if number > FEWEST_ROUNDS and lab.compute_left_s() < 2 * longest:
+        slower = sum(map(max, zip(*seconds.values(), strict=False))) / max(number, 1)
+        if number > FEWEST_ROUNDS and lab.compute_left_s() < 2 * slower:
             break
         for side, tree in (("before", before), ("after", after)):
             result = lab.run(tree, argv, f"benchmark-{side}-{number}")
@@ -94,7 +89,7 @@ def _measure_times(
             seconds[tree].append(result.duration_s)
     rounds = len(seconds[after]) - 1
     if rounds < FEWEST_ROUNDS:
-        return None, "there was no time for it"
+        return None, "there was not enough time"
     return Times(tuple(seconds[before][1:]), tuple(seconds[after][1:])), ""
 
 

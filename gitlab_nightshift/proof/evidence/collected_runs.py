@@ -1,27 +1,31 @@
-"""Compares which tests ran before a change and with it, by the runners' reports."""
+"""Compares the tests that ran before a change and with it, by the runners' reports."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from gitlab_nightshift.proof.evidence.evidence_flags import raise_flag
-from gitlab_nightshift.proof.evidence.lab import Evidence, EvidenceSubject
+from gitlab_nightshift.proof.evidence.lab import (
+    MOST_NAMED,
+    Evidence,
+    EvidenceSubject,
+    format_names,
+    raise_flag,
+)
 from gitlab_nightshift.proof.proof_commands import CommandRun
 from gitlab_nightshift.proof.reading.product_code import find_removed_names
 from gitlab_nightshift.proof.reports.reported_cases import CaseOutcome, Collection
 from gitlab_nightshift.proof.syntax.file_side import read_sides
 from gitlab_nightshift.proof.syntax.languages import is_test_file
 from gitlab_nightshift.records.verdicts import Check, CheckOutcome, Finding
-from gitlab_nightshift.registry.flag_entry import Level
+from gitlab_nightshift.registry.flag_registry import Level
 
 TITLE = "The tests that ran"
-MOST_NAMES = 5
 
 
 @dataclass(frozen=True)
 class _Difference:
-    """How the tests of one command differ."""
+    """How the tests that one command ran differ."""
 
     old: Collection
     new: Collection
@@ -39,7 +43,7 @@ class _Difference:
         """Lost tests by their replacement: the same name elsewhere, or a new name in the same
         place."""
         found: dict[str, str] = {}
-        for part in (2, 0):
+        for part in (2, 0):  # of ``place::name``
             free = {name: None for name in self.added if name not in found.values()}
             for name in self.lost:
                 key = name.rpartition("::")[part]
@@ -70,10 +74,8 @@ def compare_collections(
     runs: Sequence[CommandRun],
     excused: frozenset[str] = frozenset(),
 ) -> Evidence:
-    """Hold the tests that commands ran on the change against those before it. ``excused`` are tests
-    whose work others do now, as running showed.
-
-    What is not known is a check that says so, never a silent pass.
+    """Compare the tests that commands ran on the change with those ``before`` it. ``excused`` are
+    tests that others replace, as running showed. If tests are unknown, a check says so.
     """
     known = {collection.command: collection for collection in before}
     found = Evidence()
@@ -88,18 +90,18 @@ def _compare_command(
 ) -> Evidence:
     new, command = run.collection, f"`{run.collection.command}`"
     if old.unknown:
-        return _tell_unknown(subject, f"{command}: which tests ran is not known, as {old.unknown}")
+        return _report_unknown(subject, f"{command}: the tests that ran are unknown: {old.unknown}")
     if new.unknown:
         text = f"{command} reported {old.count_cases()} tests before the change; now {new.unknown}."
         return _refuse(subject, "unreliable-report", "", text)
     if not old.count_cases() and not new.count_cases():
-        return _tell_unknown(subject, f"{command} ran no test, before the change and with it")
+        return _report_unknown(subject, f"{command} ran no test, before the change and with it")
     return _check_exit_status(subject, old, run) + _compare_tests(
         subject, _Difference(old, new), excused
     )
 
 
-def _tell_unknown(subject: EvidenceSubject, why: str) -> Evidence:
+def _report_unknown(subject: EvidenceSubject, why: str) -> Evidence:
     number = sum(map(is_test_file, subject.change.paths()))
     text = f"{why}; {number} files look like tests" if number else why
     return Evidence((Check(TITLE, CheckOutcome.NOT_CHECKED, text),))
@@ -116,39 +118,39 @@ def _check_exit_status(subject: EvidenceSubject, old: Collection, run: CommandRu
         return Evidence()
     text = f"`{run.collection.command}` ends with 0, and its report has {failed} failed tests"
     if old.count_cases(CaseOutcome.FAILED):
-        return Evidence((Check(TITLE, CheckOutcome.UNDECIDED, f"{text}; so it was before"),))
-    return _refuse(subject, "unreliable-report", "", f"{text}: its failures stop nobody.")
+        return Evidence((Check(TITLE, CheckOutcome.UNDECIDED, f"{text}, as before the change"),))
+    return _refuse(subject, "unreliable-report", "", f"{text}: failures do not stop the pipeline.")
 
 
-# --- before and after -------------------------------------------------------------------------
+# --- before and after -----------------------------------------------------------------------------
 
 
 def _compare_tests(
     subject: EvidenceSubject, seen: _Difference, excused: frozenset[str]
 ) -> Evidence:
-    read = _list_removed_tests(subject)
-    gone = [n for n in seen.gone if not n.endswith(read) and n not in excused]
+    deleted = _list_deleted_tests(subject)
+    gone = [n for n in seen.gone if not n.endswith(deleted) and n not in excused]
     fewer = [name for name in seen.fewer if name not in excused]
     shadowed = list(_find_shadowed(subject, seen.new))
     level: Level | None = "warn" if _is_explained(subject) else None
     # What skips without a condition is read; a condition may be right about this machine.
     skipping: Level | None = "warn" if subject.context.by_people else None
     findings = [
-        ("test-deleted", gone, "ran before the change, and {do} not now", level),
+        ("test-deleted", gone, "ran before the change, but {do} not now", level),
         ("test-deleted", shadowed, "{are} defined more often than {they} ran", None),
-        ("test-skipped", seen.skipped, "ran before the change, and {are} skipped now", skipping),
+        ("test-skipped", seen.skipped, "ran before the change, but {are} skipped now", skipping),
         ("test-loosened", fewer, "ran more often before the change", level),
     ]
     found: list[Finding] = []
     for flag, names, text, own in findings:
         if names:
-            detail = f"{_format_names(names)} {_format_sentence(text, len(names))}."
+            detail = f"{format_names(names)} {_format_sentence(text, len(names))}."
             found += raise_flag(flag, subject.context, _find_file(subject, names), 0, detail, own)
     return Evidence((_build_check(seen, failed=bool(found)),), tuple(found))
 
 
 def _is_explained(subject: EvidenceSubject) -> bool:
-    """True if product code was deleted, too; in a person's change, if any changes."""
+    """True if product code was deleted, too; in a person's change, if any product code changes."""
     change = subject.change
     changed = any(side.is_product for file in change.files for side in read_sides(file))
     return bool(find_removed_names(change)) or (subject.context.by_people and changed)
@@ -167,13 +169,13 @@ def _build_check(seen: _Difference, *, failed: bool) -> Check:
     some = ", ".join(f"{number} {what}" for number, what in parts if number)
     text += f" ({some})" if some else ""
     if seen.renamed:
-        shown = list(seen.renamed.items())[:MOST_NAMES]
+        shown = list(seen.renamed.items())[:MOST_NAMED]
         text += "; " + ", ".join(f"{a} is {b.rpartition('::')[2]}" for a, b in shown)
     return Check(TITLE, CheckOutcome.FAILED if failed else CheckOutcome.PASSED, text)
 
 
-def _list_removed_tests(subject: EvidenceSubject) -> tuple[str, ...]:
-    """Tests that reading saw deleted, which the red flags judge."""
+def _list_deleted_tests(subject: EvidenceSubject) -> tuple[str, ...]:
+    """Tests deleted from the source, which are for the red flag ``test-deleted``."""
     sides = [read_sides(file) for file in subject.change.files]
     before = {test.name for old, _ in sides for test in old.tests}
     after = {test.name for _, new in sides for test in new.tests}
@@ -181,7 +183,7 @@ def _list_removed_tests(subject: EvidenceSubject) -> tuple[str, ...]:
 
 
 def _find_shadowed(subject: EvidenceSubject, new: Collection) -> Iterator[str]:
-    """Tests of which the change adds a second definition under the same name."""
+    """Tests to which the change adds a second definition with the same name, which hides one."""
     by_end = _group_by_end(new.counts)
     for file in subject.change.files:
         before, after = read_sides(file)
@@ -201,7 +203,7 @@ def _group_by_end(names: Iterable[str]) -> Mapping[str, list[str]]:
 
 
 def _find_unrun_tests(subject: EvidenceSubject, after: Sequence[Collection]) -> Evidence:
-    """New tests that reading finds and that no report names."""
+    """New tests in the source that no report names."""
     known = [collection for collection in after if not collection.unknown]
     if not known or len(known) < len(after):
         return Evidence()
@@ -216,18 +218,13 @@ def _find_unrun_tests(subject: EvidenceSubject, after: Sequence[Collection]) -> 
     ]
     if not new:
         return Evidence()
-    text = f"no command ran {_format_names(new)}"
+    text = f"no command ran {format_names(new)}"
     return Evidence((Check(TITLE, CheckOutcome.NOT_CHECKED, text),))
 
 
 def _find_file(subject: EvidenceSubject, names: Sequence[str]) -> str:
     first = names[0].partition("::")[0]
     return first if any(first in (f.path, f.old_path) for f in subject.change.files) else ""
-
-
-def _format_names(names: Sequence[str]) -> str:
-    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-    return ", ".join(names[:MOST_NAMES]) + more
 
 
 def _format_sentence(text: str, number: int) -> str:

@@ -1,13 +1,11 @@
-"""Compares complexity and duplication of the changed files before and after, by lizard."""
+"""Compares complexity and duplication of the changed files before and after, with lizard."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from gitlab_nightshift.proof.evidence.evidence_flags import raise_flag
-from gitlab_nightshift.proof.evidence.lab import Evidence, EvidenceSubject
+from gitlab_nightshift.proof.evidence.lab import Evidence, EvidenceSubject, raise_flag
 from gitlab_nightshift.proof.syntax.file_side import read_sides
 from gitlab_nightshift.records.verdicts import Check, CheckOutcome
-from gitlab_nightshift.repository.difference import ChangedFile
 
 TITLE = "Complexity"
 REPEATED_LINES = 6
@@ -17,8 +15,8 @@ MARGIN = 1
 
 @dataclass(frozen=True)
 class ComplexityFigures:
-    """Of some files together: cyclomatic complexity in all and of the worst function, lines that
-    occur more than once."""
+    """Figures of several files: total cyclomatic complexity, that of the worst function, and lines
+    that occur more than once."""
 
     total: int = 0
     worst: int = 0
@@ -44,7 +42,8 @@ def compare_complexity(subject: EvidenceSubject) -> Evidence:
     if not _is_worse(before, after):
         return Evidence((Check(TITLE, CheckOutcome.UNDECIDED, text),))
     detail = f"The changed files are more complex or repeat more than before ({text})."
-    found = raise_flag("complexity-raised", subject.context, _find_most_changed(files), 0, detail)
+    path = max(files, key=lambda file: len(file.added)).path
+    found = raise_flag("complexity-raised", subject.context, path, 0, detail)
     return Evidence((Check(TITLE, CheckOutcome.UNDECIDED, text),), found)
 
 
@@ -58,10 +57,6 @@ def _is_worse(before: ComplexityFigures, after: ComplexityFigures) -> bool:
     )
 
 
-def _find_most_changed(files: list[ChangedFile]) -> str:
-    return max(files, key=lambda file: len(file.added)).path
-
-
 def _measure_files(files: Iterable[tuple[str, list[str]]]) -> ComplexityFigures | None:
     import lizard  # type: ignore[import-untyped]
 
@@ -70,7 +65,7 @@ def _measure_files(files: Iterable[tuple[str, list[str]]]) -> ComplexityFigures 
     for path, lines in files:
         try:
             found = lizard.analyze_file.analyze_source_code(path, "\n".join(lines))
-        except Exception:  # a file that it cannot read is no fault of the change
+        except Exception:  # lizard raises what it likes for a file that it cannot parse
             return None
         each = [function.cyclomatic_complexity for function in found.function_list]
         total += sum(each)

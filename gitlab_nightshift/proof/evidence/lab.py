@@ -1,8 +1,9 @@
-"""Where a change is tried: variants of its tree, and commands in the checkout."""
+"""Where a change is tried out, by commands on variants of its tree, and the evidence from that."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 
 from gitlab_nightshift.proof.proof_commands import Runner
@@ -10,11 +11,14 @@ from gitlab_nightshift.proof.reviewed_change import Changeset, Context
 from gitlab_nightshift.proof.running.tree_files import TreeFiles
 from gitlab_nightshift.records.bead_results import CommandResult
 from gitlab_nightshift.records.verdicts import Check, Finding
+from gitlab_nightshift.registry.flag_registry import FLAGS, Level
 from gitlab_nightshift.repository.checkout import Checkout
 from gitlab_nightshift.repository.tree_variants import write_modified_tree
 
+MOST_NAMED = 5
+"""Names in a message."""
 LEAST_S = 600.0
-"""What the proof may take besides the commands themselves, where these take less."""
+"""Seconds for the proof beside the commands themselves, if these take less."""
 
 
 @dataclass(frozen=True)
@@ -30,8 +34,8 @@ class EvidenceSubject:
 
 @dataclass(frozen=True)
 class NoticedFault:
-    """A planted fault, and the reported names of the touched tests that fail with it and the
-    change, none where these do not notice it. ``by_value``: it makes a value wrong."""
+    """A planted fault, and the reported names of the touched tests that notice it with the change
+    applied. ``by_value``: it makes a value wrong."""
 
     by_value: bool
     tests: frozenset[str]
@@ -39,10 +43,13 @@ class NoticedFault:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What running showed, and the red flags that only running raises. ``proven`` are new tests
-    (path, qualified name) that fail on the old code or notice faults; ``canaries`` are planted
-    faults by the reported name of each test that noticed them before, and whether any does
-    still; ``noticed`` are the same faults by what notices them with the change."""
+    """What running showed.
+
+    ``proven`` are new tests (path, qualified name) that fail on the old code or notice faults.
+    ``canaries``: for each planted fault and each test (reported name) that noticed it before the
+    change, whether any test still does. ``noticed`` are the same faults with the tests that notice
+    them now.
+    """
 
     checks: tuple[Check, ...] = ()
     findings: tuple[Finding, ...] = ()
@@ -62,8 +69,8 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Lab:
-    """``commands`` are those that test the whole project and passed; ``name`` begins the names of
-    log files; ``deadline`` is a time of ``time.monotonic``."""
+    """``commands`` test the whole project and passed; ``name`` is a prefix for logs; ``deadline``
+    is a time of ``time.monotonic``."""
 
     checkout: Checkout
     runner: Runner
@@ -90,23 +97,41 @@ class Lab:
         raw."""
         return write_modified_tree(self.checkout.repository, tree, files)
 
-    def run(
-        self, tree: str, argv: tuple[str, ...], log: str, at_most_s: float | None = None
-    ) -> CommandResult:
+    def run(self, tree: str, argv: tuple[str, ...], log: str) -> CommandResult:
         """Restore the checkout to this tree, and run a command in it."""
         self.checkout.apply_tree(tree)
-        left = max(self.compute_left_s(), 1.0)
-        at_most = left if at_most_s is None else min(left, at_most_s)
-        return self.runner.run(argv, f"{self.name}-{log}", at_most_s=at_most)
-
-    def read_output(self, log: str) -> str:
-        """The end of a run's output."""
-        return self.runner.read_tail(f"{self.name}-{log}")
+        at_most_s = max(self.compute_left_s(), 1.0)
+        return self.runner.run(argv, f"{self.name}-{log}", at_most_s=at_most_s)
 
 
 def compute_deadline(wanted_s: float | None, usual_s: float, left_s: float | None) -> float:
-    """When the proof has to be done: after ``wanted_s`` seconds, else after the larger of ten
-    minutes and three times the ``usual_s`` of the commands; half of what is left of the run at
-    most, as a Verify and an MR bead follow."""
+    """The end of the proof: after ``wanted_s`` seconds, or else the larger of ten minutes and three
+    times the ``usual_s`` of the commands; but at most half of the run's remaining time, as the
+    beads Verify and MR follow."""
     time_s = wanted_s or max(LEAST_S, usual_s * 3)
     return time.monotonic() + (time_s if left_s is None else min(time_s, left_s / 2))
+
+
+def raise_flag(
+    name: str, context: Context, file: str, line: int, detail: str, own: Level | None = None
+) -> tuple[Finding, ...]:
+    """One finding, or none if the settings turn the flag off."""
+    flag = FLAGS[name]
+    usual = flag.levels.get(context.category, flag.level)
+    level = context.settings.policy.flags.get(name) or own or usual
+    return () if level == "off" else (Finding(name, level, file, line, detail),)
+
+
+def format_names(names: Collection[str], default: str = "") -> str:
+    """The first names, and how many more; ``default`` without any."""
+    shown = ", ".join(islice(names, MOST_NAMED)) or default
+    return shown + (f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else "")
+
+
+def find_flaky_commands(
+    results: tuple[CommandResult, ...], context: Context
+) -> tuple[Finding, ...]:
+    """A finding if commands failed at first and passed when run again."""
+    names = ", ".join(f"`{result.command}`" for result in results if result.flaky)
+    text = f"{names} failed at first and passed when run again on the same files."
+    return raise_flag("flaky-test", context, "", 0, text) if names else ()

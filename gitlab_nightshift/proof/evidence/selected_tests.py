@@ -1,7 +1,7 @@
-"""Builds commands that run a few tests alone: a closed table of test runners.
+"""Commands that run a few tests alone, by language.
 
-To add one: an entry in ``_MAKERS``. ``ran`` finds in a runner's output how many tests it ran: a run
-of no test proves nothing, whatever its exit status.
+To add a language, add an entry to ``_BUILDERS``. Each command has a pattern to count in its output
+the tests that ran: a run of none proves nothing, whatever its exit status.
 """
 
 import re
@@ -15,8 +15,8 @@ _SPECIAL = frozenset("\"'\\;,#*?!")
 
 @dataclass(frozen=True)
 class SelectedTests:
-    """Tests to run: their files, and their names within them, with and without what they stand
-    in (``CartTest.test_total`` and ``test_total``)."""
+    """Tests to run: their files, their plain names, and, if there are few, their files and
+    qualified names (``CartTest.test_total``)."""
 
     files: tuple[str, ...]
     names: tuple[str, ...]
@@ -25,14 +25,14 @@ class SelectedTests:
 
 @dataclass(frozen=True)
 class FocusedCommand:
-    """A command that runs chosen tests, and a pattern to verify that it did."""
+    """A command that runs chosen tests, and a pattern for how many ran."""
 
     argv: tuple[str, ...]
     ran: re.Pattern[str]
 
     def count(self, output: str) -> int:
-        """How many tests ran, by what was printed; 0 where it does not say. Without a group in
-        ``ran`` each match is a test."""
+        """How many tests ran, by the output; 0 if unknown. Without a group in ``ran``, each match
+        is a test."""
         matches = list(self.ran.finditer(output))
         if not self.ran.groups:
             return len(matches)
@@ -50,15 +50,15 @@ class Surroundings:
 def build_focused_commands(
     language: str, chosen: SelectedTests, around: Surroundings
 ) -> tuple[FocusedCommand, ...]:
-    """The commands to try, the most likely first; none for a language without a known runner, and
-    where the name of a file would be more than a name to it."""
-    maker = _MAKERS.get(language)
-    return tuple(maker(chosen, around)) if maker and all(map(_is_plain, chosen.files)) else ()
+    """The commands to try, the most likely first; none for a language without a known runner, or
+    if the name of a file is not safe in a command."""
+    build = _BUILDERS.get(language)
+    return tuple(build(chosen, around)) if build and all(map(_is_plain, chosen.files)) else ()
 
 
 def _is_plain(path: str) -> bool:
-    """True if a file's name can be no option, nor code in the Ruby, sbt or Maven that it is put
-    into."""
+    """True for a path that can be neither an option, nor code in the Ruby, sbt or Maven arguments
+    that it is inserted into."""
     return path.isprintable() and not path.startswith("-") and not _SPECIAL & {*path}
 
 
@@ -130,7 +130,7 @@ def _build_jvm_commands(chosen: SelectedTests, around: Surroundings) -> Iterator
 def _find_own_start(
     programs: Sequence[str], commands: Sequence[str]
 ) -> tuple[tuple[str, ...], Iterator[str]]:
-    """The project's own start of one of these programs, with its options."""
+    """How the project's own commands start one of these programs, and with which options."""
     found = (_find_command_prefix(program, commands) for program in programs)
     start = next(filter(None, found), (programs[0],))
     return start, _list_options(start[-1], commands)
@@ -164,7 +164,7 @@ def _build_php_commands(chosen: SelectedTests, around: Surroundings) -> Iterator
         yield FocusedCommand(argv, re.compile(r"OK \((\d+) test|Tests: (\d+)"))
 
 
-_MAKERS: dict[str, Callable[[SelectedTests, Surroundings], Iterator[FocusedCommand]]] = {
+_BUILDERS: dict[str, Callable[[SelectedTests, Surroundings], Iterator[FocusedCommand]]] = {
     "python": _build_python_commands,
     **dict.fromkeys(("javascript", "typescript", "tsx"), _build_javascript_commands),
     "go": _build_go_commands,
@@ -177,20 +177,20 @@ _MAKERS: dict[str, Callable[[SelectedTests, Surroundings], Iterator[FocusedComma
 
 _OFFLINE = ("-B", "-o")
 _QUIET = frozenset("-q --quiet -v --verbose -count=1 --no-fail-fast".split())
-"""Options that would hide how many tests ran, or that are set anyway."""
+"""Options that hide how many tests ran, or that are set anyway."""
 _WITH_VALUE = frozenset(
     "-s --settings -gs -f --file -pl --projects -P -t -T -g -I -p --init-script -tags -mod -timeout"
     " --features -F --manifest-path --target-dir --target --profile --package --exclude"
     " -run -bench --test --tests -E --filter-expr --filterset".split()
 )
 """Options of Maven, Gradle, sbt, go and cargo whose value is the next word."""
-_CHOOSING = ("-run", "-bench", "-Dtest=", "--test", "--lib", "--doc", "-E", "--filter")
-"""Options that select tests, which the selection here replaces."""
+_SELECTING = ("-run", "-bench", "-Dtest=", "--test", "--lib", "--doc", "-E", "--filter")
+"""Options that select tests: the selection here replaces them."""
 
 
 def _list_options(program: str, commands: Sequence[str]) -> Iterator[str]:
-    """The options of the project's own command, without what chooses tests: where its dependencies
-    are, which features and profiles it has."""
+    """The options of the project's own command, such as features and profiles, without those that
+    select tests."""
     start = _find_command_prefix(program, commands) or ()
     lines = (shlex.split(command) for command in commands)
     rest = iter(next((w[len(start) :] for w in lines if start and w[: len(start)] == [*start]), []))
@@ -198,12 +198,12 @@ def _list_options(program: str, commands: Sequence[str]) -> Iterator[str]:
         value = next(rest, "") if word in _WITH_VALUE else ""
         if word == "--":
             return
-        if word.startswith("-") and word not in _QUIET and not word.startswith(_CHOOSING):
+        if word.startswith("-") and word not in _QUIET and not word.startswith(_SELECTING):
             yield from filter(None, (word, value))
 
 
 def _find_command_prefix(program: str, commands: Sequence[str]) -> tuple[str, ...] | None:
-    """The words of a command up to the program: ``poetry run pytest -x`` begins as it does."""
+    """The words of a command up to the program: ``poetry run pytest``, without its arguments."""
     for command in commands:
         words = shlex.split(command)
         for number, word in enumerate(words):

@@ -1,17 +1,26 @@
-"""The rules of the red flags; ``registry/flag_registry.py`` has the list of flags."""
+"""The rules of the red flags, which read a change; the flags are in ``registry/flag_registry.py``.
+
+A change of product code alone does not load the rules about tests: that takes longer than to apply
+them.
+"""
 
 import importlib
 from collections.abc import Iterable
 
-from gitlab_nightshift.proof.reading.change_kinds import ABOUT_TESTS, touches_tests
 from gitlab_nightshift.proof.reviewed_change import Changeset, Context, Rule, RuleViolation
+from gitlab_nightshift.proof.syntax.languages import find_language, is_product
 from gitlab_nightshift.records.verdicts import Finding
-from gitlab_nightshift.registry.flag_entry import FlagEntry
-from gitlab_nightshift.registry.flag_registry import FLAGS
+from gitlab_nightshift.registry.flag_registry import FLAGS, FlagEntry
+from gitlab_nightshift.repository.difference import ChangedFile
+
+ABOUT_TESTS = frozenset("deleted_tests weaker_tests skipped_tests certain_assertions".split())
+"""Modules whose rules find nothing in a change that touches no tests."""
+_TEST_WORDS = ("test", "spec", "snap", "approv")
+"""Parts of a path that may make it one of tests."""
 
 
 def judge(change: Changeset, context: Context) -> tuple[Finding, ...]:
-    """Every finding of every flag that is not off, those that fail first, notes last."""
+    """Every finding of every flag that is not off: failures first, notes last."""
     found = [
         finding
         for name, flag in FLAGS.items()
@@ -26,10 +35,10 @@ def judge(change: Changeset, context: Context) -> tuple[Finding, ...]:
 def _apply_flag(
     name: str, flag: FlagEntry, change: Changeset, context: Context
 ) -> Iterable[Finding]:
-    """By the settings' level, else the finding's own, else the category's, else the flag's.
+    """The findings of one flag. Their level is set by the settings, or else by the violation, the
+    category or the flag.
 
-    A rule that raises has not looked at the change: that counts as a finding, or a change made to
-    break the rule would get past.
+    A rule that raises is a finding, too: otherwise a change that crashes it would pass.
     """
     fixed = context.settings.policy.flags.get(name)
     usual = flag.people if context.by_people else flag.levels.get(context.category, flag.level)
@@ -39,10 +48,10 @@ def _apply_flag(
         if flag.rule.partition(":")[0] in ABOUT_TESTS and not touches_tests(change):
             return
         violations = tuple(load_rule(flag)(change, context))
-        asked = _find_asked(flag, change, violations) if context.by_people else ()
+        debatable = _find_debatable(flag, change, violations) if context.by_people else ()
         for found in violations:
             own = found.level if usual != "note" else None
-            level = fixed or ("warn" if found in asked else own or usual)
+            level = fixed or ("warn" if found in debatable else own or usual)
             yield Finding(name, level, found.file, found.line, found.detail)
     except Exception as error:
         kind = type(error).__name__
@@ -50,11 +59,11 @@ def _apply_flag(
         yield Finding(name, fixed or usual, "", 0, detail)
 
 
-def _find_asked(
+def _find_debatable(
     flag: FlagEntry, change: Changeset, found: tuple[RuleViolation, ...]
 ) -> tuple[RuleViolation, ...]:
-    """Those that reading cannot be certain of: a reviewer of people asks about them."""
-    if not flag.asked or not found:
+    """Violations that a reviewer of a person's change would only ask about."""
+    if not flag.warn_if or not found:
         return ()
     from gitlab_nightshift.proof.reading.explanations import may_rewrite_tests
 
@@ -65,7 +74,23 @@ def _find_asked(
 
 
 def load_rule(flag: FlagEntry) -> Rule:
-    """The function that looks at a change for this flag."""
+    """The function that finds this flag's violations."""
     module, _, function = flag.rule.partition(":")
     rule: Rule = getattr(importlib.import_module(f"{__name__}.{module}"), function)
     return rule
+
+
+def touches_tests(change: Changeset) -> bool:
+    """False for product code alone. A file of an unsupported language may be a test, and Rust's
+    unit tests are in product files."""
+    return not all(map(_is_product_alone, change.files))
+
+
+def _is_product_alone(file: ChangedFile) -> bool:
+    return all(
+        find_language(path) is not None
+        and not path.endswith(".rs")
+        and is_product(path)
+        and not any(word in path.lower() for word in _TEST_WORDS)
+        for path in (file.path, file.old_path, file.raw_path, file.raw_old_path)
+    )

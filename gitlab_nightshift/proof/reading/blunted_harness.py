@@ -1,4 +1,5 @@
-"""test-cannot-fail beside the tests: what sets outcomes and exit statuses, or makes all equal."""
+"""test-cannot-fail, beside the tests: code that sets outcomes or exit statuses, or makes everything
+equal."""
 
 import re
 from collections import Counter
@@ -20,6 +21,7 @@ from gitlab_nightshift.proof.syntax.nodes import (
     list_tokens,
     read_chain,
     read_line_number,
+    read_on_one_line,
     read_text,
     unwrap_node,
     walk,
@@ -33,13 +35,14 @@ _ENDS = _TABLE.get_words("ends")
 _EQUALITY = _TABLE.get_words("equality")
 _COMPARES = _TABLE.get_pattern("compares", re.IGNORECASE)
 _HARNESS = _TABLE.get_pattern("harness", re.IGNORECASE)
-_SAME = frozenset("true True 0 Ordering::Equal".split())
+_ALWAYS_EQUAL = frozenset("true True 0 Ordering::Equal".split())
 _RETURNS = frozenset("return_statement return return_expression block statement_block".split())
-Found = tuple[str, Node]
+_Found = tuple[str, Node]
+"""What is wrong with a piece of code, and the code."""
 
 
 def find_blunted_harness(change: Changeset) -> Iterator[RuleViolation]:
-    """Code that came beside the tests, and decides their result itself."""
+    """Code added beside the tests that decides their result itself."""
     for file in change.files:
         old, new = read_sides(file)
         if new.is_product:
@@ -49,12 +52,12 @@ def find_blunted_harness(change: Changeset) -> Iterator[RuleViolation]:
             if known[_build_key(why, node)]:
                 known[_build_key(why, node)] -= 1
             else:
-                said = format_excerpt(" ".join(read_text(node).split()))
-                yield RuleViolation(file.path, read_line_number(node), f"{why}: {said}")
+                excerpt = format_excerpt(read_on_one_line(node))
+                yield RuleViolation(file.path, read_line_number(node), f"{why}: {excerpt}")
 
 
 def find_constant_equality(side: Side) -> Iterator[Node]:
-    """Definitions of equality, and comparators that are passed on, that hold for everything."""
+    """Equality methods, and comparators passed as arguments, that hold for all values."""
     for each in side.functions:
         if each.name in _EQUALITY and each.body is not None and _is_constant(each.body):
             yield each.node
@@ -62,7 +65,7 @@ def find_constant_equality(side: Side) -> Iterator[Node]:
         links = read_chain(node) if node.type in CALLS else ()
         if links and _COMPARES.search(links[-1].name):
             passed = (inner for arg in list_arguments(node) for inner in walk(arg))
-            lambdas = (each for each in passed if each.type in LAMBDAS and each.is_named)
+            lambdas = (each for each in passed if each.type in LAMBDAS)
             yield from (each for each in lambdas if _is_constant(find_field(each, "body")))
 
 
@@ -70,7 +73,7 @@ def _build_key(why: str, node: Node) -> tuple[str, ...]:
     return (why, *list_tokens(node))
 
 
-def _list_blunted(side: Side) -> Iterator[Found]:
+def _list_blunted(side: Side) -> Iterator[_Found]:
     if side.root is None:
         return
     for node in find_constant_equality(side):
@@ -80,13 +83,13 @@ def _list_blunted(side: Side) -> Iterator[Found]:
     for node in walk(side.root):
         pair = read_assignment(node)
         if pair and _sets_outcome(*pair):
-            yield "The outcome of tests is set here", node
+            yield "The tests' outcome is set here", node
         elif node.type in CALLS and _ends_green(read_chain(node)):
-            yield "The run of tests ends with success here", node
+            yield "The test run ends with success here", node
 
 
 def _sets_outcome(target: Node, value: Node) -> bool:
-    """``report.outcome = "passed"``, ``process.exitCode = 0``; several at once, too."""
+    """``report.outcome = "passed"``, ``process.exitCode = 0``, or several at once."""
     targets, values = (
         list_children(each) if "list" in each.type or "tuple" in each.type else [each]
         for each in (target, value)
@@ -104,17 +107,17 @@ def _read_last_name(target: Node) -> str:
 
 def _ends_green(links: tuple[Link, ...]) -> bool:
     """``os.Exit(0)``, ``process.exit()``, ``System.exit(0)``."""
-    said = "".join(read_text(arg) for arg in (links[-1].args or ())) if links else ""
+    status = "".join(read_text(arg) for arg in (links[-1].args or ())) if links else ""
     called = bool(links) and links[-1].args is not None
-    return called and ".".join(link.name for link in links) in _ENDS and said in ("0", "")
+    return called and ".".join(link.name for link in links) in _ENDS and status in ("0", "")
 
 
 def _is_constant(body: Node | None) -> bool:
-    for _ in range(4):
+    for _ in range(4):  # a block in a block, a return, its value
         if body is None:
             return False
         inside = list_children(body)
         if body.type not in _RETURNS or len(inside) != 1:
             break
         body = inside[0]
-    return read_text(body) in _SAME
+    return read_text(body) in _ALWAYS_EQUAL

@@ -1,4 +1,4 @@
-"""tool-settings: what a change does to settings of linters, types, coverage and test runners."""
+"""tool-settings: changed settings of linters, type checkers, coverage and test runners."""
 
 from collections.abc import Iterator
 
@@ -8,20 +8,21 @@ from gitlab_nightshift.repository.difference import ChangedFile
 
 
 def find_changed_tool_settings(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
-    """Once a file, with the tables and keys that differ. A night refuses it
-    (``change_rules.find_violations``)."""
+    """Each file with changed tool settings, and which tables and keys differ. A night's change with
+    one is refused (``change_rules.find_violations``)."""
     lines = {file.path: file.find_line(()) for file in change.files}
     for path, what in find_changed_settings(change).items():
-        yield RuleViolation(path, lines.get(path, 0), f"Settings of tools differ: {what}.")
+        yield RuleViolation(path, lines.get(path, 0), f"Tool settings differ: {what}.")
 
 
 def find_changed_settings(change: Changeset) -> dict[str, str]:
-    """The files of a change with other settings of tools, each with what differs there."""
+    """The files with changed tool settings, each with what differs."""
     return list_changed_settings(side for file in change.files for side in _list_sides(file))
 
 
 def _list_sides(file: ChangedFile) -> Iterator[Side]:
-    """A file that moved is gone at one place and new at the other. A binary one has no texts."""
+    """The sides of a file; a moved one is deleted at one path and new at the other."""
+    # A binary file has no contents here, but any difference counts.
     old, new = (b"\0old", b"\0new") if file.binary else (file.old, file.new)
     if file.raw_path == file.raw_old_path:
         yield file.path, old if file.status != "A" else None, new if file.status != "D" else None

@@ -1,7 +1,7 @@
-"""Dangerous calls in added lines of product code; ``dangers.toml`` is the closed table of them.
+"""Dangerous calls in added lines of product code; ``dangers.toml`` lists them.
 
-Patterns look at a call with its arguments on the lines that follow, never at comments or at what
-stands in a text alone. A line that only moved raises nothing.
+Patterns are matched against a call with its arguments, which may be on the next lines, but not
+against comments and string literals. Moved lines do not count.
 """
 
 import re
@@ -15,17 +15,21 @@ from gitlab_nightshift.proof.rule_tables import RuleTable
 from gitlab_nightshift.proof.syntax.file_side import read_sides
 from gitlab_nightshift.proof.syntax.languages import find_language, is_product
 from gitlab_nightshift.proof.syntax.nodes import COMMENTS, FUNCTIONS, STRINGS
-from gitlab_nightshift.registry.flag_entry import Level
+from gitlab_nightshift.registry.flag_registry import Level
 from gitlab_nightshift.repository.difference import ChangedFile
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 
 @dataclass(frozen=True)
 class Danger:
-    """``languages`` is empty where any may hold it; ``unless`` is what makes it harmless, ``where``
-    what the file must hold, ``purpose`` what makes it harmless from the function's head, too.
-    ``text`` is true where it may begin within a text, ``usual`` where a file that holds it already
-    is only asked about, ``asked`` where people may have a good use for it."""
+    """A dangerous kind of call.
+
+    ``languages`` is empty for a danger in any language. ``unless`` makes a call harmless if it
+    matches its statement, ``purpose`` if it matches that or the first line of the function;
+    ``where`` must match the file. ``text``: it may begin in a string. ``usual``: it is only a
+    warning in a file that contains such a call already. ``debatable``: people may have a good
+    reason for it.
+    """
 
     languages: frozenset[str]
     pattern: re.Pattern[str]
@@ -35,12 +39,13 @@ class Danger:
     purpose: re.Pattern[str] | None = None
     text: bool = False
     usual: bool = False
-    asked: bool = False
+    debatable: bool = False
 
 
 _COMMENT = {"python": "#", "ruby": "#", "shell": "#"}
 _MODE = compile_lazily(r"(?:(?<![\w.])0o?|(?<=chmod ))[0-7]?([0-7]{3})\b(?!\.)")
-_REMARK = compile_lazily(r"\s(#|//)\s.*$")
+"""An octal file mode, ``0o644`` or ``chmod 644``, with its last three digits as the group."""
+_TRAILING_COMMENT = compile_lazily(r"\s(#|//)\s.*$")
 _CODE_IN_TEXT = frozenset("interpolation template_substitution string_interpolation".split())
 _SCRIPTS = (
     (r"\.(sh|bash)$|(^|/)Dockerfile[\w.]*$", "shell"),
@@ -48,11 +53,13 @@ _SCRIPTS = (
     (r"\.erb$", "ruby"),
 )
 _LINES = 4
+"""Lines after the first one in which a call's arguments are looked for."""
 _LONGEST = 2000
+"""Characters of a line."""
 
 
 def find_dangerous_calls(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
-    """Dangerous calls that were not there before."""
+    """Dangerous calls that the change adds."""
     moved = {_strip_spaces(line.text) for file in change.files for line in file.deleted}
     for file in change.files:
         language = find_language(file.path)
@@ -63,18 +70,18 @@ def find_dangerous_calls(change: Changeset, _context: Context) -> Iterator[RuleV
 
 
 def _find_looser_modes(file: ChangedFile) -> Iterator[RuleViolation]:
-    """Lines in which only the mode of a file changed, and others may do more with it now."""
+    """Lines in which only a file mode changed, so that other users get more rights."""
     before = {_MODE.sub("MODE", line.text): line.text for line in file.deleted}
     for line in file.added:
         was = before.get(_MODE.sub("MODE", line.text), "")
         for old, new in zip(_MODE.findall(was), _MODE.findall(line.text), strict=False):
             if int(new, 8) & ~int(old, 8) & 0o077:
-                detail = f"Others may do more with this file: mode {old} became {new}."
+                detail = f"Other users get more rights to this file: mode {old} became {new}."
                 yield RuleViolation(file.path, line.number, detail, "warn")
 
 
 def _find_script_kind(path: str) -> str:
-    """What a page or a script is written in; "" for another file."""
+    """The language of a page's or script's code; "" for another file."""
     return next((kind for pattern, kind in _SCRIPTS if re.search(pattern, path)), "")
 
 
@@ -83,47 +90,48 @@ def _search_file(file: ChangedFile, kind: str, moved: set[str]) -> Iterator[Rule
     for line in file.added:
         text = line.text[:_LONGEST].strip()
         if _strip_spaces(text) not in moved and not _is_comment(text, kind):
-            after = file.new_lines[line.number : line.number + _LINES]
-            call = " ".join([text, *(each.strip()[:_LONGEST] for each in after)])
+            following = file.new_lines[line.number : line.number + _LINES]
+            call = " ".join([text, *(each.strip()[:_LONGEST] for each in following)])
             yield from _find_first(file, line.number, dangers, call, len(text))
 
 
 def _find_first(
     file: ChangedFile, number: int, dangers: list[Danger], call: str, end: int
 ) -> Iterator[RuleViolation]:
-    """The first danger that begins on the line itself."""
+    """The first danger that begins before ``end``, on the added line itself."""
     for danger in dangers:
         found = danger.pattern.search(call)
-        if not found or found.start() >= end or _stood_before(file, found[0]):
+        if not found or found.start() >= end or _was_moved(file, found[0]):
             continue
-        if not _counts(danger, file, number):
+        if _is_harmless(danger, file, number):
             continue
-        if not _is_said(file, number, found.start(), danger.text):
+        if not _is_in_text(file, number, found.start(), allowed=danger.text):
             known = danger.usual and danger.pattern.search("\n".join(file.old_lines))
             detail = f"`{_format_excerpt(found[0])}`: {danger.detail}."
             level: Level | None = "warn" if known else None
-            yield RuleViolation(file.path, number, detail, level, not danger.asked)
+            yield RuleViolation(file.path, number, detail, level, not danger.debatable)
             return
 
 
-def _stood_before(file: ChangedFile, call: str) -> bool:
-    """True where a line that went held the same: the code around it changed."""
+def _was_moved(file: ChangedFile, call: str) -> bool:
+    """True if a deleted line already contained this call."""
     return any(_strip_spaces(call) in _strip_spaces(line.text) for line in file.deleted)
 
 
-def _counts(danger: Danger, file: ChangedFile, number: int) -> bool:
-    """False where the code around it makes it harmless; a comment does not."""
+def _is_harmless(danger: Danger, file: ChangedFile, number: int) -> bool:
+    """True if the code around a call makes it harmless; a comment cannot."""
     if danger.where and not danger.where.search("\n".join(file.new_lines)):
-        return False
-    bare = " ".join(_REMARK.sub("", line) for line in _collect_statement(file.new_lines, number))
-    if danger.unless and danger.unless.search(bare):
-        return False
-    places = (bare, _find_function_head(file, number)) if danger.purpose else ()
-    return not (danger.purpose and any(map(danger.purpose.search, places)))
+        return True
+    lines = _collect_statement(file.new_lines, number)
+    statement = " ".join(_TRAILING_COMMENT.sub("", line) for line in lines)
+    if danger.unless and danger.unless.search(statement):
+        return True
+    places = (statement, _find_function_head(file, number)) if danger.purpose else ()
+    return danger.purpose is not None and any(map(danger.purpose.search, places))
 
 
 def _find_function_head(file: ChangedFile, number: int) -> str:
-    """The first line of the function around a line, "" where none is found."""
+    """The first line of the function around a line; "" outside of functions."""
     root = read_sides(file)[1].root
     at = (number - 1, 0)
     node = root.descendant_for_point_range(at, (number - 1, 1)) if root is not None else None
@@ -132,26 +140,28 @@ def _find_function_head(file: ChangedFile, number: int) -> str:
     return file.new_lines[node.start_point.row] if node is not None else ""
 
 
-def _is_said(file: ChangedFile, number: int, at: int, text: bool) -> bool:
-    """True within a comment or, unless ``text`` may hold it, within a text."""
+def _is_in_text(file: ChangedFile, number: int, at: int, *, allowed: bool) -> bool:
+    """True inside a comment or, unless ``allowed``, a string literal. ``at`` is a position in the
+    line without its indentation."""
     root = read_sides(file)[1].root
     if root is None:
         return False
     line = file.new_lines[number - 1]
     indent = len(line) - len(line.lstrip())
+    # tree-sitter counts columns in bytes.
     column = len(line[: indent + at].encode("utf-8", "surrogateescape"))
     place = (number - 1, column)
     node = root.descendant_for_point_range(place, place)
     while node is not None and node.type not in _CODE_IN_TEXT:
         inside = node.start_point < place
-        if node.type in COMMENTS or (node.type in STRINGS and inside and not text):
+        if node.type in COMMENTS or (node.type in STRINGS and inside and not allowed):
             return True
         node = node.parent
     return False
 
 
 def _collect_statement(lines: list[str], number: int) -> list[str]:
-    """The line with those around it up to the brackets that enclose it."""
+    """The line, and those around it up to the parentheses that enclose it."""
     first = last = number - 1
     depth = 0
     for at in range(number - 2, max(number - 2 - _LINES * 2, -1), -1):
@@ -167,8 +177,7 @@ def _collect_statement(lines: list[str], number: int) -> list[str]:
 
 
 def _is_comment(text: str, kind: str) -> bool:
-    sign = _COMMENT.get(kind, "//")
-    return text.lstrip().startswith((sign, "* ", "/*", "*/", "<!--"))
+    return text.startswith((_COMMENT.get(kind, "//"), "* ", "/*", "*/", "<!--"))
 
 
 def _strip_spaces(text: str) -> str:
@@ -176,8 +185,8 @@ def _strip_spaces(text: str) -> str:
 
 
 def _format_excerpt(text: str) -> str:
-    one = re.sub(r"\s+", " ", text).strip().replace("`", "'")
-    return one if len(one) <= 50 else f"{one[:47]}…"
+    line = " ".join(text.split()).replace("`", "'")
+    return line if len(line) <= 50 else f"{line[:47]}…"
 
 
 @cache

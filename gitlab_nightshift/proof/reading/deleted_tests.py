@@ -1,4 +1,4 @@
-"""test-deleted: tests that are gone although what they tested is still there."""
+"""test-deleted: tests that were deleted although the code they tested still exists."""
 
 import re
 from collections import Counter
@@ -32,37 +32,42 @@ from gitlab_nightshift.repository.difference import ChangedFile
 
 _TABLE = RuleTable(__file__)
 
-_TELLS = _TABLE.get_pattern("tells")
+_PRINTS_FAILURE = _TABLE.get_pattern("prints_failure")
 _NEVER_RAN = _TABLE.get_pattern("never_ran")
+_COMMON = _TABLE.get_words("common")
+_BY_PLACE = (".java", ".scala", ".kt", ".rb", ".php", ".cs")
+"""Languages whose runners collect tests by folder."""
+_AWAY = _TABLE.get_pattern("away")
+_BY_NAME = _TABLE.get_pattern("by_name")
 
 
 def find_deleted_tests(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
-    """Tests that are gone although what they tested is still there."""
-    names = find_removed_names(change) if match_tests(change).gone else frozenset()
-    gone = [
+    """Tests that were deleted although the code they tested still exists."""
+    tests = match_tests(change)
+    names = find_removed_names(change) if tests.removed else frozenset()
+    deleted = [
         version
-        for version in match_tests(change).gone
+        for version in tests.removed
         if not _is_moved_out(version.file)
         and not _is_unreadable(version)
-        and not _lost_subject(version, names)
-        and not _merged(version, change)
+        and not names & _list_used_names(version.test)
+        and not _is_merged(version, tests)
     ]
     for file in change.files:
-        mine = [version for version in gone if version.file is file]
+        mine = [version for version in deleted if version.file is file]
         if _is_moved_out(file):
-            said = f"{file.old_path} is {file.path} now: no runner collects it."
-            yield RuleViolation(file.old_path, 0, said)
+            detail = f"{file.old_path} is {file.path} now: no runner collects it."
+            yield RuleViolation(file.old_path, 0, detail)
         elif file.status == "D" and len(mine) > 1:
             yield RuleViolation(file.path, 0, f"The file is deleted with its {len(mine)} tests.")
-        elif file.status == "D" and not mine and _is_other_test(file.path, read_sides(file)[0]):
-            yield RuleViolation(file.path, 0, "A file of tests is deleted.")
+        elif file.status == "D" and not mine and _is_unparsed_test(file.path, read_sides(file)[0]):
+            yield RuleViolation(file.path, 0, "A test file is deleted.")
         else:
-            for version in mine:
-                yield _report_gone(version, match_tests(change))
+            yield from (_report_deleted(version, tests) for version in mine)
 
 
 def _is_moved_out(file: ChangedFile) -> bool:
-    """A file of tests got a name or a place where no runner looks."""
+    """True for a test file that got a name or a folder in which no runner looks for tests."""
     old, new = file.old_path, file.path
     if old == new or not is_test_file(old) or old.endswith(".rs"):
         return False
@@ -73,40 +78,32 @@ def _is_moved_out(file: ChangedFile) -> bool:
     return bool(_AWAY.search(new)) and not _AWAY.search(old)
 
 
-_BY_PLACE = (".java", ".scala", ".kt", ".rb", ".php", ".cs")
-_AWAY = _TABLE.get_pattern("away")
-_BY_NAME = _TABLE.get_pattern("by_name")
-
-
-def _report_gone(version: TestVersion, tests: MatchedTests) -> RuleViolation:
-    """A test whose words another one has is asked about: what is found less than before only
-    running shows."""
+def _report_deleted(version: TestVersion, tests: MatchedTests) -> RuleViolation:
+    """Only a warning for a duplicate: whether the other test notices the same faults is shown only
+    by running it."""
     path, line, name = version.file.path, version.test.line, version.name
     if twin := _find_twin(version, tests):
         return RuleViolation(path, line, f"{name} is gone: does {twin.name} say the same?", "warn")
-    said = f"{name} is gone, though what it tests is still there."
+    detail = f"{name} is gone, though what it tests still exists."
     ran = not any(map(_NEVER_RAN.search, version.test.marks))
-    return RuleViolation(path, line, said, certain=None if ran else False)
+    return RuleViolation(path, line, detail, certain=None if ran else False)
 
 
-def _is_other_test(path: str, old: Side) -> bool:
+def _is_unparsed_test(path: str, old: Side) -> bool:
+    """True for a test file of an unsupported language; a snapshot is made again by its test."""
     return old.root is None and is_named_test(path) and "snap" not in path
 
 
 def _is_unreadable(version: TestVersion) -> bool:
-    """A new side that does not parse: the test counts as there where its name is in the text."""
+    """True if the new side has syntax errors, and the test's name is still in its text."""
     side = read_sides(version.file)[1]
     if side.root is None or not side.root.has_error:
         return False
     return re.search(rf"\b{re.escape(version.test.name)}\b", side.code) is not None
 
 
-def _lost_subject(version: TestVersion, names: frozenset[str]) -> bool:
-    return bool(names & _list_called_names(version.test))
-
-
-def _list_called_names(test: Test) -> frozenset[str]:
-    """The names that a test calls, reaches into or passes by, and those of types."""
+def _list_used_names(test: Test) -> frozenset[str]:
+    """The names that a test calls, accesses or passes keyword arguments by, and those of types."""
     found = {name for name in list_names(test.node) if name[:1].isupper()}
     for node in walk(test.node):
         if node.type in CALLS | MEMBERS.keys():
@@ -117,47 +114,41 @@ def _list_called_names(test: Test) -> frozenset[str]:
 
 
 def _find_twin(version: TestVersion, tests: MatchedTests) -> TestVersion | None:
-    """Another test of the file and group that lives on and has the same body."""
-    said = _list_own_words(version)
-    alike = (new for _, new in tests.pairs if new.file is version.file)
-    return next((new for new in alike if _list_own_words(new) == said), None)
+    """A remaining test in the same file and group with the same body."""
+    words = _list_words_in_groups(version)
+    others = (new for _, new in tests.pairs if new.file is version.file)
+    return next((new for new in others if _list_words_in_groups(new) == words), None)
 
 
-def _list_own_words(version: TestVersion) -> tuple[str, ...]:
-    """The names of its groups, and its body."""
+def _list_words_in_groups(version: TestVersion) -> tuple[str, ...]:
+    """The names of a test's groups, and the words of its body."""
     body = version.test.body
     return (*(group.name for group in version.test.groups), *(list_tokens(body) if body else ()))
 
 
-def _merged(version: TestVersion, change: Changeset) -> bool:
-    """Another test of the change has got the values of this one, and looks at the same thing."""
-    values, names = (
-        _find_values(version),
-        _list_called_names(version.test),
-    )
+def _is_merged(version: TestVersion, tests: MatchedTests) -> bool:
+    """True if an added or changed test has all assertions of this one, or uses the same names and
+    has most of its values, such as new rows of a table."""
+    values, names = _find_values(version), _list_used_names(version.test)
     keys = {a.key for a in version.assertions}
-    tests = match_tests(change)
     before = {id(new): old for old, new in tests.changed}
-    if len(tests.gone) * len(tests.touched) > MOST_PAIRS:
+    if len(tests.removed) * len(tests.touched) > MOST_PAIRS:
         return False
     for other in tests.touched:
         if keys and keys <= {a.key for a in other.assertions}:
             return True
-        if other.assertions and (names - _COMMON) & _list_called_names(other.test):
+        if other.assertions and (names - _COMMON) & _list_used_names(other.test):
             old = before.get(id(other))
-            said = " ".join(Counter(other.said) - Counter(old.said if old else ()))
-            if values and sum(value in said for value in values) >= 0.75 * len(values):
+            added = " ".join(Counter(other.all_words) - Counter(old.all_words if old else ()))
+            if values and sum(value in added for value in values) >= 0.75 * len(values):
                 return True
     return False
 
 
-_COMMON = _TABLE.get_words("common")
-
-
 def _find_values(version: TestVersion) -> frozenset[str]:
-    """The literals of a test, without those that it only prints when it fails."""
+    """The literals of a test, without those in messages about its failure."""
     body = version.test.body or version.test.node
     calls = (node for node in walk(body) if node.type == "call_expression")
-    printed = (list_tokens(node) for node in calls if _TELLS.match(read_text(node)[:40]))
+    printed = (list_tokens(node) for node in calls if _PRINTS_FAILURE.match(read_text(node)[:40]))
     words = Counter(list_tokens(body)) - Counter(chain.from_iterable(printed))
     return frozenset(list_literals(words))

@@ -1,7 +1,7 @@
-"""Dependency manifests and lock files, touched where they name dependencies.
+"""dependency-file: manifests and lock files in which dependencies change.
 
-A night refuses the whole file (``change_rules.find_violations``); here, where people's changes are
-judged too, a manifest that holds other settings counts by the parts that decide what is installed.
+A night's change is refused for any change of such a file (``change_rules.find_violations``). Here,
+for people's changes, only the parts of it count that decide what is installed.
 """
 
 import re
@@ -21,22 +21,22 @@ _MOST_NAMED = 3
 
 
 def find_dependency_files(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
-    """A manifest or lock file that names other dependencies than before."""
+    """Manifests and lock files whose dependencies change."""
     for file in change.files:
         if part := describe_dependencies(file):
             yield RuleViolation(
-                file.path, file.find_line(()), f"Another choice of what is installed: {part}."
+                file.path, file.find_line(()), f"Dependencies or their sources change: {part}."
             )
 
 
 def describe_dependencies(file: ChangedFile) -> str:
-    """What decides about dependencies and differs; "" where nothing does."""
+    """The changed parts of a file that decide what is installed; "" without any."""
     paths = {file.path, file.old_path}
     if not any(matches(path, DEPENDENCY_FILES) for path in paths):
         return ""
     name = file.path.rpartition("/")[2].lower()
     if not file.deleted and not file.added and file.status == "M" and not file.binary:
-        return ""
+        return ""  # only its mode changed
     if lines := _find_row(name, "lines"):
         return _compare_lines(file, _TABLE.compile(lines["matter"], re.IGNORECASE).search)
     if _COMMENTED.search(file.path.rpartition("/")[2]):
@@ -50,7 +50,7 @@ def _find_row(name: str, kind: str) -> Any:
 
 
 def _compare_parts(file: ChangedFile, name: str) -> str:
-    """The parts that differ: all that a lock file says but the project's own version."""
+    """The parts that differ; in a lock file, all but the project's own version."""
     own, parts = _find_row(name, "own"), _find_row(name, "parts")
     text = re.compile(own.get("text", "(?!)").encode(), re.MULTILINE)
     old, new = (side and text.sub(b"", side) for side in (file.old, file.new))
@@ -58,14 +58,14 @@ def _compare_parts(file: ChangedFile, name: str) -> str:
         return ""
     changed = list_changed_tables(file.path, old, new, tuple(parts.get("names", "*").split()))
     if UNREADABLE in changed:
-        return "the file"
+        return "the whole file"
     changed = [key for key in changed if not re.search(own.get("keys", "(?!)"), key)]
     more = ["…"] if len(changed) > _MOST_NAMED else []
     return ", ".join([*changed[:_MOST_NAMED], *more])
 
 
 def _compare_lines(file: ChangedFile, matters: Callable[[str], object]) -> str:
-    """Changed lines that matter, unless the same ones are only in another order."""
+    """The first changed line that matters; "" if only the order of lines changed."""
     old, new = (
         sorted(re.sub(r"\s*(#|//).*| ", "", line.text) for line in side if matters(line.text))
         for side in (file.deleted, file.added)

@@ -1,18 +1,29 @@
-"""test-detection: product code that asks whether it is tested, or knows a test's input."""
+"""test-detection: product code that checks whether it runs in a test, or for a test's input."""
 
 import re
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from tree_sitter import Node
 
 from gitlab_nightshift.proof.reading.blunted_harness import find_constant_equality
-from gitlab_nightshift.proof.reading.special_cases import find_special_cases
 from gitlab_nightshift.proof.reviewed_change import Changeset, Context, RuleViolation
 from gitlab_nightshift.proof.rule_tables import RuleTable
 from gitlab_nightshift.proof.syntax.file_side import Side, read_sides
-from gitlab_nightshift.proof.syntax.nodes import read_line_number, read_text, walk
+from gitlab_nightshift.proof.syntax.languages import find_language, is_test_file
+from gitlab_nightshift.proof.syntax.nodes import (
+    LITERALS,
+    STRINGS,
+    find_field,
+    list_children,
+    read_line_number,
+    read_on_one_line,
+    read_text,
+    walk,
+)
 from gitlab_nightshift.repository.difference import ChangedFile
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
 from gitlab_nightshift.text.printable_text import format_excerpt
 
 _TABLE = RuleTable(__file__)
@@ -24,8 +35,8 @@ _LONGEST = 2000
 
 
 def find_test_detection(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
-    """Questions whether a test runs, and answers made for one test's input, that came."""
-    gone = Counter(
+    """Added checks whether a test runs, and added branches made for one test's input."""
+    deleted = Counter(
         found[0]
         for file in change.files
         for each in file.deleted
@@ -35,19 +46,19 @@ def find_test_detection(change: Changeset, _context: Context) -> Iterator[RuleVi
         old, side = read_sides(file)
         if not side.is_product:
             continue
-        asks = () if _SETTINGS.search(file.path) else file.added
-        for added in asks:
+        # Settings may differ between tests and production.
+        for added in () if _SETTINGS.search(file.path) else file.added:
             found = _ASKS.search(added.text[:_LONGEST])
             if found is None or added.number in side.lines_without_code or _is_comment(added.text):
                 continue
-            if gone[found[0]]:
-                gone[found[0]] -= 1
+            if deleted[found[0]]:
+                deleted[found[0]] -= 1
                 continue
-            said = f"Product code asks whether it is tested: {format_excerpt(added.text.strip())}"
-            yield RuleViolation(file.path, added.number, said)
+            detail = f"Product code checks for tests: {format_excerpt(added.text.strip())}"
+            yield RuleViolation(file.path, added.number, detail)
         yield from _find_constant_equality(old, side, file)
         yield from _find_cfg_test(old, side, file)
-        yield from find_special_cases(old, side, file, change)
+        yield from _find_special_cases(old, side, file, change)
 
 
 def _find_constant_equality(old: Side, side: Side, file: ChangedFile) -> Iterator[RuleViolation]:
@@ -55,17 +66,19 @@ def _find_constant_equality(old: Side, side: Side, file: ChangedFile) -> Iterato
     known = Counter(read_text(node) for node in find_constant_equality(old))
     for node in find_constant_equality(side):
         if not known[read_text(node)]:
-            said = format_excerpt(" ".join(read_text(node).split()))
-            yield RuleViolation(file.path, read_line_number(node), f"Equal to everything: {said}")
+            excerpt = format_excerpt(read_on_one_line(node))
+            yield RuleViolation(
+                file.path, read_line_number(node), f"Equal to everything: {excerpt}"
+            )
 
 
-def _is_comment(said: str) -> bool:
-    return said.lstrip().startswith(("#!", "//", "/*", "* ", "# "))
+def _is_comment(line: str) -> bool:
+    return line.lstrip().startswith(("#!", "//", "/*", "* ", "# "))
 
 
 def _find_cfg_test(old: Side, side: Side, file: ChangedFile) -> Iterator[RuleViolation]:
-    """Rust: another body of a function, or a statement, for tests. A macro beside the
-    functions makes tests, such as those of examples in a README."""
+    """Rust: a function body or statement that is compiled only for tests. A macro at the top level
+    may define tests, such as those of examples in a README."""
     if not side.path.endswith(".rs") or side.root is None:
         return
     before, after = (
@@ -77,14 +90,165 @@ def _find_cfg_test(old: Side, side: Side, file: ChangedFile) -> Iterator[RuleVio
         target = node.next_named_sibling
         if node.type != "attribute_item" or not re.search(r"cfg\((not\()?test", read_text(node)):
             continue
-        if target is None or target.type not in _OTHER_CODE or _is_macro_of_file(target):
+        if target is None or target.type not in _OTHER_CODE or _is_top_level_macro(target):
             continue
+        # A test helper alone, #[cfg(test)] fn f(), replaces nothing.
         if target.type != "function_item" or has_other:
-            said = "Product code is another one when it is tested."
-            yield RuleViolation(file.path, read_line_number(node), said)
+            detail = "Product code is different in tests."
+            yield RuleViolation(file.path, read_line_number(node), detail)
             return
 
 
-def _is_macro_of_file(node: Node) -> bool:
-    is_of_file = node.parent is not None and node.parent.type == "source_file"
-    return is_of_file and node.type == "expression_statement"
+def _is_top_level_macro(node: Node) -> bool:
+    at_top = node.parent is not None and node.parent.type == "source_file"
+    return at_top and node.type == "expression_statement"
+
+
+# --- branches for a test's input or runner --------------------------------------------------------
+
+# A branch is special if it checks for a value that is unlikely in the general case and was in the
+# tests before the change. For a more common value, the branch must also return a literal, and both
+# must be in the tests.
+
+
+_USUAL = _TABLE.get_words("usual")
+_DEFAULT_LIKE = _TABLE.get_words("default_like")
+_CONDITIONS = _TABLE.get_words("conditions")
+_RETURNS = _TABLE.get_words("returns")
+_BUILT = _TABLE.get_pattern("built")
+_PLATFORM = _TABLE.get_pattern("platform")
+_RUNNERS = _TABLE.get_pattern("runners", re.IGNORECASE)
+_ONE_TEXT = compile_lazily(r"(?:r[\"']|/)\^?((?:[^\\\[\](){}*+.|^$]|\\\W)+)\$?(?:[\"']|/\w*)")
+"""A regular expression that matches one text alone, as the group."""
+_MOST_TESTS, _LARGEST_TEST, _LONGEST_CONDITION = 30, 300_000, 400
+"""Unchanged test files that are read, bytes of one, and bytes of a condition."""
+
+
+@dataclass(frozen=True)
+class _Branch:
+    """A condition with its literals; ``answer`` is the literal that the branch returns, or ""."""
+
+    condition: str
+    line: int
+    values: tuple[str, ...]
+    answer: str
+
+
+def _find_special_cases(
+    old: Side, side: Side, file: ChangedFile, change: Changeset
+) -> Iterator[RuleViolation]:
+    """``if order_id == "A-1003"`` with a value from a test, ``if "pytest" in sys.modules``."""
+    added, known = set(file.added_numbers), {each.condition for each in _list_branches(old)}
+    new = [e for e in _list_branches(side) if e.line in added and e.condition not in known]
+    tests = _read_related_tests(file, change) if any(each.values for each in new) else ("", "")
+    for each in new:
+        excerpt = format_excerpt(each.condition)
+        if _RUNNERS.search(each.condition) and not _RUNNERS.search(old.code):
+            yield RuleViolation(file.path, each.line, f"A branch for the test runner: {excerpt}")
+        elif _is_made_for_tests(each, old.code, *tests):
+            yield RuleViolation(file.path, each.line, f"A branch for a test's input: {excerpt}")
+
+
+def _is_made_for_tests(branch: _Branch, product: str, before: str, after: str) -> bool:
+    """``product`` is the file before the change; ``before`` and ``after`` are its tests."""
+    values = [_read_plain(value) for value in branch.values]
+    for value in values:
+        if _is_distinctive(value) and _contains(before, value) and not _contains(product, value):
+            return True
+    answer = _read_plain(branch.answer)
+    unusual = any(_is_distinctive(value) or _is_unusual_number(value) for value in values)
+    literal = len(answer) > 1 and branch.answer not in _DEFAULT_LIKE and answer not in _USUAL
+    return unusual and literal and all(_contains(after, each) for each in (*values, answer))
+
+
+def _list_branches(side: Side) -> Iterator[_Branch]:
+    for node in walk(side.root) if side.root is not None else ():
+        if node.type in _CONDITIONS:
+            inside = list_children(node)
+            condition = find_field(node, "condition", "value", "pattern") or (
+                inside[0] if inside else None
+            )
+            if (
+                condition is not None
+                and condition.end_byte - condition.start_byte < _LONGEST_CONDITION
+            ):
+                text = read_on_one_line(condition)
+                values = () if _PLATFORM.search(text) else tuple(_list_values(condition))
+                yield _Branch(text, read_line_number(node), values, _find_answer(node))
+
+
+def _list_values(condition: Node) -> Iterator[str]:
+    """The literals anywhere in a condition; a string counts as a whole."""
+    for node in walk(condition, lambda each: each.type not in STRINGS):
+        if node.type in LITERALS and read_text(node) not in _DEFAULT_LIKE:
+            yield read_text(node)
+
+
+def _find_answer(node: Node) -> str:
+    """The literal that a branch returns; "" if it does anything else."""
+    inside = list_children(node)
+    block = find_field(node, "consequence", "body") or (inside[1] if len(inside) > 1 else None)
+    for _ in range(4):  # a block in a block, a return, its value
+        values = list_children(block) if block is not None and block.type in _RETURNS else []
+        if len(values) != 1:
+            break
+        block = values[0]
+    text = read_text(block)
+    literal = block is not None and (block.type in LITERALS or bool(_BUILT.match(text)))
+    return text if literal or re.fullmatch(r"-[\d.]+", text) else ""
+
+
+def _read_plain(value: str) -> str:
+    """A value without quotes; for a pattern that matches one text alone, that text."""
+    pattern = _ONE_TEXT.fullmatch(value)
+    if pattern and ("\\" in value or value.startswith("/")):
+        return re.sub(r"\\(\W)|\?", r"\1", pattern[1])
+    return value.strip("\"'`")
+
+
+def _is_distinctive(value: str) -> bool:
+    """True for a value that is unlikely in the general case: ``A-1003``, ``ada@example.org``."""
+    if re.fullmatch(r"-?[\d_.]+\w?", value):
+        return value.strip("-") not in _USUAL and len(re.sub(r"\D", "", value).strip("0")) > 2
+    mixed = re.search(r"\d", value) and re.search(r"[A-Za-z]", value) and len(value) > 3
+    signs = len(value) > 3 and len(re.findall(r"[^\w\s]", value)) > 1
+    return bool(mixed or signs or (len(value) > 7 and re.search(r"[\s@:/,-]", value)))
+
+
+def _is_unusual_number(value: str) -> bool:
+    return bool(re.fullmatch(r"-?\d[\d_.]+\w?", value)) and value.strip("-") not in _USUAL
+
+
+def _contains(text: str, value: str) -> bool:
+    """True if the value is in the text, not as a part of a longer number or word."""
+    return re.search(rf"(?<![\w.]){re.escape(value)}(?!\w|\.\d)", text) is not None
+
+
+def _read_related_tests(file: ChangedFile, change: Changeset) -> tuple[str, str]:
+    """The source of tests before and after: those in the change, unchanged ones named like the
+    file, and in Rust those in the file itself."""
+    in_rust = file.path.endswith(".rs")
+    changed = [f for f in change.files if is_test_file(f.path) and not f.path.endswith(".rs")]
+    more = list(_read_unchanged_tests(file, change))
+    before, after = (
+        [
+            *(read_sides(each)[at].code for each in changed),
+            *more,
+            *(read_text(test.node) for test in read_sides(file)[at].tests if in_rust),
+        ]
+        for at in (0, 1)
+    )
+    return "\n".join(before), "\n".join(after)
+
+
+def _read_unchanged_tests(file: ChangedFile, change: Changeset) -> Iterator[str]:
+    stem = re.sub(r"\W|_", "", file.path.rsplit("/", 1)[-1].rsplit(".", 1)[0]).lower()
+    language, known = find_language(file.path), {each.path for each in change.files}
+    endings = tuple(language.extensions) if language else ()
+    paths = [p for p in change.paths() if p.endswith(endings) and is_test_file(p)]
+    # Files named like this one come first: test_cart.py for cart.py.
+    near = sorted(paths, key=lambda p: (stem not in re.sub(r"\W|_", "", p.lower()), p))
+    for path in near[:_MOST_TESTS]:
+        source = change.read(path) if path not in known and path != file.path else None
+        if source and len(source) < _LARGEST_TEST:
+            yield source.decode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""Links in changed documentation."""
+"""broken-link: links in changed Markdown."""
 
 import posixpath
 import re
@@ -21,19 +21,21 @@ _MARKDOWN = _TABLE.get_pattern("markdown", re.IGNORECASE)
 _ANCHORS = _TABLE.get_pattern("anchors")
 _SITE = _TABLE.get_pattern("site")
 LARGEST = 500_000
-_MADE_ANCHOR = compile_lazily(r"L\d+(-L?\d+)?|note-.*|fn:?.*")
+"""Bytes of a document."""
+_GENERATED_ANCHOR = compile_lazily(r"L\d+(-L?\d+)?|note-.*|fn:?.*")
+"""Anchors of lines of code, comments and footnotes, which GitLab makes."""
 
 
 def find_broken_links(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
-    """Relative links and anchors that lead nowhere: new ones, and those that the change breaks."""
+    """Relative links and anchors without a target: added ones, and those that the change breaks."""
     gone = {file.old_path for file in change.files if file.status in "DR"}
     for file in _list_documents(change):
         added = {line.number for line in file.added}
-        headings = set(_list_heading_anchors(file.old_lines)) - set(
+        removed = set(_list_heading_anchors(file.old_lines)) - set(
             _list_heading_anchors(file.new_lines)
         )
         for number, target in _list_links(file.new_lines):
-            broken = target[1:] in headings or _resolve_target(file.path, target) in gone
+            broken = target[1:] in removed or _resolve_target(file.path, target) in gone
             if (number in added or broken) and (
                 why := _describe_broken_link(change, file.path, target)
             ):
@@ -51,23 +53,24 @@ def _parse_markdown(lines: list[str]) -> "list[Token]":
     from markdown_it import MarkdownIt
 
     text = "\n".join(lines)
-    if text.startswith("---\n") and "\n---\n" in text:  # front matter; the lines keep their numbers
+    # Front matter becomes empty lines, so that line numbers stay.
+    if text.startswith("---\n") and "\n---\n" in text:
         head, _, body = text[4:].partition("\n---\n")
         text = "\n" * (head.count("\n") + 3) + body
     return MarkdownIt("commonmark").enable("table").parse(text)
 
 
 def _list_links(lines: list[str]) -> Iterator[tuple[int, str]]:
-    """Line and target of each link and image; one whose target is defined elsewhere is there."""
+    """Line and target of each link and image; for a reference link, the line of its definition."""
     for token in _parse_markdown(lines):
         for inner in token.children or ():
             target = inner.attrGet("href") or inner.attrGet("src")
             if isinstance(target, str) and token.map:
                 block = range(token.map[0], min(token.map[1], len(lines)))
                 plain = unquote(target)
-                holds = (n for n in block if target in lines[n] or plain in lines[n])
+                direct = (n for n in block if target in lines[n] or plain in lines[n])
                 defined = (n for n, line in enumerate(lines) if _defines(line, plain))
-                yield next(holds, next(defined, token.map[0])) + 1, target
+                yield next(direct, next(defined, token.map[0])) + 1, target
 
 
 def _defines(line: str, target: str) -> bool:
@@ -75,13 +78,14 @@ def _defines(line: str, target: str) -> bool:
 
 
 def _resolve_target(path: str, target: str) -> str:
-    """The file that a target names, by its path in the repository."""
+    """The path in the repository of a link's target."""
     named = unquote(urlsplit(target).path)
     folder = "" if named.startswith("/") else posixpath.dirname(path)
     return posixpath.normpath(posixpath.join(folder, named.lstrip("/"))) if named else path
 
 
 def _describe_broken_link(change: Changeset, path: str, target: str) -> str:
+    """What is wrong with a link; "" if it works, or leads out of the repository."""
     parts = urlsplit(target)
     if parts.scheme or parts.netloc or target.startswith(("{", "<", "%7B")):
         return ""
@@ -90,7 +94,7 @@ def _describe_broken_link(change: Changeset, path: str, target: str) -> str:
         return "" if _is_route(change, place, unquote(parts.path)) else "leads nowhere"
     inside = parts.fragment and _MARKDOWN.search(place)
     missing = inside and not _has_anchor(change, place, parts.fragment)
-    return "names a heading that is not there" if missing else ""
+    return "names a heading that does not exist" if missing else ""
 
 
 def _exists(change: Changeset, place: str) -> bool:
@@ -102,7 +106,7 @@ def _exists(change: Changeset, place: str) -> bool:
 
 
 def _is_route(change: Changeset, place: str, named: str) -> bool:
-    """Addresses of a generated site and of GitLab's own pages are no files."""
+    """True for pages of a generated site, and for GitLab's own: they are not files."""
     if re.match(
         r"(\.\./)*(-|issues|merge_requests|pipelines|wikis|releases|tags|blob|tree|raw)(/|$)", place
     ):
@@ -115,7 +119,7 @@ def _is_route(change: Changeset, place: str, named: str) -> bool:
 
 def _has_anchor(change: Changeset, place: str, fragment: str) -> bool:
     data = change.read(place)
-    if data is None or len(data) > LARGEST or _MADE_ANCHOR.fullmatch(fragment):
+    if data is None or len(data) > LARGEST or _GENERATED_ANCHOR.fullmatch(fragment):
         return True
     text = data.decode("utf-8", "replace")
     written = (name for found in _ANCHORS.findall(text) for name in found)
@@ -124,7 +128,7 @@ def _has_anchor(change: Changeset, place: str, fragment: str) -> bool:
 
 
 def _list_heading_anchors(lines: list[str]) -> Iterator[str]:
-    """Anchors as GitLab and GitHub make them of headings; the second of a kind gets a number."""
+    """Anchors of headings as GitLab and GitHub generate them; a repeated one gets a number."""
     seen: dict[str, int] = {}
     tokens = _parse_markdown(lines)
     for token, inline in pairwise(tokens):

@@ -1,4 +1,4 @@
-"""Credentials in added lines: tokens by their form, values by the name they are given to."""
+"""secret-added: credentials in added lines, by their form, or by the name they are assigned to."""
 
 import math
 import re
@@ -19,30 +19,30 @@ _PLAIN = _TABLE.get_pattern("plain", re.IGNORECASE)
 _PLAIN_FILES = _TABLE.get_pattern("plain_files")
 _SAMPLES = _TABLE.get_pattern("samples", re.IGNORECASE)
 _GIVEN = _TABLE.get_pattern("given")
-"""A user with a password, one after the other."""
+"""A user name followed by a password."""
 _CONNECTION = _TABLE.get_pattern("connection")
 _PLACEHOLDER = _TABLE.get_pattern("placeholder", re.IGNORECASE)
 _NOT_VALUES = _TABLE.get_pattern("not_values", re.IGNORECASE)
 _LIKELY = _TABLE.get_pattern("likely")
-"""Found in every token that the redactor knows: other lines need no look."""
+"""Part of every token that the redactor knows: a quick test that most lines fail."""
 _LOCAL = _TABLE.get_pattern("local")
-_DETAIL = "A credential: take it from a variable, and revoke this one, for it is known now."
+_DETAIL = "A credential: read it from a variable, and revoke this one, as it is exposed now."
 
 
 def find_added_secrets(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
-    """A credential that was nowhere in the changed files before."""
+    """Added credentials that no changed file contained before."""
     before = "\n".join(line for file in change.files for line in file.old_lines)
     for file in change.files:
         keyed = _find_private_keys(file)
         for line in file.added:
             text = line.text[:5000]
-            token = _token(text, before, in_test=not is_product(file.path))
-            if line.number in keyed or token or _named(file, text, before):
+            token = _has_token(text, before, in_test=not is_product(file.path))
+            if line.number in keyed or token or _has_assigned_secret(file, text, before):
                 yield RuleViolation(file.path, line.number, _DETAIL)
 
 
 def _find_private_keys(file: ChangedFile) -> set[int]:
-    """The first lines of private keys that go on with what looks like one."""
+    """The first lines of private keys with a body that looks random."""
     found = set()
     for line in file.added:
         if re.search(r"-----BEGIN [A-Z ]*PRIVATE KEY( BLOCK)?-----", line.text):
@@ -60,8 +60,8 @@ def _build_redactor() -> Callable[[str], str]:
     return Redactor(())
 
 
-def _token(text: str, before: str, in_test: bool) -> bool:
-    """A token by its form; the part that the redactor takes out is the token."""
+def _has_token(text: str, before: str, in_test: bool) -> bool:
+    """True for a token by its form, which begins where the redactor changes the text."""
     redacted = _build_redactor()(text) if _LIKELY.search(text) else text
     if redacted == text or "PRIVATE KEY" in text or (in_test and "://" in text):
         return False
@@ -77,7 +77,7 @@ def _token(text: str, before: str, in_test: bool) -> bool:
     return not (_PLACEHOLDER.search(token) or local or common or known or plain)
 
 
-def _named(file: ChangedFile, text: str, before: str) -> bool:
+def _has_assigned_secret(file: ChangedFile, text: str, before: str) -> bool:
     if is_docs(file.path) or not is_product(file.path) or _SAMPLES.search(file.path):
         return False
     matches = list(_ASSIGNED.finditer(text))
@@ -110,6 +110,6 @@ def _is_secret(name: str, value: str) -> bool:
 
 
 def _compute_entropy(text: str) -> float:
-    """Bits per character."""
+    """Shannon entropy in bits per character."""
     counts = Counter(text).values()
     return -sum(n / len(text) * math.log2(n / len(text)) for n in counts)

@@ -1,4 +1,4 @@
-"""Text in a change that is addressed to a machine: to an AI that reviews, to GitLab, or hidden."""
+"""machine-text: added text meant for machines, such as a reviewing AI or GitLab, or hidden text."""
 
 import base64
 import binascii
@@ -28,7 +28,7 @@ _HIDDEN = compile_lazily(
 _MIXED = compile_lazily(r"\b(?=\w*[A-Za-z])\w*[^\W\d_A-Za-z]\w*")
 _LOOK_ALIKES = frozenset("аеорсухіјѕԁһԛԝАВЕКМНОРСТУХІЈЅΑΒΕΖΗΙΚΜΝΟΡΤΥΧο")
 """Cyrillic and Greek letters that look like Latin ones in most fonts (Unicode's UTS 39)."""
-_ORDINALS = "ªº"  # 1ª, nº: Spanish and Portuguese write them so
+_ORDINALS = "ªº"  # 1ª, nº in Spanish and Portuguese
 _RTL = compile_lazily("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff]")
 _BASE64 = _TABLE.get_pattern("base64")
 _COMMENT = _TABLE.get_pattern("comment")
@@ -37,11 +37,11 @@ _LONGEST = 5000
 _RELEASES = _TABLE.get_pattern("releases")
 _ORDERS = _TABLE.get_pattern("orders", re.IGNORECASE)
 _LIKELY = _TABLE.get_pattern("likely", re.IGNORECASE)
-"""Whatever speaks to a machine holds one of these: a quick test that most lines fail."""
+"""Part of every instruction to a machine: a quick test that most lines fail."""
 
 
 def find_machine_text(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
-    """Text addressed to a machine in added lines."""
+    """Added lines with text meant for machines."""
     for file in change.files:
         moved = {line.text.strip() for line in file.deleted}
         for line, following in zip_longest(file.added, file.added[1:]):
@@ -52,7 +52,7 @@ def find_machine_text(change: Changeset, _context: Context) -> Iterator[RuleViol
 
 
 def _describe_machine_text(file: ChangedFile, line: Line, following: Line | None) -> str:
-    """What is wrong with a line, "" where nothing is; a sentence may go on in the next one."""
+    """What is wrong with a line, or ""; a sentence in it may end in the ``following`` line."""
     text = line.text[:_LONGEST]
     if unseen := _describe_unseen_letters(file, line):
         return unseen
@@ -63,14 +63,14 @@ def _describe_machine_text(file: ChangedFile, line: Line, following: Line | None
         return "Text addressed to an AI or a bot: write for the people who read the code."
     if (match := _SKIPS.search(text)) and _is_prose(file, text, match.start()):
         return f"{match[0]} would keep CI from running."
-    if _quick_action(file, text):
+    if _is_quick_action(file, text):
         return "A quick action at the start of a line: GitLab would carry it out."
-    said = "Base64 that holds text addressed to an AI or a bot."
-    return said if _says_so_in_base64(text) else ""
+    hidden = _has_instruction_in_base64(text)
+    return "Base64 with text addressed to an AI or a bot." if hidden else ""
 
 
 def _find_instruction(text: str) -> re.Match[str] | None:
-    """Where a text begins to speak to a machine; None where it does not."""
+    """The first instruction to a machine."""
     return _ORDERS.search(text) if _LIKELY.search(text) else None
 
 
@@ -81,19 +81,19 @@ def _with_next(line: Line, following: Line | None) -> str:
 
 
 def _is_data(file: ChangedFile, text: str, at: int) -> bool:
-    """In a test, a text in quotes is what the test is about; a comment is not."""
+    """True for code in tests, where such a text is input; a comment is not."""
     return not is_product(file.path) and not is_docs(file.path) and not _COMMENT.search(text[:at])
 
 
 def _is_prose(file: ChangedFile, text: str, at: int) -> bool:
-    """In docs or in a comment; tools that make commits hold such marks in their settings."""
+    """True in docs or a comment. Release tools have such marks in their settings."""
     comment = _COMMENT.search(text[:at]) and not re.search(r"[\"'`]", text[:at])
     return is_docs(file.path) or bool(comment and not _RELEASES.search(file.path))
 
 
 def _describe_unseen_letters(file: ChangedFile, line: Line) -> str:
     if hidden := _find_hidden_characters(line):
-        return f"Invisible or bidirectional characters ({hidden}): nobody sees what they do."
+        return f"Invisible or bidirectional characters ({hidden}): they can deceive a reviewer."
     text = line.text[:_LONGEST]
     word = _find_mixed_word(text)
     if not word or _is_data(file, text, text.index(word)):
@@ -106,18 +106,21 @@ def _find_hidden_characters(line: Line) -> str:
     for match in _HIDDEN.finditer(line.text):
         at, char = match.start(), match[0]
         around = line.text[max(at - 1, 0) : at] + line.text[at + 1 : at + 2]
+        # Persian and emoji need joiners, Hebrew and Arabic direction marks, and a file may begin
+        # with a byte order mark.
         joins = char in _JOINERS and any(ord(each) > 0x2FF for each in around)
         directs = char in _MARKS and _RTL.search(line.text)
-        begins = char == "\ufeff" and line.number == 1 and at == 0
-        if not (joins or directs or begins):
+        byte_order_mark = char == "\ufeff" and line.number == 1 and at == 0
+        if not (joins or directs or byte_order_mark):
             found.append(f"U+{ord(char):04X}")
     return ", ".join(dict.fromkeys(found))
 
 
 def _find_mixed_word(text: str) -> str:
-    """A word in which Latin letters stand with others that are taken for Latin; "" for none.
+    """A word that mixes Latin letters with look-alikes of other scripts; "" without one.
 
-    Python reads a letter of mathematics or full width as its plain form (NFKC), so it counts too.
+    Mathematical and full-width letters count, too: Python treats them as plain ones in identifiers
+    (NFKC, PEP 3131).
     """
     if text.isascii():
         return ""
@@ -133,20 +136,20 @@ def _is_plain_in_disguise(letter: str) -> bool:
     return plain.isascii() and plain.isalpha() and len(plain) == 1 and letter not in _ORDINALS
 
 
-def _quick_action(file: ChangedFile, text: str) -> bool:
+def _is_quick_action(file: ChangedFile, text: str) -> bool:
     bare = re.sub(r"^\s*(?:#+|//+|\*|--|<!--)?\s*", "", text) if not is_docs(file.path) else text
     plain = is_docs(file.path) or re.match(r"\s*(#|//|\*|--)", text)
     return bool(plain and _QUICK.match(bare))
 
 
-def _says_so_in_base64(text: str) -> bool:
+def _has_instruction_in_base64(text: str) -> bool:
     for match in _BASE64.finditer(text):
         blob = match[0].replace("-", "+").replace("_", "/").rstrip("=")
         blob = blob[: len(blob) // 4 * 4]
         try:
-            said = base64.b64decode(blob, validate=True).decode("utf-8", "ignore")
+            decoded = base64.b64decode(blob, validate=True).decode("utf-8", "ignore")
         except binascii.Error:
             continue
-        if _find_instruction(said) or _TEMPLATE.search(said):
+        if _find_instruction(decoded) or _TEMPLATE.search(decoded):
             return True
     return False

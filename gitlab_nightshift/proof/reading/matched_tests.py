@@ -1,4 +1,4 @@
-"""The tests of a change before and after, each old one matched with what it became."""
+"""Matches the tests before a change with those after it."""
 
 import re
 from collections import Counter
@@ -12,8 +12,7 @@ from tree_sitter import Node
 from gitlab_nightshift.proof.reviewed_change import Changeset
 from gitlab_nightshift.proof.syntax.assertion import Assertion
 from gitlab_nightshift.proof.syntax.assertions import list_assertions
-from gitlab_nightshift.proof.syntax.called_tests import find_iterated_lists
-from gitlab_nightshift.proof.syntax.collected_tests import build_test
+from gitlab_nightshift.proof.syntax.collected_tests import build_test, find_iterated_lists
 from gitlab_nightshift.proof.syntax.file_side import Side, read_sides
 from gitlab_nightshift.proof.syntax.functions import Function
 from gitlab_nightshift.proof.syntax.nodes import list_names, list_tokens
@@ -23,11 +22,12 @@ from gitlab_nightshift.repository.difference import ChangedFile
 from gitlab_nightshift.text.printable_text import format_excerpt
 
 SIMILAR = 0.6
-"""Share of words that a test and what it became have in common, at least."""
+"""Least share of words that two versions of a test have in common."""
 MOST_PAIRS = 20_000
-"""Comparisons of two tests in one change; a change with more is not looked at so closely, and what
-is gone from it counts as gone."""
+"""Pairs of tests that are compared in one change; with more, similar tests are not matched, and
+count as removed and added."""
 _HELPER_ROUNDS = 3
+"""Depth of helpers that call helpers that assert."""
 _LONGEST_MARK = 4000
 
 
@@ -42,7 +42,7 @@ class TestVersion:
 
     @cached_property
     def words(self) -> tuple[str, ...]:
-        """The code of the test with its marks, without white space and comments."""
+        """The words of the test and its marks, without white space and comments."""
         return (*self.test.marks, *list_tokens(self.test.node))
 
     @cached_property
@@ -52,17 +52,17 @@ class TestVersion:
 
     @cached_property
     def assertions(self) -> tuple[Assertion, ...]:
-        """What the test demands."""
+        """The assertions in the test."""
         return list_assertions(self.test.body or self.test.node, self.test.language, self.helpers)
 
     @cached_property
     def values(self) -> dict[str, str]:
-        """The code that each variable stands for, where that is clear."""
+        """The code that each variable is set to, if only once."""
         return read_variable_values(self.test.node)
 
     @cached_property
-    def said(self) -> tuple[str, ...]:
-        """Its words, with those of the tables and functions of its file that it names."""
+    def all_words(self) -> tuple[str, ...]:
+        """Its words, and those of the tables and functions of its file that it names."""
         found = list(self.words)
         for mark in self.test.marks:
             found += re.findall(r"\"[^\"]*\"|'[^']*'|\w+", mark[:_LONGEST_MARK])
@@ -76,19 +76,19 @@ class TestVersion:
 
     @property
     def name(self) -> str:
-        """The name as it may be shown, short and on one line."""
+        """The name for messages, short and on one line."""
         return format_excerpt(self.test.name or self.test.qualified)
 
 
 @dataclass(frozen=True)
 class MatchedTests:
-    """``pairs`` live on, changed or not; ``gone`` and ``came`` have no other side. ``helpers`` are
-    functions beside the tests that assert and that came or changed, as if they were tests, each
-    with what it was in the same file."""
+    """``pairs`` exist on both sides, changed or not. ``helpers`` are added or changed functions
+    beside the tests that assert, read as if they were tests, each after its old version in the
+    same file."""
 
     pairs: tuple[tuple[TestVersion, TestVersion], ...]
-    gone: tuple[TestVersion, ...]
-    came: tuple[TestVersion, ...]
+    removed: tuple[TestVersion, ...]
+    added: tuple[TestVersion, ...]
     helpers: tuple[tuple[TestVersion | None, TestVersion], ...]
 
     @cached_property
@@ -98,15 +98,15 @@ class MatchedTests:
 
     @cached_property
     def touched(self) -> tuple[TestVersion, ...]:
-        """The new side of every test that came or changed."""
-        return (*(new for _, new in self.changed), *self.came)
+        """The new side of every added or changed test."""
+        return (*(new for _, new in self.changed), *self.added)
 
 
 _TESTS: WeakKeyDictionary[Changeset, MatchedTests] = WeakKeyDictionary()
 
 
 def match_tests(change: Changeset) -> MatchedTests:
-    """The tests of all changed files, matched; made once for a change."""
+    """The tests of all changed files, matched once for each change."""
     if change not in _TESTS:
         _TESTS[change] = _match(change)
     return _TESTS[change]
@@ -119,6 +119,7 @@ def _match(change: Changeset) -> MatchedTests:
     olds = [TestVersion(f, old, test, asserted) for f, old, _ in both for test in old.tests]
     news = [TestVersion(f, new, test, asserting) for f, _, new in both for test in new.tests]
     pairs: list[tuple[TestVersion, TestVersion]] = []
+    # From the surest key to the least: what one pairs, the next ones do not see.
     for key in _KEYS:
         olds, news = _pair_by_key(key, olds, news, pairs)
     olds, news = _pair_by_body(olds, news, pairs)
@@ -135,10 +136,10 @@ def _match(change: Changeset) -> MatchedTests:
 def _pair_helpers(
     olds: Iterable[TestVersion], news: Iterable[TestVersion]
 ) -> Iterator[tuple[TestVersion | None, TestVersion]]:
-    was = {each.test.qualified: each for each in olds}
-    same = {each.words for each in was.values()}  # overloads have the same name
+    by_name = {each.test.qualified: each for each in olds}
+    same = {each.words for each in by_name.values()}  # overloads have the same name
     for new in news:
-        old = was.get(new.test.qualified)
+        old = by_name.get(new.test.qualified)
         if new.words not in same and (new.assertions or (old and old.assertions)):
             yield old, new
 
@@ -151,7 +152,7 @@ def _list_helpers(file: ChangedFile, side: Side, helpers: frozenset[str]) -> Ite
 
 
 def _find_asserting(all_sides: list[Side]) -> frozenset[str]:
-    """The names of functions beside the tests that assert, by themselves or by another one."""
+    """The names of functions beside the tests that assert, directly or by calling another one."""
     functions = [
         (each.name, bool(list_assertions(each.body, side.language)), list_names(each.body))
         for side in all_sides
@@ -165,8 +166,7 @@ def _find_asserting(all_sides: list[Side]) -> frozenset[str]:
 
 
 def _list_helper_functions(side: Side) -> Iterator[Function]:
-    """Functions beside the tests; in Rust also in a file of product code, whose own functions may
-    assert, too."""
+    """Functions beside the tests. A Rust product file has them in the module of its tests."""
     if side.is_product and not (side.path.endswith(".rs") and side.tests):
         return
     tests = {test.node.id for test in side.tests}
@@ -179,10 +179,13 @@ def _list_helper_functions(side: Side) -> Iterator[Function]:
 
 _Key = Callable[[TestVersion], object]
 _KEYS: tuple[_Key, ...] = (
+    # In the same file: unchanged, changed, moved to another group.
     lambda version: (id(version.file), version.test.qualified, version.words),
     lambda version: (id(version.file), version.test.qualified),
     lambda version: (id(version.file), version.test.name),
+    # Moved to another file.
     lambda version: (version.test.qualified,),
+    # Renamed with the same body, unless that is so short that several tests have it.
     lambda version: (
         (version.test.language.name, tuple(version.bag.items())) if len(version.bag) > 8 else None
     ),
@@ -196,7 +199,7 @@ def _pair_by_key(
     news: list[TestVersion],
     pairs: list[tuple[TestVersion, TestVersion]],
 ) -> tuple[list[TestVersion], list[TestVersion]]:
-    """Match what has the same key, in the order of the files; what is left comes back."""
+    """Pair tests with the same key, in source order; return those left over."""
     waiting: dict[object, list[TestVersion]] = {}
     for version in news:
         waiting.setdefault(key(version), []).append(version)
@@ -213,14 +216,14 @@ def _pair_by_key(
 def _pair_by_body(
     olds: list[TestVersion], news: list[TestVersion], pairs: list[tuple[TestVersion, TestVersion]]
 ) -> tuple[list[TestVersion], list[TestVersion]]:
-    """Match what has nearly the same words, the likest first; what is left comes back."""
+    """Pair tests with similar bodies, the most similar first; return those left over."""
     if not olds or len(olds) * len(news) > MOST_PAIRS:
         return olds, news
     scored = (
         (compute_similarity(old.bag, new.bag) + _compute_value_overlap(old, new), i, j)
         for i, old in enumerate(olds)
         for j, new in enumerate(news)
-        if _became(old, new)
+        if _is_new_version(old, new)
     )
     old_left, new_left = dict(enumerate(olds)), dict(enumerate(news))
     for _, i, j in sorted(scored, reverse=True):
@@ -229,8 +232,8 @@ def _pair_by_body(
     return [*old_left.values()], [*new_left.values()]
 
 
-def _became(old: TestVersion, new: TestVersion) -> bool:
-    """Similar; in another file with half of the assertions at least."""
+def _is_new_version(old: TestVersion, new: TestVersion) -> bool:
+    """True if the bodies are similar and, in another file, half of the assertions are the same."""
     if compute_similarity(old.bag, new.bag) < SIMILAR:
         return False
     keys = {a.key for a in old.assertions}
@@ -239,14 +242,14 @@ def _became(old: TestVersion, new: TestVersion) -> bool:
 
 
 def _compute_value_overlap(old: TestVersion, new: TestVersion) -> float:
-    """The share of the values of a test that another test has too."""
+    """The share of a test's literals that the other test has, too."""
     values = [word for word in old.bag if word[:1] in "\"'`" or word[:1].isdigit()]
-    said = " ".join(new.words)
-    return sum(word in said for word in values) / len(values) if values else 1.0
+    text = " ".join(new.words)
+    return sum(word in text for word in values) / len(values) if values else 1.0
 
 
 def compute_similarity(one: Counter[str], other: Counter[str]) -> float:
-    """The share of words that two pieces of code have in common, from 0 to 1."""
+    """The share of words that two pieces of code have in common (Dice's coefficient), 0 to 1."""
     total = one.total() + other.total()
     return 2 * (one & other).total() / total if total else 0.0
 
@@ -257,7 +260,7 @@ def count_words(node: Node | None) -> Counter[str]:
 
 
 def list_literals(words: Iterable[str]) -> list[str]:
-    """The texts and numbers among words, without quotes."""
+    """The strings, without quotes, and numbers among words."""
     return [
         word.strip("\"'`") or '""'
         for word in words

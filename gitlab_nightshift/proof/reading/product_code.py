@@ -1,4 +1,4 @@
-"""What the product code of a change declares, before and after."""
+"""Names that product code declared before a change, and no code declares after it."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -18,15 +18,16 @@ from gitlab_nightshift.proof.syntax.nodes import find_field, read_text, walk
 _TABLE = RuleTable(__file__)
 
 _SAME, _TOO_SHORT = 0.8, 6
-_GONE: WeakKeyDictionary[Changeset, frozenset[str]] = WeakKeyDictionary()
+"""Similarity of a renamed function's body, and the words of one too short to tell."""
+_REMOVED: WeakKeyDictionary[Changeset, frozenset[str]] = WeakKeyDictionary()
 _DECLARING = _TABLE.get_words("declaring")
 
 
 def find_removed_names(change: Changeset) -> frozenset[str]:
-    """Names that product code declared before and nowhere after; what is renamed is not gone."""
-    if change not in _GONE:
-        _GONE[change] = _compute_removed_names(change)
-    return _GONE[change]
+    """Names that product code no longer declares, without those of renamed functions."""
+    if change not in _REMOVED:
+        _REMOVED[change] = _compute_removed_names(change)
+    return _REMOVED[change]
 
 
 def _compute_removed_names(change: Changeset) -> frozenset[str]:
@@ -43,12 +44,13 @@ def _compute_removed_names(change: Changeset) -> frozenset[str]:
     ]
     if len(gone) * len(new) > MOST_PAIRS:
         return frozenset()
-    renamed = {function.name for function in gone if _lives_on(function, new)}
+    renamed = {function.name for function in gone if _is_renamed(function, new)}
+    # Short names such as "id" or "i" are declared too often to mean anything.
     return frozenset(name for name in lost - renamed if len(name) > 2)
 
 
-def _lives_on(function: Function, new: list[Counter[str]]) -> bool:
-    """True where something new has nearly the same body."""
+def _is_renamed(function: Function, new: list[Counter[str]]) -> bool:
+    """True if a new function has nearly the same body."""
     bag = count_words(function.body)
     return bag.total() >= _TOO_SHORT and any(
         compute_similarity(bag, other) >= _SAME for other in new
@@ -56,7 +58,8 @@ def _lives_on(function: Function, new: list[Counter[str]]) -> bool:
 
 
 def _list_declared_names(side: Side) -> Iterator[str]:
-    """Functions, classes, parameters, fields; no constants, which a rename makes look gone."""
+    """Functions, classes, parameters and fields. No constants, as a renamed one is not recognized:
+    it has no body."""
     for function in side.functions:
         yield function.name
     for node in walk(side.root) if side.root is not None else ():

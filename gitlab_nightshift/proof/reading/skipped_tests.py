@@ -1,4 +1,4 @@
-"""test-skipped: tests that are there and are not run, or not to their end."""
+"""test-skipped: tests that exist but are not run, or end before their assertions."""
 
 import re
 from collections import Counter
@@ -21,7 +21,7 @@ from gitlab_nightshift.proof.syntax.nodes import (
     read_text,
     walk,
 )
-from gitlab_nightshift.registry.flag_entry import Level
+from gitlab_nightshift.registry.flag_registry import Level
 from gitlab_nightshift.repository.difference import ChangedFile
 from gitlab_nightshift.text.printable_text import format_excerpt
 
@@ -46,13 +46,17 @@ _FALSE = _TABLE.get_pattern("false")
 _REASON = _TABLE.get_pattern("reason")
 _TRUE = _TABLE.get_pattern("true")
 _DECIDES = _TABLE.get_pattern("decides")
+_TURNED = _TABLE.get_pattern("turned")
+_ELSEWHERE = _TABLE.get_pattern("elsewhere")
+_CONDITIONAL = _TABLE.get_pattern("conditional")
+_ASKS_ENVIRONMENT = _TABLE.get_pattern("asks_environment")
 
 
 def find_skipped_tests(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
     """Tests that a mark, a call, a condition, a comment or a setting keeps from running."""
     tests = match_tests(change)
-    reported: set[tuple[str, int]] = set()
-    for old, new in [*tests.pairs, *((None, version) for version in tests.came)]:
+    reported: set[tuple[str, int]] = set()  # a group's mark counts once, not for each of its tests
+    for old, new in [*tests.pairs, *((None, version) for version in tests.added)]:
         for found in _find_skip_marks(new, old):
             if (found.file, found.line) not in reported:
                 reported.add((found.file, found.line))
@@ -67,7 +71,8 @@ def find_skipped_tests(change: Changeset, _context: Context) -> Iterator[RuleVio
 
 
 def _find_skip_marks(version: TestVersion, old: TestVersion | None) -> Iterator[RuleViolation]:
-    """The first mark that came and skips; one of the same kind may have another condition."""
+    """The first added mark that skips the test. A conditional mark may be changed for another of
+    the same kind, and added with a new test unless it depends on the environment."""
     before = [mark for mark, *_ in _list_marks(old)] if old else []
     known = Counter(map(_strip_reason, before))
     kinds = {_parse_mark_name(mark) for mark in before if old and _skips(mark, old)}
@@ -80,16 +85,16 @@ def _find_skip_marks(version: TestVersion, old: TestVersion | None) -> Iterator[
             known[_strip_reason(mark)] -= 1
         elif _skips(mark, version) and not (depends and (own or _parse_mark_name(mark) in kinds)):
             level = _choose_level(mark, old is None)
-            said, certain = f"{name} is {_describe_mark(mark)}.", old is not None and not depends
-            yield RuleViolation(version.file.path, line, said, level, certain)
+            detail, certain = f"{name} is {_describe_mark(mark)}.", old is not None and not depends
+            yield RuleViolation(version.file.path, line, detail, level, certain)
             return
     if version.test.body is None:
-        said = f"{version.name} has no body any more."
-        yield RuleViolation(version.file.path, version.test.line, said)
+        detail = f"{version.name} no longer has a body."
+        yield RuleViolation(version.file.path, version.test.line, detail)
 
 
 def _list_marks(version: TestVersion) -> Iterator[tuple[str, str, int]]:
-    """The marks of a test and of its groups, each with the name and line of what it is on."""
+    """The marks of a test and its groups, each with the name and line of what it marks."""
     test = version.test
     places = [(group.marks, format_excerpt(group.name), group.line) for group in test.groups]
     for marks, name, line in (*places, (test.marks, version.name, test.line)):
@@ -97,7 +102,8 @@ def _list_marks(version: TestVersion) -> Iterator[tuple[str, str, int]]:
 
 
 def _skips(mark: str, version: TestVersion) -> bool:
-    """True where a mark, or what its name stands for in the file, keeps a test from running."""
+    """True if a mark keeps a test from running, directly or by its definition in the file:
+    ``needs_db = pytest.mark.skipif(…)``."""
     if _MARK.search(mark[:_LONGEST]):
         return True
     named = version.side.named.get(mark[1:], ()) if mark[:1] == "@" else ()
@@ -113,65 +119,58 @@ def _parse_mark_name(mark: str) -> str:
 
 
 def _is_conditional(mark: str) -> bool:
-    """True where a mark names what it depends on: a platform, a version, a program."""
+    """True for a mark with a condition, such as a platform, a version or a program."""
     return bool(_CONDITIONAL.search(mark)) and not re.search(r"(?i)\(\s*(true|1|not false)\b", mark)
 
 
 def _choose_level(condition: str, new: bool) -> Level | None:
-    """Where a test cannot run is asked about: it still runs elsewhere; a feature that a new test
-    needs is its own."""
+    """Only a warning if the test still runs elsewhere, such as on another platform, or needs a
+    feature (Rust) that a new test brings along."""
     if _TURNED.search(condition):
         return None
     own_feature = new and "feature" in condition
     return "warn" if own_feature or _ELSEWHERE.search(condition) else None
 
 
-_TURNED = _TABLE.get_pattern("turned")
-_ELSEWHERE = _TABLE.get_pattern("elsewhere")
-_CONDITIONAL = _TABLE.get_pattern("conditional")
-_ASKS_ENVIRONMENT = _TABLE.get_pattern("asks_environment")
-
-
 def _describe_mark(mark: str) -> str:
     if re.search(r"\b(only|focus|fit|fdescribe|fcontext|ftest)\b", mark):
-        return f"focused now, so that others are not run ({format_excerpt(mark)})"
+        return f"focused now, so other tests are not run ({format_excerpt(mark)})"
     return f"skipped now ({format_excerpt(mark)})"
 
 
 def _find_new_stops(version: TestVersion, old: TestVersion | None) -> Iterator[RuleViolation]:
-    """A call that skips, an exit before the assertions, a condition that never holds."""
-    stops = [*_list_stops(old)] if old else []
-    before = Counter(what for what, *_ in stops)
-    for what, at, reason in _list_stops(version):
-        if old is None and reason and not _ASKS_ENVIRONMENT.search(reason):
+    """Added calls that skip, exits before the assertions, and conditions that never hold."""
+    before = Counter(code for code, *_ in _list_stops(old)) if old else Counter[str]()
+    for code, line, condition in _list_stops(version):
+        if old is None and condition and not _ASKS_ENVIRONMENT.search(condition):
             continue
-        if before[what]:
-            before[what] -= 1
+        if before[code]:
+            before[code] -= 1
             continue
-        detail = f"{version.name} does not run to its end: {format_excerpt(what)}"
-        level = _choose_level(reason, False)
-        certain = old is not None and (not reason or bool(_TRUE.match(reason)))
-        yield RuleViolation(version.file.path, at, detail, level, certain)
+        detail = f"{version.name} does not run to its end: {format_excerpt(code)}"
+        level = _choose_level(condition, False)
+        certain = old is not None and (not condition or bool(_TRUE.match(condition)))
+        yield RuleViolation(version.file.path, line, detail, level, certain)
 
 
 def _list_stops(version: TestVersion) -> Iterator[tuple[str, int, str]]:
-    """What ends a test early, its line, and the condition that it depends on."""
+    """Code that ends a test early, its line, and the condition that it depends on."""
     body, last = version.test.body, max((a.line for a in version.assertions), default=0)
     for node in walk(body) if body is not None else ():
-        line, said = read_line_number(node), read_text(node)
+        line = read_line_number(node)
         condition = find_field(node, "condition") if node.type in _DECIDING else None
         if condition is not None and _FALSE.match(read_text(condition)):
             yield f"if {read_text(condition)}", line, ""
         elif _is_skip(node, version) or (line <= last and _is_early(node, version)):
-            yield said, line, _find_condition(node, version)
+            yield read_text(node), line, _find_condition(node, version)
 
 
 def _find_condition(node: Node, version: TestVersion) -> str:
-    """The condition of a call or an exit; for an assumption what it assumes."""
-    said = read_text(node)
-    if re.search(r"(?i)assum|skip_?(if|unless)|importorskip", said[:60]) and "false)" not in said:
-        return said
-    for current in _list_around(node, version.test.body):
+    """The condition of a call or an exit; for an assumption, the call itself."""
+    call = read_text(node)
+    if re.search(r"(?i)assum|skip_?(if|unless)|importorskip", call[:60]) and "false)" not in call:
+        return call
+    for current in _list_enclosing(node, version.test.body):
         if current.type in _IFS:
             return read_text(find_field(current, "condition"))
         if current.type in _HANDLERS:
@@ -179,8 +178,8 @@ def _find_condition(node: Node, version: TestVersion) -> str:
     return ""
 
 
-def _list_around(node: Node, body: Node | None) -> Iterator[Node]:
-    """What a node of a test stands in, from the inside."""
+def _list_enclosing(node: Node, body: Node | None) -> Iterator[Node]:
+    """The nodes around a node of a test, the innermost first."""
     current = node.parent
     for _ in range(_DEEPEST):
         if current is None or current == body:
@@ -205,8 +204,8 @@ def _is_skip(node: Node, version: TestVersion) -> bool:
 
 
 def _is_early(node: Node, version: TestVersion) -> bool:
-    """An exit of the test itself, not of a function in it, with code of its block after it or a
-    constant value; a value that is returned (a promise) is no exit."""
+    """True for a return or break of the test itself, not of a function in it. To return a value,
+    such as a promise, is no early exit."""
     if node.type not in _EXITS or not node.is_named:
         return False
     if any(read_text(value) not in _NO_VALUES for value in list_children(node)[:1]):
@@ -214,7 +213,7 @@ def _is_early(node: Node, version: TestVersion) -> bool:
     return not any(
         (each.type in LAMBDAS and each.type not in ("block", "do_block"))
         or each.type in _CONDITIONAL_LOOPS | FUNCTIONS
-        for each in _list_around(node, version.test.body)
+        for each in _list_enclosing(node, version.test.body)
     )
 
 
@@ -223,14 +222,14 @@ def _find_file_skips(file: ChangedFile) -> Iterator[RuleViolation]:
     after = read_sides(file)[1]
     if not _is_beside_tests(after):
         return
-    gone = Counter(each.text.strip() for each in file.deleted)
+    deleted = {each.text.strip() for each in file.deleted}
     for added in file.added:
-        said = added.text.strip()
-        if _MARK_LINE.search(added.text[:_LONGEST]) and not gone[said]:
-            whole = "".join(file.new_lines[added.number - 1 : added.number + 3])
-            detail = f"The whole file is skipped now: {format_excerpt(said)}"
-            level = _choose_level(whole[:_LONGEST], file.status == "A")
-            certain = file.status != "A" and not _DECIDES.search(said[:_LONGEST])
+        line = added.text.strip()
+        if _MARK_LINE.search(added.text[:_LONGEST]) and line not in deleted:
+            statement = "".join(file.new_lines[added.number - 1 : added.number + 3])
+            detail = f"The whole file is skipped now: {format_excerpt(line)}"
+            level = _choose_level(statement[:_LONGEST], file.status == "A")
+            certain = file.status != "A" and not _DECIDES.search(line[:_LONGEST])
             yield RuleViolation(file.path, added.number, detail, level, certain)
 
 

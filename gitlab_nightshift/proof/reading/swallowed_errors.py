@@ -1,10 +1,10 @@
-"""exception-swallowed: handlers that hide an error, and values that drop one.
+"""exception-swallowed: handlers that hide an error, and code that drops an error value.
 
-Where an error ends is in each language's ``swallowed.scm``. ``@handler`` is one with the ``@types``
-it names, the ``@caught`` name and its ``@body``; Scala has both in a ``@pattern``. ``@dropped`` is
-code that throws an error away: at once, or if ``@default`` says nothing, ``@empty`` does nothing,
-``@answer`` is ``Ok`` of such a default, or the function ``@listener`` hides what it is told.
-``result`` is what the function around it must give back.
+A language's ``swallowed.scm`` finds them. ``@handler`` has the ``@types`` it names, the ``@caught``
+name and its ``@body``; in Scala a ``@pattern`` is both types and name. ``@dropped`` drops an error:
+always, or if ``@default`` is a value that tells nothing, ``@empty`` does nothing, ``@answer`` is
+``Ok`` of such a value, or the callback ``@listener`` ignores its error. ``result`` is a pattern for
+the result type of the function around it.
 """
 
 import re
@@ -14,12 +14,6 @@ from dataclasses import dataclass
 
 from tree_sitter import Node, QueryCursor
 
-from gitlab_nightshift.proof.reading.handler_bodies import (
-    hides,
-    is_default,
-    is_default_text,
-    is_empty,
-)
 from gitlab_nightshift.proof.reviewed_change import Changeset, Context, RuleViolation
 from gitlab_nightshift.proof.rule_tables import RuleTable
 from gitlab_nightshift.proof.syntax.file_side import Side, read_sides
@@ -30,6 +24,7 @@ from gitlab_nightshift.proof.syntax.nodes import (
     list_children,
     list_tokens,
     read_line_number,
+    read_on_one_line,
     read_text,
     unwrap_node,
     walk,
@@ -45,21 +40,26 @@ _REPLACING = _TABLE.get_words("replacing")
 _BLOCKS = _TABLE.get_words("blocks")
 _HEAD = ("types", "caught")
 _NAMED_ERROR = compile_lazily(r"\b\w*[eE]rr$")
-_MEANT = _TABLE.get_words("meant")
+_IGNORED_NAMES = _TABLE.get_words("ignored_names")
+_ASSIGNS = _TABLE.get_words("assigns")
+_LEAVES = _TABLE.get_words("leaves")
+_NOTHING = _TABLE.get_words("nothing")
+_DEFAULT = _TABLE.get_pattern("default")
+_QUIET_LOG = _TABLE.get_pattern("quiet_log")
 _Captures = Mapping[str, list[Node]]
 
 
 @dataclass(frozen=True)
 class Swallow:
-    """A place where an error ends: its code as a key, its line, and how to say it."""
+    """A place where an error is lost: a key to compare it by, its line and code."""
 
     key: tuple[str, ...]
     line: int
-    said: str
+    code: str
 
 
 def find_swallowed_exceptions(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
-    """Handlers that came and hide an error from everybody."""
+    """Added code that hides errors."""
     before = Counter(
         each.key for file in change.files for each in _list_swallows(read_sides(file)[0])
     )
@@ -67,12 +67,12 @@ def find_swallowed_exceptions(change: Changeset, _context: Context) -> Iterator[
         old, new = read_sides(file)
         ignored = _list_ignored_calls(old)
         for each in _list_swallows(new, _find_passed_on(old)):
-            if each.said.removeprefix("let ").removeprefix("_ = ").rstrip(";") in ignored:
-                continue  # in so many words now
+            if each.code.removeprefix("let ").removeprefix("_ = ").rstrip(";") in ignored:
+                continue  # ``_ = f()`` was ``f()``: only explicit now
             if before[each.key]:
                 before[each.key] -= 1
             else:
-                detail = f"An error is hidden here: {format_excerpt(each.said)}"
+                detail = f"An error is hidden here: {format_excerpt(each.code)}"
                 yield RuleViolation(file.path, each.line, detail)
 
 
@@ -83,15 +83,14 @@ def _walk_by_value(side: Side) -> Iterator[Node]:
 
 
 def _list_ignored_calls(side: Side) -> frozenset[str]:
-    """Calls whose result nobody looked at, as statements and deferred ones are."""
+    """Calls whose result is ignored: statements, and deferred calls."""
     kinds = ("expression_statement", "defer_statement")
-    bare = (node for node in _walk_by_value(side) if node.type in kinds)
-    said = (" ".join(read_text(node).split()) for node in bare)
-    return frozenset(each.removeprefix("defer ").rstrip(";") for each in said)
+    calls = (read_on_one_line(node) for node in _walk_by_value(side) if node.type in kinds)
+    return frozenset(each.removeprefix("defer ").rstrip(";") for each in calls)
 
 
 def _list_swallows(side: Side, passed_on: frozenset[str] = frozenset()) -> Iterator[Swallow]:
-    """In the order of the text, outside of tests."""
+    """Places in source order where errors are lost, outside of tests."""
     if side.root is None or not side.is_product:
         return
     found = [*_find_nodes(side), *(n for n in _walk_by_value(side) if _drops(n, passed_on))]
@@ -99,13 +98,12 @@ def _list_swallows(side: Side, passed_on: frozenset[str] = frozenset()) -> Itera
     by_id = {node.id: node for node in found}
     for node in sorted(by_id.values(), key=lambda node: node.start_byte):
         if not any(node.start_byte in test for test in tests):
-            said = " ".join(read_text(node).split())
-            yield Swallow(_build_key(node), read_line_number(node), said)
+            yield Swallow(_build_key(node), read_line_number(node), read_on_one_line(node))
 
 
 def _build_key(node: Node) -> tuple[str, ...]:
-    """Its words, of a call those before its arguments; one type for all errors is as wide as
-    another."""
+    """The words of a node, for an assigned call without its arguments. All types that catch
+    everything are the same."""
     words = list_tokens(node)
     if node.type.startswith(("let_", "assignment", "short_var")) and "(" in words:
         words = words[: words.index("(")]
@@ -113,13 +111,14 @@ def _build_key(node: Node) -> tuple[str, ...]:
 
 
 def _find_nodes(side: Side) -> Iterator[Node]:
-    """Code that throws an error away, and handlers that hide one."""
+    """Code that drops an error, and handlers that hide one, by the language's query."""
     words, text = side.language.error_words if side.language else (), side.source.lower()
     if words and not any(word.encode() in text for word in words):
         return
     query = load_query(side.language, "swallowed") if side.language else None
     if query is None or side.root is None:
         return
+    # A handler may match several patterns, each with other parts of it.
     handlers: dict[int, dict[str, list[Node]]] = {}
     for pattern, captures in QueryCursor(query).matches(side.root):
         if handler := captures.get("handler"):
@@ -129,46 +128,46 @@ def _find_nodes(side: Side) -> Iterator[Node]:
     yield from (each["handler"][0] for each in handlers.values() if _is_hiding(each))
 
 
-# --- values ---------------------------------------------------------------------------------------
+# --- dropped errors -------------------------------------------------------------------------------
 
 
 def _is_dropped(captures: _Captures, result: str | None) -> bool:
     if result and not _returns(captures["dropped"][0], result):
         return False
     if listener := captures.get("listener"):
-        return _is_deaf(listener[0])
+        return _ignores_error(listener[0])
     if answer := captures.get("answer"):
-        said = re.search(r"Ok\((.*)\)", read_text(answer[0]))
-        return said is not None and is_default_text(said[1])
+        value = re.search(r"Ok\((.*)\)", read_text(answer[0]))
+        return value is not None and _is_default_code(value[1])
     empty = captures.get("empty")
-    if empty and not is_empty(_list_statements(empty[0])):
+    if empty and not _is_empty(_list_statements(empty[0])):
         return False
     default = captures.get("default")
-    return not default or is_default(default[0])
+    return not default or _is_default(default[0])
 
 
 def _returns(node: Node, result: str) -> bool:
-    """True where the function around a node gives back what the pattern says."""
+    """True if the function around a node has a result type that matches a pattern."""
     current: Node | None = node
     while current is not None and not current.type.startswith(("func", "method")):
         current = current.parent
-    said = read_text(find_field(current, "result") if current is not None else None)
-    return bool(re.search(result, said.strip()))
+    declared = read_text(find_field(current, "result") if current is not None else None)
+    return bool(re.search(result, declared.strip()))
 
 
-def _is_deaf(listener: Node) -> bool:
-    """A function that does nothing with the error it gets."""
+def _ignores_error(listener: Node) -> bool:
+    """True for a callback that does nothing with its error."""
     if listener.type not in LAMBDAS:
         return read_text(listener) in ("noop", "_.noop", "Function.prototype")
     body = find_field(listener, "body")
     if body is not None and body.type == "statement_block":
         caught = read_text(find_field(listener, "parameters", "parameter"))
-        return hides(list_children(body), caught)
-    return body is not None and is_default(unwrap_node(body))
+        return _hides(list_children(body), caught)
+    return body is not None and _is_default(unwrap_node(body))
 
 
 def _find_passed_on(side: Side) -> frozenset[str]:
-    """The expressions whose errors the caller got: ``f()?`` in Rust, ``v, err := f()`` in Go."""
+    """Expressions whose errors are not dropped: ``f()?`` in Rust, ``v, err := f()`` in Go."""
     found = set()
     for node in _walk_by_value(side):
         if node.type == "try_expression" and list_children(node):
@@ -183,7 +182,7 @@ def _read_left(node: Node) -> str:
 
 
 def _drops(node: Node, passed_on: frozenset[str]) -> bool:
-    """True where an error that went to the caller before is replaced or thrown away."""
+    """True if an error that was passed on before is now replaced or dropped."""
     callee = find_field(node, "function") if node.type == "call_expression" else None
     if callee is not None:
         replaces = read_text(find_field(callee, "field")) in _REPLACING
@@ -199,20 +198,21 @@ def _is_hiding(captures: _Captures) -> bool:
     handler, body = captures["handler"][0], captures.get("body")
     types, caught = _read_head(captures)
     statements = _list_statements(body[0]) if body else []
-    if not hides(statements, caught):
+    if not _hides(statements, caught):
         return False
     if not types or len(types) > 2 or any(_BROAD.match(each) for each in types):
         return bool(types) or not _is_probe(handler)
-    if all(_EXPECTED.search(each) for each in types) or caught in _MEANT:
+    if all(_EXPECTED.search(each) for each in types) or caught in _IGNORED_NAMES:
         return False
-    return is_empty(statements)
+    # A default for a particular error is a decision; to do nothing hides it.
+    return _is_empty(statements)
 
 
 def _read_head(captures: _Captures) -> tuple[list[str], str]:
     """The types that a handler names, and the name of the caught error."""
     if pattern := captures.get("pattern"):
-        said = read_text(pattern[0])
-        return re.findall(r"[A-Z]\w*(?:\.\w+)*", said), (re.match(r"[a-z]\w*", said) or [""])[0]
+        text = read_text(pattern[0])
+        return re.findall(r"[A-Z]\w*(?:\.\w+)*", text), (re.match(r"[a-z]\w*", text) or [""])[0]
     types, caught = (read_text(next(iter(captures.get(key, ())), None)) for key in _HEAD)
     return re.findall(r"[\w.:\\]+", types), caught.replace("=>", "").strip()
 
@@ -228,7 +228,8 @@ def _list_statements(body: Node) -> list[Node]:
 
 
 def _is_probe(node: Node) -> bool:
-    """A statement or two that ask whether something is there or can be read."""
+    """True for a try of one or two statements that only checks whether something works, such as
+    ``JSON.parse`` or ``fs.accessSync``: where a language names no types, that is the way."""
     outer = find_field(node.parent, "body") if node.parent is not None else None
     if node.type != "catch_clause" or outer is None or len(list_children(outer)) > 2:
         return False
@@ -236,3 +237,48 @@ def _is_probe(node: Node) -> bool:
         return False
     tried = read_text(outer)
     return "throw" not in tried and bool(_PROBES.search(tried))
+
+
+# --- what a handler does with the error -----------------------------------------------------------
+
+
+def _is_default(node: Node | None) -> bool:
+    """True for a value that tells nothing about an error: empty, zero, null, a constant."""
+    return node is None or _is_default_code(read_text(node))
+
+
+def _is_default_code(code: str) -> bool:
+    return bool(_DEFAULT.match(" ".join(code.split())))
+
+
+def _is_empty(body: list[Node]) -> bool:
+    """True if a body does nothing, or only continues or leaves a loop."""
+    return all(_is_nothing(unwrap_node(each)) for each in body)
+
+
+def _hides(body: list[Node], caught: str) -> bool:
+    """True if a handler only returns or assigns a default, or does nothing: the error is lost."""
+    return all(_is_quiet(each, caught) for each in body)
+
+
+def _is_nothing(node: Node) -> bool:
+    if _QUIET_LOG.match(read_text(node)):
+        return True
+    return node.type in _NOTHING or read_text(node) in ("...", "()", "", "{}", "pass")
+
+
+def _is_quiet(node: Node, caught: str) -> bool:
+    inner = unwrap_node(node)
+    inside = list_children(inner)
+    if _is_nothing(inner):
+        return True
+    if inner.type in _LEAVES or read_text(inner).startswith("return"):
+        value = inside[0] if inside else None
+        # ``return nil, nil`` (Go) and ``return a, b`` (Ruby): the last one may be the error.
+        lists = value is not None and value.type in ("argument_list", "expression_list")
+        return _is_default((list_children(value) or [value])[-1] if value and lists else value)
+    if inner.type in _ASSIGNS:
+        value = find_field(inner, "right", "value")
+        return value is not None and _is_default(value) and caught not in read_text(inner).split()
+    declares = inner.type in ("local_variable_declaration", "lexical_declaration")
+    return not declares and _is_default(inner)

@@ -1,4 +1,4 @@
-"""Flags that look at which files a change touches: generated, vendored, binary, too many."""
+"""Flags about which files a change touches: generated, vendored, binary, too many, not selected."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -23,28 +23,27 @@ _LFS = b"version https://git-lfs.github.com/spec/"
 
 
 def is_docs(path: str) -> bool:
-    """True for documentation by its name."""
+    """True for documentation, by its path."""
     return _DOCS.search(path) is not None
 
 
 def is_vendored(path: str) -> bool:
-    """True for somebody else's code that is kept in the repository, by its folder."""
+    """True for third-party code in the repository, by its folder."""
     return _VENDORED.search(path) is not None
 
 
 def find_generated_files(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
-    """A generated file; only a warning where the file it is made from changed as well."""
+    """Generated files; only a warning if the source changed, too."""
     marked = _find_files_with_attribute(change, "linguist-generated")
     names = [file.path.rpartition("/")[2] for file in change.files if file.new]
     for file in change.files:
         if file.status == "D" or not (file.path in marked or _is_generated(file)):
             continue
         if source := _find_source(file, names):
-            detail = f"Generated, and {source} changed as well: make sure that it was made anew."
+            detail = f"Generated, and {source} changed, too: make sure that it was regenerated."
             yield RuleViolation(file.path, 0, detail, "warn")
         else:
-            said = "Generated: change what it is made of, not the file itself."
-            yield RuleViolation(file.path, 0, said)
+            yield RuleViolation(file.path, 0, "Generated: edit its source instead.")
 
 
 def _is_generated(file: ChangedFile) -> bool:
@@ -53,7 +52,8 @@ def _is_generated(file: ChangedFile) -> bool:
 
 
 def _find_source(file: ChangedFile, names: Iterable[str]) -> str:
-    """A changed file that this one was probably made from: its head or its own name says so."""
+    """The changed file that this one was probably generated from: named in its first lines, or
+    like it."""
     own = file.path.rpartition("/")[2]
     stem = re.sub(r"(_grpc|_pb2?|_generated|\.min|\.generated|\.pb|\.g)+$", "", own.split(".")[0])
     head = "\n".join(file.new_lines[:_MARK_LINES])
@@ -64,20 +64,17 @@ def _find_source(file: ChangedFile, names: Iterable[str]) -> str:
 
 
 def find_vendored_files(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
-    """Somebody else's code that is kept in the repository, submodules among it."""
+    """Third-party code in the repository, including submodules."""
     marked = _find_files_with_attribute(change, "linguist-vendored")
     for file in change.files:
         if GITLINK in (file.old_mode, file.new_mode):
-            said = "A submodule: another commit of somebody else's code."
-            yield RuleViolation(file.path, 0, said)
+            yield RuleViolation(file.path, 0, "A submodule: another commit of third-party code.")
         elif file.path in marked or is_vendored(file.path):
-            yield RuleViolation(
-                file.path, 0, "Somebody else's code: change it where it comes from."
-            )
+            yield RuleViolation(file.path, 0, "Third-party code: change it upstream.")
 
 
 def _find_files_with_attribute(change: Changeset, attribute: str) -> frozenset[str]:
-    """The changed files to which the top ``.gitattributes`` gives an attribute."""
+    """The changed files to which the ``.gitattributes`` at the root gives an attribute."""
     text = (change.read(".gitattributes") or b"").decode("utf-8", "replace")
     patterns = [
         line.split()[0]
@@ -88,7 +85,7 @@ def _find_files_with_attribute(change: Changeset, attribute: str) -> frozenset[s
 
 
 def find_binary_files(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
-    """A binary file that is new or another one; one that only moved or went is none."""
+    """Binary files that are new or changed, not only moved or deleted."""
     for file in change.files:
         new = file.new or b""
         if file.status != "D" and (file.binary or (new.startswith(_LFS) and file.added)):
@@ -96,15 +93,16 @@ def find_binary_files(change: Changeset, _context: Context) -> Iterator[RuleViol
 
 
 def find_recent_files(change: Changeset, context: Context) -> Iterator[RuleViolation]:
-    """A file that the last commits touched."""
+    """Files that the last commits touched."""
     for file in change.files:
         if {file.path, file.old_path} & context.recent_files:
             yield RuleViolation(file.path, 0, "Touched by one of the last commits: leave it alone.")
 
 
 def find_too_large_diff(change: Changeset, context: Context) -> Iterator[RuleViolation]:
-    """More added and deleted lines than ``max_diff_lines``. A moved file counts whole, as where the
-    limit of a night is enforced; in a person's change only what differs, as GitLab shows it."""
+    """More added and deleted lines than ``max_diff_lines``. In a night's change, all lines of a
+    moved file count, as for the night's own limit; in a person's, only those that differ, as in
+    GitLab's diff."""
     limit = context.settings.max_diff_lines
     lines = sum(_count_lines(file, whole=not context.by_people) for file in change.files)
     if lines > limit:
@@ -120,34 +118,34 @@ def _count_lines(file: ChangedFile, *, whole: bool) -> int:
 
 
 def find_files_outside_paths(change: Changeset, context: Context) -> Iterator[RuleViolation]:
-    """A file outside ``paths`` or inside ``exclude_paths``; of a moved one, both places."""
+    """Files outside ``paths`` or inside ``exclude_paths``; both paths of a moved one."""
     for file in change.files:
         outside = {p for p in (file.old_path, file.path) if not within(p, context.settings)}
         for path in sorted(outside):
-            yield RuleViolation(file.path, 0, f"{path} is outside of paths, or in exclude_paths.")
+            yield RuleViolation(file.path, 0, f"{path} is outside paths, or in exclude_paths.")
 
 
 def find_files_outside_selection(change: Changeset, context: Context) -> Iterator[RuleViolation]:
-    """A file that was not selected; tests and docs of what was selected belong to it."""
+    """Files that the analysis did not select, unless they are tests of a selected file."""
     for file in change.files if context.selected else ():
         if {file.path, file.old_path} & {*context.selected}:
             continue
-        if not _is_beside(file.path):
+        if not _accompanies_code(file.path):
             yield RuleViolation(file.path, 0, "Not selected by the analysis: leave it as it is.")
-        elif not _belongs(file.path, context.selected):
-            said = "Not selected by the analysis; it is no product code."
-            yield RuleViolation(file.path, 0, said, "warn")
+        elif not _is_test_of(file.path, context.selected):
+            detail = "Not selected by the analysis, but no product code."
+            yield RuleViolation(file.path, 0, detail, "warn")
 
 
-def _is_beside(path: str) -> bool:
-    """True for what goes with product code: docs, tests, benchmarks, manifests, settings."""
+def _accompanies_code(path: str) -> bool:
+    """True for files that change along with code: docs, tests, benchmarks, manifests, settings."""
     known = _BENCHMARKS.search(path) or _TOOLS.search(path)
     manifest = matches(path, DEPENDENCY_FILES)
     return bool(known) or manifest or is_docs(path) or not is_product(path)
 
 
-def _belongs(path: str, selected: Iterable[str]) -> bool:
-    """True for a test that is called like a selected file: test_cart.py of cart.py."""
+def _is_test_of(path: str, selected: Iterable[str]) -> bool:
+    """True for a test named like a selected file: test_cart.py for cart.py."""
     name = _normalize_stem(path)
     return any(_normalize_stem(each) and _normalize_stem(each) in name for each in selected)
 

@@ -1,12 +1,13 @@
-"""assertion-removed and test-loosened: tests that live on and demand less.
+"""assertion-removed and test-loosened: changed tests that demand less than before.
 
-What has no other place is gone; what only asks for less of a value is for the canaries, unless the
-value itself is not expected any more.
+An assertion that is neither kept, moved nor replaced is removed. One replaced by an assertion that
+no longer compares with a value is loosened. Whether other replacements are weaker is left to the
+canaries.
 """
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from gitlab_nightshift.proof.reading.matched_tests import (
     MOST_PAIRS,
@@ -24,40 +25,40 @@ _REPEATS = compile_lazily(
     r"parametri|\b(for|foreach|forEach|forAll|each)\b|Source\b|\brstest|test_case|subTest|expand"
     r"|\bt \. Run|DataRow|InlineData|TestCase|dataProvider"
 )
-"""Tests of many cases, as their words are in a row."""
+"""Tests of many cases, by their words separated by spaces."""
 _Lost = tuple[TestVersion, Assertion, Assertion | None]
-"""Where an assertion is gone, and what took its place."""
+"""The new version of a test, an assertion that it lost, and the one that replaces it."""
 
 
 def find_removed_assertions(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
-    """Assertions that are gone from a test that lives on."""
+    """Assertions removed from a test that still exists."""
     for version, old, new in _find_lost_assertions(change):
         if new is None:
-            said = f"{version.name} does not check this any more: {_format_assertion(old)}"
-            yield RuleViolation(version.file.path, version.test.line, said)
+            detail = f"{version.name} no longer checks this: {_format_assertion(old)}"
+            yield RuleViolation(version.file.path, version.test.line, detail)
 
 
 def find_loosened_tests(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
-    """Values that are not expected any more, and tests that are to fail now."""
+    """Values that are no longer expected, and tests that are expected to fail now."""
     for version, old, new in _find_lost_assertions(change):
         if new is not None:
             became = f"{_format_assertion(old)} became {_format_assertion(new)}"
-            said = f"{version.name} demands less: {became}"
-            yield RuleViolation(version.file.path, new.line, said)
+            detail = f"{version.name} demands less: {became}"
+            yield RuleViolation(version.file.path, new.line, detail)
     yield from _find_expected_failures(change)
 
 
 def _find_expected_failures(change: Changeset) -> Iterator[RuleViolation]:
-    """Rust: a test that stays as it was, and is to panic now."""
+    """Rust: unchanged test bodies that got ``#[should_panic]``."""
     for old, new in match_tests(change).changed:
-        came = [mark for mark in new.test.marks if "should_panic" in mark]
-        if came and old.bag == new.bag and not any("should_panic" in m for m in old.test.marks):
-            detail = f"{new.name} passes now if it fails: {format_excerpt(came[0])}"
+        added = [mark for mark in new.test.marks if "should_panic" in mark]
+        if added and old.bag == new.bag and not any("should_panic" in m for m in old.test.marks):
+            detail = f"{new.name} passes now if it fails: {format_excerpt(added[0])}"
             yield RuleViolation(new.file.path, new.test.line, detail, certain=True)
 
 
 def _format_assertion(assertion: Assertion) -> str:
-    """Its words as a person would space them."""
+    """Its words with the usual spaces."""
     text = re.sub(r"\s*([.()\[\]])\s*", r"\1", " ".join(assertion.key))
     return format_excerpt(text.replace(" ,", ",").replace(" = ", "="))
 
@@ -67,15 +68,15 @@ def _find_lost_assertions(change: Changeset) -> Iterator[_Lost]:
     for old, new in match_tests(change).changed:
         if new.test.body is not None and "pending" not in new.test.marks:
             yield from _compare(old, new, elsewhere)
-    for was, helper in match_tests(change).helpers:
-        if was is not None:
-            yield from _compare(was, helper, elsewhere)
+    for old_helper, helper in match_tests(change).helpers:
+        if old_helper is not None:
+            yield from _compare(old_helper, helper, elsewhere)
 
 
 def _count_new_assertions(change: Changeset) -> Counter[tuple[str, ...]]:
-    """Assertions of new tests, and those that other tests did not have before."""
+    """Assertions in added tests, and those added to other tests."""
     tests = match_tests(change)
-    found = Counter(a.key for version in tests.came for a in version.assertions)
+    found = Counter(a.key for version in tests.added for a in version.assertions)
     for old, new in tests.changed:
         found += Counter(a.key for a in new.assertions) - Counter(a.key for a in old.assertions)
     return found
@@ -84,79 +85,78 @@ def _count_new_assertions(change: Changeset) -> Counter[tuple[str, ...]]:
 def _compare(
     old: TestVersion, new: TestVersion, elsewhere: Counter[tuple[str, ...]]
 ) -> Iterator[_Lost]:
-    came = _list_others(new, old)
-    moved = elsewhere - Counter(each.key for each in came)
-    lost = [each for each in _list_others(old, new) if not _take(moved, each)]
-    if not lost or any(each.word == "helper" for each in came):
+    added = _list_unmatched(new, old)
+    moved = elsewhere - Counter(each.key for each in added)
+    lost = [each for each in _list_unmatched(old, new) if not _take(moved, each)]
+    # A new helper may check anything: that is for the canaries.
+    if not lost or any(each.word == "helper" for each in added):
         return
     repeats = _REPEATS.search(" ".join(new.words)) is not None
-    replaced, lost = _find_places(lost, came, repeats=repeats)
-    text = " ".join([*(Counter(new.said) - Counter(old.said)), *_list_words(came)])
+    replaced, lost = _pair_replacements(lost, added, repeats=repeats)
+    words = [word for each in added for word in each.key]
+    text = " ".join([*(Counter(new.all_words) - Counter(old.all_words)), *words])
+    # In a test of many cases, one occurrence of a value may serve all of them.
     text *= len(replaced) + len(lost) if repeats else 1
     used: Counter[str] = Counter()
-    for each, place in replaced:
-        moved_on = _says_values(each, text, used) and not each.subjects & place.subjects
-        if each.compares and not (place.compares or place.word in RAISES or moved_on):
-            yield new, each, place
+    for each, replacement in replaced:
+        kept = _has_values(text, each, used) and not each.subjects & replacement.subjects
+        if each.compares and not (replacement.compares or replacement.word in RAISES or kept):
+            yield new, each, replacement
     stronger = any(_demands_more(*pair) for pair in replaced)
     for each in lost:
-        whole = any(_is_whole(each, other) for other in came)
-        if not (whole or (stronger and not each.compares) or _says_values(each, text, used)):
+        covered = any(_covers_part(other, each) for other in added)
+        if not (covered or (stronger and not each.compares) or _has_values(text, each, used)):
             yield new, each, None
 
 
-def _list_words(assertions: Sequence[Assertion]) -> Iterator[str]:
-    return (word for each in assertions for word in each.key)
-
-
-def _list_others(one: TestVersion, other: TestVersion) -> list[Assertion]:
-    """The assertions of one side that the other has not; a helper may throw for many reasons."""
+def _list_unmatched(one: TestVersion, other: TestVersion) -> list[Assertion]:
+    """The assertions of one version that the other lacks. What a helper throws is no assertion."""
     known = Counter(each.key for each in other.assertions)
-    others = [each for each in one.assertions if not _take(known, each)]
-    return [each for each in others if one.test.is_run or each.word != "fail"]
+    unmatched = [each for each in one.assertions if not _take(known, each)]
+    return [each for each in unmatched if one.test.is_run or each.word != "fail"]
 
 
 def _take(counts: Counter[tuple[str, ...]], assertion: Assertion) -> bool:
-    """True where one like it is there, which is counted off then."""
-    there = counts[assertion.key] > 0
-    counts[assertion.key] -= there
-    return there
+    """Remove an equal assertion from the counts; False if there is none."""
+    found = counts[assertion.key] > 0
+    counts[assertion.key] -= found
+    return found
 
 
-def _find_places(
-    lost: list[Assertion], came: list[Assertion], *, repeats: bool
+def _pair_replacements(
+    lost: list[Assertion], added: list[Assertion], *, repeats: bool
 ) -> tuple[list[tuple[Assertion, Assertion]], list[Assertion]]:
-    """What took the place of each: one about the same thing, else any; and those without one. In a
-    test that ``repeats`` its code one may have taken the place of several."""
+    """Lost assertions, each with an added one, if possible about the same subject; and those
+    without one. In a test that ``repeats`` its code, one may replace several."""
     found = []
-    free = sorted(came, key=lambda each: not each.compares)
-    for near in (True, False) if len(lost) * len(came) <= MOST_PAIRS else (False,):
+    free = sorted(added, key=lambda each: not each.compares)
+    for same_subject in (True, False) if len(lost) * len(added) <= MOST_PAIRS else (False,):
         for each in sorted(lost, key=lambda each: not each.compares):
-            pool = came if near and repeats else free
-            fits = (other for other in pool if not near or other.subjects & each.subjects)
-            if place := next(fits, None):
-                found.append((each, place))
+            pool = added if same_subject and repeats else free
+            fits = (a for a in pool if not same_subject or a.subjects & each.subjects)
+            if replacement := next(fits, None):
+                found.append((each, replacement))
                 lost.remove(each)
-                if place in free:
-                    free.remove(place)
+                if replacement in free:
+                    free.remove(replacement)
     return found, lost
 
 
-def _says_values(assertion: Assertion, text: str, used: Counter[str]) -> bool:
-    """True where what came says all values of an assertion, besides those that are ``used``: as a
-    case of a table, or of a whole."""
+def _has_values(text: str, assertion: Assertion, used: Counter[str]) -> bool:
+    """True if the text contains all values of an assertion, such as in a row of a table. ``used``
+    counts the values of earlier assertions, which need occurrences of their own."""
     values = Counter(list_literals(assertion.key))
     used += values
     return bool(values) and all(text.count(value) >= used[value] for value in values)
 
 
 def _demands_more(old: Assertion, new: Assertion) -> bool:
-    """It compares where the other did not, or asks for an exception, which ends all."""
+    """True if only the new one compares, or it demands an exception, after which nothing runs."""
     return (new.compares and not old.compares) or new.word in RAISES
 
 
-def _is_whole(old: Assertion, new: Assertion) -> bool:
-    """One compares the whole of which the other looks at a part."""
+def _covers_part(new: Assertion, old: Assertion) -> bool:
+    """True if the new assertion compares a whole, of which the old one checks a part."""
     return new.compares and any(
         part.startswith((f"{whole}.", f"{whole}[")) or f"({whole})" in part
         for whole in new.subjects

@@ -1,4 +1,4 @@
-"""Lines that differ only in white space or line ends."""
+"""whitespace-only: lines that differ only in white space or line endings."""
 
 import ast
 import re
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from gitlab_nightshift.policy.settings_parser import parse_data
 from gitlab_nightshift.proof.reviewed_change import Changeset, Context, RuleViolation
 from gitlab_nightshift.proof.rule_tables import RuleTable
-from gitlab_nightshift.registry.flag_entry import Level
+from gitlab_nightshift.registry.flag_registry import Level
 from gitlab_nightshift.repository.difference import ChangedFile
 
 _TABLE = RuleTable(__file__)
@@ -17,7 +17,7 @@ _QUOTED = _TABLE.get_pattern("quoted")
 
 
 def find_whitespace_changes(change: Changeset, context: Context) -> Iterator[RuleViolation]:
-    """Lines that differ only in white space or line ends; worse where a night changed nothing
+    """Lines that differ only in white space or line endings; a failure if a night changed nothing
     else. People format code on purpose."""
     noise = [(file, *_find_noise(file)) for file in change.files]
     real = any(others or not hunks for _, hunks, others in noise)
@@ -25,12 +25,12 @@ def find_whitespace_changes(change: Changeset, context: Context) -> Iterator[Rul
     for file, hunks, _ in noise:
         if hunks:
             lines = "1 place differs" if len(hunks) == 1 else f"{len(hunks)} places differ"
-            detail = f"{lines} only in white space or line ends: leave such lines as they are."
+            detail = f"{lines} only in white space or line endings: leave such lines alone."
             yield RuleViolation(file.path, hunks[0], detail, level)
 
 
 def _find_noise(file: ChangedFile) -> tuple[list[int], bool]:
-    """The lines at which only white space differs, and whether the file has other changes."""
+    """The line of each hunk in which only white space differs, and whether there are others."""
     if file.status in "AD" or file.binary:
         return [], True
     found: list[int] = []
@@ -51,7 +51,7 @@ def _find_noise(file: ChangedFile) -> tuple[list[int], bool]:
 
 
 def _strip_whitespace(lines: Iterable[str], indented: bool) -> str:
-    """Lines without the white space that means nothing; what is in quotes is kept."""
+    """Lines without insignificant white space; quoted text is kept."""
     if indented:
         return "\n".join(
             line[: len(line) - len(line.lstrip())] + _strip_whitespace([line], False)
@@ -64,7 +64,7 @@ def _strip_whitespace(lines: Iterable[str], indented: bool) -> str:
 
 
 def _is_indented(file: ChangedFile) -> bool:
-    """True where white space at the beginning of lines may mean something in this change."""
+    """True if indentation may be significant in this change, as the parsed data differs."""
     if not _INDENTED.search(file.path):
         return False
     old, new = (_parse_content(file.path, side or b"") for side in (file.old, file.new))
@@ -72,7 +72,7 @@ def _is_indented(file: ChangedFile) -> bool:
 
 
 def _parse_content(path: str, data: bytes) -> object:
-    """What a file says, whatever its white space; None where that cannot be known."""
+    """A file's data without its white space; None if it cannot be parsed."""
     try:
         return (
             ast.dump(ast.parse(data)) if path.endswith((".py", ".pyi")) else parse_data(path, data)

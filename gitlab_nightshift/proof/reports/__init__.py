@@ -1,1 +1,1 @@
-"""Which tests a command ran, with what outcome, by the reports of the project's runners."""
+"""Which tests a command ran, and their outcomes, from the reports of the project's test runners."""

@@ -1,4 +1,4 @@
-"""Expands a command: its words, and the recipes that it calls."""
+"""Expands a command to all commands that it runs: recipes of Make, scripts of npm, and so on."""
 
 import json
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from gitlab_nightshift.repository.private_repository import Repository
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 ReadText = Callable[[str], str]
-"""A file of the repository's root by its name, "" if it does not exist."""
+"""Reads a file at the repository's root; "" if it does not exist."""
 
 _DEEPEST = 4
 _MAKE = compile_lazily(r"(?:^|\s)make(?:\s+-\S+)*(?:\s+([\w.-]+))?")
@@ -19,14 +19,14 @@ _FILE = compile_lazily(
     r"^(?:(?:ba|da|z)?sh\s+(?:-\w+\s+)*|(?=[\w.-]*/))(?:\./)?((?:\.?[\w-][\w.-]*/)*[\w-][\w.-]*)"
 )
 """A script of the repository: a shell script, or a program by a path that does not lead out."""
-_WHOLE = {
+_TASK_RUNNERS = {
     "tox": ("tox.ini", "pyproject.toml", "setup.cfg"),
     "nox": ("noxfile.py",),
     "just": ("justfile", "Justfile", ".justfile"),
     "poe": ("pyproject.toml",),
     "rake": ("Rakefile",),
 }
-"""Task runners, and their files, which are read as plain text, as their formats differ."""
+"""Task runners with their files, whose lines all count as commands, whatever their format."""
 
 
 def build_text_reader(repository: Repository, tree: str) -> ReadText:
@@ -35,7 +35,7 @@ def build_text_reader(repository: Repository, tree: str) -> ReadText:
 
 
 def expand_command(command: str, read: ReadText, deep: int = 0) -> str:
-    """The command, and all commands that it is known to run, one per line."""
+    """The command and all commands that it is known to run, one per line."""
     lines = [command]
     if deep < _DEEPEST:
         for each in _list_recipes(command, read):
@@ -55,15 +55,15 @@ def _list_recipes(command: str, read: ReadText) -> list[str]:
     if script := _FILE.match(command):
         found += read(script[1]).splitlines()
     words = command.replace("/", " ").split()
-    for tool, files in _WHOLE.items():
+    for tool, files in _TASK_RUNNERS.items():
         if tool in words:
             found += [line for name in files for line in read(name).splitlines()]
     return found
 
 
 def _list_make_lines(text: str, target: str) -> list[str]:
-    """The target's own recipe and those of its prerequisites; variables are the caller's matter:
-    all of the file's assignments come with it."""
+    """The recipes of a target and its prerequisites, after all assignments of the file: variables
+    are not expanded."""
     joined = text.replace("\\\n", " ").splitlines()
     found = [line.strip() for line in joined if _is_assignment(line)]
     waiting, seen = [target], set[str]()

@@ -1,4 +1,4 @@
-"""Reads runners' reports. A report is hostile data: tests may have written it."""
+"""Reads the reports of test runners. A report is hostile data: tests may have written it."""
 
 import itertools
 import json
@@ -21,6 +21,7 @@ _VALUES = compile_lazily(
     r"(?<=\S)\[.*\]$|(?<=\w)\(.*\)$|(?<=\w)\{.*\}$| with data set (?:#\d+|\".*\")$", re.DOTALL
 )
 """Suffix that pytest, JUnit and PHPUnit add to a name for its parameters."""
+# Output of Rust's test harness: ``cargo test -- --list --format=terse``, and a run's.
 _LISTED = compile_lazily(r"^(.+?)(?: \(line \d+\))?: test$", re.MULTILINE)
 _LISTED_FAILURE = compile_lazily(r"^    (\S.*?)(?: \(line \d+\))?$", re.MULTILINE)
 _FAILURES = compile_lazily(r"^failures:\n((?:    \S.*\n)+)\ntest result: ", re.MULTILINE)
@@ -31,6 +32,7 @@ _BEGUN = compile_lazily(r"^running (\d+) tests?$", re.MULTILINE)
 _COUNTED = compile_lazily(
     r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored; (\d+) measured;", re.MULTILINE
 )
+# TAP.
 _PLAN = compile_lazily(r"^1\.\.(\d{1,6})\b", re.MULTILINE)
 _TAPE_TEST = compile_lazily(r"^# (.+)$", re.MULTILINE)
 _RESULT = compile_lazily(
@@ -67,7 +69,7 @@ def read_report(name: str, data: bytes) -> list[ReportedCase]:
 
 
 def read_listing(listed: bytes, ignored: bytes) -> list[ReportedCase]:
-    """What Rust's test harness lists of a run that passed: all tests, and those that it ignores."""
+    """The tests of a Rust run that passed: the harness lists all tests, and those it ignores."""
     skipped = Counter(_LISTED.findall(ignored.decode("utf-8", "replace")))
     others = Counter(_LISTED.findall(listed.decode("utf-8", "replace"))) - skipped
     both = ((others, CaseOutcome.PASSED), (skipped, CaseOutcome.SKIPPED))
@@ -75,18 +77,18 @@ def read_listing(listed: bytes, ignored: bytes) -> list[ReportedCase]:
 
 
 def check_results(printed: bytes) -> None:
-    """Hold the tests that Rust's test harness began against those that its results count: a test
-    that ends the process leaves none. Raises UnreadableResultsError."""
+    """Compare how many tests Rust's harness started and how many its results count: a test that
+    ends the process leaves no results. Raises UnreadableResultsError."""
     text = printed.decode("utf-8", "replace")
     begun = sum(map(int, _BEGUN.findall(text)))
     counted = sum(int(number) for row in _COUNTED.findall(text) for number in row)
     if begun != counted:
-        raise UnreadableResultsError(f"{begun} tests began, and the results count {counted}")
+        raise UnreadableResultsError(f"{begun} tests started, and the results count {counted}")
 
 
 def read_printed_results(printed: bytes) -> list[ReportedCase]:
-    """What Rust's test harness prints of binaries that failed: the failed tests, and those that are
-    named as passed."""
+    """The tests in the output of a Rust run that failed: the failed ones, and those named as
+    passed."""
     text = printed.decode("utf-8", "replace")
     failed = dict.fromkeys(_LISTED_FAILURE.findall("".join(_FAILURES.findall(text))))
     if not failed:
@@ -105,14 +107,14 @@ def build_case(place: str, name: str, outcome: CaseOutcome) -> ReportedCase:
 
 
 def _read_line(line: str) -> Iterator[ReportedCase]:
-    """A line of one of this program's own hooks, or of ``go test -json``."""
+    """A line from one of this program's own hooks (``hooks/``), or from ``go test -json``."""
     if line[:1] == "[":
         name, outcome = json.loads(line)
         yield build_case("", str(name), _JSON_OUTCOMES[outcome])
         return
     try:
         read = json.loads(line)
-    except ValueError:  # printed by a test, past the runner
+    except ValueError:  # a test printed it directly, not through the runner
         return
     if isinstance(read, dict) and read.get("Test") and read.get("Action") in _JSON_OUTCOMES:
         place, name = str(read.get("Package", "")), str(read["Test"])
@@ -120,20 +122,20 @@ def _read_line(line: str) -> Iterator[ReportedCase]:
 
 
 def _read_tap(text: str) -> list[ReportedCase]:
-    """One run of TAP, 13 or 14: a plan, and as many results, numbered in order. A test that prints
-    results of its own spoils it; what is indented is part of a result."""
+    """A run in TAP 13 or 14: a plan, and as many results, numbered in order. Results that a test
+    prints itself make it unreadable; indented lines belong to a result."""
     plans, results = _PLAN.findall(text), _RESULT.findall(text)
     numbers = [number for _, number, *_ in results]
     if plans != [str(len(results))] or numbers != [str(n) for n in range(1, len(results) + 1)]:
-        raise UnreadableResultsError("its plan and its results are not the same tests")
+        raise UnreadableResultsError("its results do not match its plan")
     return [build_case("", name, _judge_tap(failed, mark)) for failed, _, name, mark in results]
 
 
 def _read_tape(text: str) -> Iterator[ReportedCase]:
-    """Tape's: the results are assertions, below a comment that names their test."""
+    """Tape's TAP: results are assertions, below a comment with the name of their test."""
     _read_tap(text)
-    for name, said in itertools.pairwise(["", *_TAPE_TEST.split(text)]):
-        if results := _RESULT.findall(said):
+    for name, body in itertools.pairwise(["", *_TAPE_TEST.split(text)]):
+        if results := _RESULT.findall(body):
             bad = any(failed and not mark for failed, *_, mark in results)
             yield build_case("", name, CaseOutcome.FAILED if bad else CaseOutcome.PASSED)
 
@@ -145,7 +147,7 @@ def _judge_tap(failed: str, mark: str) -> CaseOutcome:
 
 
 def _read_tree(read: Any) -> Iterator[ReportedCase]:
-    """The format of Jest and Vitest, or of RSpec."""
+    """The JSON of Jest and Vitest, or of RSpec."""
     if "examples" in read:
         for example in read["examples"]:
             outcome = _JSON_OUTCOMES[example["status"]]
@@ -156,12 +158,13 @@ def _read_tree(read: Any) -> Iterator[ReportedCase]:
         place = str(suite["name"])
         for test in suite["assertionResults"]:
             yield build_case(place, str(test["fullName"]), _JSON_OUTCOMES[test["status"]])
+        # A file that cannot be loaded has no tests.
         if suite["status"] == "failed" and not suite["assertionResults"]:
             yield build_case(place, "", CaseOutcome.FAILED)
 
 
 class _JunitReader:
-    """JUnit XML in all its dialects: only ``testcase`` and the elements in it are read."""
+    """JUnit XML in all dialects: only ``testcase`` and the elements in it count."""
 
     def __init__(self) -> None:
         self._cases: list[ReportedCase] = []
@@ -172,15 +175,15 @@ class _JunitReader:
 
     def parse(self, data: bytes) -> list[ReportedCase]:
         parser = expat.ParserCreate()
-        parser.EntityDeclHandler = _refuse_entity
+        parser.EntityDeclHandler = _refuse_entity  # "billion laughs"
         parser.StartElementHandler = self._start
         parser.EndElementHandler = self._end
         try:
             parser.Parse(data, True)
         except expat.ExpatError as error:
-            raise UnreadableResultsError(f"no well-formed XML: {error}") from None
+            raise UnreadableResultsError(f"not well-formed XML: {error}") from None
         if not self._is_report:
-            raise UnreadableResultsError("no JUnit XML")
+            raise UnreadableResultsError("not JUnit XML")
         return self._cases
 
     def _start(self, name: str, attributes: Mapping[str, str]) -> None:
@@ -211,8 +214,9 @@ class _JunitReader:
 
 
 def _join_place(file: str, holder: str) -> str:
-    """pytest names a file and the module with its classes, of which the last part is new."""
-    if holder in (file, "test"):  # Node's word for what has no class
+    """A case's place by its file and class. pytest's class name begins with the module, which is
+    the file again."""
+    if holder in (file, "test"):  # Node's class name for tests, which have none
         return file
     module = PurePosixPath(file).with_suffix("").as_posix().replace("/", ".")
     inner = holder.removeprefix(module).strip(".") if holder.startswith(module) else ""

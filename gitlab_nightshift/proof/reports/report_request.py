@@ -1,11 +1,13 @@
 """Asks a command's test runners for reports, and reads them."""
 
 import os
+import re
 import shlex
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from gitlab_nightshift.proof.reports.command_expansion import ReadText, expand_command
 from gitlab_nightshift.proof.reports.report_readers import (
@@ -21,7 +23,7 @@ from gitlab_nightshift.proof.reports.reported_cases import (
     ReportedCase,
     build_collection,
 )
-from gitlab_nightshift.proof.reports.runner_styles import STYLES, RunnerStyle
+from gitlab_nightshift.proof.rule_tables import RuleTable
 from gitlab_nightshift.system.openat import (
     RefusedFileError,
     change_owner,
@@ -30,6 +32,41 @@ from gitlab_nightshift.system.openat import (
     remove,
 )
 
+
+@dataclass(frozen=True)
+class _RunnerStyle:
+    """How a test runner is asked for a report, without changing which tests run or fail.
+
+    ``command`` matches a command, or a recipe that it runs, that starts the runner. ``variables``
+    are added to those of the environment; ``words`` go into the command line behind the word
+    ``after``, or to its end. Variables also reach a runner behind Make, npm or tox; words only one
+    that the command names itself. ``drop`` are options to remove, as they hide output.
+
+    ``hooks`` are this program's own files that the runner loads. ``{reports}`` and ``{hooks}`` are
+    folders. ``files`` are reports that the runner writes anyway, as globs below the checkout.
+    ``printed``: its output is the report, in the format of this file extension. ``list_words``: it
+    has no report, but lists all tests, then the ignored ones, with these words after ``--``.
+    """
+
+    command: re.Pattern[str]
+    variables: Mapping[str, str] = field(default_factory=dict)
+    words: tuple[str, ...] = ()
+    after: str = ""
+    hooks: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    printed: str = ""
+    list_words: tuple[tuple[str, ...], ...] = ()
+    drop: tuple[str, ...] = ()
+
+
+def _read_style(table: RuleTable, row: Mapping[str, Any]) -> _RunnerStyle:
+    tuples = {key: tuple(row[key]) for key in ("words", "hooks", "files", "drop") if key in row}
+    tuples["list_words"] = tuple(map(tuple, row.get("list_words", ())))
+    return _RunnerStyle(**{**row, **tuples, "command": table.compile(row["command"])})
+
+
+_TABLE = RuleTable(__file__)
+_STYLES = {name: _read_style(_TABLE, row) for name, row in _TABLE.entries.items()}
 HOOKS = Path(__file__).parent / "hooks"
 FOLDER = "reports"
 MOST_REPORTS = 5_000
@@ -37,8 +74,8 @@ MOST_REPORTS = 5_000
 
 @dataclass(frozen=True)
 class ReportRequest:
-    """A command as it is run so that its runners report. ``started`` is a Unix time in seconds:
-    what is older is another run's."""
+    """A command, changed so that its runners report. ``started`` is a Unix time in seconds: older
+    reports are from other runs."""
 
     command: str
     argv: tuple[str, ...]
@@ -50,44 +87,44 @@ class ReportRequest:
 
     @property
     def printed(self) -> str:
-        """The ending that says how to read what the command prints; "" where that is no report."""
-        return next((STYLES[n].printed for n in self.styles if STYLES[n].printed), "")
+        """The file extension for the format of the command's output; "" if that is no report."""
+        return next((_STYLES[n].printed for n in self.styles if _STYLES[n].printed), "")
 
     @property
     def listings(self) -> tuple[tuple[str, ...], ...]:
-        """Commands that list all tests and the ignored ones, to be run once this one passed."""
+        """Commands that list all tests, and the ignored ones, to be run after this one passed."""
         start = self.argv if "--" in self.argv else (*self.argv, "--")
-        return tuple((*start, *words) for name in self.styles for words in STYLES[name].lists)
+        return tuple((*start, *words) for name in self.styles for words in _STYLES[name].list_words)
 
 
 def prepare_request(
     command: str, env: Mapping[str, str], scratch: Path, folder: Path, read: ReadText
 ) -> ReportRequest:
-    """Make the folder for reports below ``scratch`` anew, and find the command's runners.
+    """Find the command's runners, and make a new folder for reports in ``scratch``.
 
-    ``folder`` is the checkout, ``read`` its files on the base.
+    ``folder`` is the checkout; ``read`` reads files of the base.
     """
     text = expand_command(command, read)
-    chosen = tuple(name for name, style in STYLES.items() if _is_used(style, command, text))
+    chosen = tuple(name for name, style in _STYLES.items() if _is_used(style, command, text))
     places = {"reports": str(scratch / FOLDER), "hooks": str(scratch / FOLDER / "hooks")}
-    _make_folder(scratch, [hook for name in chosen for hook in STYLES[name].hooks])
+    _make_folder(scratch, [hook for name in chosen for hook in _STYLES[name].hooks])
     added, argv = dict(env), shlex.split(command)
     for name in chosen:
-        style = STYLES[name]
+        style = _STYLES[name]
         for variable, value in style.variables.items():
             _add_value(added, variable, value.format(**places))
-        argv = _leave_out(argv, style.left_out)
+        argv = _drop_words(argv, style.drop)
         argv = _add_words(argv, style, [word.format(**places) for word in style.words])
     return ReportRequest(command, tuple(argv), added, chosen, scratch, folder, time.time())
 
 
-def _is_used(style: RunnerStyle, command: str, text: str) -> bool:
-    direct = bool(style.words or style.lists)
-    return style.names.search(command if direct else text) is not None
+def _is_used(style: _RunnerStyle, command: str, text: str) -> bool:
+    direct = bool(style.words or style.list_words)
+    return style.command.search(command if direct else text) is not None
 
 
 def _add_value(env: dict[str, str], name: str, value: str) -> None:
-    """Prepend to a search path, as our hook imports what it shadows; append options."""
+    """Prepend to a search path, as our hook then imports the module it shadows; append options."""
     before = env.get(name, "")
     if value in before:  # two styles may load the same hook
         return
@@ -97,19 +134,19 @@ def _add_value(env: dict[str, str], name: str, value: str) -> None:
         env[name] = f"{before} {value}".strip()
 
 
-def _leave_out(argv: list[str], words: tuple[str, ...]) -> list[str]:
+def _drop_words(argv: list[str], words: tuple[str, ...]) -> list[str]:
     end = argv.index("--") if "--" in argv else len(argv)
     return [word for at, word in enumerate(argv) if at > end or word not in words]
 
 
-def _add_words(argv: list[str], style: RunnerStyle, words: list[str]) -> list[str]:
+def _add_words(argv: list[str], style: _RunnerStyle, words: list[str]) -> list[str]:
     ends = [n for n, word in enumerate(argv, 1) if Path(word).name == style.after]
     at = ends[0] if ends else argv.index("--") if "--" in argv else len(argv)
     return [*argv[:at], *words, *argv[at:]]
 
 
 def _make_folder(scratch: Path, hooks: list[str]) -> None:
-    """Make it for the owner of ``scratch``, as the tests may run as another user."""
+    """Make the folder for the owner of ``scratch``, as tests may run as another user."""
     with open_folder(scratch) as fd:
         owner = os.fstat(fd)
         if FOLDER in os.listdir(fd):  # noqa: PTH208 - an open folder, not a path
@@ -132,10 +169,10 @@ def _copy_hook(name: str, dir_fd: int, owner: tuple[int, int]) -> None:
 
 
 def collect_reports(request: ReportRequest, printed: Sequence[bytes | None]) -> Collection:
-    """What the reports of a command that has ended say. ``printed`` is its output where that is the
-    report, or comes before its ``listings``; None where one failed or was not kept whole.
+    """The tests in the reports of a command that has ended. ``printed`` is its output if that is
+    the report, then those of its ``listings``; None for one that failed or was truncated.
 
-    A command whose runner is unknown or left no report has tests that are not known.
+    The tests are unknown without a known runner or without a report.
     """
     if not request.styles:
         return Collection(request.command, unknown="its test runner is not one that reports")
@@ -159,7 +196,7 @@ def _read_all(
         cases += read_report(path, read_regular(root, path, LARGEST_REPORT))
     texts = [text for text in printed if text is not None]
     if len(texts) < len(printed):
-        raise UnreadableResultsError("it is not whole")
+        raise UnreadableResultsError("it is incomplete")
     if texts:
         cases += _read_printed(request, texts)
     shown = f"{request.folder}/"
@@ -168,7 +205,7 @@ def _read_all(
 
 
 def _read_printed(request: ReportRequest, texts: Sequence[bytes]) -> list[ReportedCase]:
-    """Read its output, and two listings if it passed."""
+    """The cases in a command's output; if it passed, those in its two listings."""
     if request.listings and len(texts) > 1:
         check_results(texts[0])
         return read_listing(*texts[1:])
@@ -178,9 +215,10 @@ def _read_printed(request: ReportRequest, texts: Sequence[bytes]) -> list[Report
 
 
 def _list_reports(request: ReportRequest) -> Iterator[tuple[Path, str]]:
-    """Files by folder and path; anything but a regular file is refused when it is read."""
+    """Reports by folder and path below it. Other than regular files are refused when read."""
     for root, pattern in _list_places(request):
         for path in sorted(root.glob(pattern)):
+            # File systems may round times.
             if path.lstat().st_mtime >= request.started - 1:
                 yield root, path.relative_to(root).as_posix()
 
@@ -188,4 +226,4 @@ def _list_reports(request: ReportRequest) -> Iterator[tuple[Path, str]]:
 def _list_places(request: ReportRequest) -> Iterator[tuple[Path, str]]:
     yield from ((request.scratch / FOLDER, f"*.{end}") for end in ("xml", "json", "jsonl"))
     for name in request.styles:
-        yield from ((request.folder, pattern) for pattern in STYLES[name].left)
+        yield from ((request.folder, pattern) for pattern in _STYLES[name].files)

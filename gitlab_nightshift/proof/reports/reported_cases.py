@@ -1,4 +1,4 @@
-"""A test runner's report: which tests, with what outcome, how often."""
+"""The content of a test runner's report: which tests ran, how often, with what outcome."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -16,8 +16,8 @@ class CaseOutcome(StrEnum):
 
 @dataclass(frozen=True)
 class ReportedCase:
-    """One test, once. ``name`` is all that the runner says to tell it from others, its place
-    first, without the values that it was called with."""
+    """One run of a test. ``name`` is its place (file, class), then its name without parameters:
+    ``tests/test_cart.py::TestCart::test_total``."""
 
     name: str
     outcome: CaseOutcome
@@ -25,8 +25,8 @@ class ReportedCase:
 
 @dataclass(frozen=True)
 class Collection:
-    """The tests that one command ran. ``counts`` are times by name and outcome, empty where
-    ``unknown`` says why they are not known."""
+    """The tests that a command ran: how often, by name and outcome. ``unknown`` is why they are not
+    known."""
 
     command: str
     counts: Mapping[str, Counter[CaseOutcome]] = field(default_factory=dict)

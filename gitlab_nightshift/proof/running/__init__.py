@@ -1,1 +1,1 @@
-"""Faults planted into product code, for tests to notice."""
+"""Faults planted into product code (mutation testing): do the tests still notice them?"""

@@ -1,19 +1,19 @@
-"""The cache of a base's canaries. It imports nothing heavy: every night makes one before any
-change."""
+"""The cache of a base's canaries. It imports nothing heavy, as every night creates one before there
+is any change."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from gitlab_nightshift.proof.running.combined_canaries import CombinedRun
     from gitlab_nightshift.proof.running.faults import Fault
+    from gitlab_nightshift.proof.running.whole_suite import CombinedRun
 
 
 @dataclass
 class BaseCanaries:
     """The faults that the untouched suite noticed, cached for all attempts at a night's change.
-    ``tried``: ``combined`` has been computed; ``texts`` are those of an unsupported language, None
-    if not yet computed; ``unable`` is why nothing can be, such as a suite that fails already."""
+    ``tried``: ``combined`` has been computed; ``texts`` are those in an unsupported language, None
+    if not yet computed; ``unable`` is why there are none, such as a suite that fails already."""
 
     combined: "CombinedRun | None" = None
     tried: bool = False

@@ -13,8 +13,13 @@ from gitlab_nightshift.proof.executed_code import changes_code
 from gitlab_nightshift.proof.proof_commands import CommandRun
 from gitlab_nightshift.proof.reports.reported_cases import Collection
 from gitlab_nightshift.proof.running.base_canaries import BaseCanaries
-from gitlab_nightshift.proof.running.canary_judgement import judge_kept, judge_singles
-from gitlab_nightshift.proof.running.canary_setting import Setting, build_setting, tell_unknown
+from gitlab_nightshift.proof.running.canary_judgement import (
+    Setting,
+    build_setting,
+    judge_kept,
+    judge_singles,
+    report_unknown,
+)
 from gitlab_nightshift.proof.running.fault_choice import (
     build_aim,
     choose_near_faults,
@@ -22,13 +27,13 @@ from gitlab_nightshift.proof.running.fault_choice import (
     take_in_turn,
 )
 from gitlab_nightshift.proof.running.faults import Fault
-from gitlab_nightshift.proof.running.reported_names import is_reported_as
 from gitlab_nightshift.proof.running.single_canaries import (
     MOST_TRIES,
     find_canaries,
     judge_canaries,
     plant_singles,
 )
+from gitlab_nightshift.proof.running.suite_outcome import is_reported_as
 from gitlab_nightshift.proof.running.text_canaries import (
     find_text_canaries,
     is_foreign_code,
@@ -41,7 +46,7 @@ from gitlab_nightshift.proof.syntax.single_test import Test
 
 MOST_PLANTED = 300
 """Faults in one build; tests reach only a few of them."""
-FOREIGN = "in code of a language that is not understood"
+FOREIGN = "in code of an unsupported language"
 
 
 def try_canaries(
@@ -59,7 +64,7 @@ def try_canaries(
     if not lab.commands or not changes_code(subject.change):
         return Evidence()
     if base.unable:
-        return tell_unknown(base.unable)
+        return report_unknown(base.unable)
     setting = build_setting(subject, lab, before, runs)
     found = _try_texts(setting, base) if _is_foreign(setting) else Evidence()
     if setting.before.products:
@@ -82,7 +87,9 @@ def _try_texts(setting: Setting, base: BaseCanaries) -> Evidence:
     after = setting.after
     judged = judge_text_canaries(trial, subject, base.texts, setting.before, after, usual)
     if not judged:
-        return tell_unknown(f"none {FOREIGN} that the change leaves alone makes the commands fail")
+        return report_unknown(
+            f"none {FOREIGN} that the change leaves alone makes the commands fail"
+        )
     return judge_kept(setting, judged, FOREIGN)
 
 
@@ -90,7 +97,7 @@ def _try_near(setting: Setting, touched: TouchedTests) -> Evidence:
     subject, trial = setting.subject, setting.trial
     touched = replace(touched, old=_keep_reported(touched.old, setting.tests_before))
     if not touched.old:
-        return tell_unknown(f"the commands run none of the touched {touched.language} tests")
+        return report_unknown(f"the commands run none of the touched {touched.language} tests")
     aim = build_aim(touched.old, touched.named, setting.before.tests, touched.edited)
     chosen = choose_near_faults(setting.code, aim, setting.rng, MOST_PLANTED)
     moved = keep_unchanged(subject.change, setting.code, chosen)
@@ -102,7 +109,7 @@ def _try_near(setting: Setting, touched: TouchedTests) -> Evidence:
     usual_s = setting.usual.duration_s
     found = find_canaries(trial, base, touched.old, list(dict.fromkeys(tried)), usual_s)
     if not found.canaries:
-        return tell_unknown(f"none that the touched {touched.language} tests notice was found")
+        return report_unknown(f"none that the touched {touched.language} tests notice was found")
     judged = judge_canaries(trial, subject, tests, found, moved, setting.after, new)
     return judge_singles(setting, judged)
 
@@ -111,7 +118,7 @@ def _plant_reached(
     setting: Setting, tests: Sequence[Test], faults: Sequence[Fault], base: PlantedTree | None
 ) -> PlantedTree | None:
     """The change with all faults that the base's tests reached, to see which of them tests still
-    reach. None if that cannot be told, or if all are tried anyway."""
+    reach. None if that is unknown, or if all are tried anyway."""
     if base is None or base.reached is None or len(faults) <= MOST_TRIES:
         return None
     return plant_singles(setting.trial, setting.subject.tree, tests, faults, setting.after)

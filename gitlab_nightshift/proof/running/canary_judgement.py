@@ -1,24 +1,104 @@
-"""Judges whether canaries are still noticed: by the same tests, by others, or by none."""
+"""Judges whether the tests still notice canaries: the same tests, others, or none."""
 
+import random
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
-from gitlab_nightshift.proof.evidence.lab import Evidence, NoticedFault
-from gitlab_nightshift.proof.running.canary_setting import (
-    FLAG,
+from gitlab_nightshift.proof.evidence.lab import (
     MOST_NAMED,
-    TITLE,
-    Setting,
-    fail_unknown,
-    format_tests,
-    refuse,
-    tell_unknown,
-    warn,
+    Evidence,
+    EvidenceSubject,
+    Lab,
+    NoticedFault,
+    format_names,
+    raise_flag,
 )
+from gitlab_nightshift.proof.proof_commands import CommandRun
+from gitlab_nightshift.proof.reports.command_expansion import build_text_reader
+from gitlab_nightshift.proof.reports.reported_cases import Collection
+from gitlab_nightshift.proof.running import fault_choice
+from gitlab_nightshift.proof.running.fault_choice import ProductCode
 from gitlab_nightshift.proof.running.single_canaries import JudgedCanary
+from gitlab_nightshift.proof.running.tree_files import TreeFiles
+from gitlab_nightshift.proof.running.trial import TestRun, Trial
 from gitlab_nightshift.records.verdicts import Check, CheckOutcome
+from gitlab_nightshift.registry.flag_registry import Level
 
+TITLE = "Planted faults (canaries)"
+FLAG = "suite-weakened"
 FEWEST_SILENT = 3
-"""Missed faults that count; fewer may be an assertion that was replaced by another."""
+"""Missed faults that count; fewer may be due to an assertion that was replaced by another."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The input for judging one attempt: the base (``before``) and the change (``after``). ``code``
+    is the base's product code, ``usual`` the run of the project's own commands on the change,
+    ``usual_tests`` the names that it reported, ``tests_before`` those on the base."""
+
+    subject: EvidenceSubject
+    trial: Trial
+    before: TreeFiles
+    after: TreeFiles
+    code: ProductCode
+    rng: random.Random
+    usual: TestRun
+    usual_tests: frozenset[str]
+    tests_before: frozenset[str]
+
+
+def build_setting(
+    subject: EvidenceSubject, lab: Lab, before: Sequence[Collection], runs: Sequence[CommandRun]
+) -> Setting:
+    """``runs`` are the commands on the change, which passed, ``before`` the tests of the base."""
+    repository = lab.checkout.repository
+    old, new = lab.open_files(subject.base), lab.open_files(subject.tree)
+    usual = TestRun(lab.commands, sum(run.result.duration_s for run in runs), narrow=False)
+    return Setting(
+        subject,
+        Trial(lab, build_text_reader(repository, subject.base), "canary"),
+        old,
+        new,
+        ProductCode(old),
+        fault_choice.draw_seed(),
+        usual,
+        frozenset(name for run in runs for name in run.collection.counts),
+        frozenset(name for collection in before for name in collection.counts),
+    )
+
+
+def count_faults(number: int) -> str:
+    """A number of simultaneous faults, as text."""
+    return f"{number} planted faults at once" if number > 1 else "a planted fault"
+
+
+def format_tests(tests: frozenset[str]) -> str:
+    """The names of the first tests, and how many more."""
+    return format_names(sorted(tests), "the tests")
+
+
+def report_unknown(why: str) -> Evidence:
+    """Not checked, because of the base: the change is not refused for that."""
+    return Evidence((Check(TITLE, CheckOutcome.NOT_CHECKED, why),))
+
+
+def fail_unknown(setting: Setting, why: str) -> Evidence:
+    """Not checked, because of the change: this fails a night's attempt, and warns people."""
+    level: Level = "warn" if setting.subject.context.by_people else "fail"
+    found = raise_flag(FLAG, setting.subject.context, "", 0, f"{why[0].upper()}{why[1:]}.", level)
+    return Evidence((Check(TITLE, CheckOutcome.NOT_CHECKED, why),), found)
+
+
+def refuse(setting: Setting, flag: str, file: str, text: str) -> Evidence:
+    """A finding that refuses the change."""
+    found = raise_flag(flag, setting.subject.context, file, 0, text)
+    return Evidence((Check(TITLE, CheckOutcome.FAILED, text.rstrip(".")),), found)
+
+
+def warn(setting: Setting, text: str) -> Evidence:
+    """A finding that warns the reviewer."""
+    found = raise_flag(FLAG, setting.subject.context, "", 0, f"{text}.", "warn")
+    return Evidence((Check(TITLE, CheckOutcome.UNDECIDED, text),), found)
 
 
 def judge_singles(setting: Setting, judged: Sequence[JudgedCanary]) -> Evidence:
@@ -37,10 +117,10 @@ def _list_by_test(judged: Sequence[JudgedCanary]) -> Iterator[tuple[str, bool | 
 def judge_kept(
     setting: Setting, judged: Sequence[JudgedCanary], where: str = "near the change"
 ) -> Evidence:
-    """A canary that no test notices any more refuses the change. If others notice it now, the tests
-    that miss it are a warning, and refuse a night's change from ``FEWEST_SILENT`` times on."""
+    """A canary that no test notices any more refuses the change. If others notice it now, tests
+    that miss it are a warning; ``FEWEST_SILENT`` misses or more refuse a night's change."""
     if not judged:
-        return tell_unknown("the tests that notice faults had two results on the same code")
+        return report_unknown("the tests that notice faults had two results on the same code")
     lost = [each for each in judged if each.kept is False]
     unknown = [each for each in judged if each.kept is None]
     number = (
@@ -49,7 +129,7 @@ def judge_kept(
     if lost:
         return refuse(setting, FLAG, lost[0].canary.fault.path, _describe_lost(lost, len(judged)))
     if len(unknown) == len(judged):
-        return fail_unknown(setting, f"{number} were noticed before; now it cannot be told")
+        return fail_unknown(setting, f"{number} were noticed before; now this is unknown")
     text = f"{len(judged) - len(unknown)} of {number} noticed as before"
     silent = [name for each in judged for name in each.silent]
     if silent:
@@ -64,9 +144,5 @@ def _describe_lost(lost: Sequence[JudgedCanary], number: int) -> str:
     where = dict.fromkeys(f"{f.function} ({f.path})" if f.function else f.path for f in faults)
     tests = frozenset(name for each in lost for name in each.canary.found_by)
     text = f"{len(lost)} of {number} planted faults, in code that the change leaves alone"
-    by = (
-        f", which {format_tests(tests)} noticed before"
-        if tests
-        else ", which the tests noticed before"
-    )
-    return f"{text}{by}, are noticed by no test now: in {', '.join(list(where)[:MOST_NAMED])}."
+    text += f", which {format_tests(tests)} noticed before, are noticed by no test now"
+    return f"{text}: in {', '.join(list(where)[:MOST_NAMED])}."

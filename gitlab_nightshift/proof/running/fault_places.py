@@ -1,7 +1,7 @@
 """Where faults may be planted: the nodes of a function that compute something.
 
-Left out are texts for people, declarations, imports, dead code, and the conditions of loops, which
-might not end.
+Not in messages for people, declarations, imports or dead code, and not in the conditions of loops,
+which might then not end.
 """
 
 import re
@@ -47,6 +47,7 @@ _NAMED = frozenset(
 _OWNERS = (LAMBDAS | FUNCTIONS) - {"block", "do_block", "case_block"}  # Ruby's return leaves those
 _DEEPEST = 150
 """Depth of nodes: a chain of thousands of operators would take minutes."""
+_RUST_TEXTS = ("Debug", "Display")  # traits whose functions build messages
 _CONSTANT_WORDS = frozenset(("final", "const"))
 
 
@@ -64,7 +65,8 @@ class Place:
 
 
 def is_left_out(side: Side, function: Function) -> bool:
-    """True for tests, texts for people, and functions that run while compiling."""
+    """True for classes, tests, functions that build messages, and Rust's const and unsafe ones."""
+    # A const function runs while compiling, without the environment that has the switches.
     marks = " ".join([*function.marks, *(mark for each in function.outer for mark in each.marks)])
     tests = any(each.node.type == "mod_item" and each.name == "tests" for each in function.outer)
     marked = side.language is not None and side.language.marked
@@ -76,9 +78,11 @@ def is_left_out(side: Side, function: Function) -> bool:
         or "cfg(test)" in marks
         or bool(marked and any(marked.search(mark) for mark in function.marks))
         or _MESSAGE_FUNCTIONS.search(function.name) is not None
-        or any(each.name.split()[-1] in ("Debug", "Display") for each in function.outer)
-        or (function.node.type == "function_item" and "const" in " ".join(words).split())
-        or (function.node.type == "function_item" and "unsafe" in " ".join(words).split())
+        or any(each.name.split()[-1] in _RUST_TEXTS for each in function.outer)
+        or (
+            function.node.type == "function_item"
+            and bool({"const", "unsafe"} & {*" ".join(words).split()})
+        )
     )
 
 
@@ -162,7 +166,7 @@ def _is_constant(node: Node) -> bool:
 
 
 def _is_for_people(node: Node) -> bool:
-    """True if a value's name says that it is a text for people."""
+    """True if a value's name shows that it is a message for people."""
     if node.type not in _KEYED | _NAMED:
         return False
     name = find_field(node, "name", "key", "left", "pattern") or node.named_child(0)

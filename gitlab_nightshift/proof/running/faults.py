@@ -7,12 +7,14 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from gitlab_nightshift.proof.running.decisions import list_decisions
+from gitlab_nightshift.proof.running.fault_kinds import (
+    list_decisions,
+    list_literals,
+    list_omissions,
+    list_results,
+)
 from gitlab_nightshift.proof.running.fault_places import TABLE, is_left_out, list_places
 from gitlab_nightshift.proof.running.fault_rules import SWITCH, Change, read_rules
-from gitlab_nightshift.proof.running.literals import list_literals
-from gitlab_nightshift.proof.running.omissions import list_omissions
-from gitlab_nightshift.proof.running.results import list_results
 from gitlab_nightshift.proof.syntax.file_side import Side
 from gitlab_nightshift.proof.syntax.functions import Function
 

@@ -3,19 +3,17 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from gitlab_nightshift.proof.evidence.evidence_flags import raise_flag
-from gitlab_nightshift.proof.evidence.lab import Evidence, EvidenceSubject, NoticedFault
+from gitlab_nightshift.proof.evidence.lab import Evidence, EvidenceSubject, NoticedFault, raise_flag
 from gitlab_nightshift.proof.running import fault_choice
 from gitlab_nightshift.proof.running.fault_choice import ProductCode, build_aim, choose_near_faults
 from gitlab_nightshift.proof.running.faults import Fault
-from gitlab_nightshift.proof.running.reported_names import is_reported_as
 from gitlab_nightshift.proof.running.single_canaries import list_focused
-from gitlab_nightshift.proof.running.suite_outcome import SuiteOutcome
+from gitlab_nightshift.proof.running.suite_outcome import SuiteOutcome, is_reported_as
 from gitlab_nightshift.proof.running.trial import (
     PlantedTree,
+    RunTests,
     TestRun,
     Trial,
-    Way,
     build_environment,
     plant,
 )
@@ -23,7 +21,7 @@ from gitlab_nightshift.proof.syntax.file_side import read_sides
 from gitlab_nightshift.proof.syntax.nodes import list_names
 from gitlab_nightshift.proof.syntax.single_test import Test
 from gitlab_nightshift.records.verdicts import Check, CheckOutcome
-from gitlab_nightshift.registry.flag_entry import Level
+from gitlab_nightshift.registry.flag_registry import Level
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 BEFORE, FAULTS = "The new tests without the change", "The new tests"
@@ -83,7 +81,7 @@ def _group_by_language(subject: EvidenceSubject) -> Iterator[list[Test]]:
 def _evaluate(
     subject: EvidenceSubject, trial: Trial, tests: list[Test], noticed: Sequence[NoticedFault]
 ) -> Evidence:
-    trial.hold(subject.tree)
+    trial.check_out(subject.tree)
     run, _ = trial.find_run(list_focused(trial, tests), {})
     if run is None:
         why = f"the new {tests[0].language.name} tests could not be run alone"
@@ -104,7 +102,7 @@ def _run_on_old_code(subject: EvidenceSubject, trial: Trial, run: TestRun) -> Su
     tree = trial.build_old_product(subject)
     if tree is None:
         return None
-    trial.hold(tree)
+    trial.check_out(tree)
     return trial.run(run.commands, {}, run.duration_s)
 
 
@@ -123,11 +121,11 @@ def _describe_before(before: SuiteOutcome | None) -> Evidence:
         return Evidence()
     if not before.ended:
         return Evidence((Check(BEFORE, CheckOutcome.NOT_CHECKED, "they did not end"),))
-    text = "they use names that are not there" if before.red else "they pass without it, too"
+    text = "they use names that do not exist" if before.red else "they pass without it, too"
     return Evidence((Check(BEFORE, CheckOutcome.UNDECIDED, text),))
 
 
-# --- faults -----------------------------------------------------------------------------------
+# --- faults ---------------------------------------------------------------------------------------
 
 
 def _judge_by_canaries(
@@ -155,7 +153,7 @@ def _run_against_faults(
     aim = build_aim(tests, words, files.tests)
     faults = choose_near_faults(ProductCode(files), aim, rng, MOST_PLANTED, deepest=1)
     seen: list[SuiteOutcome] = []
-    planted = plant(trial, subject.tree, faults, files.read, [_build_way(trial, run, seen)])
+    planted = plant(trial, subject.tree, faults, files.read, [_build_run(trial, run, seen)])
     if planted is None:
         failed = seen[-1].failed if seen else frozenset[str]()
         return _leave_out_old(subject, trial, tests, failed) or _judge_unplanted(
@@ -178,7 +176,7 @@ def _run_against_faults(
 def _judge_unreached(subject: EvidenceSubject, tests: Sequence[Test], number: int) -> Evidence:
     """A person may test code that ends before any fault, such as ``--help``. A night's tests must
     reach some: they may have hidden what they reached."""
-    text = "they came by none of the faults planted in what they name"
+    text = "they reached none of the faults planted in the code that they name"
     if subject.context.by_people or number < FEWEST_FAULTS:
         return Evidence((Check(FAULTS, CheckOutcome.NOT_CHECKED, text),))
     return _refuse(subject, tests, text, "fail")
@@ -198,8 +196,8 @@ def _list_able(
             yield test.path, test.qualified
 
 
-def _build_way(trial: Trial, run: TestRun, seen: list[SuiteOutcome]) -> Way:
-    """Run the tests on equivalent but rewritten code: with all switches off."""
+def _build_run(trial: Trial, run: TestRun, seen: list[SuiteOutcome]) -> RunTests:
+    """Run the tests on rewritten but equivalent code, with all switches off."""
 
     def look(planted: PlantedTree) -> tuple[TestRun | None, str]:
         seen.append(trial.run(run.commands, build_environment(planted), run.duration_s))
@@ -219,16 +217,16 @@ def _leave_out_old(
     if not old or not _existed_before(subject, old):
         return None
     others = [test for test in tests if test not in old]
-    trial.hold(subject.tree)
+    trial.check_out(subject.tree)
     run = trial.find_run(list_focused(trial, others), {})[0] if others else None
     if run is None:
-        text = "they look at the text of the code, as before"
+        text = "they read the code's text, as before"
         return Evidence((Check(FAULTS, CheckOutcome.NOT_CHECKED, text),))
     return _run_against_faults(subject, trial, others, run)
 
 
 def _existed_before(subject: EvidenceSubject, tests: Sequence[Test]) -> bool:
-    """Whether all of them were there before the change, by their names."""
+    """True if all of them existed before the change, by their names."""
     known = {t.qualified for file in subject.change.files for t in read_sides(file)[0].tests}
     return all(test.qualified in known for test in tests)
 
@@ -238,10 +236,10 @@ def _judge_unplanted(
 ) -> Evidence:
     """Tests that fail, twice, on equivalent code read its source text."""
     if not _names_any(failed, tests):
-        text = "no function that they name takes a fault"
+        text = "no fault can be planted in the functions that they name"
         return Evidence((Check(FAULTS, CheckOutcome.NOT_CHECKED, text),))
-    text = "they fail on code that does the same, but is written otherwise"
-    detail = f"The tests look at the text of the code, not at what it does: {text}."
+    text = "they fail on equivalent code that is written differently"
+    detail = f"The tests check the code's text, not its behaviour: {text}."
     found = raise_flag("test-reads-source", subject.context, tests[0].path, 0, detail)
     return Evidence((Check(FAULTS, CheckOutcome.FAILED, text),), found)
 
@@ -251,7 +249,7 @@ def _judge_faults(
 ) -> Evidence:
     tried = noticed + len(survived)
     if not tried:
-        return Evidence((Check(FAULTS, CheckOutcome.NOT_CHECKED, "there was no time for it"),))
+        return Evidence((Check(FAULTS, CheckOutcome.NOT_CHECKED, "there was not enough time"),))
     text = f"{noticed} of {tried} planted faults found"
     if survived:
         named = ", ".join(f"{fault.path}:{fault.line} {fault.what}" for fault in survived[:5])
@@ -260,8 +258,8 @@ def _judge_faults(
         outcome = CheckOutcome.PASSED if noticed else CheckOutcome.UNDECIDED
         return Evidence((Check(FAULTS, outcome, text),))
     level: Level = "warn" if noticed else "fail"
-    # A person's: many a good test covers a single branch, and an old one that was edited, as by a
-    # renamed import, is held against what it noticed before (canaries).
+    # In a person's change: many a good test covers a single branch, and an old one that was edited,
+    # such as for a renamed import, is compared with what it noticed before (canaries).
     if subject.context.by_people and (noticed or _existed_before(subject, tests)):
         return Evidence((Check(FAULTS, CheckOutcome.UNDECIDED, text),))
     return _refuse(subject, tests, text, level)

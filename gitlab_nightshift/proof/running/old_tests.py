@@ -3,8 +3,12 @@ those that fail show what the change redefines."""
 
 from collections.abc import Sequence
 
-from gitlab_nightshift.proof.evidence.evidence_flags import raise_flag
-from gitlab_nightshift.proof.evidence.lab import Evidence, EvidenceSubject
+from gitlab_nightshift.proof.evidence.lab import (
+    Evidence,
+    EvidenceSubject,
+    format_names,
+    raise_flag,
+)
 from gitlab_nightshift.proof.running.new_tests import NO_PROOF
 from gitlab_nightshift.proof.running.single_canaries import list_focused
 from gitlab_nightshift.proof.running.suite_outcome import SuiteOutcome
@@ -17,7 +21,6 @@ from gitlab_nightshift.repository.difference import ChangedFile
 TITLE = "The tests as they were"
 STRICT = frozenset(("refactoring", "performance", "docs"))
 """Categories of changes that must not change behaviour."""
-MOST_NAMED = 5
 
 
 def run_old_tests(subject: EvidenceSubject, trial: Trial) -> Evidence:
@@ -30,9 +33,9 @@ def run_old_tests(subject: EvidenceSubject, trial: Trial) -> Evidence:
     strict = subject.context.category in STRICT
     if not files or not trial.lab.commands or not (strict or trial.build_old_product(subject)):
         return Evidence()
-    back: dict[str, bytes | None] = {f.raw_path: None for f in files if f.status == "R"}
-    back |= {file.raw_old_path: file.old for file in files}
-    trial.hold(trial.lab.build_variant(subject.tree, back))
+    old_files: dict[str, bytes | None] = {f.raw_path: None for f in files if f.status == "R"}
+    old_files |= {file.raw_old_path: file.old for file in files}
+    trial.check_out(trial.lab.build_variant(subject.tree, old_files))
     if strict:
         return _judge_strictly(subject, trial)
     outcome = _run_changed(trial, _list_changed(files))
@@ -41,15 +44,14 @@ def run_old_tests(subject: EvidenceSubject, trial: Trial) -> Evidence:
 
 def _judge_strictly(subject: EvidenceSubject, trial: Trial) -> Evidence:
     outcome = trial.run(trial.lab.commands, {})
-    if outcome.red and outcome.ended:
+    if outcome.red and outcome.ended:  # it may be flaky
         outcome = trial.run(trial.lab.commands, {})
     if not outcome.red:
         text = "they pass on the changed product code"
         return Evidence((Check(TITLE, CheckOutcome.PASSED, text),))
     if not outcome.ended or NO_PROOF.search(trial.read_output()):
         return _describe_redefined(trial, outcome)
-    names = _format_names(outcome)
-    text = f"{names} fail with the product code after and the tests before"
+    text = f"{_format_failed(outcome)} fail on the changed product code"
     found = raise_flag("old-tests-fail", subject.context, "", 0, f"{text}: it behaves differently.")
     return Evidence((Check(TITLE, CheckOutcome.FAILED, text),), found)
 
@@ -75,13 +77,11 @@ def _run_changed(trial: Trial, tests: Sequence[Test]) -> SuiteOutcome | None:
 def _describe_redefined(trial: Trial, outcome: SuiteOutcome) -> Evidence:
     if not outcome.ended:
         return Evidence((Check(TITLE, CheckOutcome.NOT_CHECKED, "they did not end"),))
-    text = f"this change redefines what {_format_names(outcome)} demand"
+    text = f"this change redefines what {_format_failed(outcome)} demand"
     if NO_PROOF.search(trial.read_output()):
-        text += ", or they use names that are not there any more"
+        text += ", or they use names that no longer exist"
     return Evidence((Check(TITLE, CheckOutcome.UNDECIDED, text),))
 
 
-def _format_names(outcome: SuiteOutcome) -> str:
-    names = sorted(outcome.failed)
-    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-    return (", ".join(names[:MOST_NAMED]) or "some of them") + more
+def _format_failed(outcome: SuiteOutcome) -> str:
+    return format_names(sorted(outcome.failed), "some of them")

@@ -1,16 +1,16 @@
-"""Settles findings: those from reading that running refutes become mere information."""
+"""Settles findings: those from reading that running refutes become notes."""
 
 from collections.abc import Iterator, Sequence, Set
 
 from gitlab_nightshift.proof.evidence.lab import Evidence, EvidenceSubject
 from gitlab_nightshift.proof.proof_commands import CommandRun
-from gitlab_nightshift.proof.running.reported_names import is_reported_as
+from gitlab_nightshift.proof.running.suite_outcome import is_reported_as
 from gitlab_nightshift.proof.syntax.file_side import read_sides
 from gitlab_nightshift.proof.syntax.single_test import Test
 from gitlab_nightshift.records.verdicts import Check, CheckOutcome, Finding
 from gitlab_nightshift.repository.difference import ChangedFile
 
-TITLE = "What was read and did not hold"
+TITLE = "Refuted by running"
 CANNOT_FAIL = frozenset(("test-cannot-fail",))
 """Findings refuted by a test that failed on the old code, or on faults."""
 WEAKER = frozenset(("test-deleted", "test-loosened"))
@@ -62,20 +62,16 @@ def settle_findings(
 def _refute(subject: EvidenceSubject, finding: Finding, seen: Evidence) -> str:
     """Why a finding is refuted, "" if it is not."""
     if finding.name in CANNOT_FAIL:
-        tests = [test for test in _find_tests(subject, finding) if _is_proven(test, seen)]
-        return "But it was seen to fail." if tests else ""
+        names = {(test.path, test.qualified) for test in _find_tests(subject, finding)}
+        return "But it failed when it should." if names & {*seen.proven} else ""
     if finding.name in WEAKER:
         tests = list(_find_tests(subject, finding))
         found = {n for n, _ in seen.canaries}
         by_test = [{n for n in found if is_reported_as(n, test)} for test in tests]
         known = all(by_test) if finding.line == 0 else any(by_test)
         if known and _is_excused(seen, set().union(*by_test)):
-            return "But each planted fault that it noticed is noticed still."
+            return "But each planted fault that it noticed is still noticed."
     return ""
-
-
-def _is_proven(test: Test, seen: Evidence) -> bool:
-    return (test.path, test.qualified) in seen.proven
 
 
 def _is_excused(seen: Evidence, names: "Sequence[str] | set[str]") -> bool:

@@ -14,15 +14,14 @@ from gitlab_nightshift.proof.evidence.selected_tests import (
 )
 from gitlab_nightshift.proof.running.fault_choice import take_in_turn
 from gitlab_nightshift.proof.running.faults import Fault
-from gitlab_nightshift.proof.running.reported_names import is_reported_as
-from gitlab_nightshift.proof.running.suite_outcome import SuiteOutcome
+from gitlab_nightshift.proof.running.suite_outcome import SuiteOutcome, is_reported_as
 from gitlab_nightshift.proof.running.switches import write_faulty_file
 from gitlab_nightshift.proof.running.tree_files import TreeFiles
 from gitlab_nightshift.proof.running.trial import (
     PlantedTree,
+    RunTests,
     TestRun,
     Trial,
-    Way,
     build_environment,
     plant,
 )
@@ -46,7 +45,7 @@ MOST_TESTS = 40
 @dataclass(frozen=True)
 class Canary:
     """A fault that tests of the base noticed; ``found_by`` are their reported names, empty if only
-    the exit status told."""
+    the exit status showed it."""
 
     fault: Fault
     found_by: frozenset[str]
@@ -77,7 +76,7 @@ def plant_singles(
     trial: Trial, tree: str, tests: Sequence[Test], faults: Sequence[Fault], read: TreeFiles
 ) -> PlantedTree | None:
     """Plant faults behind switches in a tree on which these tests pass; None if that fails."""
-    return plant(trial, tree, faults, read.read, _list_ways(trial, tests))
+    return plant(trial, tree, faults, read.read, _list_runs(trial, tests))
 
 
 def find_canaries(
@@ -92,7 +91,7 @@ def find_canaries(
     ``usual_s`` are the seconds of the whole suite."""
     if planted is None:
         return FoundCanaries(None, ())
-    trial.hold(planted.tree)
+    trial.check_out(planted.tree)
     found: list[Canary] = []
     spent: list[float] = []
     for fault in faults:
@@ -145,7 +144,7 @@ def judge_canaries(
         planted = plant_singles(trial, subject.tree, tests, faults, read)
     if planted is None:
         return [JudgedCanary(canary, None) for canary in canaries]
-    trial.hold(planted.tree)
+    trial.check_out(planted.tree)
     judged = [_judge(trial, planted, canary, moved[canary.fault]) for canary in canaries]
     if planted.run.narrow:
         judged = _look_elsewhere(trial, planted, judged, moved)
@@ -162,7 +161,7 @@ def _is_blind(
     """True if tests notice a fault behind its switch, but not without one: they detect the
     switch."""
     source = write_faulty_file(fault, read.read(fault.path) or b"")
-    trial.hold(trial.lab.build_variant(subject.tree, {fault.path: source}))
+    trial.check_out(trial.lab.build_variant(subject.tree, {fault.path: source}))
     outcome = trial.run(planted.run.commands, IN_JOB, planted.run.duration_s)
     return outcome.ended and not outcome.red
 
@@ -176,7 +175,7 @@ def _confirm(
     for _ in range(CONFIRMATIONS):
         if base.planted is None or not any(map(_is_weaker, found)):
             break
-        trial.hold(base.planted.tree)
+        trial.check_out(base.planted.tree)
         run = base.planted.run
         quiet = trial.run(run.commands, _build_env(base.planted), run.duration_s)
         again = [_repeat(trial, base.planted, each, quiet) for each in found]
@@ -249,7 +248,7 @@ def _try_old_product(
         return list(judged)
     files = trial.lab.open_files(tree)
     faults = [each.canary.fault for each in lost]
-    planted = plant(trial, tree, faults, files.read, _list_ways(trial, tests))
+    planted = plant(trial, tree, faults, files.read, _list_runs(trial, tests))
     if planted is None:
         return list(judged)
     seen = {c.canary: _judge(trial, planted, c.canary, c.canary.fault) for c in lost}
@@ -264,9 +263,9 @@ def _build_env(planted: PlantedTree, faults: Sequence[Fault] = ()) -> dict[str, 
     return {**build_environment(planted, faults), **IN_JOB}
 
 
-def _list_ways(trial: Trial, tests: Sequence[Test]) -> tuple[Way, ...]:
-    """Ways to run these tests: alone if possible, without those that fail although no fault is on,
-    such as one of code size; or else by the project's own commands."""
+def _list_runs(trial: Trial, tests: Sequence[Test]) -> tuple[RunTests, ...]:
+    """Run these tests alone if possible, without those that fail although no fault is on, such as a
+    test of code size; or else by the project's own commands."""
 
     def run_passing(planted: PlantedTree) -> tuple[TestRun | None, str]:
         env = _build_env(planted)

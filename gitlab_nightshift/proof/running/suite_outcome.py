@@ -1,10 +1,11 @@
-"""The outcome of one test run: its exit status, and each test by the runner's report."""
+"""The outcome of one test run: its exit status, and the tests in the runner's report."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gitlab_nightshift.proof.proof_commands import CommandRun
 from gitlab_nightshift.proof.reports.reported_cases import CaseOutcome
+from gitlab_nightshift.proof.syntax.single_test import Test
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class SuiteOutcome:
 
     @property
     def disagrees(self) -> bool:
-        """A red report with a green status."""
+        """True for failed tests with exit status 0."""
         return self.ended and bool(self.failed) and not self.red
 
 
@@ -49,4 +50,15 @@ def read_outcome(runs: Sequence[CommandRun]) -> SuiteOutcome:
         ran=frozenset(ran),
         unknown=why,
         duration_s=sum(run.result.duration_s for run in runs),
+    )
+
+
+def is_reported_as(name: str, test: Test) -> bool:
+    """True if a reported name (``tests/test_a.py::TestA::test_b``, ``pkg::TestA/row``,
+    ``a.test.js::suite title``, ``com.shop.CartTest::total``) is this test."""
+    last = name.rpartition("::")[2]
+    return (
+        last == test.name
+        or last.startswith(f"{test.name}/")
+        or last.endswith((f" {test.name}", f".{test.name}", f"/{test.name}"))
     )

@@ -146,7 +146,7 @@ def _is_same_path(named: str, path: str) -> bool:
     return named.endswith(path) or path.endswith(named)
 
 
-# --- One file -----------------------------------------------------------------------------------
+# --- One file -------------------------------------------------------------------------------------
 
 
 @cache

@@ -2,19 +2,22 @@
 alone."""
 
 import random
+import re
 from collections.abc import Iterator, Sequence
 
 from gitlab_nightshift.proof.evidence.lab import EvidenceSubject
 from gitlab_nightshift.proof.executed_code import is_document
 from gitlab_nightshift.proof.reading.touched_files import is_vendored
+from gitlab_nightshift.proof.rule_tables import RuleTable
+from gitlab_nightshift.proof.running.fault_choice import take_in_turn
 from gitlab_nightshift.proof.running.faults import Fault
 from gitlab_nightshift.proof.running.single_canaries import IN_JOB, Canary, JudgedCanary
 from gitlab_nightshift.proof.running.switches import write_faulty_file
-from gitlab_nightshift.proof.running.text_faults import list_text_faults
 from gitlab_nightshift.proof.running.tree_files import LARGEST_FILE, TreeFiles
 from gitlab_nightshift.proof.running.trial import TestRun, Trial
 from gitlab_nightshift.proof.syntax.languages import beside_tests, find_language, is_named_test
 
+_TABLE = RuleTable(__file__)
 MOST_CANARIES = 4
 FEWEST_TRIES, MOST_TRIES = 2, 8
 SHORT_S = 6.0
@@ -39,7 +42,7 @@ def find_text_canaries(
 ) -> tuple[Fault, ...]:
     """Faults that the commands notice in the base's tree, one run each; none if they fail without
     one."""
-    trial.hold(tree)
+    trial.check_out(tree)
     if trial.run(usual.commands, IN_JOB, usual.duration_s).red:
         return ()
     tries = int(SHORT_S / max(usual.duration_s, 0.01))
@@ -63,7 +66,7 @@ def judge_text_canaries(
     must be noticed on the base again."""
     changed = {path for file in subject.change.files for path in (file.raw_path, file.raw_old_path)}
     canaries = [fault for fault in canaries if fault.path not in changed]
-    trial.hold(subject.tree)
+    trial.check_out(subject.tree)
     if not canaries or trial.run(usual.commands, IN_JOB, usual.duration_s).red:
         return [JudgedCanary(Canary(fault, frozenset()), None) for fault in canaries]
     judged: list[JudgedCanary] = []
@@ -81,8 +84,7 @@ def _choose_faults(files: TreeFiles, rng: random.Random) -> list[Fault]:
     rows = [list(_list_faults(files, path)) for path in paths[:MOST_FILES]]
     for row in rows:
         rng.shuffle(row)
-    most = max(map(len, rows), default=0)
-    return [row[at] for at in range(most) for row in rows if at < len(row)]
+    return list(take_in_turn(rows))
 
 
 def _is_product(path: str) -> bool:
@@ -101,6 +103,83 @@ def _is_noticed(
 ) -> bool | None:
     """True if the exit status is red; None if this program ended the run."""
     faulty = write_faulty_file(fault, files.read(fault.path) or b"")
-    trial.hold(trial.lab.build_variant(tree, {fault.path: faulty}))
+    trial.check_out(trial.lab.build_variant(tree, {fault.path: faulty}))
     outcome = trial.run(usual.commands, IN_JOB, usual.duration_s)
     return outcome.red if outcome.ended else None
+
+
+# --- faults in the text ---------------------------------------------------------------------------
+
+
+_SKIPPED = _TABLE.get_pattern("skipped", re.IGNORECASE)
+_MESSAGES = _TABLE.get_pattern("messages")
+_COMMENT = _TABLE.get_pattern("comment")
+_STRING = _TABLE.get_pattern("string")
+_OPENS = _TABLE.get_pattern("opens")
+_CLOSES = _TABLE.get_pattern("closes")
+_NUMBER = _TABLE.get_pattern("number")
+_OPERATOR = _TABLE.get_pattern("operator")
+_NEGATION = _TABLE.get_pattern("negation")
+_SWAPS: dict[str, str] = _TABLE.entries["swaps"]
+_LONGEST_LINE = 400
+"""Characters: longer lines are data or generated."""
+
+
+def list_text_faults(path: str, source: bytes) -> list[Fault]:
+    """Faults in source order, for ``write_faulty_file``; ``path`` is raw. None if the file is not
+    UTF-8."""
+    try:
+        lines = re.findall(r"[^\n]*\n|[^\n]+", source.decode("utf-8"))
+    except UnicodeDecodeError:
+        return []
+    found: list[Fault] = []
+    at = 0
+    closed = True
+    for number, line in enumerate(lines, 1):
+        code = _remove_texts(line)
+        begins = (
+            not _SKIPPED.search(line) and not _MESSAGES.search(code) and len(line) < _LONGEST_LINE
+        )
+        if closed and begins and not _OPENS.search(code) and not line.startswith("#!"):
+            found += (
+                _make_fault(path, number, at + len(line[:start].encode()), old, new)
+                for start, old, new in sorted(_list_changes(code))
+            )
+        closed = _ends_closed(code, closed)
+        at += len(line.encode())
+    return found
+
+
+def _remove_texts(line: str) -> str:
+    """The line with strings blanked and comments removed."""
+    code = _STRING.sub(lambda text: text[0][:1] + " " * (len(text[0]) - 2) + text[0][-1:], line)
+    return _COMMENT.sub(lambda comment: comment[0] if _OPENS.match(comment[0]) else "", code)
+
+
+def _ends_closed(code: str, closed: bool) -> bool:
+    """True if no multi-line comment is open after a line."""
+    marks = sorted(
+        [(found.start(), False) for found in _OPENS.finditer(code)]
+        + [(found.start(), True) for found in _CLOSES.finditer(code)]
+    )
+    both = [start for start, _ in marks if (start, True) in marks and (start, False) in marks]
+    for start, closes in marks:
+        if start not in both:
+            closed = closes
+    return closed != (len(both) % 4 == 2)
+
+
+def _list_changes(code: str) -> Iterator[tuple[int, str, str]]:
+    """Position in a line, old text and new text of each change."""
+    for found in _OPERATOR.finditer(code):
+        if new := _SWAPS.get(found[0]):
+            yield found.start(), found[0], new
+    for found in _NUMBER.finditer(code):
+        yield found.start(), found[0], str(int(found[0]) + 1)
+    for found in _NEGATION.finditer(code):
+        yield found.start(), found[0], ""
+
+
+def _make_fault(path: str, line: int, start: int, old: str, new: str) -> Fault:
+    what = f"`{old}` as `{new}`" if new else f"`{old.strip()}` left out"
+    return Fault(path, line, what, "", start, start + len(old.encode()), new, "", by_value=True)

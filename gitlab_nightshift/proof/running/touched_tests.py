@@ -55,9 +55,9 @@ def find_touched_tests(
     changed = {file.path for file in change.files}
     new += [t for t in _find_callers(after, helpers) if t.path not in changed]
     new += unnamed
-    languages = sorted({t.language.name for t in found}, key=lambda n: -_count(found, n))
+    languages = Counter(test.language.name for test in found)
     edited = frozenset(_list_edited_words(change))
-    return tuple(_build_touched(name, found, new, before, edited) for name in languages)
+    return tuple(_build_touched(n, found, new, before, edited) for n, _ in languages.most_common())
 
 
 def _list_edited_words(change: Changeset) -> Iterator[str]:
@@ -101,10 +101,6 @@ def _find_by_words(change: Changeset, before: TreeFiles) -> list[Test]:
 def _drop_doubles(tests: Iterable[Test]) -> tuple[Test, ...]:
     """Each test once, even if its file was parsed twice."""
     return tuple({(test.path, test.line, test.qualified): test for test in tests}.values())
-
-
-def _count(tests: Iterable[Test], language: str) -> int:
-    return sum(test.language.name == language for test in tests)
 
 
 def _build_touched(
@@ -183,7 +179,7 @@ def _list_changed_names(side: Side, lines: Sequence[Line]) -> Iterator[str]:
 
 
 def _find_callers(files: TreeFiles, helpers: frozenset[str]) -> list[Test]:
-    """Tests that name one of the helpers, or a helper that does."""
+    """Tests that name one of the helpers, or a helper that names one."""
     known, found = set(helpers), dict[Test, None]()
     for _ in range(DEEPEST if helpers else 0):
         named = re.compile(rb"(?<!\w)(?:%s)(?!\w)" % b"|".join(map(re.escape, _encode(known))))

@@ -1,4 +1,4 @@
-"""The files of a tree that faults and tests are looked for in, read together."""
+"""The source files of a tree, in which faults are planted and tests found, read all at once."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -17,14 +17,14 @@ from gitlab_nightshift.repository.git import split_names
 from gitlab_nightshift.repository.private_repository import Repository
 
 LARGEST_FILE = 300_000
-"""Bytes: what is larger is data, or was generated."""
+"""Bytes; larger files are data or generated."""
 MOST_BYTES = 8_000_000
-"""Of all files that are read together."""
+"""Of all files together."""
 
 
 @dataclass(frozen=True)
 class TreeFiles:
-    """What a tree or commit holds of code that is understood. Paths are raw."""
+    """The files of a tree or commit in supported languages. Paths are raw."""
 
     repository: Repository
     tree: str
@@ -43,7 +43,7 @@ class TreeFiles:
 
     @cached_property
     def products(self) -> tuple[Side, ...]:
-        """The project's own code that is neither tests nor beside them."""
+        """The project's own code, without tests and code beside them."""
         paths = (p for p in self._blobs if find_language(p) and is_product(p))
         return self._read(path for path in paths if not is_vendored(path))
 
@@ -55,7 +55,7 @@ class TreeFiles:
         )
 
     def read(self, path: str) -> bytes | None:
-        """One file; None where it is not there."""
+        """A file's bytes; None if it does not exist."""
         if path not in self._contents and path in self._blobs:
             self._read_all([path])
         return self._contents.get(path)

@@ -1,4 +1,4 @@
-"""Tests run in a checkout that holds one tree for several runs, and a tree with faults in it."""
+"""Runs tests in the checkout, on a tree with planted faults or without."""
 
 import dataclasses
 import secrets
@@ -24,7 +24,7 @@ from gitlab_nightshift.repository.difference import ChangedFile
 from gitlab_nightshift.system.openat import RefusedFileError, read_regular
 
 MOST_BUILDS = 4
-"""Of a tree with switches: after each, what a compiler refused is left out."""
+"""Builds of a tree with faults: after each, those that the compiler refused are dropped."""
 LONGEST_OUTPUT = 400_000
 """Bytes at the end of a compiler's output."""
 SPARE_S = 5.0
@@ -64,34 +64,35 @@ class PlantedTree:
         return [f for f in chosen if self.reached is None or f in self.reached]
 
 
-Way = Callable[[PlantedTree], tuple[TestRun | None, str]]
-"""Runs tests on a planted tree. The run if it passed, or else its output."""
+RunTests = Callable[[PlantedTree], tuple[TestRun | None, str]]
+"""Runs tests on a planted tree; returns the run if it passed, or else its output."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """A lab with the logs of its ``runs``; ``read`` reads the base's files at the root, which
-    define what commands run. ``red_without``: trees without a fault, and whether the commands fail
-    on them; ``failed`` are the tests that failed in the last ``find_run``."""
+    """A lab with the names of the logs of its ``runs``. ``read`` reads files at the base's root,
+    which define what commands run. ``reached_env`` makes runs record the faults they reach.
+    ``red_without``: whether the commands fail on trees without a fault. ``failed`` are the tests
+    that failed in the last ``find_run``."""
 
     lab: Lab
     read: ReadText
     name: str
     runs: list[str] = field(default_factory=list)
-    noting: dict[str, str] = field(default_factory=dict)
+    reached_env: dict[str, str] = field(default_factory=dict)
     red_without: dict[str, bool] = field(default_factory=dict)
     failed: set[str] = field(default_factory=set)
 
-    def hold(self, tree: str) -> None:
+    def check_out(self, tree: str) -> None:
         """Restore the checkout to this tree for the runs that follow."""
         self.lab.checkout.apply_tree(tree)
 
     def build_old_product(self, subject: EvidenceSubject) -> str | None:
         """The change's tree with the old product code; None if no product code changes."""
         files = [file for file in subject.change.files if _is_only_product(file)]
-        back: dict[str, bytes | None] = {file.raw_path: None for file in files}
-        back |= {file.raw_old_path: file.old for file in files}
-        return self.lab.build_variant(subject.tree, back) if back else None
+        old_files: dict[str, bytes | None] = {file.raw_path: None for file in files}
+        old_files |= {file.raw_old_path: file.old for file in files}
+        return self.lab.build_variant(subject.tree, old_files) if old_files else None
 
     def run(
         self, commands: Sequence[str], env: Mapping[str, str], usual_s: float | None = None
@@ -103,7 +104,7 @@ class Trial:
         self, commands: Sequence[str], env: Mapping[str, str], usual_s: float | None
     ) -> list[CommandRun]:
         runner = self.lab.runner
-        runner = dataclasses.replace(runner, env={**runner.env, **self.noting, **env})
+        runner = dataclasses.replace(runner, env={**runner.env, **self.reached_env, **env})
         runs: list[CommandRun] = []
         for command in commands:
             left = max(self.lab.compute_left_s(), 1.0)
@@ -125,17 +126,17 @@ class Trial:
         )
         return "\n".join(end.decode("utf-8", "replace") for end in ends)
 
-    def note(self, variable: str) -> None:
-        """Have each run note the faults that it reaches, until ``read_reached``."""
-        place = self.lab.runner.scratch / "tmp" / variable.lower()
-        self.noting.clear()
-        self.noting[build_reached_name(variable)] = str(place)
+    def record_reached(self, variable: str) -> None:
+        """Make runs record the faults that they reach, until ``read_reached``."""
+        path = self.lab.runner.scratch / "tmp" / variable.lower()
+        self.reached_env.clear()
+        self.reached_env[build_reached_name(variable)] = str(path)
 
     def read_reached(self, planted: PlantedTree) -> frozenset[Fault] | None:
-        """The faults that runs reached; None if no code noted even that it was loaded."""
-        place = Path(self.noting.pop(build_reached_name(planted.variable)))
+        """The faults that runs reached; None if nothing was recorded, not even by loading code."""
+        path = Path(self.reached_env.pop(build_reached_name(planted.variable)))
         try:
-            seen = set(read_regular(place.parent, place.name, LONGEST_OUTPUT).split())
+            seen = set(read_regular(path.parent, path.name, LONGEST_OUTPUT).split())
         except RefusedFileError:
             return None
         return frozenset(f for f, number in planted.numbers.items() if b"%d" % number in seen)
@@ -180,27 +181,28 @@ def plant(
     tree: str,
     faults: Sequence[Fault],
     read: ReadFile,
-    ways: Sequence[Way],
+    runs: Sequence[RunTests],
 ) -> PlantedTree | None:
     """Put faults into a tree, each behind a switch, and check it out.
 
-    Each of ``ways`` runs tests that must pass with every switch off, or returns their output.
-    Faults on lines that a compiler names are dropped, and everything starts again. None if no way
+    ``runs`` are tried in order until one passes with every switch off. If the output names lines
+    of faults, as a compiler's does, these are dropped, and everything starts again. None if no run
     passes.
     """
     left = list(faults)
     for _ in range(MOST_BUILDS):
+        # A random name, so that tests cannot look for it.
         variable = f"X{secrets.token_hex(8).upper()}"
         switched = write_switched_files(left, read, variable)
         if not switched.numbers:
             break
         changed = trial.lab.build_variant(tree, switched.files)
         planted = PlantedTree(changed, variable, switched.numbers)
-        trial.hold(changed)
-        trial.note(variable)
+        trial.check_out(changed)
+        trial.record_reached(variable)
         refused: set[Fault] = set()
-        for way in ways:
-            run, printed = way(planted)
+        for run_tests in runs:
+            run, printed = run_tests(planted)
             if run is not None:
                 return dataclasses.replace(planted, run=run, reached=trial.read_reached(planted))
             if refused := set(find_refused_faults(left, printed)):
@@ -208,7 +210,7 @@ def plant(
         if not refused:
             break
         left = [fault for fault in left if fault not in refused]
-    trial.noting.clear()  # later runs must not show the variable to their tests
+    trial.reached_env.clear()  # tests of later runs must not see the variable
     return None
 
 

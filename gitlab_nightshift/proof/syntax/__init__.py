@@ -1,4 +1,4 @@
-"""Code as this program understands it: functions, tests, assertions of a closed set of languages.
+"""Parsed code: functions, tests and assertions in the supported languages.
 
-``sides(file)`` gives both sides of a changed file; see ``file_side.py`` for what a side knows.
+``file_side.py: read_sides`` returns a changed file before and after the change.
 """

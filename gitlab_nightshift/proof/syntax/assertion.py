@@ -1,4 +1,4 @@
-"""One assertion, as all languages have it."""
+"""One assertion, in a form common to all languages, and how a condition becomes several."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -7,15 +7,89 @@ from dataclasses import field as slot
 from tree_sitter import Node
 
 from gitlab_nightshift.proof.syntax.assertion_words import EQUAL
-from gitlab_nightshift.proof.syntax.conditions import list_demands
-from gitlab_nightshift.proof.syntax.nodes import list_tokens, read_line_number, read_text
+from gitlab_nightshift.proof.syntax.nodes import (
+    list_children,
+    list_tokens,
+    read_line_number,
+    read_text,
+    split_binary,
+    unwrap_node,
+)
+
+_EQUAL = frozenset(("==", "===", "is", "eq", "equals", "=~="))
+_UNEQUAL = frozenset(("!=", "!==", "is not", "ne", "<>", "=!="))
+_AND, _OR = frozenset(("and", "&&")), frozenset(("or", "||"))
+_NOTHING = frozenset(("None", "nil", "null", "undefined"))
+_TRUTHS = frozenset(("true", "True", "false", "False"))
+_UNARY = frozenset(
+    "unary_expression unary prefix_expression prefix_unary_expression unary_op_expression".split()
+)
+_DEEPEST = 20
+
+
+@dataclass(frozen=True)
+class _Demand:
+    """One demand of a condition; the fields are those of ``Assertion``."""
+
+    word: str
+    negated: bool
+    parts: tuple[Node, ...]
+
+
+def is_condition(node: Node) -> bool:
+    """True for a comparison or a negation, False for a plain value."""
+    return split_binary(node) is not None or _read_negation(unwrap_node(node)) is not None
+
+
+def _list_demands(node: Node, flip: bool = False, depth: int = 0) -> Iterator[_Demand]:
+    """The demands of a condition, or of its negation if ``flip``. ``a and b`` is two demands,
+    ``a or b`` is one."""
+    node = unwrap_node(node)
+    inner, parts = _read_negation(node), split_binary(node)
+    if inner is not None and depth < _DEEPEST:
+        yield from _list_demands(inner, not flip, depth + 1)
+    elif parts and parts[0] in (_OR if flip else _AND) and depth < _DEEPEST:  # De Morgan
+        for side in parts[1:]:
+            yield from _list_demands(side, flip, depth + 1)
+    elif parts and parts[0] not in _AND | _OR:
+        yield _read_comparison(*parts, flip)
+    else:
+        *others, last = _list_equals(node)
+        chained = [_Demand("equal", False, (each, last)) for each in others]
+        yield from chained if chained and not flip else [_Demand("true", flip, (node,))]
+
+
+def _list_equals(node: Node) -> list[Node]:
+    """The parts of ``a == b == 1``; for other conditions the node alone."""
+    signs = node.children[1::2] if node.type == "comparison_operator" else []
+    equal = len(signs) > 1 and all(read_text(sign) == "==" for sign in signs)
+    return node.children[::2] if equal else [node]
+
+
+def _read_negation(node: Node) -> Node | None:
+    inside = list_children(node)
+    negates = node.type == "not_operator" or (
+        node.type in _UNARY and read_text(node).startswith(("!", "not "))
+    )
+    return inside[-1] if negates and inside else None
+
+
+def _read_comparison(operator: str, left: Node, right: Node, flip: bool) -> _Demand:
+    if operator not in _EQUAL | _UNEQUAL:
+        return _Demand("compare", flip, (left, right))
+    negated, sides = (operator in _EQUAL) == flip, {read_text(left), read_text(right)}
+    if sides & _NOTHING:
+        of_error = any(each.endswith(("err", "Err", "error")) for each in sides)
+        return _Demand("noerror" if of_error else "null", negated, (left, right))
+    if sides & _TRUTHS and operator != "is":
+        return _Demand("true", negated, (right if read_text(left) in _TRUTHS else left,))
+    return _Demand("equal", negated, (left, right))
 
 
 @dataclass(frozen=True)
 class Assertion:
-    """One demand. ``key`` is its code without white space, ``word`` says what it demands
-    (``equal``, ``raises``, ``helper`` …), ``parts`` are what it looks at, then what it compares
-    that with."""
+    """One demand of a test. ``key`` are the words of its code, ``word`` is its kind (``equal``,
+    ``raises``, ``helper``, …), ``parts`` are its subject and the values it compares that with."""
 
     line: int
     key: tuple[str, ...]
@@ -25,12 +99,12 @@ class Assertion:
 
     @property
     def compares(self) -> bool:
-        """True where it says what a value is, false where it only says something of it."""
+        """True if it demands an exact value, False if only a property of it."""
         return self.word in EQUAL and not self.negated and len(self.parts) > 1
 
     @property
     def subjects(self) -> frozenset[str]:
-        """What it looks at: either side of a comparison, as libraries differ in their order."""
+        """Both sides of a comparison, as libraries differ in which one is expected."""
         return frozenset(map(read_text, self.parts[:2]))
 
 
@@ -41,7 +115,7 @@ def build_assertion(
     negated: bool = False,
     key: tuple[str, ...] = (),
 ) -> Assertion:
-    """The assertion that a node makes; ``key`` where that is more than its code."""
+    """The assertion that a node makes; ``key`` if that is more than its own code."""
     return Assertion(
         read_line_number(node), key or list_tokens(node), word, negated, parts=tuple(parts)
     )
@@ -50,6 +124,6 @@ def build_assertion(
 def read_condition(
     node: Node, condition: Node, flip: bool = False, key: tuple[str, ...] = ()
 ) -> Iterator[Assertion]:
-    """The demands of a condition that a node asserts, or of its opposite."""
-    for each in list_demands(condition, flip):
+    """The demands of a condition that a node asserts, or of its negation if ``flip``."""
+    for each in _list_demands(condition, flip):
         yield build_assertion(node, each.word, each.parts, each.negated, key)

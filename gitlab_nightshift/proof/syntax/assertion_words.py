@@ -1,11 +1,11 @@
-"""The words of assertions and matchers: one table for the libraries of all languages."""
+"""The names of assertions and matchers: one table for the libraries of all languages."""
 
 from gitlab_nightshift.proof.rule_tables import RuleTable
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 _TABLE = RuleTable(__file__)
 EQUAL = _TABLE.get_words("equal")
-"""They say what the value is."""
+"""They demand an exact value."""
 ALONE = _TABLE.get_words("alone")
 """They need no argument, and may be properties: ``.to.be.true``."""
 WORDS = EQUAL | ALONE | _TABLE.get_words("others")
@@ -20,13 +20,13 @@ _ALIASES = {"nullvalue": "null"} | dict.fromkeys(
 
 
 def normalize_name(name: str) -> str:
-    """``assert_equal``, ``assertEqual`` and ``AssertEqual!`` are one word."""
+    """The same word for ``assert_equal``, ``assertEqual`` and ``AssertEqual!``."""
     return name.lower().replace("_", "").rstrip("!?").strip()
 
 
 def parse_assertion_name(name: str) -> tuple[str, bool]:
-    """The word of a matcher or assertion, and whether it is negated; of a name that is not known
-    what is left of it."""
+    """The word of a matcher or assertion, and whether it is negated; for an unknown name, the rest
+    without prefixes: ``to_not_be_nil`` → ``nil``, True."""
     word, negated = normalize_name(name), False
     for _ in range(6):
         word = _ALIASES.get(word, word)

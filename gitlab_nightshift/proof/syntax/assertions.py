@@ -1,4 +1,4 @@
-"""Assertions: what a test demands of its subject."""
+"""Finds the assertions in a test."""
 
 import re
 from collections.abc import Collection, Iterator
@@ -14,7 +14,6 @@ from gitlab_nightshift.proof.syntax.assertion_calls import (
     read_go_failure,
 )
 from gitlab_nightshift.proof.syntax.assertion_words import normalize_name
-from gitlab_nightshift.proof.syntax.handles_of_tests import find_handles
 from gitlab_nightshift.proof.syntax.languages import Language
 from gitlab_nightshift.proof.syntax.matchers import (
     FLUENT,
@@ -34,6 +33,7 @@ from gitlab_nightshift.proof.syntax.nodes import (
     read_chain,
     read_text,
     unwrap_node,
+    walk,
 )
 from gitlab_nightshift.proof.syntax.variable_values import read_assignment
 
@@ -44,6 +44,8 @@ _FAILS = frozenset("fail flunk unreachable! panic! failnow".split())
 _VERIFIES = frozenset(
     "verify verifynomoreinteractions verifyzerointeractions verifynointeractions".split()
 )
+_SCRIPTS = ("javascript", "typescript", "tsx")
+_DEEPEST = 60
 _SUBJECTLESS = ("that", "isexpected")
 _MOCKING = ("mockito", "bddmockito", "sinon", "td")
 _NO_HELPERS = ("expect", "assertions", "expectassertions", "expecterr", "expected")
@@ -52,10 +54,10 @@ _NO_HELPERS = ("expect", "assertions", "expectassertions", "expecterr", "expecte
 def list_assertions(
     body: Node, language: Language, helpers: Collection[str] = ()
 ) -> tuple[Assertion, ...]:
-    """Every assertion in a piece of code, in the order of the text. ``helpers`` are functions that
-    assert by themselves."""
+    """Every assertion in a piece of code, in source order. ``helpers`` are names of functions that
+    assert."""
     found: list[Assertion] = []
-    stack, handles = [body], find_handles(body, language)
+    stack, handles = [body], _find_handles(body, language)
     while stack:
         node = stack.pop()
         if node is not body and _is_never_called(node, body):
@@ -63,6 +65,7 @@ def list_assertions(
         made = tuple(_recognize(node, language, helpers, handles))
         found += made
         if made and node.type in CALLS:
+            # Its arguments are part of the assertion, but functions among them may assert, too.
             stack.extend(reversed(_list_inner_functions(node)))
         elif not made or node.type not in ("assert_statement",):
             stack.extend(reversed(node.named_children))
@@ -70,7 +73,7 @@ def list_assertions(
 
 
 def _is_never_called(node: Node, body: Node) -> bool:
-    """A function inside a test that gets a name by which nothing calls it or hands it on."""
+    """True for a function inside a test with a name that nothing calls or passes on."""
     if node.type in LAMBDAS and node.parent is not None:
         outer = node.parent.parent if node.parent.type == "expression_list" else node.parent
         pair = read_assignment(outer) if outer is not None else None
@@ -80,13 +83,14 @@ def _is_never_called(node: Node, body: Node) -> bool:
         name = read_text(find_field(node, "name")) if named and node.parent is body else ""
     if not name.isidentifier():
         return False
+    # Called, passed, returned or assigned; Go's ``_ = name`` is no use.
     used = rf"\b{name}\s*[(.]|[({{,:\[>]\s*{name}\s*[,)\]}};\n]|\breturn\s+{name}\b"
-    said = read_text(body).replace(read_text(node), "")
-    return not re.search(rf"{used}|(?<!_ )=\s*{name}\b", said)
+    others = read_text(body).replace(read_text(node), "")
+    return not re.search(rf"{used}|(?<!_ )=\s*{name}\b", others)
 
 
 def _list_inner_functions(node: Node) -> list[Node]:
-    """Functions among all arguments of a chain: they may assert as well."""
+    """Functions among all arguments of a chain, and among those of calls in its arguments."""
     found: list[Node] = []
     current = node
     for _ in range(40):
@@ -117,20 +121,18 @@ def _recognize(
         yield from read_condition(node, list_children(node)[0])
     elif kind in CALLS:
         yield from _read_call(node, language, helpers, handles)
-    elif kind in ("member_expression", "field_expression") and _is_statement(node):
-        yield from read_fluent(node, read_chain(node))
+    elif kind in ("member_expression", "field_expression"):
+        # chai's ``expect(x).to.be.true`` is a statement without a call.
+        if node.parent is not None and node.parent.type in _STATEMENTS:
+            yield from read_fluent(node, read_chain(node))
     elif kind in ("throw_statement", "raise_statement") and not _in_function_argument(node):
         yield build_assertion(node, "fail")
     elif kind == "identifier" and language.name == "ruby" and read_text(node) in helpers:
         yield build_assertion(node, "helper")
 
 
-def _is_statement(node: Node) -> bool:
-    return node.parent is not None and node.parent.type in _STATEMENTS
-
-
 def _in_function_argument(node: Node) -> bool:
-    """True inside a function that is passed on: a stub that throws asserts nothing."""
+    """True inside a function that is passed or assigned: a stub that throws asserts nothing."""
     current = node.parent
     for _ in range(12):
         if current is None or current.type == "if_statement":
@@ -173,7 +175,7 @@ def _read_call(
 def _describe_other_call(
     words: list[str], links: tuple[Link, ...], helpers: Collection[str]
 ) -> str:
-    """The word of ``verify(mail).send(any())``, ``thrown.expect(X.class)``, and of a helper."""
+    """The word for ``verify(mail).send(any())``, ``thrown.expect(X.class)``, or a helper; or ""."""
     last = links[-1]
     if _VERIFIES.intersection(words) and _is_verification(words, links):
         return "verify"
@@ -186,10 +188,9 @@ def _describe_other_call(
 
 
 def _read_response_expectation(node: Node, args: tuple[Node, ...]) -> Assertion:
-    """``.expect(200, "ok", done)`` of supertest: each in a chain is one, about a side of the answer
-    of its own."""
-    said = [read_text(arg) for arg in args if arg.type not in LAMBDAS] or map(read_text, args)
-    expected = tuple(text for text in said if text not in ("done", "next", "cb"))
+    """``.expect(200, "ok", done)`` of supertest: each call in a chain is one assertion."""
+    texts = [read_text(arg) for arg in args if arg.type not in LAMBDAS] or map(read_text, args)
+    expected = tuple(text for text in texts if text not in ("done", "next", "cb"))
     return build_assertion(node, "response", key=("expect", *expected))
 
 
@@ -202,3 +203,46 @@ def _is_verification(words: list[str], links: tuple[Link, ...]) -> bool:
 def _is_helper_name(word: str) -> bool:
     asserts = ("assert", "expect", "shouldhave", "verifythat", "andexpect", "mustassert")
     return word.startswith(asserts) and word not in _NO_HELPERS
+
+
+# --- variables for the test itself: what is called on them may assert -----------------------------
+
+
+def _find_handles(body: Node, language: Language) -> frozenset[str]:
+    """Names in a test for the test itself, or for assertions bound to it: ``st`` in
+    ``t.test("adds", (st) => …)``, ``r`` in ``r := require.New(t)``."""
+    if language.name not in (*_SCRIPTS, "go"):
+        return frozenset()
+    found = set(_list_parameters(body, language.name == "go"))
+    for node in walk(body) if language.name == "go" else ():
+        pair = read_assignment(node)
+        if pair and _is_bound(pair[1], found):
+            found.add(read_text(pair[0]))
+    return frozenset(found)
+
+
+def _list_parameters(body: Node, is_go: bool) -> Iterator[str]:
+    """The first parameter of each enclosing function; in Go, those for tests and suites."""
+    node: Node | None = body
+    for _ in range(_DEEPEST):
+        if node is None:
+            return
+        given = find_field(node, "parameters", "parameter")
+        text = read_text(given)
+        if is_go:
+            text += read_text(find_field(node, "receiver")) if given is not None else ""
+            yield from re.findall(r"(\w+)\s+(?:\*?testing\.\w+|\*\w*Suite\b)", text)
+        elif first := re.match(r"\(?\s*([A-Za-z_$][\w$]*)", text):
+            yield first[1]
+        node = node.parent
+
+
+def _is_bound(value: Node, handles: set[str]) -> bool:
+    """True for ``require.New(t)``, ``NewWithT(t)``, ``s.Require()``."""
+    call = value.named_children[0] if value.type == "expression_list" else value
+    links = read_chain(call) if call is not None else ()
+    if not links or links[-1].args is None:
+        return False
+    passed = {read_text(each) for each in list_arguments(call)}
+    on_suite = links[-1].name in ("Require", "Assert") and links[0].name in handles
+    return on_suite or (links[-1].name.startswith("New") and bool(passed & handles))

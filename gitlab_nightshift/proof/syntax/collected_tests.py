@@ -1,30 +1,65 @@
-"""Tests of a file: what a runner would collect, by the rules of each language's tools."""
+"""The tests of a file: what a runner would collect, by the rules of each language's tools."""
 
 import re
+from collections import Counter
+from collections.abc import Iterator
 
 from tree_sitter import Node
 
-from gitlab_nightshift.proof.syntax.called_tests import list_called_tests
+from gitlab_nightshift.proof.rule_tables import RuleTable
 from gitlab_nightshift.proof.syntax.functions import Function
 from gitlab_nightshift.proof.syntax.languages import Language, is_test_file
-from gitlab_nightshift.proof.syntax.nodes import COMMENTS, find_field, read_text
+from gitlab_nightshift.proof.syntax.nodes import (
+    CALLS,
+    COMMENTS,
+    LAMBDAS,
+    STRINGS,
+    Link,
+    find_field,
+    list_children,
+    read_chain,
+    read_last_line_number,
+    read_line_number,
+    read_text,
+    walk,
+)
 from gitlab_nightshift.proof.syntax.single_test import Group, Test
+
+_TABLE = RuleTable(__file__)
+_CASES = frozenset("it test specify example scenario xit xtest xspecify fit ftest property".split())
+_GROUPS = _TABLE.get_words("groups")
+_ALIAS = _TABLE.get_pattern("alias")
+_OWNERS = frozenset("RSpec QUnit Deno t test qunit".split())
+"""Objects on which tests are called: ``t.test(…)``, ``RSpec.describe``."""
+_MATCHERS = frozenset("toBe should to must equal".split())
+"""Calls with one of these are assertions, such as ``test(1) should equal (2)``."""
+_SCALA_CASES = frozenset(("in", "ignore", "is", "inAnyOrder"))
+_SCALA_GROUPS = frozenset(("should", "must", "can", "when", "which", "that", "-"))
+"""Words that open a group in ScalaTest's styles, as ``in`` opens a test."""
+_DEEPEST = 40
+_LOOPS = frozenset(
+    "for_in_statement for_statement enhanced_for_statement foreach_statement for_expression"
+    " for".split()
+)
+_EACH = frozenset("each each_pair each_with_index forEach map foreach".split())
+_LARGEST_LIST = 20_000
+"""Bytes of a collection."""
 
 
 def list_tests(
     root: Node, functions: tuple[Function, ...], language: Language, path: str
 ) -> tuple[Test, ...]:
-    """The tests of a file in the order of the text; none in a file that no runner collects."""
+    """The tests of a file in source order; none in a file that no runner collects."""
     if not is_test_file(path):
         return ()
     found = [build_test(each, language, path) for each in functions if is_test(each, language)]
     if language.calls:
-        found += list_called_tests(root, language, path)
+        found += _list_called_tests(root, language, path)
     return tuple(sorted(found, key=lambda test: test.node.start_byte))
 
 
 def is_test(function: Function, language: Language) -> bool:
-    """True where a runner would collect this function of a test file."""
+    """True if a runner would collect this function of a test file."""
     if function.is_class or function.body is None:
         return False
     if language.marked and any(language.marked.search(mark) for mark in function.marks):
@@ -37,10 +72,10 @@ def is_test(function: Function, language: Language) -> bool:
         return True
     if not language.named or not language.named.search(function.name):
         return False
-    return _stands_in_suite(function, language)
+    return _is_in_suite(function, language)
 
 
-def _stands_in_suite(function: Function, language: Language) -> bool:
+def _is_in_suite(function: Function, language: Language) -> bool:
     if language.name == "go":
         return find_field(function.node, "receiver") is None or function.name.startswith("Test")
     if language.name == "python":
@@ -52,7 +87,7 @@ def _is_collected_class(group: Function) -> bool:
     bases = read_text(find_field(group.node, "superclasses"))
     if re.search(r"__test__\s*=\s*False", read_text(group.body)):
         return False
-    # A mixin's tests run in the classes that take it.
+    # A mixin's tests run in the classes that inherit it.
     named = re.search(r"^(Test|Base|Abstract)|(Mixin|Base)$", group.name)
     return bool(named or re.search(r"Test|Case|Mixin|Base|Suite", bases))
 
@@ -69,7 +104,207 @@ def _find_comment_above(node: Node) -> str:
 
 
 def build_test(function: Function, language: Language, path: str, *, is_run: bool = True) -> Test:
-    """A function as a test, whether a runner collects it or not."""
+    """A function as a test; ``is_run`` is False if no runner collects it."""
     groups = tuple(Group(each.name, each.marks, each.line) for each in function.outer)
     place = (function.name, function.qualified, function.line, function.end, function.marks)
     return Test(*place, groups, path, language, function.node, function.body, is_run)
+
+
+# --- tests that are calls -------------------------------------------------------------------------
+
+
+def _list_called_tests(root: Node, language: Language, path: str) -> Iterator[Test]:
+    """Tests such as ``it("adds", () => …)``, ``test("adds") { … }``, ``"x" in { … }``."""
+    stack: list[tuple[Node, tuple[Group, ...], frozenset[str]]] = [(root, (), _OWNERS)]
+    aliases = _find_aliases(root, language)
+    mentions = Counter(re.findall(rb"\w+", root.text or b""))
+    while stack:
+        node, groups, owners = stack.pop()
+        if node.type in CALLS and (kind := _classify_call(node, aliases, owners)):
+            is_group, name, marks, body = kind
+            owners |= _read_parameters(body)
+            line = read_line_number(node)
+            if not is_group and not _holds_tests(body, aliases, owners):
+                full = " ".join([*(group.name for group in groups), name])
+                place = (line, read_last_line_number(node), marks, groups, path)
+                yield Test(name, full, *place, language, node, body)
+                continue
+            groups = (*groups, Group(name, marks, line))
+        if len(groups) < _DEEPEST and not _is_never_called(node, mentions):
+            stack.extend((child, groups, owners) for child in reversed(node.named_children))
+
+
+def _read_parameters(body: Node | None) -> frozenset[str]:
+    """The parameters of a callback, on which inner tests may be called: ``t.test("adds", …)``."""
+    given = find_field(body, "parameters", "parameter") if body is not None else None
+    return frozenset(re.findall(r"\w+", read_text(given))) if given is not None else frozenset()
+
+
+def _holds_tests(
+    body: Node | None, aliases: dict[str, tuple[str, str]], owners: frozenset[str]
+) -> bool:
+    """True for a call that contains other tests: it is a group of them."""
+    if body is None:
+        return False
+    calls = (node for node in walk(body) if node != body and node.type in CALLS)
+    return any(
+        (links := read_chain(node))
+        and links[0].name in owners
+        and (kind := _classify_call(node, aliases, owners))
+        and kind[3] is not None
+        for node in calls
+    )
+
+
+def _is_never_called(node: Node, mentions: Counter[bytes]) -> bool:
+    """JavaScript: True for a function whose name occurs once: its tests are never defined."""
+    if node.type == "variable_declarator":
+        value = find_field(node, "value")
+        if value is None or value.type not in LAMBDAS:
+            return False
+    elif node.type != "function_declaration":
+        return False
+    return mentions[read_text(find_field(node, "name")).encode()] == 1
+
+
+_Kind = tuple[bool, str, tuple[str, ...], Node | None]
+
+
+def _find_aliases(root: Node, language: Language) -> dict[str, tuple[str, str]]:
+    """The kind and code of aliases such as ``const maybe = FULL ? it : it.skip``, by name."""
+    if language.name not in ("javascript", "typescript", "tsx"):
+        return {}
+    found = {}
+    for node in root.named_children:
+        made = _ALIAS.match(read_text(node)) if node.end_byte - node.start_byte < 400 else None
+        if made:
+            found[made[1]] = ("describe" if made[3].startswith("desc") else "it", made[2])
+    return found
+
+
+def _list_alias_marks(code: str) -> list[str]:
+    """The marks that an alias adds; a conditional one becomes ``skipIf(…)``."""
+    words: list[str] = re.findall(r"\.(skip|only|todo|skipIf|runIf|failing|fails)\b", code)
+    ternary = re.match(r"(.+?)\?(.+):(.+)$", code, re.DOTALL)
+    if ternary is None or words != ["skip"]:
+        return words
+    condition = ternary[1].strip()
+    if ".skip" in ternary[2]:
+        return [f"skipIf({condition})"]
+    negated = re.sub(r"!(==?)", r"=\1", condition)
+    return [f"skipIf({negated})" if negated != condition else f"skipIf(not {condition})"]
+
+
+def _classify_call(
+    node: Node, aliases: dict[str, tuple[str, str]], owners: frozenset[str]
+) -> "_Kind | None":
+    """Whether a call defines a group, its name, marks and body; None if it defines no test."""
+    if node.type == "infix_expression":
+        return _read_infix_call(node)
+    links = read_chain(node)
+    if not links or len(links) > 6:
+        return None
+    first = links[0].name
+    if first in owners and len(links) > 1 and links[1].name in _GROUPS | _CASES | {"module"}:
+        links = links[1:]
+    first = "describe" if links[0].name == "module" else links[0].name
+    if first in aliases:
+        first, code = aliases[first]
+        links = (Link(first), *map(Link, _list_alias_marks(code)), *links)
+    known = first in _CASES | _GROUPS or first in ("serial", "ignore")
+    return _read_plain_call(node, links, first) if known else None
+
+
+def _read_plain_call(node: Node, links: tuple[Link, ...], first: str) -> "_Kind | None":
+    given = [arg for link in links if link.args for arg in link.args]
+    if links[-1].args is None or not given or _MATCHERS & {link.name for link in links[1:]}:
+        return None
+    body = next((arg for arg in reversed(given) if arg.type in LAMBDAS), None)
+    plain = [arg for arg in given if arg.type not in LAMBDAS and arg.type != "array"]
+    title = next((arg for arg in plain if arg.type in STRINGS), plain[0] if plain else None)
+    words = tuple(link.name for link in links[1:] if link.name)
+    is_group = first in _GROUPS or "describe" in words
+    is_mark = first == "ignore" or (first[0] in "xf" and first[1:] in _CASES | _GROUPS)
+    others = (arg for arg in given if arg not in (body, title) and not _is_table(arg))
+    marks = (*((first,) if is_mark else ()), *words, *map(read_text, others))
+    if title is not None and title.type == "field_expression":
+        marks += (read_text(find_field(title, "field")),)
+        title = find_field(title, "value") or title
+    if body is None and (title is None or title.type not in STRINGS):
+        return None
+    if body is None and not is_group and _is_by_name(title, plain):
+        body = node
+    return is_group, _read_title(title), marks, body
+
+
+def _is_by_name(title: Node | None, plain: list[Node]) -> bool:
+    """True for ``test("adds", macro, 1, 2)``: the test's body is a function defined elsewhere."""
+    after = plain[plain.index(title) + 1 :] if title in plain else []
+    return bool(after) and after[0].type == "identifier"
+
+
+def _is_table(node: Node) -> bool:
+    long = node.end_byte - node.start_byte > 60
+    return long and node.type in ("array", "template_string", "list", "object")
+
+
+def _read_title(node: Node | None) -> str:
+    if node is None:
+        return ""
+    words = read_text(node)
+    return words.strip("\"'`")[:300] if node.type in STRINGS else words[:300]
+
+
+def _read_infix_call(node: Node) -> "_Kind | None":
+    """Tests of ScalaTest and Kotest: ``"A cart" should "add" in { … }``."""
+    parts = list_children(node)
+    if len(parts) < 3 or parts[2].type not in LAMBDAS | {"block", "identifier"}:
+        return None
+    operator, body = read_text(parts[1]), parts[2]
+    if operator in _SCALA_CASES and (body.type != "identifier" or read_text(body) == "pending"):
+        words = (operator, read_text(body) if body.type == "identifier" else "")
+        marks = tuple(word for word in words if word in ("ignore", "pending"))
+        subject, tagged = _read_sentence(parts[0])
+        return False, subject, marks + tagged, body
+    if operator in _SCALA_GROUPS and body.type == "block":
+        return True, _read_sentence(parts[0])[0], (), body
+    return None
+
+
+def _read_sentence(node: Node) -> tuple[str, tuple[str, ...]]:
+    """The text before ``in`` or ``should``, and its tags."""
+    links = read_chain(node)
+    words = [link.name.strip('"') for link in links if link.name][:1] or [""]
+    tags: list[str] = []
+    for link in links:
+        texts = [read_text(arg) for arg in link.args or ()]
+        if link.name == "taggedAs":
+            tags += texts
+        else:
+            words += [text.strip('"') for text in texts]
+    return " ".join(words)[:300], tuple(tags)
+
+
+def find_iterated_lists(test: Test) -> tuple[Node, ...]:
+    """The collections of the loops around a test: ``[…].each do |x| it "…" do``."""
+    found: list[Node] = []
+    current = test.node.parent
+    for _ in range(_DEEPEST):
+        if current is None or not test.language.calls:
+            break
+        over = find_iterated_node(current)
+        if over is not None and over.end_byte - over.start_byte < _LARGEST_LIST:
+            found.append(over)
+        current = current.parent
+    return tuple(found)
+
+
+def find_iterated_node(node: Node) -> Node | None:
+    """The collection of a loop, or of a call such as ``x.each``; None for other nodes."""
+    if node.type in _LOOPS:
+        return find_field(node, "right", "value", "enumerators")
+    if node.type not in CALLS:
+        return None
+    callee = find_field(node, "function") or node
+    named = find_field(callee, "method", "property", "field", "name")
+    return find_field(callee, "receiver", "object", "value") if read_text(named) in _EACH else None

@@ -1,18 +1,19 @@
-"""One side of a changed file, parsed once for all flags that look at it."""
+"""One side of a changed file, parsed once for all flags."""
 
+from collections.abc import Iterator
 from functools import cached_property
 from weakref import WeakKeyDictionary
 
 from tree_sitter import Node
 
 from gitlab_nightshift.proof.syntax.collected_tests import list_tests
-from gitlab_nightshift.proof.syntax.comments import list_comments
 from gitlab_nightshift.proof.syntax.functions import Function, list_functions
 from gitlab_nightshift.proof.syntax.languages import (
     Language,
     find_language,
     is_product,
     is_test_file,
+    parse,
 )
 from gitlab_nightshift.proof.syntax.nodes import (
     COMMENTS,
@@ -23,14 +24,23 @@ from gitlab_nightshift.proof.syntax.nodes import (
     walk,
 )
 from gitlab_nightshift.proof.syntax.single_test import Test
-from gitlab_nightshift.proof.syntax.source_parser import parse
 from gitlab_nightshift.repository.difference import ChangedFile
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
+_LARGEST_VALUE = 20_000
+"""Bytes of an assignment."""
+_ASSIGNED = compile_lazily(
+    r"(?:export |const |let |var |type |static |final |private )*(\w+)[^=\n]*=[^=]"
+)
+_TEST_MODULES = ("tests", "test")
+_LONGEST = 2000
+_COMMENT = compile_lazily(r"(?:^|\s)(#|//|/\*|--|;;|<!--|%).*$")
+"""A comment in an unsupported language, by the usual signs."""
+
 
 class Side:
-    """A file before or after the change. ``root`` is None where there is no file, no language for
-    it or no readable tree; then there are no functions and no tests either."""
+    """A file before or after the change. ``root`` is None if the file does not exist, its language
+    is unsupported or it cannot be parsed; then it has no functions and tests, either."""
 
     def __init__(self, path: str, source: bytes | None) -> None:
         self.path = path
@@ -46,31 +56,31 @@ class Side:
 
     @cached_property
     def functions(self) -> tuple[Function, ...]:
-        """Functions, methods and classes, those inside functions left out."""
+        """Functions, methods and classes, without those inside functions."""
         if self.root is None or self.language is None:
             return ()
         return list_functions(self.root, self.language)
 
     @cached_property
     def tests(self) -> tuple[Test, ...]:
-        """What a test runner would collect."""
+        """The tests that a runner would collect."""
         if self.root is None or self.language is None:
             return ()
         return list_tests(self.root, self.functions, self.language, self.path)
 
     @cached_property
     def code(self) -> str:
-        """The whole text; odd bytes are replaced."""
+        """The whole text; invalid bytes are replaced."""
         return self.source.decode("utf-8", "replace")
 
     @cached_property
     def comments(self) -> tuple[tuple[int, str], ...]:
         """Line, from 1, and text of each line of a comment."""
-        return tuple(list_comments(self.root, self.source))
+        return tuple(_list_comments(self))
 
     @cached_property
     def lines_without_code(self) -> frozenset[int]:
-        """The lines of comments, of texts over several lines, and of tests in a product's file."""
+        """The lines of comments, of multi-line strings, and of tests in a Rust product file."""
         found: set[int] = set()
         for node in walk(self.root) if self.root is not None else ():
             long = node.type in STRINGS and node.start_point[0] != node.end_point[0]
@@ -81,7 +91,7 @@ class Side:
 
     @cached_property
     def named(self) -> dict[str, list[Node]]:
-        """What a name of the file stands for: functions, and assignments outside them."""
+        """The definitions of each name: functions, and assignments at the top level."""
         found: dict[str, list[Node]] = {}
         for function in self.functions:
             if not function.is_class:
@@ -93,11 +103,6 @@ class Side:
         return found
 
 
-_LARGEST_VALUE = 20_000
-_ASSIGNED = compile_lazily(
-    r"(?:export |const |let |var |type |static |final |private )*(\w+)[^=\n]*=[^=]"
-)
-_TEST_MODULES = ("tests", "test")
 _SIDES: WeakKeyDictionary[ChangedFile, tuple[Side, Side]] = WeakKeyDictionary()
 
 
@@ -110,3 +115,17 @@ def read_sides(file: ChangedFile) -> tuple[Side, Side]:
             Side(file.raw_path, None if hidden else file.new),
         )
     return _SIDES[file]
+
+
+def _list_comments(side: Side) -> Iterator[tuple[int, str]]:
+    """Line, from 1, and text of each line of a comment; a string as a statement is one, too."""
+    if side.root is None:
+        for number, line in enumerate(side.code.split("\n"), 1):
+            if found := _COMMENT.search(line[:_LONGEST]):
+                yield number, found[0].strip()
+        return
+    for node in walk(side.root):
+        alone = node.type == "string" and node.parent and node.parent.type == "expression_statement"
+        if node.type in COMMENTS or alone:
+            for offset, line in enumerate(read_text(node).split("\n")):
+                yield read_line_number(node) + offset, line[:_LONGEST]

@@ -1,4 +1,4 @@
-"""Functions and classes of a file: where they are, what they are named, who may call them."""
+"""Functions and classes of a file: their names, lines and annotations."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,15 +25,19 @@ _TABLE = RuleTable(__file__)
 
 _DEEPEST = 12
 _MARKS = _TABLE.get_words("marks")
+_HOLDERS = _TABLE.get_words("holders")
+_VARIABLES = frozenset(("variable_declarator", "public_field_definition", "field_definition"))
+"""Nodes that may give a lambda its name: ``const total = () => …``."""
 
 
 @dataclass(frozen=True)
 class Function:
     """A function, method or class. ``name`` is what its callers write: of ``res.send = function …``
-    the last word. ``qualified`` has the names of what it is defined in, with dots.
+    the last word. ``qualified`` is the name after those of the definitions around it, ``outer``:
+    ``Cart.total``.
 
-    ``marks`` are its annotations, decorators or attributes as they are written; ``line`` to ``end``
-    are its lines with them, from 1.
+    ``marks`` are its annotations, decorators or attributes as written; ``line`` to ``end`` are its
+    lines including them, from 1.
     """
 
     name: str
@@ -48,7 +52,7 @@ class Function:
 
 
 def list_functions(root: Node, language: Language) -> tuple[Function, ...]:
-    """All functions, methods and classes with a name, those inside functions left out."""
+    """All named functions, methods and classes, without those inside functions."""
     found: list[Function] = []
     stack: list[tuple[Node, tuple[Function, ...]]] = [(root, ())]
     while stack:
@@ -60,15 +64,14 @@ def list_functions(root: Node, language: Language) -> tuple[Function, ...]:
                 continue
             here = (*outer, made)
         if len(here) < _DEEPEST:
-            stack.extend((child, here) for child in reversed(node.named_children) if _holds(child))
+            stack.extend(
+                (child, here) for child in reversed(node.named_children) if _may_hold(child)
+            )
     return tuple(found)
 
 
-_HOLDERS = _TABLE.get_words("holders")
-_VARIABLES = frozenset(("variable_declarator", "public_field_definition", "field_definition"))
-
-
-def _holds(node: Node) -> bool:
+def _may_hold(node: Node) -> bool:
+    """True for nodes that may contain definitions; others are not searched."""
     kind = node.type
     return (
         kind in _HOLDERS or kind in FUNCTIONS or kind in CLASSES or kind in _VARIABLES
@@ -89,6 +92,7 @@ def _read_function(node: Node, outer: tuple[Function, ...], language: Language) 
         return None
     start, marks = _read_marks(node)
     owner = [each.name for each in outer if each.node.type != "mod_item" or each.name != "tests"]
+    # Go's methods are declared outside of their type.
     if receiver := find_field(node, "receiver"):
         types = (each for each in walk(receiver) if each.type == "type_identifier")
         owner = [read_text(next(types, None))]
@@ -102,7 +106,7 @@ def _read_function(node: Node, outer: tuple[Function, ...], language: Language) 
 
 def _find_body(node: Node) -> Node | None:
     if node.type in ("method", "singleton_method"):
-        return node  # Ruby: without a statement there is no body
+        return node  # Ruby: an empty method has no body node
     return next((child for child in node.named_children if child.type.endswith("body")), None)
 
 
@@ -122,7 +126,7 @@ def _read_name(node: Node) -> str:
 
 
 def _read_marks(node: Node) -> tuple[int, tuple[str, ...]]:
-    """The first line with the annotations of a definition, and these."""
+    """The annotations of a definition, and their first line."""
     found = list(_list_inner_marks(node))
     outside = node
     if node.parent and node.parent.type in ("decorated_definition", "export_statement"):

@@ -1,8 +1,8 @@
-"""The languages that are understood: one folder each in ``proof/languages``.
+"""The supported languages, one folder each in ``proof/languages``, and parsing.
 
-To add one: a folder with its ``language.toml`` (what it leaves out is as in the one that it is
-``like``) and queries, its grammar in pyproject.toml, and its node types in ``nodes.toml`` where
-they have other names than in the languages that are there.
+To add one: a folder with its queries and ``language.toml`` (which inherits the keys of the language
+that it is ``like``), its grammar in pyproject.toml, and in ``nodes.toml`` the names of its node
+types that no other language has.
 """
 
 import re
@@ -17,6 +17,9 @@ from gitlab_nightshift.proof.rule_tables import RuleTable
 if TYPE_CHECKING:
     from tree_sitter import Language as Grammar
     from tree_sitter import Parser, Query
+import time
+
+from tree_sitter import Node
 
 _FOLDER = Path(__file__).parents[1] / "languages"
 _TABLE = RuleTable(__file__)
@@ -27,14 +30,14 @@ _NAMED_TEST = _TABLE.get_pattern("named_test")
 
 @dataclass(frozen=True)
 class Language:
-    """A language: its grammar (module and function), and how its tools recognize a test.
+    """A language: its ``grammar`` (``module:function``), and how its tools recognize tests.
 
-    ``queries`` is the language whose queries are its own. ``test_files`` matches the path of a file
-    that a test runner collects. ``calls`` is true where tests are calls with a function
-    (``it("adds", () => …)``), ``named`` matches the name of a function that is a test by its name
-    alone, ``marked`` the annotation or attribute that makes a function a test.
-    ``public`` says what of a file others may use (``flags/public_names.py``). A file without any
-    of ``error_words`` holds no error back; there are none where any code may.
+    ``queries`` is the language whose queries it uses. ``test_files`` matches the paths of files
+    that a runner collects. ``calls``: tests may be calls with a callback (``it("adds", () => …)``).
+    ``named`` matches the names of functions that are tests by their name alone, ``marked`` the
+    annotation or attribute that makes a function a test. ``public``: see
+    ``reading/public_names.py``. Only a file with one of ``error_words``, if there are any, can hide
+    an error.
     """
 
     name: str
@@ -69,33 +72,33 @@ def _read_language(name: str) -> Language:
 
 
 def find_language(path: str) -> Language | None:
-    """The language of a file by its name; None where it is not understood."""
+    """The language of a file by its extension; None if it is unsupported."""
     return _read_languages().get("." + path.rsplit(".", 1)[-1].lower() if "." in path else "")
 
 
 def is_test_file(path: str) -> bool:
-    """True where a test runner collects the file by its path."""
+    """True if a test runner collects a file with this path."""
     language = find_language(path)
     return language is not None and bool(language.test_files.search(path))
 
 
 def beside_tests(path: str) -> bool:
-    """True for a file in a folder of tests, and for what sets them up."""
+    """True for a file in a folder of tests, or with their set-up."""
     return _BESIDE_TESTS.search(path) is not None
 
 
 def is_code(path: str) -> bool:
-    """True for code in any language, by the file's name."""
+    """True for code in any language, by the file's extension."""
     return _CODE.search(path) is not None
 
 
 def is_named_test(path: str) -> bool:
-    """True for a file of tests in any language, by its own name."""
+    """True for a test file in any language, by its own name."""
     return _NAMED_TEST.search(path) is not None
 
 
 def is_product(path: str) -> bool:
-    """True for code that is neither tests nor beside them. Rust keeps tests in product files."""
+    """True unless a file holds tests or is beside them. Rust's product files may hold tests."""
     if beside_tests(path):
         return False
     return path.endswith(".rs") or not is_test_file(path)
@@ -104,19 +107,16 @@ def is_product(path: str) -> bool:
 @cache
 def _load_grammar(named: str) -> "Grammar":
     import importlib
-    import warnings
 
     from tree_sitter import Language as Grammar
 
     module, _, entry = named.partition(":")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return Grammar(getattr(importlib.import_module(module), entry)())
+    return Grammar(getattr(importlib.import_module(module), entry)())
 
 
 @cache
 def load_parser(language: Language) -> "Parser":
-    """A parser with the grammar of the language, which is loaded at the first use."""
+    """A parser for the language, whose grammar is loaded on first use."""
     from tree_sitter import Parser
 
     return Parser(_load_grammar(language.grammar))
@@ -124,10 +124,51 @@ def load_parser(language: Language) -> "Parser":
 
 @cache
 def load_query(language: Language, name: str) -> "Query | None":
-    """The query of that name in the language's folder; None where it has none."""
+    """The query with this name for the language; None if it has none."""
     from tree_sitter import Query
 
     path = _FOLDER / language.queries / f"{name}.scm"
     if not path.exists():
         return None
     return Query(_load_grammar(language.grammar), path.read_text("utf-8"))
+
+
+# --- parsing --------------------------------------------------------------------------------------
+
+
+LARGEST = 1_000_000
+"""Bytes of the largest file that is parsed."""
+_LONGEST = 2.0
+"""Seconds to parse one file."""
+_MOST_NODES = 300_000
+_CHUNK = 1 << 16  # bytes
+
+
+def parse(language: Language, source: bytes) -> Node | None:
+    """The root of the syntax tree; None for a file that is too large, too slow to parse or mostly
+    errors: a hostile one costs little."""
+    if len(source) > LARGEST:
+        return None
+    parser = load_parser(language)
+    deadline = time.monotonic() + _LONGEST
+    try:
+        tree = parser.parse(
+            lambda at, _point: source[at : at + _CHUNK],
+            progress_callback=lambda _at, _error: time.monotonic() > deadline,
+        )
+    except ValueError:
+        parser.reset()
+        return None
+    # With the old tree nothing is parsed again, and from bytes a node's text is only a slice.
+    root = parser.parse(source, tree).root_node
+    return root if _is_readable(root) else None
+
+
+def _is_readable(root: Node) -> bool:
+    """False if the tree is huge, or half of the source is errors."""
+    if root.descendant_count > _MOST_NODES or root.is_error:
+        return False
+    if not root.has_error:
+        return True
+    broken = sum(child.end_byte - child.start_byte for child in root.children if child.is_error)
+    return broken * 2 < root.end_byte

@@ -1,10 +1,15 @@
-"""Assertions whose words come after their subject: ``expect(x).toBe(y)``, ``x shouldBe y``."""
+"""Assertions with the subject first, then a matcher: ``expect(x).toBe(y)``, ``x shouldBe y``."""
 
 from collections.abc import Iterator, Sequence
 
 from tree_sitter import Node
 
-from gitlab_nightshift.proof.syntax.assertion import Assertion, build_assertion, read_condition
+from gitlab_nightshift.proof.syntax.assertion import (
+    Assertion,
+    build_assertion,
+    is_condition,
+    read_condition,
+)
 from gitlab_nightshift.proof.syntax.assertion_words import (
     ALONE,
     EQUAL,
@@ -13,7 +18,6 @@ from gitlab_nightshift.proof.syntax.assertion_words import (
     normalize_name,
     parse_assertion_name,
 )
-from gitlab_nightshift.proof.syntax.conditions import is_condition
 from gitlab_nightshift.proof.syntax.nodes import (
     CALLS,
     STRINGS,
@@ -34,16 +38,16 @@ THROWN = frozenset(
     " assertthatnoexception assertthatillegalargumentexception assertthatnullpointerexception"
     " assertthatioexception".split()
 )
-_FLIPS = frozenset("not never nottobe tonot notto shouldnot wont neverto".split())
+_NEGATES = frozenset("not never nottobe tonot notto shouldnot wont neverto".split())
 _TAKES_MATCHER = frozenset("to tonot notto should shouldnot must andexpect".split())
-_SAYS_NOTHING = frozenset("expect describedas as withmessage".split())
+_NO_MATCHER = frozenset("expect describedas as withmessage".split())
 _FILLERS = ("not", "be", "have", "not be")
 _Found = tuple[str, bool, tuple[Node, ...]]
 """A matcher: its word, whether it is negated, and what it expects."""
 
 
 def find_should_index(words: list[str], links: tuple[Link, ...]) -> int | None:
-    """The link of ``x.should eq(y)``, ``x shouldBe y``, ``x.must_equal y``, ``x must_== y``."""
+    """The link with ``should`` in ``x.should eq(y)``, ``x shouldBe y``, ``x.must_equal y``."""
     for at, word in enumerate(words):
         called = links[at].args is not None or at + 1 < len(words)
         if at and called and word.startswith(("should", "must", "wont", "canequal")):
@@ -52,7 +56,7 @@ def find_should_index(words: list[str], links: tuple[Link, ...]) -> int | None:
 
 
 def find_left_operand(node: Node) -> Node:
-    """What ``x`` is in ``x should contain (3)``."""
+    """The subject, ``x`` in ``x should contain (3)``."""
     fields = ("left", "receiver", "object", "function", "expression", "value")
     for _ in range(20):
         inside = find_field(node, *fields) or next(iter(list_children(node)), None)
@@ -77,7 +81,7 @@ def read_fluent(node: Node, links: tuple[Link, ...]) -> Iterator[Assertion]:
 
 
 def read_that(node: Node, args: Sequence[Node]) -> Iterator[Assertion]:
-    """``assertThat(x, is(3))``, with a message before it or not, and ``assertThat(x > 3)``."""
+    """``assertThat(x, is(3))``, perhaps with a message first, and ``assertThat(x > 3)``."""
     args = args[1:] if len(args) > 2 and args[0].type in STRINGS else args
     if len(args) > 1:
         word, negated, expected = _read_passed_matcher(args[1])
@@ -89,10 +93,10 @@ def read_that(node: Node, args: Sequence[Node]) -> Iterator[Assertion]:
 def read_matchers(
     node: Node, links: tuple[Link, ...], subject: tuple[Node, ...]
 ) -> Iterator[Assertion]:
-    """The first matcher of a chain that says what the value is, else the last one."""
+    """The first matcher of a chain that demands an exact value, or else the last one."""
     negated, best = False, None
     for link in links:
-        negated = negated or _turns(link)
+        negated = negated or _is_negating(link)
         found = _read_link(link, negated)
         if found and (best is None or best[0] not in EQUAL):
             best = found
@@ -100,15 +104,15 @@ def read_matchers(
         yield build_assertion(node, best[0], (*subject, *best[2]), best[1])
 
 
-def _turns(link: Link) -> bool:
+def _is_negating(link: Link) -> bool:
     name = normalize_name(link.name)
     if name in _TAKES_MATCHER and link.args and read_text(link.args[0]) in ("not", "not be"):
         return True
-    return name in _FLIPS
+    return name in _NEGATES
 
 
 def _read_link(link: Link, negated: bool) -> _Found | None:
-    """The matcher of one link; None where it says nothing."""
+    """The matcher of one link; None without one."""
     args, name = link.args or (), normalize_name(link.name)
     if name in _TAKES_MATCHER and args:
         if read_text(args[0]) in _FILLERS:
@@ -118,7 +122,7 @@ def _read_link(link: Link, negated: bool) -> _Found | None:
     word, flipped = parse_assertion_name(link.name)
     if word in WORDS | RAISES and (link.args is not None or word in ALONE):
         return word, negated != flipped, args
-    unknown = word not in WORDS and link.args is not None and name not in _SAYS_NOTHING
+    unknown = word not in WORDS and link.args is not None and name not in _NO_MATCHER
     return ("helper", negated, args) if unknown else None
 
 
@@ -131,12 +135,12 @@ def _read_passed_matcher(node: Node) -> _Found:
         links = read_chain(current)
         if not links:
             break
-        said, flipped = parse_assertion_name(links[-1 if len(links) < 3 else 0].name)
-        negated ^= flipped or normalize_name(links[-1].name) in _FLIPS
+        name, flipped = parse_assertion_name(links[-1 if len(links) < 3 else 0].name)
+        negated ^= flipped or normalize_name(links[-1].name) in _NEGATES
         args = links[-1].args or links[0].args or ()
-        if said in WORDS | RAISES:
-            word, expected = said, args
-        wraps = said in ("is", "not", "that", "be") or said not in WORDS | RAISES
+        if name in WORDS | RAISES:
+            word, expected = name, args
+        wraps = name in ("is", "not", "that", "be") or name not in WORDS | RAISES
         if not wraps or not args or args[0].type not in CALLS:
             break
         current = args[0]

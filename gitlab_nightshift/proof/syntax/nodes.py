@@ -1,4 +1,4 @@
-"""What nodes mean, the same words for every language."""
+"""Syntax nodes in terms common to all languages; ``nodes.toml`` has the grammars' own names."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -21,11 +21,12 @@ _RECEIVER = {"method_invocation": "object", "call": "receiver", "scoped_call_exp
 _WRAPPERS = _TABLE.get_words("wrappers")
 _BINARY = _TABLE.get_words("binary")
 _LONGEST_CHAIN = 60
+"""Links; hostile code may have thousands."""
 
 
 @dataclass(frozen=True)
 class Link:
-    """A part of ``a.b(1).c``: a name, and its arguments where it is called."""
+    """A part of ``a.b(1).c``: a name, its arguments if it is called, and its type arguments."""
 
     name: str
     args: tuple[Node, ...] | None = None
@@ -33,8 +34,13 @@ class Link:
 
 
 def read_text(node: Node | None) -> str:
-    """The source of a node; odd bytes are replaced."""
+    """The source of a node; invalid bytes are replaced."""
     return (node.text or b"").decode("utf-8", "replace") if node else ""
+
+
+def read_on_one_line(node: Node) -> str:
+    """The source of a node, with single spaces for all white space."""
+    return " ".join(read_text(node).split())
 
 
 def read_line_number(node: Node) -> int:
@@ -43,13 +49,13 @@ def read_line_number(node: Node) -> int:
 
 
 def read_last_line_number(node: Node) -> int:
-    """The line that a node ends on, from 1."""
+    """The line that a node ends on, from 1; one that ends with a line feed ends on that line."""
     row, column = node.end_point
     return row + 1 if column or row == node.start_point[0] else row
 
 
 def walk(node: Node, into: Callable[[Node], bool] | None = None) -> Iterator[Node]:
-    """The node and all below it in the order of the text; what ``into`` refuses is not entered."""
+    """The node and all below it in source order; ``into`` decides whether to enter a node."""
     stack = [node]
     while stack:
         current = stack.pop()
@@ -59,12 +65,12 @@ def walk(node: Node, into: Callable[[Node], bool] | None = None) -> Iterator[Nod
 
 
 def list_children(node: Node) -> list[Node]:
-    """The named children without comments."""
+    """The named children, without comments."""
     return [child for child in node.named_children if child.type not in COMMENTS]
 
 
 def find_field(node: Node, *names: str) -> Node | None:
-    """The child in the first of these fields that is there."""
+    """The child in the first of these fields that the node has."""
     for name in names:
         if found := node.child_by_field_name(name):
             return found
@@ -82,7 +88,7 @@ def unwrap_node(node: Node) -> Node:
 
 
 def read_chain(node: Node) -> tuple[Link, ...]:
-    """``expect(a).not.toBe(3)`` as links from the left; empty where it does not end in names."""
+    """The links of ``expect(a).not.toBe(3)``, from the left."""
     links: list[Link] = []
     current: Node | None = unwrap_node(node)
     for _ in range(_LONGEST_CHAIN):
@@ -104,7 +110,7 @@ def _read_type_arguments(node: Node) -> str:
 
 
 def _add_links(node: Node, links: list[Link]) -> Node | None:
-    """Add the outermost links of a node, and give what is left of them."""
+    """Append the links of a node from the right, and return the node to their left."""
     kind = node.type
     if kind in ("infix_expression", "binary_operator_call") and len(list_children(node)) >= 3:
         left, name, right = list_children(node)[:3]
@@ -122,7 +128,7 @@ def _add_links(node: Node, links: list[Link]) -> Node | None:
     if kind in MEMBERS:
         owner, member = (find_field(node, part) if part else None for part in MEMBERS[kind])
         ends = list_children(node)
-        if member is None and len(ends) > 1:
+        if member is None and len(ends) > 1:  # a grammar without fields, such as Kotlin's
             owner, member = ends[0], ends[-1]
         links.append(Link(read_text(member)))
         return owner
@@ -152,7 +158,7 @@ def _add_call_links(node: Node, links: list[Link]) -> Node | None:
 
 
 def list_arguments(node: Node) -> tuple[Node, ...]:
-    """What a call passes: arguments, then a block or trailing function."""
+    """The arguments of a call, then its block or trailing lambda."""
     if node.type == "macro_invocation":
         return parse_macro_arguments(node)
     given = find_field(node, "arguments")
@@ -170,9 +176,9 @@ def list_arguments(node: Node) -> tuple[Node, ...]:
 
 
 def parse_macro_arguments(node: Node) -> tuple[Node, ...]:
-    """The arguments of a Rust macro, which the grammar leaves as tokens: parsed by themselves."""
-    from gitlab_nightshift.proof.syntax.languages import find_language
-    from gitlab_nightshift.proof.syntax.source_parser import parse
+    """The arguments of a Rust macro. The grammar has only its tokens, so they are parsed again as a
+    call's."""
+    from gitlab_nightshift.proof.syntax.languages import find_language, parse
 
     tokens = next((child for child in node.children if child.type == "token_tree"), None)
     rust = find_language("x.rs")
@@ -188,11 +194,12 @@ def parse_macro_arguments(node: Node) -> tuple[Node, ...]:
 
 
 def split_binary(node: Node) -> tuple[str, Node, Node] | None:
-    """Operator, left and right of a comparison or another binary expression."""
+    """Operator, left and right side of a binary expression."""
     node = unwrap_node(node)
     if "binary" not in node.type and node.type not in _BINARY:
         return None
     parts = [child for child in node.children if child.type not in COMMENTS]
+    # Python's ``a < b < c`` is one node with three operands.
     if len(parts) < 3 or (node.type == "comparison_operator" and len(list_children(node)) != 2):
         return None
     operator = " ".join(read_text(part) for part in parts[1:-1])
@@ -200,7 +207,8 @@ def split_binary(node: Node) -> tuple[str, Node, Node] | None:
 
 
 def list_tokens(node: Node) -> tuple[str, ...]:
-    """The words of a piece of code without white space, comments and trailing commas."""
+    """The words of a piece of code, without white space, comments, semicolons and trailing commas;
+    all quotes are double."""
     found: list[str] = []
     stack = [node]
     while stack:

@@ -1,4 +1,4 @@
-"""One test, as all languages have it."""
+"""One test, in a form common to all languages."""
 
 from dataclasses import dataclass
 from dataclasses import field as slot
@@ -10,7 +10,7 @@ from gitlab_nightshift.proof.syntax.languages import Language
 
 @dataclass(frozen=True)
 class Group:
-    """A suite, class or module of tests with what is written on it."""
+    """A suite, class or module of tests, with its own marks."""
 
     name: str
     marks: tuple[str, ...]
@@ -19,10 +19,10 @@ class Group:
 
 @dataclass(frozen=True)
 class Test:
-    """A test. ``marks`` are annotations, decorators and words such as ``skip`` or ``only`` that are
-    written on it; ``groups`` the suites it stands in, each with its own marks. ``line`` to ``end``
-    are its lines with the marks, from 1. ``body`` is None for one that is only announced,
-    ``is_run`` false for a helper that is looked at as if it were one."""
+    """A test. ``marks`` are its annotations, decorators and words such as ``skip`` or ``only``;
+    ``groups`` are the suites around it. ``line`` to ``end`` are its lines including the marks, from
+    1. ``body`` is None for a test without code (``it.todo``), ``is_run`` is False for a helper that
+    is read as if it were a test."""
 
     name: str
     qualified: str

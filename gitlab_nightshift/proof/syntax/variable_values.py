@@ -1,4 +1,4 @@
-"""What the variables of a function stand for."""
+"""The values that variables of a function are set to, as code."""
 
 from tree_sitter import Node
 
@@ -12,11 +12,11 @@ _COMPUTED = CALLS | frozenset(
     "identifier attribute member_expression field_expression selector_expression await_expression"
     " expression_list field_access".split()
 )
-"""Kinds of nodes whose value reading does not know."""
+"""Nodes whose value is not known from reading."""
 
 
 def read_assignment(node: Node) -> tuple[Node, Node] | None:
-    """Target and value of an assignment or declaration."""
+    """Target and value of an assignment or declaration; None for other nodes."""
     if node.type not in _ASSIGNMENTS:
         return None
     target, value = find_field(node, "left", "name", "pattern"), find_field(node, "right", "value")
@@ -26,7 +26,7 @@ def read_assignment(node: Node) -> tuple[Node, Node] | None:
 
 
 def read_variable_values(node: Node) -> dict[str, str]:
-    """The code that each variable stands for, where it is assigned once, from a call or a name."""
+    """The code that each variable is set to, if it is assigned once, from a call or a name."""
     found: dict[str, str] = {}
     other: set[str] = set()
     for each in walk(node):
@@ -39,7 +39,7 @@ def read_variable_values(node: Node) -> dict[str, str]:
 
 
 def resolve_variables(code: str, values: dict[str, str]) -> str:
-    """A piece of code with its variables spelled out, and those in their values once more."""
+    """A piece of code with variables replaced by their values, and variables in those, too."""
     for _ in range(2):
         if len(code) > _LONGEST:
             break

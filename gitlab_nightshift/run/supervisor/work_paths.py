@@ -40,7 +40,7 @@ def find_confinement_paths(
     may also read ``opened`` paths in HOME. During the block a socket listens, which work tries to
     connect to as a probe."""
     checkout, home = run_folder.checkout.resolve(), Path(env.get("HOME") or "/")
-    # GitLab Runner writes the job's file variables into <checkout>.tmp (job/secret_files.py).
+    # GitLab Runner writes the job's file variables into <checkout>.tmp (job/job_secrets.py).
     git, runner_files = checkout / ".git", checkout.with_name(f"{checkout.name}.tmp")
     secret = [runner_files, *(home / name for name in HOME_FILES), *map(Path, SYSTEM_SECRETS)]
     hidden = [*secret, run_folder.private, *_find_sockets(env, home)]

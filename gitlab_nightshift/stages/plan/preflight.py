@@ -6,7 +6,6 @@ from gitlab_nightshift.errors import build_config_error
 from gitlab_nightshift.gitlab.branch_protection import find_protecting_pattern
 from gitlab_nightshift.gitlab.project import Project
 from gitlab_nightshift.settings.model import Settings
-from gitlab_nightshift.settings.reviewer_notation import list_named_reviewers
 
 ANY_SLUG = "change"
 """Placeholder for the part of a branch's name that is not known yet."""
@@ -70,7 +69,7 @@ def _check_branch_place(settings: Settings, project: Project) -> None:
 
 def check_reviewers(settings: Settings, project: Project) -> None:
     """Raise ``E_CONFIG`` for a reviewer unknown to GitLab."""
-    people, named = project.people, list_named_reviewers(settings)
+    people, named = project.people, settings.named_reviewers
     unknown = [name for name in named if people.has_user(name) is False]
     if unknown:
         raise build_config_error(

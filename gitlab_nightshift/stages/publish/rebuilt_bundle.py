@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gitlab_nightshift.records.events import Note
 from gitlab_nightshift.records.products import Proposal
-from gitlab_nightshift.redaction.patch_check import refuse_secrets
+from gitlab_nightshift.redaction.redactor import refuse_secrets
 from gitlab_nightshift.repository.git import build_isolated_git
 from gitlab_nightshift.repository.private_repository import (
     Relation,

@@ -11,12 +11,7 @@ from functools import cached_property
 from gitlab_nightshift.gitlab.api_error import ApiError
 from gitlab_nightshift.gitlab.people import GitlabUser, People
 from gitlab_nightshift.settings.model import Settings
-from gitlab_nightshift.settings.reviewer_notation import (
-    APPROVAL_RULES,
-    CODE_OWNERS,
-    GROUP,
-    list_reviewers,
-)
+from gitlab_nightshift.settings.notations import APPROVAL_RULES, CODE_OWNERS, GROUP
 from gitlab_nightshift.stages.publish.code_owners import find_owners
 
 MOST = 5
@@ -46,7 +41,7 @@ def choose_reviewers(
         CODE_OWNERS: choice.add_code_owners,
         APPROVAL_RULES: choice.add_approvers,
     }
-    for name in list_reviewers(settings):
+    for name in settings.all_reviewers:
         try:
             if name.startswith(GROUP):
                 choice.add_from_group(name.removeprefix(GROUP))

@@ -5,8 +5,14 @@ from dataclasses import dataclass
 
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.proof.diagnosis import describe_missing
-from gitlab_nightshift.proof.evidence.evidence_flags import find_flaky_commands, raise_flag
-from gitlab_nightshift.proof.evidence.lab import Evidence, EvidenceSubject, Lab, compute_deadline
+from gitlab_nightshift.proof.evidence.lab import (
+    Evidence,
+    EvidenceSubject,
+    Lab,
+    compute_deadline,
+    find_flaky_commands,
+    raise_flag,
+)
 from gitlab_nightshift.proof.executed_code import changes_code
 from gitlab_nightshift.proof.proof_commands import (
     CommandRun,

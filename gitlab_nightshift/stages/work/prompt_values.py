@@ -9,7 +9,6 @@ from gitlab_nightshift.records.handoffs import AnalysisCandidate, AnalysisResult
 from gitlab_nightshift.records.products import KnownMergeRequest, Plan
 from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.settings.notations import ALL
-from gitlab_nightshift.settings.reviewer_notation import list_named_reviewers
 from gitlab_nightshift.stages.work.evidence_text import quote_data
 from gitlab_nightshift.stages.work.step_input import FIRST_STEP, StepInput
 
@@ -37,7 +36,7 @@ def build_run_values(
         ),
         "rejected_ideas": format_list(map(describe_rejected, plan.rejected_ideas)),
         "max_diff_lines": str(plan.max_diff_lines),
-        "reviewer": ", ".join(list_named_reviewers(settings)),
+        "reviewer": ", ".join(settings.named_reviewers),
     }
     own = {name: value.strip() for name, value in settings.variables.items()}
     return {**own, **{name: value.strip() for name, value in values.items()}}

@@ -5,8 +5,13 @@ from gitlab_nightshift.policy.repeated_ideas import describe_repetition, find_re
 from gitlab_nightshift.policy.write_gate import list_gated_files
 from gitlab_nightshift.proof.changed_symbols import compute_digest, list_changed_symbols
 from gitlab_nightshift.proof.evidence.collected_runs import TITLE as TESTS_THAT_RAN
-from gitlab_nightshift.proof.evidence.evidence_flags import find_flaky_commands
-from gitlab_nightshift.proof.evidence.lab import Evidence, EvidenceSubject, Lab, compute_deadline
+from gitlab_nightshift.proof.evidence.lab import (
+    Evidence,
+    EvidenceSubject,
+    Lab,
+    compute_deadline,
+    find_flaky_commands,
+)
 from gitlab_nightshift.proof.executed_code import changes_code
 from gitlab_nightshift.proof.proof_commands import CommandRun, format_failure, run_and_collect
 from gitlab_nightshift.proof.reading import judge

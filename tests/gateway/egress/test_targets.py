@@ -7,8 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gitlab_nightshift.gateway.egress.request_head import parse_head
-from gitlab_nightshift.settings.allowed_hosts import parse_egress_host, split
-from gitlab_nightshift.text.allowed_addresses import METADATA, explain_refusal
+from gitlab_nightshift.settings.allowed_hosts import (
+    METADATA,
+    explain_refusal,
+    parse_egress_host,
+    split,
+)
 
 PUBLIC = ["93.184.216.34", "8.8.8.8", "2606:4700::1111", "::ffff:8.8.8.8", "64:ff9b::8.8.8.8"]
 PRIVATE = [

@@ -144,7 +144,7 @@ def test_other_settings(raised: Judge, path: str, text: str, old: str, new: str)
 
 def test_a_manifest_that_cannot_be_read(raised: Judge) -> None:
     found = raised({"package.json": PACKAGE}, {"package.json": PACKAGE[:-1]}, "dependency-file")
-    assert [f.detail for f in found] == ["Another choice of what is installed: the file."]
+    assert [f.detail for f in found] == ["Dependencies or their sources change: the whole file."]
 
 
 def test_new_and_deleted_manifests(raised: Judge) -> None:

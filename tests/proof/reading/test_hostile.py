@@ -6,7 +6,7 @@ import pytest
 
 from gitlab_nightshift.proof.reading import judge
 from gitlab_nightshift.proof.reviewed_change import Context
-from gitlab_nightshift.proof.syntax import source_parser
+from gitlab_nightshift.proof.syntax import languages
 from gitlab_nightshift.settings.model import Settings
 from tests.proof.reading.test_realistic import FLAGS, GO, JVM, RUBY_RUST, SCRIPT
 from tests.support.pairs import Pair, change_of, raised, read_pairs
@@ -62,7 +62,7 @@ def cut(text: str, chance: random.Random) -> str:
 def test_tests_in_a_file_that_becomes_too_large_to_read_are_gone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(source_parser, "LARGEST", 10_000)
+    monkeypatch.setattr(languages, "LARGEST", 10_000)
     before = {"tests/test_a.py": "def test_a():\n    assert f() == 1\n"}
     after = {"tests/test_a.py": "# filler\n" * 1200 + "def test_a():\n    assert f() == 1\n"}
     found = {name for name, *_ in raised(Pair("large", set(), before, after), FLAGS)}

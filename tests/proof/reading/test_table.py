@@ -9,8 +9,7 @@ import pytest
 from ci.site.generated_pages import render_flags
 from gitlab_nightshift.proof.reading import leaked_secrets
 from gitlab_nightshift.proof.reviewed_change import Changeset, Context, RuleViolation
-from gitlab_nightshift.registry.flag_entry import FlagEntry
-from gitlab_nightshift.registry.flag_registry import FLAGS
+from gitlab_nightshift.registry.flag_registry import FLAGS, FlagEntry
 from tests.support.judging import Judge
 from tests.support.tables import each
 
@@ -28,7 +27,7 @@ def test_the_site_says_of_every_flag_what_raises_it_and_its_levels(name: str) ->
     section = render_flags().partition(f"## {name}\n")[2].partition("\n## ")[0]
     assert flag.what in section
     assert flag.why in section
-    assert flag.asked in section
+    assert flag.warn_if in section
     level, people = re.findall(r"^\| [a-z' ]+ \| (.*) \|$", section, re.MULTILINE)
     assert level.startswith(f"`{flag.level}`")
     assert all(f"`{other}` in {category}" in level for category, other in flag.levels.items())

@@ -125,7 +125,7 @@ def test_cargo_whose_tests_end_the_process_is_no_report(tmp_path: Path) -> None:
         RUST_TEST_THREADS="2",
     )
     assert run.result.ok
-    assert "2 tests began, and the results count 0" in run.collection.unknown
+    assert "2 tests started, and the results count 0" in run.collection.unknown
 
 
 SUBTESTS = (
@@ -281,7 +281,7 @@ def test_several_runs_of_one_command(
         ("mkfifo FILE", "it is no regular file"),
         ("mkdir FILE", "it is no regular file"),
         ("truncate -s 1G FILE", "it is larger than 64000000 bytes"),
-        ("printf '<x/>' > FILE", "no JUnit XML"),
+        ("printf '<x/>' > FILE", "not JUnit XML"),
         ("true", "no report was left by Maven"),
         (
             f"printf '%s' \"{JUNIT}\" > FILE; touch -d 2020-01-01 FILE",

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from gitlab_nightshift.proof.running.switches import write_faulty_file
-from gitlab_nightshift.proof.running.text_faults import list_text_faults
+from gitlab_nightshift.proof.running.text_canaries import list_text_faults
 
 
 def _list_lines(code: str, path: str = "a.xyz") -> list[str]:

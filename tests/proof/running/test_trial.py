@@ -98,7 +98,7 @@ def test_a_run_says_what_failed_and_what_ran(tried: Tried) -> None:
         lab,
     ):
         trial = open_trial(subject, lab)
-        trial.hold(subject.tree)
+        trial.check_out(subject.tree)
         seen = trial.run(lab.commands, {})
     assert (seen.red, seen.ended, len(seen.ran)) == (True, True, 4)
     assert seen.failed == {"tests.test_label.LabelTest.test_nobody"}
@@ -139,12 +139,12 @@ def test_no_variable_is_left_where_nothing_could_be_planted(tried: Tried) -> Non
         asked: list[int] = []
 
         def refuse(_planted: PlantedTree) -> tuple[None, str]:
-            asked.append(len(trial.noting))
+            asked.append(len(trial.reached_env))
             return None, ""
 
         read = TreeFiles(lab.checkout.repository, subject.base).read
         assert plant(trial, subject.base, faults, read, [refuse]) is None
-    assert (asked, trial.noting) == ([1], {})
+    assert (asked, trial.reached_env) == ([1], {})
 
 
 def test_reached_faults_come_in_the_order_in_which_they_were_chosen() -> None:

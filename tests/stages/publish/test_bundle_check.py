@@ -359,7 +359,7 @@ def test_settings_of_tools_in_a_shared_file(
 ) -> None:
     night = Night(shop, tmp_path)
     night.make(skip_tests)
-    refused(night, Code.POLICY_DENY, "Makefile holds settings of tools (test:)")
+    refused(night, Code.POLICY_DENY, "Makefile contains tool settings (test:)")
     night.settings["policy"] = {"flags": {"tool-settings": "warn"}}
     assert night.publish().commit_sha
     night.settings["policy"] = {}

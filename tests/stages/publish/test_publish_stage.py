@@ -336,8 +336,8 @@ def test_a_server_side_refusal_of_the_push(night: Night) -> None:
     [
         (
             "PUSH BLOCKED: Secrets detected in code changes\n\n-- a.py:2 AWS key",
-            "PUSH BLOCKED: Secrets detected in code changes -- a.py:2 AWS key (the change contains"
-            " what GitLab takes for a secret: look at the bundle).",
+            "PUSH BLOCKED: Secrets detected in code changes -- a.py:2 AWS key (GitLab found a"
+            " secret in the change: look at the bundle).",
             False,
         ),
         (

@@ -65,7 +65,7 @@ def test_names_and_modes_are_judged_here(night: Night) -> None:
         ("a/../../b", "100644", Code.PUBLISH, "git cannot make a tree of these files"),
         ("link", "120000", Code.POLICY_DENY, "is a symbolic link or a submodule"),
         ("package-lock.json", "100644", Code.POLICY_DENY, "package-lock.json"),
-        ("ruff.toml", "100644", Code.POLICY_DENY, "ruff.toml holds settings of tools"),
+        ("ruff.toml", "100644", Code.POLICY_DENY, "ruff.toml contains tool settings"),
         ("other.py", "100644", Code.PUBLISH, "its files give a different tree"),
     ):
         agree(night, path)
@@ -185,4 +185,4 @@ def test_a_quiet_bundle_and_an_honest_one(night: Night, monkeypatch: pytest.Monk
     night.make(add_a_test, outcome=Outcome.NO_IMPROVEMENT)
     assert night.publish().outcome is Outcome.NO_IMPROVEMENT
     night.make(skip_tests)
-    assert "Makefile holds settings of tools (test:)" in failure(night, Code.POLICY_DENY)
+    assert "Makefile contains tool settings (test:)" in failure(night, Code.POLICY_DENY)

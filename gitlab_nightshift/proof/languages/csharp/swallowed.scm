@@ -1,4 +1,4 @@
-; Where an error ends. See flags/swallowed_errors.py for what the captures mean.
+; Where errors are lost. The captures are explained in proof/reading/swallowed_errors.py.
 
 (catch_clause (catch_declaration type: (_) @types name: (_) @caught) body: (block) @body) @handler
 (catch_clause (catch_declaration type: (_) @types .) body: (block) @body) @handler

@@ -1,4 +1,4 @@
-; Where an error ends. See flags/swallowed_errors.py for what the captures mean.
+; Where errors are lost. The captures are explained in proof/reading/swallowed_errors.py.
 
 ; _ = f(), _ = err; what is only printed, closed or removed may fail
 ((assignment_statement left: (_) @names right: (expression_list . [(call_expression) (identifier)] @value)) @dropped

@@ -1,4 +1,4 @@
-; Where an error ends. See flags/swallowed_errors.py for what the captures mean.
+; Where errors are lost. The captures are explained in proof/reading/swallowed_errors.py.
 
 (except_clause value: (as_pattern (_) @types alias: (_) @caught) (block) @body) @handler
 (except_clause value: [(identifier) (attribute) (tuple) (call) (subscript)] @types (block) @body) @handler

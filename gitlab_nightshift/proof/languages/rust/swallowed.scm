@@ -1,4 +1,4 @@
-; Where an error ends. See flags/swallowed_errors.py for what the captures mean.
+; Where errors are lost. The captures are explained in proof/reading/swallowed_errors.py.
 
 ; let _ = f(); f().ok(); what is only written, sent or removed may fail
 ((let_declaration pattern: _ @name

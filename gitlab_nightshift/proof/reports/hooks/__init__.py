@@ -1,1 +1,1 @@
-"""What runs inside a project's own runner, where that writes no report by itself; stdlib."""
+"""Code that runs inside a project's test runner if that writes no report by itself; stdlib."""

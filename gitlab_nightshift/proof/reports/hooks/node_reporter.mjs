@@ -1,5 +1,5 @@
-// node:test's own JUnit report, in a file of this process: several runs of one command would
-// overwrite each other's.
+// node:test's own JUnit report, in a file named after this process: several runs in one command
+// would otherwise overwrite each other's.
 import { appendFileSync } from "node:fs";
 import { junit } from "node:test/reporters";
 

@@ -1,6 +1,5 @@
-// Has Jest, Vitest and Mocha leave a report as well. Node loads it before a program; it only acts
-// where that program is one of them. For Mocha it is the reporter itself, around the one that is asked
-// for: the usual output stays.
+// Makes Jest, Vitest and Mocha also write a report. Node loads this file before any program; it acts
+// only in these. For Mocha it is a reporter that wraps the chosen one, so the usual output stays.
 "use strict";
 const path = require("node:path");
 
@@ -34,11 +33,11 @@ function load(name, find) {
   try {
     return name && require(require.resolve(name, find));
   } catch {
-    return undefined; // Mocha would end here: the report matters more
+    return undefined; // Mocha would abort here, but the report matters more
   }
 }
 
-// The last `-R name`, `--reporter name` or `--reporter=name`, which is taken out.
+// Removes all of `-R name`, `--reporter name` and `--reporter=name`, and returns the last name.
 function takeReporter(words) {
   let name = "";
   for (let at; (at = words.findIndex((word) => /^(-R|--reporter)(=|$)/.test(word))) >= 0; ) {

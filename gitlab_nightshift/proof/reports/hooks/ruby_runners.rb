@@ -1,6 +1,6 @@
-# Has Minitest note its tests: a line of JSON each, [name, outcome], in a file of this process. Ruby
-# loads it before a program, when no gem is chosen yet. What a test starts is no run of the
-# command's own.
+# Makes Minitest write a report: a line of JSON for each test, [name, outcome], into a file named
+# after this process. Ruby loads it before any program, when no gem is activated yet. Processes that
+# a test starts are not runs of the command.
 module NightshiftRecorder
   FOLDER = ENV["NIGHTSHIFT_REPORTS"]
 

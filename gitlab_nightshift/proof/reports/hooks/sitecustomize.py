@@ -1,8 +1,8 @@
-"""Has unittest note its tests: a line of JSON each, [name, outcome], in a file of this process, and
-gives pytest's report the number of this process.
+"""Makes unittest write a report: a line of JSON for each test, [name, outcome], into a file named
+after this process. Names pytest's report after it, too.
 
-Python imports a module of this name at its start, which imports the one of that name that it hides.
-What a test of pytest starts is no run of the command's own.
+Python's ``site`` imports a module with this name at startup, so this one imports the module that it
+shadows. Processes that a pytest test starts are not runs of the command.
 """
 
 import os
@@ -12,7 +12,7 @@ from importlib.machinery import PathFinder
 from importlib.util import module_from_spec
 from pathlib import Path
 
-TYPE_CHECKING = False  # the constant of typing, which would take longer to load
+TYPE_CHECKING = False  # typing's constant; typing itself is slow to import
 if TYPE_CHECKING:
     from collections.abc import Callable
     from unittest import TestCase, TestResult
@@ -22,11 +22,11 @@ _HERE = str(Path(__file__).parent)
 
 
 def record_unittest(folder: str) -> None:
-    """Wrap the methods that unittest calls when it knows what became of a test."""
+    """Wrap the methods with which unittest records the outcome of a test."""
     from unittest import TestResult
 
     path = Path(folder, f"unittest-{os.getpid()}.jsonl")
-    path.touch()  # no test is a result, too
+    path.touch()  # an empty report, if no test runs
     outcomes = {
         "addSuccess": "passed",
         "addFailure": "failed",
@@ -37,12 +37,12 @@ def record_unittest(folder: str) -> None:
     }
     for method, outcome in outcomes.items():
         setattr(TestResult, method, _wrap_method(getattr(TestResult, method), path, outcome))
-    noted = _wrap_method(lambda _self, _test: None, path, "failed")
+    record_failure = _wrap_method(lambda _self, _test: None, path, "failed")
     add = TestResult.addSubTest
 
     def add_subtest(self: "TestResult", test: "TestCase", subtest: "TestCase", err: object) -> None:
-        if err is not None:  # of such a test no other method is called
-            noted(self, test)
+        if err is not None:  # no other method is called for a test with a failed subtest
+            record_failure(self, test)
         add(self, test, subtest, err)  # type: ignore[arg-type]
 
     TestResult.addSubTest = add_subtest  # type: ignore[method-assign]
@@ -61,19 +61,20 @@ def _wrap_method(
     return note
 
 
-def _import_hidden() -> None:
+def _import_shadowed() -> None:
     spec = PathFinder.find_spec("sitecustomize", [p for p in sys.path if p != _HERE])
     if spec is not None and spec.loader is not None:
         spec.loader.exec_module(module_from_spec(spec))
 
 
 def is_unittest(words: "list[str]") -> bool:
-    """True for `python -m unittest …`, and for `manage.py test`."""
+    """True for ``python -m unittest …`` and ``manage.py test``."""
     return "unittest" in words or ("test" in words and any(w.endswith("manage.py") for w in words))
 
 
 def rename_report(folder: str) -> None:
-    """Several runs of pytest in one command would overwrite each other's report."""
+    """Give this process a report of its own: several runs of pytest in one command would otherwise
+    overwrite each other's."""
     options = os.environ.get("PYTEST_ADDOPTS", "")
     shared = re.escape(f"{folder}/pytest") + r"(-\d+)?\.xml"
     if re.search(shared, options):
@@ -86,4 +87,4 @@ if os.environ.get(FOLDER):
         rename_report(os.environ[FOLDER])
         if is_unittest(getattr(sys, "orig_argv", [])):
             record_unittest(os.environ[FOLDER])
-    _import_hidden()
+    _import_shadowed()

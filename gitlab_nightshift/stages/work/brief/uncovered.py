@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from gitlab_nightshift.proof.syntax.languages import find_language, is_product
-from gitlab_nightshift.proof.syntax.source_parser import LARGEST, parse
+from gitlab_nightshift.proof.syntax.languages import LARGEST, find_language, is_product, parse
 from gitlab_nightshift.stages.work.brief.coverage_reports import (
     CoverageReport,
     FileCoverage,

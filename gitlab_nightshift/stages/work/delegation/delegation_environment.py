@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from gitlab_nightshift.agents import build_provider
-from gitlab_nightshift.proof.build_files import build_commands, list_default_allowed_commands
+from gitlab_nightshift.proof.implied_commands import build_commands, list_default_allowed_commands
 from gitlab_nightshift.redaction.redactor import Redactor
 from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.repository.delegated_repository import DelegationSource

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gitlab_nightshift.proof.reading import load_rule
-from gitlab_nightshift.proof.reading.change_kinds import ABOUT_TESTS, touches_tests
+from gitlab_nightshift.proof.reading import ABOUT_TESTS, load_rule, touches_tests
 from gitlab_nightshift.proof.reviewed_change import Changeset, Context, read_change
 from gitlab_nightshift.registry.flag_registry import FLAGS
 from tests.support.changes import corpus_repository, read_corpus

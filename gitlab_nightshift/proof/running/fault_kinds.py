@@ -1,0 +1,421 @@
+"""The kinds of faults: negated decisions, other results, other literals, omitted statements.
+
+Each public ``list_`` function lists the changes of its kind at one node. ``by_value`` is True if an
+assertion is likely to fail, not only an exception to be raised.
+"""
+
+import re
+from collections.abc import Iterator
+
+from tree_sitter import Node
+
+from gitlab_nightshift.proof.running.fault_places import (
+    BLOCKS,
+    BRANCHES,
+    INTERPOLATIONS,
+    PARENTHESES,
+    RAISING,
+    TABLE,
+    TEXTS,
+    Place,
+    find_condition,
+    is_message,
+    is_never,
+    unwrap_parentheses,
+)
+from gitlab_nightshift.proof.running.fault_rules import Change, Rules, make_change
+from gitlab_nightshift.proof.syntax.nodes import (
+    CALLS,
+    find_field,
+    list_children,
+    read_chain,
+    read_text,
+    walk,
+)
+
+_BINARY = TABLE.get_words("binary")
+_COMPARING = TABLE.get_words("comparing") | {"is not", "not in"}
+_CONNECTING = TABLE.get_words("connecting")
+_NEGATIONS = TABLE.get_words("negations")
+_GUARDS = TABLE.get_pattern("guards")
+_BOOLEANS = TABLE.get_words("booleans")
+
+
+def list_decisions(place: Place, rules: Rules) -> Iterator[Change]:
+    """Negate a branch condition, a comparison, or a boolean value."""
+    node = place.node
+    template = rules.condition
+    if node.type in BRANCHES and (condition := find_condition(node)):
+        if (
+            not _is_fixed(condition)
+            and not is_never(node)
+            and not (place.looping and _leaves_loop(node))
+        ):
+            by_value = _is_by_value(condition) and not _only_raises(node)
+            yield make_change(condition, "negated", template, rules, by_value=by_value)
+    elif is_decision(node, rules) and not (place.looping and _leaves_loop(_find_branch(node))):
+        if not _is_in_condition(node):
+            template = rules.comparison or template
+        if rules.boolean and _is_surely_boolean(node):
+            template = rules.boolean
+        if not _is_whole_condition(node):
+            yield make_change(node, "negated", template, rules, by_value=_is_by_value(node))
+
+
+def is_decision(node: Node, rules: Rules) -> bool:
+    """True for an expression that is boolean by its form."""
+    if node.type in _BOOLEANS and read_text(node).lower() in ("true", "false"):
+        return node.parent is None or node.parent.type not in ("expression_statement", *BLOCKS)
+    if node.type in _NEGATIONS:
+        if node.parent is not None and node.parent.type == "navigation_expression":
+            return False  # Kotlin's grammar takes `!a.b` for `(!a).b`
+        return node.type == "not_operator" or read_text(node)[:1] == "!"
+    operator = read_operator(node)
+    connects = rules.connectives and operator in _CONNECTING
+    return operator in _COMPARING or (connects and not _is_in_condition(node))
+
+
+def _is_surely_boolean(node: Node) -> bool:
+    """True if no operator overload can return anything but a boolean."""
+    sure = read_operator(node).split()[:1]
+    return node.type in _BOOLEANS or node.type in _NEGATIONS or sure in (["in"], ["is"], ["not"])
+
+
+def read_operator(node: Node) -> str:
+    """The operator of a binary expression; "" for anything else."""
+    if node.type not in _BINARY:
+        return ""
+    words = [read_text(each) for each in node.children if not each.is_named]
+    named = find_field(node, "operator", "operators")
+    return " ".join(words).strip() or (read_text(named) if named else "")
+
+
+def _is_in_condition(node: Node) -> bool:
+    """True if only the truth of a value counts, as in a branch condition."""
+    parent = node.parent
+    while parent is not None and (
+        parent.type in PARENTHESES
+        or parent.type in _NEGATIONS
+        or read_operator(parent) in _CONNECTING
+    ):
+        node, parent = parent, parent.parent
+    return _is_whole_condition(unwrap_parentheses(node))
+
+
+def _is_whole_condition(node: Node) -> bool:
+    outer = node
+    while outer.parent is not None and outer.parent.type in PARENTHESES:
+        outer = outer.parent
+    branch = outer.parent
+    return branch is not None and branch.type in BRANCHES and find_condition(branch) == node
+
+
+def _is_fixed(condition: Node) -> bool:
+    """True for a condition that cannot be negated, as it binds variables: ``if let``, ``:=``."""
+    return (
+        "let" in condition.type
+        or "assignment" in condition.type
+        or condition.type == "match_pattern"
+    )
+
+
+def _is_by_value(condition: Node) -> bool:
+    """False for a check for null or a type: negated, the next statement raises."""
+    text = read_text(condition)
+    return _GUARDS.search(text) is None or "err" in text
+
+
+def _only_raises(branch: Node) -> bool:
+    """True if the branch does nothing but raise: negated, everything fails with that."""
+    body = find_field(branch, "consequence", "body")
+    first = next(iter(list_children(body)), None) if body and body.type in BLOCKS else body
+    if first is not None and first.type == "statement_list":
+        first = next(iter(list_children(first)), None)
+    return first is not None and re.match(r"(raise|throw|panic)\b", read_text(first)) is not None
+
+
+def _find_branch(node: Node) -> Node | None:
+    parent = node.parent
+    while parent is not None and parent.type not in BRANCHES and parent.type not in BLOCKS:
+        parent = parent.parent
+    return parent if parent is not None and parent.type in BRANCHES else None
+
+
+def _leaves_loop(branch: Node | None) -> bool:
+    """True if a branch may leave a loop: negated, the loop might not end."""
+    return branch is not None and any(
+        each.type.startswith(("break", "return", "continue")) for each in walk(branch)
+    )
+
+
+# --- results --------------------------------------------------------------------------------------
+
+
+_RETURNS = TABLE.get_words("returns")
+_NUMBERS = TABLE.get_words("numbers")
+_EMPTY_VALUES = TABLE.get_pattern("empty", re.DOTALL)
+
+
+def list_results(place: Place, rules: Rules) -> Iterator[Change]:
+    """Replace what a function returns."""
+    node = place.node
+    if rules.zero and node.type in _RETURNS:
+        yield from _list_zero_results(place, rules)
+        return
+    value = _find_result(place, rules)
+    if value is None or is_message(value) or is_decision(unwrap_parentheses(value), rules):
+        return
+    inner = unwrap_parentheses(value)
+    literals = _NUMBERS | (TEXTS if rules.text else frozenset())
+    if inner.type in literals or _EMPTY_VALUES.fullmatch(read_text(inner)):
+        return
+    if found := _find_typed_result(_read_result_type(place.owner), rules):
+        yield make_change(value, "returned as another value", found, rules)
+    elif (empty := rules.kinds.get(inner.type)) and list_children(inner):
+        yield make_change(value, "returned as an empty one", empty, rules)
+    elif rules.nothing and not empty and _may_be_nothing(inner, place.owner, rules):
+        yield make_change(value, "returned as nothing", rules.nothing, rules, by_value=False)
+
+
+def _may_be_nothing(value: Node, owner: Node, rules: Rules) -> bool:
+    return (
+        value.type not in ("none", "null", "null_literal", "nil", "undefined")
+        and re.fullmatch(rules.primitive, _read_result_type(owner)) is None
+    )
+
+
+def _find_result(place: Place, rules: Rules) -> Node | None:
+    """The value of a return statement, or the last expression of a body."""
+    node = place.node
+    if node.type in _RETURNS:
+        values = list_children(node)
+        if values and values[0].type == "argument_list":
+            values = list_children(values[0])
+        return values[0] if len(values) == 1 else None
+    body = find_field(place.owner, "body") or next(
+        (each for each in place.owner.named_children if each.type.endswith("body")), None
+    )
+    if body is None or not (rules.tails or (body == node and place.owner.type == "arrow_function")):
+        return None
+    last = (
+        list_children(body)[-1:] if body.type in BLOCKS or body.type == "function_body" else [body]
+    )
+    return node if body in (node, node.parent) and last == [node] and _is_expression(node) else None
+
+
+def _is_expression(node: Node) -> bool:
+    return (
+        node.type not in BLOCKS
+        and not node.type.endswith(
+            ("statement", "declaration", "definition", "item", "assignment", "clause", "body")
+        )
+        and node.type
+        not in (*_RETURNS, "if", "unless", "case", "while", "begin", "rescue", "ensure")
+    )
+
+
+def _read_result_type(owner: Node) -> str:
+    """The declared type of a function's result; "" without one."""
+    declared = find_field(owner, "return_type", "returns", "type", "result")
+    if declared is None and owner.type == "function_declaration":
+        declared = next(
+            (each for each in list_children(owner) if each.type in ("user_type", "nullable_type")),
+            None,
+        )
+    return read_text(declared).lstrip(":-> ").strip("\"'")
+
+
+def _find_typed_result(declared: str, rules: Rules) -> str:
+    for pattern, template in rules.types:
+        if found := re.fullmatch(pattern, declared, re.DOTALL):
+            return str(template).replace("{type}", found.groupdict().get("type") or "")
+    return ""
+
+
+def _list_zero_results(place: Place, rules: Rules) -> Iterator[Change]:
+    """``return a, b`` as the zero values of the declared types (Go)."""
+    types = _list_result_types(place.owner)
+    values = [each for group in list_children(place.node) for each in list_children(group)]
+    if types == ["bool"] and len(values) == 1 and not is_decision(values[0], rules):
+        yield make_change(values[0], "negated", rules.condition, rules)
+    changed = [
+        declared
+        for declared, value in zip(types, values, strict=False)
+        if not re.fullmatch(rules.zeros, read_text(value))
+    ]
+    if len(types) != len(values) or not changed or types == ["bool"] or "\n" in "".join(types):
+        return
+    zeros = ", ".join(rules.zero.replace("{type}", each) for each in types)
+    by_value = all(re.fullmatch(rules.certain, each) for each in changed)
+    template = rules.results.replace("{zeros}", zeros)
+    yield make_change(place.node, "returned as zero values", template, rules, by_value=by_value)
+
+
+def _list_result_types(owner: Node) -> list[str]:
+    result = find_field(owner, "result")
+    if result is None or result.type != "parameter_list":
+        return [read_text(result)] if result else []
+    found = []
+    for each in list_children(result):
+        names = each.children_by_field_name("name")
+        found += [read_text(find_field(each, "type"))] * max(len(names), 1)
+    return found
+
+
+# --- numbers and texts ----------------------------------------------------------------------------
+
+
+_SUBSCRIPTS = TABLE.get_words("subscripts")
+_WAITING = TABLE.get_pattern("waiting")
+_LOOKUPS = TABLE.get_pattern("lookups")
+_NUMBER = re.compile(r"\d{1,9}(\.\d+)?")
+
+
+def list_literals(place: Place, rules: Rules) -> Iterator[Change]:
+    """Another number, or another string."""
+    node = place.node
+    text = read_text(node)
+    by_value = node.parent is not None and node.parent.type not in _SUBSCRIPTS
+    if node.type in _NUMBERS and _NUMBER.fullmatch(text) and not place.looping:
+        template = rules.literal or rules.number
+        if template and _may_grow(node, rules) and not _is_argument_of(node, _WAITING):
+            whole, dot, rest = text.partition(".")
+            other = f"{int(whole) + 1}{dot}{rest}"
+            yield make_change(node, "off by one", template, rules, by_value=by_value, other=other)
+    elif node.type in TEXTS and rules.text and _computes(node):
+        plain = not any(each.type in INTERPOLATIONS for each in walk(node))
+        template = rules.literal if rules.literal and plain else rules.text
+        last = max(text.rfind(quote) for quote in "\"'`")
+        if text.endswith(('"""', "'''")):
+            last -= 2
+        other, what = f"{text[:last]}~{text[last:]}", 'with "~" at its end'
+        yield make_change(node, what, template, rules, by_value=by_value, other=other)
+
+
+def _may_grow(number: Node, rules: Rules) -> bool:
+    """True for a number that is a value, of a type in which the template's code compiles."""
+    parent = number.parent
+    if parent is None or "pattern" in parent.type or find_field(parent, "length") == number:
+        return False
+    if find_field(parent, "field", "key", "property") == number:
+        return False
+    if not rules.number_beside or parent.type in rules.number_in.split():
+        return True
+    return parent.type in _BINARY and any(
+        re.match(rules.number_beside, read_text(each)) for each in list_children(parent)
+    )
+
+
+def _computes(text: Node) -> bool:
+    """True for a string that is used as a value: no docstring, directive, name or part of another
+    string."""
+    parent = text.parent
+    if parent is None or parent.type in {*TEXTS, *BLOCKS, "expression_statement"}:
+        return False
+    if read_text(text)[:2].lower() in ("b'", 'b"', "br", "rb") or _is_argument_of(text, _LOOKUPS):
+        return False
+    if parent.type == "call_expression" and find_field(parent, "arguments") == text:
+        return False
+    return find_field(parent, "key") != text and "import" not in parent.type
+
+
+def _is_argument_of(node: Node, pattern: re.Pattern[str]) -> bool:
+    call = node.parent
+    for _ in range(3):
+        if call is None or call.type in CALLS:
+            break
+        call = call.parent
+    if call is None or call.type not in CALLS:
+        return False
+    links = read_chain(call)
+    return bool(links and pattern.search(links[-1].name))
+
+
+# --- omitted statements ---------------------------------------------------------------------------
+
+
+_ASSIGNMENTS = TABLE.get_words("assignments")
+_STATEMENTS = TABLE.get_words("statements")
+_WRAPPERS = TABLE.get_words("wrappers")
+_ASSIGNING = TABLE.get_pattern("assigning")
+_CHANGING = TABLE.get_pattern("changing")
+
+
+def list_omissions(place: Place, rules: Rules) -> Iterator[Change]:
+    """Omit a statement, except in loops that might not end."""
+    node = place.node
+    if node.type in RAISING:
+        if rules.raising and _is_guarded(place) and _fits(node, rules.raising):
+            yield make_change(node, "left out", rules.raising, rules)
+        return
+    if place.looping or not _is_statement(node):
+        return
+    inner = node
+    while inner.type in _WRAPPERS and len(children := list_children(inner)) == 1:
+        inner = children[0]
+    if rules.call and read_operator(inner) == "<<":
+        yield make_change(inner, "left out", rules.call, rules)
+    elif inner.type in CALLS and read_operator(inner) == "":
+        names = [link.name for link in read_chain(inner)]
+        if not rules.call or is_message(inner) or not names or _WAITING.search(names[-1]):
+            return
+        if "super" in names or names == ["this"]:
+            return
+        changing = _CHANGING.search(names[-1]) is not None
+        template = rules.call
+        yield make_change(
+            _find_span(node, inner, template), "left out", template, rules, by_value=changing
+        )
+    elif inner.type in _ASSIGNMENTS and rules.assignment and _is_augmented(inner):
+        template = rules.assignment
+        if _steers_loop(inner, place.counted) or not _fits(node, template):
+            return
+        yield make_change(_find_span(node, inner, template), "left out", template, rules)
+
+
+def _find_span(statement: Node, inner: Node, template: str) -> Node:
+    """The expression if the template yields one, otherwise the statement with its semicolon."""
+    return statement if re.search(r"\bif\b.*\{kept\}", template) else inner
+
+
+def _is_statement(node: Node) -> bool:
+    parent = node.parent
+    if parent is None:
+        return False
+    named = node.type in _STATEMENTS
+    return parent.type in BLOCKS and (named or list_children(parent)[-1:] != [node])
+
+
+def _is_guarded(place: Place) -> bool:
+    """True if it is in a branch, so that the function can end without it."""
+    node = place.node.parent
+    while node is not None and node != place.owner and node.type not in BRANCHES:
+        node = node.parent
+    return node is not None and node != place.owner
+
+
+def _fits(statement: Node, template: str) -> bool:
+    return not template.startswith("if not") or _is_alone(statement)
+
+
+def _is_alone(node: Node) -> bool:
+    """True if a statement has its lines to itself, which matters where indentation does."""
+    before, after, block = node.prev_sibling, node.next_sibling, node.parent
+    outer = block.parent if block else None
+    return (
+        (before is None or before.end_point[0] < node.start_point[0])
+        and (after is None or after.start_point[0] > node.end_point[0])
+        and (block is None or outer is None or block.start_point[0] > outer.start_point[0])
+    )
+
+
+def _steers_loop(assignment: Node, counted: frozenset[str]) -> bool:
+    """True if a loop of the function ends by the assigned variable."""
+    target = find_field(assignment, "left", "argument") or assignment.named_child(0)
+    return not counted.isdisjoint(re.findall(r"\w+", read_text(target))[-1:])
+
+
+def _is_augmented(node: Node) -> bool:
+    named = find_field(node, "operator")
+    words = [read_text(each) for each in node.children if not each.is_named]
+    return any(_ASSIGNING.search(word) for word in [*words, read_text(named)])
