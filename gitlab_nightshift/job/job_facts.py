@@ -110,6 +110,7 @@ def parse_go_duration(text: str) -> float | None:
         return float(text)
     if not re.fullmatch(r"([0-9]{1,9}(\.[0-9]{1,9})?(h|ms|m|s)){1,9}", text):
         return None
+    # "ms" before "m", or 5ms would be read as 5m.
     units = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
     parts = re.findall(r"([0-9]+(?:\.[0-9]+)?)(h|ms|m|s)", text)
     return sum(float(number) * units[unit] for number, unit in parts)

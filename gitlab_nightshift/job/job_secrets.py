@@ -94,6 +94,7 @@ def read_secrets(env: Mapping[str, str]) -> Secrets:
     """
     token = env.get(TOKEN, "").strip()
     files, in_files = _find_file_variables(env), _read_file_secrets(env)
+    # The value of a file variable is a path, not a secret.
     plain = {name: value for name, value in env.items() if name not in files}
     named = {value.strip() for name, value in plain.items() if is_secret_name(name)}
     named |= {each for name, value in plain.items() for each in _find_addresses(name, value)}
@@ -101,6 +102,7 @@ def read_secrets(env: Mapping[str, str]) -> Secrets:
     guessed = {value for value in named | in_urls if len(value) >= SHORTEST_SECRET}
     model = {name: env[name] for name in MODEL_KEYS if env.get(name, "").strip()}
     known = {*guessed, *in_files, *(key.strip() for key in model.values()), token} - {""}
+    # A secret that contains another one is redacted as a whole.
     longest_first = sorted(known, key=lambda value: (-len(value), value))
     return Secrets(token, model, tuple(longest_first))
 

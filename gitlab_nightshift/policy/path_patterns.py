@@ -56,6 +56,7 @@ def find_matching(paths: Iterable[str], patterns: Iterable[str]) -> list[str]:
 def _is_matched(path: str, patterns: tuple[str, ...]) -> bool:
     """True if a pattern matches. Only patterns that may match are compiled, usually none of
     hundreds."""
+    # To compile hundreds of patterns takes longer than a small command.
     possible = tuple(
         each for each in patterns if all(part in path for part in _split_pattern(each))
     )

@@ -36,13 +36,13 @@ def _read_template(path: Path, where: str) -> str:
     try:
         with path.open("rb") as file:
             data = file.read(LARGEST_TEMPLATE + 1)
+        if len(data) > LARGEST_TEMPLATE:
+            raise build_config_error(f"{where}: larger than {LARGEST_TEMPLATE} bytes")
         text = data.decode("utf-8")
     except OSError as error:
         raise build_config_error(f"{where}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
         raise build_config_error(f"{where}: not UTF-8 text") from None
-    if len(data) > LARGEST_TEMPLATE:
-        raise build_config_error(f"{where}: larger than {LARGEST_TEMPLATE} bytes")
     if "\0" in text:
         raise build_config_error(f"{where}: not UTF-8 text")
     return text

@@ -17,7 +17,7 @@ _MAKE_TARGETS = ("test", "check", "lint", "build", "fmt")
 _NPM_SCRIPTS = ("test", "lint", "build", "typecheck")
 _BUILD_FILES: dict[str, dict[str, Any]] = RuleTable(__file__).entries
 MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
-"""In the order in which Make looks for them."""
+"""In the order in which Make looks for them (GNU make, "What Name to Give Your Makefile")."""
 VENVS = (".venv", "venv")
 NO_TEST = "no test specified"
 """Part of the test script that ``npm init`` writes."""

@@ -92,7 +92,7 @@ def _find_includes(data: bytes | None) -> Iterator[str]:
         if not isinstance(document, Mapping):
             continue
         yield from _find_local_files(document.get("include"))
-        header = document.get("spec")
+        header = document.get("spec")  # a file with inputs has a header document
         yield from _find_local_files(header.get("include") if isinstance(header, Mapping) else None)
         for job in document.values():
             trigger = job.get("trigger") if isinstance(job, Mapping) else None
@@ -102,6 +102,7 @@ def _find_includes(data: bytes | None) -> Iterator[str]:
 
 def _find_local_files(include: Any) -> Iterator[str]:
     for entry in include if isinstance(include, list) else [include]:
+        # ``include: a.yml`` is local, ``include: https://…`` remote.
         if isinstance(entry, str) and not re.match(r"https?://", entry):
             yield entry
         elif isinstance(entry, Mapping):

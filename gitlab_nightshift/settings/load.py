@@ -138,6 +138,7 @@ def _describe_problem(problem: Mapping[str, Any], assignments: Iterable[Assignme
     loc = tuple(str(part) for part in problem["loc"] if part != "[key]")
     touching = [a for a in assignments if _touches(a.path, loc)]
     place = f"{touching[-1].find_place(loc)}: " if touching else ""
+    # Settings are dataclasses, of which pydantic speaks like of calls.
     if problem["type"] == "unexpected_keyword_argument":
         text = f"unknown key{_suggest_key(loc)}"
     if problem["type"] == "dataclass_type":
@@ -180,7 +181,7 @@ def _from_env(env: Mapping[str, str], named: set[str], mistakes: list[str]) -> I
         if not name.startswith(ENV_PREFIX) or name in TEMPLATE_VARIABLES | CALL_VARIABLES | named:
             continue
         if not env[name].strip():
-            continue  # an empty drop-down of the Run pipeline form means "not set"
+            continue  # an empty drop-down in GitLab's New pipeline form means "not set"
         path = tuple(name.removeprefix(ENV_PREFIX).lower().split("__"))
         yield from _from_text(path, env[name], (f"variable {name}", name), mistakes)
 

@@ -266,6 +266,7 @@ def check_command(value: Any) -> Any:
 
 def _refuse_shell_syntax(value: str) -> None:
     """Refuse shell operators: without a shell, they would be passed to the program as words."""
+    # Without escaped characters and quoted parts.
     bare = re.sub(r"\\.|'[^']*'|\"(?:\\.|[^\"\\])*\"", "", value)
     if found := re.search(r"&&|\|\||>>|\$\(|[|&;<>`]", bare):
         raise ValueError(

@@ -52,6 +52,7 @@ class Part:
     __pydantic_config__: ClassVar = {"extra": "forbid", "allow_inf_nan": False}
 
     def __init_subclass__(cls) -> None:
+        # pydantic reads the checks of a field from its annotation.
         kinds = {}
         for name, kind in cls.__annotations__.items():
             check = check_before(partial(_refuse_bool_as_number, getattr(cls, name, None)))

@@ -76,7 +76,7 @@ def test_a_test_that_is_taken_from_the_runner_fails(shop: Path) -> None:
     status, found, _ = checked(shop)
     assert status == 8
     name = "test_shop.TotalTest.test_half"
-    assert f"{name} ran before the change, and is skipped now." in str(found["flags"])
+    assert f"{name} ran before the change, but is skipped now." in str(found["flags"])
 
 
 def test_a_test_that_notices_nothing_fails(shop: Path) -> None:

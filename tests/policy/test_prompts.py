@@ -152,8 +152,9 @@ def test_the_environment_is_never_reachable(
         (b"\xff\xfe\x00", "not UTF-8 text"),
         (b"text\0more", "not UTF-8 text"),
         (b"x" * (LARGEST_TEMPLATE + 1), f"larger than {LARGEST_TEMPLATE} bytes"),
+        ("é".encode() * LARGEST_TEMPLATE, f"larger than {LARGEST_TEMPLATE} bytes"),
     ],
-    ids=["missing", "binary", "nul", "large"],
+    ids=["missing", "binary", "nul", "large", "large, cut within a character"],
 )
 def test_templates_that_cannot_be_used(data: bytes | None, why: str, tmp_path: Path) -> None:
     if data is not None:

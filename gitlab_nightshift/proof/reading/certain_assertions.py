@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from tree_sitter import Node
 
-from gitlab_nightshift.proof.reading.blunted_harness import find_blunted_harness
 from gitlab_nightshift.proof.reading.matched_tests import TestVersion, match_tests
+from gitlab_nightshift.proof.reading.rigged_harness import find_rigged_harness
 from gitlab_nightshift.proof.reviewed_change import Changeset, Context, RuleViolation
 from gitlab_nightshift.proof.rule_tables import RuleTable
 from gitlab_nightshift.proof.syntax.assertion import Assertion
@@ -57,7 +57,7 @@ def find_tests_that_cannot_fail(change: Changeset, _context: Context) -> Iterato
                 reported.add(line)
                 detail = f"{version.name} cannot fail: {why}"
                 yield RuleViolation(version.file.path, line, detail, certain=line not in debatable)
-    yield from find_blunted_harness(change)
+    yield from find_rigged_harness(change)
 
 
 def _list_debatable_lines(version: TestVersion, old: TestVersion | None) -> set[int]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tree_sitter import Node
 
-from gitlab_nightshift.proof.reading.blunted_harness import find_constant_equality
+from gitlab_nightshift.proof.reading.rigged_harness import find_constant_equality
 from gitlab_nightshift.proof.reviewed_change import Changeset, Context, RuleViolation
 from gitlab_nightshift.proof.rule_tables import RuleTable
 from gitlab_nightshift.proof.syntax.file_side import Side, read_sides

@@ -92,13 +92,13 @@ def _compare_parameters(old: Sequence[_Parameter], new: Sequence[_Parameter], la
     kinds = {each.kind for each in new}
     if "rest" not in kinds and any(each.kind == "rest" for each in old):
         return "it no longer takes any number of arguments"
-    if gone := _find_gone(old, new, kinds, language):
-        return f"parameter {gone} is gone"
+    if removed := _find_removed(old, new, kinds, language):
+        return f"parameter {removed} is gone"
     required = _find_required(old, new, language)
     return f"parameter {required} is required now" if required else ""
 
 
-def _find_gone(
+def _find_removed(
     old: Sequence[_Parameter], new: Sequence[_Parameter], kinds: set[str], language: str
 ) -> str:
     """A removed parameter that callers may pass, by name or by position."""
@@ -153,7 +153,7 @@ def _read_group(group: Node, language: Language) -> list[_Parameter]:
     keyword = False
     for child in group.children:
         if child.type == "keyword_separator" or read_text(child) == "*":
-            keyword = True
+            keyword = True  # Python's ``*``: what follows is passed by name only
         elif not child.is_named or child.type in COMMENTS | _NO_PARAMETERS:
             continue
         elif child.type in LITERALS and found:

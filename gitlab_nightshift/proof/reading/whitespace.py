@@ -38,6 +38,7 @@ def _find_noise(file: ChangedFile) -> tuple[list[int], bool]:
     hunks = file.hunks
     indented = bool(hunks) and _is_indented(file)
     for hunk in hunks:
+        # A hunk without lines on one side names the line before it: there is nothing to read.
         old = file.old_lines[hunk.old - 1 : hunk.old - 1 + hunk.old_count] if hunk.old_count else []
         new = file.new_lines[hunk.new - 1 : hunk.new - 1 + hunk.new_count] if hunk.new_count else []
         if not "".join(old + new).strip():
@@ -45,7 +46,7 @@ def _find_noise(file: ChangedFile) -> tuple[list[int], bool]:
         elif _strip_whitespace(old, indented) == _strip_whitespace(new, indented):
             found.append(max(hunk.new, 1))
     others = len(found) + blank < len(hunks) or file.status != "M"
-    if blank and not others and not found:
+    if blank and not others and not found:  # only blank lines were added or removed
         found = [max(hunk.new, 1) for hunk in hunks]
     return found, others
 

@@ -24,7 +24,7 @@ DEEPEST = 4
 """Depth of calls from a test to a function that it may exercise."""
 MOST_FUNCTIONS = 60
 """Functions at one depth."""
-MOST_OF_LINE = 3
+MOST_OF_LINE = 3  # faults of one line
 _WORD = compile_lazily(r"\w{2,}")
 _QUOTED = compile_lazily(r"\"[^\"\n]*\"|'[^'\n]*'|`[^`\n]*`")
 FEW_TESTS = 8
@@ -55,7 +55,7 @@ class Aim:
         name = fault.function.rpartition(".")[2]
         score = self.words.get(name, 0.0) * (EDITED_FACTOR if name in self.edited else not self.few)
         if self.few:
-            words = _list_telling_words(code.read_line(fault.path, fault.line))
+            words = _list_distinctive_words(code.read_line(fault.path, fault.line))
             score += sum(self.words.get(word, 0.0) for word in words)
         return score if fault.by_value else score * EXCEPTION_FACTOR
 
@@ -68,13 +68,13 @@ def build_aim(
 ) -> Aim:
     """``named`` are the names in these tests and their helpers, ``others`` all files of tests,
     ``edited`` as in ``Aim``."""
-    own_words = Counter(w for test in tests for w in _list_telling_words(read_text(test.node)))
+    own_words = Counter(w for test in tests for w in _list_distinctive_words(read_text(test.node)))
     wanted = {*own_words, *named}
     common = Counter(
         word
         for side in others
         for test in side.tests
-        for word in wanted & _list_telling_words(read_text(test.node))
+        for word in wanted & _list_distinctive_words(read_text(test.node))
     )
     words = {
         word: (1 if word in own_words else HELPER_WEIGHT)
@@ -85,7 +85,7 @@ def build_aim(
     return Aim(tests[0].language.name, weights, len(tests) <= FEW_TESTS, edited)
 
 
-def _list_telling_words(text: str) -> set[str]:
+def _list_distinctive_words(text: str) -> set[str]:
     """Names and short texts; a quoted sentence, which is a message, only as a whole."""
     sentences = {found[1:-1] for found in _QUOTED.findall(text) if " " in found}
     without_sentences = _QUOTED.sub(lambda found: "" if " " in found[0] else found[0], text)
@@ -174,6 +174,7 @@ def choose_near_faults(
         depths |= dict.fromkeys([f for f in found if f not in depths], depth)
     rng.shuffle(found)
     scores = {fault: aim.score(code, fault) for fault in found}
+    # Shuffled before: the sorts are stable, so faults that are equal stay in random order.
     found.sort(key=lambda fault: not fault.by_value)
     best = sorted(found, key=lambda fault: (-scores[fault], depths[fault]))
     spread = list(_spread_over_functions(best))

@@ -57,7 +57,7 @@ def list_assertions(
     """Every assertion in a piece of code, in source order. ``helpers`` are names of functions that
     assert."""
     found: list[Assertion] = []
-    stack, handles = [body], _find_handles(body, language)
+    stack, handles = [body], _find_test_variables(body, language)
     while stack:
         node = stack.pop()
         if node is not body and _is_never_called(node, body):
@@ -208,7 +208,7 @@ def _is_helper_name(word: str) -> bool:
 # --- variables for the test itself: what is called on them may assert -----------------------------
 
 
-def _find_handles(body: Node, language: Language) -> frozenset[str]:
+def _find_test_variables(body: Node, language: Language) -> frozenset[str]:
     """Names in a test for the test itself, or for assertions bound to it: ``st`` in
     ``t.test("adds", (st) => …)``, ``r`` in ``r := require.New(t)``."""
     if language.name not in (*_SCRIPTS, "go"):

@@ -140,6 +140,6 @@ def test_without_the_rule_a_hook_that_sets_outcomes_gets_past(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     [pair] = read_pairs(HOOKS)[:1]
-    used = "gitlab_nightshift.proof.reading.certain_assertions.find_blunted_harness"
+    used = "gitlab_nightshift.proof.reading.certain_assertions.find_rigged_harness"
     monkeypatch.setattr(used, lambda _change: ())
     assert wrong(pair, FLAGS)

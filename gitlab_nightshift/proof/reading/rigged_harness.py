@@ -41,14 +41,14 @@ _Found = tuple[str, Node]
 """What is wrong with a piece of code, and the code."""
 
 
-def find_blunted_harness(change: Changeset) -> Iterator[RuleViolation]:
+def find_rigged_harness(change: Changeset) -> Iterator[RuleViolation]:
     """Code added beside the tests that decides their result itself."""
     for file in change.files:
         old, new = read_sides(file)
         if new.is_product:
             continue
-        known = Counter(_build_key(*each) for each in _list_blunted(old))
-        for why, node in _list_blunted(new):
+        known = Counter(_build_key(*each) for each in _list_rigged(old))
+        for why, node in _list_rigged(new):
             if known[_build_key(why, node)]:
                 known[_build_key(why, node)] -= 1
             else:
@@ -73,7 +73,7 @@ def _build_key(why: str, node: Node) -> tuple[str, ...]:
     return (why, *list_tokens(node))
 
 
-def _list_blunted(side: Side) -> Iterator[_Found]:
+def _list_rigged(side: Side) -> Iterator[_Found]:
     if side.root is None:
         return
     for node in find_constant_equality(side):
