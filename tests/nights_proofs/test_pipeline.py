@@ -1,10 +1,8 @@
 """The order of steps in a night: fallback, retries, what the beads are told, how it ends."""
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -63,8 +61,7 @@ def test_an_attempt_is_told_why_those_before_it_failed(fallback: Night) -> None:
     assert told == ["", first, f"Attempt 1: {first}\n\nAttempt 2: {second}", ""]
     assert last.startswith("`make test` failed: exit status 2.")
     assert "AssertionError: 5.0 != 6" in last
-    failed = [command["exit_status"] for command in _commands_of(fallback.shop)]
-    assert failed.count(2) == 1
+    assert fallback.shop.ran.count(("make test", 2)) == 1
 
 
 def test_the_result_of_a_fallback_names_both_categories(fallback: Night) -> None:
@@ -152,7 +149,7 @@ def test_verify_commands_run_with_only_the_change_applied(tmp_path: Path) -> Non
     config = "verify_commands: ['test -e build/ok']\nbaseline: report\nmax_implement_retries: 0\n"
     with world(tmp_path, scripts, config=config) as shop:
         done = shop.nightshift("run")
-        assert [c["exit_status"] for c in _commands_of(shop)] == [1] * 4
+        assert [status for _, status in shop.ran] == [1] * 4
         [mr] = shop.merge_requests
         said = "verify_commands fail on the untouched checkout:"
         assert f"{said} `test -e build/ok` failed: exit status 1. They therefore prove" in done.log
@@ -241,9 +238,3 @@ def test_a_retry_remembers_failures_patch_and_refused_commands(tmp_path: Path) -
         assert file.endswith("/handoff/last.patch")
         assert "docs: verify failed after retries: `make test` failed" in shop.result["summary"]
         shop.assert_restored()
-
-
-def _commands_of(shop: World) -> list[Any]:
-    lines = shop.products()["events.jsonl"].decode().splitlines()
-    events = [json.loads(line) for line in lines]
-    return [event["result"] for event in events if event["event"] == "command_ended"]
