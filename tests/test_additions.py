@@ -17,7 +17,7 @@ from gitlab_nightshift.proof.syntax import languages
 from gitlab_nightshift.proof.syntax.file_side import Side
 from gitlab_nightshift.records.events import to_line
 from gitlab_nightshift.records.storage import map_texts
-from gitlab_nightshift.sandbox.process_table import INSTALLATION, Confined
+from gitlab_nightshift.sandbox.process_table import INSTALLATION, ROWS, Confined
 from gitlab_nightshift.sandbox.tiers import Tier
 from gitlab_nightshift.wire import event_wire
 from tests.sandbox.conftest import need
@@ -56,7 +56,7 @@ def test_a_process_is_a_row_that_it_is_kept_to(
         _, said = process.communicate(timeout=60)
     assert (own / "made").read_text() == "made"
     assert f"Permission denied: '{other}'" in said.decode()
-    monkeypatch.setattr(process_tables, "ROWS", (*process_tables.ROWS, row))
+    monkeypatch.setattr(process_tables, "ROWS", (*ROWS, row))
     assert "| doorkeeper | – | – | reads the run's folder; " in process_tables.render_security()
     assert "| doorkeeper |" in process_tables.render_architecture()
 

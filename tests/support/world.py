@@ -167,10 +167,10 @@ class World:
     def bundle(self) -> Any:
         return self.product("bundle/bundle.json")
 
-    def list_events(self, kind: str) -> list[Any]:
-        """The events of a kind that the last command has left."""
+    def list_events(self, kind: str = "") -> list[Any]:
+        """The events that the last command has left: all of them, or those of a kind."""
         lines = (self.checkout / OUTPUT / "events.jsonl").read_text().splitlines()
-        return [event for event in map(json.loads, lines) if event["event"] == kind]
+        return [event for event in map(json.loads, lines) if kind in ("", event["event"])]
 
     @property
     def ran(self) -> list[tuple[str, int | None]]:
