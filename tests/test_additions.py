@@ -6,7 +6,7 @@ Agents, commands and settings have such tests of their own (``agents/test_choice
 
 import json
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,12 @@ from gitlab_nightshift.proof.syntax import languages
 from gitlab_nightshift.proof.syntax.file_side import Side
 from gitlab_nightshift.records.events import to_line
 from gitlab_nightshift.records.storage import map_texts
+from gitlab_nightshift.sandbox.process_table import INSTALLATION, ROWS, Confined
+from gitlab_nightshift.sandbox.tiers import Tier
 from gitlab_nightshift.wire import event_wire
+from tests.sandbox.conftest import need
+from tests.support import process_tables
+from tests.support.stages import PLAIN_STAGE, real_start
 
 
 @dataclass(frozen=True)
@@ -33,6 +38,27 @@ def test_an_event_is_a_record_that_goes_through_all_pipes(monkeypatch: pytest.Mo
     assert received == DoorOpened("ADA")
     line = json.loads(to_line(received, datetime.now(UTC), "1"))
     assert (line["event"], line["by"]) == ("door_opened", "ADA")
+
+
+def test_a_process_is_a_row_that_it_is_kept_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And that the pages show."""
+    need(Tier.LANDLOCK)
+    own, other = tmp_path / "own", tmp_path / "other"
+    own.mkdir()
+    other.write_text("a secret")
+    paths = (INSTALLATION, "{private}")
+    row = replace(PLAIN_STAGE, name="doorkeeper", confined=Confined.AT_START, reads=paths)
+    row = replace(row, writes=("{private}",))
+    code = f"open('{own}/made', 'w').write('made')\nopen('{other}').read()"
+    with real_start(row, {"code": code}, {}, places={"private": str(own)}) as process:
+        _, said = process.communicate(timeout=60)
+    assert (own / "made").read_text() == "made"
+    assert f"Permission denied: '{other}'" in said.decode()
+    monkeypatch.setattr(process_tables, "ROWS", (*ROWS, row))
+    assert "| doorkeeper | – | – | reads the run's folder; " in process_tables.render_security()
+    assert "| doorkeeper |" in process_tables.render_architecture()
 
 
 def test_a_language_is_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,8 +27,8 @@ from gitlab_nightshift.sandbox.launch import Sandbox, end_all, prepare_launch  #
 from gitlab_nightshift.sandbox.tier_choice import choose  # noqa: E402
 from gitlab_nightshift.sandbox.tiers import Confinement, Gate, Tier  # noqa: E402
 from tests.attacks import installed  # noqa: E402
+from tests.attacks.attack import read_corpus  # noqa: E402
 from tests.attacks.places import LONG_S, Places, state  # noqa: E402
-from tests.attacks.run import attack_of, names  # noqa: E402
 from tests.attacks.scene import Flags, scene  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
@@ -77,7 +77,7 @@ def copy_corpus(root: Path) -> None:
     target = root / "tests" / "attacks"
     caches = shutil.ignore_patterns("__pycache__")
     shutil.copytree(HERE / "machine", target / "machine", ignore=caches)
-    for name in ("places.py", "races.py", "run.py"):
+    for name in ("attack.py", "places.py", "races.py", "run.py"):
         shutil.copy(HERE / name, target)
 
 
@@ -157,12 +157,12 @@ def judged(
 
 def _verdict(places: Places, flags: Flags, name: str, kind: str, text: str) -> tuple[str, str]:
     """What counts is what shows out here: a flag of this scene, or what was done to it."""
-    attack = attack_of(name)
+    attack = read_corpus()[name]
     if kind == "broken":
         return kind, text
-    if hasattr(attack, "seen"):
+    if attack.seen:
         through = attack.seen(places)
-    elif getattr(attack, "LOOT", "a flag") == "a right":
+    elif attack.a_right:
         through = kind == "loot"
     else:
         through = kind == "loot" and flags.word in text
@@ -172,9 +172,8 @@ def _verdict(places: Places, flags: Flags, name: str, kind: str, text: str) -> t
 def _reasons(places: Places) -> dict[str, str]:
     """For attacks that need something of the machine: why they cannot be shown here."""
     found = {}
-    for name in names():
-        attack = attack_of(name)
-        if hasattr(attack, "needs") and (why := _asked(attack.needs, places)):
+    for name, attack in read_corpus().items():
+        if attack.needs and (why := _asked(attack.needs, places)):
             found[name] = why
     return found
 

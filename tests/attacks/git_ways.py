@@ -11,7 +11,6 @@ import subprocess
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 
 from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.gitlab.project import open_project
@@ -29,6 +28,7 @@ from gitlab_nightshift.stages.publish.publish_context import (
     read_source,
 )
 from gitlab_nightshift.stages.publish.publish_stage import publish
+from tests.attacks.checkout_attacks import CheckoutAttack
 from tests.attacks.git_world import (
     BARE_ENV,
     HONEST,
@@ -56,7 +56,7 @@ class Defended:
     """One attack on a night: what was captured, or refused, and the bytes in the tree then."""
 
     game: Game
-    attack: ModuleType
+    attack: CheckoutAttack
     captured: CapturedChange
     tree: dict[str, bytes]
 
@@ -108,7 +108,7 @@ def move_in(game: Game) -> None:
 
 
 def defended(
-    games: Iterable[tuple[Game, ModuleType]], world: World, checkout: Path, private: Path
+    games: Iterable[tuple[Game, CheckoutAttack]], world: World, checkout: Path, private: Path
 ) -> tuple[Night, list[Defended], list[str]]:
     """Open once; for each attack: the honest change, the attack, capture, apply. With the failures.
 
@@ -144,12 +144,12 @@ def noted(failures: list[str], name: str) -> Iterator[None]:
         failures.append(f"{name}: {error}")
 
 
-def _attacked(checkout: Checkout, game: Game, attack: ModuleType) -> Defended:
+def _attacked(checkout: Checkout, game: Game, attack: CheckoutAttack) -> Defended:
     checkout.restore()
     game.evil.seen.clear()
     move_in(game)
     improve(game)
-    attack.attack(game.checkout, game.places)
+    attack.attempt(game.checkout, game.places)
     captured = checkout.capture()
     tree = bytes_of(game.checkout)
     assert checkout.apply_change(captured) == ()
@@ -203,24 +203,22 @@ class Careless:
     tree: dict[str, bytes]
 
 
-def careless(game: Game, attack: ModuleType) -> Gains:
+def careless(game: Game, attack: CheckoutAttack) -> Gains:
     """The same deed on the real ``.git``, then add, diff, commit and push in the agent's tree.
 
     It ends as soon as all is lost that the attack is after.
-
-    ``TOKEN_BY``: ``helper`` (a credential helper of the program's own) or ``ssh_askpass``.
     """
-    refs, also = game.refs(), getattr(attack, "ALSO", ())
+    refs = game.refs()
     configure(game.checkout, "gc.auto", "0")
     run_git(game.checkout, "config", "--file", ".git/config", "--unset-all", "include.path")
     improve(game)
-    attack.attack(game.checkout, game.places)
+    attack.attempt(game.checkout, game.places)
     ask = game.places.loot.parent / "askpass"
     ask.write_text('#!/bin/sh\ncase $1 in U*) echo oauth2 ;; *) echo "$GITLAB_TOKEN" ;; esac\n')
     ask.chmod(0o755)
     env = {**BARE_ENV, "HOME": str(game.places.home), "GITLAB_TOKEN": BOT_TOKEN}
     helper: Sequence[str] = ("-c", f"credential.helper={ANSWERS}")
-    if getattr(attack, "TOKEN_BY", "helper") == "ssh_askpass":
+    if attack.token_by == "ssh_askpass":
         env, helper = {**env, "SSH_ASKPASS": str(ask)}, ()
     branch = f"refs/heads/careless/{game.name}"
     tree, shown = bytes_of(game.checkout), ""
@@ -233,9 +231,9 @@ def careless(game: Game, attack: ModuleType) -> Gains:
     ):
         said = _careless_git(game, env, *args)
         shown = said if "diff" in args else shown
-        if not hasattr(attack, "HELD_BY_GIT") and game.gains().names.issuperset(attack.GAINS):
+        if not attack.held_by_git and game.gains().names.issuperset(attack.gains):
             return game.gains()
-    return _all_gains(game, Careless(shown, branch, tree), refs, also)
+    return _all_gains(game, Careless(shown, branch, tree), refs, attack.also)
 
 
 def _careless_git(game: Game, env: dict[str, str], *args: str) -> str:

@@ -10,9 +10,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 
 from gitlab_nightshift.sandbox.tiers import Tier
 from tests.attacks import installed
@@ -36,18 +34,6 @@ class Results:
     cannot: dict[str, str]
     needed: str
     missing: str
-
-
-def corpus() -> dict[str, ModuleType]:
-    """All attacks on the machine, by name."""
-    files = sorted((HERE / "machine").glob("*.py"))
-    return {file.stem: import_module(f"tests.attacks.machine.{file.stem}") for file in files}
-
-
-def open_in(attack: ModuleType, tier: str) -> str:
-    """What SECURITY.md says where a tier does not stop an attack, "" where it has to."""
-    known: dict[str, str] = getattr(attack, "OPEN_IN", {})
-    return known.get(tier, "")
 
 
 def why_not(place: str) -> str:

@@ -6,7 +6,6 @@ Each attack is a process of its own, a few at a time; one line of JSON for each:
 """
 
 import contextlib
-import importlib
 import json
 import os
 import select
@@ -17,13 +16,13 @@ import sys
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import ModuleType
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1]))
 if __name__ == "__main__":  # whoever imports this keeps the tests' modules compiled
     sys.dont_write_bytecode = True
 
+from tests.attacks.attack import read_corpus  # noqa: E402
 from tests.attacks.places import Places, request  # noqa: E402
 
 AT_A_TIME = 6
@@ -40,18 +39,10 @@ class Running:
     until: float
 
 
-def names() -> list[str]:
-    """All attacks on the machine."""
-    files = (HERE / "machine").glob("*.py")
-    return sorted(file.stem for file in files if file.stem != "__init__")
-
-
 def run(places: Places, wanted: list[str]) -> list[tuple[str, str, str]]:
     """Run these attacks; their outcomes in the order in which they ended."""
     places = replace(places, runner=os.getpid())
-    for name in wanted:  # here once, instead of in each process
-        with contextlib.suppress(Exception):
-            attack_of(name)
+    read_corpus()  # here once, instead of in each process
     waiting, running = list(wanted), list[Running]()
     outcomes = []
     while waiting or running:
@@ -62,11 +53,6 @@ def run(places: Places, wanted: list[str]) -> list[tuple[str, str, str]]:
             running.remove(one)
             outcomes.append(_ended(one))
     return outcomes
-
-
-def attack_of(name: str) -> ModuleType:
-    """The attack of this name."""
-    return importlib.import_module(f"tests.attacks.machine.{name}")
 
 
 def _start(places: Places, name: str) -> Running:
@@ -83,7 +69,7 @@ def _start(places: Places, name: str) -> Running:
 def attempted(places: Places, name: str) -> tuple[str, str]:
     """One attack in this very process."""
     try:
-        loot = attack_of(name).attack(places)
+        loot = read_corpus()[name].attempt(places)
     except OSError as error:
         return "stopped", str(error)
     except BaseException as error:
@@ -129,7 +115,7 @@ def needed(places: Places) -> str:
 def main(place: str, outcomes: str, *wanted: str) -> None:
     """Write the outcomes to a file: an attack may do anything to a pipe."""
     places = Places.load(place)
-    found = {"needed": needed(places), "attacks": run(places, list(wanted) or names())}
+    found = {"needed": needed(places), "attacks": run(places, list(wanted) or list(read_corpus()))}
     Path(outcomes).write_text(json.dumps(found))
 
 

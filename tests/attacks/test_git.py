@@ -1,15 +1,14 @@
 """Git attacks: each file of ``git/`` ends with a real push, defended and careless."""
 
-import importlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.records.products import Publication
+from tests.attacks.checkout_attacks import CheckoutAttack, list_git_attacks
 from tests.attacks.git_ways import Defended, Night, careless, defended, noted
 from tests.attacks.git_world import (
     HONEST,
@@ -22,14 +21,9 @@ from tests.attacks.git_world import (
 )
 from tests.support.world import BOT_TOKEN, JOB_TOKEN, World, world
 
-ATTACKS = sorted(path.stem for path in (Path(__file__).parent / "git").glob("[!_]*.py"))
-NONE = ModuleType("none")
+NONE = CheckoutAttack(lambda _checkout, _places: None, "", ("nothing",))
 """Without an attack: so the attacks are what makes a careless program lose."""
-vars(NONE).update(attack=lambda _checkout, _places: None, GAINS=("nothing",))
-
-
-def attack_of(name: str) -> ModuleType:
-    return importlib.import_module(f"tests.attacks.git.{name}")
+ATTACKS = {"none": NONE} | list_git_attacks()
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +45,7 @@ def test_they_gain_nothing(
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
     checkout = copied_checkout(shop, tmp_path)
-    attacks = {"none": NONE} | {name.replace("_", "-"): attack_of(name) for name in ATTACKS}
+    attacks = {name.replace("_", "-"): attack for name, attack in ATTACKS.items()}
     games = [
         (new_game(shop, evil, checkout, tmp_path / name, name), attack)
         for name, attack in attacks.items()
@@ -76,7 +70,7 @@ def _assert_published(night: Night, done: Defended) -> None:
         except NightshiftError as error:
             said = error.message
     assert game.gains().names == frozenset(), game.gains().detail
-    refusal = getattr(done.attack, "REFUSED", "")
+    refusal = done.attack.refused
     if refusal or not published:
         assert refusal and refusal in said, f"refused: {said}"
         assert game.refs() == refs
@@ -100,8 +94,7 @@ def _assert_pushed_what_stood_in_the_tree(
     assert game.refs() == {**refs, branch: published.commit_sha}
     assert game.parents_of(branch) == [game.places.base]
     pushed = game.files_of(branch)
-    also = getattr(done.attack, "ALSO", ())
-    assert pushed == {path: done.tree[path] for path in (*HONEST, *also)}
+    assert pushed == {path: done.tree[path] for path in (*HONEST, *done.attack.also)}
     shown = run_git(
         game.bare, "diff-tree", "-p", "--binary", "--full-index", game.places.base, branch
     )
@@ -110,14 +103,14 @@ def _assert_pushed_what_stood_in_the_tree(
     assert push.options == ()
 
 
-@pytest.mark.parametrize("name", ["none", *ATTACKS])
+@pytest.mark.parametrize("name", ATTACKS)
 def test_a_careless_program_loses(name: str, shop: World, evil: Evil, tmp_path: Path) -> None:
-    attack = attack_of(name) if name in ATTACKS else NONE
+    attack = ATTACKS[name]
     checkout = copied_checkout(shop, tmp_path)
     gains = careless(new_game(shop, evil, checkout, tmp_path, name.replace("_", "-")), attack)
     if attack is NONE:
         assert gains.names == frozenset()
-    elif hasattr(attack, "HELD_BY_GIT"):
-        assert not gains.names.intersection(attack.GAINS), (attack.HELD_BY_GIT, gains)
+    elif attack.held_by_git:
+        assert not gains.names.intersection(attack.gains), (attack.held_by_git, gains)
     else:
-        assert gains.names.issuperset(attack.GAINS), gains
+        assert gains.names.issuperset(attack.gains), gains

@@ -20,9 +20,10 @@ import pytest
 from gitlab_nightshift.gateway.limits import GatewayLimits
 from gitlab_nightshift.sandbox.tiers import Tier
 from tests.attacks import installed
+from tests.attacks.attack import read_corpus
 from tests.attacks.careless import flagged
 from tests.attacks.drive import PYTHON, copy_corpus, waits_s
-from tests.attacks.harness import Judged, corpus, open_in, undisturbed
+from tests.attacks.harness import Judged, undisturbed
 from tests.attacks.places import MARK
 from tests.gateway.tools import RawEndpoint
 from tests.sandbox.conftest import need
@@ -30,7 +31,7 @@ from tests.sandbox.tools import open_folder
 from tests.support.trees import processes_in
 from tests.support.world import World, world
 
-CORPUS = corpus()
+CORPUS = read_corpus()
 STAGE = Path(__file__).with_name("stage.py")
 CANARIES = ("gitlab_token", "masked_variable", "model_key", "file_variable", "password_at_home")
 HOSTILE = """#!{python} -B
@@ -38,7 +39,7 @@ import json, os, sys
 from dataclasses import replace
 sys.path.insert(0, {corpus!r})
 from tests.attacks.places import Places
-from tests.attacks.run import names, needed, run
+from tests.attacks.run import needed, read_corpus, run
 sys.stdin.read()
 found = {{}}
 if "analyze-docs" in os.environ["HOME"]:
@@ -50,7 +51,7 @@ if "analyze-docs" in os.environ["HOME"]:
         model=sys.argv[sys.argv.index("--model") + 1],
     )
     places = replace(Places.load({places!r}), **known, **way)
-    found = {{"needed": needed(places), "attacks": run(places, names())}}
+    found = {{"needed": needed(places), "attacks": run(places, list(read_corpus()))}}
 print(json.dumps(found))
 answer = {{"result": "NO_IMPROVEMENT", "reason": "busy"}}
 done = {{"type": "result", "subtype": "success", "is_error": False, "result": "done"}}
@@ -178,7 +179,7 @@ def test_a_hostile_agent_gets_nothing(tier: Tier, shared: Path) -> None:
     assert night.isolation.startswith(f"{tier} (")
     assert (night.needed, set(night.judged)) == ("", set(CORPUS))
     got = {name: how for name, (kind, how) in night.judged.items() if kind == "through"}
-    assert {name: how for name, how in got.items() if not open_in(CORPUS[name], tier)} == {}
+    assert {name: how for name, how in got.items() if tier not in CORPUS[name].open_in} == {}
     assert [name for name, (kind, _) in night.judged.items() if kind == "broken"] == []
     assert [canary for canary in CANARIES if f"-{canary}" in night.texts] == []
     assert "[redacted]" not in night.texts

@@ -1,19 +1,18 @@
 """The tree as evidence: each file of ``tree/`` is refused by name, or read as git would read it."""
 
 import contextlib
-import importlib
 import os
 import stat
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 from gitlab_nightshift.repository import capture
 from gitlab_nightshift.repository.checkout import Checkout, open_checkout
 from tests.attacks import tree_world
+from tests.attacks.checkout_attacks import CheckoutAttack, list_tree_attacks
 from tests.attacks.git_ways import bytes_of, noted
 from tests.attacks.git_world import HONEST, Evil, Game, copied_checkout, improve, new_game
 from tests.attacks.tree_world import READERS, SECRET, honest_tree_id
@@ -21,7 +20,7 @@ from tests.repository.tools import remove_all
 from tests.support.trees import assert_same, whole_tree
 from tests.support.world import World, world
 
-ATTACKS = sorted(path.stem for path in (Path(__file__).parent / "tree").glob("[!_]*.py"))
+ATTACKS = list_tree_attacks()
 
 
 @pytest.fixture(scope="module")
@@ -42,14 +41,10 @@ def _new_game(shop: World, checkout: Path, folder: Path) -> Game:
     return made
 
 
-def attack_of(name: str) -> ModuleType:
-    return importlib.import_module(f"tests.attacks.tree.{name}")
-
-
-def attacked(attack: ModuleType, game: Game) -> None:
+def attacked(attack: CheckoutAttack, game: Game) -> None:
     improve(game)
     try:
-        attack.attack(game.checkout, game.places)
+        attack.attempt(game.checkout, game.places)
     except PermissionError as error:
         pytest.skip(f"this machine does not let the attacker do it: {error}")
 
@@ -69,10 +64,10 @@ def test_they_are_refused_or_read_as_they_are(game: Game, tmp_path: Path) -> Non
         warn=failures.append,
     ) as checkout:
         begun = bytes_of(game.checkout)
-        for name in ATTACKS:
+        for name, attack in ATTACKS.items():
             own = _new_game(game.world, game.checkout, tmp_path / "attackers" / name)
             with noted(failures, name), contextlib.suppress(pytest.skip.Exception):
-                _assert_refused_or_read(checkout, attack_of(name), own, real)
+                _assert_refused_or_read(checkout, attack, own, real)
             with noted(failures, f"{name}, put back"):
                 assert checkout.restore() == ()
                 assert bytes_of(game.checkout) == begun
@@ -80,16 +75,18 @@ def test_they_are_refused_or_read_as_they_are(game: Game, tmp_path: Path) -> Non
     assert_same(whole_tree(game.checkout), before)
 
 
-def _assert_refused_or_read(checkout: Checkout, attack: ModuleType, game: Game, real: Path) -> None:
+def _assert_refused_or_read(
+    checkout: Checkout, attack: CheckoutAttack, game: Game, real: Path
+) -> None:
     attacked(attack, game)
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in getattr(attack, "LIMITS", {}).items():
+        for name, value in attack.limits.items():
             patch.setattr(capture, name, value)
         captured = checkout.capture()
         refused = [str(refusal) for refusal in captured.refusals]
         assert SECRET not in f"{captured} {captured.patch!r}"
-        if hasattr(attack, "REFUSED"):
-            assert any(attack.REFUSED in each for each in refused), refused
+        if attack.refused:
+            assert any(attack.refused in each for each in refused), refused
             assert (captured.tree_id, captured.files, captured.patch) == ("", (), b"")
         else:
             assert refused == []
@@ -109,17 +106,17 @@ def _special_modes(checkout: Path) -> list[str]:
 def test_a_careless_reader_is_led_astray(
     name: str, game: Game, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    attack = attack_of(name)
-    if attack.GAINS == "hangs":
+    attack = ATTACKS[name]
+    if "hangs" in attack.gains:
         monkeypatch.setattr(tree_world, "PATIENCE_S", 0.5)
     real = tmp_path / "before"
     subprocess.run(["cp", "-a", game.checkout, real], check=True)
     attacked(attack, game)
-    gains = READERS[attack.CONTROL](game, real)
-    if hasattr(attack, "HELD_BY_GIT"):
-        assert attack.GAINS not in gains, attack.HELD_BY_GIT
+    gains = READERS[attack.control](game, real)
+    if attack.held_by_git:
+        assert not gains.intersection(attack.gains), attack.held_by_git
     else:
-        assert attack.GAINS in gains
+        assert gains.issuperset(attack.gains)
 
 
 @pytest.mark.parametrize("name", READERS)

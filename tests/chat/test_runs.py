@@ -2,7 +2,8 @@
 
 import asyncio
 import dataclasses
-from collections.abc import AsyncIterator
+import inspect
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,6 +59,11 @@ class Scene:
     async def ask(self, sent: Json) -> None:
         assert await self.chat.ask(sent) == {"type": 5}
 
+    async def start(self) -> None:
+        """A task whose pipeline is started."""
+        await self.ask(coder())
+        await self.nth(1)
+
     async def nth(self, number: int) -> Sent:
         return await self.chat.discord.nth(number)
 
@@ -89,93 +95,96 @@ async def scene(tmp_path: Path, level: int = 40, **timing: Any) -> AsyncIterator
         assert gitlab.errors == []
 
 
+def in_scene(told: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """A test that is told in a scene, its first argument. A parameter ``level`` is the scene's."""
+
+    def test(tmp_path: Path, **given: Any) -> None:
+        async def story() -> None:
+            async with scene(tmp_path, given.get("level", 40)) as here:
+                await told(here, **given)
+
+        run(story)
+
+    _, *own = inspect.signature(told).parameters.values()
+    folder = inspect.Parameter("tmp_path", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    test.__signature__ = inspect.Signature([folder, *own])  # type: ignore[attr-defined]
+    test.__doc__ = told.__doc__
+    return test
+
+
 # --- the way there ------------------------------------------------------------------------------
 
 
-def test_a_task_becomes_a_pipeline_and_its_result_a_message(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with scene(tmp_path) as here:
-            await here.ask(coder())
-            first = await here.nth(1)
-            (pipeline,) = here.project.pipelines
-            assert (first.method, first.path) == ("PATCH", ANSWER)
-            assert first.text == f"<@{ADA}>: {TASK}\nPipeline <{pipeline.web_url}> is started."
-            assert pipeline.ref == "main"
-            assert pipeline.variables == {"NIGHTSHIFT": "true", "NIGHTSHIFT_TASK": TASK}
+@in_scene
+async def test_a_task_becomes_a_pipeline_and_its_result_a_message(here: Scene) -> None:
+    await here.ask(coder())
+    first = await here.nth(1)
+    (pipeline,) = here.project.pipelines
+    assert (first.method, first.path) == ("PATCH", ANSWER)
+    assert first.text == f"<@{ADA}>: {TASK}\nPipeline <{pipeline.web_url}> is started."
+    assert pipeline.ref == "main"
+    assert pipeline.variables == {"NIGHTSHIFT": "true", "NIGHTSHIFT_TASK": TASK}
 
-            settle(here.project, "nightshift", "running")
-            await here.looked_at_twice()
-            assert len(here.chat.discord.sent) == 1
-            here.ends(Outcome.MR_CREATED)
-            last = await here.nth(2)
-            assert (last.method, last.path) == ("POST", POSTED)
-            assert last.authorization == f"Bot {BOT_TOKEN}"
-            assert last.body["message_reference"]["message_id"] == MESSAGE
-            assert last.text.split("\n") == [
-                "**Done: a merge request is open**",
-                f"<{here.project.web_url}/-/merge_requests/1>",
-                "Round prices to whole cents",
-                "2 file(s) changed, 12 lines added, 3 deleted:",
-                "- `shop.py`",
-                "- `test_shop.py`",
-                "passed: `make test`",
-                f"$1.25, 10 min, <{pipeline.web_url}>",
-            ]
-            assert last.custom_ids == []
-            assert all(each.body["allowed_mentions"] == {"parse": []} for each in (first, last))
-
-    run(story)
+    settle(here.project, "nightshift", "running")
+    await here.looked_at_twice()
+    assert len(here.chat.discord.sent) == 1
+    here.ends(Outcome.MR_CREATED)
+    last = await here.nth(2)
+    assert (last.method, last.path) == ("POST", POSTED)
+    assert last.authorization == f"Bot {BOT_TOKEN}"
+    assert last.body["message_reference"]["message_id"] == MESSAGE
+    assert last.text.split("\n") == [
+        "**Done: a merge request is open**",
+        f"<{here.project.web_url}/-/merge_requests/1>",
+        "Round prices to whole cents",
+        "2 file(s) changed, 12 lines added, 3 deleted:",
+        "- `shop.py`",
+        "- `test_shop.py`",
+        "passed: `make test`",
+        f"$1.25, 10 min, <{pipeline.web_url}>",
+    ]
+    assert last.custom_ids == []
+    assert all(each.body["allowed_mentions"] == {"parse": []} for each in (first, last))
 
 
-def test_the_flags_arrive_as_options_and_in_the_text(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with scene(tmp_path) as here:
-            task = f"{TASK} --dry-run --model small --test other"
-            await here.ask(coder(task, provider="codex", model="big", test="unit -k  cents"))
-            text = (await here.nth(1)).text
-            assert "provider `codex`, model `big`, test `unit -k cents`, dry run" in text
-            sent = dict(here.project.pipelines[0].variables)
-            assert (sent["NIGHTSHIFT_TASK"], sent["NIGHTSHIFT_AGENT"]) == (TASK, "codex")
-            assert sent["NIGHTSHIFT_DRY_RUN"] == "true"
-            assert sent["NIGHTSHIFT_TASK_TEST"] == "unit -k cents"
-            read = load_settings(sent)  # what the pipeline makes of it
-            assert (read.task, read.agent, read.dry_run) == (TASK, "codex", True)
-            assert (read.task_test, read.models.verify) == ("unit -k cents", "big")
-            models = {value for name, value in sent.items() if "MODELS" in name}
-            assert models == {"big"}
-
-    run(story)
+@in_scene
+async def test_the_flags_arrive_as_options_and_in_the_text(here: Scene) -> None:
+    task = f"{TASK} --dry-run --model small --test other"
+    await here.ask(coder(task, provider="codex", model="big", test="unit -k  cents"))
+    text = (await here.nth(1)).text
+    assert "provider `codex`, model `big`, test `unit -k cents`, dry run" in text
+    sent = dict(here.project.pipelines[0].variables)
+    assert (sent["NIGHTSHIFT_TASK"], sent["NIGHTSHIFT_AGENT"]) == (TASK, "codex")
+    assert sent["NIGHTSHIFT_DRY_RUN"] == "true"
+    assert sent["NIGHTSHIFT_TASK_TEST"] == "unit -k cents"
+    read = load_settings(sent)  # what the pipeline makes of it
+    assert (read.task, read.agent, read.dry_run) == (TASK, "codex", True)
+    assert (read.task_test, read.models.verify) == ("unit -k cents", "big")
+    models = {value for name, value in sent.items() if "MODELS" in name}
+    assert models == {"big"}
 
 
-def test_gitlab_puts_no_variable_into_a_task(tmp_path: Path) -> None:
+@in_scene
+async def test_gitlab_puts_no_variable_into_a_task(here: Scene) -> None:
     """Neither it nor the runner: ``$$`` is one dollar there, and ``%%`` begins no name."""
-
-    async def story() -> None:
-        async with scene(tmp_path) as here:
-            await here.ask(coder("print $GITLAB_TOKEN ${GITLAB_TOKEN} %GITLAB_TOKEN%"))
-            await here.nth(1)
-            task = here.project.pipelines[0].variables["NIGHTSHIFT_TASK"]
-            assert task == "print $$GITLAB_TOKEN $${GITLAB_TOKEN} %%GITLAB_TOKEN%%"
-            await here.ask(coder("raise it by 5% and 7%"))
-            await here.nth(2)
-            task = here.project.pipelines[1].variables["NIGHTSHIFT_TASK"]
-            assert task == "raise it by 5% and 7%"
-
-    run(story)
+    await here.ask(coder("print $GITLAB_TOKEN ${GITLAB_TOKEN} %GITLAB_TOKEN%"))
+    await here.nth(1)
+    task = here.project.pipelines[0].variables["NIGHTSHIFT_TASK"]
+    assert task == "print $$GITLAB_TOKEN $${GITLAB_TOKEN} %%GITLAB_TOKEN%%"
+    await here.ask(coder("raise it by 5% and 7%"))
+    await here.nth(2)
+    task = here.project.pipelines[1].variables["NIGHTSHIFT_TASK"]
+    assert task == "raise it by 5% and 7%"
 
 
-def test_a_hostile_task_is_only_shown(tmp_path: Path) -> None:
+@in_scene
+async def test_a_hostile_task_is_only_shown(here: Scene) -> None:
     task = f"@everyone <@{EVE}> [x](https://evil.example) {GITLAB_TOKEN} " + "y" * 3000
-
-    async def story() -> None:
-        async with scene(tmp_path) as here:
-            await here.ask(coder(task))
-            text = (await here.nth(1)).text
-            shown = text.split(": ", 1)[1]
-            assert "@everyone" not in shown and "://evil" not in shown and GITLAB_TOKEN not in text
-            assert f"\\<@\u200b{EVE}\\>" in shown and len(text) < 1900
-
-    run(story)
+    await here.ask(coder(task))
+    text = (await here.nth(1)).text
+    shown = text.split(": ", 1)[1]
+    assert "@everyone" not in shown and "://evil" not in shown and GITLAB_TOKEN not in text
+    assert f"\\<@\u200b{EVE}\\>" in shown and len(text) < 1900
 
 
 @pytest.mark.parametrize(
@@ -189,35 +198,29 @@ def test_a_hostile_task_is_only_shown(tmp_path: Path) -> None:
         (0, {}, ("404 Project Not Found",)),
     ],
 )
-def test_why_there_is_no_pipeline_is_told(
-    tmp_path: Path, level: int, change: dict[str, Any], parts: tuple[str, ...]
+@in_scene
+async def test_why_there_is_no_pipeline_is_told(
+    here: Scene, level: int, change: dict[str, Any], parts: tuple[str, ...]
 ) -> None:
-    async def story() -> None:
-        async with scene(tmp_path, level) as here:
-            for name, value in change.items():
-                setattr(here.project, name, value)
-            await here.ask(coder())
-            answered = await here.nth(1)
-            assert answered.path == ANSWER and "No pipeline: " in answered.text
-            assert all(part in answered.text for part in parts), answered.text
-            assert here.project.pipelines == []
-
-    run(story)
+    for name, value in change.items():
+        setattr(here.project, name, value)
+    await here.ask(coder())
+    answered = await here.nth(1)
+    assert answered.path == ANSWER and "No pipeline: " in answered.text
+    assert all(part in answered.text for part in parts), answered.text
+    assert here.project.pipelines == []
 
 
-def test_no_token_is_logged_or_told(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with scene(tmp_path) as here:
-            here.gitlab.tokens.clear()
-            here.chat.discord.statuses = [403]
-            await here.ask(coder())
-            await here.chat.logged("Discord answered 403")
-            lines = "\n".join(here.chat.log)
-            assert "no pipeline for" in lines
-            for secret in (BOT_TOKEN, GITLAB_TOKEN, TOKEN):
-                assert secret not in lines
-
-    run(story)
+@in_scene
+async def test_no_token_is_logged_or_told(here: Scene) -> None:
+    here.gitlab.tokens.clear()
+    here.chat.discord.statuses = [403]
+    await here.ask(coder())
+    await here.chat.logged("Discord answered 403")
+    lines = "\n".join(here.chat.log)
+    assert "no pipeline for" in lines
+    for secret in (BOT_TOKEN, GITLAB_TOKEN, TOKEN):
+        assert secret not in lines
 
 
 # --- what came of it ----------------------------------------------------------------------------
@@ -231,137 +234,100 @@ def test_no_token_is_logged_or_told(tmp_path: Path) -> None:
         (Outcome.SKIPPED, "Skipped"),
     ],
 )
-def test_other_outcomes_are_told(tmp_path: Path, outcome: Outcome, headline: str) -> None:
-    async def story() -> None:
-        async with scene(tmp_path) as here:
-            await here.ask(coder())
-            await here.nth(1)
-            why = result(outcome, reason="because @everyone said so", total_cost_usd=None)
-            here.left(left_behind(tmp_path / "a", why, change=None))
-            text = (await here.nth(2)).text
-            assert headline in text and "because @\u200beveryone said so" in text
-            assert "$" not in text and "file(s)" not in text
-
-    run(story)
+@in_scene
+async def test_other_outcomes_are_told(here: Scene, outcome: Outcome, headline: str) -> None:
+    await here.start()
+    why = result(outcome, reason="because @everyone said so", total_cost_usd=None)
+    here.left(left_behind(here.folder / "a", why, change=None))
+    text = (await here.nth(2)).text
+    assert headline in text and "because @\u200beveryone said so" in text
+    assert "$" not in text and "file(s)" not in text
 
 
-def test_a_dry_run_shows_its_patch(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with scene(tmp_path) as here:
-            await here.ask(coder())
-            await here.nth(1)
-            left = left_behind(tmp_path / "a", result(Outcome.MR_READY, reason="ready"))
-            (left / "nightshift/bundle/change.patch").write_text(f"+a = 1\n+key = {GITLAB_TOKEN}\n")
-            here.left(left)
-            text = (await here.nth(2)).text
-            assert "```diff\n+a = 1\n+key = " in text and GITLAB_TOKEN not in text
-
-    run(story)
+@in_scene
+async def test_a_dry_run_shows_its_patch(here: Scene) -> None:
+    await here.start()
+    left = left_behind(here.folder / "a", result(Outcome.MR_READY, reason="ready"))
+    (left / "nightshift/bundle/change.patch").write_text(f"+a = 1\n+key = {GITLAB_TOKEN}\n")
+    here.left(left)
+    text = (await here.nth(2)).text
+    assert "```diff\n+a = 1\n+key = " in text and GITLAB_TOKEN not in text
 
 
-def test_a_failed_test_and_long_lists_are_told(tmp_path: Path) -> None:
+@in_scene
+async def test_a_failed_test_and_long_lists_are_told(here: Scene) -> None:
     change = dataclasses.replace(CHANGE, files=tuple(f"f{n}`x`" for n in range(14)))
     commands = (CommandResult("make test", 1, 1.0), *[CommandResult("x" * 400, 0, 1.0)] * 5)
-
-    async def story() -> None:
-        async with scene(tmp_path) as here:
-            await here.ask(coder())
-            await here.nth(1)
-            failed = result(Outcome.FAILED, error_code="E_PUBLISH", reason="r" * 5000)
-            here.left(left_behind(tmp_path / "a", failed, change, commands), "failed")
-            text = (await here.nth(2)).text
-            assert "**Failed** (E\\_PUBLISH)" in text
-            assert "failed: `make test`" in text and "and 1 more, 0 failed" in text
-            assert "- `f0'x'`" in text and "- and 4 more" in text
-            assert len(text) <= 1900
-
-    run(story)
+    await here.start()
+    failed = result(Outcome.FAILED, error_code="E_PUBLISH", reason="r" * 5000)
+    here.left(left_behind(here.folder / "a", failed, change, commands), "failed")
+    text = (await here.nth(2)).text
+    assert "**Failed** (E\\_PUBLISH)" in text
+    assert "failed: `make test`" in text and "and 1 more, 0 failed" in text
+    assert "- `f0'x'`" in text and "- and 4 more" in text
+    assert len(text) <= 1900
 
 
-def test_what_an_agent_wrote_has_no_effect(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with scene(tmp_path) as here:
-            await here.ask(coder())
-            await here.nth(1)
-            url = "https://evil.example/-/merge_requests/1"
-            evil = result(Outcome.MR_CREATED, mr_url=url, reason=f"<@{EVE}> {BOT_TOKEN}")
-            title = "[x](https://evil.example) @here"
-            here.left(left_behind(tmp_path / "a", evil, title=title))
-            text = (await here.nth(2)).text
-            assert "evil.example" in text and "://evil" not in text
-            assert "@here" not in text and f"<@{EVE}>" not in text and BOT_TOKEN not in text
-
-    run(story)
+@in_scene
+async def test_what_an_agent_wrote_has_no_effect(here: Scene) -> None:
+    await here.start()
+    url = "https://evil.example/-/merge_requests/1"
+    evil = result(Outcome.MR_CREATED, mr_url=url, reason=f"<@{EVE}> {BOT_TOKEN}")
+    title = "[x](https://evil.example) @here"
+    here.left(left_behind(here.folder / "a", evil, title=title))
+    text = (await here.nth(2)).text
+    assert "evil.example" in text and "://evil" not in text
+    assert "@here" not in text and f"<@{EVE}>" not in text and BOT_TOKEN not in text
 
 
 @pytest.mark.parametrize(
     "data", [b"", b"{", b"[" * 90_000, b"[]", b'{"outcome": "DONE"}', b"\xff\xfe", b" " * 4_000_001]
 )
-def test_a_result_that_is_none_is_told(tmp_path: Path, data: bytes) -> None:
-    async def story() -> None:
-        async with scene(tmp_path) as here:
-            await here.ask(coder())
-            await here.nth(1)
-            (tmp_path / "a" / "nightshift").mkdir(parents=True)
-            (tmp_path / "a" / "nightshift" / "result.json").write_bytes(data)
-            here.left(tmp_path / "a", "failed")
-            text = (await here.nth(2)).text
-            assert "without a result" in text
-            assert here.project.pipelines[0].web_url in text
-
-    run(story)
+@in_scene
+async def test_a_result_that_is_none_is_told(here: Scene, data: bytes) -> None:
+    await here.start()
+    (here.folder / "a" / "nightshift").mkdir(parents=True)
+    (here.folder / "a" / "nightshift" / "result.json").write_bytes(data)
+    here.left(here.folder / "a", "failed")
+    text = (await here.nth(2)).text
+    assert "without a result" in text
+    assert here.project.pipelines[0].web_url in text
 
 
-def test_a_job_that_fails_without_artifacts_is_told(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with scene(tmp_path) as here:
-            await here.ask(coder())
-            await here.nth(1)
-            settle(here.project, "nightshift", "canceled")
-            assert "ended without a result" in (await here.nth(2)).text
-
-    run(story)
+@in_scene
+async def test_a_job_that_fails_without_artifacts_is_told(here: Scene) -> None:
+    await here.start()
+    settle(here.project, "nightshift", "canceled")
+    assert "ended without a result" in (await here.nth(2)).text
 
 
-def test_three_jobs_end_with_publish(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with scene(tmp_path) as here:
-            names = ("nightshift:plan", "nightshift:work", "nightshift:publish", "build")
-            here.project.pipeline_jobs = dict.fromkeys(names, "created")
-            await here.ask(coder())
-            await here.nth(1)
-            here.ends(Outcome.MR_READY, job="nightshift:work")
-            await here.looked_at_twice()
-            assert len(here.chat.discord.sent) == 1
-            here.ends(Outcome.MR_CREATED, job="nightshift:publish")
-            assert "a merge request is open" in (await here.nth(2)).text
-
-    run(story)
+@in_scene
+async def test_three_jobs_end_with_publish(here: Scene) -> None:
+    names = ("nightshift:plan", "nightshift:work", "nightshift:publish", "build")
+    here.project.pipeline_jobs = dict.fromkeys(names, "created")
+    await here.start()
+    here.ends(Outcome.MR_READY, job="nightshift:work")
+    await here.looked_at_twice()
+    assert len(here.chat.discord.sent) == 1
+    here.ends(Outcome.MR_CREATED, job="nightshift:publish")
+    assert "a merge request is open" in (await here.nth(2)).text
 
 
-def test_a_job_of_another_name_ends_with_its_pipeline(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with scene(tmp_path) as here:
-            here.project.pipeline_jobs = {"our-night": "running", "deploy": "manual"}
-            await here.ask(coder())
-            await here.nth(1)
-            here.ends(Outcome.MR_CREATED, job="our-night")
-            assert "a merge request is open" in (await here.nth(2)).text
-
-    run(story)
+@in_scene
+async def test_a_job_of_another_name_ends_with_its_pipeline(here: Scene) -> None:
+    here.project.pipeline_jobs = {"our-night": "running", "deploy": "manual"}
+    await here.start()
+    here.ends(Outcome.MR_CREATED, job="our-night")
+    assert "a merge request is open" in (await here.nth(2)).text
 
 
-def test_gitlab_may_fail_in_between(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with scene(tmp_path) as here:
-            await here.ask(coder())
-            await here.nth(1)
-            here.gitlab.fail_next("GET", "/jobs$", 403, {"message": "403 Forbidden"}, times=2)
-            await here.chat.logged("403")
-            here.ends(Outcome.MR_CREATED)
-            assert "a merge request is open" in (await here.nth(2)).text
-
-    run(story)
+@in_scene
+async def test_gitlab_may_fail_in_between(here: Scene) -> None:
+    await here.start()
+    here.gitlab.fail_next("GET", "/jobs$", 403, {"message": "403 Forbidden"}, times=2)
+    await here.chat.logged("403")
+    here.ends(Outcome.MR_CREATED)
+    assert "a merge request is open" in (await here.nth(2)).text
 
 
 def test_a_run_is_not_watched_for_ever(tmp_path: Path) -> None:
@@ -373,33 +339,25 @@ def test_a_run_is_not_watched_for_ever(tmp_path: Path) -> None:
     run(story)
 
 
-def test_discord_may_be_busy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@in_scene
+async def test_discord_may_be_busy(here: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(discord, "FIRST_PAUSE_S", 0.01)
-
-    async def story() -> None:
-        async with scene(tmp_path) as here:
-            here.chat.discord.statuses = [429, 503]
-            await here.ask(coder())
-            assert "is started" in (await here.nth(1)).text
-
-    run(story)
+    here.chat.discord.statuses = [429, 503]
+    await here.ask(coder())
+    assert "is started" in (await here.nth(1)).text
 
 
-def test_so_many_runs_and_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@in_scene
+async def test_so_many_runs_and_no_more(here: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chat_service, "MOST_RUNS", 2)
-
-    async def story() -> None:
-        async with scene(tmp_path) as here:
-            await here.ask(coder())
-            await here.ask(coder())
-            refused = await here.chat.ask(coder())
-            assert "2 tasks are under way" in refused["data"]["content"]
-            await here.nth(2)
-            settle(here.project, "nightshift", "failed")
-            await here.nth(3)
-            await here.ask(coder())
-
-    run(story)
+    await here.ask(coder())
+    await here.ask(coder())
+    refused = await here.chat.ask(coder())
+    assert "2 tasks are under way" in refused["data"]["content"]
+    await here.nth(2)
+    settle(here.project, "nightshift", "failed")
+    await here.nth(3)
+    await here.ask(coder())
 
 
 def test_the_service_ends_while_runs_go_on(tmp_path: Path) -> None:
@@ -423,8 +381,7 @@ def test_the_service_ends_while_runs_go_on(tmp_path: Path) -> None:
 
 async def gated(here: Scene) -> Sent:
     """A run that ended at a gate; the message with the buttons."""
-    await here.ask(coder())
-    await here.nth(1)
+    await here.start()
     here.ends(Outcome.APPROVAL_REQUIRED, "failed")
     settle(here.project, "nightshift:approve", "manual")
     return await here.nth(2)
@@ -434,132 +391,102 @@ def approve_job(here: Scene) -> str:
     return next(j.status for j in here.project.jobs if j.name == "nightshift:approve")
 
 
-def test_approve_starts_the_job_and_its_result_is_told(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with scene(tmp_path) as here:
-            asked = await gated(here)
-            assert "A gate asks for an approval" in asked.text
-            approve, _ = asked.custom_ids
-            assert await here.chat.ask(press(approve, asked.text)) == {"type": 6}
-            edited = await here.nth(3)
-            assert (edited.method, edited.path) == ("PATCH", ANSWER)
-            assert edited.text == f"Approved by <@{ADA}>, is being published.\n{asked.text}"
-            assert edited.body["components"] == [] and approve_job(here) == "pending"
-            again = await here.chat.ask(press(approve))
-            assert "decided already" in again["data"]["content"]
+@in_scene
+async def test_approve_starts_the_job_and_its_result_is_told(here: Scene) -> None:
+    asked = await gated(here)
+    assert "A gate asks for an approval" in asked.text
+    approve, _ = asked.custom_ids
+    assert await here.chat.ask(press(approve, asked.text)) == {"type": 6}
+    edited = await here.nth(3)
+    assert (edited.method, edited.path) == ("PATCH", ANSWER)
+    assert edited.text == f"Approved by <@{ADA}>, is being published.\n{asked.text}"
+    assert edited.body["components"] == [] and approve_job(here) == "pending"
+    again = await here.chat.ask(press(approve))
+    assert "decided already" in again["data"]["content"]
 
-            author = here.gitlab.users[0]
-            url = f"{here.project.web_url}/-/merge_requests/1"
-            request = StandinMergeRequest(70001, 1, url, author, "night-shift/x", "main", "x")
-            here.project.merge_requests.append(request)
-            here.ends(Outcome.MR_CREATED, job="nightshift:approve")
-            done = await here.nth(4)
-            assert "a merge request is open" in done.text and done.custom_ids == []
-            assert done.body["message_reference"]["message_id"] == MESSAGE
-            while not request.notes:
-                await asyncio.sleep(0.01)
-            assert request.notes[0].body == f"Approved in Discord by ada (user {ADA})."
-
-    run(story)
+    author = here.gitlab.users[0]
+    url = f"{here.project.web_url}/-/merge_requests/1"
+    request = StandinMergeRequest(70001, 1, url, author, "night-shift/x", "main", "x")
+    here.project.merge_requests.append(request)
+    here.ends(Outcome.MR_CREATED, job="nightshift:approve")
+    done = await here.nth(4)
+    assert "a merge request is open" in done.text and done.custom_ids == []
+    assert done.body["message_reference"]["message_id"] == MESSAGE
+    while not request.notes:
+        await asyncio.sleep(0.01)
+    assert request.notes[0].body == f"Approved in Discord by ada (user {ADA})."
 
 
-def test_an_approved_job_that_fails_is_told(tmp_path: Path) -> None:
+@in_scene
+async def test_an_approved_job_that_fails_is_told(here: Scene) -> None:
     """The result of the job before it does not count again."""
-
-    async def story() -> None:
-        async with scene(tmp_path) as here:
-            approve, _ = (await gated(here)).custom_ids
-            await here.chat.ask(press(approve))
-            await here.nth(3)
-            settle(here.project, "nightshift:approve", "failed")
-            assert "ended without a result" in (await here.nth(4)).text
-
-    run(story)
+    approve, _ = (await gated(here)).custom_ids
+    await here.chat.ask(press(approve))
+    await here.nth(3)
+    settle(here.project, "nightshift:approve", "failed")
+    assert "ended without a result" in (await here.nth(4)).text
 
 
-def test_refuse_publishes_nothing(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with scene(tmp_path) as here:
-            asked = await gated(here)
-            approve, refuse = asked.custom_ids
-            answer = await here.chat.ask(press(refuse, asked.text))
-            assert answer["type"] == 7 and answer["data"]["components"] == []
-            assert answer["data"]["content"].startswith(f"Refused by <@{ADA}>: nothing is publ")
-            again = await here.chat.ask(press(approve))
-            assert "decided already" in again["data"]["content"]
-            assert approve_job(here) == "manual"
-
-    run(story)
+@in_scene
+async def test_refuse_publishes_nothing(here: Scene) -> None:
+    asked = await gated(here)
+    approve, refuse = asked.custom_ids
+    answer = await here.chat.ask(press(refuse, asked.text))
+    assert answer["type"] == 7 and answer["data"]["components"] == []
+    assert answer["data"]["content"].startswith(f"Refused by <@{ADA}>: nothing is publ")
+    again = await here.chat.ask(press(approve))
+    assert "decided already" in again["data"]["content"]
+    assert approve_job(here) == "manual"
 
 
-def test_only_who_is_named_decides(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with scene(tmp_path) as here:
-            approve, refuse = (await gated(here)).custom_ids
-            eve = {"user": {"id": EVE, "username": "eve"}, "roles": []}
-            other = approve.replace(":6000", ":6999")
-            for click in (
-                press(approve, member=eve),
-                press(refuse, member=eve),
-                press(approve, guild_id="9" * 18),
-                press(other),
-                press(refuse.replace("refuse", "approve")),
-            ):
-                answer = await here.chat.ask(click)
-                assert "may not decide" in answer["data"]["content"]
-            assert approve_job(here) == "manual"
-
-    run(story)
+@in_scene
+async def test_only_who_is_named_decides(here: Scene) -> None:
+    approve, refuse = (await gated(here)).custom_ids
+    eve = {"user": {"id": EVE, "username": "eve"}, "roles": []}
+    other = approve.replace(":6000", ":6999")
+    for click in (
+        press(approve, member=eve),
+        press(refuse, member=eve),
+        press(approve, guild_id="9" * 18),
+        press(other),
+        press(refuse.replace("refuse", "approve")),
+    ):
+        answer = await here.chat.ask(click)
+        assert "may not decide" in answer["data"]["content"]
+    assert approve_job(here) == "manual"
 
 
-def test_an_approval_that_gitlab_refuses_can_be_tried_again(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with scene(tmp_path) as here:
-            approve, _ = (await gated(here)).custom_ids
-            here.gitlab.fail_next("POST", "/play$", 403, {"message": "403 Forbidden"})
-            await here.chat.ask(press(approve))
-            answered = await here.nth(3)
-            assert (
-                answered.path == POSTED
-                and "Not approved: " in answered.text
-                and "403" in answered.text
-            )
-            await here.chat.ask(press(approve))
-            assert "Approved by" in (await here.nth(4)).text
-
-    run(story)
+@in_scene
+async def test_an_approval_that_gitlab_refuses_can_be_tried_again(here: Scene) -> None:
+    approve, _ = (await gated(here)).custom_ids
+    here.gitlab.fail_next("POST", "/play$", 403, {"message": "403 Forbidden"})
+    await here.chat.ask(press(approve))
+    answered = await here.nth(3)
+    assert answered.path == POSTED and "Not approved: " in answered.text and "403" in answered.text
+    await here.chat.ask(press(approve))
+    assert "Approved by" in (await here.nth(4)).text
 
 
-def test_an_approval_in_gitlab_goes_before(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with scene(tmp_path) as here:
-            approve, _ = (await gated(here)).custom_ids
-            settle(here.project, "nightshift:approve", "success")
-            await here.chat.ask(press(approve))
-            assert "no job nightshift:approve waits" in (await here.nth(3)).text
-
-    run(story)
+@in_scene
+async def test_an_approval_in_gitlab_goes_before(here: Scene) -> None:
+    approve, _ = (await gated(here)).custom_ids
+    settle(here.project, "nightshift:approve", "success")
+    await here.chat.ask(press(approve))
+    assert "no job nightshift:approve waits" in (await here.nth(3)).text
 
 
-def test_a_button_works_after_a_new_start(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with scene(tmp_path) as here:
-            approve, _ = (await gated(here)).custom_ids
-            async with chat(settings(here.gitlab.url)) as second:
-                assert await second.ask(press(approve)) == {"type": 6}
-                assert "Approved by" in (await second.discord.nth(1)).text
-
-    run(story)
+@in_scene
+async def test_a_button_works_after_a_new_start(here: Scene) -> None:
+    approve, _ = (await gated(here)).custom_ids
+    async with chat(settings(here.gitlab.url)) as second:
+        assert await second.ask(press(approve)) == {"type": 6}
+        assert "Approved by" in (await second.discord.nth(1)).text
 
 
-def test_without_the_job_there_are_no_buttons(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with scene(tmp_path) as here:
-            here.project.pipeline_jobs = {"nightshift": "running"}
-            await here.ask(coder())
-            await here.nth(1)
-            here.ends(Outcome.APPROVAL_REQUIRED, "failed")
-            asked = await here.nth(2)
-            assert "A gate asks" in asked.text and asked.custom_ids == []
-
-    run(story)
+@in_scene
+async def test_without_the_job_there_are_no_buttons(here: Scene) -> None:
+    here.project.pipeline_jobs = {"nightshift": "running"}
+    await here.start()
+    here.ends(Outcome.APPROVAL_REQUIRED, "failed")
+    asked = await here.nth(2)
+    assert "A gate asks" in asked.text and asked.custom_ids == []

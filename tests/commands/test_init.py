@@ -5,6 +5,8 @@ import signal
 import stat
 import sys
 import venv
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -16,7 +18,7 @@ from gitlab_nightshift.onboarding.settings_file import DASHBOARD
 from gitlab_nightshift.settings.config_file import ConfigFile
 from gitlab_nightshift.settings.load import load_settings
 from tests.support.trees import assert_same, wait_for, whole_tree
-from tests.support.world import ended, git, world
+from tests.support.world import Done, World, ended, git, world
 
 TEST = "test:\n\tpython3 -c 'import shop'\n"
 JOBS = """\
@@ -32,36 +34,58 @@ AT_HOME = {"GITLAB_CI": "", "CI_PIPELINE_ID": ""}
 FILES = {"Makefile": TEST, "shop.py": "PRICE = 1\n", ".gitlab-ci.yml": JOBS}
 
 
-def test_a_project_is_set_up_and_a_second_time_changes_nothing(tmp_path: Path) -> None:
-    with world(tmp_path, files={**FILES, "CODEOWNERS": "* @rita\n"}, config="") as shop:
+@dataclass(frozen=True)
+class SetUp:
+    """A project that ``init`` has set up."""
+
+    shop: World
+    done: Done
+
+    def read(self, name: str) -> str:
+        return (self.shop.checkout / name).read_text()
+
+
+@pytest.fixture(scope="module")
+def set_up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SetUp]:
+    files = {**FILES, "CODEOWNERS": "* @rita\n"}
+    with world(tmp_path_factory.mktemp("set-up"), files=files, config="") as shop:
         shown = shop.nightshift("init", "--dry-run")
         assert shown.exit_status == 0, shown.stderr
-        assert git(shop.checkout, "status", "--porcelain") == ""
-        done = shop.nightshift("init")
-        assert "tried        make test: passed in " in done.stdout
-        assert "these jobs run at night too: unit; to keep one out" in done.stdout
-        settings = (shop.checkout / "nightshift.yaml").read_text()
-        assert '\nverify_commands:\n  - "make test" # passed in ' in settings
-        assert "\nreviewer: code_owners\n" in settings
-        pipeline = (shop.checkout / ".gitlab-ci.yml").read_text()
-        assert pipeline.startswith(JOBS)
-        assert '    image: "python:3.12" # as in your job unit\n' in pipeline[len(JOBS) :]
-        assert '    stage: "check"\n' in pipeline
-        assert (
-            "\n      rehearse: true # adds a job to merge requests that change the settings"
-            in pipeline
-        )
-        assert "rehearsal    the job `nightshift:rehearse` shows, in each" in done.stdout
-        assert "project: acme/gitlab-nightshift\n" in pipeline
-        assert (
-            git(shop.checkout, "status", "--porcelain") == " M .gitlab-ci.yml\n?? nightshift.yaml\n"
-        )
+        assert git(shop.checkout, "status", "--porcelain") == "", "it only shows"
+        yield SetUp(shop, shop.nightshift("init"))
 
-        again = shop.nightshift("init", **AT_HOME)
-        assert "nightshift.yaml exists: left as it is" in again.stdout
-        assert "unchanged    .gitlab-ci.yml" in again.stdout
-        assert (shop.checkout / ".gitlab-ci.yml").read_text() == pipeline
-        assert shop.nightshift("config", "show", **AT_HOME).exit_status == 0
+
+def test_the_settings_are_what_was_found_and_tried(set_up: SetUp) -> None:
+    assert "tried        make test: passed in " in set_up.done.stdout
+    settings = set_up.read("nightshift.yaml")
+    assert '\nverify_commands:\n  - "make test" # passed in ' in settings
+    assert "\nreviewer: code_owners\n" in settings
+    assert set_up.shop.nightshift("config", "show", **AT_HOME).exit_status == 0
+
+
+def test_the_include_is_added_below_the_projects_jobs(set_up: SetUp) -> None:
+    pipeline = set_up.read(".gitlab-ci.yml")
+    assert pipeline.startswith(JOBS)
+    assert '    image: "python:3.12" # as in your job unit\n' in pipeline[len(JOBS) :]
+    assert '    stage: "check"\n' in pipeline
+    rehearse = "rehearse: true # adds a job to merge requests that change the settings"
+    assert f"\n      {rehearse}" in pipeline
+    assert "project: acme/gitlab-nightshift\n" in pipeline
+    changed = git(set_up.shop.checkout, "status", "--porcelain")
+    assert changed == " M .gitlab-ci.yml\n?? nightshift.yaml\n"
+
+
+def test_what_a_night_will_run_besides_is_told(set_up: SetUp) -> None:
+    assert "these jobs run at night too: unit; to keep one out" in set_up.done.stdout
+    assert "rehearsal    the job `nightshift:rehearse` shows, in each" in set_up.done.stdout
+
+
+def test_a_second_time_changes_nothing(set_up: SetUp) -> None:
+    before = set_up.read(".gitlab-ci.yml"), set_up.read("nightshift.yaml")
+    again = set_up.shop.nightshift("init", **AT_HOME)
+    assert "nightshift.yaml exists: left as it is" in again.stdout
+    assert "unchanged    .gitlab-ci.yml" in again.stdout
+    assert (set_up.read(".gitlab-ci.yml"), set_up.read("nightshift.yaml")) == before
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import pytest
@@ -41,51 +41,76 @@ def init(shop: World, *args: str, token: str = OWNER) -> Done:
     return done
 
 
-def test_one_command_and_one_merge_switch_the_nights_on(tmp_path: Path) -> None:
-    with project(tmp_path) as (shop, made):
-        done = init(shop, *ALL)
-        assert done.exit_status == 0, done.stderr
-        assert git(shop.checkout, "status", "--porcelain") == "", "the checkout is not touched"
-        [request] = shop.merge_requests
-        assert (request.source_branch, request.title) == (BRANCH, TITLE)
-        assert "- make test: passed in " in str(request.description)
-        assert "## The first night" in str(request.description)
-        assert "| schedule | ok | Night shift, on main, of @" in str(request.description)
-        assert "Before you merge" not in str(request.description), "nothing is left to do"
-        assert (
-            "\nThe job `nightshift:rehearse` shows, in this and every later merge request that"
-            " changes" in str(request.description)
-        )
-        assert "; none of your own jobs runs in that pipeline.\n" in str(request.description)
+@dataclass(frozen=True)
+class SetUp:
+    """A project after ``init`` with all it can do, and its request by then."""
 
-        shop_files = shop.project
-        pipeline = read_blob(shop_files.git, shop_files.bare_repository, BRANCH, ".gitlab-ci.yml")
-        assert pipeline and pipeline.decode().startswith(JOBS)
-        assert b'shape: "three-jobs"' in pipeline
-        assert made.secrets["GITLAB_TOKEN"] == {
-            "key": "GITLAB_TOKEN",
-            "value": MADE_TOKEN,
-            "masked": True,
-            "masked_and_hidden": True,
-            "protected": True,
-            "raw": True,
-            "environment_scope": "nightshift*",
-        }
-        assert made.secrets["ANTHROPIC_API_KEY"]["value"] == KEY
-        assert made.tokens[0]["access_level"] == 30
-        assert made.allowed == {"acme/gitlab-nightshift": [shop.project.id]}
-        [night] = shop.project.schedules
-        assert (night.active, dict(night.variables)) == (True, {"NIGHTSHIFT": "true"})
+    shop: World
+    made: ProjectSettings
+    done: Done
 
-        labels = ["docs", "night-shift", "performance", "refactoring", "security", "tests"]
-        assert sorted(label.name for label in shop.project.labels) == labels
 
-        again = init(shop, *ALL)
-        assert again.exit_status == 0
-        assert len(shop.merge_requests) == len(made.tokens) == len(shop.project.schedules) == 1
-        assert "GITLAB_TOKEN exists" in again.stdout and "Night shift exists" in again.stdout
-        assert "labels       the merge requests' labels exist\n" in again.stdout
-        assert len(shop.project.labels) == len(labels)
+@pytest.fixture(scope="module")
+def set_up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SetUp]:
+    with project(tmp_path_factory.mktemp("set-up")) as (shop, made):
+        yield SetUp(shop, made, init(shop, *ALL))
+
+
+def test_one_command_opens_a_merge_request_that_leaves_nothing_to_do(set_up: SetUp) -> None:
+    assert set_up.done.exit_status == 0, set_up.done.stderr
+    assert git(set_up.shop.checkout, "status", "--porcelain") == "", "the checkout is not touched"
+    [request] = set_up.shop.merge_requests
+    text = str(request.description)
+    assert (request.source_branch, request.title) == (BRANCH, TITLE)
+    assert "- make test: passed in " in text
+    assert "## The first night" in text
+    assert "| schedule | ok | Night shift, on main, of @" in text
+    assert "Before you merge" not in text, "nothing is left to do"
+    rehearsal = "The job `nightshift:rehearse` shows, in this and every later merge request that"
+    assert f"\n{rehearsal} changes" in text
+    assert "; none of your own jobs runs in that pipeline.\n" in text
+
+
+def test_the_template_is_added_to_the_projects_own_jobs(set_up: SetUp) -> None:
+    files = set_up.shop.project
+    pipeline = read_blob(files.git, files.bare_repository, BRANCH, ".gitlab-ci.yml")
+    assert pipeline and pipeline.decode().startswith(JOBS)
+    assert b'shape: "three-jobs"' in pipeline
+
+
+def test_token_and_key_are_made_and_kept_as_a_careful_person_would(set_up: SetUp) -> None:
+    made = set_up.made
+    assert made.secrets["GITLAB_TOKEN"] == {
+        "key": "GITLAB_TOKEN",
+        "value": MADE_TOKEN,
+        "masked": True,
+        "masked_and_hidden": True,
+        "protected": True,
+        "raw": True,
+        "environment_scope": "nightshift*",
+    }
+    assert made.secrets["ANTHROPIC_API_KEY"]["value"] == KEY
+    assert made.tokens[0]["access_level"] == 30
+    assert made.allowed == {"acme/gitlab-nightshift": [set_up.shop.project.id]}
+
+
+LABELS = ["docs", "night-shift", "performance", "refactoring", "security", "tests"]
+
+
+def test_schedule_and_labels_are_made(set_up: SetUp) -> None:
+    [night] = set_up.shop.project.schedules
+    assert (night.active, dict(night.variables)) == (True, {"NIGHTSHIFT": "true"})
+    assert sorted(label.name for label in set_up.shop.project.labels) == LABELS
+
+
+def test_a_second_init_makes_nothing_twice(set_up: SetUp) -> None:
+    shop, made = set_up.shop, set_up.made
+    again = init(shop, *ALL)
+    assert again.exit_status == 0
+    assert len(shop.merge_requests) == len(made.tokens) == len(shop.project.schedules) == 1
+    assert "GITLAB_TOKEN exists" in again.stdout and "Night shift exists" in again.stdout
+    assert "labels       the merge requests' labels exist\n" in again.stdout
+    assert len(shop.project.labels) == len(LABELS)
 
 
 def test_lines_of_windows_stay_so_in_the_merge_request(tmp_path: Path) -> None:

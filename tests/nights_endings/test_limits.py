@@ -1,6 +1,8 @@
 """Budget, tokens, deadlines, silence, floods: every limit that ends a bead or a run."""
 
 import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -33,9 +35,9 @@ from tests.support.agent import (
 from tests.support.model_endpoint import ModelEndpoint
 from tests.support.sandboxes import tier_or_skip, with_agent
 from tests.support.shop import FOUND, GOOD, bill, nothing, priced, refused
-from tests.support.trees import processes_in, unpacked
+from tests.support.trees import unpacked
 from tests.support.turns import Turn
-from tests.support.world import world
+from tests.support.world import Done, World, world
 
 
 def test_the_budget_ends_the_night_before_the_next_bead(tmp_path: Path) -> None:
@@ -193,34 +195,49 @@ def test_what_an_agent_prints_is_no_trouble(tmp_path: Path) -> None:
         assert len(shop.merge_requests) == 1, "a budget that the MR bead reaches loses nothing"
 
 
-def test_too_much_output_a_daemon_and_hostile_texts(tmp_path: Path) -> None:
-    """Half characters, colours and section markers from an agent break no log and no file.
+EVIL = "\ud800 end\r\x1b[0Ksection_end:1:plan\r\x1b[0K\x1b[31m <script>alert(1)</script>\n::x"
 
-    A process that left its group and ignores signals is found and ended all the same.
-    """
-    evil = "\ud800 end\r\x1b[0Ksection_end:1:plan\r\x1b[0K\x1b[31m <script>alert(1)</script>\n::x"
-    play: list[Step] = [("say", evil), ("deny", evil), fail(text=evil)]
+
+@dataclass(frozen=True)
+class Unruly:
+    """A night with a bead that floods its output, one that leaves a daemon, and hostile texts."""
+
+    shop: World
+    done: Done
+
+
+@pytest.fixture(scope="module")
+def unruly(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Unruly]:
+    play: list[Step] = [("say", EVIL), ("deny", EVIL), fail(text=EVIL)]
     scripts = plays(
-        {"analyze": nothing(evil[1:]), "analyze-tests": [flood(10**12)]},
+        {"analyze": nothing(EVIL[1:]), "analyze-tests": [flood(10**12)]},
         {"analyze-refactoring": [daemon("shop.py"), *nothing()], "analyze-docs": play},
     )
-    with world(tmp_path, scripts) as shop:
+    with world(tmp_path_factory.mktemp("unruly"), scripts) as shop:
         shop.agent.ask_git()
         done = shop.nightshift("run", NIGHTSHIFT_MAX_OUTPUT="2 MB")
-
         assert (done.exit_status, done.stderr) == (13, "")
-        products = shop.products()
-        assert shop.result["beads"][0]["status"] == "output_limit"
-        assert len(products["logs/01-analyze-tests-1.out.gz"]) < 10_000_000
-        assert shop.agent.seen[2].git_status == ""
-        assert b"still here" not in (shop.checkout / "shop.py").read_bytes()
-        assert "\x1b[31m" not in done.stdout
-        assert "\x1b[0Ksection_end:1:" not in done.stdout
-        assert done.stdout.count("\x1b[0Ksection_start") == done.stdout.count("\x1b[0Ksection_end")
-        assert all(isinstance(text.decode(), str) for text in products.values())
-        assert "<script>" not in products["report.html"].decode()
-        shop.assert_restored()
-        assert processes_in(tmp_path) == []
+        yield Unruly(shop, done)
+
+
+def test_a_bead_that_prints_too_much_is_ended(unruly: Unruly) -> None:
+    assert unruly.shop.result["beads"][0]["status"] == "output_limit"
+    assert len(unruly.shop.products()["logs/01-analyze-tests-1.out.gz"]) < 10_000_000
+
+
+def test_a_process_that_left_its_group_and_ignores_signals_is_ended(unruly: Unruly) -> None:
+    assert unruly.shop.agent.seen[2].git_status == ""
+    assert b"still here" not in (unruly.shop.checkout / "shop.py").read_bytes()
+    unruly.shop.assert_restored()
+
+
+def test_half_characters_colours_and_markers_break_no_log_and_no_file(unruly: Unruly) -> None:
+    out, products = unruly.done.stdout, unruly.shop.products()
+    assert "\x1b[31m" not in out
+    assert "\x1b[0Ksection_end:1:" not in out
+    assert out.count("\x1b[0Ksection_start") == out.count("\x1b[0Ksection_end")
+    assert all(isinstance(text.decode(), str) for text in products.values())
+    assert "<script>" not in products["report.html"].decode()
 
 
 def test_a_refused_key_ends_the_run_while_the_cli_goes_on(tmp_path: Path) -> None:

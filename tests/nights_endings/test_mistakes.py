@@ -3,6 +3,8 @@
 import json
 import shutil
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -132,11 +134,8 @@ def test_changed_tracked_files_at_the_start(tmp_path: Path) -> None:
     assert failures == []
 
 
-def test_an_output_folder_a_target_branch_and_a_protected_branch(tmp_path: Path) -> None:
-    """The output folder may hold no tracked files; those of before_script are no part of a change.
-
-    A protected branch is not pushed to: its pipeline would get the protected variables.
-    """
+def test_an_output_folder_may_hold_no_tracked_files(tmp_path: Path) -> None:
+    """Those of before_script are no part of a change."""
     with world(tmp_path, GOOD, files={**FILES, "nightshift/mine.txt": "x\n"}) as shop:
         (shop.checkout / "installed.txt").write_text("by before_script")
         shop.look()
@@ -145,21 +144,38 @@ def test_an_output_folder_a_target_branch_and_a_protected_branch(tmp_path: Path)
         shop.assert_nothing_spent(done, 2, "output_dir: nightshift is tracked")
         assert shop.products() == before
         assert git(shop.checkout, "status", "--porcelain") == "?? installed.txt\n"
-        shop.look()  # git may have refreshed its index
 
-        job = {"CI_COMMIT_REF_NAME": "develop", "NIGHTSHIFT_TARGET_BRANCH": "develop"}
-        job["NIGHTSHIFT_OUTPUT_DIR"] = "night"
+
+DEVELOP = {
+    "CI_COMMIT_REF_NAME": "develop",
+    "NIGHTSHIFT_TARGET_BRANCH": "develop",
+    "NIGHTSHIFT_OUTPUT_DIR": "night",
+}
+
+
+@contextmanager
+def on_develop(folder: Path) -> Iterator[World]:
+    with world(folder, GOOD) as shop:
         git(shop.project.bare_repository, "branch", "develop", "main")
+        yield shop
+
+
+def test_no_night_starts_whose_branch_would_be_protected(tmp_path: Path) -> None:
+    """Its pipeline would get the protected variables."""
+    with on_develop(tmp_path) as shop:
         shop.project.protected_branches.append("night*")
-        done = shop.nightshift("run", **job)
+        done = shop.nightshift("run", **DEVELOP)
         assert done.exit_status == 2
         assert "branches night-shift/… would be protected by night*" in done.last_line
         assert shop.agent.seen == []
 
-        shop.project.protected_branches.remove("night*")
-        assert shop.nightshift("run", "--dry-run", **job).exit_status == 0
+
+def test_a_branch_that_is_protected_by_now_is_not_pushed(tmp_path: Path) -> None:
+    """Once it is not any more, its bundle is published, to the target branch."""
+    with on_develop(tmp_path) as shop:
+        assert shop.nightshift("run", "--dry-run", **DEVELOP).exit_status == 0
         shop.project.protected_branches.append("night*")
-        done = shop.nightshift("publish", "night/bundle", **job)
+        done = shop.nightshift("publish", "night/bundle", **DEVELOP)
         assert done.exit_status == 12
         result = json.loads((shop.checkout / "night/result.json").read_text())
         assert result["error_code"] == "E_PUBLISH"
@@ -168,7 +184,7 @@ def test_an_output_folder_a_target_branch_and_a_protected_branch(tmp_path: Path)
         assert shop.written == []
 
         shop.project.protected_branches.clear()
-        assert shop.nightshift("publish", "night/bundle", **job).exit_status == 0
+        assert shop.nightshift("publish", "night/bundle", **DEVELOP).exit_status == 0
         [mr] = shop.merge_requests
         assert mr.target_branch == "develop"
         names = git(shop.project.bare_repository, "diff", "--name-only", shop.sha, mr.sha)

@@ -180,8 +180,7 @@ def test_a_checkout_that_cannot_be_put_back_costs_no_night(tmp_path: Path) -> No
         kept = shop.folder / "kept"
         assert json.loads((kept / "bundle.json").read_text())["outcome"] == "MR_READY"
         assert (kept / "change.patch").read_bytes().startswith(b"diff --git a/test_shop.py")
-        told = [json.loads(line) for line in shop.products()["events.jsonl"].splitlines()]
-        warnings = [event["text"] for event in told if event.get("warning")]
+        warnings = [note["text"] for note in shop.list_events("note") if note["warning"]]
         assert ["the real .git is still in" in text for text in warnings] == [True]
         assert shop.nightshift("plan").exit_status == 0
         shutil.copytree(kept, shop.checkout / "nightshift/bundle")  # the job's artifact

@@ -84,8 +84,7 @@ def assert_kept_and_told(kept: World) -> None:
     assert kept.bundle["outcome"] == "MR_READY"
     assert "once it is approved: ci/evil.yml" in kept.bundle["reason"]
     assert [gate["decision"] for gate in kept.bundle["proposal"]["gates"]] == ["require_approval"]
-    events = (kept.checkout / "nightshift/events.jsonl").read_text()
-    assert '"event": "gate_required"' in events
+    assert kept.list_events("gate_required")
     kept.assert_restored()
 
 
@@ -170,7 +169,7 @@ def approve(kept: World) -> None:
     assert "- `ci/evil.yml` is pipeline configuration" in body
     assert "@rita" not in body
     assert not opened.title.startswith("Draft:")
-    assert '"event": "gate_approved"' in (kept.checkout / "nightshift/events.jsonl").read_text()
+    assert kept.list_events("gate_approved")
 
 
 def env_of(shop: World, case: str) -> Mapping[str, str]:

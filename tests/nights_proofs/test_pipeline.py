@@ -1,8 +1,8 @@
 """The order of steps in a night: fallback, retries, what the beads are told, how it ends."""
 
-import json
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,12 +15,20 @@ from tests.support.agent import (
     write,
 )
 from tests.support.shop import FOUND, GOOD, NOTE, PASSED, TEST, nothing, refused
-from tests.support.world import IMPLIED, PROVING, World, git, world
+from tests.support.world import IMPLIED, PROVING, Done, World, git, world
 
 
-def test_a_category_that_fails_gives_way_to_the_next(tmp_path: Path) -> None:
-    """Three attempts fail in Verify. In the next category the program's own run fails: no Verify is
-    asked about it, and the attempt after it is told."""
+@dataclass(frozen=True)
+class Night:
+    """A night that several tests look at, and must not change."""
+
+    shop: World
+    done: Done
+
+
+@pytest.fixture(scope="module")
+def fallback(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Night]:
+    """Three attempts at tests fail in Verify. At refactoring the program's own run fails once."""
     wrong = TEST.replace("5)\n", "6)\n")
     scripts = plays(
         GOOD,
@@ -28,77 +36,102 @@ def test_a_category_that_fails_gives_way_to_the_next(tmp_path: Path) -> None:
         {"implement-tests": [write("attempt.txt", "x\n")]},
         {"implement-refactoring-1": [append("test_shop.py", wrong)]},
     )
-    with world(tmp_path, scripts, config=PROVING) as shop:
-        done = shop.nightshift("run")
-
-        assert done.exit_status == 0
-        attempts = [f"{bead}-tests-{n}" for n in (1, 2, 3) for bead in ("implement", "verify")]
-        others = ["implement-refactoring-1", "implement-refactoring-2", "verify-refactoring-2"]
-        assert shop.agent.names == [
-            *("analyze-tests-1", *attempts),
-            *("analyze-refactoring-1", *others, "mr-refactoring-1"),
-        ]
-        *told, last = [b.last_failure for b in shop.agent.seen if b.bead == "implement"]
-        first, second = (f"Verify (an agent) says: Fault {n} remains." for n in (1, 2))
-        assert told == ["", first, f"Attempt 1: {first}\n\nAttempt 2: {second}", ""]
-        assert last.startswith("`make test` failed: exit status 2.")
-        assert "AssertionError: 5.0 != 6" in last
-        assert "✘ make test · exit status 2" in done.log
-        result = shop.result
-        assert result["outcome"] == "MR_CREATED"
-        assert result["category_used"] == "refactoring (fallback from tests)"
-        assert result["is_fallback"] is True
-        assert result["files_scanned"] == 0, "nothing was seen to be read, whatever agents say"
-        assert result["summary"].splitlines() == [
-            "0 files scanned",
-            "tests: verify failed after retries: Verify (an agent) says: Fault 3 remains.",
-            "refactoring: Test the discount of total()",
-        ]
-        [mr] = shop.merge_requests
-        assert mr.title == "[night-shift/refactoring] Test the discount of total()"
-        assert mr.labels == ["night-shift", "refactoring"]
-        assert "Category: refactoring (fallback from tests)." in (mr.description or "")
-        assert "- `make test`: exit 0" in (mr.description or "")
-        assert "6)" not in git(shop.project.bare_repository, "show", mr.sha)
-        assert "refactoring (fallback from tests)" in done.last_line
-        env = shop.products()["nightshift.env"].decode()
-        assert "NIGHT_CATEGORY=refactoring (fallback from tests)\n" in env
-        assert "Category: tests\n" in shop.agent.seen[0].prompt
-        assert "Category: refactoring\n" in shop.agent.last("analyze").prompt
-        shop.assert_restored()
+    with world(tmp_path_factory.mktemp("fallback"), scripts, config=PROVING) as shop:
+        yield Night(shop, shop.nightshift("run"))
 
 
-def test_all_five_exhausted(tmp_path: Path) -> None:
-    """One of them is tried once: the number of retries is a setting."""
+def test_a_category_that_fails_gives_way_to_the_next(fallback: Night) -> None:
+    """Where the program's own run fails, no Verify is asked."""
+    attempts = [f"{bead}-tests-{n}" for n in (1, 2, 3) for bead in ("implement", "verify")]
+    others = ["implement-refactoring-1", "implement-refactoring-2", "verify-refactoring-2"]
+    agent = fallback.shop.agent
+    assert agent.names == [
+        *("analyze-tests-1", *attempts),
+        *("analyze-refactoring-1", *others, "mr-refactoring-1"),
+    ]
+    assert "Category: tests\n" in agent.seen[0].prompt
+    assert "Category: refactoring\n" in agent.last("analyze").prompt
+    fallback.shop.assert_restored()
+
+
+def test_an_attempt_is_told_why_those_before_it_failed(fallback: Night) -> None:
+    implement = [bead for bead in fallback.shop.agent.seen if bead.bead == "implement"]
+    *told, last = [bead.last_failure for bead in implement]
+    first, second = (f"Verify (an agent) says: Fault {n} remains." for n in (1, 2))
+    assert told == ["", first, f"Attempt 1: {first}\n\nAttempt 2: {second}", ""]
+    assert last.startswith("`make test` failed: exit status 2.")
+    assert "AssertionError: 5.0 != 6" in last
+    assert fallback.shop.ran.count(("make test", 2)) == 1
+
+
+def test_the_result_of_a_fallback_names_both_categories(fallback: Night) -> None:
+    result, named = fallback.shop.result, "refactoring (fallback from tests)"
+    assert (fallback.done.exit_status, result["outcome"]) == (0, "MR_CREATED")
+    assert result["category_used"] == named
+    assert result["is_fallback"] is True
+    assert result["files_scanned"] == 0, "nothing was seen to be read, whatever agents say"
+    assert result["summary"].splitlines() == [
+        "0 files scanned",
+        "tests: verify failed after retries: Verify (an agent) says: Fault 3 remains.",
+        "refactoring: Test the discount of total()",
+    ]
+    assert named in fallback.done.last_line
+    env = fallback.shop.products()["nightshift.env"].decode()
+    assert f"NIGHT_CATEGORY={named}\n" in env
+
+
+def test_the_merge_request_of_a_fallback_has_only_the_last_attempt(fallback: Night) -> None:
+    [mr] = fallback.shop.merge_requests
+    assert mr.title == "[night-shift/refactoring] Test the discount of total()"
+    assert mr.labels == ["night-shift", "refactoring"]
+    assert "Category: refactoring (fallback from tests)." in (mr.description or "")
+    assert "- `make test`: exit 0" in (mr.description or "")
+    assert "6)" not in git(fallback.shop.project.bare_repository, "show", mr.sha)
+
+
+ORDER = ["docs", "tests", "refactoring", "security", "performance"]
+
+
+@pytest.fixture(scope="module")
+def exhausted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Night]:
+    """No category has anything; one of them is tried once."""
     scripts = plays(
         {f"analyze-{name}": nothing(f"No {name}.", 2) for name in FALLBACK_ORDER},
         {"analyze-tests": GOOD["analyze"], "implement": GOOD["implement"]},
         {"verify": refused("No.")},
     )
-    once = {"NIGHTSHIFT_MAX_IMPLEMENT_RETRIES": "0"}
-    with world(tmp_path, scripts) as shop:
-        done = shop.nightshift("run", NIGHTSHIFT_CATEGORY="docs", **once)
+    once = {"NIGHTSHIFT_CATEGORY": "docs", "NIGHTSHIFT_MAX_IMPLEMENT_RETRIES": "0"}
+    with world(tmp_path_factory.mktemp("exhausted"), scripts) as shop:
+        yield Night(shop, shop.nightshift("run", **once))
 
-        assert done.exit_status == 0
-        order = ["docs", "tests", "refactoring", "security", "performance"]
-        asked = [f"analyze-{name}-1" for name in order]
-        asked[2:2] = ["implement-tests-1", "verify-tests-1"]
-        assert shop.agent.names == asked
-        result = shop.result
-        assert (result["outcome"], result["error_code"]) == ("NO_IMPROVEMENT", "")
-        assert (result["category_used"], result["is_fallback"]) == ("docs", False)
-        assert result["reason"].startswith("All categories exhausted: ")
-        head, *lines = result["summary"].splitlines()
-        assert head == "0 files scanned"
-        assert lines.pop(1) == "tests: verify failed after retries: Verify (an agent) says: No."
-        assert lines == [f"{name}: no improvement: No {name}." for name in order if name != "tests"]
-        assert result["mr_url"] == result["branch"] == result["commit_sha"] == ""
-        assert result["total_cost_usd"] == 0, "no model was asked, whatever the CLI claims"
-        assert shop.written == []
-        assert not (shop.checkout / "nightshift" / "published.json").exists()
-        assert shop.bundle["outcome"] == "NO_IMPROVEMENT"
-        assert "○ NO_IMPROVEMENT · All categories exhausted:" in done.last_line
-        shop.assert_restored()
+
+def test_each_category_is_tried_in_turn_as_often_as_is_set(exhausted: Night) -> None:
+    asked = [f"analyze-{name}-1" for name in ORDER]
+    asked[2:2] = ["implement-tests-1", "verify-tests-1"]
+    assert exhausted.shop.agent.names == asked
+
+
+def test_nothing_is_published_where_all_are_exhausted(exhausted: Night) -> None:
+    shop = exhausted.shop
+    assert shop.written == []
+    assert not (shop.checkout / "nightshift" / "published.json").exists()
+    assert shop.bundle["outcome"] == "NO_IMPROVEMENT"
+    assert shop.result["mr_url"] == shop.result["branch"] == shop.result["commit_sha"] == ""
+    shop.assert_restored()
+
+
+def test_the_result_says_why_each_category_came_to_nothing(exhausted: Night) -> None:
+    result = exhausted.shop.result
+    assert (exhausted.done.exit_status, result["error_code"]) == (0, "")
+    assert (result["category_used"], result["is_fallback"]) == ("docs", False)
+    assert result["outcome"] == "NO_IMPROVEMENT"
+    assert result["reason"].startswith("All categories exhausted: ")
+    head, *lines = result["summary"].splitlines()
+    assert head == "0 files scanned"
+    assert lines.pop(1) == "tests: verify failed after retries: Verify (an agent) says: No."
+    assert lines == [f"{name}: no improvement: No {name}." for name in ORDER if name != "tests"]
+    assert result["total_cost_usd"] == 0, "no model was asked, whatever the CLI claims"
+    assert "○ NO_IMPROVEMENT · All categories exhausted:" in exhausted.done.last_line
 
 
 def test_verify_commands_run_with_only_the_change_applied(tmp_path: Path) -> None:
@@ -116,7 +149,7 @@ def test_verify_commands_run_with_only_the_change_applied(tmp_path: Path) -> Non
     config = "verify_commands: ['test -e build/ok']\nbaseline: report\nmax_implement_retries: 0\n"
     with world(tmp_path, scripts, config=config) as shop:
         done = shop.nightshift("run")
-        assert [c["exit_status"] for c in _commands_of(shop)] == [1] * 4
+        assert [status for _, status in shop.ran] == [1] * 4
         [mr] = shop.merge_requests
         said = "verify_commands fail on the untouched checkout:"
         assert f"{said} `test -e build/ok` failed: exit status 1. They therefore prove" in done.log
@@ -205,9 +238,3 @@ def test_a_retry_remembers_failures_patch_and_refused_commands(tmp_path: Path) -
         assert file.endswith("/handoff/last.patch")
         assert "docs: verify failed after retries: `make test` failed" in shop.result["summary"]
         shop.assert_restored()
-
-
-def _commands_of(shop: World) -> list[Any]:
-    lines = shop.products()["events.jsonl"].decode().splitlines()
-    events = [json.loads(line) for line in lines]
-    return [event["result"] for event in events if event["event"] == "command_ended"]

@@ -57,8 +57,7 @@ def test_what_an_agent_does_to_them_proves_nothing(shop: World, tier: str) -> No
     implement = f"printf '{wrong}' >> test_shop.py; {more}; {lie}; chmod +x .venv/bin/checked"
     done = run(shop, tier_or_skip(tier), implement)
     assert shop.result["outcome"] == "NO_IMPROVEMENT", done.log
-    assert "✔ make test · exit status 0" in done.log, "as it was"
-    assert "✘ make test · exit status 2" in done.log, "with the change"
+    assert {("make test", 0), ("make test", 2)} <= set(shop.ran), "as it was, with the change"
     assert shop.written == []
     shop.assert_restored()
 

@@ -43,8 +43,7 @@ def examined(shop: World, **env: str) -> tuple[list[str], int, Any]:
 
 
 def chosen_by_the_night(shop: World) -> Any:
-    lines = (shop.checkout / "nightshift/events.jsonl").read_text().splitlines()
-    [event] = [e for e in map(json.loads, lines) if e["event"] == "boundary_chosen"]
+    [event] = shop.list_events("boundary_chosen")
     return {key: value for key, value in event.items() if key not in {"time", "event", "run_id"}}
 
 

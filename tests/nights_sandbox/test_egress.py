@@ -77,8 +77,8 @@ def told(shop: World, name: str) -> dict[str, str]:
 
 
 def notes(shop: World) -> list[str]:
-    rows = map(json.loads, shop.products()["events.jsonl"].decode().splitlines())
-    return [row["text"] for row in rows if row.get("text", "").startswith("egress")]
+    texts = [note["text"] for note in shop.list_events("note")]
+    return [text for text in texts if text.startswith("egress")]
 
 
 @TIERS

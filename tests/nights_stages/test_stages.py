@@ -2,14 +2,18 @@
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from tests.support.agent import plays
 from tests.support.listeners import listening
 from tests.support.shop import DRAFT, GOOD, refused
 from tests.support.trees import places_of
-from tests.support.world import BOT_TOKEN, GO_ON, PLAIN, SECRETS, World, commit, git, world
+from tests.support.world import BOT_TOKEN, GO_ON, PLAIN, SECRETS, Done, World, commit, git, world
 
 AT_ONCE = """
 import time
@@ -37,53 +41,95 @@ def handed_on(shop: World, name: str) -> None:
     shutil.copytree(kept, shop.checkout / "nightshift")
 
 
-def test_three_jobs(tmp_path: Path) -> None:
-    """Plan reads, work has no GitLab variable at all, publish writes and tells people; each in a
-    fresh checkout.
+TOLD = f"{PLAIN}notify: [$TEAM_CHAT, $OTHER_CHAT]\n"
 
-    A night without a category comes first.
-    """
-    config = f"{PLAIN}notify: [$TEAM_CHAT, $OTHER_CHAT]\n"
-    with listening() as there, world(tmp_path, GOOD, config=config) as shop:
+
+@dataclass(frozen=True)
+class Job:
+    """How a stage ended, and what there was then: ``asked`` requests to GitLab, ``sent``
+    notifications, ``beads`` run."""
+
+    done: Done
+    products: frozenset[str]
+    result: dict[str, Any]
+    asked: int
+    sent: tuple[str, ...]
+    beads: int
+
+
+@dataclass(frozen=True)
+class Jobs:
+    """Three jobs, each in a fresh checkout: work had no GitLab variable, publish no model key."""
+
+    shop: World
+    plan: Job
+    work: Job
+    publish: Job
+
+
+@pytest.fixture(scope="module")
+def jobs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Jobs]:
+    folder = tmp_path_factory.mktemp("jobs")
+    with listening() as there, world(folder, GOOD, config=TOLD) as shop:
         shop.env |= {"TEAM_CHAT": f"json://127.0.0.1:{there.port}/", "OTHER_CHAT": ""}
+
+        def run(stage: str, **env: str) -> Job:
+            done = shop.nightshift(stage, **env)
+            result = shop.result if stage != "plan" else {}
+            asked, sent = len(shop.gitlab.requests), tuple(text for _, text in there.came)
+            shop.assert_restored()
+            products = frozenset(shop.products())
+            return Job(done, products, result, asked, sent, len(shop.agent.seen))
+
+        plan = run("plan", ANTHROPIC_API_KEY="")
+        assert shop.written == []
+        handed_on(shop, "plan")
+        gitlabs = [name for name in shop.env if name.startswith(("CI", "GITLAB"))]
+        kept = {name: shop.env.pop(name) for name in gitlabs}
+        work = run("work")
+        handed_on(shop, "work")
+        shop.env |= kept
+        yield Jobs(shop, plan, work, run("publish", ANTHROPIC_API_KEY="", PATH="/usr/bin:/bin"))
+
+
+def test_plan_leaves_a_plan_and_writes_nothing_else(jobs: Jobs) -> None:
+    assert (jobs.plan.done.exit_status, jobs.plan.done.stderr) == (0, "")
+    assert jobs.plan.products == {"plan.json", "events.jsonl", ".gitignore"}
+
+
+def test_work_needs_and_asks_no_gitlab(jobs: Jobs) -> None:
+    assert (jobs.work.done.exit_status, jobs.work.done.stderr) == (0, "")
+    assert jobs.work.result["outcome"] == "MR_READY"
+    assert jobs.work.done.last_line.startswith("✔ MR_READY · ")
+    assert jobs.work.asked == jobs.plan.asked
+    assert "plan.json" in jobs.work.products
+
+
+def test_publish_opens_the_merge_request_without_an_agent(jobs: Jobs) -> None:
+    result = jobs.publish.result
+    assert (jobs.publish.done.exit_status, jobs.publish.done.stderr) == (0, "")
+    assert jobs.publish.beads == jobs.work.beads == 4
+    assert result["outcome"] == "MR_CREATED"
+    assert result["mr_url"] == jobs.shop.merge_requests[0].web_url
+    assert [bead["status"] for bead in result["beads"]] == ["ok"] * 4
+    assert {"bundle/bundle.json", "published.json", "plan.json"} <= jobs.publish.products
+    opened_once(jobs.shop)
+
+
+def test_people_are_told_once_by_publish(jobs: Jobs) -> None:
+    assert jobs.work.sent == ()
+    [text] = jobs.publish.sent
+    assert jobs.shop.merge_requests[0].web_url in text
+    assert "notify: the variable OTHER_CHAT is not set in this job" in jobs.publish.done.log
+
+
+def test_three_jobs_on_a_day_without_a_category_write_nothing(tmp_path: Path) -> None:
+    with world(tmp_path, GOOD) as shop:
         for stage in ("plan", "work", "publish"):
             done = shop.nightshift(stage, CI_PIPELINE_CREATED_AT="2026-11-21T01:00:00Z")
             assert done.exit_status == 0
         assert shop.result["outcome"] == "NO_IMPROVEMENT"
         assert shop.written == []
-        there.came.clear()
-        shop.checked_out_anew()
-        plan = shop.nightshift("plan", ANTHROPIC_API_KEY="")
-        assert (plan.exit_status, plan.stderr, shop.written) == (0, "", [])
-        assert set(shop.products()) == {"plan.json", "events.jsonl", ".gitignore"}
-        handed_on(shop, "plan")
-
-        gitlabs = [name for name in shop.env if name.startswith(("CI", "GITLAB"))]
-        kept = {name: shop.env.pop(name) for name in gitlabs}
-        asked = len(shop.gitlab.requests)
-        work = shop.nightshift("work")
-        assert (work.exit_status, work.stderr) == (0, "")
-        assert shop.result["outcome"] == "MR_READY"
-        assert work.last_line.startswith("✔ MR_READY · ")
-        assert len(shop.gitlab.requests) == asked
-        assert "plan.json" in shop.products()
-        assert there.came == []
-        shop.assert_restored()
-        handed_on(shop, "work")
-
-        shop.env |= kept
-        beads = len(shop.agent.seen)
-        publish = shop.nightshift("publish", ANTHROPIC_API_KEY="", PATH="/usr/bin:/bin")
-        assert (publish.exit_status, publish.stderr) == (0, "")
-        assert (len(there.came), shop.merge_requests[0].web_url in there.texts) == (1, True)
-        assert "notify: the variable OTHER_CHAT is not set in this job" in publish.log
-        assert len(shop.agent.seen) == beads == 4
-        assert shop.result["outcome"] == "MR_CREATED"
-        assert shop.result["mr_url"] == shop.merge_requests[0].web_url
-        assert [bead["status"] for bead in shop.result["beads"]] == ["ok"] * 4
-        assert {"bundle/bundle.json", "published.json", "plan.json"} <= set(shop.products())
-        opened_once(shop)
-        shop.assert_restored()
 
 
 def test_one_bundle_is_published_once(tmp_path: Path) -> None:

@@ -1,10 +1,11 @@
 """What code planted in work can say to the other processes, in whole nights: only what work may
 say counts."""
 
-import json
 import os
 import re
 import signal
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,37 +32,61 @@ def night(shop: World, way: str, **told: Any) -> Done:
         )
 
 
-def test_forged_events_records_logs_and_usage(tmp_path: Path) -> None:
-    """A night that goes well all the same; its cost is what the gateway says."""
-    victim = tmp_path / "victim"
+@dataclass(frozen=True)
+class Forged:
+    """A night in which work forges what it can, and a folder of somebody else's beside it."""
+
+    shop: World
+    done: Done
+    victim: Path
+
+
+@pytest.fixture(scope="module")
+def forged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forged]:
+    folder = tmp_path_factory.mktemp("forged")
+    victim = folder / "victim"
     victim.mkdir()
     (victim / "kept").touch()
-    with world(tmp_path / "w", SCRIPT) as shop:
+    with world(folder / "w", SCRIPT) as shop:
         told = {"victim": str(victim), "guess": BOT_TOKEN, "bundle": {"usage": EVIL}}
-        done = night(shop, "tell", **told)
-        [made] = shop.merge_requests
-        assert (done.exit_status, done.stderr) == (0, "")
-        assert shop.result["mr_url"].endswith(f"/merge_requests/{made.iid}")
-        assert shop.result["total_cost_usd"] == PAID
-        assert done.last_line.startswith("✔ MR_CREATED · http://127.0.0.1:")
-        assert "$0.25" in done.last_line
-        assert list(victim.iterdir()) == [victim / "kept"]
-        shop.assert_restored()
-        events = [json.loads(line) for line in shop.products()["events.jsonl"].splitlines()]
-        names = [event["event"] for event in events]
-        assert (names.count("run_started"), names.count("run_ended")) == (1, 1)
-        assert names[-1] == "run_ended"
-        assert not {"gate_approved", "phase_start"} & set(names)
-        sections = re.findall(r"\x1b\[0Ksection_start:\d+:([^\r\[]*)", done.stdout)
-        assert not any("forged" in name for name in sections)
-        assert "\x1b[0Ksection_end:1:publish" not in done.stdout
-        assert "work: a message was not accepted: " in done.log
-        products = shop.products()
-        assert not any(word in name for name in products for word in ("escaped", "renamed", "evil"))
-        assert not list(tmp_path.rglob("*escaped*"))
-        assert not Path("/tmp/nightshift-escaped").exists()
-        assert places_of(SECRETS, {**products, "log": done.stdout}) == []
-        assert shop.product("plan.json")["run_id"] == "4711"
+        yield Forged(shop, night(shop, "tell", **told), victim)
+
+
+def test_a_night_goes_well_whatever_work_forges(forged: Forged) -> None:
+    [made] = forged.shop.merge_requests
+    assert (forged.done.exit_status, forged.done.stderr) == (0, "")
+    assert forged.shop.result["mr_url"].endswith(f"/merge_requests/{made.iid}")
+    assert forged.done.last_line.startswith("✔ MR_CREATED · http://127.0.0.1:")
+    forged.shop.assert_restored()
+
+
+def test_the_cost_is_the_gateways_and_the_plan_the_plans(forged: Forged) -> None:
+    assert forged.shop.result["total_cost_usd"] == PAID
+    assert "$0.25" in forged.done.last_line
+    assert forged.shop.product("plan.json")["run_id"] == "4711"
+
+
+def test_forged_events_and_sections_are_not_accepted(forged: Forged) -> None:
+    names = [event["event"] for event in forged.shop.list_events()]
+    assert (names.count("run_started"), names.count("run_ended")) == (1, 1)
+    assert names[-1] == "run_ended"
+    assert not {"gate_approved", "phase_start"} & set(names)
+    sections = re.findall(r"\x1b\[0Ksection_start:\d+:([^\r\[]*)", forged.done.stdout)
+    assert not any("forged" in name for name in sections)
+    assert "\x1b[0Ksection_end:1:publish" not in forged.done.stdout
+    assert "work: a message was not accepted: " in forged.done.log
+
+
+def test_no_log_of_a_forged_name_is_written_elsewhere(forged: Forged) -> None:
+    assert list(forged.victim.iterdir()) == [forged.victim / "kept"]
+    names = forged.shop.products()
+    assert not any(word in name for name in names for word in ("escaped", "renamed", "evil"))
+    assert not list(forged.victim.parent.rglob("*escaped*"))
+    assert not Path("/tmp/nightshift-escaped").exists()
+
+
+def test_a_guessed_secret_is_redacted_everywhere(forged: Forged) -> None:
+    assert places_of(SECRETS, {**forged.shop.products(), "log": forged.done.stdout}) == []
 
 
 def test_a_secret_in_the_patch_stays_here(tmp_path: Path) -> None:

@@ -90,7 +90,6 @@ def assert_gated(output: str) -> None:
 
 def read_row(shop: World, proof: ProofRow) -> Any:
     """What the night's proof of its sandbox says in a row."""
-    lines = (shop.checkout / "nightshift/events.jsonl").read_text().splitlines()
-    [event] = [e for e in map(json.loads, lines) if e["event"] == "boundary_proven"]
+    [event] = shop.list_events("boundary_proven")
     [row] = [row for row in event["rows"] if row["title"] == proof.title]
     return row

@@ -167,6 +167,17 @@ class World:
     def bundle(self) -> Any:
         return self.product("bundle/bundle.json")
 
+    def list_events(self, kind: str = "") -> list[Any]:
+        """The events that the last command has left: all of them, or those of a kind."""
+        lines = (self.checkout / OUTPUT / "events.jsonl").read_text().splitlines()
+        return [event for event in map(json.loads, lines) if kind in ("", event["event"])]
+
+    @property
+    def ran(self) -> list[tuple[str, int | None]]:
+        """Each command that the program itself ran, and its exit status."""
+        results = [event["result"] for event in self.list_events("command_ended")]
+        return [(result["command"], result["exit_status"]) for result in results]
+
     @property
     def merge_requests(self) -> list[StandinMergeRequest]:
         return list(self.project.merge_requests)

@@ -2,6 +2,8 @@
 
 import dataclasses
 import os
+from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import get_args
@@ -15,7 +17,7 @@ from gitlab_nightshift.gitlab.marker import read_marker
 from gitlab_nightshift.job.job_facts import JobFacts
 from gitlab_nightshift.records.events import Note
 from gitlab_nightshift.records.products import Bundle as BundleRecord
-from gitlab_nightshift.records.products import Outcome
+from gitlab_nightshift.records.products import Outcome, Publication
 from gitlab_nightshift.records.storage import read_record
 from gitlab_nightshift.redaction.redactor import Redactor
 from gitlab_nightshift.repository.git import CommitIdentity
@@ -41,54 +43,70 @@ def failure(night: Night, code: Code = Code.PUBLISH, **changes: object) -> str:
     return raised.value.message
 
 
-@pytest.mark.parametrize("layout", get_args(Layout))
-def test_first_publish_from_a_shallow_checkout(tmp_path: Path, layout: Layout) -> None:
-    with world(tmp_path / "world", layout=layout, depth=2) as shop:
-        night = Night(shop, tmp_path)
+@dataclass(frozen=True)
+class Published:
+    """A night's first publish from a shallow checkout, which several tests look at."""
+
+    night: Night
+    bundle: BundleRecord
+    publication: Publication
+    private: Path
+
+
+@pytest.fixture(scope="module", params=get_args(Layout))
+def first(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Published]:
+    folder = tmp_path_factory.mktemp("first")
+    with world(folder / "world", layout=request.param, depth=2) as shop:
+        night = Night(shop, folder)
         bundle = night.make(add_a_test)
         shop.gitlab.credentials_seen.clear()
-        published = night.publish()
-        assert shop.tree() == shop.before, "nothing in the checkout was touched"
+        yield Published(night, bundle, night.publish(), folder / "private")
 
-        found = night.merge_request
-        assert published.outcome is Outcome.MR_CREATED
-        assert published.mr_url == found.web_url
-        assert published.mr_iid == 1
-        assert published.branch == found.source_branch == BRANCH
-        assert published.title == found.title == f"[night-shift/tests] {TITLE}"
-        assert published.warnings == ()
-        assert found.target_branch == "main"
-        assert found.labels == ["night-shift", "tests"]
-        assert [each.username for each in found.reviewers] == ["rita"]
-        assert [each.username for each in found.assignees] == ["rita"]
-        assert found.remove_source_branch is True
-        marker = read_marker(found.description)
-        assert marker
-        assert marker.run_id == "4711"
-        assert f"({shop.env['CI_PIPELINE_URL']})" in (found.description or "")
 
-        bare, commit = shop.project.bare_repository, published.commit_sha
-        assert night.heads() == {"main": shop.sha, BRANCH: commit}
-        assert bundle.proposal
-        shown = git(bare, "show", "-s", "--format=%P|%T|%an <%ae>|%cn <%ce>|%aI|%cI|%B", commit)
-        person, date = "Olga Owner <olga@example.org>", "2026-11-16T01:00:00+00:00"
-        assert shown.split("|") == [
-            shop.sha,
-            bundle.proposal.change.tree_id,
-            person,
-            person,
-            date,
-            date,
-            f"{TITLE}\n\nIt had no test.",
-        ]
-        assert [(each.ref, each.options) for each in shop.project.pushes] == [
-            (f"refs/heads/{BRANCH}", ())
-        ]
-        assert Credential("basic", "oauth2", BOT_TOKEN) in shop.gitlab.credentials_seen
-        assert JOB_TOKEN not in {each.secret for each in shop.gitlab.credentials_seen}
-        left = [path for path in (tmp_path / "private").rglob("*") if path.is_file()]
-        assert not [path for path in left if BOT_TOKEN.encode() in path.read_bytes()]
-        assert [path.name for path in (tmp_path / "private").iterdir()] == ["home"]
+def test_the_first_publish_opens_a_merge_request(first: Published) -> None:
+    published, found = first.publication, first.night.merge_request
+    assert published.outcome is Outcome.MR_CREATED
+    assert (published.mr_url, published.mr_iid) == (found.web_url, 1)
+    assert published.branch == found.source_branch == BRANCH
+    assert published.title == found.title == f"[night-shift/tests] {TITLE}"
+    assert published.warnings == ()
+    assert (found.target_branch, found.remove_source_branch) == ("main", True)
+    assert found.labels == ["night-shift", "tests"]
+    assert [each.username for each in found.reviewers] == ["rita"]
+    assert [each.username for each in found.assignees] == ["rita"]
+
+
+def test_the_merge_request_names_its_run_and_pipeline(first: Published) -> None:
+    found = first.night.merge_request
+    marker = read_marker(found.description)
+    assert marker and marker.run_id == "4711"
+    assert f"({first.night.world.env['CI_PIPELINE_URL']})" in (found.description or "")
+
+
+def test_the_branch_has_one_commit_of_the_verified_tree(first: Published) -> None:
+    shop, commit = first.night.world, first.publication.commit_sha
+    assert first.night.heads() == {"main": shop.sha, BRANCH: commit}
+    assert first.bundle.proposal
+    form = "--format=%P|%T|%an <%ae>|%cn <%ce>|%aI|%cI|%B"
+    shown = git(shop.project.bare_repository, "show", "-s", form, commit)
+    person, date = "Olga Owner <olga@example.org>", "2026-11-16T01:00:00+00:00"
+    tree_id = first.bundle.proposal.change.tree_id
+    message = f"{TITLE}\n\nIt had no test."
+    assert shown.split("|") == [shop.sha, tree_id, person, person, date, date, message]
+    pushes = [(each.ref, each.options) for each in shop.project.pushes]
+    assert pushes == [(f"refs/heads/{BRANCH}", ())]
+
+
+def test_publish_touches_no_checkout_and_leaves_no_token(first: Published) -> None:
+    shop = first.night.world
+    assert shop.tree() == shop.before, "nothing in the checkout was touched"
+    assert Credential("basic", "oauth2", BOT_TOKEN) in shop.gitlab.credentials_seen
+    assert JOB_TOKEN not in {each.secret for each in shop.gitlab.credentials_seen}
+    left = [path for path in first.private.rglob("*") if path.is_file()]
+    assert not [path for path in left if BOT_TOKEN.encode() in path.read_bytes()]
+    assert [path.name for path in first.private.iterdir()] == ["home"]
 
 
 @pytest.mark.parametrize("believed", [False, True])
