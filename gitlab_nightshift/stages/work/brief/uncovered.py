@@ -2,20 +2,16 @@
 
 import itertools
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+from xml.parsers import expat
 
 from gitlab_nightshift.proof.syntax.languages import find_language, is_product
 from gitlab_nightshift.proof.syntax.source_parser import LARGEST, parse
-from gitlab_nightshift.stages.work.brief.coverage_reports import (
-    CoverageReport,
-    FileCoverage,
-    UnreadableReportError,
-    parse_report,
-)
 from gitlab_nightshift.system.openat import RefusedFileError, read_regular
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 LARGEST_REPORT = 8_000_000
 """Bytes. What is larger is not read: the brief has a second."""
@@ -36,6 +32,116 @@ _PLACES = (
     "target/scala-*/coverage-report/cobertura.xml",
 )
 """Where tools for coverage write their reports unless they are told otherwise."""
+_BLOCK = compile_lazily(rb"(.+):(\d{1,7})\.\d{1,7},(\d{1,7})\.\d{1,7} \d{1,7} (\d{1,18})$")
+_LONGEST_BLOCK = 5_000
+"""Lines that one block of a Go profile may span."""
+
+
+class UnreadableReportError(Exception):
+    """A report that cannot be read; the text is the reason."""
+
+
+@dataclass
+class _FileCoverage:
+    """What a report says of one file, by line numbers from 1.
+
+    ``functions`` are those that it names: (name, first line known) → was it ever called.
+    """
+
+    hit: set[int] = field(default_factory=set)
+    missed: set[int] = field(default_factory=set)
+    functions: dict[tuple[str, int], bool] = field(default_factory=dict)
+
+
+@dataclass
+class _CoverageReport:
+    """A report: its files by the names that it has for them, and when it was made (seconds since
+    1970, None where it does not say)."""
+
+    files: dict[str, _FileCoverage] = field(default_factory=lambda: defaultdict(_FileCoverage))
+    made_at: float | None = None
+
+
+class _XmlReport:
+    """Cobertura and JaCoCo, told apart by their elements."""
+
+    def __init__(self) -> None:
+        self._report = _CoverageReport()
+        self._package = self._file = self._method = ""
+        self._lines: list[int] = []
+        self._called = False
+        self._begin: Mapping[str, Callable[[Mapping[str, str]], None]] = {
+            "coverage": self._begin_coverage,
+            "sessioninfo": self._begin_session,
+            "package": self._begin_package,
+            "class": self._begin_class,
+            "method": self._begin_method,
+            "line": self._begin_line,
+            "counter": self._begin_counter,
+            "sourcefile": self._begin_source,
+        }
+
+    def parse(self, data: bytes) -> _CoverageReport:
+        parser = expat.ParserCreate()
+        parser.EntityDeclHandler = _refuse_entity
+        parser.StartElementHandler = self._start
+        parser.EndElementHandler = self._end
+        try:
+            parser.Parse(data, True)
+        except expat.ExpatError as error:
+            raise UnreadableReportError(f"it is not well-formed XML: {error}") from None
+        if not self._report.files:
+            raise UnreadableReportError("its format is unknown, or empty")
+        return self._report
+
+    def _start(self, name: str, attributes: Mapping[str, str]) -> None:
+        if begin := self._begin.get(name):
+            begin(attributes)
+
+    def _end(self, name: str) -> None:
+        if name == "method":
+            if self._lines:
+                key = (self._method, min(self._lines))
+                self._report.files[self._file].functions[key] = self._called
+            self._method, self._lines = "", []
+
+    def _begin_coverage(self, attributes: Mapping[str, str]) -> None:
+        stamp = float(attributes.get("timestamp") or 0)
+        self._report.made_at = (stamp / 1000 if stamp > 1e11 else stamp) or None
+
+    def _begin_session(self, attributes: Mapping[str, str]) -> None:
+        made = float(attributes.get("dump") or 0) / 1000
+        self._report.made_at = max(made, self._report.made_at or 0.0) or None
+
+    def _begin_package(self, attributes: Mapping[str, str]) -> None:
+        self._package = attributes.get("name", "")
+
+    def _begin_class(self, attributes: Mapping[str, str]) -> None:
+        source = attributes.get("sourcefilename")
+        path = f"{self._package}/{source}" if source else attributes.get("filename", "")
+        self._file = path.replace("\\", "/")
+
+    def _begin_source(self, attributes: Mapping[str, str]) -> None:
+        self._file = f"{self._package}/{attributes.get('name', '')}"
+
+    def _begin_method(self, attributes: Mapping[str, str]) -> None:
+        self._method = attributes.get("name", "")
+        self._called = False
+        line = attributes.get("line")  # JaCoCo's: whether it was called a counter says
+        self._lines = [int(line)] if line else []
+
+    def _begin_line(self, attributes: Mapping[str, str]) -> None:
+        number = int(attributes.get("number") or attributes.get("nr") or 0)
+        hit = int(attributes.get("hits") or attributes.get("ci") or 0) > 0
+        covered = self._report.files[self._file]
+        (covered.hit if hit else covered.missed).add(number)
+        if self._method:
+            self._lines.append(number)
+            self._called |= hit
+
+    def _begin_counter(self, attributes: Mapping[str, str]) -> None:
+        if attributes.get("type") == "METHOD" and int(attributes.get("covered") or 0):
+            self._called = True
 
 
 class _Function(NamedTuple):
@@ -53,7 +159,7 @@ class _Source:
 
     path: str
     text: bytes
-    covered: FileCoverage
+    covered: _FileCoverage
 
 
 def list_uncovered(checkout: Path, tracked: Sequence[str], committed_at: float) -> list[str]:
@@ -92,7 +198,7 @@ def _find_name(path: str) -> str:
 
 def _read_report(
     checkout: Path, place: str, tracked: frozenset[str], committed_at: float
-) -> CoverageReport:
+) -> _CoverageReport:
     """A report of this commit. Raises UnreadableReportError, RefusedFileError."""
     if place in tracked:
         raise UnreadableReportError("it is part of the commit, so it describes an earlier one")
@@ -104,7 +210,7 @@ def _read_report(
 
 
 def _find_functions(
-    checkout: Path, report: CoverageReport, tracked: Sequence[str]
+    checkout: Path, report: _CoverageReport, tracked: Sequence[str]
 ) -> list[_Function]:
     """The longest functions without a call. Raises UnreadableReportError where the report does not
     fit the files."""
@@ -121,7 +227,7 @@ def _find_functions(
     return sorted(found, key=lambda f: (-f.missed, f.path, f.line))[:MOST_FUNCTIONS]
 
 
-def _read_sources(checkout: Path, matched: Mapping[str, FileCoverage]) -> Iterator[_Source]:
+def _read_sources(checkout: Path, matched: Mapping[str, _FileCoverage]) -> Iterator[_Source]:
     """The product files with the most missed lines."""
     ranked = sorted(matched.items(), key=lambda row: (-len(row[1].missed), row[0]))
     missed = [(path, covered) for path, covered in ranked if covered.missed and is_product(path)]
@@ -172,8 +278,67 @@ def _list_uncalled(source: _Source) -> Iterator[_Function]:
             yield _Function(source.path, name, line, _count_missed(covered, line))
 
 
-def _count_missed(covered: FileCoverage, first: int) -> int:
+def _count_missed(covered: _FileCoverage, first: int) -> int:
     """Missed lines from there to the next function that the report names."""
     others = [line for _, line in covered.functions if line > first]
     end = min(others, default=max(covered.missed, default=first) + 1)
     return sum(first <= line < end for line in covered.missed)
+
+
+def parse_report(data: bytes) -> _CoverageReport:
+    """Read a report of any known kind. Raises UnreadableReportError."""
+    try:
+        if data.startswith(b"mode:"):
+            return _parse_go_profile(data)
+        if data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<"):
+            return _XmlReport().parse(data)
+        return _parse_lcov(data)
+    except (ValueError, OverflowError, IndexError):
+        raise UnreadableReportError("a number in it cannot be read") from None
+
+
+def _parse_go_profile(data: bytes) -> _CoverageReport:
+    report = _CoverageReport()
+    for line in data.splitlines()[1:]:
+        if (match := _BLOCK.match(line)) and int(match[3]) - int(match[2]) < _LONGEST_BLOCK:
+            covered = report.files[match[1].decode("utf-8", "replace")]
+            lines = range(int(match[2]), int(match[3]) + 1)
+            (covered.hit if int(match[4]) else covered.missed).update(lines)
+    for covered in report.files.values():
+        covered.missed -= covered.hit  # a block ends on the line on which the next one begins
+    return report
+
+
+def _parse_lcov(data: bytes) -> _CoverageReport:
+    report, current = _CoverageReport(), _FileCoverage()
+    starts: dict[str, int] = {}
+    for raw in data.decode("utf-8", "replace").splitlines():
+        key, _, value = raw.partition(":")
+        if key == "SF":
+            current, starts = report.files[value], {}
+        elif key in ("DA", "FN", "FNDA", "FNL", "FNA"):
+            _take_lcov_row(current, starts, key, value.split(","))
+    if not report.files:
+        raise UnreadableReportError("its format is unknown")
+    return report
+
+
+def _take_lcov_row(
+    current: _FileCoverage, starts: dict[str, int], key: str, parts: list[str]
+) -> None:
+    """A row of a file: a line, or a function's beginning or its calls. ``starts`` are the lines of
+    functions by name, or by number where the rows are those of LCOV 2.2."""
+    if key == "DA":
+        (current.hit if int(parts[1]) else current.missed).add(int(parts[0]))
+    elif key == "FN":
+        starts[parts[-1]] = int(parts[0])
+    elif key == "FNL":
+        starts[parts[0]] = int(parts[1])
+    else:
+        calls, index = (parts[0], parts[-1]) if key == "FNDA" else (parts[1], parts[0])
+        if index in starts:
+            current.functions[parts[-1], starts[index]] = int(calls) > 0
+
+
+def _refuse_entity(*_: Any) -> None:
+    raise UnreadableReportError("it declares entities, which no coverage report needs")
