@@ -19,8 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from shutil import copytree, rmtree
 
-from gitlab_nightshift.demo.demo_night import RECORDING, Demo, open_demo
-from gitlab_nightshift.demo.runner_checkout import create_checkout
+from gitlab_nightshift.demo.demo_night import RECORDING, Demo, create_checkout, open_demo
 
 PER_FOLDER = 100
 IDENTITY = ("-c", "user.name=Ada", "-c", "user.email=ada@example.org")
@@ -34,7 +33,9 @@ def main(runs: int, counts: list[int]) -> None:
         for files in counts:
             rows = [_measure(Path(name, "results"), recording, files) for _ in range(runs)]
             night, bare, started, wall = (statistics.median(column) for column in zip(*rows))
-            print(f"{files:7,}   {night:7.2f} {bare:7.2f} {night / bare:6.1f} {started:10.0f} {wall:8.2f}")
+            print(
+                f"{files:7,}   {night:7.2f} {bare:7.2f} {night / bare:6.1f} {started:10.0f} {wall:8.2f}"
+            )
 
 
 def _copy_without_pauses(folder: Path) -> Path:
@@ -68,7 +69,9 @@ def _open_night(results: Path, files: int) -> Iterator[Demo]:
     with open_demo(results, os.environ) as demo:
         project = demo.project
         stream = "".join(_write_import(files)).encode()
-        project.git.run("fast-import", "--quiet", "--force", cwd=project.bare_repository, stdin=stream)
+        project.git.run(
+            "fast-import", "--quiet", "--force", cwd=project.bare_repository, stdin=stream
+        )
         rmtree(demo.checkout)
         commit = create_checkout(
             project, demo.checkout, layout="include", token=demo.env["CI_JOB_TOKEN"]
@@ -115,7 +118,13 @@ def _run_bare(demo: Demo) -> None:
 
     def run(*command: str, stdin: str = "") -> str:
         done = subprocess.run(
-            command, cwd=demo.checkout, env=env, check=True, capture_output=True, text=True, input=stdin
+            command,
+            cwd=demo.checkout,
+            env=env,
+            check=True,
+            capture_output=True,
+            text=True,
+            input=stdin,
         )
         return done.stdout.strip()
 
@@ -128,9 +137,13 @@ def _run_bare(demo: Demo) -> None:
     (demo.checkout / "bare.txt").write_text("bare\n")
     run("git", "update-index", "--add", "bare.txt")
     (demo.checkout / "bare.txt").unlink()
-    commit = run("git", *IDENTITY, "commit-tree", "-p", "HEAD", "-m", "bare", run("git", "write-tree"))
+    commit = run(
+        "git", *IDENTITY, "commit-tree", "-p", "HEAD", "-m", "bare", run("git", "write-tree")
+    )
     run("git", "diff-tree", "-r", "--numstat", "HEAD", commit)
-    address = demo.env["CI_PROJECT_URL"].replace("://", f"://oauth2:{demo.env['GITLAB_TOKEN']}@") + ".git"
+    address = (
+        demo.env["CI_PROJECT_URL"].replace("://", f"://oauth2:{demo.env['GITLAB_TOKEN']}@") + ".git"
+    )
     run("git", "push", "-q", address, f"{commit}:refs/heads/bare")
 
 

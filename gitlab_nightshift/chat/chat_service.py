@@ -13,8 +13,8 @@ from gitlab_nightshift.chat import messages
 from gitlab_nightshift.chat.admission import PERIOD_S, TASKS, RateLimiter
 from gitlab_nightshift.chat.chat_settings import ChatSettings
 from gitlab_nightshift.chat.discord import Discord
-from gitlab_nightshift.chat.discord_text import escape_text
 from gitlab_nightshift.chat.interaction import ButtonClick, CommandCall, Person, parse_options
+from gitlab_nightshift.chat.messages import escape_text
 from gitlab_nightshift.chat.pipeline_runs import GitLab, offers, over
 from gitlab_nightshift.chat.run_outcome import EndedRun
 from gitlab_nightshift.errors import NightshiftError

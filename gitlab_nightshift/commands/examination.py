@@ -4,6 +4,7 @@ The work stage itself opens its sandbox, with this job's settings, and proves it
 never starts. So the tier is the one that a night would get, and what is printed was tried.
 """
 
+import contextlib
 import dataclasses
 import typing
 from dataclasses import dataclass, field
@@ -11,19 +12,25 @@ from datetime import UTC, datetime
 
 from gitlab_nightshift.agents import build_provider
 from gitlab_nightshift.commands.risky_variables import Risk, find_risks
-from gitlab_nightshift.commands.work_confinement import try_confinement
 from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.gateway.gateway_start import open_gateway
 from gitlab_nightshift.job.job_secrets import MODEL_KEYS
 from gitlab_nightshift.records.events import BoundaryChosen, BoundaryProven, Event, Note
 from gitlab_nightshift.records.products import Outcome, Plan
-from gitlab_nightshift.registry.sandbox_guarantees import GuaranteeState, Strength
+from gitlab_nightshift.registry.sandbox_guarantees import GuaranteeState, ProbeSummary, Strength
 from gitlab_nightshift.repository import git as git_verbs
+from gitlab_nightshift.repository import prepared_folders
+from gitlab_nightshift.run.supervisor.work_paths import find_confinement_paths
 from gitlab_nightshift.run.work_setup import build_work_context
-from gitlab_nightshift.run_folder import Invocation
-from gitlab_nightshift.sandbox.confinement import ConfinementMode
+from gitlab_nightshift.run_folder import Invocation, RunFolder
+from gitlab_nightshift.sandbox import confinement
+from gitlab_nightshift.sandbox.confinement import ConfinementChoice, ConfinementMode
 from gitlab_nightshift.sandbox.guarantee_states import refuse_weaker
+from gitlab_nightshift.sandbox.launched_process import STARTS
+from gitlab_nightshift.sandbox.process_table import WORK_TRIAL
+from gitlab_nightshift.sandbox.proof import ProbeFinding, summarize_findings
 from gitlab_nightshift.sandbox.proof_rows import CONFINED
+from gitlab_nightshift.sandbox.supervised_process import StageProcess
 from gitlab_nightshift.sandbox.tiers import Tier
 from gitlab_nightshift.session import Session, open_run
 from gitlab_nightshift.settings.model import Promise
@@ -34,6 +41,7 @@ from gitlab_nightshift.stages.work.run_budget import open_ledger
 from gitlab_nightshift.stages.work.work_context import WorkContext
 from gitlab_nightshift.stages.work.work_preparation import Tools, prepare
 from gitlab_nightshift.stages.work.work_stage import Workflow, run_workflow
+from gitlab_nightshift.system.environment import build_search_path
 
 LOOK = Workflow(
     baseline=lambda _place, _checkout, _runner: Baseline(),
@@ -41,6 +49,14 @@ LOOK = Workflow(
 )
 """Into the sandbox, through the proof, and out again."""
 EVERY_PROMISE = list(typing.get_args(Promise))
+
+
+@dataclass(frozen=True)
+class _ConfinementTrial:
+    """The way, and the row of the proof."""
+
+    chosen: ConfinementChoice
+    row: ProbeSummary
 
 
 @dataclass
@@ -117,7 +133,7 @@ def _look_at_reader(session: Session, found: Examination, chosen: BoundaryChosen
     if chosen.tier == Tier.NONE:
         return
     namespace_failure = next((why for _, why in chosen.passed_over), "")
-    if (tried := try_confinement(session, namespace_failure)) is None:
+    if (tried := _try_confinement(session, namespace_failure)) is None:
         return
     if tried.row.state is GuaranteeState.BROKEN or tried.chosen.mode is ConfinementMode.NONE:
         weaker = Strength("secrets", tried.row.state, f"{CONFINED.title}: {tried.row.how}")
@@ -141,3 +157,37 @@ def _prepare_tools(work_context: WorkContext, found: Examination) -> Tools:
     except NightshiftError as error:
         found.refused.append(error)
         return Tools(build_provider(work_context.settings), {})
+
+
+def _try_confinement(session: Session, namespace_failure: str) -> _ConfinementTrial | None:
+    """Start one and let it try, with the checkout's own ``.git`` in place, so that nothing may be
+    written there. ``namespace_failure`` is why agents get no namespaces, "" where they may; None
+    where nothing is confined. Raises NightshiftError."""
+    run_folder = RunFolder(session.checkout, session.private)
+    with (
+        prepared_folders.prepare(run_folder.checkout, run_folder.private) as prepared,
+        find_confinement_paths(session.env, run_folder, prepared.places) as places,
+    ):
+        env = {"PATH": build_search_path(session.env, session.checkout)}
+        for _ in range(STARTS):
+            chosen = confinement.choose(
+                session.settings.isolation, places, namespace_failure=namespace_failure
+            )
+            if chosen.disabled:
+                return None
+            with contextlib.closing(StageProcess(WORK_TRIAL, env, prefix=chosen.prefix)) as process:
+                process.send_task({"confined": chosen.to_data(places)})
+                found = process.read_answer().get("found", [])
+            if found or not chosen.has_lost_hidden_path():
+                break
+    if not found:
+        why = "the process that was to try it did not start"
+        return _ConfinementTrial(
+            chosen, ProbeSummary(CONFINED.title, 0, GuaranteeState.BROKEN, why)
+        )
+    row = summarize_findings(CONFINED, [ProbeFinding(CONFINED, *each) for each in found])
+    if chosen.mode is ConfinementMode.NONE:
+        row = ProbeSummary(
+            row.title, row.attempts, GuaranteeState.PARTIAL, f"not confined: {chosen.why}"
+        )
+    return _ConfinementTrial(chosen, row)

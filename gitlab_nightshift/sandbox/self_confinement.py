@@ -11,7 +11,7 @@ from typing import Any
 
 from gitlab_nightshift.sandbox.broker_client import Broker, BrokerTerms, start_broker
 from gitlab_nightshift.sandbox.confinement import CAN_SCOPE, ConfinementMode
-from gitlab_nightshift.sandbox.inside import attacks, landlock, privileges, shared_filter
+from gitlab_nightshift.sandbox.inside import attacks, landlock, privileges, seccomp
 from gitlab_nightshift.sandbox.inside.syscall_numbers import AUDIT_ARCH
 from gitlab_nightshift.sandbox.launch import Sandbox
 from gitlab_nightshift.sandbox.privilege_drop import is_single_threaded
@@ -88,7 +88,7 @@ def confine(
         privileges.keep_capabilities(*KEPT)
     privileges.forbid_new_privileges()
     if AUDIT_ARCH:
-        shared_filter.install_shared_filter()
+        seccomp.install_shared_filter()
     if mode is ConfinementMode.SCOPES:
         landlock.restrict_scopes()
     if mode is not ConfinementMode.LANDLOCK:

@@ -19,7 +19,7 @@ from gitlab_nightshift.sandbox.proof_rows import (
     WRITING,
     ProofRow,
 )
-from gitlab_nightshift.sandbox.tier_guarantees import build_guarantees
+from gitlab_nightshift.sandbox.tier_choice import build_guarantees
 from gitlab_nightshift.sandbox.tiers import Features, Tier
 
 FOUR = ("files", "secrets", "network", "lifetime")
