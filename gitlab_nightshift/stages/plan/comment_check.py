@@ -25,7 +25,6 @@ from gitlab_nightshift.stages.plan.trigger import (
     parse_command,
 )
 
-
 Redact = Callable[[str], str]
 _UNSEEN = IgnoredTrigger("GitLab has no such comment, or the token may not see it")
 _MOST_OPEN_THREADS = 5
@@ -81,8 +80,8 @@ def _read_command_comment(place: CommentAddress, project: Project) -> Comment | 
 
 
 def _find_earlier_run(thread: Thread, place: CommentAddress, own_id: int, run_id: str) -> str:
-    """The run that took up the comment, from this program's own replies; "" if this run may: none
-    has, or the one that has failed."""
+    """The run that took up the comment, by this program's own replies; "" if none has, or if it was
+    this run and failed."""
     replies = (read_reply_marker(each.body) for each in thread.comments if each.author_id == own_id)
     for reply in replies:
         if reply is None or reply.note != place.note or reply.said == "declined":
@@ -99,8 +98,8 @@ def _authorize_request(
     project: Project,
     settings: Settings,
 ) -> TaskRequest | DeclinedRequest | IgnoredTrigger:
-    """The request, if its author may make it. Members below Developer are told that they may not;
-    strangers get no reply."""
+    """The request, if its author may make it. Members below Developer get a reply that they may
+    not, other people none."""
     level = project.threads.read_level(comment.author_id)
     if not level:
         return IgnoredTrigger("the comment's author is not a member of the project")
@@ -183,20 +182,20 @@ def _collect_context(
     allows it.
     """
     parts: _Parts = []
-    inside = settings.policy.confidential_issues
+    with_internal = settings.policy.confidential_issues
     if len(thread.comments) > 1 or comment.spot:
-        parts.append(format_thread(thread, 1, internal=inside))
+        parts.append(format_thread(thread, 1, internal=with_internal))
     kind = "issue" if request.place.where == "issues" else "merge request"
     title = " ".join(noteable.title.split())
     text = drop_hidden_comments(f"{title}\n\n{noteable.description}")
     parts.append((f"{kind} {request.place.iid}", text))
     if request.branch:
-        parts += _collect_of_merge_request(request, thread, project, inside=inside)
+        parts += _collect_merge_request(request, thread, project, with_internal=with_internal)
     return parts
 
 
-def _collect_of_merge_request(
-    request: TaskRequest, thread: Thread, project: Project, *, inside: bool
+def _collect_merge_request(
+    request: TaskRequest, thread: Thread, project: Project, *, with_internal: bool
 ) -> Iterator[tuple[str, str]]:
     iid = request.place.iid
     pipeline = request.failed_pipeline
@@ -205,6 +204,6 @@ def _collect_of_merge_request(
     others = project.threads.list_threads("merge_requests", iid) or ()
     waiting = [each for each in others if each.open and each.id != thread.id]
     for each in waiting[:_MOST_OPEN_THREADS]:
-        yield format_thread(each, internal=inside)
+        yield format_thread(each, internal=with_internal)
     if diff := project.reviews.read_diff(iid):
         yield f"the diff of merge request {iid}", diff

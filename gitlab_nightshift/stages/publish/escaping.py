@@ -36,7 +36,8 @@ LANGUAGES = frozenset(
 )
 CUT = "…"
 
-# Between any spaces: a title is made one line of plain ones afterwards.
+# GitLab skips the pipeline for [ci skip] and [skip ci] (lib/gitlab/ci/pipeline/chain/skip.rb);
+# other systems know other words. \s, not a space: line breaks in a title become spaces later.
 _CI_DIRECTIVE = compile_lazily(
     r"\[\s*((?:skip|ci|no)[\s_-]+(?:skip|ci|actions?|pipelines?))\s*\]", re.I
 )
@@ -46,6 +47,7 @@ _CLOSING = compile_lazily(
     r"(?=(?:issues?\s+)?(?:[\w./-]*[#!]\d|https?://|\[\w+:|(?-i:[A-Z][A-Z0-9_]+-\d)))",
     re.I,
 )
+# What looks like a Jira key but is the name of a standard, as in "Fix UTF-8".
 _NO_ISSUE = compile_lazily(r"(?:UTF|SHA|MD|ISO|RFC|CVE|AES|RSA|IPV|HTTP)-\d", re.I)
 _SPAN = compile_lazily(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)")
 _FENCE = compile_lazily(r"^(\s*)(`{3,}|~{3,})\s*([\w+#-]*)[^`]*$")
@@ -118,7 +120,7 @@ def _break_references(line: str) -> str:
     line = re.sub(r"(?<!\w)@(?=\w)", "@ ", line)
     line = re.sub(r"([#!&$])(?=\d)", r"\1 ", line)
     line = re.sub(r"(?<![\w/])~(?=[\w\"])", "~ ", line)
-    line = re.sub(r"(?<!\w)%(?=[\d\"]|\w\w)", "% ", line)  # %s stays: no milestone
+    line = re.sub(r"(?<!\w)%(?=[\d\"]|\w\w)", "% ", line)  # not %s: a format, no milestone
     line = re.sub(r"&(?=#?\w+;)", "& ", line)
     line = re.sub(r"\[(?=\w+:\S)", "[ ", line)
     line = re.sub(r"\bGL-(?=\d)", "GL- ", line, flags=re.I)

@@ -119,7 +119,7 @@ def build_commit_message(
 def apply_commit_template(
     settings: Settings, category: str, title: str, message: str, run_id: str
 ) -> str:
-    """A commit message by ``commit_template``; as it is without one."""
+    """A commit message by ``commit_template``; unchanged without one."""
     if settings.commit_template is None:
         return message + "\n"
     values = {"category": category, "title": title, "message": message, "run_id": run_id}
@@ -159,8 +159,9 @@ def format_commit_message(drafted: str, title: str, category: str, last: Sequenc
 
     ``last`` are the repository's last messages, whose style is used without a draft.
     """
-    lines = [line for line in to_plain_text(drafted).split("\n") if not _not_ours(line)]
-    text = to_plain_text("\n".join(lines)).strip("\n")  # again: lines that were apart have met
+    lines = [line for line in to_plain_text(drafted).split("\n") if not _is_unwanted(line)]
+    # Again: without the dropped lines, neighbours may form a new reference or closing pattern.
+    text = to_plain_text("\n".join(lines)).strip("\n")
     paragraphs = [part.strip("\n") for part in re.split(r"\n{2,}", text) if part.strip()]
     if len(paragraphs) > 1:
         paragraphs[-1:] = _remove_trailers(paragraphs[-1], last)
@@ -198,8 +199,8 @@ def _shorten_body(body: str) -> str:
     return body[:_LONGEST_BODY].rpartition("\n")[0].rstrip() or body[:_LONGEST_BODY]
 
 
-def _not_ours(line: str) -> bool:
-    """True for trailers and signatures that tools add, a code block's fences, lone addresses."""
+def _is_unwanted(line: str) -> bool:
+    """True for trailers and signatures that tools add, code fences, and bare URLs."""
     text = line.strip()
     begins = (_TRAILER, _SIGNATURE)
     if any(pattern.match(text) for pattern in begins) or _AGENT.search(text):

@@ -21,9 +21,9 @@ from gitlab_nightshift.settings.reviewer_notation import (
 )
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
-MOST = 5
+MOST_REVIEWERS = 5
 """Limit on reviewers, whatever the settings ask for."""
-MOST_ASKED = 10
+MOST_STATUS_CHECKS = 10
 """Members of one group whose status is checked."""
 ROLES = {"developer": 30, "maintainer": 40, "owner": 50}
 _SECTION = compile_lazily(r"\^?\[([^\]]+)\](?:\[\d+\])?((?:\s+\S+)*)\s*")
@@ -61,7 +61,7 @@ def choose_reviewers(
                 wishes.get(name, lambda name=name: choice.add_user(name))()
         except ApiError as error:
             choice.warnings.append(f"reviewer {name} could not be looked up: {error}")
-    return tuple(choice.chosen)[:MOST], tuple(choice.warnings)
+    return tuple(choice.chosen)[:MOST_REVIEWERS], tuple(choice.warnings)
 
 
 class _Choice:
@@ -129,13 +129,13 @@ class _Choice:
         return found
 
     def _add_some(self, people: Sequence[GitlabUser], number: int, source: str) -> None:
-        """So many of these people; who is chosen already counts."""
+        """Add people until ``number`` of them are reviewers, the already chosen ones included."""
         able = {each.id: each for each in people if self._can_review(each)}
         missing = number - sum(each in able for each in self.chosen)
         waiting = sorted(
             (each for each in able.values() if each.id not in self.chosen), key=self._rank
         )
-        for person in waiting[:MOST_ASKED]:
+        for person in waiting[:MOST_STATUS_CHECKS]:
             if missing <= 0:
                 return
             if not self._people.is_busy(person):
@@ -169,16 +169,15 @@ class _OwnerSection:
 
 
 def find_owners(text: str, files: Iterable[str]) -> tuple[tuple[str, ...], ...]:
-    """The owners of these files, each set of them once: of every section the last entry that
-    matches a file. They are ``@name``, ``@group/path`` or ``@@role``; mail addresses are left out.
-    """
+    """The distinct sets of owners of these files: in each section the last matching entry counts.
+    An owner is ``@name``, ``@group/path`` or ``@@role``; mail addresses are left out."""
     sections = tuple(_read_sections(text).values())
     found = (_find_in_section(section, file) for file in files for section in sections)
     return tuple(dict.fromkeys(owners for owners in found if owners))
 
 
 def _read_sections(text: str) -> dict[str, _OwnerSection]:
-    """The sections by their names, which may come again in another case."""
+    """The sections by name; a name that repeats, in any case, continues its section."""
     sections = {"": _OwnerSection()}
     current = sections[""]
     for line in map(str.strip, text.splitlines()):
@@ -199,12 +198,12 @@ def _read_owners(text: str) -> tuple[str, ...]:
 def _find_in_section(section: _OwnerSection, file: str) -> tuple[str, ...]:
     """The owners by the last matching entry; none if an entry with ``!`` excludes the file."""
     owners: tuple[str, ...] = ()
-    for pattern, its in section.entries:
+    for pattern, entry_owners in section.entries:
         if not _matches(pattern.removeprefix("!"), file):
             continue
         if pattern.startswith("!"):
             return ()
-        owners = its
+        owners = entry_owners
     return owners
 
 

@@ -23,7 +23,7 @@ from gitlab_nightshift.repository.private_repository import (
     RepositoryParts,
     resolve_tree,
 )
-from gitlab_nightshift.repository.rebuilt_change import ReadingPlace, make_change, rebuild_patch
+from gitlab_nightshift.repository.rebuilt_change import ReaderInput, make_change, rebuild_patch
 from gitlab_nightshift.stages.work.sandboxed_checkout import SandboxContext, open_sandboxed_checkout
 from gitlab_nightshift.stages.work.work_context import WorkContext
 from gitlab_nightshift.system.environment import build_search_path
@@ -117,7 +117,7 @@ def _rebuild_change(task: NotaryTask, work_context: WorkContext, checkout: Check
         attributes=attributes.read_bytes() if attributes.exists() else b"",
     )
     path = build_search_path(work_context.env, work_context.checkout)
-    reading = ReadingPlace(parts, task.config, work_context.private, path)
+    reading = ReaderInput(parts, task.config, work_context.private, path)
     rebuilt = rebuild_patch(reading, task.base, task.patch)
     if rebuilt.refused:
         raise NightshiftError(Code.PUBLISH, rebuilt.refused)

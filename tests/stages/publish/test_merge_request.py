@@ -261,7 +261,7 @@ def test_what_was_seen_and_what_was_not() -> None:
     )
     told = (Finding("broken-link", "warn", "docs/`a`.md", 3, "No file `@all` /approve."),)
     lines = body(dataclasses.replace(PROPOSAL, checks=checks, findings=told)).splitlines()
-    assert "found beside the agents: 7 of 8 planted mistakes found**" in lines[4]
+    assert "measured independently: 7 of 8 planted mistakes found**" in lines[4]
     assert "- Not checked: Benchmark: nothing was measured: there is no benchmark" in lines
     (failed,) = [line for line in lines if line.startswith("- Failed: Tests: ")]
     assert "![" not in failed
@@ -279,7 +279,7 @@ def test_the_summary_says_what_proves_it_and_what_is_doubted() -> None:
     verdict = DoubtingVerdict(True, doubts=("Is 10 kg right?\n/merge @all",))
     summary = body(dataclasses.replace(PROPOSAL, checks=checks, verdict=verdict))
     summary = summary.partition("## Reasoning")[0]
-    said = "found beside the agents: 7 of 8 planted mistakes found"
+    said = "measured independently: 7 of 8 planted mistakes found"
     line = f"**`make test` passed · 15 lines, 1 file · {said}**"
     assert line in summary.splitlines()
     assert "- Is 10 kg right? /merge " in summary
@@ -310,7 +310,7 @@ def test_each_run_of_a_command_is_told() -> None:
     flaky = "- `make test`: exit 1, 2.5 s, then exit 0, 12.3 s (flaky before the change)"
     assert f"{flaky}\n- `make lint`: exit 1, 2.5 s; without the change: exit 2, 1.0 s" in text
     assert "**`make test` passed · 15 lines" in text
-    assert "what depends on it proves nothing (node\\_modules/x)." in text
+    assert "so results that depend on those prove nothing (node\\_modules/x)." in text
 
 
 def test_attempts_that_were_sent_back_are_folded() -> None:

@@ -69,8 +69,8 @@ def build_source(top: Path, path: str, home: Path, private: Path) -> DelegationS
     own."""
     git = git_verbs.build_isolated_git(private / "git", path)
     machine = git_verbs.with_machine_config(private / "machine-git", path, home)
-    place, head = git_verbs.find_paths_and_head(git, top)
-    return DelegationSource(top, place, git, machine, head, private.parent)
+    paths, head = git_verbs.find_paths_and_head(git, top)
+    return DelegationSource(top, paths, git, machine, head, private.parent)
 
 
 def _read_home(env: Mapping[str, str]) -> Path:
@@ -177,7 +177,7 @@ def find_base(source: DelegationSource, payload: Payload) -> str:
         return source.head
     found = find_commit(source, ref)
     if found is None:
-        hint = "; the clone is shallow, fetch more" if source.place.shallow else ""
+        hint = "; the clone is shallow, fetch more" if source.paths.shallow else ""
         raise build_config_error(f"base_ref: {ref!r} is not a commit here{hint}")
     if workspace.checkout_mode != "worktree" and found != source.head:
         mode = workspace.checkout_mode

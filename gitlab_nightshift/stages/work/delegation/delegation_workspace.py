@@ -39,9 +39,9 @@ def make_workspace(
         return DelegationWorkspace(source.top, base)
     config = git_verbs.read_conversion_config(source.git, source.top)
     if mode == "worktree":
-        check_out(source.git, path, source.place, base, config)
+        check_out(source.git, path, source.paths, base, config)
         return DelegationWorkspace(path, base)
-    copy_out(source.git, path, source.place, base, config, source.top, output_dir)
+    copy_out(source.git, path, source.paths, base, config, source.top, output_dir)
     return _with_local_changes(source, path, base)
 
 
