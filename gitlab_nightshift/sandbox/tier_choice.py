@@ -20,7 +20,7 @@ from gitlab_nightshift.sandbox.probe_run import (
     repeat_if_late,
     run_probes,
 )
-from gitlab_nightshift.sandbox.proof_rows import (
+from gitlab_nightshift.sandbox.tiers import (
     DIRECT,
     MODES,
     OTHER_FILES,
@@ -28,9 +28,14 @@ from gitlab_nightshift.sandbox.proof_rows import (
     SERVICES,
     SIGNALS,
     WRITING,
+    Confinement,
+    Features,
+    Gate,
+    Guarantee,
+    Guarantees,
     ProofRow,
+    Tier,
 )
-from gitlab_nightshift.sandbox.tiers import Confinement, Features, Gate, Guarantee, Guarantees, Tier
 from gitlab_nightshift.sandbox.visible_system import Look, System, look_at_system
 
 AUTO = "auto"
@@ -299,7 +304,7 @@ def _list_forbidden_probes(sandbox: Sandbox, trial: _TrialContext) -> list[Probe
         Probe("write outside", "write", (str(trial.outside),)),
     ]
     if sandbox.guarantees.network.held:
-        # No greeting here: a slow answer would look like a refusal.
+        # Only "connect", without a greeting: a slow answer would look like a refusal.
         port = trial.other_port
         attempts.append(Probe("reach another service", "connect", ("127.0.0.1", port)))
     if sandbox.guarantees.closes(MODES):

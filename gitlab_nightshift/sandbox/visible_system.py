@@ -1,4 +1,9 @@
-"""The files that every confined process may read: the system's, without private ones."""
+"""The files that every confined process may read: the system's, without private ones, which one
+bounded walk finds before any agent runs.
+
+A file is private if this user or a group may read it, but not everybody: files that they may not
+read either, the kernel keeps from agents anyway. Sockets, pipes and devices are always private.
+"""
 
 # ruff: noqa: PTH120 - strings: there are thousands of them
 
@@ -142,7 +147,7 @@ class System:
     def shows(self, path: Path) -> bool:
         """True if an agent may read this; a link as last component is not followed."""
         real = path.parent.resolve() / path.name
-        if any(is_within(str(way), self.private) for way in (path, real)):
+        if any(is_within(str(form), self.private) for form in (path, real)):
             return False
         return any(is_within(str(path), (top, os.path.realpath(top))) for top in self.folders)
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from gitlab_nightshift.sandbox.proof_rows import OWN_CODE
+from gitlab_nightshift.sandbox.tiers import OWN_CODE
 from tests.nights_sandbox.test_boundary import open_folder
 from tests.support.sandboxes import scripted, with_agent
 from tests.support.world import Done, World, world

@@ -162,7 +162,7 @@ def test_a_tree_that_is_too_large_is_hidden(machine: Path, monkeypatch: pytest.M
     for number in range(100):
         plant(machine / f"opt/sdk/{number}/x")
     plant(machine / "opt/tool/x")
-    monkeypatch.setattr(visible_system, "MOST_NAMES", 60)
+    monkeypatch.setattr(visible_system, "_MOST_NAMES", 60)
     found = look_at_system()
     assert below(machine, found.cut) == below(machine, found.private) == {"opt/sdk"}
     assert found.shows(machine / "opt/tool/x")
@@ -317,7 +317,7 @@ def test_after_the_time_is_up_all_is_cut(tmp_path: Path) -> None:
 def test_a_tree_of_private_files_is_one_place(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(visible_system, "MOST_IN_A_TREE", 3)
+    monkeypatch.setattr(visible_system, "_MOST_IN_A_TREE", 3)
     for number in range(5):
         plant(tmp_path / f"sdk/{number}/key", 0o600)
     for number in range(3):
