@@ -1,4 +1,5 @@
-"""The words of the service: answers to interactions, and messages, as Discord takes them."""
+"""The service's texts: answers to interactions, and messages, in Discord's JSON. Text from
+elsewhere is made harmless: it pings nobody, links nowhere, hides nothing."""
 
 import hashlib
 import hmac
@@ -20,7 +21,7 @@ Json = dict[str, Any]
 Redact = Callable[[str], str]
 
 NOBODY: Json = {"parse": []}
-"""Nobody is pinged, whatever a text says."""
+"""Pings nobody, whatever a text says."""
 PONG: Json = {"type": 1}
 LATER: Json = {"type": 5}
 LATER_IN_PLACE: Json = {"type": 6}
@@ -57,7 +58,7 @@ def build_private_answer(text: str) -> Json:
 
 
 def build_content(lines: list[str], components: list[Json] | None = None) -> Json:
-    """A message; buttons that it had are gone unless given again."""
+    """A message; an edit removes its old buttons unless they are given again."""
     return {
         "content": format_message(lines),
         "allowed_mentions": NOBODY,
@@ -82,12 +83,12 @@ def describe_start_failure(asked: TaskCommand, why: str, redact: Redact) -> Json
 
 
 def describe_missing_result(pipeline: Pipeline, why: str) -> Json:
-    """There is no result to show, and why."""
+    """Why there is no result."""
     return build_content([f"{why} {format_link(pipeline.web_url, parse_origin(pipeline))}"])
 
 
 def describe_result(run: EndedRun, pipeline: Pipeline, buttons: list[Json], redact: Redact) -> Json:
-    """What the run changed, how its tests ended, and what it says of itself."""
+    """The run's change, its tests and its result."""
 
     def clean_text(text: str, most: int) -> str:
         return escape_text(redact(text), most)
@@ -121,7 +122,7 @@ def describe_refusal(before: str, user: str) -> Json:
 
 
 def describe_approval_failure(why: str, redact: Redact) -> Json:
-    """GitLab did not let the approval through."""
+    """Why GitLab refused the approval."""
     return build_content([f"Not approved: {escape_text(redact(why), 600)}"])
 
 
@@ -174,14 +175,14 @@ def _describe_usage(run: EndedRun) -> str:
 
 @dataclass(frozen=True)
 class Press:
-    """A button of ours that was pressed."""
+    """A click on one of our buttons."""
 
     approve: bool
     pipeline: int
 
 
 def build_buttons(pipeline: int, key: bytes) -> list[Json]:
-    """Approve and Refuse for one pipeline; ``key`` signs what they say."""
+    """Buttons to approve or refuse a pipeline's change; ``key`` signs their ids."""
     made = [
         {
             "type": _BUTTON,
@@ -195,7 +196,7 @@ def build_buttons(pipeline: int, key: bytes) -> list[Json]:
 
 
 def read_press(custom_id: str, key: bytes) -> Press | None:
-    """What a pressed button says; None where this service did not make it."""
+    """The click on a button by its id; None if this service did not make the button."""
     found = _BUTTON_ID.fullmatch(custom_id)
     if not found or not hmac.compare_digest(
         _sign_button_id(found[1], int(found[2]), key), custom_id
@@ -213,7 +214,7 @@ def _sign_button_id(verb: str, pipeline: int, key: bytes) -> str:
 
 
 def build_command(name: str) -> Json:
-    """The slash command, as it is registered."""
+    """The slash command to register."""
     choices = [{"name": each, "value": each} for each in list_requestable_agents()]
     options = [
         _build_option("task", "What is to be done, in words", required=True, max_length=4000),
@@ -233,7 +234,7 @@ def _build_option(name: str, description: str, kind: int = _TEXT, **more: Any) -
 
 
 def escape_text(text: str, most: int) -> str:
-    """One line of at most ``most`` characters (before escaping), shown as what it is."""
+    """One line of at most ``most`` characters (before escaping), shown literally."""
     line = " ".join(_clean_text(text).split())
     line = line if len(line) <= most else line[: most - 1].rstrip() + _CUT
     line = _MARKDOWN.sub(r"\\\g<0>", line)
@@ -241,14 +242,14 @@ def escape_text(text: str, most: int) -> str:
 
 
 def format_code(text: str, most: int) -> str:
-    """The same as inline code."""
+    """Such a line as inline code."""
     line = " ".join(_clean_text(text).split()).replace("`", "'")
     line = line if len(line) <= most else line[: most - 1].rstrip() + _CUT
     return f"`{line.replace('@', f'@{_GAP}') or ' '}`"
 
 
 def format_diff(patch: str, most: int) -> str:
-    """A patch as a block of code of about ``most`` characters; what is left out is said."""
+    """A patch as a code block of about ``most`` characters, with a note if it is cut."""
     kept: list[str] = []
     lines = [_clean_text(line).replace("`", "'") for line in patch.rstrip().split("\n")]
     for line in lines:
@@ -260,14 +261,14 @@ def format_diff(patch: str, most: int) -> str:
 
 
 def format_link(url: str, gitlab_url: str) -> str:
-    """An address of this site (``https://host``) without a preview; another as plain text."""
+    """A link to this site (``https://host``) without a preview; another address as plain text."""
     if re.fullmatch(r"https?://[\w./:~%+@=&?#-]+", url) and url.startswith(f"{gitlab_url}/"):
         return f"<{url}>"
     return escape_text(url, 200)
 
 
 def format_message(lines: list[str]) -> str:
-    """Lines as one message; those that do not fit are left out, which is said."""
+    """The lines as one message; "…" replaces those that do not fit."""
     kept: list[str] = []
     for line in lines:
         if _measure_length([*kept, line, _CUT]) > MOST:
@@ -277,11 +278,11 @@ def format_message(lines: list[str]) -> str:
 
 
 def _measure_length(lines: list[str]) -> int:
-    """UTF-16 units: what Discord's own clients count."""
+    """The length in UTF-16 units, as Discord's own clients count."""
     return len("\n".join(lines).encode("utf-16-le", "replace")) // 2
 
 
 def _clean_text(text: str) -> str:
-    """Without what hides or turns text round; line ends are spaces."""
+    """The text without hidden and bidirectional characters; line ends become spaces."""
     text = unicodedata.normalize("NFC", text)
     return remove_hidden(re.sub("[\t\n\r\v\f\x85\u2028\u2029]", " ", text))

@@ -368,7 +368,7 @@ def test_a_run_is_not_watched_for_ever(tmp_path: Path) -> None:
     async def story() -> None:
         async with scene(tmp_path, watch_s=0.2) as here:
             await here.ask(coder())
-            assert "do not wait any longer" in (await here.nth(2)).text
+            assert "stopped waiting" in (await here.nth(2)).text
 
     run(story)
 
@@ -393,7 +393,7 @@ def test_so_many_runs_and_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             await here.ask(coder())
             await here.ask(coder())
             refused = await here.chat.ask(coder())
-            assert "2 tasks are under way" in refused["data"]["content"]
+            assert "2 tasks are running" in refused["data"]["content"]
             await here.nth(2)
             settle(here.project, "nightshift", "failed")
             await here.nth(3)
@@ -415,7 +415,7 @@ def test_the_service_ends_while_runs_go_on(tmp_path: Path) -> None:
         lines.extend(log)
 
     run(story)
-    assert "1 run(s) go on in GitLab; their results will not be posted" in lines
+    assert "1 run(s) continue in GitLab; their results will not be posted" in lines
 
 
 # --- a gate -------------------------------------------------------------------------------------
@@ -446,7 +446,7 @@ def test_approve_starts_the_job_and_its_result_is_told(tmp_path: Path) -> None:
             assert edited.text == f"Approved by <@{ADA}>, is being published.\n{asked.text}"
             assert edited.body["components"] == [] and approve_job(here) == "pending"
             again = await here.chat.ask(press(approve))
-            assert "decided already" in again["data"]["content"]
+            assert "already been decided" in again["data"]["content"]
 
             author = here.gitlab.users[0]
             url = f"{here.project.web_url}/-/merge_requests/1"
@@ -486,7 +486,7 @@ def test_refuse_publishes_nothing(tmp_path: Path) -> None:
             assert answer["type"] == 7 and answer["data"]["components"] == []
             assert answer["data"]["content"].startswith(f"Refused by <@{ADA}>: nothing is publ")
             again = await here.chat.ask(press(approve))
-            assert "decided already" in again["data"]["content"]
+            assert "already been decided" in again["data"]["content"]
             assert approve_job(here) == "manual"
 
     run(story)
