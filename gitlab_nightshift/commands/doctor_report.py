@@ -6,9 +6,8 @@ from gitlab_nightshift.commands.examination import Examination
 from gitlab_nightshift.commands.risky_variables import Risk
 from gitlab_nightshift.records.events import BoundaryChosen
 from gitlab_nightshift.registry.sandbox_guarantees import GuaranteeState
-from gitlab_nightshift.sandbox.proof_rows import CONFINED, OWN_CODE
 from gitlab_nightshift.sandbox.tier_choice import AUTO
-from gitlab_nightshift.sandbox.tiers import Tier
+from gitlab_nightshift.sandbox.tiers import CONFINED, OWN_CODE, Tier
 from gitlab_nightshift.stages.report.job_log import format_line
 
 MOST_NAMES = 5

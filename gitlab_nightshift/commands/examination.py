@@ -29,9 +29,8 @@ from gitlab_nightshift.sandbox.guarantee_states import refuse_weaker
 from gitlab_nightshift.sandbox.launched_process import STARTS
 from gitlab_nightshift.sandbox.process_table import WORK_TRIAL
 from gitlab_nightshift.sandbox.proof import ProbeFinding, summarize_findings
-from gitlab_nightshift.sandbox.proof_rows import CONFINED
 from gitlab_nightshift.sandbox.supervised_process import StageProcess
-from gitlab_nightshift.sandbox.tiers import Tier
+from gitlab_nightshift.sandbox.tiers import CONFINED, Tier
 from gitlab_nightshift.session import Session, open_run
 from gitlab_nightshift.settings.model import Promise
 from gitlab_nightshift.stages.work.baseline import Baseline

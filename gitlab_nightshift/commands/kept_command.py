@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from gitlab_nightshift.commands.options import Env
-from gitlab_nightshift.repository.git_folders import list_git_folders
+from gitlab_nightshift.repository.git_folder import list_git_folders
 from gitlab_nightshift.sandbox.privilege_drop import restrict_to
 from gitlab_nightshift.sandbox.process_places import find_rights
 from gitlab_nightshift.sandbox.process_table import ProcessRow

@@ -258,7 +258,7 @@ def _find_refusal_reason(
     reasons = {
         "it belongs to a submodule": path in saved.submodules or _is_inside(path, saved.submodules),
         "its path is too long": new and _is_too_long(path),
-        "git keeps such names for itself": new and is_dot_git(path),
+        "git reserves such names": new and is_dot_git(path),
         "it is a symbolic link": new and new.kind is EntryKind.LINK,
         "it is no file or folder": new and new.kind is EntryKind.OTHER,
         f"it is larger than {MAX_FILE_BYTES} bytes": max(_read_size(old), _read_size(new))
@@ -278,7 +278,7 @@ def _read_size(entry: TreeEntry | None) -> int:
 def _stage_files(
     stage: _StagingTree, comparison: _Comparison, paths: list[str]
 ) -> Iterator[ChangeRefusal]:
-    """Read files into the stage; refuses those that cannot be stored."""
+    """Copy files into the stage, and refuse those that cannot be stored."""
     for path, name in _find_filtered(stage, paths).items():
         # The LFS pointer alone would be a broken file: its object is in no LFS store.
         lfs = "Git LFS keeps its content, which is not uploaded from here"
@@ -318,10 +318,10 @@ def _write_rules(stage: _StagingTree, root: Path, now: Snapshot) -> None:
 
 def _write_file(stage: _StagingTree, path: str, data: bytes, *, executable: bool) -> None:
     """Put a file into the work tree."""
-    place = stage.folder / path
-    place.parent.mkdir(parents=True, exist_ok=True)
-    place.write_bytes(data)
-    place.chmod(0o755 if executable else 0o644)
+    staged_path = stage.folder / path
+    staged_path.parent.mkdir(parents=True, exist_ok=True)
+    staged_path.write_bytes(data)
+    staged_path.chmod(0o755 if executable else 0o644)
 
 
 def _find_ignored(stage: _StagingTree, paths: Iterable[str]) -> frozenset[str]:

@@ -9,8 +9,8 @@ from gitlab_nightshift.proof.proof_commands import Runner
 from gitlab_nightshift.proof.reviewed_change import Changeset, Context
 from gitlab_nightshift.records.bead_results import CommandResult
 from gitlab_nightshift.records.verdicts import Check, Finding
+from gitlab_nightshift.repository.blobs import write_modified_tree
 from gitlab_nightshift.repository.checkout import Checkout
-from gitlab_nightshift.repository.tree_variants import write_modified_tree
 
 LEAST_S = 600.0
 """What the proof may take besides the commands themselves, where these take less."""

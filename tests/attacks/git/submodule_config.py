@@ -8,7 +8,7 @@ TRIES = (
 )
 MUST_FAIL = "A path with a part `.git` is refused by name."
 GAINS = ("program", "token")
-REFUSED = "sub/.git/HEAD: git keeps such names for itself"
+REFUSED = "sub/.git/HEAD: git reserves such names"
 
 
 def attack(checkout: Path, places: Places) -> None:

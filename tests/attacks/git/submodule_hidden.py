@@ -6,7 +6,7 @@ TITLE = "A submodule without a word in .gitmodules"
 TRIES = "A nested repository becomes a commit link in the tree: nobody sees its files."
 MUST_FAIL = "A path with a part `.git` is refused by name."
 GAINS = ("other content",)
-REFUSED = "vendor/.git/HEAD: git keeps such names for itself"
+REFUSED = "vendor/.git/HEAD: git reserves such names"
 
 
 def attack(checkout: Path, places: Places) -> None:

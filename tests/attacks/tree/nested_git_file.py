@@ -7,7 +7,7 @@ TRIES = "The nested .git is a file that leads to a repository elsewhere."
 MUST_FAIL = "A path with a part `.git` is refused by name."
 CONTROL = "git add"
 GAINS = "link"
-REFUSED = "vendor/.git: git keeps such names for itself"
+REFUSED = "vendor/.git: git reserves such names"
 
 
 def attack(checkout: Path, places: Places) -> None:

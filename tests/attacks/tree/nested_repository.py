@@ -7,7 +7,7 @@ TRIES = "`git add` stores a link to a commit in its place: nobody ever sees the 
 MUST_FAIL = "A path with a part `.git` is refused by name."
 CONTROL = "git add"
 GAINS = "link"
-REFUSED = "vendor/.git/HEAD: git keeps such names for itself"
+REFUSED = "vendor/.git/HEAD: git reserves such names"
 
 
 def attack(checkout: Path, places: Places) -> None:
