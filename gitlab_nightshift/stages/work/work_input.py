@@ -1,4 +1,4 @@
-"""The input of work, as JSON. None of it is secret except what ``agent_env`` names."""
+"""The input of work, as JSON. Only the variables of ``agent_env`` in it may be secret."""
 
 import contextlib
 import dataclasses
@@ -51,10 +51,8 @@ def open_work_input(
 def _list_needed_paths(work_context: WorkContext) -> list[str]:
     """The agent's CLI, ``agent_paths`` and the templates. Invalid ones are skipped: work reports
     them."""
-    path, settings = (
-        build_search_path(work_context.env, work_context.checkout),
-        work_context.settings,
-    )
+    settings = work_context.settings
+    path = build_search_path(work_context.env, work_context.checkout)
     named = [settings.agent_executable, *(getattr(settings.prompts, bead) for bead in BEADS)]
     files = [work_context.config_folder / name for name in named if name]
     agent = build_provider(settings).list_readable_paths(path)

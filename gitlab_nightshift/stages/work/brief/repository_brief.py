@@ -1,4 +1,4 @@
-"""The brief of a run: made once, from git, the checkout and the plan."""
+"""The brief of a run: built once, from git, the checkout and the plan."""
 
 import functools
 import os
@@ -34,7 +34,7 @@ _LARGEST = _MOST_CHANGED = 8
 _IDEAS = 6
 _PROSE = frozenset("AGENTS.md CLAUDE.md CONTRIBUTING CONTRIBUTING.md CONTRIBUTING.rst".split())
 _READMES = frozenset(("README", "README.md", "README.rst", "README.adoc"))
-"""What a project is: only the one at the top is of use."""
+"""Only the one at the top describes the project."""
 _RULES = frozenset(
     """.clang-format .clang-tidy .editorconfig .eslintrc .eslintrc.cjs .eslintrc.js .eslintrc.json
     .eslintrc.yml .flake8 .golangci.yaml .golangci.yml .pre-commit-config.yaml .prettierrc
@@ -43,22 +43,22 @@ _RULES = frozenset(
     eslint.config.mjs eslint.config.ts mypy.ini phpcs.xml phpstan.neon ruff.toml rustfmt.toml
     tslint.json""".split()
 )
-"""Settings of formatters and linters, by the names that their tools look for."""
+"""Settings of formatters and linters, by the names that the tools look for."""
 _PROJECT = "pyproject.toml"
-"""Holds the settings of Python's tools, below what is of no use here."""
+"""Contains the settings of Python's tools, among others."""
 _TOOLS = ("[tool.ruff", "[tool.black", "[tool.mypy", "[tool.pytest", "[tool.pylint", "[tool.isort")
 MOST_FILES = 12
 _LINES_OF_PROSE, _LINES_OF_PROJECT, _LINES = 8, 10, 4
 """How many lines are shown of a text for people, of a Python project, of a tool's settings."""
-_FIRST = 32_768
+_READ_BYTES = 32_768
 """Bytes of a file that are read."""
 
 
 @dataclass(frozen=True)
 class BriefSources:
     """Where a brief comes from. ``baseline`` are the commands that this program ran on the
-    untouched checkout; ``coverage`` permits to read coverage reports, which is only done where
-    there is no secret."""
+    untouched checkout; ``coverage`` allows to read coverage reports: agents' data, so only
+    in a process without secrets."""
 
     plan: Plan
     checkout: Path
@@ -75,19 +75,19 @@ def make_run_brief(
     baseline: tuple[CommandResult, ...],
     emit: Emit,
 ) -> str:
-    """The brief of a run whose checkout is taken, before any agent is there."""
+    """The brief of a run on its open checkout, before the first agent."""
     started, repository = read_clock(), checkout.repository
     env = {"GIT_DIR": str(repository.folder)}
     run = functools.partial(repository.git.run, cwd=repository.folder, env=env)
-    made = make_brief(BriefSources(plan, checkout.path, run, build_commands, baseline))
+    brief = make_brief(BriefSources(plan, checkout.path, run, build_commands, baseline))
     seconds = read_clock() - started
-    text = f"repository brief: at most {estimate_tokens(made)} tokens, written in {seconds:.1f} s"
+    text = f"repository brief: at most {estimate_tokens(brief)} tokens, written in {seconds:.1f} s"
     emit(Note(f"  {text}"))
-    return made
+    return brief
 
 
 def make_brief(sources: BriefSources) -> str:
-    """The brief; without what git cannot tell, where it fails."""
+    """The brief; without git's facts if git fails."""
     try:
         facts = read_repository_facts(sources.run, sources.plan.base_sha)
     except GitError:
@@ -150,7 +150,7 @@ def _list_subjects(facts: RepositoryFacts) -> list[str]:
 
 
 def _list_most_changed(facts: RepositoryFacts) -> list[str]:
-    """Files by how many of the commits changed them; only those that are still there."""
+    """Files by how many of the commits changed them; only those that still exist."""
     now = {file.path for file in facts.files}
     counts = Counter(path for commit in facts.commits for path in commit.files if path in now)
     often = [(path, count) for path, count in counts.items() if count > 1]
@@ -168,7 +168,7 @@ def _list_ideas(plan: Plan) -> list[str]:
 
 
 def list_convention_files(paths: Iterable[str]) -> list[str]:
-    """The files, those of the top folder and those for people first."""
+    """The files: first those of the top folder, and of these first those for people."""
     known = [path for path in paths if _is_convention(path)]
     known.sort(key=lambda path: (path.count("/"), not _is_prose(path), path))
     return known[:MOST_FILES]
@@ -201,7 +201,7 @@ def _choose_lines(path: str, lines: list[str]) -> list[str]:
 
 
 def _choose_tool_lines(lines: list[str]) -> list[str]:
-    """The sections of the tools that say how code and tests look."""
+    """The sections of tools that check code or run tests."""
     chosen: list[str] = []
     inside = False
     for line in lines:
@@ -215,6 +215,6 @@ def _choose_tool_lines(lines: list[str]) -> list[str]:
 def _read_first(checkout: Path, path: str) -> bytes:
     try:
         with open_parent(checkout, path) as (fd, name), open_regular(name, fd) as file:
-            return os.read(file, _FIRST)
+            return os.read(file, _READ_BYTES)
     except (OSError, RefusedFileError):
         return b""

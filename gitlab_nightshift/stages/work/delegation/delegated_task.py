@@ -1,4 +1,4 @@
-"""Does a task: makes the workspace, lets agents change it, and proves what they did."""
+"""Does a task: creates the workspace, lets agents change it, and proves the change."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -53,8 +53,7 @@ _ASKED_FOR = "Somebody asked for it."
 
 @dataclass(frozen=True)
 class DelegationTask:
-    """A task with all that was prepared for it; a private workspace is made in ``scratch``.
-    ``place`` is the caller's checkout until there is one."""
+    """A task and everything prepared for it; ``scratch`` is the folder for a private workspace."""
 
     payload: Payload
     source: DelegationSource
@@ -73,64 +72,64 @@ class _WorkState:
 
 
 def do_work(task: DelegationTask, gateway: RemoteGateway | None, keep: Keep) -> WorkReport:
-    """Work until the change is proven, or cannot be. Never raises: a failure, a signal or a defect
+    """Work until the change is proven or has failed. Never raises: a failure, a signal or a bug
     is in the report. ``keep`` gets the bundle of a proven change, or ``failed.patch``."""
     started, work_context = read_clock(), task.work_context
-    known = _WorkState(
+    state = _WorkState(
         DelegationProgress(),
         Phases(work_context.emit),
         open_ledger(task.plan, work_context.seconds),
     )
-    known.phases.enter(Phase.APPLY)
+    state.phases.enter(Phase.APPLY)
     disks = (work_context.private, work_context.checkout)
     ending = run_to_ending(
-        task.plan, work_context.logs, disks, lambda: _run_in_workspace(task, known, gateway, disks)
+        task.plan, work_context.logs, disks, lambda: _run_in_workspace(task, state, gateway, disks)
     )
-    known.phases.leave(ending.reason if ending.error_code else "")
+    state.phases.leave(ending.reason if ending.error_code else "")
     if ending.captured and not ending.error_code:
-        bundle = build_bundle(task.plan, ending, known.ledger, read_clock() - started)
+        bundle = build_bundle(task.plan, ending, state.ledger, read_clock() - started)
         keep("bundle/change.patch", ending.captured.patch)
         keep("bundle/bundle.json", encode_bundle(bundle))
-    elif (change := known.progress.change) and change.patch:
+    elif (change := state.progress.change) and change.patch:
         keep("failed.patch", change.patch)
-    return _build_result(known, ending)
+    return _build_result(state, ending)
 
 
 def _run_in_workspace(
-    task: DelegationTask, known: _WorkState, gateway: RemoteGateway | None, disks: tuple[Path, ...]
+    task: DelegationTask, state: _WorkState, gateway: RemoteGateway | None, disks: tuple[Path, ...]
 ) -> Ending:
     output_dir = task.work_context.settings.output_dir
     path = task.scratch / (task.source.top.name or "checkout")
-    workspace = known.workspace = make_workspace(
+    workspace = state.workspace = make_workspace(
         task.source, task.payload, task.plan.base_sha, path, output_dir
     )
     plan = dataclasses.replace(task.plan, base_sha=workspace.base)
     work_context = dataclasses.replace(task.work_context, checkout=workspace.path)
-    workflow = _build_workflow(known.phases, known.progress)
+    workflow = _build_workflow(state.phases, state.progress)
 
     def prepare_and_run() -> Ending:
         tools = _prepare_tools(work_context, task.payload)
-        return run_workflow(plan, work_context, tools, known.ledger, workflow, gateway)
+        return run_workflow(plan, work_context, tools, state.ledger, workflow, gateway)
 
     ending = run_to_ending(plan, work_context.logs, disks, prepare_and_run)
     if ending.error_code == Code.PROVIDER_UNAVAILABLE:
-        known.fall_back = not changed_files.list_changed_files(task.source.machine, workspace.path)
+        state.fall_back = not changed_files.list_changed_files(task.source.machine, workspace.path)
     return ending
 
 
-def _build_result(known: _WorkState, ending: Ending) -> WorkReport:
-    progress, workspace = known.progress, known.workspace
+def _build_result(state: _WorkState, ending: Ending) -> WorkReport:
+    progress, workspace = state.progress, state.workspace
     return WorkReport(
         error_code=ending.error_code,
         reason=ending.reason,
         local=workspace is not None and workspace.local,
         began=progress.began,
         changed=progress.changed,
-        fall_back=known.fall_back,
+        fall_back=state.fall_back,
         exit_code=progress.exit_code,
         test_result=_find_test_result(progress),
         said=progress.said,
-        logs=_find_last_logs(known.ledger),
+        logs=_find_last_logs(state.ledger),
     )
 
 
@@ -148,7 +147,7 @@ def _find_last_logs(ledger: Ledger) -> tuple[str, ...]:
 
 
 def _build_workflow(phases: Phases, progress: DelegationProgress) -> Workflow:
-    """The steps in the sandbox. The test is not run beforehand: it may be what the task mends."""
+    """The steps in the sandbox. The test is not run beforehand: the task may be to fix it."""
 
     def build_baseline(work_context: WorkContext, _checkout: Checkout, _runner: Runner) -> Baseline:
         requested = work_context.verify.commands
@@ -158,8 +157,8 @@ def _build_workflow(phases: Phases, progress: DelegationProgress) -> Workflow:
 
 
 def _do_task(night: Night, phases: Phases, progress: DelegationProgress) -> Ending:
-    """Up to 1 + ``max_implement_retries`` attempts. The checkout is put back after each."""
-    night = _note_progress(night, phases, progress)
+    """Up to 1 + ``max_implement_retries`` attempts. The checkout is restored after each."""
+    night = _watch_progress(night, phases, progress)
     selected = AnalysisCandidate((), night.plan.task, rationale=_ASKED_FOR)
     analysis = AnalysisResult("IMPROVEMENT_FOUND", category_used=TASK, selected=selected)
 
@@ -191,7 +190,7 @@ def _do_task(night: Night, phases: Phases, progress: DelegationProgress) -> Endi
 
 
 def _build_proven_ending(analysis: AnalysisResult, good: ProvenChange) -> Ending:
-    """The bundle's proposal is a night's: ``nightshift publish`` takes it."""
+    """The bundle's proposal is a night's: ``nightshift publish`` accepts it."""
     proposal = good.build_proposal(TASK, analysis, draft_from_analysis(analysis))
     return Ending(
         outcome=Outcome.MR_READY,
@@ -203,13 +202,13 @@ def _build_proven_ending(analysis: AnalysisResult, good: ProvenChange) -> Ending
 
 
 def _build_stopped_ending(night: Night, progress: DelegationProgress, stop: Stop) -> Ending:
-    """A bead that a limit has ended may have changed something."""
+    """A bead that was stopped at a limit may have changed something."""
     progress.change = _choose_change(progress.change, night.checkout.capture())
     return _build_failed_ending(stop.reason, stop.code or Code.BUDGET)
 
 
-def _choose_change(known: CapturedChange | None, now: CapturedChange) -> CapturedChange | None:
-    return known if now.empty else now
+def _choose_change(earlier: CapturedChange | None, now: CapturedChange) -> CapturedChange | None:
+    return earlier if now.empty else now
 
 
 def _build_failed_ending(why: str, code: Code) -> Ending:
@@ -223,12 +222,12 @@ def _find_error_code(last: FailedAttempt, ledger: Ledger) -> Code:
     return Code.PARSE_ERROR if status in _UNREADABLE else last.code
 
 
-# --- watching -----------------------------------------------------------------------------------
+# --- progress -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class _ProgressRecorder(Recorder):
-    """Records as the night's recorder does, and remembers what the result needs."""
+    """Records as the night's recorder does, and keeps what the result needs."""
 
     emit: Emit
     progress: DelegationProgress
@@ -269,7 +268,7 @@ class _ReportingRunner(Runner):
         return result
 
 
-def _note_progress(night: Night, phases: Phases, progress: DelegationProgress) -> Night:
+def _watch_progress(night: Night, phases: Phases, progress: DelegationProgress) -> Night:
     recorder = _ProgressRecorder(**vars(night.recorder), emit=night.emit, progress=progress)
     runner = _ReportingRunner(**vars(night.proof.runner), progress=progress)
 
@@ -280,13 +279,12 @@ def _note_progress(night: Night, phases: Phases, progress: DelegationProgress) -
         night,
         recorder=recorder,
         bead_context=dataclasses.replace(night.bead_context, keep=recorder.keep),
-        proof=dataclasses.replace(night.proof, runner=runner, began=begin_proof),
+        proof=dataclasses.replace(night.proof, runner=runner, on_proof_start=begin_proof),
     )
 
 
 class _CustomCodex(Codex):
-    """Codex, started as another program: ``debug.codex_command``, whose first word the settings
-    name already."""
+    """Codex, started as ``debug.codex_command``, whose first word is already in the settings."""
 
     def __init__(self, settings: Settings, words: tuple[str, ...]) -> None:
         super().__init__(settings)

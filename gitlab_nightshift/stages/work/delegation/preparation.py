@@ -1,4 +1,4 @@
-"""Prepare: find out and decide everything that can be known before an agent runs."""
+"""Prepare: checks and decides everything possible before an agent runs."""
 
 import dataclasses
 import shlex
@@ -62,9 +62,9 @@ class PreparationState:
 
 @dataclass(frozen=True)
 class PreparedDelegation:
-    """What is fixed before the workspace is made. ``person`` is who commits, None where nobody
-    does; ``branch`` is "" then. ``second`` takes over where the agent cannot be used; a text says
-    why it cannot, either; None: nobody asked for a fallback."""
+    """What is fixed before the workspace is created. ``person`` is the committer; without a commit
+    it is None, and ``branch`` "". ``second`` takes over if the agent cannot be used; a text says
+    why that cannot be used either; None: no fallback was requested."""
 
     source: DelegationSource
     base: str
@@ -76,30 +76,30 @@ class PreparedDelegation:
 
 
 def prepare(
-    context: DelegationContext, known: PreparationState, source: DelegationSource
+    context: DelegationContext, state: PreparationState, source: DelegationSource
 ) -> PreparedDelegation:
-    """Settings, gates, refs, the agent. Raises NightshiftError with the first that is wrong."""
+    """Settings, gates, refs, the agent. Raises NightshiftError for the first problem."""
     payload = context.payload
     search_path = build_search_path(context.env, source.top)
     context = dataclasses.replace(context, env={**context.env, "PATH": search_path})
     settings = _read_settings(source, context.env, context.job)
-    known.output_dir = settings.output_dir
+    state.output_dir = settings.output_dir
     _pass_gates(payload, settings, _find_approver(settings, context.job, context.env), context.emit)
-    base = known.base = find_base(source, payload)
+    base = state.base = find_base(source, payload)
     subdir = check_subdir(source, base, payload.workspace.workspace_subdir)
     settings = narrow_settings(settings, payload, subdir)
     check_clean(source, payload, settings.output_dir)
-    commits = _commits(context, source)
-    branch = choose_branch(source, payload, context.job.run_id) if commits else ""
-    person = find_author(source, context.job) if commits else None
-    first = known.chosen = _choose_provider(context, settings)
+    makes_commit = _makes_commit(context, source)
+    branch = choose_branch(source, payload, context.job.run_id) if makes_commit else ""
+    person = find_author(source, context.job) if makes_commit else None
+    first = state.chosen = _choose_provider(context, settings)
     plan = _build_plan(context, settings, base, branch)
     return PreparedDelegation(
         source, base, branch, person, plan, first, _prepare_fallback(context, settings, first)
     )
 
 
-def _commits(context: DelegationContext, source: DelegationSource) -> bool:
+def _makes_commit(context: DelegationContext, source: DelegationSource) -> bool:
     in_place = context.payload.workspace.checkout_mode == "in_place"
     execution = context.payload.execution
     handed_over = execution.apply_changes and not execution.dry_run
@@ -114,8 +114,8 @@ def _choose_provider(context: DelegationContext, settings: Settings) -> Provider
             raise
         try:
             chosen = choose_fallback(context.payload, settings, context.env)
-        except NightshiftError as none:
-            text = describe_no_fallback(error.message, none.message)
+        except NightshiftError as failure:
+            text = describe_no_fallback(error.message, failure.message)
             raise NightshiftError(error.code, text) from None
         context.emit(build_fallback_note(error.message))
         return chosen
@@ -129,12 +129,12 @@ def _prepare_fallback(
         return None
     try:
         return choose_fallback(context.payload, settings, context.env)
-    except NightshiftError as none:
-        return none.message
+    except NightshiftError as failure:
+        return failure.message
 
 
 def _build_plan(context: DelegationContext, settings: Settings, base: str, branch: str) -> Plan:
-    """A night's plan, of one task; files of recent commits may change, since somebody asked."""
+    """A night's plan, of one task; files of recent commits may change, as a person asked for it."""
     return Plan(
         run_id=context.job.run_id,
         date=f"{datetime.now(UTC):%A %Y-%m-%d}",
@@ -152,7 +152,7 @@ def _build_plan(context: DelegationContext, settings: Settings, base: str, branc
 
 
 def _read_settings(source: DelegationSource, env: Mapping[str, str], job: JobFacts) -> Settings:
-    """The settings, with the policy as it holds for a delegation.
+    """The settings, with the policy restricted for a delegation.
 
     ``nightshift.yaml`` is read from the default branch. That of a repository by URL is a
     stranger's, and is not read. Raises NightshiftError ``E_CONFIG``.
@@ -180,8 +180,8 @@ def _read_config_file(source: DelegationSource, job: JobFacts) -> ConfigFile | N
 
 def _find_default_commit(source: DelegationSource, job: JobFacts) -> str:
     """The default branch's commit, as far as this repository knows it; without a remote, the
-    checked-out one. Raises NightshiftError ``E_CONFIG`` where the job's default branch is not
-    here."""
+    checked-out one. Raises NightshiftError ``E_CONFIG`` if it lacks the job's default
+    branch."""
     name = job.default_branch
     refs = [f"refs/remotes/origin/{name}", f"refs/heads/{name}"] if name else []
     found = (find_commit(source, ref) for ref in (*refs, "refs/remotes/origin/HEAD"))
@@ -194,32 +194,34 @@ def _find_default_commit(source: DelegationSource, job: JobFacts) -> str:
 
 
 def narrow_settings(settings: Settings, payload: Payload, subdir: str) -> Settings:
-    """The settings with what the payload asks for: less is always possible, more is not."""
+    """The settings with what the payload asks for: it may restrict them, never extend them."""
     execution, policy = payload.execution, settings.policy
     hosts = policy.egress_hosts if execution.network == "on" else []
     flags = {**policy.flags, **(_ENFORCED if subdir else {}), **_build_set_up_flags(payload)}
     words = build_test_command(payload, policy.test_commands)
-    made: dict[str, object] = {
+    narrowed: dict[str, object] = {
         "policy": policy.with_values(egress_hosts=hosts, flags=flags),
         "verify_commands": [shlex.join(words)] if words else [],
         "task": payload.task_prompt.strip(),
     }
     if subdir:
-        made |= _restrict_paths(settings, subdir)
-    return settings.with_values(**made)
+        narrowed |= _restrict_paths(settings, subdir)
+    return settings.with_values(**narrowed)
 
 
 def _build_set_up_flags(payload: Payload) -> dict[str, str]:
-    """Manifests, lock files and settings of tools change with ``allow_install`` alone, whatever the
-    flag says."""
+    """Manifests, lock files and tool settings may change only with ``allow_install``, whatever the
+    flags of the settings."""
     level = "off" if payload.execution.dependency_policy == "allow_install" else "fail"
     return {"dependency-file": level, "tool-settings": level}
 
 
 def _restrict_paths(settings: Settings, subdir: str) -> dict[str, object]:
-    """Allow only this folder, and within it what the settings allow anyway."""
+    """Allow only this folder, and within it only what the settings allow."""
     if not settings.paths:
         return {"paths": [f"/{subdir}/"]}
+    # gitignore(5) rules: a file cannot be re-included if its parent is excluded, so each level is
+    # excluded and the next folder on the path re-included.
     parts = subdir.split("/")
     above = ["/".join(parts[:end]) for end in range(1, len(parts) + 1)]
     outside = ["/*"]
@@ -229,10 +231,10 @@ def _restrict_paths(settings: Settings, subdir: str) -> dict[str, object]:
 
 
 def _find_approver(settings: Settings, job: JobFacts, env: Mapping[str, str]) -> str:
-    """Who has approved the delegation as requested, "" where nobody has.
+    """Who approved the delegation, "" for nobody.
 
     In a GitLab job: the person who ran the pipeline, or a user whom ``policy.orchestrators`` names.
-    Elsewhere: the orchestrator that names itself, where the policy does too.
+    Elsewhere: the orchestrator that names itself, if the policy names it too.
     """
     named = settings.policy.orchestrators
     if not job.in_ci:
@@ -277,6 +279,6 @@ def _pass_gates(payload: Payload, settings: Settings, by: str, emit: Emit) -> No
 def _describe_approval(settings: Settings) -> str:
     named = ", ".join(settings.policy.orchestrators) or "nobody"
     return (
-        "nobody has approved it; policy.orchestrators of the default branch names who may"
-        f" ({named}), and an orchestrator names itself by {_ORCHESTRATOR}"
+        "nobody has approved it; policy.orchestrators of the default branch lists who may"
+        f" ({named}), and an orchestrator names itself in {_ORCHESTRATOR}"
     )
