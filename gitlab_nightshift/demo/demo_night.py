@@ -1,7 +1,7 @@
 """``nightshift demo``: a whole night on this machine, with no account and no model.
 
-A sample project in a GitLab stand-in, a checkout of it as a job finds one, and an agent that plays
-a recorded night; everything in between is the real program.
+A sample project in a GitLab stand-in, a checkout like a job's, and an agent that replays a recorded
+night; everything in between is the real program.
 """
 
 import contextlib
@@ -34,7 +34,7 @@ NEEDED = ("git", "make", "python3")
 PASSED = ("PATH", "LANG", "LC_ALL", "TZ", "TERM")
 OUTPUT = "nightshift"
 ABOUT = "ABOUT-THIS-DEMO.txt"
-"""Marks the folder that a demo left: one without it is somebody else's and is not replaced."""
+"""Marks a demo's results folder: a folder without it is somebody else's and is not replaced."""
 TUESDAY = 1
 JOB_TIMEOUT_S = 3 * 3600
 
@@ -61,7 +61,7 @@ Layout = Literal["url", "include"]
 _JOB_USER = "gitlab-ci-token"
 _PIPELINE_ID = 4711
 
-# The texts and their order are gitlab-runner's (shells/abstract.go, setupTemplateDir).
+# Texts and order as in gitlab-runner (shells/abstract.go, setupTemplateDir).
 _TEMPLATE = """[init]
 \tdefaultBranch = none
 [fetch]
@@ -87,7 +87,7 @@ _REMOTE = """[remote "origin"]
 class Demo:
     """A night that is ready to run: the job's environment, its checkout, the project in GitLab.
 
-    ``folder`` is where ``nightshift/`` will be left.
+    ``folder`` is where ``nightshift/`` will be created.
     """
 
     env: Mapping[str, str]
@@ -98,11 +98,11 @@ class Demo:
 
 @contextlib.contextmanager
 def open_demo(folder: Path, env: Mapping[str, str]) -> Iterator[Demo]:
-    """Serve the sample project, and make a job's environment and checkout of it.
+    """Serve the sample project and prepare a job's environment and checkout.
 
-    Of ``env`` only PATH and the locale are passed on. At the end all is gone but the night's
-    results, in ``nightshift/`` of ``folder``; what an earlier demo left there is replaced. Raises
-    NightshiftError (``E_CONFIG``) where a program is missing or the place is taken.
+    Of ``env`` only PATH and the locale are passed on. At the end everything is removed but the
+    night's results in ``nightshift/`` of ``folder``, which replace those of an earlier demo. Raises
+    NightshiftError (``E_CONFIG``) if a program is missing or that folder is not a demo's.
     """
     _check(folder, env)
     with tempfile.TemporaryDirectory(prefix="nightshift-demo-") as name:
@@ -128,7 +128,7 @@ def _check(folder: Path, env: Mapping[str, str]) -> None:
     output = folder / OUTPUT
     if output.is_symlink() or (output.exists() and not _is_ours(output)):
         raise build_config_error(
-            f"{output} is there already and not of an earlier demo: move it away, or name another "
+            f"{output} exists and is not of an earlier demo: move it away, or name another "
             "folder (nightshift demo FOLDER)"
         )
 
@@ -138,7 +138,7 @@ def _is_ours(output: Path) -> bool:
 
 
 def _choose_isolation(root: Path) -> str:
-    """The sandbox where this machine has one. A recording is no agent: others go on without."""
+    """The sandbox, if it works here; else none, as a recording is no agent."""
     if sys.platform != "linux":
         return "none"
     with open_short_folder(root) as folder:
@@ -217,20 +217,20 @@ def _build_job_variables(
 
 
 def compute_last_tuesday(now: datetime) -> datetime:
-    """The recorded night began with a Tuesday's category: this moment, at most six days ago."""
+    """The last Tuesday, whose category the recorded night began with, at this time of day."""
     return now - timedelta(days=(now.weekday() - TUESDAY) % 7)
 
 
 def _move_results(demo: Demo) -> None:
-    """Move the results out of the checkout, in the place of an earlier demo's."""
-    made, output = demo.checkout / OUTPUT, demo.folder / OUTPUT
-    if not made.is_dir():
+    """Move the results out of the checkout, replacing those of an earlier demo."""
+    results, output = demo.checkout / OUTPUT, demo.folder / OUTPUT
+    if not results.is_dir():
         return
-    (made / ABOUT).write_text(ABOUT_TEXT, encoding="utf-8")
+    (results / ABOUT).write_text(ABOUT_TEXT, encoding="utf-8")
     try:
         if output.is_dir():
             shutil.rmtree(output)
-        shutil.move(made, output)
+        shutil.move(results, output)
     except OSError as error:
         raise build_config_error(f"{output} cannot be written: {error.strerror}") from None
 
@@ -244,7 +244,7 @@ def create_checkout(
     depth: int = 20,
     ref: str | None = None,
 ) -> str:
-    """Check a branch out as a job finds it and return the commit (``CI_COMMIT_SHA``).
+    """Check a branch out as a runner does and return the commit (``CI_COMMIT_SHA``).
 
     A fetch of ``depth`` commits (0 for all), HEAD detached, no local branch, and beside the
     checkout a folder ``<destination>.tmp`` with the job's files. Layout ``url`` (runner up to
@@ -278,7 +278,7 @@ def _with_token(url: str, token: str) -> str:
 
 
 def _write_job_files(files: Path, branch: str) -> None:
-    """The folder beside the checkout: a file variable, and what jobs hand on to later steps."""
+    """The folder beside the checkout, with file variables and what steps of a job pass on."""
     files.mkdir(parents=True, exist_ok=True)
     (files / "TRIGGER_PAYLOAD").write_text(json.dumps({"ref": branch}))
     (files / "gitlab_runner_env").touch()
@@ -292,6 +292,7 @@ def _create_repository(destination: Path, template: Path, text: str, git: Git) -
 
 
 def _fetch(project: StandinProject, destination: Path, branch: str, sha: str, depth: int) -> None:
+    # A job's refspecs name the commit, as the branch may have moved since the pipeline began.
     refs = (
         f"+{sha}:refs/pipelines/{_PIPELINE_ID}",
         f"+refs/heads/{branch}:refs/remotes/origin/{branch}",

@@ -7,8 +7,8 @@
         ...  # push to project.http_url, drive gitlab.url by python-gitlab
         assert [each.title for each in project.merge_requests] == ["..."]
 
-Answers, status codes and texts are GitLab's where something in this program depends on them. What
-is not built is a 404, an unknown filter a 501: nothing is silently ignored.
+Answers, status codes and texts are GitLab's wherever this program depends on them. A missing
+endpoint answers 404, an unknown filter 501: nothing is silently ignored.
 """
 
 import base64
@@ -44,7 +44,7 @@ _POLL_S = 0.02
 
 
 class StandinServer(ThreadingHTTPServer):
-    """Knows its open connections, so that closing it waits for nobody."""
+    """Tracks its open connections, so that closing it waits for no client."""
 
     daemon_threads = False
     request_queue_size = 128
@@ -55,7 +55,7 @@ class StandinServer(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), handler)
 
     def server_bind(self) -> None:
-        """Bind without asking the name service who we are, which can take seconds."""
+        """Bind without ``HTTPServer``'s look-up of this host's name, which can take seconds."""
         socketserver.TCPServer.server_bind(self)
         self.server_name, self.server_port = "127.0.0.1", self.server_address[1]
 
@@ -71,7 +71,7 @@ class StandinServer(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Ignore a client that hung up; keep any other error in ``State.errors``."""
+        """Ignore a closed connection; keep any other error in ``State.errors``."""
         error = sys.exception()
         if error and not isinstance(error, ConnectionError):
             self.state.errors.append(error)
@@ -92,10 +92,10 @@ class Handler(BaseHTTPRequestHandler):
     server: StandinServer
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing: what was asked is in ``State.requests``."""
+        """Log nothing: requests are in ``State.requests``."""
 
     def respond(self) -> None:
-        """Answer one request, whatever it is; its body is read to the end in any case."""
+        """Answer one request. Its body is always read to the end: the connection is reused."""
         self.body = self.read_body()
         url = urlsplit(self.path)
         credentials = tuple(_read_credentials(self.headers.get))
@@ -139,7 +139,7 @@ class Handler(BaseHTTPRequestHandler):
             self._stream(answer)
 
     def record(self, path: str, query: str, body: Any, status: int) -> None:
-        """Remember a request and how it was answered."""
+        """Record a request and its answer."""
         recorded = RecordedRequest(self.command, path, _parse_query(query), body, status)
         self.server.state.requests.append(recorded)
 
@@ -167,7 +167,7 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(b"0\r\n\r\n")
 
     def read_body(self) -> Iterator[bytes]:
-        """The body in pieces. Raises ConnectionError where the client stops within it."""
+        """The body in pieces. Raises ConnectionError if the client stops within it."""
         if "chunked" in self.headers.get("Transfer-Encoding", "").lower():
             while size := int(self.rfile.readline().split(b";")[0] or b"0", 16):
                 yield from self._read_piece(size)
@@ -191,7 +191,7 @@ def _encode_body(body: Any) -> bytes:
 
 
 def _parse_query(text: str) -> dict[str, str]:
-    """The query without tokens; ``name[]`` given several times becomes one comma list."""
+    """The query without tokens; a repeated ``name[]`` becomes one value, separated by commas."""
     values: dict[str, list[str]] = {}
     for name, value in parse_qsl(text, keep_blank_values=True):
         if name not in TOKEN_PARAMETERS:
