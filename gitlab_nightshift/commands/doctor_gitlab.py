@@ -1,4 +1,4 @@
-"""What ``nightshift doctor`` asks GitLab: the token, the project, what a push would meet."""
+"""``nightshift doctor`` in GitLab: the token, the project, the rules that a push has to pass."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -34,12 +34,12 @@ A_NIGHT = timedelta(days=1)
 
 
 _ENVIRONMENT = "nightshift"
-"""Of the template's jobs that have the token."""
+"""The environment of the template's jobs that get the token."""
 _MOST_NAMES = 5
 
 
 def list_gitlab_rows(session: Session) -> Iterator[DoctorRow]:
-    """The rows; nothing more is asked of a GitLab that does not take the token."""
+    """The rows; only the first if GitLab rejects the token."""
     project: Project | None = None
 
     def open_it() -> Iterator[DoctorRow]:
@@ -65,7 +65,7 @@ def list_gitlab_rows(session: Session) -> Iterator[DoctorRow]:
 
 
 def _build_missing_token(session: Session) -> NightshiftError:
-    """A job lacks the variable; a person with a clone has only not set it there."""
+    """In a job the variable is missing; on a person's machine it is merely not set."""
     if session.job.in_ci:
         return build_missing_token_error()
     text = "is not set in this environment: with an api token more can be checked from here"
@@ -83,8 +83,8 @@ def _describe_access(session: Session, project: Project) -> DoctorRow:
     if access.fine_grained:
         text = (
             f"{session.job.server_url} accepts {TOKEN}: {access.kind} of @{access.login}, {role};"
-            " it may read what nights read; whether it may write shows a rehearsal"
-            " (NIGHTSHIFT_REHEARSE = true), which makes the night's label with it"
+            " it may read what nights read; a rehearsal shows whether it may write"
+            " (NIGHTSHIFT_REHEARSE = true), which creates the night's label with it"
         )
         return DoctorRow("GitLab", "not known", text)
     return DoctorRow("GitLab", "ok", text)
@@ -126,6 +126,7 @@ def _describe_reviewers(session: Session, project: Project) -> Iterator[DoctorRo
 
 
 def _describe_push_rule(session: Session, project: Project) -> Iterator[DoctorRow]:
+    # Push rules need Premium; on Free, GitLab answers like for a missing permission.
     rule = project.ci_settings.read_push_rule()
     if rule is None:
         text = "this token may not read it, or this GitLab tier has none"
@@ -145,7 +146,7 @@ def _describe_push_rule(session: Session, project: Project) -> Iterator[DoctorRo
         if session.job.in_ci or session.settings.commit_author == "token":
             yield refuse("commit author", error)
         else:
-            text = "git has none here; a job takes those of the schedule's owner"
+            text = "git has none here; a job uses those of the schedule's owner"
             yield DoctorRow("commit author", "not known", text)
         return
     for text in refusals:
@@ -159,7 +160,7 @@ def _describe_schedules(session: Session, project: Project) -> Iterator[DoctorRo
     file = git_verbs.read_file(session.git, session.checkout, "HEAD", name) or b""
     try:
         marks = find_marks(file.decode(errors="replace"), name)
-    except NightshiftError:  # the row of the pipeline tells
+    except NightshiftError:  # the pipeline's row reports it
         marks = NightMarks()
     active = [(each, is_night(each, marks)) for each in found or () if each.active]
     nights = [each for each, night in active if night]
@@ -194,7 +195,7 @@ def _describe_night(schedule: Schedule) -> DoctorRow:
 
 
 def _describe_variables(session: Session, project: Project) -> Iterator[DoctorRow]:
-    """The project's variables and its groups'; an instance's are shown to administrators alone."""
+    """The project's variables and its groups'; an instance's are only shown to administrators."""
     own = project.ci_settings.list_variables()
     if own is None:
         text = "this token may not read them (Maintainers may), so cannot see what branches get"
@@ -209,7 +210,7 @@ def _describe_variables(session: Session, project: Project) -> Iterator[DoctorRo
     tokens = [each for each in found if each.key == TOKEN]
     if not tokens:
         yield _describe_missing_token(inherited is None)
-    for each in tokens[:1]:  # a project's own goes before a group's
+    for each in tokens[:1]:  # a project's variable overrides a group's
         yield _describe_token(each, session, project)
     yield _describe_exposed([each for each in found if each.key != TOKEN and _is_exposed(each)])
 

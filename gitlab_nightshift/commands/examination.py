@@ -1,7 +1,7 @@
-"""``nightshift doctor --boundary``: would a night start here, and what would keep its agent in.
+"""``nightshift doctor --boundary``: would a night start here, and what would confine its agent?
 
-The work stage itself opens its sandbox, with this job's settings, and proves it; only the agent
-never starts. So the tier is the one that a night would get, and what is printed was tried.
+The work stage itself opens its sandbox with this job's settings and proves it, but starts no agent.
+So the tier is the one that a night would get, and every printed result was tried.
 """
 
 import contextlib
@@ -46,13 +46,13 @@ LOOK = Workflow(
     baseline=lambda _place, _checkout, _runner: Baseline(),
     run=lambda _night: Ending(Outcome.NO_IMPROVEMENT, "", "none"),
 )
-"""Into the sandbox, through the proof, and out again."""
+"""Opens the sandbox, proves it, and closes it."""
 EVERY_PROMISE = list(typing.get_args(Promise))
 
 
 @dataclass(frozen=True)
 class _ConfinementTrial:
-    """The way, and the row of the proof."""
+    """The confinement chosen, and the result of its proof."""
 
     chosen: ConfinementChoice
     row: ProbeSummary
@@ -60,7 +60,7 @@ class _ConfinementTrial:
 
 @dataclass
 class Examination:
-    """What was seen. ``planted`` are the folders in which this program's own code was tried,
+    """What was seen. ``planted`` are the folders in which code was planted for this program,
     ``refused`` why a night would not start, the first reason first."""
 
     chosen: BoundaryChosen | None = None
@@ -72,17 +72,17 @@ class Examination:
 
     @property
     def exit_status(self) -> int:
-        """0 only where a night would start, else the status that it would end with."""
+        """0 only if a night would start, else the status that it would end with."""
         return self.refused[0].exit_status if self.refused else 0
 
     @property
     def guarantees(self) -> tuple[Strength, ...]:
-        """As the proof left them; before it, as the sandbox promises them."""
+        """The guarantees after the proof; before it, those that the sandbox promises."""
         boundary = self.proven or self.chosen
         return boundary.guarantees if boundary else ()
 
     def __call__(self, event: Event) -> None:
-        """The run's one sink."""
+        """Collect the run's events."""
         if isinstance(event, BoundaryChosen):
             self.chosen = event
         elif isinstance(event, BoundaryProven):
@@ -92,7 +92,7 @@ class Examination:
 
 
 def examine(call: Invocation) -> Examination:
-    """Open the sandbox of a night and look. Only mistakes of this program raise."""
+    """Open the sandbox of a night and examine it. Only bugs of this program raise."""
     found = Examination()
     try:
         with open_run(call) as session:
@@ -128,7 +128,7 @@ def _look(session: Session, found: Examination) -> None:
 
 
 def _look_at_reader(session: Session, found: Examination, chosen: BoundaryChosen) -> None:
-    """A night has a process of its own for what is done here by this one."""
+    """Prove the confinement of the process that reads agents' output, which this command lacks."""
     if chosen.tier == Tier.NONE:
         return
     namespace_failure = next((why for _, why in chosen.passed_over), "")
@@ -143,14 +143,14 @@ def _look_at_reader(session: Session, found: Examination, chosen: BoundaryChosen
 
 
 def _build_examination_context(session: Session) -> WorkContext:
-    """The night's, which goes on for a look where it is only partly held, and records nothing."""
+    """The night's context, but it continues with partial guarantees and records nothing."""
     work_context = build_work_context(session)
     looking = work_context.settings.with_values(accept_partial=EVERY_PROMISE, record_dir=None)
     return dataclasses.replace(work_context, settings=looking)
 
 
 def _prepare_tools(work_context: WorkContext, found: Examination) -> Tools:
-    """Where the agent cannot be used, there is no night; the boundary is looked at all the same."""
+    """An unusable agent is a reason against a night; the boundary is examined all the same."""
     try:
         return prepare(work_context)
     except NightshiftError as error:
@@ -159,9 +159,9 @@ def _prepare_tools(work_context: WorkContext, found: Examination) -> Tools:
 
 
 def _try_confinement(session: Session, namespace_failure: str) -> _ConfinementTrial | None:
-    """Start one and let it try, with the checkout's own ``.git`` in place, so that nothing may be
-    written there. ``namespace_failure`` is why agents get no namespaces, "" where they may; None
-    where nothing is confined. Raises NightshiftError."""
+    """Start a confined process that tries to break out. The checkout's own ``.git`` is in place, so
+    nothing may be written there. ``namespace_failure`` is why agents get no namespaces, "" if they
+    do. None if confinement is disabled. Raises NightshiftError."""
     run_folder = RunFolder(session.checkout, session.private)
     with (
         prepared_folders.prepare(run_folder.checkout, run_folder.private) as prepared,
@@ -180,7 +180,7 @@ def _try_confinement(session: Session, namespace_failure: str) -> _ConfinementTr
             if found or not chosen.has_lost_hidden_path():
                 break
     if not found:
-        why = "the process that was to try it did not start"
+        why = "the process that tries it did not start"
         return _ConfinementTrial(
             chosen, ProbeSummary(CONFINED.title, 0, GuaranteeState.BROKEN, why)
         )

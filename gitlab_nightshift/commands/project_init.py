@@ -1,4 +1,4 @@
-"""The work of ``nightshift init``: find, try, write; each line of it as it is known."""
+"""The work of ``nightshift init``: find, try, write; yields each line as soon as it is known."""
 
 import dataclasses
 import os
@@ -80,11 +80,11 @@ OWNER_FILES = ("CODEOWNERS", "docs/CODEOWNERS", ".gitlab/CODEOWNERS")
 
 
 _TOOL_DEPTH = 3
-"""Of a tool's folder below HOME: what is higher, as ~/.local, holds more than one tool."""
+"""Depth of a tool's folder below HOME: a higher one, such as ~/.local, contains several tools."""
 _LAST_LINES = 8
-"""Of what a command printed that proves nothing."""
+"""Lines of output shown for a command that proves nothing."""
 _LONGEST_S = 1800.0
-"""Seconds for all of them, where the settings name none."""
+"""Seconds for all commands, if the settings set no limit."""
 
 
 def set_up_project(call: Invocation, request: InitRequest) -> Iterator[str]:
@@ -99,7 +99,7 @@ def set_up_project(call: Invocation, request: InitRequest) -> Iterator[str]:
         project = open_for_setup(session, request.model_key) if whole else None
         yield from _find_pipeline(examined, project)
         yield from _find_settings(examined)
-        # GitLab first: where it refuses something, the command can be repeated as it was given.
+        # GitLab first: if it refuses something, the same command can be repeated.
         yield from set_up_gitlab(examined, project) if project else ()
         if not request.merge_request:
             for file in examined.files:
@@ -108,7 +108,7 @@ def set_up_project(call: Invocation, request: InitRequest) -> Iterator[str]:
 
 
 def _examine_project(session: Session, request: InitRequest) -> ProjectExamination:
-    """A merge request is made from the commit, files are written into the checkout as it is."""
+    """Files for a merge request are compared with the commit, others with the checkout's files."""
 
     def read(name: str) -> bytes | None:
         if request.merge_request:
@@ -124,8 +124,8 @@ def _examine_project(session: Session, request: InitRequest) -> ProjectExaminati
 
 
 def _read_text(examined: ProjectExamination, name: str) -> str | None:
-    """A file's text as it is, line ends too; None where there is none. Raises ``E_CONFIG`` for a
-    link, which would lead what is written to another place."""
+    """A file's text with its line ends; None for no file. Raises ``E_CONFIG`` for a link, as
+    writing would follow it."""
     path = examined.session.checkout / name
     if path.is_symlink() or (path.exists() and not path.is_file()):
         raise build_config_error(f"{name} is a link or a folder: replace it with a file first")
@@ -137,7 +137,7 @@ def _read_text(examined: ProjectExamination, name: str) -> str | None:
 
 
 def _find_settings(examined: ProjectExamination) -> Iterator[str]:
-    """Test commands, tried; the settings file, unless the project has one with such a command."""
+    """Try the test commands; write the settings file, unless the project has one with a command."""
     before = _read_text(examined, FILE_NAME)
     if before is not None and not has_no_command(before):
         yield format_line("settings", f"{FILE_NAME} exists: left as it is")
@@ -244,7 +244,7 @@ def _find_pipeline(examined: ProjectExamination, project: Project | None) -> Ite
 
 
 def _describe_version(examined: ProjectExamination, before: str, text: str) -> Iterator[str]:
-    """What becomes of an include of an older version that was there."""
+    """Report an include that is upgraded, or that pins another version."""
     name = examined.session.job.ci_config_path
     (old, _), (new, pinned) = find_version(before, name), find_version(text, name)
     if old and old != new:
@@ -256,8 +256,8 @@ def _describe_version(examined: ProjectExamination, before: str, text: str) -> I
 
 
 def _describe_jobs(jobs: PipelineJobs, name: str, described: str) -> Iterator[str]:
-    """What a schedule's pipeline would do beside the night; ``described`` is what makes one a
-    night, "" for the variable."""
+    """Report what else a schedule's pipeline would run; ``described`` is the description that
+    marks a night, "" for the variable."""
     if jobs.excluded:
         raise build_config_error(
             f"{name}: its workflow rules keep scheduled pipelines from starting: add the rule"
@@ -318,7 +318,7 @@ def _tell_next(examined: ProjectExamination) -> Iterator[str]:
 def _try_commands(
     session: Session, commands: tuple[str, ...], place: TrialPlace
 ) -> tuple[TriedCommand, ...]:
-    """Each command by itself, and how it ended; why none could be run where there is no sandbox."""
+    """Each command by itself with its result; without a sandbox, why none could be run."""
     tools = find_tools([place.move(each) for each in commands], session.checkout, session.env)
     here = _open_place(session, dataclasses.replace(place, folders=(*place.folders, *tools)))
     work = dataclasses.replace(build_work_context(here), verify=Commands((), implied=True))
@@ -338,7 +338,7 @@ def _try_commands(
 
 
 def _open_place(session: Session, place: TrialPlace) -> Session:
-    """The session with what this machine has of dependencies."""
+    """The session with access to this machine's installed dependencies."""
     settings = session.settings
     values = {
         "agent_env": [*settings.agent_env, *place.variables],
@@ -351,8 +351,8 @@ def _open_place(session: Session, place: TrialPlace) -> Session:
 
 
 def find_tools(commands: Sequence[str], checkout: Path, env: Mapping[str, str]) -> Iterator[str]:
-    """Folders below HOME that a version manager has put the commands' programs into, such as
-    ~/.nvm/versions/node/v24. A job's image has them elsewhere."""
+    """Folders below HOME into which a version manager installed the commands' programs, such as
+    ~/.nvm/versions/node/v24. In a job's image they are elsewhere."""
     home, search = Path(env.get("HOME", "/")), env.get("PATH", os.defpath)
     for word in dict.fromkeys(command.split()[0] for command in commands):
         named = checkout / word if "/" in word else shutil.which(word, path=search)
@@ -373,7 +373,7 @@ def _try_command(runner: Runner, checkout: Checkout, command: str, number: int) 
 
 
 def _find_failure(runner: Runner, run: CommandRun, name: str) -> str:
-    """Why the command proves nothing here, "" where it does."""
+    """Why the command proves nothing here, "" if it does."""
     if lacks := describe_missing(run.result, runner.read_tail(f"{name}-1")):
         return f"{LACKS}{lacks}"
     if not run.result.ok:
