@@ -58,7 +58,7 @@ VERBS = frozenset(
 )
 PRIVATE = frozenset(
     "room reach fence lay cover course bench site desk ground standing keeper family sweep told"
-    " opens seen hall".split()
+    " opens seen hall stand fallen unlike unfit truly noting begun began lack gap".split()
 )
 """Words with a meaning that only this project knew."""
 

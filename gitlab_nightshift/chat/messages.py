@@ -28,6 +28,8 @@ LATER_IN_PLACE: Json = {"type": 6}
 MOST_FILES, MOST_COMMANDS = 10, 5
 LONGEST_PATCH = 900
 """Characters; the whole patch is in the artifacts."""
+# Discord's numbers: the message flag EPHEMERAL; the components action row and button; the button
+# styles success and danger; the option types string and boolean.
 _ONLY_FOR_ONE = 1 << 6
 _ROW, _BUTTON, _GREEN, _RED = 1, 2, 3, 4
 _TEXT, _YES_NO = 3, 5

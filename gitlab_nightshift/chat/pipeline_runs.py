@@ -134,6 +134,7 @@ def _read_artifact(project: Project, job: int, name: str) -> bytes | None:
     try:
         return project.download_artifact(job, name, LARGEST_FILE)
     except ApiError as error:
+        # Status 200 with a lasting error: the file is larger than the limit.
         if error.status == 404 or (error.status == 200 and error.lasting):
             return None
         raise

@@ -88,6 +88,7 @@ def _list_tries(project: Project, job: JobFacts, *, single_job: bool) -> Iterato
     try:
         found = project.pipelines.list_jobs(job.run_id, retried=True)
     except ApiError as error:
+        # Without access to the jobs nothing is resumed, and the night runs again.
         if error.status in (403, 404):
             return
         raise

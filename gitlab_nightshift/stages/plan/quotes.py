@@ -44,6 +44,7 @@ def quote_lines(text: str, longest: int) -> str:
 
 def remove_hidden(text: str) -> str:
     """The text without control, invisible and bidirectional characters."""
+    # All that str.splitlines() or a Markdown renderer may take for a line's end.
     plain = re.sub("\r\n?|[\x0b\x0c\x85\u2028\u2029]", "\n", text).expandtabs(4)
     return make_printable(plain, "", keep="\n\u00a0")
 

@@ -69,6 +69,7 @@ def _find_notary(project: Project, job: int, output_dir: str) -> bytes | None:
     try:
         return project.download_artifact(job, f"{output_dir}/{NOTARY}", LARGEST_NOTARY)
     except ApiError as error:
+        # No artifacts, or none of this name: GitLab's answer is the same.
         if error.status == 404:
             return None
         raise

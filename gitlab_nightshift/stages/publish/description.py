@@ -139,6 +139,7 @@ def _render_changes(proposal: Proposal) -> str:
 
 
 def _names_path(text: str, path: str) -> bool:
+    # A whole path, so that a.py is not found in data.py or a.py/b.
     return re.search(rf"(?<![\w./-]){re.escape(path)}(?![\w/-])", text) is not None
 
 
@@ -148,7 +149,7 @@ def _render_verification(bundle: Bundle, proposal: Proposal, notary: NotaryRecor
     strongest = _find_strongest(proposal)
     in_summary = strongest if strongest and "; " not in strongest.detail else None
     checks = [check for check in proposal.checks if check is not in_summary]
-    parts = list(_render_odd_runs(proposal, notary))
+    parts = list(_render_notable_runs(proposal, notary))
     if shown := [_render_check(check) for check in checks if _is_worth_a_line(check)]:
         parts.append(f"{_INDEPENDENT}\n\n" + "\n".join(shown))
     parts += _render_unrestored(notary.unrestored if notary else ())
@@ -243,7 +244,7 @@ def _render_command(ran: NotarizedCommand) -> str:
     return f"- {to_code_span(ran.command)}: {how}{again}{without}"
 
 
-def _render_odd_runs(proposal: Proposal, notary: NotaryRecord | None) -> Iterator[str]:
+def _render_notable_runs(proposal: Proposal, notary: NotaryRecord | None) -> Iterator[str]:
     """Commands that failed or were flaky: these are shown unfolded."""
     if notary:
         odd = [c for c in notary.commands if not c.ok or len(c.runs) > 1]

@@ -32,6 +32,7 @@ COLORS = {
     "performance": "#e9be74",
 }
 OTHER_COLOR = "#868686"
+# A title that begins so would make GitLab open a draft (Gitlab::Regex.merge_request_draft).
 _PREFIXES = compile_lazily(
     r"^\s*(?:(?:draft|wip)\s*:|[\[(](?:draft|wip|night-?shift[^\])]*)[\])])\s*", re.I
 )
@@ -49,6 +50,7 @@ _CONVENTIONAL = {
 _TYPED = compile_lazily(
     r"(?:feat|fix|docs|style|refactor|perf|tests?|build|ci|chore|revert)(?:\([^)]*\))?!?: "
 )
+# What git-interpret-trailers(1) would read as a trailer, such as "Signed-off-by: ".
 _TRAILER = compile_lazily(r"[A-Za-z][A-Za-z0-9]*(?:-[A-Za-z0-9]+)+\s*:\s")
 _TOKEN_LINE = compile_lazily(r"([A-Za-z][A-Za-z0-9-]*)(?: ?:\s+\S| # ?\d)")
 _SIGNATURE = compile_lazily(

@@ -152,4 +152,5 @@ def choose_author(
 
 def _clean_text(text: str) -> str:
     """As git would store it: without characters that end the line or the name."""
+    # git removes these characters from a name itself (strbuf_addstr_without_crud in ident.c).
     return re.sub("[<>]", "", make_printable(text, "")).strip(" .,:;\"'\\")

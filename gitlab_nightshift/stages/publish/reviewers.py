@@ -26,10 +26,13 @@ MOST_REVIEWERS = 5
 MOST_STATUS_CHECKS = 10
 """Members of one group whose status is checked."""
 ROLES = {"developer": 30, "maintainer": 40, "owner": 50}
+# docs.gitlab.com/user/project/codeowners/reference: "^" makes a section optional, "[2]" needs two
+# approvals, its owners are the default of its entries; "@@" names a role, "!" excludes.
 _SECTION = compile_lazily(r"\^?\[([^\]]+)\](?:\[\d+\])?((?:\s+\S+)*)\s*")
 _ENTRY = compile_lazily(r"((?:\\.|[^\s\\])+)((?:\s+\S+)*)\s*")
 _OWNER = compile_lazily(r"@@?[\w./-]+")
 _PART = compile_lazily(r"\*\*/|\*\*|\*|\?|\\.|.", re.DOTALL)
+# As Ruby's File.fnmatch with FNM_PATHNAME and FNM_DOTMATCH, which GitLab uses.
 _WILD = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
 
 

@@ -18,6 +18,7 @@ MOST_LINES = 100
 """Lines above and below the commented one; GitLab's MAX_LINES_CONTEXT."""
 LONGEST_PATCH = 20_000
 _WHERE = "The patch is in the artifacts: bundle/change.patch"
+# A hunk's header omits a count of one (GNU diff manual, Detailed Unified).
 _HUNK = compile_lazily(r"@@ -(\d+)(?:,(\d+))? \+\d+(?:,\d+)? @@")
 _ACTIVE = compile_lazily(r"```|~~~|<!--|(?m:^\s*/[A-Za-z])|\ufffd")
 """Text that would end the block, act (``/quick action``, a marker), or was not UTF-8."""

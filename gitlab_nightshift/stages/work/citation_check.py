@@ -11,6 +11,7 @@ from gitlab_nightshift.system.file_names import format_path, is_there
 from gitlab_nightshift.system.openat import RefusedFileError, read_regular
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
+# path:line, then perhaps a column, and the quotation in backticks.
 _CITATION = compile_lazily(
     r"\s*[`'\"]?(?P<path>[^`'\"]{1,4096}?):(?P<line>\d{1,7})(?!\d)(?P<rest>.*)", re.DOTALL
 )

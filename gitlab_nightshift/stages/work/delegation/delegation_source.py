@@ -190,6 +190,7 @@ def find_base(source: DelegationSource, payload: Payload) -> str:
 
 def find_commit(source: DelegationSource, ref: str) -> str | None:
     """The full id of the commit that a ref names, None if it names none."""
+    # ^{commit} also peels tags; --end-of-options keeps a ref from being an option (gitcli(7)).
     asked = ("--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
     try:
         return source.git.run("rev-parse", *asked, cwd=source.top).decode().strip()

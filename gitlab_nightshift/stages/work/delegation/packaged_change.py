@@ -70,6 +70,7 @@ def commit(
         date=f"{datetime.now(UTC).timestamp():.0f} +0000",
     )
     wanted = f"{commit_id}\n^{rebased.base}\n".encode()
+    # The objects go through a pack, as the caller's repository does not know this one.
     pack = rebased.repository.run("pack-objects", "--revs", "--stdout", "-q", stdin=wanted)
     who = {"GIT_COMMITTER_NAME": person.name, "GIT_COMMITTER_EMAIL": person.email}
     # An old value of zeros makes update-ref fail if the branch exists (git-update-ref(1)).
