@@ -1,4 +1,4 @@
-"""Quotes texts of people and jobs in a prompt, as data: bounded, every line behind ``> ``."""
+"""Quotes texts of people and jobs in a prompt, as data: bounded, with ``> `` before every line."""
 
 import re
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ def quote_texts(parts: Sequence[tuple[str, str]]) -> str:
 
 
 def quote_lines(text: str, longest: int) -> str:
-    """Quote at most ``longest`` characters, every line behind ``> ``."""
+    """Quote at most ``longest`` characters, every line prefixed with ``> ``."""
     if len(text) > longest:
         text = text[:longest].rstrip() + "\n[the rest is left out]"
     return "\n".join(f"> {line}".rstrip() for line in text.split("\n"))

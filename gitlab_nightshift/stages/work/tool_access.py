@@ -124,7 +124,7 @@ class SandboxView:
         """True if a program inside may read ``path``."""
         return path.is_relative_to(self.job_folders.checkout) or self.readable(path)
 
-    def is_there(self, path: Path) -> bool:
+    def may_exist(self, path: Path) -> bool:
         """True if ``path`` may exist: this process sees only parts of the home, so any path there
         may."""
         home = self.job_folders.home
@@ -165,7 +165,7 @@ def find_hidden_variables(env: Mapping[str, str], inside: SandboxView) -> dict[s
     """Variables that name an existing file or folder which is unreadable inside."""
     named = {name: Path(value) for name, value in env.items() if value.startswith("/")}
     return {
-        n: p for n, p in named.items() if inside.is_there(p) and not inside.can_read(p.resolve())
+        n: p for n, p in named.items() if inside.may_exist(p) and not inside.can_read(p.resolve())
     }
 
 
@@ -191,7 +191,7 @@ def _find_interpreters(word: str, path: str, inside: SandboxView) -> Iterator[Pa
 def _find_program(word: str, path: str, inside: SandboxView) -> Path | None:
     if "/" in word:
         program = inside.job_folders.checkout / word
-        return program if program.is_file() or inside.is_there(program) else None
+        return program if program.is_file() or inside.may_exist(program) else None
     found = word and (shutil.which(word, path=inside.path) or shutil.which(word, path=path))
     return Path(found) if found else None
 
