@@ -22,8 +22,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from shutil import copytree, rmtree
 
-from gitlab_nightshift.demo.demo_night import RECORDING, Demo, open_demo
-from gitlab_nightshift.demo.runner_checkout import create_checkout
+from gitlab_nightshift.demo.demo_night import RECORDING, Demo, create_checkout, open_demo
 
 PER_FOLDER = 100
 IDENTITY = ("-c", "user.name=Ada", "-c", "user.email=ada@example.org")

@@ -59,7 +59,7 @@ VERBS = frozenset(
 PRIVATE = frozenset(
     "room reach fence lay cover course bench site desk ground standing keeper family sweep told"
     " opens seen hall stand stands stood said says fallen came noting handles telling deaf"
-    " blunted".split()
+    " blunted unlike unfit truly begun began lack gap".split()
 )
 """Words with a meaning that only this project knew."""
 

@@ -2,5 +2,5 @@
 
     Discord → server (signature, who may) → runs (GitLab's pipelines) → Discord
 
-Nothing is stored: what is under way is known to the running service alone.
+Nothing is stored: only the running service knows the current runs.
 """

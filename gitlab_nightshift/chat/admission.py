@@ -1,4 +1,4 @@
-"""Which requests are let in: signed by Discord, recent, and new; and how often a person may ask."""
+"""Admits requests which Discord has signed, that are recent, new and not too many of a person."""
 
 import re
 from collections import deque
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 WINDOW_S = 300.0
-"""Seconds. A request is signed with its time; one that is further off than this is refused."""
+"""Seconds. A request is signed with its time; if that is further off than this, it is refused."""
 MOST_REMEMBERED = 20_000
 TASKS = 10
 PERIOD_S = 3600.0
@@ -15,14 +15,14 @@ PERIOD_S = 3600.0
 
 @dataclass
 class RequestVerifier:
-    """Checks requests; ``fits`` is the check of a signature, ``now`` the time of day in seconds."""
+    """Checks requests; ``fits`` verifies a signature, ``now`` is the time of day in seconds."""
 
     fits: Callable[[bytes, bytes], bool]
     now: Callable[[], float]
     _seen: dict[bytes, float] = field(default_factory=dict)
 
     def is_valid(self, signature: str, timestamp: str, body: bytes) -> bool:
-        """True for a signed, recent request that has not come before."""
+        """True for a signed, recent request that was not sent before."""
         now = self.now()
         if not re.fullmatch(r"[0-9a-fA-F]{128}", signature):
             return False
@@ -32,10 +32,10 @@ class RequestVerifier:
         return self.fits(bytes.fromhex(signature), message) and self._first(message, now)
 
     def _first(self, message: bytes, now: float) -> bool:
-        """Remember the message for as long as its time would be accepted.
+        """Remember the message for as long as its time would be accepted; True if it is new.
 
-        By message, not by signature: a message may have more than one valid Ed25519 signature. A
-        full memory lets nothing in, since what it forgot could be replayed.
+        By message, not by signature: a message may have more than one valid Ed25519 signature. If
+        the memory is full, nothing is admitted: a forgotten message could be replayed.
         """
         from hashlib import sha256
 
@@ -49,13 +49,13 @@ class RequestVerifier:
 
 @dataclass
 class RateLimiter:
-    """Counts what each person has started; ``now`` are monotonic seconds."""
+    """Counts the tasks that each person has started; ``now`` are monotonic seconds."""
 
     now: Callable[[], float]
     _started: dict[str, deque[float]] = field(default_factory=dict)
 
     def passes(self, user: str) -> bool:
-        """True, and counted, while the person has started fewer than ``TASKS`` lately."""
+        """Count a task and return True, unless the person has started ``TASKS`` lately."""
         since = self.now() - PERIOD_S
         times = self._started.setdefault(user, deque())
         while times and times[0] <= since:

@@ -1,4 +1,4 @@
-"""What the service does with an interaction: an answer at once, the rest in the background."""
+"""Handles an interaction: an immediate answer, the rest in the background."""
 
 import asyncio
 import contextlib
@@ -13,8 +13,8 @@ from gitlab_nightshift.chat import messages
 from gitlab_nightshift.chat.admission import PERIOD_S, TASKS, RateLimiter
 from gitlab_nightshift.chat.chat_settings import ChatSettings
 from gitlab_nightshift.chat.discord import Discord
-from gitlab_nightshift.chat.discord_text import escape_text
 from gitlab_nightshift.chat.interaction import ButtonClick, CommandCall, Person, parse_options
+from gitlab_nightshift.chat.messages import escape_text
 from gitlab_nightshift.chat.pipeline_runs import GitLab, offers, over
 from gitlab_nightshift.chat.run_outcome import EndedRun
 from gitlab_nightshift.errors import NightshiftError
@@ -23,9 +23,9 @@ from gitlab_nightshift.records.products import Outcome
 from gitlab_nightshift.records.task_text import TaskCommand
 
 PAUSE_S = 30.0
-"""Seconds between two looks at a pipeline."""
+"""Seconds between two polls of a pipeline."""
 WATCH_S = 5 * 3600.0
-"""Seconds. The template's job ends after three hours, and may have to wait for a runner first."""
+"""Seconds. The template's job ends after three hours, but may wait for a runner first."""
 MOST_RUNS = 20
 MOST_THREADS = 4
 THREAD = "nightshift-chat"
@@ -36,8 +36,8 @@ Value = TypeVar("Value")
 
 @dataclass
 class ChatService:
-    """The runs that are under way. ``key`` signs buttons, ``redact`` takes secrets out of texts,
-    ``log`` takes a line for the operator."""
+    """The current runs. ``key`` signs buttons, ``redact`` removes secrets from texts, ``log`` takes
+    a line for the operator."""
 
     settings: ChatSettings
     discord: Discord
@@ -52,10 +52,10 @@ class ChatService:
     _decided: set[int] = field(default_factory=set)
     _threads: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MOST_THREADS))
 
-    # --- answers: at once, nothing is waited for ----------------------------------------------
+    # --- immediate answers --------------------------------------------------------------------
 
     def answer_command(self, call: CommandCall) -> Json:
-        """The answer to ``/coder``; the task itself goes on in the background."""
+        """The answer to ``/coder``; the task itself runs in the background."""
         if not self._may(call.person):
             return messages.build_private_answer("You may not use this command here.")
         try:
@@ -63,9 +63,7 @@ class ChatService:
         except NightshiftError as error:
             return messages.build_private_answer(escape_text(error.message, 600))
         if len(self.runs) >= MOST_RUNS:
-            return messages.build_private_answer(
-                f"{MOST_RUNS} tasks are under way: try again later."
-            )
+            return messages.build_private_answer(f"{MOST_RUNS} tasks are running: try again later.")
         if not self.turnstile.passes(call.person.user):
             hours = PERIOD_S / 3600
             return messages.build_private_answer(
@@ -80,7 +78,7 @@ class ChatService:
         if press is None or not self._may(click.person):
             return messages.build_private_answer("You may not decide this here.")
         if press.pipeline in self._decided:
-            return messages.build_private_answer("This is decided already.")
+            return messages.build_private_answer("This has already been decided.")
         self._decided.add(press.pipeline)
         if not press.approve:
             self.log(f"pipeline {press.pipeline}: refused by {click.person.user}")
@@ -102,12 +100,12 @@ class ChatService:
         task.add_done_callback(self.runs.discard)
 
     async def _guard_task(self, work: Coroutine[Any, Any, None]) -> None:
-        """One run's failure is a line for the operator and never the end of the service."""
+        """Log a run's failure for the operator; the service goes on."""
         try:
             await work
         except NightshiftError as error:
             self.log(self.redact(error.message))
-        except Exception as error:  # a defect; its text may quote a token
+        except Exception as error:  # a bug; only its place is logged, as its text may quote a token
             place = traceback.extract_tb(error.__traceback__)[-1]
             where = f"{place.filename}:{place.lineno}"
             self.log(f"a defect of nightshift: {type(error).__name__} at {where}")
@@ -123,7 +121,7 @@ class ChatService:
         self.log(f"pipeline {pipeline.id}: started for {call.person.user}")
         message = messages.describe_start(asked, call.person.user, pipeline, self.redact)
         answer = ""
-        with contextlib.suppress(NightshiftError):  # the result is worth posting all the same
+        with contextlib.suppress(NightshiftError):  # the result is posted anyway
             answer = await self.discord.edit_answer(call.token, message)
         await self._follow(pipeline, call.channel, answer)
 
@@ -151,7 +149,7 @@ class ChatService:
     async def _follow(
         self, pipeline: Pipeline, channel: str, answer: str, job: str = ""
     ) -> EndedRun | None:
-        """Look at the pipeline, or one job of it, until it is done; then post what came of it."""
+        """Poll the pipeline, or one job of it, until it has ended; then post its result."""
         loop = asyncio.get_running_loop()
         end = loop.time() + self.watch_s
         while loop.time() < end:
@@ -167,7 +165,7 @@ class ChatService:
             self.log(f"pipeline {pipeline.id}: ended")
             await self.discord.post(channel, self._describe_result(pipeline, jobs, ended), answer)
             return ended
-        why = f"No result after {self.watch_s / 3600:.0f} h; I do not wait any longer:"
+        why = f"No result after {self.watch_s / 3600:.0f} h, so I stopped waiting:"
         await self.discord.post(channel, messages.describe_missing_result(pipeline, why), answer)
         return None
 
@@ -188,7 +186,7 @@ class ChatService:
 
 
 async def run_in_thread(call: Callable[[], Value]) -> Value:
-    """``call()`` in a thread that does not hold up the end of the service."""
+    """Return ``call()`` from a daemon thread, which does not delay the end of the service."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Value] = loop.create_future()
 
@@ -201,7 +199,7 @@ async def run_in_thread(call: Callable[[], Value]) -> Value:
             deliver, value = future.set_result, call()
         except Exception as error:
             deliver, value = future.set_exception, error  # type: ignore[assignment]
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits for it
             loop.call_soon_threadsafe(settle, deliver, value)
 
     threading.Thread(target=work, name=THREAD, daemon=True).start()

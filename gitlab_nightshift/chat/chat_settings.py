@@ -1,4 +1,4 @@
-"""The settings of the chat service, from its own environment; all mistakes are reported at once."""
+"""The chat service's settings, from its own environment; all errors are reported at once."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -13,7 +13,7 @@ SNOWFLAKE = r"[0-9]{15,22}"
 
 @dataclass(frozen=True)
 class ValueForm:
-    """What a variable holds: in words, as a pattern, and by an example."""
+    """What is valid for a variable: in words, as a pattern, and by an example."""
 
     expected: str
     pattern: str
@@ -39,7 +39,8 @@ FORMS = (_ID, _URL, _KEY, _WORD, _PROJECT, _BRANCH)
 
 @dataclass(frozen=True)
 class ChatSettings:
-    """Where the service belongs and who may use it. Its repr shows no secret."""
+    """The service's application, server and project, and who may use it. Its repr shows no
+    secret."""
 
     application_id: str
     public_key: str
@@ -53,13 +54,13 @@ class ChatSettings:
     gitlab_token: str = field(repr=False)
 
     def may(self, guild: str, user: str, roles: frozenset[str]) -> bool:
-        """Whether this member of this server may start and approve."""
+        """True if this member of this server may start and approve tasks."""
         return guild == self.guild and (user in self.users or bool(roles & self.roles))
 
 
 @dataclass(frozen=True)
 class DiscordApplication:
-    """What registering the command needs."""
+    """The settings to register the command."""
 
     application_id: str
     guild: str
@@ -67,7 +68,7 @@ class DiscordApplication:
 
 
 def read_chat_settings(env: Mapping[str, str]) -> ChatSettings:
-    """The settings of the service. Raises ``E_CONFIG`` with every mistake, one a line."""
+    """The settings of the service. Raises ``E_CONFIG`` with every error, one per line."""
     reader = _Reader(env)
     settings = ChatSettings(
         application_id=reader.read_value("DISCORD_APPLICATION_ID", _ID),
@@ -91,7 +92,7 @@ def read_chat_settings(env: Mapping[str, str]) -> ChatSettings:
 
 
 def read_application(env: Mapping[str, str]) -> DiscordApplication:
-    """What ``--register`` needs. Raises ``E_CONFIG`` with every mistake, one a line."""
+    """The settings for ``--register``. Raises ``E_CONFIG`` with every error, one per line."""
     reader = _Reader(env)
     application = DiscordApplication(
         application_id=reader.read_value("DISCORD_APPLICATION_ID", _ID),
@@ -103,7 +104,7 @@ def read_application(env: Mapping[str, str]) -> DiscordApplication:
 
 
 class _Reader:
-    """Reads variables and gathers what is wrong with them; never quotes a value."""
+    """Reads variables and collects their errors; never quotes a value."""
 
     def __init__(self, env: Mapping[str, str]) -> None:
         self._env = env
@@ -140,9 +141,9 @@ def read_address(text: str) -> tuple[str, int]:
 
 
 def build_signature_check(public_key: str) -> Callable[[bytes, bytes], bool]:
-    """Whether a signature (64 bytes) fits a message, by the application's public key (hex).
+    """A check of signatures (64 bytes) of messages, by the application's public key (hex).
 
-    Raises ``E_CONFIG`` where the extra is not installed or the key is not valid.
+    Raises ``E_CONFIG`` if the extra is not installed, or the key is invalid.
     """
     try:
         from cryptography.exceptions import InvalidSignature

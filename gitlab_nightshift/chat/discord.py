@@ -1,4 +1,4 @@
-"""Discord's REST API, as much of it as the service needs. Imports aiohttp."""
+"""The part of Discord's REST API that the service needs. Imports aiohttp."""
 
 import asyncio
 import time
@@ -14,19 +14,19 @@ from gitlab_nightshift.text.printable_text import make_printable
 
 URL = "https://discord.com/api/v10"
 AGENT = f"DiscordBot (gitlab-nightshift, {__version__})"
-"""Discord's form has a URL there, but takes any text; the project has no page of its own yet."""
+"""Discord asks for a URL there, but takes any text; the project has no page of its own yet."""
 TIMEOUT_S = 10.0
 FIRST_PAUSE_S = 1.0
 PATIENCE_S = 90.0
-"""For all tries of a request; Discord may ask for pauses of a minute."""
+"""Seconds for all tries of a request; Discord may ask for pauses of a minute."""
 _TRANSIENT = frozenset({429, 500, 502, 503, 504})
 
 Json = Mapping[str, Any]
 
 
 class DiscordError(NightshiftError, RemoteFailure):
-    """Discord refused a request or gave no answer (``status`` None); ``retry_after_s``: what it
-    asks to wait, in seconds."""
+    """Discord refused a request, or did not answer (``status`` None); ``retry_after_s``: how long
+    it asks to wait, in seconds."""
 
     def __init__(self, message: str, status: int | None, retry_after_s: float = 0.0) -> None:
         super().__init__(Code.CONFIG, message)
@@ -34,7 +34,7 @@ class DiscordError(NightshiftError, RemoteFailure):
 
 
 class Discord:
-    """The application at Discord. No error names an address: addresses hold tokens."""
+    """The application at Discord. No error quotes an address: addresses contain tokens."""
 
     def __init__(
         self, session: aiohttp.ClientSession, application_id: str, bot_token: str, url: str = URL
@@ -45,14 +45,15 @@ class Discord:
     async def edit_answer(self, token: str, message: Json) -> str:
         """Replace the answer to an interaction with a message; returns the message's id.
 
-        For a button the answer is the message that has it.
+        The answer to a button is the message with the button.
         """
         path = f"/webhooks/{self._application_id}/{token}/messages/@original"
         sent = await self._send("PATCH", path, message, {}, "an answer")
         return str(sent.get("id", ""))
 
     async def post(self, channel: str, message: Json, reply_to: str) -> None:
-        """A message in a channel, as the bot: an interaction's token ends after 15 minutes."""
+        """Post a message in a channel, as the bot: an interaction's token expires after 15
+        minutes."""
         reference = {"message_id": reply_to, "fail_if_not_exists": False}
         body = {**message, "message_reference": reference} if reply_to else message
         await self._send("POST", f"/channels/{channel}/messages", body, self._as_bot, "a message")
@@ -65,7 +66,7 @@ class Discord:
     async def _send(
         self, method: str, path: str, body: Json, headers: Mapping[str, str], what: str
     ) -> dict[str, Any]:
-        """What Discord answers. Raises :class:`DiscordError`."""
+        """Send a request and return the answer. Raises :class:`DiscordError`."""
         patience = RetryPolicy(time.monotonic() + PATIENCE_S, first_s=FIRST_PAUSE_S)
         return await patience.await_with_retries(
             lambda: self._send_once(method, path, body, headers, what), _transient, asyncio.sleep

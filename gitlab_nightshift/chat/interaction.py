@@ -1,4 +1,4 @@
-"""What Discord sends, as records: everything in it is checked, what is not known is refused."""
+"""Discord's requests as records: everything is validated, unknown kinds are refused."""
 
 import json
 import re
@@ -20,8 +20,8 @@ Snowflake = Annotated[str, Field(pattern=f"^{SNOWFLAKE}$")]
 
 @dataclass(frozen=True)
 class Person:
-    """A member of a server (guild) with the ids of their roles; ``guild`` "" outside of any.
-    ``name`` is "" where it has other signs than those of Discord's user names."""
+    """A member of a server (guild) with the ids of their roles; ``guild`` is "" outside of any.
+    ``name`` is "" unless it has the form of Discord's user names."""
 
     user: str
     name: str
@@ -31,12 +31,12 @@ class Person:
 
 @dataclass(frozen=True)
 class Ping:
-    """Discord asks whether the endpoint is there."""
+    """Discord checks that the endpoint works."""
 
 
 @dataclass(frozen=True)
 class CommandCall:
-    """``/coder`` with its options; ``token`` answers for 15 minutes."""
+    """``/coder`` with its options; ``token`` allows answers for 15 minutes."""
 
     person: Person
     channel: str
@@ -46,7 +46,7 @@ class CommandCall:
 
 @dataclass(frozen=True)
 class ButtonClick:
-    """A button of the message ``message``, whose text is ``content``."""
+    """A click on a button of the message with the id ``message`` and the text ``content``."""
 
     person: Person
     channel: str
@@ -95,8 +95,8 @@ class _Interaction(BaseModel):
 
 
 def read_interaction(body: bytes, application_id: str) -> Ping | CommandCall | ButtonClick:
-    """One interaction. Raises ValueError for data that is none, one of an unknown kind, or one
-    for another application."""
+    """Parse an interaction. Raises ValueError if the data is none, of an unknown kind, or for
+    another application."""
     try:
         sent = json.loads(body)
     except (ValueError, RecursionError):
@@ -142,9 +142,9 @@ def _build_person(read: _Interaction) -> Person:
 
 
 def parse_options(options: Mapping[str, Any]) -> TaskCommand:
-    """What the options of ``/coder`` ask for; an option goes before a flag in the task's text.
+    """The task in the options of ``/coder``; an option overrides a flag in the task's text.
 
-    Raises ``E_CONFIG`` for what cannot be passed on.
+    Raises ``E_CONFIG`` for an invalid option.
     """
     asked = parse_task_command(_read_text(options, "task"))
     if provider := _read_text(options, "provider"):

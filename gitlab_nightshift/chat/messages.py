@@ -1,36 +1,35 @@
-"""The words of the service: answers to interactions, and messages, as Discord takes them."""
+"""The service's texts: answers to interactions, and messages, in Discord's JSON. Text from
+elsewhere is made harmless: it pings nobody, links nowhere, hides nothing."""
 
 import hashlib
 import hmac
+import re
+import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from gitlab_nightshift.chat.discord_text import (
-    escape_text,
-    format_code,
-    format_diff,
-    format_link,
-    format_message,
-)
 from gitlab_nightshift.chat.run_outcome import EndedRun
 from gitlab_nightshift.gitlab.pipelines import Pipeline
 from gitlab_nightshift.records.products import Outcome
 from gitlab_nightshift.records.task_text import TaskCommand
 from gitlab_nightshift.registry.agent_registry import list_requestable_agents
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
+from gitlab_nightshift.text.printable_text import remove_hidden
 
 Json = dict[str, Any]
 Redact = Callable[[str], str]
 
 NOBODY: Json = {"parse": []}
-"""Nobody is pinged, whatever a text says."""
+"""Pings nobody, whatever a text says."""
 PONG: Json = {"type": 1}
 LATER: Json = {"type": 5}
 LATER_IN_PLACE: Json = {"type": 6}
 MOST_FILES, MOST_COMMANDS = 10, 5
 LONGEST_PATCH = 900
 """Characters; the whole patch is in the artifacts."""
+# Discord's numbers: the message flag EPHEMERAL; the components action row and button; the button
+# styles success and danger; the option types string and boolean.
 _ONLY_FOR_ONE = 1 << 6
 _ROW, _BUTTON, _GREEN, _RED = 1, 2, 3, 4
 _TEXT, _YES_NO = 3, 5
@@ -46,6 +45,14 @@ HEADLINES = {
 }
 
 
+MOST = 1900
+"""Characters of a message, as Discord counts them; it takes 2000."""
+_CUT = "…"
+REST = "The rest is in the artifacts: bundle/change.patch"
+_GAP = "\N{ZERO WIDTH SPACE}"
+_MARKDOWN = compile_lazily(r"[\\*_~`|<>\[\]()#]")
+
+
 def build_private_answer(text: str) -> Json:
     """An answer that only the person sees."""
     data = {"content": format_message([text]), "flags": _ONLY_FOR_ONE, "allowed_mentions": NOBODY}
@@ -53,7 +60,7 @@ def build_private_answer(text: str) -> Json:
 
 
 def build_content(lines: list[str], components: list[Json] | None = None) -> Json:
-    """A message; buttons that it had are gone unless given again."""
+    """A message; an edit removes its old buttons unless they are given again."""
     return {
         "content": format_message(lines),
         "allowed_mentions": NOBODY,
@@ -78,12 +85,12 @@ def describe_start_failure(asked: TaskCommand, why: str, redact: Redact) -> Json
 
 
 def describe_missing_result(pipeline: Pipeline, why: str) -> Json:
-    """There is no result to show, and why."""
+    """Why there is no result."""
     return build_content([f"{why} {format_link(pipeline.web_url, parse_origin(pipeline))}"])
 
 
 def describe_result(run: EndedRun, pipeline: Pipeline, buttons: list[Json], redact: Redact) -> Json:
-    """What the run changed, how its tests ended, and what it says of itself."""
+    """The run's change, its tests and its result."""
 
     def clean_text(text: str, most: int) -> str:
         return escape_text(redact(text), most)
@@ -117,7 +124,7 @@ def describe_refusal(before: str, user: str) -> Json:
 
 
 def describe_approval_failure(why: str, redact: Redact) -> Json:
-    """GitLab did not let the approval through."""
+    """Why GitLab refused the approval."""
     return build_content([f"Not approved: {escape_text(redact(why), 600)}"])
 
 
@@ -170,14 +177,14 @@ def _describe_usage(run: EndedRun) -> str:
 
 @dataclass(frozen=True)
 class Press:
-    """A button of ours that was pressed."""
+    """A click on one of our buttons."""
 
     approve: bool
     pipeline: int
 
 
 def build_buttons(pipeline: int, key: bytes) -> list[Json]:
-    """Approve and Refuse for one pipeline; ``key`` signs what they say."""
+    """Buttons to approve or refuse a pipeline's change; ``key`` signs their ids."""
     made = [
         {
             "type": _BUTTON,
@@ -191,7 +198,7 @@ def build_buttons(pipeline: int, key: bytes) -> list[Json]:
 
 
 def read_press(custom_id: str, key: bytes) -> Press | None:
-    """What a pressed button says; None where this service did not make it."""
+    """The click on a button by its id; None if this service did not make the button."""
     found = _BUTTON_ID.fullmatch(custom_id)
     if not found or not hmac.compare_digest(
         _sign_button_id(found[1], int(found[2]), key), custom_id
@@ -209,7 +216,7 @@ def _sign_button_id(verb: str, pipeline: int, key: bytes) -> str:
 
 
 def build_command(name: str) -> Json:
-    """The slash command, as it is registered."""
+    """The slash command to register."""
     choices = [{"name": each, "value": each} for each in list_requestable_agents()]
     options = [
         _build_option("task", "What is to be done, in words", required=True, max_length=4000),
@@ -226,3 +233,58 @@ def build_command(name: str) -> Json:
 
 def _build_option(name: str, description: str, kind: int = _TEXT, **more: Any) -> Json:
     return {"name": name, "description": description, "type": kind, **more}
+
+
+def escape_text(text: str, most: int) -> str:
+    """One line of at most ``most`` characters (before escaping), shown literally."""
+    line = " ".join(_clean_text(text).split())
+    line = line if len(line) <= most else line[: most - 1].rstrip() + _CUT
+    line = _MARKDOWN.sub(r"\\\g<0>", line)
+    return line.replace("@", f"@{_GAP}").replace("://", f":{_GAP}//")
+
+
+def format_code(text: str, most: int) -> str:
+    """Such a line as inline code."""
+    line = " ".join(_clean_text(text).split()).replace("`", "'")
+    line = line if len(line) <= most else line[: most - 1].rstrip() + _CUT
+    return f"`{line.replace('@', f'@{_GAP}') or ' '}`"
+
+
+def format_diff(patch: str, most: int) -> str:
+    """A patch as a code block of about ``most`` characters, with a note if it is cut."""
+    kept: list[str] = []
+    lines = [_clean_text(line).replace("`", "'") for line in patch.rstrip().split("\n")]
+    for line in lines:
+        if sum(map(len, kept)) + len(kept) + len(line) > most:
+            break
+        kept.append(line.replace("@", f"@{_GAP}"))
+    rest = [REST] if len(kept) < len(lines) else []
+    return "\n".join([*(["```diff", *kept, "```"] if kept else []), *rest])
+
+
+def format_link(url: str, gitlab_url: str) -> str:
+    """A link to this site (``https://host``) without a preview; another address as plain text."""
+    if re.fullmatch(r"https?://[\w./:~%+@=&?#-]+", url) and url.startswith(f"{gitlab_url}/"):
+        return f"<{url}>"
+    return escape_text(url, 200)
+
+
+def format_message(lines: list[str]) -> str:
+    """The lines as one message; "…" replaces those that do not fit."""
+    kept: list[str] = []
+    for line in lines:
+        if _measure_length([*kept, line, _CUT]) > MOST:
+            return "\n".join([*kept, _CUT])
+        kept.append(line)
+    return "\n".join(kept)
+
+
+def _measure_length(lines: list[str]) -> int:
+    """The length in UTF-16 units, as Discord's own clients count."""
+    return len("\n".join(lines).encode("utf-16-le", "replace")) // 2
+
+
+def _clean_text(text: str) -> str:
+    """The text without hidden and bidirectional characters; line ends become spaces."""
+    text = unicodedata.normalize("NFC", text)
+    return remove_hidden(re.sub("[\t\n\r\v\f\x85\u2028\u2029]", " ", text))

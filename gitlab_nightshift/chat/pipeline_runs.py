@@ -1,7 +1,7 @@
 """The service's calls to GitLab: start a run, follow it, read its result, approve it.
 
-Imports the GitLab library, in the thread that starts the service: several threads that import it
-at once see it half made.
+Imports the GitLab library, in the thread that starts the service: threads that import it at the
+same time may see it half initialized.
 """
 
 import re
@@ -25,7 +25,7 @@ TIMEOUT_S, PATIENCE_S = 15.0, 40.0
 LARGEST_FILE = 4_000_000
 MOST_JOBS = 10
 LAST_JOBS = (APPROVE_JOB, "nightshift:publish", "nightshift")
-"""The jobs that end a run, in the order in which their results count."""
+"""The jobs that end a run; the result of the first one that has any counts."""
 _RESULTS = ("nightshift/result.json", "nightshift/published.json")
 _BUNDLE = "nightshift/bundle/bundle.json"
 _PATCH = "nightshift/bundle/change.patch"
@@ -33,14 +33,14 @@ _PATCH = "nightshift/bundle/change.patch"
 
 @dataclass(frozen=True)
 class GitLab:
-    """One project behind the service's token. Methods block, and raise NightshiftError; those that
-    wait to ask again do so once ``stopping`` is set."""
+    """The project, with the service's token. Methods block, and raise NightshiftError; retries end
+    once ``stopping`` is set."""
 
     settings: ChatSettings
     stopping: threading.Event = field(default_factory=threading.Event)
 
     def start(self, asked: TaskCommand) -> Pipeline:
-        """A pipeline that does what is asked."""
+        """Start a pipeline for the task."""
         variables = build_pipeline_variables(asked)
         return self._open_project().pipelines.start(self.settings.ref, variables)
 
@@ -53,7 +53,7 @@ class GitLab:
         return self._open_project().pipelines.list_jobs(pipeline)
 
     def find_result(self, jobs: Sequence[Job], only: str = "") -> EndedRun | None:
-        """The result that these jobs, or the one of a name, left; None where there is none."""
+        """The result of these jobs, or of the one named ``only``; None if there is none."""
         project = self._open_project()
         for job in sort_ended_jobs(select_jobs(jobs, only))[:MOST_JOBS]:
             for name in _RESULTS:
@@ -67,18 +67,18 @@ class GitLab:
         return None
 
     def approve(self, pipeline: int) -> Job:
-        """Start the manual job that publishes; the job."""
+        """Start the manual job that publishes, and return it."""
         project = self._open_project()
         waiting = [job for job in project.pipelines.list_jobs(pipeline) if offers(job)]
         if not waiting:
-            text = f"no job {APPROVE_JOB} waits in pipeline {pipeline}; is it decided already?"
+            text = f"no job {APPROVE_JOB} waits in pipeline {pipeline}: was it already decided?"
             raise NightshiftError(Code.CONFIG, text)
         project.pipelines.play(waiting[0].id)
         return waiting[0]
 
     def record_approval(self, ended: EndedRun, who: str) -> None:
-        """Write into the merge request who approved in the chat: GitLab itself knows only that
-        this service started the job."""
+        """Comment on the merge request who approved it in the chat: GitLab only knows that this
+        service started the job."""
         found = re.search(r"/-/merge_requests/([0-9]{1,9})$", ended.result.mr_url)
         if found:
             text = f"Approved in Discord by {who}."
@@ -101,13 +101,13 @@ class GitLab:
 
 
 def select_jobs(jobs: Sequence[Job], name: str) -> Sequence[Job]:
-    """The jobs of a name, all of them for ""."""
+    """The jobs with this name; all of them for ""."""
     return [job for job in jobs if name in ("", job.name)]
 
 
 def over(jobs: Sequence[Job], only: str = "") -> bool:
-    """Whether the run has ended: the job ``only``, else the run's last job, else all jobs where
-    none has a name of the template's."""
+    """True if the run has ended: the job ``only``, else its last job, else all jobs if none has a
+    name from the template."""
     if only:
         return all(job.finished for job in select_jobs(jobs, only))
     known = [job for job in jobs if job.name in LAST_JOBS and job.name != APPROVE_JOB]
@@ -117,8 +117,8 @@ def over(jobs: Sequence[Job], only: str = "") -> bool:
 
 
 def offers(job: Job) -> bool:
-    """Whether this is the job that publishes, and it may be started: now, or in a moment, since
-    GitLab updates a job that waits for another one only some time after that has ended."""
+    """True if this is the job that publishes and it can be started, now or in a moment: GitLab
+    updates a waiting job some time after the job before it has ended."""
     return job.name == APPROVE_JOB and job.status in (MANUAL, "created")
 
 
@@ -130,10 +130,11 @@ def sort_ended_jobs(jobs: Sequence[Job]) -> list[Job]:
 
 
 def _read_artifact(project: Project, job: int, name: str) -> bytes | None:
-    """A file of a job's artifacts; None where the job has none of this name that can be used."""
+    """A file of a job's artifacts; None if it is missing or too large."""
     try:
         return project.download_artifact(job, name, LARGEST_FILE)
     except ApiError as error:
-        if error.status == 404 or (error.status == 200 and error.lasting):  # missing, or too large
+        # Status 200 with a lasting error: the file is larger than the limit.
+        if error.status == 404 or (error.status == 200 and error.lasting):
             return None
         raise

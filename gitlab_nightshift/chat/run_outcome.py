@@ -1,4 +1,4 @@
-"""What a pipeline's artifacts say of the run. They hold an agent's words: read as hostile data."""
+"""Reads a run's result from a pipeline's artifacts: hostile data, perhaps written by an agent."""
 
 import json
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ class ExecutedCommand(BaseModel):
 
 
 class Result(BaseModel):
-    """The keys of ``result.json`` that a message shows; ``published.json`` has the same."""
+    """The keys of ``result.json`` that a message shows; ``published.json`` has them too."""
 
     outcome: Outcome
     error_code: _Text = ""
@@ -55,7 +55,7 @@ class _Bundle(BaseModel):
 
 @dataclass(frozen=True)
 class EndedRun:
-    """A run that ended: its result, and the change where there is one, a dry run's as a patch."""
+    """A run that ended: its result, and its change if there is one; a dry run's as a patch."""
 
     result: Result
     title: str = ""
@@ -66,7 +66,7 @@ class EndedRun:
 
 
 def read_ended_run(result: bytes, bundle: bytes | None) -> EndedRun | None:
-    """The two files as a record; None where the first is no result of a run."""
+    """The two files as a record; None if the first is not a run's result."""
     parsed = _read(Result, result)
     if parsed is None:
         return None

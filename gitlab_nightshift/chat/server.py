@@ -1,6 +1,6 @@
 """``nightshift chat discord``: the HTTP endpoint that Discord calls. Imports aiohttp.
 
-Answers come from memory alone, so that they are in time whatever GitLab does.
+Answers need only memory, so that they are in time whatever GitLab does.
 """
 
 import asyncio
@@ -32,18 +32,18 @@ LARGEST_BODY = 64 * 1024
 BODY_S = 3.0
 """Seconds that a request may take to arrive; Discord waits no longer for the answer."""
 LINGER_S = 1.0
-"""Seconds for what is still on its way when a request, or the service, ends."""
+"""Seconds for open connections when a request, or the service, ends."""
 
 Log = Callable[[str], None]
 
 
 def serve(settings: ChatSettings, address: tuple[str, int], log: Log) -> None:
-    """Serve until SIGINT or SIGTERM. Raises ``E_CONFIG`` where that cannot begin."""
+    """Serve until SIGINT or SIGTERM. Raises ``E_CONFIG`` if it cannot start."""
     asyncio.run(_serve(settings, address, log))
 
 
 def register(application: DiscordApplication) -> None:
-    """Register ``/coder`` in the server. Raises ``E_CONFIG`` where Discord refuses it."""
+    """Register ``/coder`` in the server. Raises ``E_CONFIG`` if Discord refuses it."""
     asyncio.run(_register(application))
 
 
@@ -74,7 +74,7 @@ async def open_service(
     pause_s: float = PAUSE_S,
     watch_s: float = WATCH_S,
 ) -> AsyncIterator[int]:
-    """The service, at the port that is given, while the block runs; runs under way end with it."""
+    """Run the service during the block, and yield its port. At the end it stops following runs."""
     door = RequestVerifier(build_signature_check(settings.public_key), time.time)
     async with aiohttp.ClientSession(trust_env=True) as session:
         service = ChatService(
@@ -103,7 +103,7 @@ async def open_service(
 
 
 async def _listen(runner: web.AppRunner, address: tuple[str, int]) -> int:
-    """Start to listen; the port."""
+    """Start listening, and return the port."""
     site = web.TCPSite(runner, *address)
     try:
         await site.start()
@@ -120,7 +120,7 @@ async def _end(service: ChatService, log: Log) -> None:
         run.cancel()
     await asyncio.gather(*left, return_exceptions=True)
     if left:
-        log(f"{len(left)} run(s) go on in GitLab; their results will not be posted")
+        log(f"{len(left)} run(s) continue in GitLab; their results will not be posted")
 
 
 def _build_application(service: ChatService, door: RequestVerifier) -> web.Application:

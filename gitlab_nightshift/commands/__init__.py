@@ -1,8 +1,8 @@
-"""The commands, one file each; this is the one list of them, in the order of ``--help``: what a
-team uses that has nights, and what serves other programs or runs the stages one by one.
+"""The commands, one module each, in the order of ``--help``: those for teams with nights, then
+those for other programs and for single stages.
 
-A command's module has ``register``, which adds it to the command line. A start imports that of its
-own command: what this needs to run is imported by the function that runs it.
+A command's module has ``register``, which adds it to the command line. Only the module of the given
+command is imported, and it imports what it runs inside its functions, so that every start is fast.
 """
 
 NIGHT = ("init", "doctor", "run", "report", "config", "check", "demo")

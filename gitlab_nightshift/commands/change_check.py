@@ -1,4 +1,4 @@
-"""``nightshift check``: any change judged by the red flags, without a night, an agent or GitLab."""
+"""``nightshift check``: judges any change by the red flags, without a night, an agent or GitLab."""
 
 import os
 import tempfile
@@ -7,21 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gitlab_nightshift.commands.allowed_findings import (
-    Allowance,
-    apply_allowances,
-    is_of_night,
-    read_allowances,
-    read_description,
-)
 from gitlab_nightshift.errors import build_config_error
 from gitlab_nightshift.proof.reading import judge
 from gitlab_nightshift.proof.reviewed_change import Context, read_change
 from gitlab_nightshift.records.verdicts import Check, Finding
 from gitlab_nightshift.repository import git as git_verbs
-from gitlab_nightshift.repository.git import GitError
+from gitlab_nightshift.repository.git import GitError, list_recent_files
 from gitlab_nightshift.repository.private_repository import resolve_tree
-from gitlab_nightshift.repository.recent_history import list_recent_files
 from gitlab_nightshift.repository.worktree import (
     Worktree,
     find_commit,
@@ -41,14 +33,39 @@ from gitlab_nightshift.system.file_names import format_path, is_there
 if TYPE_CHECKING:
     from gitlab_nightshift.records.bead_results import CommandResult
 
+import re
+from dataclasses import replace
+
+from gitlab_nightshift.errors import NightshiftError
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
+from gitlab_nightshift.text.printable_text import make_printable
+
 _BASE_OF_MERGE_REQUEST = "CI_MERGE_REQUEST_DIFF_BASE_SHA"
 _MERGED = ("merged_result", "merge_train")
+"""Values of CI_MERGE_REQUEST_EVENT_TYPE for pipelines on a merge commit."""
+# Also in a list item or a quotation.
+_LINE = compile_lazily(
+    r"^[ \t>*-]*nightshift: allow ([a-z][a-z-]{2,40}) because[ \t]+(\S[^\r\n]*)$", re.MULTILINE
+)
+_LONGEST_TEXT, _LONGEST_REASON = 100_000, 200
+"""Characters that are searched, and characters of a reason that are shown."""
+_DELEGATED = "nightshift/"
+
+
+@dataclass(frozen=True)
+class Allowance:
+    """A line that allows a finding. ``place`` names the text with it; ``confirmed``: it counts."""
+
+    flag: str
+    reason: str
+    place: str
+    confirmed: bool = False
 
 
 @dataclass(frozen=True)
 class CheckRequest:
-    """What the command line says. ``commit`` is None for the working tree, ``recent`` a number of
-    commits before the change whose files are to be left alone."""
+    """What the command line says. ``commit`` is None for the working tree, ``recent`` how
+    many commits before the change protect their files."""
 
     folder: Path
     env: Mapping[str, str]
@@ -62,10 +79,10 @@ class CheckRequest:
 
 @dataclass(frozen=True)
 class Judgement:
-    """What was found between ``base`` and ``commit`` (None for the working tree).
+    """The findings between ``base`` and ``commit`` (None for the working tree).
 
-    ``top`` is the checkout and ``tree`` what was judged there; with ``ran``, ``commands`` and
-    ``checks`` are what running showed, and ``incomplete`` is why nothing could be run.
+    ``top`` is the checkout and ``tree`` the judged tree; with ``ran``, ``commands`` and ``checks``
+    are results of running it, and ``incomplete`` is why nothing could be run.
     """
 
     base: str
@@ -81,12 +98,12 @@ class Judgement:
 
     @property
     def failed(self) -> bool:
-        """True where a finding fails."""
+        """True if a finding fails the check."""
         return any(finding.level == "fail" for finding in self.findings)
 
 
 def check(asked: CheckRequest) -> Judgement:
-    """Judge a change. The checkout and its repository stay as they are.
+    """Judge a change without modifying the checkout or its repository.
 
     Raises NightshiftError E_CONFIG for what cannot be compared, and for mistakes in the settings.
     """
@@ -111,7 +128,7 @@ def _judge_change(worktree: Worktree, asked: CheckRequest) -> Judgement:
         _find_recent_files(worktree, base, asked.recent),
         asked.env.get("CI_CONFIG_PATH", ""),
         by_people=not asked.category
-        and not is_of_night(asked.env.get("CI_MERGE_REQUEST_SOURCE_BRANCH_NAME", ""), settings),
+        and not _is_of_night(asked.env.get("CI_MERGE_REQUEST_SOURCE_BRANCH_NAME", ""), settings),
     )
     findings = judge(read_change(worktree.repository, base, new), context)
     if findings and context.by_people:
@@ -124,7 +141,7 @@ def _judge_change(worktree: Worktree, asked: CheckRequest) -> Judgement:
 def _list_allowances(
     worktree: Worktree, asked: CheckRequest, base: str, commit: str | None, settings: Settings
 ) -> Iterator[Allowance]:
-    """What the merge request and the commits of the change say to its findings."""
+    """The lines in the merge request's description and in the change's commit messages."""
     yield from read_description(asked.env, settings)
     newest = commit or worktree.head
     if newest and base not in (newest, worktree.empty_tree):
@@ -133,7 +150,7 @@ def _list_allowances(
 
 
 def _redact_findings(findings: Sequence[Finding], env: Mapping[str, str]) -> Iterator[Finding]:
-    """Details quote code and commands."""
+    """Redact secrets: details quote code and commands."""
     if not findings:
         return iter(())
     from gitlab_nightshift.job.job_secrets import read_secrets
@@ -144,7 +161,7 @@ def _redact_findings(findings: Sequence[Finding], env: Mapping[str, str]) -> Ite
 
 
 def _find_new_side(worktree: Worktree, asked: CheckRequest) -> tuple[str, str | None]:
-    """The tree that is judged, and the commit where it is one's."""
+    """The tree to judge, and its commit, None for the working tree."""
     if asked.commit:
         commit = resolve_commit(worktree, asked.commit)
         return resolve_tree(worktree.repository, commit), commit
@@ -152,7 +169,7 @@ def _find_new_side(worktree: Worktree, asked: CheckRequest) -> tuple[str, str | 
 
 
 def _find_base(worktree: Worktree, asked: CheckRequest, new: str, commit: str | None) -> str:
-    """What the change is held against: a commit, or the empty tree for a first commit."""
+    """What the change is compared with: a commit, or the empty tree for a first commit."""
     here = commit or worktree.head
     if asked.base:
         base = resolve_commit(worktree, asked.base)
@@ -169,14 +186,14 @@ def _find_base(worktree: Worktree, asked: CheckRequest, new: str, commit: str | 
 
 
 def _find_merge_request_base(worktree: Worktree, env: Mapping[str, str], here: str) -> str:
-    """A pipeline of merged results runs on the merge: what was merged into is its first parent."""
+    """A merged results pipeline runs on a merge commit, whose first parent is the target branch."""
     if env.get("CI_MERGE_REQUEST_EVENT_TYPE") in _MERGED and find_commit(worktree, f"{here}^2"):
         return resolve_parent(worktree, here)
     return resolve_commit(worktree, env[_BASE_OF_MERGE_REQUEST])
 
 
 def _read_settings(worktree: Worktree, base: str, env: Mapping[str, str]) -> Settings:
-    """As the base has them: a change does not decide how it is judged."""
+    """The base's settings: a change must not decide how it is judged."""
     text = git_verbs.read_file(worktree.repository.git, worktree.repository.folder, base, FILE_NAME)
     if text is None:
         return load_settings(env)
@@ -187,7 +204,7 @@ def _read_settings(worktree: Worktree, base: str, env: Mapping[str, str]) -> Set
 
 
 def _resolve_selected(worktree: Worktree, asked: CheckRequest) -> Iterator[str]:
-    """Paths in the repository; they are given from the folder of the call, or from the top."""
+    """Paths in the repository; given relative to the current folder, or to the top."""
     top = worktree.top.resolve()
     for given in asked.selected:
         place = Path(os.path.normpath(asked.folder.resolve() / given))
@@ -205,3 +222,72 @@ def _find_recent_files(worktree: Worktree, base: str, count: int) -> frozenset[s
     repository = worktree.repository
     found = list_recent_files(repository.git, repository.folder, count, base)
     return frozenset(map(format_path, found))
+
+
+def read_allowances(text: str, place: str, confirmed: bool = False) -> Iterator[Allowance]:
+    """The lines of one text, with printable reasons."""
+    for flag, reason in _LINE.findall(text[:_LONGEST_TEXT]):
+        shown = make_printable(reason.strip())[:_LONGEST_REASON]
+        yield Allowance(flag, shown, place, confirmed)
+
+
+def _is_of_night(branch: str, settings: Settings) -> bool:
+    """True for a branch of a night or a delegation, on which nothing can be allowed."""
+    return branch.startswith((settings.branch_prefix, _DELEGATED))
+
+
+def read_description(env: Mapping[str, str], settings: Settings) -> Iterator[Allowance]:
+    """The lines in the description of the pipeline's merge request.
+
+    GitLab is asked only if there is such a line and a token. A description can be edited by its
+    author and by Developers, so a line counts if the author is a Developer and no bot. Without an
+    answer the line is shown but does not count.
+    """
+    branch = env.get("CI_MERGE_REQUEST_SOURCE_BRANCH_NAME", "")
+    said = env.get("CI_MERGE_REQUEST_DESCRIPTION", "")
+    if _is_of_night(branch, settings) or not _LINE.search(said[:_LONGEST_TEXT]):
+        return
+    place = "the merge request's description"
+    from gitlab_nightshift.job.job_secrets import read_secrets
+
+    token = read_secrets(env).gitlab_token
+    confirmed = _read_confirmed(env, token, settings) if token else ""
+    yield from read_allowances(confirmed or said, place, bool(confirmed))
+
+
+def _read_confirmed(env: Mapping[str, str], token: str, settings: Settings) -> str:
+    """The current description, "" if its author is no Developer."""
+    from gitlab_nightshift.gitlab.access import DEVELOPER
+    from gitlab_nightshift.gitlab.project import open_project
+    from gitlab_nightshift.job.job_facts import read_job
+    from gitlab_nightshift.records.request import CommentAddress
+
+    job, number = read_job(env, settings.repo_url), env.get("CI_MERGE_REQUEST_IID", "")
+    if not re.fullmatch(r"[0-9]{1,18}", number):
+        return ""
+    try:
+        threads = open_project(job.server_url, job.project_id, token, patience_s=30.0).threads
+        found = threads.find_noteable(CommentAddress("merge_requests", int(number), 0))
+        if found is None or _is_of_night(found.source_branch, settings):
+            return ""
+        known = threads.read_level(found.author_id) >= DEVELOPER
+        return found.description if known and not threads.is_bot(found.author_id) else ""
+    except NightshiftError:
+        return ""
+
+
+def apply_allowances(
+    findings: Sequence[Finding], allowances: Sequence[Allowance]
+) -> Iterator[Finding]:
+    """The findings, each with the reason given for its flag."""
+    for finding in findings:
+        mine = [each for each in allowances if each.flag == finding.name]
+        best = next((each for each in mine if each.confirmed), mine[0] if mine else None)
+        yield _apply_allowance(finding, best) if best else finding
+
+
+def _apply_allowance(finding: Finding, allowance: Allowance) -> Finding:
+    by = "" if allowance.confirmed else ", not confirmed"
+    said = f"{finding.detail} Allowed because {allowance.reason} ({allowance.place}{by})"
+    lowered = allowance.confirmed and finding.level == "fail"
+    return replace(finding, level="warn" if lowered else finding.level, detail=said)

@@ -31,7 +31,7 @@ def register(commands: "options.Commands") -> None:
 
 
 def serve_discord(args: argparse.Namespace, env: Env) -> int:
-    """Serve until a signal comes; with ``--register`` register the command and end."""
+    """Serve until a signal comes; with ``--register`` only register the command."""
     from gitlab_nightshift.chat import chat_settings
 
     if args.register:
@@ -48,6 +48,6 @@ def serve_discord(args: argparse.Namespace, env: Env) -> int:
     from gitlab_nightshift.sandbox.process_places import find_rights
     from gitlab_nightshift.sandbox.process_table import CHAT
 
-    restrict_to(find_rights(CHAT, {}, env))  # it shows what agents wrote, as long as it runs
+    restrict_to(find_rights(CHAT, {}, env))  # it handles agents' text as long as it runs
     serve(settings, address, lambda line: print(line, file=sys.stderr, flush=True))
     return 0

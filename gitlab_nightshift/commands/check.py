@@ -49,7 +49,7 @@ def _add_change(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_rules(parser: argparse.ArgumentParser) -> None:
-    """What it is held against, besides the settings."""
+    """The rules, besides those of the settings."""
     parser.add_argument("--category", metavar="NAME", help="apply the rules of a night's category")
     parser.add_argument(
         "--selected", nargs="+", action="extend", metavar="FILE", help="files that may change"
@@ -123,7 +123,7 @@ def _judge_by_running(request: "CheckRequest") -> "Judgement":
 
 
 def _print_progress(event: "Event") -> None:
-    """What takes time, on stderr: stdout is the result's."""
+    """Report slow steps on stderr; stdout is for the result."""
     from gitlab_nightshift.records.events import StepEnded, StepStarted
 
     if isinstance(event, StepStarted):

@@ -1,4 +1,4 @@
-"""``check --run``: the red flags of a commit, and what only running it can show."""
+"""``check --run``: the red flags of a commit, and what only running it shows."""
 
 import dataclasses
 import tempfile
@@ -28,9 +28,9 @@ from gitlab_nightshift.system.raw_logs import build_logs
 
 
 def check_and_run(asked: CheckRequest, emit: Emit) -> Judgement:
-    """Judge the commit that is checked out, then run it in the boundary of the work stage.
+    """Judge the checked-out commit, then run its tests in the sandbox of a night.
 
-    Raises NightshiftError as ``check``; E_WORKSPACE_DIRTY where the change is not committed.
+    Raises NightshiftError as ``check``; E_WORKSPACE_DIRTY if the change is not committed.
     """
     judgement = check(asked)
     with tempfile.TemporaryDirectory(prefix="nightshift-") as folder:

@@ -1,4 +1,4 @@
-"""What `nightshift check` found, for people, programs, merge requests and SARIF readers."""
+"""Formats the findings of `nightshift check`: text, JSON, GitLab Code Quality, SARIF."""
 
 import hashlib
 import json
@@ -90,13 +90,13 @@ def _describe_comparison(judgement: Judgement) -> str:
 
 
 def as_codequality(judgement: Judgement) -> str:
-    """GitLab's report of code quality, which stands in the diff of a merge request."""
+    """GitLab's Code Quality report, which is shown in a merge request's diff."""
     counts: dict[tuple[str, str, str], int] = {}
     issues = []
     for finding in judgement.findings:
         key = (finding.name, finding.file, finding.detail)
         counts[key] = counts.get(key, 0) + 1
-        # Without the line: an issue that only moved is not a new one.
+        # GitLab compares reports by fingerprint: without the line, an issue that moved is not new.
         text = json.dumps([*key, counts[key]])
         issues.append(
             {
@@ -142,7 +142,7 @@ def parse_formats(asked: Sequence[str]) -> dict[str, str]:
         name, equals, file = text.partition("=")
         if name not in FORMATS or (equals and not file):
             known = ", ".join(FORMATS)
-            raise build_config_error(f"--format {text}: one of {known} is expected, or NAME=FILE")
+            raise build_config_error(f"--format {text}: expected one of {known}, or NAME=FILE")
         found[name] = file
     if sum(not file for file in found.values()) > 1:
         raise build_config_error("--format: only one goes to stdout; name files: NAME=FILE")

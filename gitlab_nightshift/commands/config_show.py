@@ -25,12 +25,12 @@ MAIN = (
     *("policy.egress_hosts", "accept_partial", "max_budget_usd", "max_diff_lines", "notify"),
     "log_issue",
 )
-"""What most teams decide, as in docs/configuration.md; the rest is shown where it was set."""
+"""The settings that most teams change, as in docs/configuration.md; others are shown if set."""
 
 
 def format_settings(call: Invocation, *, every: bool = False) -> str:
-    """A line per key: key, value, source; without ``every`` those of ``MAIN`` and what has another
-    value than the default. Secrets are shown as ``[set]``."""
+    """A line per setting: key, value, source; without ``every`` only those of ``MAIN`` and those
+    that differ from the default. Secrets are shown as ``[set]``."""
     loaded = read_settings(call)
     settings = choose_agent(loaded, build_search_env(call)).settings
     values = settings.flatten_values()
@@ -57,7 +57,7 @@ def format_settings(call: Invocation, *, every: bool = False) -> str:
 
 
 def _list_faults(settings: Settings, call: Invocation) -> tuple[str, ...]:
-    """What a night with these settings would end with."""
+    """The error that a night with these settings would end with."""
     try:
         check_bounds(settings, build_provider(settings), call.env)
     except NightshiftError as error:
@@ -66,12 +66,12 @@ def _list_faults(settings: Settings, call: Invocation) -> tuple[str, ...]:
 
 
 def read_settings(call: Invocation) -> Settings:
-    """The settings as a run would have them, also outside a checkout."""
+    """The settings that a run would use, also outside a checkout."""
     return load_settings(call.env, _find_config_file(call), call.overrides)
 
 
 def build_search_env(call: Invocation) -> Mapping[str, str]:
-    """The environment in which a night looks for programs: none of the checkout's."""
+    """The environment in which a night looks for programs, without the checkout's folders."""
     try:
         checkout = find_checkout_top(call.folder)
     except NightshiftError:
@@ -80,7 +80,7 @@ def build_search_env(call: Invocation) -> Mapping[str, str]:
 
 
 def _find_config_file(call: Invocation) -> ConfigFile | None:
-    """The file as a run would read it; outside a checkout, the one that lies in the folder."""
+    """The file as a run would read it; outside a checkout, the one in the folder."""
     try:
         checkout = find_checkout_top(call.folder)
     except NightshiftError:
@@ -94,7 +94,7 @@ def _format_value(key: str, value: Any) -> str:
     if value is None:
         return "-"
     text = value if isinstance(value, str) else json.dumps(value, default=str)
-    # A notification URL holds its own credentials.
+    # A webhook's URL contains its credentials.
     return re.sub(r"(?<=://)[^\s\"',]+", "[set]", text) if key == "notify" else text
 
 

@@ -41,7 +41,7 @@ def register(commands: "options.Commands") -> None:
 
 
 def run(args: argparse.Namespace, env: Env) -> int:
-    """Do the task, or tell of one; stdout is one JSON object."""
+    """Do the task, or report on one; stdout is one JSON object."""
     import json
 
     from gitlab_nightshift import api
@@ -60,7 +60,7 @@ def run(args: argparse.Namespace, env: Env) -> int:
     except NightshiftError as error:
         result = build_refused_result(error.code, error.message)
         print(f"nightshift: {error.code}: {error.message}", file=sys.stderr)
-    except Interruption as stop:  # before there is anything to stop
-        result = build_refused_result(stop.code, "stopped by a signal; nothing was begun")
+    except Interruption as stop:  # before anything was started
+        result = build_refused_result(stop.code, "stopped by a signal; nothing was started")
     print(json.dumps(api.as_json(result)))
     return api.exit_status(result)

@@ -22,16 +22,16 @@ def register(commands: "options.Commands") -> None:
 
 
 def run(args: argparse.Namespace, env: Env) -> int:
-    """Play the recorded night; the merge request as its reviewer would find it comes last."""
+    """Play the recorded night, then show the merge request as its reviewer would see it."""
     from pathlib import Path
 
     from gitlab_nightshift.demo.demo_night import OPENING, open_demo
     from gitlab_nightshift.demo.terminal_view import render_demo
     from gitlab_nightshift.run.supervisor.supervised_run import SupervisorOptions, supervise
 
-    os.environ["no_proxy"] = "127.0.0.1"  # requests would ask a proxy for our own loopback
+    os.environ["no_proxy"] = "127.0.0.1"  # requests would use a proxy even for our own loopback
     with open_demo(Path(args.folder), env) as demo:
-        print(OPENING, flush=True)  # the night is other processes'
+        print(OPENING, flush=True)  # before the output of the night's processes
         colour = options.has_colour(env)
         status = supervise(SupervisorOptions(demo.env, demo.checkout, None, {}, colour))
         print(render_demo(demo, colour))

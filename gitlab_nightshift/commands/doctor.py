@@ -27,7 +27,7 @@ def register(commands: "options.Commands") -> None:
     parser.add_argument(
         "--boundary",
         action="store_true",
-        help="prove the sandbox that a night with these settings would get; exits 0 only where a"
+        help="prove the sandbox that a night with these settings would get; exits 0 only if a"
         " night would start",
     )
     parser.add_argument("--verbose", action="store_true", help="show the evidence for each row")
@@ -35,12 +35,13 @@ def register(commands: "options.Commands") -> None:
 
 
 def run(args: argparse.Namespace, env: Env) -> int:
-    """Examine this machine; 0 only where a night would start, else the status it would end with."""
+    """Examine this machine; 0 only if a night would start, else the status it would end with."""
     from gitlab_nightshift.commands.doctor_report import format_examination
     from gitlab_nightshift.commands.examination import examine
 
     options.check_linux()
     call = options.build_invocation(args, env)
+    # GitLab's job log shows ANSI colours although it is no terminal.
     colour = options.has_colour(env) or (env.get("GITLAB_CI") == "true" and not env.get("NO_COLOR"))
     if args.boundary:
         found = examine(call)

@@ -1,4 +1,4 @@
-"""What ``nightshift doctor`` sees here: the checkout, the pipeline's file, the agent, its model."""
+"""``nightshift doctor`` on this machine: the checkout, the pipeline file, the agent, its model."""
 
 import re
 import shutil
@@ -19,12 +19,12 @@ from gitlab_nightshift.settings.config_file import FILE_NAME
 
 HERE = "this machine"
 JOBS_MACHINE = "the runner's machine"
-"""Where its executor starts no image."""
+"""For an executor without images."""
 CERTIFICATE_FILES = ("CI_SERVER_TLS_CA_FILE", *CA_FILES)
 
 
 def list_checkout_rows(session: Session) -> Iterator[DoctorRow]:
-    """The rows of what is here."""
+    """The rows about this machine."""
     yield from try_rows("history", lambda: _describe_history(session))
     yield from try_rows("settings file", lambda: _describe_settings_file(session))
     yield from try_rows("pipeline file", lambda: _describe_pipeline_file(session))
@@ -49,7 +49,7 @@ def _describe_history(session: Session) -> Iterator[DoctorRow]:
 
 
 def _describe_settings_file(session: Session) -> Iterator[DoctorRow]:
-    """A job takes the committed one alone; one that is changed is a change of the history's row."""
+    """A job reads only the committed file. The row of the history reports one that was changed."""
     there = (session.checkout / FILE_NAME).is_file()
     if there and not git_verbs.read_file(session.git, session.checkout, "HEAD", FILE_NAME):
         text = f"{FILE_NAME} is not committed, so nights do not read it: commit and push it"
@@ -60,14 +60,14 @@ def _describe_pipeline_file(session: Session) -> Iterator[DoctorRow]:
     name = session.job.ci_config_path
     if "@" in name or "://" in name:
         yield DoctorRow("pipeline file", "not known", f"{name} is not in this project")
-    elif lack := find_lack_of_include(session):
+    elif lack := find_missing_include(session):
         yield DoctorRow("pipeline file", "warn", lack)
     else:
         yield DoctorRow("pipeline file", "ok", f"{name} names nightshift")
 
 
-def find_lack_of_include(session: Session) -> str:
-    """Why the committed pipeline file has no include of this program, and the next step; "" where
+def find_missing_include(session: Session) -> str:
+    """Why the committed pipeline file has no include of this program, and the next step; "" if
     it has one, or is not in this project."""
     name = session.job.ci_config_path
     if "@" in name or "://" in name:
@@ -97,7 +97,7 @@ def _describe_proof(session: Session) -> Iterator[DoctorRow]:
 
 
 def _describe_image(session: Session) -> Iterator[DoctorRow]:
-    """Whether it has the programs that the proof begins with."""
+    """Check that the image has the programs of the proof's commands."""
     image = session.env.get("CI_JOB_IMAGE") or (JOBS_MACHINE if session.job.in_ci else HERE)
     programs = dict.fromkeys(c.split()[0] for c in find_verify_commands(session).commands)
     path = session.env.get("PATH")
@@ -148,11 +148,11 @@ def _describe_models(session: Session) -> Iterator[DoctorRow]:
     for model in config.models:
         status, why = ask_for_model(config.upstream, model)
         if status in (401, 403) and not any(session.env.get(name) for name in provider.keys):
-            provider.check(session.env)  # raises what the agent's row says, where it needs a key
+            provider.check(session.env)  # raises the error of the agent's row if it needs a key
             yield _refuse_model(f"{where} asks for a key ({status}): set {provider.keys[0]}")
             return
         yield (row := _judge_answer(model, where, status, why))
-        if row.exit_status:  # neither is the next model had
+        if row.exit_status:  # the next model would fail as well
             return
 
 

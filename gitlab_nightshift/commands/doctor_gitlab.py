@@ -1,14 +1,14 @@
-"""What ``nightshift doctor`` asks GitLab: the token, the project, what a push would meet."""
+"""``nightshift doctor`` in GitLab: the token, the project, the rules that a push has to pass."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 
 from gitlab_nightshift.commands.doctor_pipeline import describe_job_token, describe_pipeline
 from gitlab_nightshift.commands.doctor_row import DoctorRow, refuse, try_rows
-from gitlab_nightshift.commands.doctor_variables import describe_variables
 from gitlab_nightshift.errors import NightshiftError, build_config_error
-from gitlab_nightshift.gitlab.ci_settings import Schedule
+from gitlab_nightshift.gitlab.branch_protection import find_protecting_pattern
+from gitlab_nightshift.gitlab.ci_settings import CiVariable, Schedule
 from gitlab_nightshift.gitlab.project import Project
 from gitlab_nightshift.job.job_secrets import TOKEN
 from gitlab_nightshift.onboarding.night_schedules import NightMarks, find_marks, is_night
@@ -26,13 +26,19 @@ from gitlab_nightshift.stages.plan.push_rules import ANY_TITLE, list_refusals
 from gitlab_nightshift.stages.publish.branch_name import EXTREMES
 from gitlab_nightshift.stages.publish.merge_request import apply_commit_template
 from gitlab_nightshift.stages.publish.publish_context import choose_author
+from gitlab_nightshift.text.secret_texts import is_secret_name
 
 ROLES = {40: "Maintainer", 50: "Owner"}
 A_NIGHT = timedelta(days=1)
 
 
+_ENVIRONMENT = "nightshift"
+"""The environment of the template's jobs that get the token."""
+_MOST_NAMES = 5
+
+
 def list_gitlab_rows(session: Session) -> Iterator[DoctorRow]:
-    """The rows; nothing more is asked of a GitLab that does not take the token."""
+    """The rows; only the first if GitLab rejects the token."""
     project: Project | None = None
 
     def open_it() -> Iterator[DoctorRow]:
@@ -54,11 +60,11 @@ def list_gitlab_rows(session: Session) -> Iterator[DoctorRow]:
     yield from try_rows("pipeline", lambda: describe_pipeline(session, known))
     yield from try_rows("job token", lambda: describe_job_token(session, known))
     yield from try_rows("schedule", lambda: _describe_schedules(session, known))
-    yield from try_rows("variables", lambda: describe_variables(session, known))
+    yield from try_rows("variables", lambda: _describe_variables(session, known))
 
 
 def _build_missing_token(session: Session) -> NightshiftError:
-    """A job lacks the variable; a person with a clone has only not set it there."""
+    """In a job the variable is missing; on a person's machine it is merely not set."""
     if session.job.in_ci:
         return build_missing_token_error()
     text = "is not set in this environment: with an api token more can be checked from here"
@@ -76,8 +82,8 @@ def _describe_access(session: Session, project: Project) -> DoctorRow:
     if access.fine_grained:
         text = (
             f"{session.job.server_url} accepts {TOKEN}: {access.kind} of @{access.login}, {role};"
-            " it may read what nights read; whether it may write shows a rehearsal"
-            " (NIGHTSHIFT_REHEARSE = true), which makes the night's label with it"
+            " it may read what nights read; a rehearsal shows whether it may write"
+            " (NIGHTSHIFT_REHEARSE = true), which creates the night's label with it"
         )
         return DoctorRow("GitLab", "not known", text)
     return DoctorRow("GitLab", "ok", text)
@@ -119,6 +125,7 @@ def _describe_reviewers(session: Session, project: Project) -> Iterator[DoctorRo
 
 
 def _describe_push_rule(session: Session, project: Project) -> Iterator[DoctorRow]:
+    # Push rules need Premium; on Free, GitLab answers like for a missing permission.
     rule = project.ci_settings.read_push_rule()
     if rule is None:
         text = "this token may not read it, or this GitLab tier has none"
@@ -138,7 +145,7 @@ def _describe_push_rule(session: Session, project: Project) -> Iterator[DoctorRo
         if session.job.in_ci or session.settings.commit_author == "token":
             yield refuse("commit author", error)
         else:
-            text = "git has none here; a job takes those of the schedule's owner"
+            text = "git has none here; a job uses those of the schedule's owner"
             yield DoctorRow("commit author", "not known", text)
         return
     for text in refusals:
@@ -152,7 +159,7 @@ def _describe_schedules(session: Session, project: Project) -> Iterator[DoctorRo
     file = git_verbs.read_file(session.git, session.checkout, "HEAD", name) or b""
     try:
         marks = find_marks(file.decode(errors="replace"), name)
-    except NightshiftError:  # the row of the pipeline tells
+    except NightshiftError:  # the pipeline's row reports it
         marks = NightMarks()
     active = [(each, is_night(each, marks)) for each in found or () if each.active]
     nights = [each for each, night in active if night]
@@ -184,3 +191,72 @@ def _describe_night(schedule: Schedule) -> DoctorRow:
         )
         return refuse("schedule", build_config_error(text))
     return DoctorRow("schedule", "ok", f"{name}, on {schedule.ref}, of @{schedule.owner}")
+
+
+def _describe_variables(session: Session, project: Project) -> Iterator[DoctorRow]:
+    """The project's variables and its groups'; an instance's are only shown to administrators."""
+    own = project.ci_settings.list_variables()
+    if own is None:
+        text = "this token may not read them (Maintainers may), so cannot see what branches get"
+        yield DoctorRow("variables", "not known", text)
+        return
+    inherited = project.ci_settings.list_inherited_variables(project.facts.path)
+    if inherited is None:
+        yield DoctorRow(
+            "variables", "not known", "this GitLab does not show the variables of its groups"
+        )
+    found = (*own, *(inherited or ()))
+    tokens = [each for each in found if each.key == TOKEN]
+    if not tokens:
+        yield _describe_missing_token(inherited is None)
+    for each in tokens[:1]:  # a project's variable overrides a group's
+        yield _describe_token(each, session, project)
+    yield _describe_exposed([each for each in found if each.key != TOKEN and _is_exposed(each)])
+
+
+def _describe_missing_token(unsure: bool) -> DoctorRow:
+    where = "the project" if unsure else "the project or its groups"
+    text = (
+        f"no {TOKEN} in {where}, and without it a night opens no merge request: add it"
+        " (Settings > CI/CD > Variables), masked, hidden and protected"
+    )
+    return DoctorRow("variables", "warn", text)
+
+
+def _is_exposed(variable: CiVariable) -> bool:
+    return is_secret_name(variable.key) and not variable.protected and variable.scope == "*"
+
+
+def _describe_exposed(exposed: Sequence[CiVariable]) -> DoctorRow:
+    if not exposed:
+        return DoctorRow("variables", "ok", "no secret reaches unprotected branches")
+    names = [f"{v.key} of {v.group}" if v.group else v.key for v in exposed[:_MOST_NAMES]]
+    more = f" and {len(exposed) - _MOST_NAMES} more" if len(exposed) > _MOST_NAMES else ""
+    text = (
+        f"{', '.join(names)}{more}: pipelines of every branch get these, even of a night's branch,"
+        " whose code an agent wrote: protect them, or scope them to an environment"
+    )
+    return DoctorRow("variables", "warn", text)
+
+
+def _describe_token(token: CiVariable, session: Session, project: Project) -> DoctorRow:
+    name = f"{TOKEN} of {token.group}" if token.group else TOKEN
+    branch = session.job.ref_name or project.facts.default_branch
+    patterns = project.list_protected_patterns()
+    if not find_protecting_pattern(_ENVIRONMENT, [token.scope]):
+        text = f"{name} is scoped to the environment {token.scope}, which no night's job runs in"
+        return refuse(
+            "variables", build_config_error(f"{text}: change the scope to {_ENVIRONMENT}*")
+        )
+    if token.protected and patterns is not None and not find_protecting_pattern(branch, patterns):
+        text = f"{name} is protected but the branch {branch} is not, so nights do not get it"
+        return refuse("variables", build_config_error(f"{text}: protect the branch"))
+    if not token.masked:
+        return DoctorRow("variables", "warn", f"{name} is not masked: mask it")
+    if not token.protected and token.scope == "*":
+        text = (
+            f"{name} reaches every branch, even a night's, whose code an agent wrote: protect"
+            f" it, or scope it to the environment {_ENVIRONMENT}"
+        )
+        return DoctorRow("variables", "warn", text)
+    return DoctorRow("variables", "ok", f"{name} is masked and does not reach the nights' branches")

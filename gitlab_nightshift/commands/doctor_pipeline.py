@@ -1,9 +1,8 @@
-"""What ``nightshift doctor`` asks GitLab of the night's pipeline: does it begin, and may its jobs
-fetch this program."""
+"""``nightshift doctor`` on the night's pipeline: will it start, and can it fetch this program."""
 
 from collections.abc import Iterator
 
-from gitlab_nightshift.commands.doctor_checkout import find_lack_of_include
+from gitlab_nightshift.commands.doctor_checkout import find_missing_include
 from gitlab_nightshift.commands.doctor_row import DoctorRow, refuse
 from gitlab_nightshift.errors import build_config_error
 from gitlab_nightshift.gitlab.project import Project
@@ -14,11 +13,11 @@ from gitlab_nightshift.session import Session
 
 MOST_ERRORS = 3
 NO_FILE = "Please provide content of"
-"""GitLab's words for a default branch without this file, or with an empty one."""
+"""GitLab's error if the file on the default branch is missing or empty."""
 
 
 def describe_pipeline(session: Session, project: Project) -> Iterator[DoctorRow]:
-    """Whether GitLab takes the default branch's file, and lets a schedule's pipeline begin."""
+    """Check that GitLab accepts the default branch's file and that a schedule can start it."""
     branch = project.facts.default_branch
     name = f"{session.job.ci_config_path} of {branch}"
     if project.facts.empty:
@@ -31,7 +30,7 @@ def describe_pipeline(session: Session, project: Project) -> Iterator[DoctorRow]
         yield DoctorRow("pipeline", "not known", text)
         return
     if any(NO_FILE in error for error in found.errors):
-        lack = find_lack_of_include(session) or f"{name} is not in GitLab: push it"
+        lack = find_missing_include(session) or f"{name} is not in GitLab: push it"
         yield refuse("pipeline", build_config_error(f"no pipeline starts: {lack}"))
         return
     if found.errors:
@@ -59,7 +58,7 @@ def _judge_workflow(excluded: bool | None, name: str) -> DoctorRow:
 
 
 def describe_job_token(session: Session, project: Project) -> Iterator[DoctorRow]:
-    """Whether jobs may fetch this program from where the template takes it."""
+    """Check that jobs may fetch this program from the project that the template names."""
     name, here = session.job.ci_config_path, project.facts
     data = git_verbs.read_file(session.git, session.checkout, "HEAD", name) or b""
     source = find_source(data.decode(errors="replace"), name, here.path)

@@ -1,4 +1,4 @@
-"""What ``nightshift doctor --boundary`` prints: about ten lines, the last one the verdict."""
+"""The output of ``nightshift doctor --boundary``: about ten lines, the verdict last."""
 
 from collections.abc import Iterable, Iterator
 
@@ -6,9 +6,8 @@ from gitlab_nightshift.commands.examination import Examination
 from gitlab_nightshift.commands.risky_variables import Risk
 from gitlab_nightshift.records.events import BoundaryChosen
 from gitlab_nightshift.registry.sandbox_guarantees import GuaranteeState
-from gitlab_nightshift.sandbox.proof_rows import CONFINED, OWN_CODE
 from gitlab_nightshift.sandbox.tier_choice import AUTO
-from gitlab_nightshift.sandbox.tiers import Tier
+from gitlab_nightshift.sandbox.tiers import CONFINED, OWN_CODE, Tier
 from gitlab_nightshift.stages.report.job_log import format_line
 
 MOST_NAMES = 5
@@ -20,7 +19,7 @@ _MARKS = {
 }
 _COLOURS = {GuaranteeState.HELD: "32", GuaranteeState.PARTIAL: "33", GuaranteeState.BROKEN: "31"}
 _Line = tuple[GuaranteeState | None, str]
-"""A line, and the state that its colour tells."""
+"""A line, and the state that its colour shows."""
 
 
 def format_examination(found: Examination, *, verbose: bool, colour: bool) -> str:
@@ -77,14 +76,14 @@ def _format_own_code(found: Examination) -> Iterator[_Line]:
     for row in rows:
         if row.state is GuaranteeState.HELD:
             places = " and ".join("the checkout" if p == "." else p for p in found.planted)
-            text = f"{row.attempts} ways tried, nothing planted in {places} was loaded"
+            text = f"{row.attempts} attempts, nothing planted in {places} was loaded"
         else:
             text = row.how
         yield _format_row(row.title, row.state, text)
 
 
 def _format_evidence(found: Examination) -> Iterator[_Line]:
-    """What was tried, row by row, and what the start of a night says."""
+    """The evidence of each row, and the notes that a night starts with."""
     for row in found.proven.rows if found.proven else ():
         yield row.state, f"{row.title:<33}{_MARKS[row.state]:<8}{row.attempts} tried: {row.how}"
     yield from ((None, note.text) for note in found.notes if not note.warning)
@@ -113,19 +112,19 @@ def _compute_state(found: Examination) -> GuaranteeState:
 
 
 def describe_verdict(found: Examination) -> str:
-    """Would a night start here, in one sentence."""
+    """One sentence: would a night start here?"""
     if found.refused:
         reasons = (error.message.replace("\n", "; ") for error in found.refused)
         return f"No night would start here: {'; also: '.join(reasons)}"
     if found.chosen and found.chosen.tier == Tier.NONE:
         return (
-            "A night would start here without a sandbox, as isolation: none says: its agent can"
-            " take every secret of this job."
+            "A night would start here without a sandbox (isolation: none): its agent can read every"
+            " secret of this job."
         )
     partly = [each.name for each in found.guarantees if each.state is GuaranteeState.PARTIAL]
     if partly:
         names = " and ".join(partly)
-        return f"A night would start here with {names} only partly held, as accept_partial accepts."
+        return f"A night would start here with {names} only partly held, as accept_partial allows."
     hosts = found.chosen.hosts if found.chosen else ()
     but = f" but for {', '.join(hosts)}, which policy.egress_hosts opens" if hosts else ""
     return (

@@ -1,4 +1,4 @@
-"""One row of ``nightshift doctor``: what was looked at, how it stands, what to do."""
+"""One row of ``nightshift doctor``: what was checked, its state, what to do."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ RowState = Literal["ok", "warn", "fail", "not known"]
 
 @dataclass(frozen=True)
 class DoctorRow:
-    """``exit_status`` is what a night would end with because of it, 0 where it would start."""
+    """``exit_status`` is what a night would end with because of it, 0 if it would start."""
 
     name: str
     state: RowState
@@ -20,12 +20,12 @@ class DoctorRow:
 
 
 def refuse(name: str, error: NightshiftError) -> DoctorRow:
-    """The row of a mistake that ends a night."""
+    """The row of an error that ends a night."""
     return DoctorRow(name, "fail", error.message, error.exit_status)
 
 
 def try_rows(name: str, look: Callable[[], Iterable[DoctorRow]]) -> Iterator[DoctorRow]:
-    """The rows of ``look``; a mistake on the way is one, too, and the next rows are still had."""
+    """The rows of ``look``; an error becomes a row too, so that the next checks still run."""
     try:
         yield from look()
     except NightshiftError as error:

@@ -1,4 +1,4 @@
-"""All rows of ``nightshift doctor``, and how they are shown: the last line is the verdict."""
+"""All rows of ``nightshift doctor`` and their formats; the verdict is the last line."""
 
 import dataclasses
 import json
@@ -22,7 +22,7 @@ _COLOURS: dict[RowState, str] = {"ok": "32", "warn": "33", "fail": "31", "not kn
 
 
 def examine_night(call: Invocation) -> Iterator[DoctorRow]:
-    """Everything that a night needs, each row as it is known and each cause once; only mistakes of
+    """Everything that a night needs: each row as soon as it is known, each cause once. Only bugs of
     this program raise."""
     told: list[str] = []
     for row in try_rows("settings", lambda: _list_rows(call)):
@@ -54,24 +54,24 @@ def _list_rows(call: Invocation) -> Iterator[DoctorRow]:
 
 
 def _require_commit(session: Session) -> Iterator[DoctorRow]:
-    """No rows; raise ``E_CONFIG`` for an empty project, of which nothing else can be told."""
+    """No rows; raise ``E_CONFIG`` for an empty project, about which nothing else can be checked."""
     git_verbs.read_head(session.git, session.checkout)
     return iter(())
 
 
 def _examine_sandbox(call: Invocation, told: Iterable[str]) -> DoctorRow:
-    """The sandbox alone: what else keeps a night from starting has a row of its own."""
+    """The sandbox alone: other reasons against a night have their own rows."""
     found = examine(call)
     found.refused[:] = [error for error in found.refused if not _has_row(error.message, told)]
     if not (found.refused or found.chosen):
-        return DoctorRow("sandbox", "not known", "not tried: mend the above first")
+        return DoctorRow("sandbox", "not known", "not tried: fix the above first")
     partly = any(each.state is not GuaranteeState.HELD for each in found.guarantees)
     state: RowState = "fail" if found.refused else "warn" if partly else "ok"
     return DoctorRow("sandbox", state, describe_verdict(found), found.exit_status)
 
 
 def describe_outcome(rows: Sequence[DoctorRow]) -> str:
-    """Would a night start, and do its work, in one sentence."""
+    """One sentence: would a night start and find all it needs?"""
     found = Counter(row.state for row in rows)
     unknown = f"; {found['not known']} could not be checked from here" if found["not known"] else ""
     look = f", {found['warn']} to review" if found["warn"] else ""

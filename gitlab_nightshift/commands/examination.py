@@ -1,9 +1,10 @@
-"""``nightshift doctor --boundary``: would a night start here, and what would keep its agent in.
+"""``nightshift doctor --boundary``: would a night start here, and what would confine its agent?
 
-The work stage itself opens its sandbox, with this job's settings, and proves it; only the agent
-never starts. So the tier is the one that a night would get, and what is printed was tried.
+The work stage itself opens its sandbox with this job's settings and proves it, but starts no agent.
+So the tier is the one that a night would get, and every printed result was tried.
 """
 
+import contextlib
 import dataclasses
 import typing
 from dataclasses import dataclass, field
@@ -11,20 +12,25 @@ from datetime import UTC, datetime
 
 from gitlab_nightshift.agents import build_provider
 from gitlab_nightshift.commands.risky_variables import Risk, find_risks
-from gitlab_nightshift.commands.work_confinement import try_confinement
 from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.gateway.gateway_start import open_gateway
 from gitlab_nightshift.job.job_secrets import MODEL_KEYS
 from gitlab_nightshift.records.events import BoundaryChosen, BoundaryProven, Event, Note
 from gitlab_nightshift.records.products import Outcome, Plan
-from gitlab_nightshift.registry.sandbox_guarantees import GuaranteeState, Strength
+from gitlab_nightshift.registry.sandbox_guarantees import GuaranteeState, ProbeSummary, Strength
 from gitlab_nightshift.repository import git as git_verbs
+from gitlab_nightshift.repository import prepared_folders
+from gitlab_nightshift.run.supervisor.work_paths import find_confinement_paths
 from gitlab_nightshift.run.work_setup import build_work_context
-from gitlab_nightshift.run_folder import Invocation
-from gitlab_nightshift.sandbox.confinement import ConfinementMode
+from gitlab_nightshift.run_folder import Invocation, RunFolder
+from gitlab_nightshift.sandbox import confinement
+from gitlab_nightshift.sandbox.confinement import ConfinementChoice, ConfinementMode
 from gitlab_nightshift.sandbox.guarantee_states import refuse_weaker
-from gitlab_nightshift.sandbox.proof_rows import CONFINED
-from gitlab_nightshift.sandbox.tiers import Tier
+from gitlab_nightshift.sandbox.launched_process import STARTS
+from gitlab_nightshift.sandbox.process_table import WORK_TRIAL
+from gitlab_nightshift.sandbox.proof import ProbeFinding, summarize_findings
+from gitlab_nightshift.sandbox.supervised_process import StageProcess
+from gitlab_nightshift.sandbox.tiers import CONFINED, Tier
 from gitlab_nightshift.session import Session, open_run
 from gitlab_nightshift.settings.model import Promise
 from gitlab_nightshift.stages.work.baseline import Baseline
@@ -34,18 +40,27 @@ from gitlab_nightshift.stages.work.run_budget import open_ledger
 from gitlab_nightshift.stages.work.work_context import WorkContext
 from gitlab_nightshift.stages.work.work_preparation import Tools, prepare
 from gitlab_nightshift.stages.work.work_stage import Workflow, run_workflow
+from gitlab_nightshift.system.environment import build_search_path
 
 LOOK = Workflow(
     baseline=lambda _place, _checkout, _runner: Baseline(),
     run=lambda _night: Ending(Outcome.NO_IMPROVEMENT, "", "none"),
 )
-"""Into the sandbox, through the proof, and out again."""
+"""Opens the sandbox, proves it, and closes it."""
 EVERY_PROMISE = list(typing.get_args(Promise))
+
+
+@dataclass(frozen=True)
+class _ConfinementTrial:
+    """The confinement chosen, and the result of its proof."""
+
+    chosen: ConfinementChoice
+    row: ProbeSummary
 
 
 @dataclass
 class Examination:
-    """What was seen. ``planted`` are the folders in which this program's own code was tried,
+    """What was seen. ``planted`` are the folders in which code was planted for this program,
     ``refused`` why a night would not start, the first reason first."""
 
     chosen: BoundaryChosen | None = None
@@ -57,17 +72,17 @@ class Examination:
 
     @property
     def exit_status(self) -> int:
-        """0 only where a night would start, else the status that it would end with."""
+        """0 only if a night would start, else the status that it would end with."""
         return self.refused[0].exit_status if self.refused else 0
 
     @property
     def guarantees(self) -> tuple[Strength, ...]:
-        """As the proof left them; before it, as the sandbox promises them."""
+        """The guarantees after the proof; before it, those that the sandbox promises."""
         boundary = self.proven or self.chosen
         return boundary.guarantees if boundary else ()
 
     def __call__(self, event: Event) -> None:
-        """The run's one sink."""
+        """Collect the run's events."""
         if isinstance(event, BoundaryChosen):
             self.chosen = event
         elif isinstance(event, BoundaryProven):
@@ -77,7 +92,7 @@ class Examination:
 
 
 def examine(call: Invocation) -> Examination:
-    """Open the sandbox of a night and look. Only mistakes of this program raise."""
+    """Open the sandbox of a night and examine it. Only bugs of this program raise."""
     found = Examination()
     try:
         with open_run(call) as session:
@@ -113,11 +128,11 @@ def _look(session: Session, found: Examination) -> None:
 
 
 def _look_at_reader(session: Session, found: Examination, chosen: BoundaryChosen) -> None:
-    """A night has a process of its own for what is done here by this one."""
+    """Prove the confinement of the process that reads agents' output, which this command lacks."""
     if chosen.tier == Tier.NONE:
         return
     namespace_failure = next((why for _, why in chosen.passed_over), "")
-    if (tried := try_confinement(session, namespace_failure)) is None:
+    if (tried := _try_confinement(session, namespace_failure)) is None:
         return
     if tried.row.state is GuaranteeState.BROKEN or tried.chosen.mode is ConfinementMode.NONE:
         weaker = Strength("secrets", tried.row.state, f"{CONFINED.title}: {tried.row.how}")
@@ -128,16 +143,50 @@ def _look_at_reader(session: Session, found: Examination, chosen: BoundaryChosen
 
 
 def _build_examination_context(session: Session) -> WorkContext:
-    """The night's, which goes on for a look where it is only partly held, and records nothing."""
+    """The night's context, but it continues with partial guarantees and records nothing."""
     work_context = build_work_context(session)
     looking = work_context.settings.with_values(accept_partial=EVERY_PROMISE, record_dir=None)
     return dataclasses.replace(work_context, settings=looking)
 
 
 def _prepare_tools(work_context: WorkContext, found: Examination) -> Tools:
-    """Where the agent cannot be used, there is no night; the boundary is looked at all the same."""
+    """An unusable agent is a reason against a night; the boundary is examined all the same."""
     try:
         return prepare(work_context)
     except NightshiftError as error:
         found.refused.append(error)
         return Tools(build_provider(work_context.settings), {})
+
+
+def _try_confinement(session: Session, namespace_failure: str) -> _ConfinementTrial | None:
+    """Start a confined process that tries to break out. The checkout's own ``.git`` is in place, so
+    nothing may be written there. ``namespace_failure`` is why agents get no namespaces, "" if they
+    do. None if confinement is disabled. Raises NightshiftError."""
+    run_folder = RunFolder(session.checkout, session.private)
+    with (
+        prepared_folders.prepare(run_folder.checkout, run_folder.private) as prepared,
+        find_confinement_paths(session.env, run_folder, prepared.places) as places,
+    ):
+        env = {"PATH": build_search_path(session.env, session.checkout)}
+        for _ in range(STARTS):
+            chosen = confinement.choose(
+                session.settings.isolation, places, namespace_failure=namespace_failure
+            )
+            if chosen.disabled:
+                return None
+            with contextlib.closing(StageProcess(WORK_TRIAL, env, prefix=chosen.prefix)) as process:
+                process.send_task({"confined": chosen.to_data(places)})
+                found = process.read_answer().get("found", [])
+            if found or not chosen.has_lost_hidden_path():
+                break
+    if not found:
+        why = "the process that tries it did not start"
+        return _ConfinementTrial(
+            chosen, ProbeSummary(CONFINED.title, 0, GuaranteeState.BROKEN, why)
+        )
+    row = summarize_findings(CONFINED, [ProbeFinding(CONFINED, *each) for each in found])
+    if chosen.mode is ConfinementMode.NONE:
+        row = ProbeSummary(
+            row.title, row.attempts, GuaranteeState.PARTIAL, f"not confined: {chosen.why}"
+        )
+    return _ConfinementTrial(chosen, row)

@@ -1,4 +1,4 @@
-"""``nightshift check --explain FLAG``: what a flag means, and what can be done about a finding."""
+"""``nightshift check --explain FLAG``: what a flag means, and what to do about a finding."""
 
 import difflib
 from collections.abc import Iterator
@@ -9,13 +9,13 @@ from gitlab_nightshift.registry.flag_registry import FLAGS, FlagEntry
 _MEANINGS = {
     "fail": "fail: a reviewer would block this",
     "warn": "warn: a reviewer would ask about this",
-    "note": "note: told, and counts for nothing",
-    "off": "off: not looked for",
+    "note": "note: shown, without effect",
+    "off": "off: not checked",
 }
 
 
 def explain(name: str) -> str:
-    """One flag, or with "all" the list. Raises ``E_CONFIG`` for a name that is none."""
+    """One flag, or with "all" the list. Raises ``E_CONFIG`` for an unknown name."""
     if name == "all":
         width = max(map(len, FLAGS))
         return "\n".join(f"{flag:<{width}}  {entry.why}" for flag, entry in FLAGS.items())

@@ -21,12 +21,12 @@ MOST_PROJECTS, MOST_NIGHTS, MOST_DAYS = 20, 100, 3650
 def read_figures(
     settings: Settings, env: Mapping[str, str], name: str | None, group: str | None, days: int
 ) -> HistoryFigures:
-    """The figures of a project (``name``, else the job's) or of a group over these last days.
+    """The figures of a project (``name``, else the job's) or of a group over the last ``days``.
 
-    Raises ``E_CONFIG``, and ``E_PUBLISH`` where GitLab does not answer.
+    Raises ``E_CONFIG``, and ``E_PUBLISH`` if GitLab does not answer.
     """
     if not 1 <= days <= MOST_DAYS:
-        raise build_config_error(f"--days {days}: a number from 1 to {MOST_DAYS} is expected")
+        raise build_config_error(f"--days {days}: expected a number from 1 to {MOST_DAYS}")
     job, token = read_job(env, settings.repo_url), env.get("GITLAB_TOKEN", "").strip()
     if not token:
         raise build_config_error("GITLAB_TOKEN is not set: the scope read_api is enough for this")
@@ -61,7 +61,7 @@ class _DashboardRequest:
 def _read(
     project: Project, wanted: HistoryRequest, dashboard: _DashboardRequest, *, alone: bool
 ) -> NightHistory:
-    """A project's history; of several, one that cannot be read is not known."""
+    """A project's history; one of several may be unknown if it cannot be read."""
     try:
         return _complete_nights(project.read_history(wanted), project, dashboard)
     except NightshiftError as error:
@@ -73,7 +73,7 @@ def _read(
 def _complete_nights(
     history: NightHistory, project: Project, dashboard: _DashboardRequest
 ) -> NightHistory:
-    """Nights whose artifacts are gone, from the dashboard."""
+    """Complete nights whose artifacts have expired from the dashboard."""
     if all(each.outcome for each in history.nights):
         return history
     try:

@@ -55,7 +55,7 @@ def register(commands: "options.Commands") -> None:
 
 
 def run(args: argparse.Namespace, env: Env) -> int:
-    """Set the project up; the exit status is 0 where all that a night needs was found."""
+    """Set the project up; the exit status is 0 if everything that a night needs was found."""
     import dataclasses
 
     from gitlab_nightshift.commands.init_records import InitRequest
@@ -79,7 +79,7 @@ def run(args: argparse.Namespace, env: Env) -> int:
 
 
 def _ask(question: str) -> bool:
-    """The answer of a person in a terminal; no where nobody is there to ask."""
+    """A person's answer in a terminal; without a terminal, no."""
     import sys
 
     if not (sys.stdin.isatty() and sys.stdout.isatty()):

@@ -1,4 +1,4 @@
-"""What ``nightshift init`` knows: what was asked, what was found, the files that come of it."""
+"""The data of ``nightshift init``: the request, what was found, the new files."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ from gitlab_nightshift.session import Session
 class InitRequest:
     """What was asked for; ``source`` is "" for the default, ``model_key`` the variable to store in
     GitLab as the model's key, "" for none. ``dashboard`` is whether ``log_issue`` is wanted, None
-    to ``ask`` a question that is answered by yes or no."""
+    to ``ask`` a yes-or-no question."""
 
     source: str = ""
     dry_run: bool = False
@@ -27,7 +27,7 @@ class InitRequest:
 
 @dataclass(frozen=True)
 class NewFile:
-    """A file as it will be; ``before`` is None where there is none."""
+    """A file's new text; ``before`` is the old one, None if there is no file."""
 
     name: str
     text: str
@@ -40,10 +40,9 @@ class NewFile:
 
 @dataclass
 class ProjectExamination:
-    """What was found in a project, and the files that it gets; ``versions`` are that of the include
-    before and after, where it is raised; ``merged`` is the pipeline's file with all includes, ""
-    where GitLab has not shown it; ``to_do`` is what people have to do for the
-    tests, "" for nothing."""
+    """What was found in a project, and its new files; ``versions`` are those of the include
+    before and after an upgrade; ``merged`` is the pipeline file with all includes, "" if GitLab did
+    not show it; ``to_do`` is what people have to do for the tests, "" for nothing."""
 
     session: Session
     request: InitRequest
@@ -57,7 +56,7 @@ class ProjectExamination:
 
     @property
     def branch(self) -> str:
-        """The default branch, as far as it is known here."""
+        """The default branch, as far as this clone knows it."""
         session = self.session
         default, here = _read_branch_names(session.git, session.checkout)
         return session.settings.target_branch or session.job.default_branch or default or here

@@ -1,4 +1,4 @@
-"""A command that is one process gives up what its row of the table does not name."""
+"""A command that is a single process drops the rights that its row of the table does not name."""
 
 import sys
 import tempfile
@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from gitlab_nightshift.commands.options import Env
-from gitlab_nightshift.repository.git_folders import list_git_folders
+from gitlab_nightshift.repository.git_folder import list_git_folders
 from gitlab_nightshift.sandbox.privilege_drop import restrict_to
 from gitlab_nightshift.sandbox.process_places import find_rights
 from gitlab_nightshift.sandbox.process_table import ProcessRow
@@ -22,9 +22,9 @@ def keep_to_row(
     output: Collection[Path] = (),
     ports: tuple[int, ...] = (),
 ) -> None:
-    """From here on, on Linux. What the row says of a repository is about ``checkout`` and its git's
-    folders, of output about the folders of files that were asked for (``output``), of the network
-    about TCP to these ``ports`` alone. A kernel that knows none of this is told."""
+    """Keep only the rights of ``row``, on Linux. Its repository is ``checkout`` with git's folders,
+    its output the folders ``output``, its network only TCP to ``ports``. A kernel without Landlock
+    causes a warning."""
     if sys.platform != "linux":
         return
     repository = (checkout, *list_git_folders(checkout)) if checkout else ()

@@ -1,4 +1,4 @@
-"""``nightshift notary``: the commands that prove a change, run once more on what work has made."""
+"""``nightshift notary``: runs the commands that prove a change again, on the bundle."""
 
 import argparse
 

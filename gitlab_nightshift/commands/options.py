@@ -1,4 +1,4 @@
-"""What commands share: how one is added to the command line, and options that several have."""
+"""What commands share: adding one to the command line, and common options."""
 
 import argparse
 import os
@@ -17,7 +17,7 @@ Env = Mapping[str, str]
 """The job's environment as data."""
 Run = Callable[[argparse.Namespace, Env], int]
 LARGEST_INPUT = 4_000_000
-"""Bytes of a task or of blocks."""
+"""Bytes of a task, or of blocks for ``execute``."""
 
 
 def add_command(
@@ -29,9 +29,9 @@ def add_command(
     examples: str = "",
     beside_agents: bool = False,
 ) -> argparse.ArgumentParser:
-    """Add a command; ``run`` of its parsed arguments runs it and returns the exit status.
+    """Add a command; ``run`` takes the parsed arguments and returns the exit status.
 
-    ``beside_agents`` says that agents run in its job, ``examples`` is shown below its options.
+    ``beside_agents``: agents run in its job; ``examples`` is shown below its options.
     """
     parser: argparse.ArgumentParser = commands.add_parser(
         name,
@@ -45,7 +45,7 @@ def add_command(
 
 
 def build_formatter(prog: str) -> argparse.HelpFormatter:
-    """Help as wide as the terminal: argparse would import shutil to know that, which is slow."""
+    """Help as wide as the terminal. By default argparse imports shutil for that, which is slow."""
     try:
         columns = os.get_terminal_size(1).columns
     except OSError:  # no terminal
@@ -70,7 +70,7 @@ def add_category_option(parser: argparse.ArgumentParser) -> None:
 
 
 def build_invocation(args: argparse.Namespace, env: Env) -> "Invocation":
-    """How a run is called by these arguments. Raises NightshiftError E_CONFIG."""
+    """The invocation of a run by these arguments. Raises NightshiftError E_CONFIG."""
     from pathlib import Path
 
     from gitlab_nightshift.run_folder import Invocation
@@ -95,12 +95,12 @@ def _parse_override(text: str) -> tuple[str, str]:
 
 
 def has_colour(env: Env) -> bool:
-    """Whether stdout shows colours."""
+    """True if stdout shows colours."""
     return sys.stdout.isatty() and not env.get("NO_COLOR")
 
 
 def check_linux() -> None:
-    """Raise E_CONFIG where no agent can run."""
+    """Raise E_CONFIG if no agent can run here."""
     if sys.platform != "linux":
         from gitlab_nightshift.errors import build_config_error
 

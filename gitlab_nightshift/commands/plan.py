@@ -25,7 +25,7 @@ def register(commands: "options.Commands") -> None:
 
 
 def run(args: argparse.Namespace, env: Env) -> int:
-    """Make the plan; with ``--prompts`` print what each bead would be told."""
+    """Make the plan; with ``--prompts`` print each bead's prompt."""
     from gitlab_nightshift.commands.kept_command import keep_to_row
     from gitlab_nightshift.run import planning
     from gitlab_nightshift.run.address_check import check_addresses

@@ -13,7 +13,8 @@ from gitlab_nightshift.text.printable_text import replace_controls
 
 
 def write_result(text: str) -> None:
-    """Write a command's result to stdout. A model wrote the text: for a pipe it stays as it is."""
+    """Write a command's result to stdout. A model wrote the text, so a terminal does not get its
+    control characters; a pipe gets it unchanged."""
     sys.stdout.write(replace_controls(text, "?") if sys.stdout.isatty() else text)
 
 
@@ -43,7 +44,7 @@ def format_proposal(proposal: PatchProposal, form: str) -> str:
 
 
 def format_proposal_line(proposal: PatchProposal) -> str:
-    """What was used and found, for a person."""
+    """The model's result and cost, for a person."""
     used = proposal.usage
     price = "cost unknown" if used.cost_usd is None else f"${used.cost_usd:.4f}"
     most = "at most " if used.assumed_tokens else ""
@@ -53,7 +54,7 @@ def format_proposal_line(proposal: PatchProposal) -> str:
 
 
 def format_edits(edits: Iterable[Edit], *, dry_run: bool, as_json: bool) -> str:
-    """What ``execute`` has done, or would do."""
+    """The edits that ``execute`` made, or would make."""
     if as_json:
         whole = {"applied": not dry_run, "dry_run": dry_run, "files": _build_rows(edits)}
         return json.dumps(whole, indent=2) + "\n"
@@ -80,7 +81,7 @@ def format_diff(edit: Edit) -> str:
 
 
 def _split_lines(data: bytes | None) -> list[str]:
-    """Lines with their ends; only a line feed ends one."""
+    """Lines with their line feeds: other characters do not end a line, as in git."""
     text = (data or b"").decode("utf-8", "replace")
     return [f"{line}\n" for line in text.split("\n")[:-1]] + list(
         filter(None, [text.split("\n")[-1]])

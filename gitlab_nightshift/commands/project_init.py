@@ -1,11 +1,13 @@
-"""The work of ``nightshift init``: find, try, write; each line of it as it is known."""
+"""The work of ``nightshift init``: find, try, write; yields each line as soon as it is known."""
 
+import dataclasses
+import os
 import re
-from collections.abc import Iterator, Sequence
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from gitlab_nightshift import __version__
-from gitlab_nightshift.commands.command_trial import try_commands
 from gitlab_nightshift.commands.init_records import (
     InitRequest,
     NewFile,
@@ -13,10 +15,11 @@ from gitlab_nightshift.commands.init_records import (
     format_line,
 )
 from gitlab_nightshift.commands.project_onboarding import open_for_setup, set_up_gitlab
-from gitlab_nightshift.errors import build_config_error
+from gitlab_nightshift.errors import NightshiftError, build_config_error
 from gitlab_nightshift.gitlab.project import Project
 from gitlab_nightshift.onboarding.build_stacks import (
     Stack,
+    TrialPlace,
     complete_command,
     find_stacks,
     find_trial_place,
@@ -36,6 +39,8 @@ from gitlab_nightshift.onboarding.gitlab_steps import NAME
 from gitlab_nightshift.onboarding.onboarding_request import describe_rehearsal
 from gitlab_nightshift.onboarding.settings_file import (
     DASHBOARD,
+    LACKS,
+    TriedCommand,
     has_no_command,
     put_in_force,
     write_settings,
@@ -45,11 +50,25 @@ from gitlab_nightshift.onboarding.started_jobs import (
     find_request_jobs,
     find_scheduled_jobs,
 )
+from gitlab_nightshift.proof.diagnosis import describe_missing
 from gitlab_nightshift.proof.implied_commands import BuildFiles, find_test_commands
+from gitlab_nightshift.proof.proof_commands import (
+    CommandRun,
+    Runner,
+    format_failure,
+    run_and_collect,
+)
+from gitlab_nightshift.proof.reports.command_expansion import build_text_reader
 from gitlab_nightshift.repository import git as git_verbs
+from gitlab_nightshift.repository.checkout import Checkout
+from gitlab_nightshift.run.work_setup import build_work_context
 from gitlab_nightshift.run_folder import Invocation
 from gitlab_nightshift.session import Session, locate_project, open_without_results
 from gitlab_nightshift.settings.config_file import FILE_NAME
+from gitlab_nightshift.settings.load import override_settings
+from gitlab_nightshift.stages.work.proof_choice import Commands
+from gitlab_nightshift.stages.work.sandboxed_checkout import SandboxContext, open_sandboxed_checkout
+from gitlab_nightshift.text.printable_text import make_printable
 
 MOST_NAMES = 8
 REASONS = {
@@ -58,6 +77,14 @@ REASONS = {
     "rehearse": "adds a job to merge requests that change the settings: would a night start?",
 }
 OWNER_FILES = ("CODEOWNERS", "docs/CODEOWNERS", ".gitlab/CODEOWNERS")
+
+
+_TOOL_DEPTH = 3
+"""Depth of a tool's folder below HOME: a higher one, such as ~/.local, contains several tools."""
+_LAST_LINES = 8
+"""Lines of output shown for a command that proves nothing."""
+_LONGEST_S = 1800.0
+"""Seconds for all commands, if the settings set no limit."""
 
 
 def set_up_project(call: Invocation, request: InitRequest) -> Iterator[str]:
@@ -72,7 +99,7 @@ def set_up_project(call: Invocation, request: InitRequest) -> Iterator[str]:
         project = open_for_setup(session, request.model_key) if whole else None
         yield from _find_pipeline(examined, project)
         yield from _find_settings(examined)
-        # GitLab first: where it refuses something, the command can be repeated as it was given.
+        # GitLab first: if it refuses something, the same command can be repeated.
         yield from set_up_gitlab(examined, project) if project else ()
         if not request.merge_request:
             for file in examined.files:
@@ -81,7 +108,7 @@ def set_up_project(call: Invocation, request: InitRequest) -> Iterator[str]:
 
 
 def _examine_project(session: Session, request: InitRequest) -> ProjectExamination:
-    """A merge request is made from the commit, files are written into the checkout as it is."""
+    """Files for a merge request are compared with the commit, others with the checkout's files."""
 
     def read(name: str) -> bytes | None:
         if request.merge_request:
@@ -97,8 +124,8 @@ def _examine_project(session: Session, request: InitRequest) -> ProjectExaminati
 
 
 def _read_text(examined: ProjectExamination, name: str) -> str | None:
-    """A file's text as it is, line ends too; None where there is none. Raises ``E_CONFIG`` for a
-    link, which would lead what is written to another place."""
+    """A file's text with its line ends; None for no file. Raises ``E_CONFIG`` for a link, as
+    writing would follow it."""
     path = examined.session.checkout / name
     if path.is_symlink() or (path.exists() and not path.is_file()):
         raise build_config_error(f"{name} is a link or a folder: replace it with a file first")
@@ -110,7 +137,7 @@ def _read_text(examined: ProjectExamination, name: str) -> str | None:
 
 
 def _find_settings(examined: ProjectExamination) -> Iterator[str]:
-    """Test commands, tried; the settings file, unless the project has one with such a command."""
+    """Try the test commands; write the settings file, unless the project has one with a command."""
     before = _read_text(examined, FILE_NAME)
     if before is not None and not has_no_command(before):
         yield format_line("settings", f"{FILE_NAME} exists: left as it is")
@@ -152,7 +179,7 @@ def _try_tests(examined: ProjectExamination, stacks: Sequence[Stack]) -> Iterato
             "tests", f"trying {', '.join(commands)}, found in the build files, as a night would"
         )
     place = find_trial_place(stacks, session.env, session.checkout, examined.build)
-    examined.tried = try_commands(session, commands, place) if commands else ()
+    examined.tried = _try_commands(session, commands, place) if commands else ()
     for each in examined.tried:
         here = place.move(each.command)
         shown = each.command if here == each.command else f"{each.command} (run here as {here})"
@@ -217,7 +244,7 @@ def _find_pipeline(examined: ProjectExamination, project: Project | None) -> Ite
 
 
 def _describe_version(examined: ProjectExamination, before: str, text: str) -> Iterator[str]:
-    """What becomes of an include of an older version that was there."""
+    """Report an include that is upgraded, or that pins another version."""
     name = examined.session.job.ci_config_path
     (old, _), (new, pinned) = find_version(before, name), find_version(text, name)
     if old and old != new:
@@ -229,8 +256,8 @@ def _describe_version(examined: ProjectExamination, before: str, text: str) -> I
 
 
 def _describe_jobs(jobs: PipelineJobs, name: str, described: str) -> Iterator[str]:
-    """What a schedule's pipeline would do beside the night; ``described`` is what makes one a
-    night, "" for the variable."""
+    """Report what else a schedule's pipeline would run; ``described`` is the description that
+    marks a night, "" for the variable."""
     if jobs.excluded:
         raise build_config_error(
             f"{name}: its workflow rules keep scheduled pipelines from starting: add the rule"
@@ -286,3 +313,69 @@ def _tell_next(examined: ProjectExamination) -> Iterator[str]:
             " branch"
         )
     yield format_line("next", text)
+
+
+def _try_commands(
+    session: Session, commands: tuple[str, ...], place: TrialPlace
+) -> tuple[TriedCommand, ...]:
+    """Each command by itself with its result; without a sandbox, why none could be run."""
+    tools = find_tools([place.move(each) for each in commands], session.checkout, session.env)
+    here = _open_place(session, dataclasses.replace(place, folders=(*place.folders, *tools)))
+    work = dataclasses.replace(build_work_context(here), verify=Commands((), implied=True))
+    seconds = work.seconds or _LONGEST_S
+    context = SandboxContext(work, None, session.job.run_id, (), lambda: seconds)
+    try:
+        with open_sandboxed_checkout(context) as opened, opened.open_runner() as (_, _, runner):
+            return tuple(
+                dataclasses.replace(
+                    _try_command(runner, opened.checkout, place.move(command), number),
+                    command=command,
+                )
+                for number, command in enumerate(commands, 1)
+            )
+    except NightshiftError as error:
+        return tuple(TriedCommand(each, why=f"not tried: {error.message}") for each in commands)
+
+
+def _open_place(session: Session, place: TrialPlace) -> Session:
+    """The session with access to this machine's installed dependencies."""
+    settings = session.settings
+    values = {
+        "agent_env": [*settings.agent_env, *place.variables],
+        "agent_paths": [*settings.agent_paths, *place.folders],
+    }
+    env = {**session.env, **place.variables}
+    return dataclasses.replace(
+        session, env=env, settings=override_settings(settings, values, "init")
+    )
+
+
+def find_tools(commands: Sequence[str], checkout: Path, env: Mapping[str, str]) -> Iterator[str]:
+    """Folders below HOME into which a version manager installed the commands' programs, such as
+    ~/.nvm/versions/node/v24. In a job's image they are elsewhere."""
+    home, search = Path(env.get("HOME", "/")), env.get("PATH", os.defpath)
+    for word in dict.fromkeys(command.split()[0] for command in commands):
+        named = checkout / word if "/" in word else shutil.which(word, path=search)
+        for program in (Path(named), Path(named).resolve()) if named else ():
+            top = program.parent.parent
+            below = top.relative_to(home).parts if top.is_relative_to(home) else ()
+            if program.parent.name == "bin" and len(below) >= _TOOL_DEPTH:
+                yield str(top)
+
+
+def _try_command(runner: Runner, checkout: Checkout, command: str, number: int) -> TriedCommand:
+    name = f"try-{number}"
+    read = build_text_reader(checkout.repository, checkout.base_sha)
+    (run,) = run_and_collect(runner, [command], name, checkout.restore, read)
+    why = _find_failure(runner, run, name)
+    end = runner.read_tail(f"{name}-1").splitlines()[-_LAST_LINES:] if why else []
+    return TriedCommand(command, run.result.duration_s, why, tuple(map(make_printable, end)))
+
+
+def _find_failure(runner: Runner, run: CommandRun, name: str) -> str:
+    """Why the command proves nothing here, "" if it does."""
+    if lacks := describe_missing(run.result, runner.read_tail(f"{name}-1")):
+        return f"{LACKS}{lacks}"
+    if not run.result.ok:
+        return format_failure(runner, [run.result], name).partition("\n")[0]
+    return "found no test" if run.ran_nothing else ""

@@ -29,17 +29,17 @@ from gitlab_nightshift.settings.config_file import FILE_NAME
 from gitlab_nightshift.stages.publish.merge_request import list_usual_labels
 
 LEFT_OUT = ("GitLab", "token expiry", "pipeline")
-"""Rows of the token that sets up, as the nights' own is another; and of the pipeline's file, which
-the merge request changes."""
+"""Rows about the token, which is not the nights' own, and about the pipeline file, which the merge
+request changes."""
 REHEARSED = {FILE_NAME, ".gitlab-ci.yml"}
-"""The files for which the template rehearses a merge request."""
+"""The files whose change in a merge request makes the template rehearse it."""
 SCOPE = "nightshift*"
-"""The environment of the jobs that have the token, with three of them."""
+"""The environment of the jobs that get the token, in the shape with three jobs."""
 
 
 def open_for_setup(session: Session, model_key: str) -> Project:
     """The project, before anything is changed. Raises ``E_CONFIG`` for a token that is missing or
-    no Maintainer's, and for a variable that is no model's key."""
+    no Maintainer's, and for a variable that is no model key."""
     if model_key and model_key not in MODEL_KEYS:
         raise build_config_error(f"--model-key: {model_key} is not one of {', '.join(MODEL_KEYS)}")
     if model_key and not session.env.get(model_key):
@@ -51,13 +51,13 @@ def open_for_setup(session: Session, model_key: str) -> Project:
         )
         raise build_config_error(text)
     if project.ci_settings.list_variables() is None:
-        text = f"GITLAB_TOKEN is not a Maintainer's: setting up {project.facts.path} takes one"
+        text = f"GITLAB_TOKEN is not a Maintainer's: setting up {project.facts.path} needs one"
         raise build_config_error(f"{text} with the scope api")
     return project
 
 
 def _find_open_project(session: Session) -> Project | None:
-    """A refused token's error asks for what setting up takes, which is more than a night's."""
+    """A rejected token's error names the role for setting up, which is higher than a night's."""
     try:
         if project := find_project(session):
             project.check_access()
@@ -68,7 +68,7 @@ def _find_open_project(session: Session) -> Project | None:
 
 
 def set_up_gitlab(examined: ProjectExamination, project: Project) -> Iterator[str]:
-    """The lines of the steps; the merge request is the last. Raises NightshiftError."""
+    """Do the steps and yield their lines; the merge request comes last. Raises NightshiftError."""
     yield from _check_pipeline(examined, project)
     to_do = [f"tests: {examined.to_do}"] if examined.to_do else []
     for step in list_steps(project, _build_request(examined)):
@@ -84,7 +84,7 @@ def set_up_gitlab(examined: ProjectExamination, project: Project) -> Iterator[st
 
 
 def _take_step(step: SetupStep) -> str:
-    """What is left to do by hand. What GitLab refuses is told with what helps."""
+    """What is left to do by hand. A refusal of GitLab is raised with its remedy."""
     assert step.act
     try:
         return step.act()
@@ -94,7 +94,7 @@ def _take_step(step: SetupStep) -> str:
 
 
 def _check_pipeline(examined: ProjectExamination, project: Project) -> Iterator[str]:
-    """Raise ``E_CONFIG`` where GitLab would take the file for invalid, before it is set up."""
+    """Raise ``E_CONFIG`` if GitLab would reject the file, before anything is set up."""
     project.check_version()
     file = examined.files[-1]
     found = project.ci_settings.check_pipeline_text(file.text)
@@ -161,7 +161,7 @@ def _open_request(
 
 
 def _describe_rehearsal(examined: ProjectExamination) -> str:
-    """By the file with all that it includes, where GitLab has shown that."""
+    """Judged by the file with all its includes, if GitLab has shown that."""
     file = examined.files[-1]
     if not find_rehearsal(file.text, file.name):
         return ""
@@ -171,7 +171,7 @@ def _describe_rehearsal(examined: ProjectExamination) -> str:
 
 
 def _describe_first_night(examined: ProjectExamination) -> str:
-    """Which category, and how much of the project, without an agent."""
+    """The first night's category, and how much of the project it may change."""
     session = examined.session
     facts, plan = read_checkout_facts(session), session.settings.category_schedule
     days = [datetime.now(UTC) + timedelta(days=number) for number in range(1, 8)]

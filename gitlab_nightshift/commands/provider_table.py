@@ -1,4 +1,4 @@
-"""``nightshift providers``: which agents are here, in which version, and what each can do."""
+"""``nightshift providers``: the agents installed here, their versions, and what each can do."""
 
 import json
 import shutil
@@ -25,7 +25,7 @@ REACHES = "its model by the gateway; nothing else but policy.egress_hosts"
 @dataclass(frozen=True)
 class ProviderRow:
     """One agent. ``key`` names the variable that is set, never its value; ``missing`` is why it
-    cannot be used here, "" where it can; ``executable`` is "" for a part of this package."""
+    cannot be used here, "" if it can; ``executable`` is "" for a part of this package."""
 
     name: str
     auto: bool
@@ -75,7 +75,7 @@ def _build_row(name: str, settings: Settings, env: Mapping[str, str]) -> Provide
 
 
 def _read_version(executable: str | None, env: Mapping[str, str]) -> str:
-    """The first line that a CLI says of its version, "" where it says none."""
+    """The first line of a CLI's version, "" if it reports none."""
     if not executable:
         return ""
     with tempfile.TemporaryDirectory(prefix="nightshift-") as home:
@@ -95,7 +95,9 @@ def format_rows(rows: tuple[ProviderRow, ...], *, as_json: bool) -> str:
 def _format_row(row: ProviderRow) -> list[str]:
     state = "usable" if row.usable else f"not usable: {row.missing}"
     part = "part of nightshift" if not row.executable and row.version else "not installed"
-    where = f"{row.executable} ({row.version or 'says no version'})" if row.executable else part
+    where = (
+        f"{row.executable} ({row.version or 'version not reported'})" if row.executable else part
+    )
     return [
         f"{row.name}{' (auto)' if row.auto else ''}: {state}",
         f"  program  {where}",

@@ -1,4 +1,4 @@
-"""``nightshift providers``: which agents are here."""
+"""``nightshift providers``: lists the agents installed here."""
 
 import argparse
 

@@ -1,4 +1,4 @@
-"""``nightshift publish``: the merge request of an earlier job's bundle."""
+"""``nightshift publish``: opens the merge request for an earlier job's bundle."""
 
 import argparse
 import contextlib
@@ -39,7 +39,7 @@ def register(commands: "options.Commands") -> None:
     parser.add_argument(
         "--notary-job",
         metavar="NAME",
-        help="with --from-job: the job whose word counts for what was run on the change",
+        help="with --from-job: the job that ran the commands on the change independently",
     )
     parser.add_argument(
         "--approved", action="store_true", help="in a manual job: whoever started it approves"
@@ -60,13 +60,13 @@ def run(args: argparse.Namespace, env: Env) -> int:
         try:
             session = stack.enter_context(open_run(call))
         except NightshiftError as error:
-            _tell_mistake(call, error)
+            _notify_mistake(call, error)
             raise
         keep_to_row(JOBS, env, session.checkout)
         try:
             origin = BundleOrigin(args.bundle, args.from_job, args.notary_job)
             done = publishing.publish_again(session, origin, approved=args.approved)
-        finally:  # a night that left no bundle is told, too
+        finally:  # people also learn of a night without a bundle
             _notify(session)
         return to_exit_status(done.error_code)
 
@@ -81,8 +81,8 @@ def _notify(session: "Session") -> None:
         session.emit(Note(line, warning=True))
 
 
-def _tell_mistake(call: "Invocation", error: "NightshiftError") -> None:
-    """Tell people: of three jobs this one does so for all, and runs though plan has failed."""
+def _notify_mistake(call: "Invocation", error: "NightshiftError") -> None:
+    """Notify people: of the three jobs only this one does, and it also runs if plan has failed."""
     from gitlab_nightshift.commands.printing import write_note
     from gitlab_nightshift.run.supervisor.notices import tell_mistake
 

@@ -1,4 +1,4 @@
-"""``nightshift report``: what became of many nights, from GitLab alone."""
+"""``nightshift report``: how past nights turned out, read from GitLab."""
 
 import argparse
 

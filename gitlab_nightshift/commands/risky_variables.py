@@ -1,7 +1,7 @@
-"""Variables of a job that are worth a second look: told by their names, never their values.
+"""Finds risky variables of a job and reports their names, never their values.
 
-Nothing depends on this list: what agents and this program's own processes get is decided by
-allowlists. It is for the people who set the variables.
+Nothing depends on this list: allowlists decide what agents and this program's processes get. It is
+for the people who set the variables.
 """
 
 import os
@@ -20,7 +20,7 @@ OUTSIDE = "opens a machine or a cluster"
 CLOUD = "cloud credentials"
 TRACED = "prints every variable into the job log"
 INTO_CHECKOUT = "leads into the checkout"
-RISK = "holds a token"
+RISK = "contains a token"
 UNMASKED = "a secret that GitLab cannot mask"
 _KINDS: Mapping[str, re.Pattern[str]] = {
     CODE: compile_lazily(
@@ -61,9 +61,9 @@ _LEADING = frozenset(
         *("HOME", "TMPDIR", "XDG_CONFIG_HOME"),
     }
 )
-"""Where programs look for code or settings: in the checkout these are an agent's."""
+"""Where programs look for code or settings: in the checkout, an agent may have written these."""
 _HARMLESS = compile_lazily(r"\S{8,}|\d*|true|false|yes|no|on|off", re.IGNORECASE)
-"""What GitLab can mask: one line of eight characters or more, without spaces. What is no secret."""
+"""What GitLab can mask (one line, eight or more characters, no spaces), and what is no secret."""
 _GITLABS = compile_lazily(r"(CI|GITLAB_USER|FF|RUNNER|NIGHTSHIFT)_\w+|GITLAB_CI|GITLAB_FEATURES")
 """Set by GitLab, by the runner, or for this program."""
 
@@ -80,7 +80,7 @@ class Risk:
 def find_risks(
     env: Mapping[str, str], checkout: Path, known: Collection[str], agent_env: Collection[str]
 ) -> tuple[Risk, ...]:
-    """The risky variables of a job, each under the first kind that fits. ``known`` are names that
+    """The risky variables of a job, each under the first matching kind. ``known`` are names that
     a night needs: its token and its model key."""
     found: dict[str, list[str]] = {}
     for name in sorted(env):
@@ -111,5 +111,5 @@ def _classify_variable(name: str, value: str, checkout: Path) -> str:
 
 
 def _leads_into(value: str, checkout: Path) -> bool:
-    """A relative folder is the checkout's, too: jobs begin there."""
+    """True if a folder is in the checkout. Relative ones are, too: jobs start there."""
     return any(lies_in(checkout / part, checkout) for part in value.split(os.pathsep))

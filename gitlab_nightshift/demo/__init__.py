@@ -1,1 +1,1 @@
-"""The whole program on a laptop: an embedded GitLab stand-in and what the demo plays on it."""
+"""The whole program on a laptop: an embedded GitLab stand-in, and the demo that runs on it."""

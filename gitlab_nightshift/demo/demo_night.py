@@ -1,10 +1,11 @@
 """``nightshift demo``: a whole night on this machine, with no account and no model.
 
-A sample project in a GitLab stand-in, a checkout of it as a job finds one, and an agent that plays
-a recorded night; everything in between is the real program.
+A sample project in a GitLab stand-in, a checkout like a job's, and an agent that replays a recorded
+night; everything in between is the real program.
 """
 
 import contextlib
+import json
 import secrets
 import shutil
 import sys
@@ -13,12 +14,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Literal
+from urllib.parse import quote, urlsplit, urlunsplit
 
-from gitlab_nightshift.demo.runner_checkout import create_checkout
 from gitlab_nightshift.demo.standin import Standin
+from gitlab_nightshift.demo.standin_repository import resolve
 from gitlab_nightshift.demo.standin_state import StandinProject, User
 from gitlab_nightshift.errors import build_config_error
-from gitlab_nightshift.repository.git import GitError
+from gitlab_nightshift.repository.git import Git, GitError
 from gitlab_nightshift.sandbox.launch import Sandbox
 from gitlab_nightshift.sandbox.tier_choice import probe_tiers
 from gitlab_nightshift.system.file_names import open_short_folder
@@ -31,7 +34,7 @@ NEEDED = ("git", "make", "python3")
 PASSED = ("PATH", "LANG", "LC_ALL", "TZ", "TERM")
 OUTPUT = "nightshift"
 ABOUT = "ABOUT-THIS-DEMO.txt"
-"""Marks the folder that a demo left: one without it is somebody else's and is not replaced."""
+"""Marks a demo's results folder: a folder without it is somebody else's and is not replaced."""
 TUESDAY = 1
 JOB_TIMEOUT_S = 3 * 3600
 
@@ -54,11 +57,37 @@ from their length, not measured with a model; durations are the demo's.
 """
 
 
+Layout = Literal["url", "include"]
+_JOB_USER = "gitlab-ci-token"
+_PIPELINE_ID = 4711
+
+# Texts and order as in gitlab-runner (shells/abstract.go, setupTemplateDir).
+_TEMPLATE = """[init]
+\tdefaultBranch = none
+[fetch]
+\trecurseSubmodules = false
+[credential]
+\tinteractive = never
+[gc]
+\tautoDetach = false
+"""
+_INCLUDE = """[include]
+\tpath = {path}
+"""
+_INSTEAD_OF = """[url "{with_token}"]
+\tinsteadOf = {clean}
+"""
+_REMOTE = """[remote "origin"]
+\turl = {url}
+\tfetch = +refs/heads/*:refs/remotes/origin/*
+"""
+
+
 @dataclass(frozen=True)
 class Demo:
     """A night that is ready to run: the job's environment, its checkout, the project in GitLab.
 
-    ``folder`` is where ``nightshift/`` will be left.
+    ``folder`` is where ``nightshift/`` will be created.
     """
 
     env: Mapping[str, str]
@@ -69,11 +98,11 @@ class Demo:
 
 @contextlib.contextmanager
 def open_demo(folder: Path, env: Mapping[str, str]) -> Iterator[Demo]:
-    """Serve the sample project, and make a job's environment and checkout of it.
+    """Serve the sample project and prepare a job's environment and checkout.
 
-    Of ``env`` only PATH and the locale are passed on. At the end all is gone but the night's
-    results, in ``nightshift/`` of ``folder``; what an earlier demo left there is replaced. Raises
-    NightshiftError (``E_CONFIG``) where a program is missing or the place is taken.
+    Of ``env`` only PATH and the locale are passed on. At the end everything is removed but the
+    night's results in ``nightshift/`` of ``folder``, which replace those of an earlier demo. Raises
+    NightshiftError (``E_CONFIG``) if a program is missing or that folder is not a demo's.
     """
     _check(folder, env)
     with tempfile.TemporaryDirectory(prefix="nightshift-demo-") as name:
@@ -99,7 +128,7 @@ def _check(folder: Path, env: Mapping[str, str]) -> None:
     output = folder / OUTPUT
     if output.is_symlink() or (output.exists() and not _is_ours(output)):
         raise build_config_error(
-            f"{output} is there already and not of an earlier demo: move it away, or name another "
+            f"{output} exists and is not of an earlier demo: move it away, or name another "
             "folder (nightshift demo FOLDER)"
         )
 
@@ -109,7 +138,7 @@ def _is_ours(output: Path) -> bool:
 
 
 def _choose_isolation(root: Path) -> str:
-    """The sandbox where this machine has one. A recording is no agent: others go on without."""
+    """The sandbox, if it works here; else none, as a recording is no agent."""
     if sys.platform != "linux":
         return "none"
     with open_short_folder(root) as folder:
@@ -188,19 +217,88 @@ def _build_job_variables(
 
 
 def compute_last_tuesday(now: datetime) -> datetime:
-    """The recorded night began with a Tuesday's category: this moment, at most six days ago."""
+    """The last Tuesday, whose category the recorded night began with, at this time of day."""
     return now - timedelta(days=(now.weekday() - TUESDAY) % 7)
 
 
 def _move_results(demo: Demo) -> None:
-    """Move the results out of the checkout, in the place of an earlier demo's."""
-    made, output = demo.checkout / OUTPUT, demo.folder / OUTPUT
-    if not made.is_dir():
+    """Move the results out of the checkout, replacing those of an earlier demo."""
+    results, output = demo.checkout / OUTPUT, demo.folder / OUTPUT
+    if not results.is_dir():
         return
-    (made / ABOUT).write_text(ABOUT_TEXT, encoding="utf-8")
+    (results / ABOUT).write_text(ABOUT_TEXT, encoding="utf-8")
     try:
         if output.is_dir():
             shutil.rmtree(output)
-        shutil.move(made, output)
+        shutil.move(results, output)
     except OSError as error:
         raise build_config_error(f"{output} cannot be written: {error.strerror}") from None
+
+
+def create_checkout(
+    project: StandinProject,
+    destination: Path,
+    *,
+    layout: Layout,
+    token: str,
+    depth: int = 20,
+    ref: str | None = None,
+) -> str:
+    """Check a branch out as a runner does and return the commit (``CI_COMMIT_SHA``).
+
+    A fetch of ``depth`` commits (0 for all), HEAD detached, no local branch, and beside the
+    checkout a folder ``<destination>.tmp`` with the job's files. Layout ``url`` (runner up to
+    18.5) has the token in ``.git/config``; ``include`` (from 18.6) has a clean URL there and the
+    token in an included file of that folder. Raises ValueError for an unknown branch.
+    """
+    branch = ref or project.default_branch
+    sha = resolve(project.git, project.bare_repository, branch)
+    if sha is None:
+        raise ValueError(f"{project.path} has no branch {branch}")
+    with_token = _with_token(project.http_url, token)
+    files = destination.with_name(f"{destination.name}.tmp")
+    _write_job_files(files, branch)
+    template = _TEMPLATE
+    if layout == "include":
+        included = files / ".gitlab-runner.ext.conf"
+        included.write_text(_INSTEAD_OF.format(with_token=with_token, clean=project.http_url))
+        template += _INCLUDE.format(path=included.absolute())
+    _create_repository(destination, files / "git-template", template, project.git)
+    url = with_token if layout == "url" else project.http_url
+    with (destination / ".git" / "config").open("a") as config:
+        config.write(_REMOTE.format(url=url))
+    _fetch(project, destination, branch, sha, depth)
+    return sha
+
+
+def _with_token(url: str, token: str) -> str:
+    parts = urlsplit(url)
+    credentials = f"{_JOB_USER}:{quote(token, safe='')}"
+    return urlunsplit(parts._replace(netloc=f"{credentials}@{parts.netloc}"))
+
+
+def _write_job_files(files: Path, branch: str) -> None:
+    """The folder beside the checkout, with file variables and what steps of a job pass on."""
+    files.mkdir(parents=True, exist_ok=True)
+    (files / "TRIGGER_PAYLOAD").write_text(json.dumps({"ref": branch}))
+    (files / "gitlab_runner_env").touch()
+
+
+def _create_repository(destination: Path, template: Path, text: str, git: Git) -> None:
+    template.mkdir(exist_ok=True)
+    (template / "config").write_text(text)
+    destination.mkdir(parents=True)
+    git.run("init", "--quiet", f"--template={template.absolute()}", cwd=destination)
+
+
+def _fetch(project: StandinProject, destination: Path, branch: str, sha: str, depth: int) -> None:
+    # A job's refspecs name the commit, as the branch may have moved since the pipeline began.
+    refs = (
+        f"+{sha}:refs/pipelines/{_PIPELINE_ID}",
+        f"+refs/heads/{branch}:refs/remotes/origin/{branch}",
+    )
+    flags = [f"--depth={depth}"] if depth else []
+    fetch = ("origin", "--no-recurse-submodules", *refs, *flags, "--prune", "--quiet")
+    allowed = {"GIT_ALLOW_PROTOCOL": "http:https"}
+    project.git.run("fetch", *fetch, cwd=destination, env=allowed)
+    project.git.run("checkout", "-f", "-q", sha, cwd=destination)

@@ -7,19 +7,210 @@
         ...  # push to project.http_url, drive gitlab.url by python-gitlab
         assert [each.title for each in project.merge_requests] == ["..."]
 
-Answers, status codes and texts are GitLab's where something in this program depends on them. What
-is not built is a 404, a filter that is not built a 501: nothing is silently ignored.
+Answers, status codes and texts are GitLab's wherever this program depends on them. A missing
+endpoint answers 404, an unknown filter 501: nothing is silently ignored.
 """
 
+import base64
+import binascii
+import contextlib
+import json
+import socket
+import socketserver
+import sys
 import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
+from urllib.parse import parse_qsl, unquote, urlsplit
 
-from gitlab_nightshift.demo.standin_http import Handler, StandinServer
+from gitlab_nightshift.demo import standin_api as api
+from gitlab_nightshift.demo.standin_endpoints import ENDPOINTS
+from gitlab_nightshift.demo.standin_git import GIT_PATH, GitCall, GitRefusedError, authorize_call
+from gitlab_nightshift.demo.standin_requests import (
+    Credential,
+    RecordedRequest,
+    StandinAnswer,
+)
 from gitlab_nightshift.demo.standin_state import State
+from gitlab_nightshift.repository.http_backend import BackendResponse, run_http_backend
 
-POLL_S = 0.02
+CHUNK = 64 * 1024
+TOKEN_PARAMETERS = {"private_token", "access_token", "job_token"}
+CHALLENGE = {"WWW-Authenticate": 'Basic realm="GitLab"'}
+_POLL_S = 0.02
+
+
+class StandinServer(ThreadingHTTPServer):
+    """Tracks its open connections, so that closing it waits for no client."""
+
+    daemon_threads = False
+    request_queue_size = 128
+    state: State
+
+    def __init__(self, handler: "type[Handler]") -> None:
+        self.connections: set[socket.socket] = set()
+        super().__init__(("127.0.0.1", 0), handler)
+
+    def server_bind(self) -> None:
+        """Bind without ``HTTPServer``'s look-up of this host's name, which can take seconds."""
+        socketserver.TCPServer.server_bind(self)
+        self.server_name, self.server_port = "127.0.0.1", self.server_address[1]
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        """Accept and remember a connection."""
+        connection, address = super().get_request()
+        self.connections.add(connection)
+        return connection, address
+
+    def shutdown_request(self, request: Any) -> None:
+        """Forget and close a connection."""
+        self.connections.discard(request)
+        super().shutdown_request(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Ignore a closed connection; keep any other error in ``State.errors``."""
+        error = sys.exception()
+        if error and not isinstance(error, ConnectionError):
+            self.state.errors.append(error)
+
+    def close(self) -> None:
+        """End every connection and wait for their threads."""
+        for connection in list(self.connections):
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+        self.server_close()
+
+
+class Handler(BaseHTTPRequestHandler):
+    """One connection, kept open over many requests."""
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    server: StandinServer
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Log nothing: requests are in ``State.requests``."""
+
+    def respond(self) -> None:
+        """Answer one request. Its body is always read to the end: the connection is reused."""
+        self.body = self.read_body()
+        url = urlsplit(self.path)
+        credentials = tuple(_read_credentials(self.headers.get))
+        self.server.state.credentials_seen.extend(credentials)
+        if GIT_PATH.fullmatch(unquote(url.path)):
+            self._answer_git(url.path, url.query, credentials)
+        else:
+            self._answer_api(url.path, url.query, credentials)
+        for _ in self.body:
+            pass
+
+    do_GET = do_POST = do_PUT = do_DELETE = respond  # noqa: N815
+
+    def _answer_api(self, path: str, query: str, credentials: tuple[Credential, ...]) -> None:
+        text = b"".join(self.body)
+        try:
+            body = json.loads(text) if text else None
+        except ValueError:
+            body = text.decode(errors="replace")
+        state = self.server.state
+        request = api.StandinRequest(self.command, path, _parse_query(query), body, credentials)
+        answer = api.answer(state, (*state.more_endpoints, *ENDPOINTS), request)
+        self.record(path, query, body, answer.status)
+        self.send_answer(answer)
+
+    def _answer_git(self, path: str, query: str, credentials: tuple[Credential, ...]) -> None:
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        call = GitCall(
+            self.command, unquote(path), _parse_query(query), query, headers, credentials
+        )
+        state = self.server.state
+        try:
+            request = authorize_call(state, call)
+        except GitRefusedError as refused:
+            self.record(path, query, None, refused.status)
+            challenge = CHALLENGE if refused.status == 401 else {}
+            self.send_answer(StandinAnswer(refused.status, refused.text, challenge), "text/plain")
+            return
+        with run_http_backend(state.git, request, self.body) as answer:
+            self.record(path, query, None, answer.status)
+            self._stream(answer)
+
+    def record(self, path: str, query: str, body: Any, status: int) -> None:
+        """Record a request and its answer."""
+        recorded = RecordedRequest(self.command, path, _parse_query(query), body, status)
+        self.server.state.requests.append(recorded)
+
+    def send_answer(self, answer: StandinAnswer, text_type: str = "text/html") -> None:
+        """Send an answer."""
+        is_text = isinstance(answer.body, str)
+        is_file = isinstance(answer.body, bytes)
+        content = answer.body if is_file else _encode_body(answer.body)
+        text_type = "application/octet-stream" if is_file else text_type
+        self.send_response(answer.status)
+        self.send_header("Content-Type", text_type if is_text or is_file else "application/json")
+        self.send_header("Content-Length", str(len(content)))
+        for name, value in answer.headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(content)
+
+    def _stream(self, answer: BackendResponse) -> None:
+        self.send_response(answer.status)
+        for name, value in (*answer.headers, ("Transfer-Encoding", "chunked")):
+            self.send_header(name, value)
+        self.end_headers()
+        for data in answer.chunks:
+            self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
+        self.wfile.write(b"0\r\n\r\n")
+
+    def read_body(self) -> Iterator[bytes]:
+        """The body in pieces. Raises ConnectionError if the client stops within it."""
+        if "chunked" in self.headers.get("Transfer-Encoding", "").lower():
+            while size := int(self.rfile.readline().split(b";")[0] or b"0", 16):
+                yield from self._read_piece(size)
+                self.rfile.readline()
+            while self.rfile.readline().strip():
+                pass
+        else:
+            yield from self._read_piece(int(self.headers.get("Content-Length") or 0))
+
+    def _read_piece(self, size: int) -> Iterator[bytes]:
+        while size:
+            data = self.rfile.read(min(size, CHUNK))
+            if not data:
+                raise ConnectionError("the client stopped within a body")
+            size -= len(data)
+            yield data
+
+
+def _encode_body(body: Any) -> bytes:
+    return (body if isinstance(body, str) else json.dumps(body)).encode()
+
+
+def _parse_query(text: str) -> dict[str, str]:
+    """The query without tokens; a repeated ``name[]`` becomes one value, separated by commas."""
+    values: dict[str, list[str]] = {}
+    for name, value in parse_qsl(text, keep_blank_values=True):
+        if name not in TOKEN_PARAMETERS:
+            values.setdefault(name.removesuffix("[]"), []).append(value)
+    return {name: ",".join(value) for name, value in values.items()}
+
+
+def _read_credentials(header: Any) -> Iterator[Credential]:
+    if token := header("PRIVATE-TOKEN"):
+        yield Credential("private-token", "", token)
+    if token := header("JOB-TOKEN"):
+        yield Credential("job-token", "", token)
+    scheme, _, value = header("Authorization", "").partition(" ")
+    if scheme.lower() == "bearer":
+        yield Credential("bearer", "", value.strip())
+    if scheme.lower() == "basic":
+        with contextlib.suppress(binascii.Error):
+            user, _, password = base64.b64decode(value).decode(errors="replace").partition(":")
+            yield Credential("basic", user, password)
 
 
 class Standin(State):
@@ -35,7 +226,7 @@ class Standin(State):
         self._server = StandinServer(self.handler)
         super().__init__(root, f"http://127.0.0.1:{self._server.server_port}", paid_tier=paid_tier)
         self._server.state = self
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(POLL_S,))
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(_POLL_S,))
 
     def __enter__(self) -> Self:
         self._thread.start()

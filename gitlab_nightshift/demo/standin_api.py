@@ -1,4 +1,4 @@
-"""The stand-in's REST API: who asks, what they may do, which endpoint answers."""
+"""The stand-in's REST API: authentication, permissions and routing."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -54,7 +54,7 @@ class StandinCall:
 
     @property
     def caller(self) -> StandinToken:
-        """The token, where the endpoint wants one."""
+        """The token, for an endpoint that needs one."""
         if self.token is None:
             raise StandinApiError(401, {"message": "401 Unauthorized"})
         return self.token
@@ -62,10 +62,9 @@ class StandinCall:
 
 @dataclass(frozen=True)
 class Endpoint:
-    """One method of one path: the scopes (one of them) and the role that it asks for.
+    """One method of one path, with the scopes, one of which it needs, and the role.
 
-    ``access`` None stands for an endpoint outside a project. A job token may call it where
-    ``job_token`` is true.
+    ``access`` is None for an endpoint outside a project; ``job_token``: a job token may call it.
     """
 
     method: str
@@ -80,6 +79,7 @@ class Endpoint:
 
         ``{name*}`` takes slashes, too.
         """
+        # Parts are decoded after matching: an encoded slash (%2F) belongs to its part.
         pattern = re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", self.path)
         pattern = re.sub(r"\{(\w+)\*\}", r"(?P<\1>.+)", pattern)
         found = re.fullmatch(pattern, path)
@@ -87,8 +87,9 @@ class Endpoint:
 
 
 def answer(state: State, endpoints: Sequence[Endpoint], request: StandinRequest) -> StandinAnswer:
-    """Answer one request; a fault of the stand-in itself is a 500 and noted in ``errors``."""
+    """Answer one request; a bug of the stand-in itself is a 500 and recorded in ``errors``."""
     try:
+        # One request at a time: handlers read and change the state in several steps.
         with state.lock:
             endpoint, values = _find_endpoint(endpoints, request)
             token = _authenticate(state, request.credentials, endpoint)
@@ -104,7 +105,7 @@ def answer(state: State, endpoints: Sequence[Endpoint], request: StandinRequest)
 
 
 def find_project(state: State, name: str) -> StandinProject:
-    """A project by number or path; 404 where there is none."""
+    """A project by number or path, else 404."""
     for project in state.projects:
         if name in (str(project.id), project.path):
             return project
@@ -112,12 +113,12 @@ def find_project(state: State, name: str) -> StandinProject:
 
 
 def build_not_found(what: str) -> StandinApiError:
-    """GitLab's 404 for a thing inside a project."""
+    """GitLab's 404 for a resource of a project."""
     return StandinApiError(404, {"message": f"404 {what} Not Found"})
 
 
 def require_fields(body: Any, *names: str) -> dict[str, Any]:
-    """The body as an object that holds these names; else GitLab's 400."""
+    """The body as an object with these keys, else GitLab's 400."""
     given = body if isinstance(body, dict) else {}
     missing = [f"{name} is missing" for name in names if given.get(name) is None]
     if missing:
@@ -126,7 +127,7 @@ def require_fields(body: Any, *names: str) -> dict[str, Any]:
 
 
 def check_filters(request: StandinRequest, *names: str) -> dict[str, str]:
-    """The query. 501 for a filter that is not built: ignored, it would answer too much."""
+    """The query. 501 for a filter that is not implemented: ignoring it would return too much."""
     unknown = sorted(set(request.query) - PAGING - set(names))
     if unknown:
         raise StandinApiError(501, {"message": f"the stand-in has no filter {', '.join(unknown)}"})
@@ -136,7 +137,7 @@ def check_filters(request: StandinRequest, *names: str) -> dict[str, str]:
 def build_page(
     call: StandinCall, items: Sequence[Any], show: Callable[[Any], Any]
 ) -> StandinAnswer:
-    """The page that is asked for, with GitLab's headers; only what is on it is shown."""
+    """The requested page, with GitLab's headers; only its items are rendered."""
     page = max(1, _parse_number(call.request.query.get("page", "1")))
     size = min(
         LARGEST_PAGE, max(1, _parse_number(call.request.query.get("per_page", DEFAULT_PAGE)))
@@ -203,7 +204,7 @@ def _authenticate(
 
 
 def _authorize(call: StandinCall, endpoint: Endpoint) -> None:
-    """Scope first, then whether the project may be seen, then the role on it."""
+    """Check the scope, then the project's visibility, then the role on it, in GitLab's order."""
     token, reading = call.token, call.request.method == "GET"
     if token is None and not (reading and endpoint.access is not None):
         raise StandinApiError(401, {"message": "401 Unauthorized"})
@@ -223,14 +224,14 @@ def _authorize(call: StandinCall, endpoint: Endpoint) -> None:
 
 
 def visible_to(project: StandinProject, token: StandinToken | None) -> bool:
-    """Whether the project's visibility alone lets the caller read it."""
+    """True if the project's visibility alone allows the caller to read it."""
     return project.visibility == "public" or (
         project.visibility == "internal" and token is not None
     )
 
 
 def _check_permission(token: StandinToken, endpoint: Endpoint) -> None:
-    """GitLab's code is that of its sources; its sentence names the permission in other words."""
+    """GitLab's error code is as in its sources; its sentence words the permission differently."""
     if (wanted := f"{endpoint.method} {endpoint.path}") in token.lacking:
         description = f"Your fine-grained token lacks the permission for {wanted}"
         body = {"error": "insufficient_granular_scope", "error_description": description}

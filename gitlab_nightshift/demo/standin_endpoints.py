@@ -82,7 +82,7 @@ def _show_branch(call: StandinCall) -> StandinAnswer:
 
 
 def build_commit_json(project: StandinProject, sha: str) -> dict[str, Any]:
-    """A commit as an endpoint shows it."""
+    """A commit as the API shows it."""
     commit = read_commits(project.git, project.bare_repository, "-1", sha)[0]
     return {**commit, "web_url": f"{project.web_url}/-/commit/{sha}"}
 
@@ -92,7 +92,7 @@ MERGE_REQUESTS = f"{PROJECT}/merge_requests"
 REPOSITORY = f"{PROJECT}/repository"
 
 # Roles and job tokens: GitLab's permissions, from lib/api/*.rb and "CI/CD job token" in its manual.
-# Protected branches are readable from Reporter up in new versions, older ones want a Maintainer.
+# Protected branches are readable from Reporter up in new versions, older ones need a Maintainer.
 ENDPOINTS = (
     Endpoint("GET", "user", _show_user, scopes=("api", "read_api", "read_user")),
     Endpoint("GET", "personal_access_tokens/self", _show_own_token, scopes=None),

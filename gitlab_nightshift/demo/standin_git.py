@@ -1,4 +1,4 @@
-"""Who may clone from and push to the stand-in over HTTP, in GitLab's words."""
+"""Who may clone from and push to the stand-in over HTTP, with GitLab's messages."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ READ_SCOPES = {"api", "read_api", "read_repository", "write_repository"}
 PUSH_SCOPES = {"api", "write_repository"}
 PUSH_SERVICE = "git-receive-pack"
 
-# lib/gitlab/git_access.rb and the controllers of Git over HTTP.
+# Messages as in lib/gitlab/git_access.rb and GitLab's controllers of Git over HTTP.
 ACCESS_DENIED = (
     "HTTP Basic: Access denied. If a password was provided for Git authentication, the password"
     " was incorrect or you're required to use a token instead of a password. If a token was"
@@ -66,7 +66,7 @@ class GitCall:
 
 
 def authorize_call(state: State, call: GitCall) -> BackendRequest:
-    """The request for the backend. Raises GitRefusedError where GitLab would not serve it."""
+    """The request for the backend. Raises GitRefusedError if GitLab would not serve it."""
     found = GIT_PATH.fullmatch(call.path)
     name = found["project"] if found else ""
     project = next((each for each in state.projects if each.path == name), None)

@@ -1,4 +1,4 @@
-"""How GitLab writes its things as JSON (API v4), as far as a client of the stand-in reads them."""
+"""GitLab's JSON (API v4), with the fields that a client of the stand-in reads."""
 
 import re
 from typing import Any
@@ -19,6 +19,7 @@ from gitlab_nightshift.text.lazy_patterns import compile_lazily
 Json = dict[str, Any]
 
 VARIABLES_FROM = {30: "developer", 40: "maintainer", 50: "owner", NOBODY: "no_one_allowed"}
+# As Gitlab::Regex.merge_request_draft (lib/gitlab/regex/merge_requests.rb).
 DRAFT = compile_lazily(r"^\s*(\[draft\]|\(draft\)|draft:)", re.IGNORECASE)
 
 

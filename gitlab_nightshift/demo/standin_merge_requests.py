@@ -130,7 +130,7 @@ def _check_branches(request: StandinMergeRequest, project: StandinProject) -> No
 
 
 def check_conflict(request: StandinMergeRequest, project: StandinProject) -> None:
-    """409 where another one is open for its branch."""
+    """409 if another one is open for its branch."""
     ends = (request.source_branch, request.target_branch)
     for other in project.merge_requests:
         open_twin = other.state == "opened" and other is not request
@@ -140,7 +140,7 @@ def check_conflict(request: StandinMergeRequest, project: StandinProject) -> Non
 
 
 def change(call: StandinCall, request: StandinMergeRequest, body: Json) -> None:
-    """Set what the body names."""
+    """Set the fields that the body names."""
     title = body.get("title", request.title)
     if not title.strip():
         raise StandinApiError(400, {"message": {"title": ["can't be blank"]}})
@@ -173,7 +173,7 @@ def _find_people(call: StandinCall, ids: Any) -> list[User]:
 
 
 def _change_labels(call: StandinCall, request: StandinMergeRequest, body: Json) -> None:
-    """Set, add, remove; a label that does not exist is made, as GitLab does."""
+    """Set, add, remove; a label that does not exist is created, as in GitLab."""
     labels = _split_names(body["labels"]) if "labels" in body else list(request.labels)
     labels += _split_names(body.get("add_labels"))
     removed = _split_names(body.get("remove_labels"))
@@ -186,6 +186,6 @@ def _change_labels(call: StandinCall, request: StandinMergeRequest, body: Json) 
 
 
 def _split_names(value: Any) -> list[str]:
-    """A list, given as such or separated by commas."""
+    """A list, given as JSON or separated by commas."""
     parts = value if isinstance(value, list) else str(value or "").split(",")
     return [text for part in parts if (text := str(part).strip())]

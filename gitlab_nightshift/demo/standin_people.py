@@ -1,4 +1,4 @@
-"""The stand-in's people, and who of them is busy."""
+"""The stand-in's members, and which of them are busy."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ def _list_users(call: StandinCall) -> StandinAnswer:
 
 
 def build_account_json(call: StandinCall, user: User) -> dict[str, Any]:
-    """An account as a list of people shows it."""
+    """An account as lists of members show it."""
     state = "blocked" if user.id in call.state.blocked else "active"
     return {**build_user_json(user, call.state.url), "state": state}
 

@@ -1,4 +1,4 @@
-"""The stand-in's bare repositories: how they are made, what GitLab refuses, what they hold."""
+"""The stand-in's bare repositories: creating them, GitLab's push checks, reading commits."""
 
 import re
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ COMMIT_FORMAT = "%x00".join(
 )
 DELETED, ADDED, RENAMED = "D", "A", "R"
 
-# GitLab's storage also hands out commits that no branch points at: a runner fetches by commit.
+# GitLab also serves commits that no branch points at, as a runner fetches by commit id.
 CONFIG = """
 [http]
 \treceivepack = true
@@ -31,6 +31,7 @@ CONFIG = """
 """
 
 # The texts are GitLab's (lib/gitlab/checks/branch_check.rb).
+# set -f: a protected wildcard must not be expanded to files.
 PRE_RECEIVE = """#!/bin/sh
 set -f
 zero=0000000000000000000000000000000000000000
@@ -51,6 +52,7 @@ while read -r old new ref; do
 done
 """
 
+# Push options are numbered variables (githooks(5), pre-receive); sh has no indirect expansion.
 POST_RECEIVE = f"""#!/bin/sh
 [ -n "$STANDIN_ACCESS_LEVEL" ] || exit 0
 while read -r old new ref; do
@@ -79,8 +81,9 @@ def create_bare(path: Path, default_branch: str) -> None:
 
 
 def read_heads(bare: Path) -> dict[str, str]:
-    """Every branch and its commit: read at each request, and so without a process."""
+    """Every branch and its commit: read from files, as a process at each request would be slow."""
     top, found = bare / "refs/heads", {}
+    # A loose ref takes precedence over a packed one (git-pack-refs(1)).
     if (packed := bare / "packed-refs").exists():
         rows = (line.partition(" refs/heads/") for line in packed.read_text().splitlines())
         found = {name: sha for sha, _, name in rows if name}
@@ -102,7 +105,7 @@ def resolve(git: Git, bare: Path, ref: str) -> str | None:
 
 
 def find_merge_base(git: Git, bare: Path, old: str, new: str) -> str:
-    """Where ``new`` left ``old``; ``old`` itself where they have nothing in common."""
+    """The merge base of ``new`` and ``old``; ``old`` if they have none."""
     try:
         return git.run("merge-base", old, new, cwd=bare).decode().strip()
     except GitError:
@@ -145,6 +148,7 @@ def read_diffs(git: Git, bare: Path, old: str, new: str) -> list[dict[str, Any]]
 
 
 def _parse_raw_entries(raw: str) -> Iterator[tuple[str, str, str, str, str]]:
+    # git-diff(1), RAW OUTPUT FORMAT: with -z a rename or a copy has two paths.
     fields = iter(raw.split("\0"))
     for head in fields:
         if not head:

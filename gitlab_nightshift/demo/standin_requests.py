@@ -1,4 +1,4 @@
-"""The GitLab stand-in's requests and answers as records, and what is to go wrong with them."""
+"""The GitLab stand-in's requests and answers as records, and the failures to inject."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 @dataclass(frozen=True)
 class Credential:
-    """A credential as it was offered, right or wrong."""
+    """A credential as it was sent, valid or not."""
 
     kind: Literal["basic", "private-token", "bearer", "job-token"]
     username: str
@@ -16,7 +16,7 @@ class Credential:
 
 @dataclass(frozen=True)
 class RecordedRequest:
-    """A request as it came, without its credentials, and the status of its answer."""
+    """A request without its credentials, and the status of its answer."""
 
     method: str
     path: str

@@ -1,4 +1,4 @@
-"""The GitLab stand-in's state: users, tokens, projects, merge requests, and the requests it got."""
+"""The GitLab stand-in's state: users, tokens, projects, merge requests, received requests."""
 
 import itertools
 import re
@@ -49,12 +49,12 @@ class User:
 
 @dataclass(frozen=True)
 class StandinToken:
-    """What a client shows: ``personal`` by PRIVATE-TOKEN or Bearer, ``job`` by JOB-TOKEN.
+    """A client's token: ``personal`` is sent as PRIVATE-TOKEN or Bearer, ``job`` as JOB-TOKEN.
 
     ``access_level`` is the role on every project: 0 none, 10 Guest, 20 Reporter, 30 Developer,
-    40 Maintainer, 50 Owner. ``expires_at`` is a date, None for never; ``ended`` is how GitLab calls
-    a token that holds no longer, "" for one that does. A fine-grained token has the scope
-    ``granular`` alone, and may do what ``lacking`` does not name: ``"POST projects/{id}/labels"``.
+    40 Maintainer, 50 Owner. ``expires_at`` is a date, None for never; ``ended`` is GitLab's
+    word for an invalid token, "" for a valid one. A fine-grained token has only the scope
+    ``granular`` and may do all but ``lacking``, such as ``"POST projects/{id}/labels"``.
     """
 
     id: int
@@ -69,7 +69,7 @@ class StandinToken:
 
     @property
     def fine_grained(self) -> bool:
-        """Whether scopes say nothing of it."""
+        """True if scopes do not restrict it."""
         return self.scopes == {"granular"}
 
 
@@ -85,8 +85,8 @@ class StandinLabel:
 
 @dataclass(frozen=True)
 class StandinNote:
-    """A comment; those of one ``thread`` belong together. ``resolvable`` is one of a thread that
-    can be resolved, ``position`` where in the diff it stands."""
+    """A comment; those of one ``thread`` belong together. ``resolvable``: its thread can be
+    resolved; ``position`` is its place in the diff."""
 
     id: int
     body: str
@@ -102,7 +102,7 @@ class StandinNote:
 
 @dataclass
 class StandinMergeRequest:
-    """A merge request, of a fork where ``source_project_id`` is set; ``sha`` is the source branch's
+    """A merge request, of a fork if ``source_project_id`` is set; ``sha`` is the source branch's
     last known commit."""
 
     id: int
@@ -142,7 +142,7 @@ class StandinMergeRequest:
 @dataclass
 class StandinProject:
     """A project with its bare repository. ``protected_branches`` are names and wildcards,
-    ``variables_role`` is from which role on a pipeline may be given variables."""
+    ``variables_role`` is the lowest role that may set a pipeline's variables."""
 
     id: int
     path: str
@@ -165,7 +165,7 @@ class StandinProject:
         return f"{self.web_url}.git"
 
     def is_protected(self, branch: str) -> bool:
-        """Whether a protected name or wildcard matches; ``*`` also matches ``/``, as in GitLab."""
+        """True if a protected name or wildcard matches; ``*`` also matches ``/``, as in GitLab."""
         return any(
             re.fullmatch(re.escape(pattern).replace(r"\*", ".*"), branch)
             for pattern in self.protected_branches
@@ -173,7 +173,7 @@ class StandinProject:
 
 
 class State:
-    """All of an instance; ``lock`` is held while one API request is answered."""
+    """The whole instance; ``lock`` is held while an API request is answered."""
 
     def __init__(self, root: Path, url: str, *, paid_tier: bool) -> None:
         self.root, self.url, self.paid_tier = root, url, paid_tier
@@ -191,10 +191,10 @@ class State:
         self._ids = {kind: itertools.count(first) for kind, first in FIRST_IDS.items()}
 
     def check_request(self, call: "StandinCall", endpoint: "Endpoint") -> None:
-        """For tests, which hold each request against what GitLab declares."""
+        """For tests, which check each request against GitLab's API description."""
 
     def allocate_id(self, kind: str) -> int:
-        """A fresh id; kinds have ranges of their own, so that one never passes for another."""
+        """A new id; each kind has its own range, so that no id is valid for another kind."""
         return next(self._ids[kind])
 
     def add_user(self, username: str, name: str, *, bot: bool = False) -> User:

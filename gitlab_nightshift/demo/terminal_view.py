@@ -1,4 +1,4 @@
-"""The merge request of a demo as its reviewer would find it in GitLab, as text for a terminal."""
+"""The merge request of a demo as its reviewer would see it in GitLab, as text for a terminal."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 WIDTH = 92
-"""Columns; only code is wider."""
+"""Columns; only code may be wider."""
 BOLD, DIM, REVERSE, RED, GREEN, CODE, WHITE = "1", "2", "7", "31", "32", "36", "38;5;231"
 RESET, NO_BREAK = "\x1b[0m", "\xa0"
 _CODE = compile_lazily(r"\x1b\[36m(.*?)\x1b\[0m")
@@ -26,7 +26,7 @@ _SEPARATED = {
     *("paragraph_close", "bullet_list_close", "ordered_list_close"),
     *("fence", "code_block", "hr", "blockquote_close"),
 }
-"""Tokens of markdown-it after which a line stays empty."""
+"""Tokens of markdown-it after which an empty line follows."""
 
 
 def render_demo(demo: Demo, colour: bool) -> str:
@@ -89,7 +89,7 @@ def _format_names(users: list[User]) -> str:
 
 
 def _render_label(label: StandinLabel) -> str:
-    """The name on the label's colour, in the 256 colours that every terminal has."""
+    """The name on the label's colour, in the 256-colour palette."""
     red, green, blue = (round(int(label.color[at : at + 2], 16) / 51) for at in (1, 3, 5))
     return _style_text(f" {label.name} ", f"48;5;{16 + 36 * red + 6 * green + blue}", WHITE)
 
@@ -115,7 +115,7 @@ def _render_change(change: dict[str, Any]) -> Iterator[str]:
 
 
 def _render_markdown(text: str) -> Iterator[str]:
-    """Blocks with a line between them, lists as lists; comments are hidden, as in GitLab."""
+    """Blocks separated by empty lines; HTML comments are hidden, as in GitLab."""
     from markdown_it import MarkdownIt
 
     lists: list[str] = []

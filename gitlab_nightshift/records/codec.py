@@ -225,7 +225,15 @@ def _read_members(value: Any) -> list[Any]:
 
 def _build_record_reader(kind: Any, *, exact: bool) -> Read:
     kinds = _find_kinds(kind)
-    readers = {name: _find_reader(kinds[name], exact=exact) for name in _list_fields(kind)}
+    names = _list_fields(kind)
+    readers = {name: _find_reader(kinds[name], exact=exact) for name in names}
+    required = [
+        each.name
+        for each in dataclasses.fields(kind)
+        if each.name in names
+        and each.default is dataclasses.MISSING
+        and each.default_factory is dataclasses.MISSING
+    ]
 
     def read_fields(value: Any, **local: Any) -> Any:
         if type(value) is not dict or (exact and value.keys() != readers.keys()):
@@ -235,10 +243,9 @@ def _build_record_reader(kind: Any, *, exact: bool) -> Read:
             for name, read in readers.items()
             if name in value
         }
-        try:
-            return kind(**found, **local)
-        except TypeError:  # of another version: a field is missing that has no default
-            raise InvalidRecordError("its fields are others") from None
+        if missing := next((name for name in required if name not in found), ""):
+            raise InvalidRecordError("it is missing", (missing,))
+        return kind(**found, **local)
 
     return read_fields
 

@@ -26,7 +26,7 @@ def keep_marked(folder: Path) -> Iterator[None]:
     def mark_on() -> None:
         with contextlib.suppress(OSError):
             while not ended.wait(BEAT_S):
-                os.utime(mark)  # updates the ctime, the part that nobody can forge
+                os.utime(mark)  # sets the ctime too, which nobody can forge (utimensat(2))
 
     marking = threading.Thread(target=mark_on)
     start_with_signals_blocked(marking)

@@ -8,6 +8,7 @@ from gitlab_nightshift.errors import build_config_error
 from gitlab_nightshift.repository.git_folder import list_object_folders
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
+# Git's English messages: it runs with LC_ALL=C (git.py).
 _BROKEN = compile_lazily(
     r"^fatal: (bad [a-z ]*config.*"
     r"|exceeded maximum include depth.*(?:\n\t.*)?"
@@ -45,10 +46,10 @@ def refuse_broken_repository(stderr: bytes) -> None:
     text = stderr.decode("utf-8", "replace")
     if found := _NEWER.search(text):
         why = " ".join(found[1].split())
-        raise build_config_error(f"this repository takes a newer git: {why}: install one")
+        raise build_config_error(f"this repository needs a newer git: {why}: install one")
     if found := _BROKEN.search(text):
         why = " ".join(found[1].split())
-        raise build_config_error(f"git cannot work here: {why}: mend that file, or clone anew")
+        raise build_config_error(f"git cannot work here: {why}: repair that file, or clone anew")
 
 
 def describe_damage(stderr: bytes, folder: Path) -> str:
@@ -62,7 +63,7 @@ def describe_damage(stderr: bytes, folder: Path) -> str:
 
 
 def render_damage(what: str, folder: Path) -> str:
-    """The message for damage that was found in another way."""
+    """The message for damage: ``what`` is damaged or missing."""
     if not (clone := _find_partial_clone(folder)):
         return f"the git repository is damaged or lacks a part ({what}): clone it anew"
     return (
@@ -88,7 +89,7 @@ def _find_partial_clone(folder: Path) -> str:
 
 
 def refuse_line_break(checkout: Path) -> None:
-    """Raise ``E_CONFIG`` for a path with a line break: ``git rev-parse`` prints one path a line."""
+    """Raise ``E_CONFIG`` for a path with a line break: ``git rev-parse`` prints a path per line."""
     if "\n" in str(checkout):
         raise build_config_error(
             f"{str(checkout)!r}: a line break is in the path: move the checkout"

@@ -5,33 +5,27 @@ and attribute files as the change left them, so the result is what ``git add -A`
 an honest checkout. Links are refused: a read or write through one ends up somewhere else.
 """
 
+import contextlib
 import os
 import stat
-from collections.abc import Collection, Iterable, Iterator
+import tempfile
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from gitlab_nightshift.records.products import ChangeSummary
 from gitlab_nightshift.repository.blobs import compute_blob_id
 from gitlab_nightshift.repository.disk_space import is_full_disk
-from gitlab_nightshift.repository.git import GitError
+from gitlab_nightshift.repository.git import GitError, split_names
 from gitlab_nightshift.repository.private_repository import (
     DiffFile,
     Repository,
     build_diff_patch,
     list_diff_files,
+    open_scratch_index,
+    write_tree,
 )
 from gitlab_nightshift.repository.saved_state import SavedCheckout
-from gitlab_nightshift.repository.staging import (
-    MAX_PATH_BYTES,
-    StagingTree,
-    find_filtered,
-    find_ignored,
-    open_staging_tree,
-    store,
-    write_file,
-    write_rules,
-)
 from gitlab_nightshift.repository.tree_snapshot import (
     EntryKind,
     Snapshot,
@@ -52,6 +46,27 @@ from gitlab_nightshift.system.openat import (
 MAX_FILE_BYTES = 5_000_000
 MAX_CHANGE_BYTES = 20_000_000
 MAX_NEW_ENTRIES = 500_000
+
+
+_RULES = (".gitignore", ".gitattributes")
+_MAX_RULES_BYTES = 1_000_000
+_MAX_PATH_BYTES = 2_000
+
+
+@dataclass(frozen=True)
+class _StagingTree:
+    """A new work tree, with an index that contains the base."""
+
+    repository: Repository
+    folder: Path
+    index: Path
+
+    def run_git(
+        self, *args: str, paths: Iterable[str], env: Mapping[str, str] | None = None
+    ) -> bytes:
+        """Run a git command that reads paths on stdin in the stage. Raises GitError."""
+        listed = b"".join(os.fsencode(path) + b"\0" for path in paths)
+        return self.repository.run_in(self.folder, self.index, *args, stdin=listed, env=env)
 
 
 @dataclass(frozen=True)
@@ -115,10 +130,10 @@ def capture_change(
         changed_paths = [
             path for path in _list_changed_paths(saved, known, now) if not within(path, output_dir)
         ]
-        with open_staging_tree(repository, base) as stage:
-            write_rules(stage, root, now)
+        with _open_staging_tree(repository, base) as stage:
+            _write_rules(stage, root, now)
             untracked = (p for p in changed_paths if p not in saved.tracked and not _is_too_long(p))
-            ignored = find_ignored(stage, untracked)
+            ignored = _find_ignored(stage, untracked)
             paths = [path for path in changed_paths if path not in ignored]
             return _capture_paths(stage, base, _Comparison(root, saved, now), paths)
     except TooManyEntriesError:
@@ -149,7 +164,7 @@ class _Comparison:
 
 
 def _capture_paths(
-    stage: StagingTree, base: str, comparison: _Comparison, paths: list[str]
+    stage: _StagingTree, base: str, comparison: _Comparison, paths: list[str]
 ) -> CapturedChange:
     changed = [path for path in paths if not _has_same_content(comparison, path)]
     present = [path for path in changed if comparison.find_new(path)]
@@ -158,7 +173,7 @@ def _capture_paths(
     )
     if refusals:
         return _build_refused_change(refusals)
-    tree = store(stage, [path for path in changed if not comparison.find_new(path)], present)
+    tree = _store(stage, [path for path in changed if not comparison.find_new(path)], present)
     files = list_diff_files(stage.repository, base, tree)
     return CapturedChange(tree, files, build_diff_patch(stage.repository, base, tree))
 
@@ -243,7 +258,7 @@ def _find_refusal_reason(
     reasons = {
         "it belongs to a submodule": path in saved.submodules or _is_inside(path, saved.submodules),
         "its path is too long": new and _is_too_long(path),
-        "git keeps such names for itself": new and is_dot_git(path),
+        "git reserves such names": new and is_dot_git(path),
         "it is a symbolic link": new and new.kind is EntryKind.LINK,
         "it is no file or folder": new and new.kind is EntryKind.OTHER,
         f"it is larger than {MAX_FILE_BYTES} bytes": max(_read_size(old), _read_size(new))
@@ -253,7 +268,7 @@ def _find_refusal_reason(
 
 
 def _is_too_long(path: str) -> bool:
-    return len(os.fsencode(path)) > MAX_PATH_BYTES
+    return len(os.fsencode(path)) > _MAX_PATH_BYTES
 
 
 def _read_size(entry: TreeEntry | None) -> int:
@@ -261,10 +276,10 @@ def _read_size(entry: TreeEntry | None) -> int:
 
 
 def _stage_files(
-    stage: StagingTree, comparison: _Comparison, paths: list[str]
+    stage: _StagingTree, comparison: _Comparison, paths: list[str]
 ) -> Iterator[ChangeRefusal]:
-    """Read files into the stage; refuses those that cannot be stored."""
-    for path, name in find_filtered(stage, paths).items():
+    """Copy files into the stage, and refuse those that cannot be stored."""
+    for path, name in _find_filtered(stage, paths).items():
         # The LFS pointer alone would be a broken file: its object is in no LFS store.
         lfs = "Git LFS keeps its content, which is not uploaded from here"
         yield ChangeRefusal(
@@ -277,4 +292,72 @@ def _stage_files(
             yield ChangeRefusal(path, str(refused))
         else:
             executable = bool(comparison.now[path].mode & stat.S_IXUSR)
-            write_file(stage, path, data, executable=executable)
+            _write_file(stage, path, data, executable=executable)
+
+
+@contextlib.contextmanager
+def _open_staging_tree(repository: Repository, base: str) -> Iterator[_StagingTree]:
+    """An empty work tree, and an index with revision ``base``."""
+    private = tempfile.TemporaryDirectory(prefix="stage-", dir=repository.folder)
+    with private as folder, open_scratch_index(repository, base) as index:
+        yield _StagingTree(repository, Path(folder), index)
+
+
+def _write_rules(stage: _StagingTree, root: Path, now: Snapshot) -> None:
+    """Copy all ignore and attribute files as they are after the change.
+
+    One that cannot be read has no effect, as in git.
+    """
+    for path, entry in now.items():
+        rules = entry.kind is EntryKind.FILE and path.rpartition("/")[2] in _RULES
+        if rules and len(os.fsencode(path)) <= _MAX_PATH_BYTES:
+            with contextlib.suppress(RefusedFileError):
+                data = read_regular(root, path, _MAX_RULES_BYTES, linked=True)
+                _write_file(stage, path, data, executable=False)
+
+
+def _write_file(stage: _StagingTree, path: str, data: bytes, *, executable: bool) -> None:
+    """Put a file into the work tree."""
+    staged_path = stage.folder / path
+    staged_path.parent.mkdir(parents=True, exist_ok=True)
+    staged_path.write_bytes(data)
+    staged_path.chmod(0o755 if executable else 0o644)
+
+
+def _find_ignored(stage: _StagingTree, paths: Iterable[str]) -> frozenset[str]:
+    """The paths that git's rules ignore. Raises GitError.
+
+    check-ignore refuses literal pathspecs; with "./" in front, no path is read as a pattern.
+    """
+    prefixed = [f"./{path}" for path in paths]
+    if not prefixed:
+        return frozenset()
+    literal = {"GIT_LITERAL_PATHSPECS": "0"}
+    try:
+        out = stage.run_git(
+            "check-ignore", "--no-index", "-z", "--stdin", paths=prefixed, env=literal
+        )
+    except GitError as error:
+        if error.status == 1 and not error.stderr:  # none is ignored (git-check-ignore(1))
+            return frozenset()
+        raise
+    return frozenset(path.removeprefix("./") for path in split_names(out))
+
+
+def _find_filtered(stage: _StagingTree, paths: Iterable[str]) -> dict[str, str]:
+    """The paths that have a filter (such as LFS), with the filter's name."""
+    parts = split_names(stage.run_git("check-attr", "-z", "--stdin", "filter", paths=paths))
+    values = zip(parts[::3], parts[2::3], strict=True)
+    return {path: value for path, value in values if value not in ("unspecified", "unset")}
+
+
+def _store(stage: _StagingTree, gone: Collection[str], present: Collection[str]) -> str:
+    """The id of the base's tree without ``gone`` and with ``present`` as staged. Raises GitError.
+
+    Removals come first: a removed path may lie below what is now a link.
+    """
+    update = ("update-index", "-z")
+    for how, paths in (("--force-remove", gone), ("--add", present)):
+        if paths:
+            stage.run_git(*update, how, "--stdin", paths=paths)
+    return write_tree(stage.repository, stage.index)

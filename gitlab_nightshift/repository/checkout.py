@@ -94,7 +94,7 @@ class Checkout:
                 keep_watched=keep_watched,
             )
             self._known.entries = restored.known
-            self._known.unlike.update(restored.unlike)
+            self._known.imperfect.update(restored.imperfect)
             renew(self._state_folder)
             self._state_folder.reserve.hold()
         return tuple(map(format_path, restored.failed))
@@ -214,11 +214,11 @@ def _build_checkout(
     prepared: PreparedCheckout, state: StateFolder, git: Git, folder: Path, *, fresh: bool
 ) -> Checkout:
     masked_paths = (
-        prepared.place
+        prepared.paths
         if state.mounted
-        else build_moved_paths(prepared.place, state.checkout, state.folder)
+        else build_moved_paths(prepared.paths, state.checkout, state.folder)
     )
-    current_paths = masked_paths if prepared.moved else prepared.place
+    current_paths = masked_paths if prepared.moved else prepared.paths
     source = replace(current_paths, objects=masked_paths.objects)
     repository = create_private_repository(git, folder / "git", source, prepared.config)
     state.reserve.hold()

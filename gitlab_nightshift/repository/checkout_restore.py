@@ -17,31 +17,31 @@ from gitlab_nightshift.repository.state_folder import SAVED, StateFolder
 from gitlab_nightshift.repository.tree_snapshot import TOP, Snapshot
 from gitlab_nightshift.system.file_names import format_path
 
-UNLIKE = "put back; paths with a new owner or time, which only root could restore: {}"
+IMPERFECT = "put back; paths with a new owner or time, which only root could restore: {}"
 
 
 @dataclass
 class KnownTree:
-    """The last state of the tree known to equal the saved one; each restore updates it. ``unlike``
-    are paths whose owner or times could not be restored."""
+    """The last state of the tree known to equal the saved one; each restore updates it.
+    ``imperfect`` are paths whose owner or times could not be restored."""
 
     entries: Snapshot
-    unlike: set[str] = field(default_factory=set)
+    imperfect: set[str] = field(default_factory=set)
 
 
 @dataclass
 class RestoreReport:
     """``failed`` are paths that could not be restored, ``trouble`` has a line for each kind of
-    failure; ``unlike`` counts paths with a new owner or time, which only root could restore."""
+    failure; ``imperfect`` counts paths with a new owner or time, which only root could restore."""
 
     failed: tuple[str, ...] = ()
     trouble: list[str] = field(default_factory=list)
-    unlike: int = 0
+    imperfect: int = 0
 
     def build_notes(self) -> list[Note]:
-        """For the log: a warning for each kind of failure, and the number of unlike paths."""
+        """For the log: a warning for each kind of failure, and the number of imperfect paths."""
         notes = [Note(line, warning=True) for line in self.trouble]
-        return [*notes, Note(UNLIKE.format(self.unlike))] if self.unlike else notes
+        return [*notes, Note(IMPERFECT.format(self.imperfect))] if self.imperfect else notes
 
 
 def restore_files(
@@ -53,7 +53,8 @@ def restore_files(
     keep_watched: bool = False,
 ) -> RestoredTree:
     """Restore the files; if the disk is full, first remove the throw-away to make space."""
-    if Disks((state.checkout,)).find_full():  # perhaps with files that an agent put below .git
+    # An agent may have filled the disk by files below the throw-away .git.
+    if Disks((state.checkout,)).find_full():
         for make_space in (state.reserve.release, functools.partial(discard, state)):
             with contextlib.suppress(OSError):  # an agent may have damaged either: go on
                 make_space()
@@ -66,25 +67,25 @@ def restore_checkout(
     """Restore everything: files, the real ``.git``, the folder itself. The saved state is removed
     once the real ``.git`` is in place: after that, the next start only has owners to restore."""
     report = RestoreReport()
-    with _record_errors(report, "the checkout could not be put back"):
+    with _record_errors(report, "the checkout could not be restored"):
         done = restore_files(state, saved, known, repository)
-        known.unlike.update(done.unlike)
+        known.imperfect.update(done.imperfect)
         report.failed = tuple(map(format_path, done.failed))
     if report.failed:
-        report.trouble.append(f"could not be put back: {format_some_paths(report.failed)}")
+        report.trouble.append(f"could not be restored: {format_some_paths(report.failed)}")
     for reserve in (state.reserve, state.last_reserve):
         with contextlib.suppress(OSError):
             reserve.release()
     with _record_errors(report, f"the real .git is still in {state.folder}"):
         unmask_git(state)
-    with _record_errors(report, "the checkout could not be put back"):
+    with _record_errors(report, "the checkout could not be restored"):
         if restore_folder(state.checkout, TOP, saved.entries[TOP], saved.lists.get(TOP, {})).rights:
-            known.unlike.add(TOP)
+            known.imperfect.add(TOP)
     # Last: while the saved state exists, the next start restores the files again.
     if not os.path.lexists(state.real_git):
         with _record_errors(report, f"{state.folder} cannot be removed"):
             (state.folder / SAVED).unlink(missing_ok=True)
-    report.unlike = len(known.unlike)
+    report.imperfect = len(known.imperfect)
     return report
 
 

@@ -47,7 +47,8 @@ def check_out_temporarily(git: Git, checkout: Path, commit: str, pack: bytes) ->
     shallow_file = parts.git_dir / "shallow"
     old_shallow = shallow_file.read_bytes() if shallow_file.exists() else None
     git.run("index-pack", "--stdin", cwd=checkout, stdin=pack)
-    if commit.encode() not in (old_shallow or b"").split():  # git must not look for its parents
+    # The pack has no parents of the commit: as a shallow boundary, git does not look for them.
+    if commit.encode() not in (old_shallow or b"").split():
         _write(shallow_file, (old_shallow or b"") + commit.encode() + b"\n")
     try:
         _switch(git, checkout, commit, "--no-overwrite-ignore")
@@ -55,7 +56,7 @@ def check_out_temporarily(git: Git, checkout: Path, commit: str, pack: bytes) ->
             yield
         finally:
             if _identify(checkout) != real:
-                text = f"{checkout}/.git is not the one that was there before: clone anew"
+                text = f"{checkout}/.git was replaced during the run: clone anew"
                 raise NightshiftError(Code.WORKSPACE_DIRTY, text)
             _switch(git, checkout, before, "--force")
     finally:
@@ -79,7 +80,7 @@ def _identify(checkout: Path) -> tuple[int, int] | None:
 
 
 def _write(file: Path, data: bytes) -> None:
-    # git may read the file at any time: replace it in one step (rename(2)).
+    # Git may read the file at any time: replace it atomically (rename(2)).
     part = file.with_name(f"{file.name}.nightshift")
     part.write_bytes(data)
     part.replace(file)

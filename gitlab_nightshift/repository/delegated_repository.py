@@ -23,7 +23,7 @@ class DelegationSource:
     """
 
     top: Path
-    place: RepositoryPaths
+    paths: RepositoryPaths
     git: Git
     machine: Git
     head: str
@@ -34,7 +34,7 @@ class DelegationSource:
     def secrets(self) -> tuple[Path, ...]:
         """Files and folders with credentials: no agent may read them. In the last one a runner
         keeps those of a job."""
-        folders = dict.fromkeys((self.place.git_dir, self.place.objects[0].parent))
+        folders = dict.fromkeys((self.paths.git_dir, self.paths.objects[0].parent))
         own = [folder / name for folder in folders for name in ("config", "logs")]
         return (*own, self.top.with_name(f"{self.top.name}.tmp"))
 
@@ -45,7 +45,7 @@ def share_source(source: DelegationSource, run_id: str, closed: Iterable[Path]) 
     folders ``closed`` to other users of the machine. Raises what ``state_folder.hold`` does."""
     with share(source.top, source.spare) as held:
         if not (held.folder / state_folder.NOTE).exists():
-            state_folder.write_note(held, source.top, run_id, source.head, source.place)
+            state_folder.write_note(held, source.top, run_id, source.head, source.paths)
         restrict_access(held.folder, closed)
         yield
 
@@ -56,7 +56,7 @@ def claim_source(source: DelegationSource, run_id: str) -> Iterator[None]:
     does."""
     held = state_folder.hold(source.top, source.spare)
     try:
-        state_folder.write_note(held, source.top, run_id, source.head, source.place)
+        state_folder.write_note(held, source.top, run_id, source.head, source.paths)
         yield
     finally:
         with defer_signals():
@@ -69,7 +69,7 @@ class SourceRecord:
     in."""
 
     top: Path
-    place: RepositoryPaths
+    paths: RepositoryPaths
     head: str
     spare: Path
     fetched: bool
@@ -81,7 +81,7 @@ def build_source_record(source: DelegationSource, home: str) -> SourceRecord:
     """A source for another process; ``home`` is this machine's own."""
     path = source.git.env["PATH"]
     return SourceRecord(
-        source.top, source.place, source.head, source.spare, source.fetched, path, Path(home)
+        source.top, source.paths, source.head, source.spare, source.fetched, path, Path(home)
     )
 
 
@@ -91,7 +91,7 @@ def open_source_record(data: Any, private: Path) -> DelegationSource:
     known: SourceRecord = make_record(SourceRecord, data)
     return DelegationSource(
         top=known.top,
-        place=known.place,
+        paths=known.paths,
         git=git_verbs.build_isolated_git(private / "git", known.path),
         machine=git_verbs.with_machine_config(private / "machine-git", known.path, known.home),
         head=known.head,

@@ -52,6 +52,9 @@ HEAD_OBJECTS = ("HEAD", "HEAD^{commit}", "HEAD^{tree}")
 PLAIN_DIFF = ("--no-renames", "--no-ext-diff", "--no-textconv", "--no-color")
 
 
+_RECENT = ("--first-parent", "--min-parents=1")
+
+
 def summarize_stderr(stderr: bytes) -> str:
     """Git's messages on one line, each once, warnings last, without hints. An indented line belongs
     to the message above it."""
@@ -66,7 +69,7 @@ class GitError(Exception):
     """A git command failed; the text is its stderr on one line."""
 
     def __init__(self, verb: str, done: CapturedOutput) -> None:
-        why = summarize_stderr(done.stderr) or "failed without a word"
+        why = summarize_stderr(done.stderr) or "failed without a message"
         Exception.__init__(self, f"git {verb}: {why}")
         self.status, self.stdout, self.stderr = done.exit_status, done.stdout, done.stderr
 
@@ -329,3 +332,22 @@ def list_setting_files(git: Git) -> frozenset[str]:
         return frozenset()
     parts = os.fsdecode(listed).split("\0")
     return frozenset(part.removeprefix("file:") for part in parts if part.startswith("file:"))
+
+
+def list_recent_files(
+    git: Git, checkout: Path, count: int, revision: str = "HEAD"
+) -> frozenset[str]:
+    """Files touched by the last ``count`` commits of a revision.
+
+    Merges count by their first parent; the root and a shallow boundary do not count (contract,
+    ``avoid_recent_commits``).
+    """
+    shown = ("--name-only", "-z", "--format=", f"--max-count={count}", revision)
+    walk = (*_RECENT, "--diff-merges=first-parent")
+    return frozenset(split_names(git.run("log", *walk, *PLAIN_DIFF, *shown, cwd=checkout)))
+
+
+def count_recent_commits(git: Git, checkout: Path, most: int, revision: str = "HEAD") -> int:
+    """The number of commits that ``list_recent_files`` would read, up to ``most``."""
+    walk = ("--count", *_RECENT, f"--max-count={most}", revision)
+    return int(git.run("rev-list", *walk, cwd=checkout))

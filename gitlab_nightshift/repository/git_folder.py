@@ -1,4 +1,4 @@
-"""Writes a git repository's files without running git: its processes would take longer."""
+"""Reads and writes the files of a git repository without running git, which would take longer."""
 
 import contextlib
 import os
@@ -9,6 +9,10 @@ from pathlib import Path
 
 NO_BRANCH = "ref: refs/heads/main"
 """A HEAD without a commit."""
+
+
+_LONGEST = 4096
+"""Bytes to read of a file that names a folder."""
 
 
 def write_git_folder(
@@ -59,3 +63,23 @@ def copy_if_present(source: Path, target: Path) -> None:
     """Copy a file's bytes if it exists."""
     with contextlib.suppress(FileNotFoundError):
         shutil.copyfile(source, target)
+
+
+def list_git_folders(checkout: Path) -> list[Path]:
+    """The git folders of a worktree or submodule, whose ``.git`` is a file that names them; none if
+    ``.git`` is a folder (gitrepository-layout(5))."""
+    if not (named := _read_folder(checkout / ".git", "gitdir:")):
+        return []
+    common = _read_folder(named / "commondir", "")
+    return [named, *([common] if common else [])]
+
+
+def _read_folder(file: Path, prefix: str) -> Path | None:
+    try:
+        with file.open("rb") as opened:
+            text = opened.read(_LONGEST).decode("utf-8", "surrogateescape").strip()
+    except OSError:
+        return None
+    if not text.startswith(prefix):
+        return None
+    return (file.parent / text.removeprefix(prefix).strip()).resolve()

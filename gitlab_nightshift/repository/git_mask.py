@@ -26,24 +26,24 @@ THROWAWAY = "throwaway"
 """The template of which every throw-away is a copy."""
 
 
-def build_moved_paths(place: RepositoryPaths, checkout: Path, state: Path) -> RepositoryPaths:
+def build_moved_paths(paths: RepositoryPaths, checkout: Path, state: Path) -> RepositoryPaths:
     """The paths of the repository's parts once ``.git``, if it is a folder, is in ``state``."""
     git = checkout / ".git"
     real = state / "git" if os.path.lexists(state / "git") else git
     if real.is_symlink() or not real.is_dir():
-        return place
+        return paths
 
     def move_path(path: Path) -> Path:
         return state / "git" / path.relative_to(git) if path.is_relative_to(git) else path
 
     return replace(
-        place,
-        git_dir=move_path(place.git_dir),
-        index=move_path(place.index),
-        exclude=move_path(place.exclude),
-        attributes=move_path(place.attributes),
-        shallow=move_path(place.shallow) if place.shallow else None,
-        objects=tuple(move_path(path) for path in place.objects),
+        paths,
+        git_dir=move_path(paths.git_dir),
+        index=move_path(paths.index),
+        exclude=move_path(paths.exclude),
+        attributes=move_path(paths.attributes),
+        shallow=move_path(paths.shallow) if paths.shallow else None,
+        objects=tuple(move_path(path) for path in paths.objects),
     )
 
 

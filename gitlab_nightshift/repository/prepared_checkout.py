@@ -31,13 +31,13 @@ from gitlab_nightshift.system.file_names import within
 
 @dataclass(frozen=True)
 class PreparedCheckout:
-    """A checked and saved checkout. ``place`` are the original paths of its repository's parts;
+    """A checked and saved checkout. ``paths`` are the original paths of its repository's parts;
     ``moved``: the real ``.git`` is already in the folder of ``held``. ``config`` comes from
     ``git.read_conversion_config``."""
 
     checkout: Path
     held: LockedStateFolder
-    place: RepositoryPaths
+    paths: RepositoryPaths
     base_sha: str
     output_dir: str
     config: Mapping[str, str]
@@ -61,15 +61,15 @@ def prepare_checkout(
 
     Raises NightshiftError E_CONFIG, E_WORKSPACE_DIRTY.
     """
-    place, base_sha = find_paths_and_head(git, checkout)
+    paths, base_sha = find_paths_and_head(git, checkout)
     refuse_changed(machine, checkout)
     refuse_tracked(git, checkout, output_dir)
-    write_note(held, checkout, run_id, base_sha, place)
+    write_note(held, checkout, run_id, base_sha, paths)
     saved = save(git, checkout, held.folder / COPIES)
     write_saved(held.folder / SAVED, saved)
     StateFolder(checkout, held.folder, held.lock).last_reserve.hold()
     config = read_conversion_config(git, checkout)
-    return PreparedCheckout(checkout, held, place, base_sha, output_dir, config, saved)
+    return PreparedCheckout(checkout, held, paths, base_sha, output_dir, config, saved)
 
 
 def refuse_tracked(git: Git, checkout: Path, output_dir: str) -> None:

@@ -48,8 +48,8 @@ def copy_out(
     tree: Path,
     output_dir: str,
 ) -> None:
-    """Make the same checkout, with a copy of all files of ``tree``, another checkout of that
-    commit: changed, untracked and ignored ones too, but not those in ``output_dir``."""
+    """Make such a checkout with a copy of all files of ``tree``, another checkout of that commit:
+    also changed, untracked and ignored ones, but not those in ``output_dir``."""
     _create_empty_checkout(git, folder, source, commit, config)
     entries = scan(tree)
     chosen = {p: e for p, e in entries.items() if p != TOP and not within(p, output_dir)}
@@ -111,7 +111,9 @@ def _copy(tree: Path, folder: Path, path: str, entry: TreeEntry) -> None:
 
 def _close_again(tree: Path, entries: Snapshot) -> None:
     """Restore the modes of folders that had to be opened for reading, the inner ones first."""
-    shut = (p for p, e in entries.items() if e.kind is EntryKind.FOLDER and ~e.mode & stat.S_IRWXU)
-    for path in sorted(shut, reverse=True):
+    closed = (
+        p for p, e in entries.items() if e.kind is EntryKind.FOLDER and ~e.mode & stat.S_IRWXU
+    )
+    for path in sorted(closed, reverse=True):
         with contextlib.suppress(PermissionError):  # another user's, so we never changed it
             (tree / path).chmod(entries[path].mode)

@@ -1,7 +1,7 @@
 """A change as reported by the process that read a bundle (``bundle_reader.py``).
 
-The bundle's author may control that process, so its report is validated here, and the tree is made
-again from names, modes and bytes. This process parses no byte of the patch.
+The bundle's author may control that process, so its report is validated here, and the tree is
+rebuilt from names, modes and bytes. This process parses no byte of the patch.
 """
 
 import os
@@ -94,14 +94,15 @@ class RebuiltBundle:
     tool_settings: Mapping[str, str] = field(default_factory=dict)
 
 
-def read_answer(out: bytes, place: str) -> RebuiltBundle:
-    """Parse the three parts of an answer. Raises what :func:`examine` raises."""
+def read_answer(out: bytes, bundle_path: str) -> RebuiltBundle:
+    """Parse the three parts of an answer. Raises ``E_PARSE_ERROR`` for an unreadable bundle, and
+    ``E_PUBLISH`` for an invalid answer."""
     first, _, rest = out.partition(b"\n")
     second, _, blobs = rest.partition(b"\n")
     base, answer = _validate_value(BaseReport, parse_line(first)), parse_line(second)
     if "unreadable" in answer:
-        raise build_record_error(Bundle, place, format_path(str(answer["unreadable"]))[:200])
-    bundle = build_record(Bundle, answer.get("bundle"), place)
+        raise build_record_error(Bundle, bundle_path, format_path(str(answer["unreadable"]))[:200])
+    bundle = build_record(Bundle, answer.get("bundle"), bundle_path)
     rebuilt = RebuiltBundle(bundle, CiFiles(base.ci))
     if "change" not in answer:
         return _with_refusal(rebuilt, answer)
@@ -122,9 +123,9 @@ def make_change(repository: Repository, rebuilt: RebuiltBundle, base: str) -> No
 
 
 @dataclass(frozen=True)
-class ReadingPlace:
-    """The repository and folder for reading a patch: its ``parts`` and ``config``
-    (``git.read_conversion_config``), and ``folder``, in which the reader gets its own folder."""
+class ReaderInput:
+    """What the reader works with: the repository's ``parts`` and ``config``
+    (``git.read_conversion_config``), and ``folder``, in which it gets a folder of its own."""
 
     parts: RepositoryParts
     config: Mapping[str, str]
@@ -133,28 +134,28 @@ class ReadingPlace:
     ci_config: str = ""
 
 
-def rebuild_patch(place: ReadingPlace, base: str, patch: bytes) -> RebuiltBundle:
+def rebuild_patch(reader_input: ReaderInput, base: str, patch: bytes) -> RebuiltBundle:
     """Have the reader apply a patch without a bundle to ``base``. Raises ``E_PUBLISH``."""
     bundle = _build_bundle(base)
-    with open_task(place, base, (len(bundle), len(patch))) as task:
+    with open_task(reader_input, base, (len(bundle), len(patch))) as task:
         return read_answer(run_task(task, bundle + patch), "the bundle")
 
 
 @contextmanager
 def open_task(
-    place: ReadingPlace, base: str, sizes: tuple[int, int], onto: str = ""
+    reader_input: ReaderInput, base: str, sizes: tuple[int, int], onto: str = ""
 ) -> Iterator[RebuildTask]:
     """The reader's task, with a folder that is removed at the end of the block."""
-    with tempfile.TemporaryDirectory(prefix="reader-", dir=place.folder) as folder:
+    with tempfile.TemporaryDirectory(prefix="reader-", dir=reader_input.folder) as folder:
         yield RebuildTask(
             folder=Path(folder),
-            objects=place.parts.objects,
-            object_format=place.parts.object_format,
-            attributes=place.parts.attributes,
-            config=place.config,
+            objects=reader_input.parts.objects,
+            object_format=reader_input.parts.object_format,
+            attributes=reader_input.parts.attributes,
+            config=reader_input.config,
             base=base,
-            ci_config=place.ci_config,
-            search_path=place.search_path,
+            ci_config=reader_input.ci_config,
+            search_path=reader_input.search_path,
             sizes=sizes,
             largest=(LARGEST_LINE, MAX_FILE_BYTES, MAX_CHANGE_BYTES),
             onto=onto,

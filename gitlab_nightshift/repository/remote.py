@@ -180,7 +180,7 @@ def _format_message(text: str, server: GitServer) -> str:
     remote = [line.removeprefix("remote:").strip(" =>") for line in lines if line[:7] == "remote:"]
     own = [line for line in lines if re.match(r"fatal:|error:|git:|!", line)]
     message = " ".join(filter(None, remote)) or "; ".join(dict.fromkeys(own))
-    message = message or "git failed without a word"
+    message = message or "git failed without a message"
     clean = re.sub(r"//[^/@\s]*@", "//", message)
     for secret in filter(None, (server.token, quote(server.token, safe=""))):
         clean = clean.replace(secret, "[secret]")

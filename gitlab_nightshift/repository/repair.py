@@ -55,8 +55,8 @@ def repair(
     ``just_now``: nobody used the checkout since that run's end, so a commit in the throw-away is an
     agent's. ``held`` is that run's state folder if the caller owns it; else it is searched for.
 
-    The decision depends on the state folder, except its part ``own``, which agents' side can write,
-    and, for a later start, on whether something has used the checkout since.
+    The decision depends on the state folder, except its part ``own``, which agents can reach, and,
+    for a later start, on whether something has used the checkout since.
 
     Raises NightshiftError E_WORKSPACE_DIRTY if another night runs there, if not everything could be
     undone (``tell`` gets the report instead), or if somebody has since used the throw-away
@@ -143,7 +143,7 @@ def _describe_left_changes(checkout: Path, left: RestoreReport) -> str:
         return f"a killed night left {checkout} as it was: {'; '.join(left.trouble)}"
     return (
         f"a killed night left changes in {checkout} that cannot be undone"
-        f" ({format_some_paths(left.failed)}): make these files anew, then start the job again"
+        f" ({format_some_paths(left.failed)}): restore these files, then start the job again"
     )
 
 

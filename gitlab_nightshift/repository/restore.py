@@ -54,13 +54,13 @@ class RestoredTree:
 
     ``failed`` could not be restored: files that were only watched, or that the system does not let
     us write. They keep their old entry in ``known``, so that each restore reports them again.
-    ``unlike`` have their content and rights, but not their owner, which only root can set, or, if
-    something was restored in a folder, not its times.
+    ``imperfect`` have their content and rights, but not their owner, which only root can set, or,
+    if something was restored in a folder, not its times.
     """
 
     known: Snapshot
     failed: tuple[str, ...]
-    unlike: tuple[str, ...]
+    imperfect: tuple[str, ...]
 
 
 def restore_tree(
@@ -94,20 +94,20 @@ def restore_tree(
         if len(touched) < MOST_SINGLE_CHECKS
         else scan(root, only=folders)
     )
-    failed, unlike = _restore_folders(
+    failed, imperfect = _restore_folders(
         root, saved, now, {path.rpartition("/")[0] for path in touched}
     )
     failed |= now.keys() - saved.entries.keys()
     state, uncertain = _build_known_state(saved, known, now, touched, written)
     old = saved.entries
     both = [(p, old[p], state[p]) for p in touched if p in old and p in state]
-    unlike |= {path for path, was, made in both if read_owner(was) != read_owner(made)}
+    imperfect |= {path for path, was, made in both if read_owner(was) != read_owner(made)}
     if keep_watched:
         watched = {path for path in uncertain if _is_watched(saved, path)}
         uncertain -= watched
         state = {path: entry for path, entry in state.items() if path not in watched}
         state |= {path: now[path] for path in watched if path in now}
-    return RestoredTree(state, tuple(sorted(failed | uncertain)), tuple(sorted(unlike - failed)))
+    return RestoredTree(state, tuple(sorted(failed | uncertain)), tuple(sorted(imperfect - failed)))
 
 
 def _build_known_state(
@@ -271,8 +271,8 @@ def _restore_folders(
     root: Path, saved: SavedCheckout, now: Snapshot, filled: Container[str]
 ) -> tuple[set[str], set[str]]:
     """Restore the modes and times of folders, the inner ones first. Returns the folders where that
-    failed, and the unlike ones; times count only in ``filled``, where something was restored."""
-    failed, unlike, old = set[str](), set[str](), saved.entries
+    failed, and the imperfect ones; times count only in ``filled``, where something was restored."""
+    failed, imperfect, old = set[str](), set[str](), saved.entries
     for path in sorted((p for p in old if old[p].kind is EntryKind.FOLDER), reverse=True):
         if not _is(now, path, EntryKind.FOLDER):
             failed.add(path)
@@ -280,10 +280,10 @@ def _restore_folders(
             try:
                 left = restore_folder(root, path, old[path], saved.lists.get(path, {}))
                 if left.rights or (left.times and path in filled):
-                    unlike.add(path)
+                    imperfect.add(path)
             except OSError:
                 failed.add(path)
-    return failed, unlike
+    return failed, imperfect
 
 
 def _is_restored(old: TreeEntry, now: TreeEntry) -> bool:

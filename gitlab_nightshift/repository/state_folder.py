@@ -123,8 +123,8 @@ def identify_folder(folder: Path) -> str:
     return f"{status.st_dev} {status.st_ino}"
 
 
-def _create_adjacent(place: Path) -> Path:
-    return Path(tempfile.mkdtemp(prefix=f"{place.name}-", dir=place.parent))
+def _create_adjacent(folder_path: Path) -> Path:
+    return Path(tempfile.mkdtemp(prefix=f"{folder_path.name}-", dir=folder_path.parent))
 
 
 def hold(checkout: Path, spare: Path, *, shared: bool = False) -> "LockedStateFolder":
@@ -135,18 +135,21 @@ def hold(checkout: Path, spare: Path, *, shared: bool = False) -> "LockedStateFo
     NightshiftError: E_CONFIG if there is no place for it, E_WORKSPACE_DIRTY if another night was
     faster.
     """
+    # Preferably on the checkout's own mount: rename(2) cannot move .git to another one.
     try:
-        place = choose_folder(checkout, spare, moving=True)
+        folder_path = choose_folder(checkout, spare, moving=True)
     except NightshiftError:
-        place = choose_folder(checkout, spare, moving=False)
+        folder_path = choose_folder(checkout, spare, moving=False)
     try:
         try:
-            new = _create_adjacent(place)
+            new = _create_adjacent(folder_path)
         except PermissionError:  # a confined process may not write there, whatever the modes say
-            place = list_candidate_folders(checkout, spare)[-1]
-            new = _create_adjacent(place)
+            folder_path = list_candidate_folders(checkout, spare)[-1]
+            new = _create_adjacent(folder_path)
     except OSError as error:
-        raise build_config_error(f"{place.parent} cannot be written ({error.strerror})") from None
+        raise build_config_error(
+            f"{folder_path.parent} cannot be written ({error.strerror})"
+        ) from None
     try:
         if (lock := _lock(new)) is None:
             raise FileNotFoundError
@@ -157,12 +160,12 @@ def hold(checkout: Path, spare: Path, *, shared: bool = False) -> "LockedStateFo
     except FileNotFoundError:  # a concurrent start took it for the leftover of a killed run
         raise build_another_night_error(checkout, None) from None
     try:
-        new.rename(place)
+        new.rename(folder_path)
     except OSError:
         os.close(lock)
         remove_path(new)
         raise build_another_night_error(checkout, None) from None
-    return LockedStateFolder(place, lock)
+    return LockedStateFolder(folder_path, lock)
 
 
 @dataclass
@@ -198,8 +201,8 @@ def take_over(checkout: Path, spare: Path) -> StateFolder | None:
     Also removes unfinished folders of killed runs. Raises NightshiftError E_WORKSPACE_DIRTY if that
     run is still alive.
     """
-    for place in list_candidate_folders(checkout, spare):
-        _remove_unclaimed(place)
+    for folder_path in list_candidate_folders(checkout, spare):
+        _remove_unclaimed(folder_path)
     folder = find_state_folder(checkout, spare)
     if folder is None:
         return None
@@ -218,10 +221,10 @@ def find_state_folder(checkout: Path, spare: Path) -> Path | None:
     return next(filter(_is_ours, list_candidate_folders(checkout, spare)), None)
 
 
-def _remove_unclaimed(place: Path) -> None:
-    """Remove unlocked folders with a temporary name of ``place`` (see ``hold``)."""
-    name = re.compile(re.escape(place.name) + "-[a-z0-9_]{8}")
-    with contextlib.suppress(OSError), os.scandir(place.parent) as entries:
+def _remove_unclaimed(folder_path: Path) -> None:
+    """Remove unlocked folders with a temporary name of ``folder_path`` (see ``hold``)."""
+    name = re.compile(re.escape(folder_path.name) + "-[a-z0-9_]{8}")
+    with contextlib.suppress(OSError), os.scandir(folder_path.parent) as entries:
         for entry in entries:
             if not name.fullmatch(entry.name) or not entry.is_dir(follow_symlinks=False):
                 continue

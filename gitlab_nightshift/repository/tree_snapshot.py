@@ -16,6 +16,7 @@ from gitlab_nightshift.system.openat import open_folder, open_parent, set_mode
 
 TOP = ""
 DEEPEST = 200
+"""Levels of folders: one open descriptor for each (``_walk``)."""
 
 
 class EntryKind(StrEnum):

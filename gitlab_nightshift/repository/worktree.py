@@ -33,7 +33,7 @@ class Worktree:
     checked-out commit and ``head_tree`` its tree, "" before the first commit."""
 
     top: Path
-    place: RepositoryPaths
+    paths: RepositoryPaths
     head: str
     head_tree: str
     repository: Repository
@@ -106,7 +106,7 @@ def write_working_tree(worktree: Worktree) -> str:
 
     Skips repositories inside the checkout. Raises GitError.
     """
-    index = _copy_index(worktree, worktree.place.index)
+    index = _copy_index(worktree, worktree.paths.index)
     run = functools.partial(_run_git, worktree, index)
     if untouched := compare_line_ends(run, worktree.top).untouched:
         names = split_names(run("diff-files", "-z", "--name-only"))
@@ -129,7 +129,7 @@ def write_staged_tree(worktree: Worktree) -> str:
     """
     # git commit with paths runs its hooks with a temporary index (githooks(5)).
     named = worktree.env.get(_HOOK_INDEX_VARIABLE)
-    source = (worktree.top / named) if named else worktree.place.index
+    source = (worktree.top / named) if named else worktree.paths.index
     return write_tree(worktree.repository, _copy_index(worktree, source))
 
 
@@ -207,7 +207,7 @@ def find_common_base(worktree: Worktree, base: str, commit: str) -> str:
         found = worktree.repository.run("merge-base", base, commit).decode().strip()
     except GitError:
         found = ""
-    if not found and worktree.place.shallow:
+    if not found and worktree.paths.shallow:
         raise _build_missing_error(
             worktree, f"the history between {base[:12]} and {commit[:12]} is not here"
         )
@@ -216,12 +216,12 @@ def find_common_base(worktree: Worktree, base: str, commit: str) -> str:
 
 def is_boundary(worktree: Worktree, commit: str) -> bool:
     """True if a shallow clone ends at the commit."""
-    shallow = worktree.place.shallow
+    shallow = worktree.paths.shallow
     return shallow is not None and commit in shallow.read_text().split()
 
 
 def _build_missing_error(worktree: Worktree, what: str) -> NightshiftError:
-    if worktree.place.shallow:
+    if worktree.paths.shallow:
         return build_config_error(
             f"{what}: the clone is shallow; fetch more (GIT_DEPTH: 0 in CI, git fetch --unshallow)"
         )

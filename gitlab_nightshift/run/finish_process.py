@@ -68,8 +68,8 @@ def _find_places(inputs: Mapping[str, Any]) -> Places:
     source, private = inputs.get("source"), inputs["private"]
     if not source:
         return {"repository": (), "private": private}
-    place = make_record(RepositoryPaths, source["place"])
-    parts = (source["top"], place.git_dir, place.objects[0].parent, source["spare"])
+    paths = make_record(RepositoryPaths, source["paths"])
+    parts = (source["top"], paths.git_dir, paths.objects[0].parent, source["spare"])
     return {"repository": tuple(map(str, parts)), "private": private}
 
 

@@ -19,7 +19,7 @@ from gitlab_nightshift.records.notary_records import BundleOrigin
 from gitlab_nightshift.records.products import Plan
 from gitlab_nightshift.repository.disk_space import build_no_space_error, is_full_disk
 from gitlab_nightshift.repository.git import read_head
-from gitlab_nightshift.repository.git_folders import list_git_folders
+from gitlab_nightshift.repository.git_folder import list_git_folders
 from gitlab_nightshift.run import planning
 from gitlab_nightshift.run.address_check import check_addresses
 from gitlab_nightshift.run.comment_runs import PACK, take_up_request

@@ -15,7 +15,7 @@ from gitlab_nightshift.repository.private_repository import (
     read_parts,
 )
 from gitlab_nightshift.repository.rebuilt_change import (
-    ReadingPlace,
+    ReaderInput,
     RebuiltBundle,
     make_change,
     rebuild_patch,
@@ -34,8 +34,8 @@ def remake(
     or ``E_PUBLISH`` if the other process breaks the rules.
     """
     config = git_verbs.read_conversion_config(source.git, source.top)
-    parts, path = read_parts(source.place), source.git.env["PATH"]
-    reading = ReadingPlace(parts, config, context.private, path, context.job.ci_config_path)
+    parts, path = read_parts(source.paths), source.git.env["PATH"]
+    reading = ReaderInput(parts, config, context.private, path, context.job.ci_config_path)
     inputs = rebuild_patch(reading, base, patch)
     if inputs.refused:
         why = "it depends on uncommitted changes" if local else inputs.refused

@@ -76,7 +76,8 @@ class Broker:
             yield
         except kinds:
             with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(END_S)  # its listener closes shortly before it can be waited for
+                # Its listener closes shortly before it can be waited for.
+                self._process.wait(END_S)
                 raise NightshiftError(Code.TERMINATED, BROKER_ENDED) from None
             raise
 

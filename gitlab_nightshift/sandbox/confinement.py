@@ -119,7 +119,7 @@ class ConfinementChoice:
         if self.disabled:
             return None
         return {
-            "way": self.mode.value,
+            "mode": self.mode.value,
             "why": self.why,
             "writable": list(paths.writable),
             "hidden": [*paths.hidden, *paths.moved],

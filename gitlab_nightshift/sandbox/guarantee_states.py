@@ -26,7 +26,7 @@ def judge(guarantees: Guarantees, findings: Iterable[ProbeFinding] = ()) -> tupl
 
 def refuse_weaker(tier: Tier, strengths: Iterable[Strength], accepted: Collection[str]) -> None:
     """Stop a run whose boundary is too weak: a guarantee is broken, or holds only partly and is not
-    accepted. The tier ``none``, which was asked for by name, promises nothing.
+    accepted. The tier ``none``, which was requested by name, promises nothing.
 
     Raises NightshiftError ``E_POLICY_DENY``, whose line says what to do.
     """

@@ -15,7 +15,7 @@ from gitlab_nightshift.sandbox.probe_run import (
     open_tcp_listener,
     open_unix_listener,
 )
-from gitlab_nightshift.sandbox.proof_rows import (
+from gitlab_nightshift.sandbox.tiers import (
     DIRECT,
     GATEWAY,
     JOB,
@@ -29,9 +29,9 @@ from gitlab_nightshift.sandbox.proof_rows import (
     SERVICES,
     SIGNALS,
     WRITING,
+    Confinement,
     ProofRow,
 )
-from gitlab_nightshift.sandbox.tiers import Confinement
 from gitlab_nightshift.system.descendants import list_ancestors
 from gitlab_nightshift.system.file_names import is_there, open_short_folder
 

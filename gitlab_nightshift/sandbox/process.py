@@ -168,7 +168,7 @@ def stream(
         raise ProgramStartError(errno.ENOENT, missing[1])
     killed = end is EndReason.EXITED and exit_status in KILLED
     if not killed and (report.failed or not report.ready):
-        why = f"the sandbox could not be set up: {report.failed or 'it said nothing'}"
+        why = f"the sandbox could not be set up: {report.failed or 'it reported nothing'}"
         raise NightshiftError(Code.POLICY_DENY, why)
     return ProgramEnd(end, exit_status, time.monotonic() - began, report.refused)
 
@@ -294,7 +294,7 @@ def _end(process: Process) -> None:
                 process.wait(GRACE_S)
     if process.poll() is None:
         _signal_group(process.pid, signal.SIGKILL)
-        # If this process has dropped the right to signal it, whoever ends the leftovers does it.
+        # This process may have dropped the right to signal it: then the caller's cleanup ends it.
         with contextlib.suppress(PermissionError):
             process.kill()
             process.wait()

@@ -18,8 +18,16 @@ from gitlab_nightshift.sandbox.import_check import try_own_code
 from gitlab_nightshift.sandbox.launch import Sandbox
 from gitlab_nightshift.sandbox.probe_run import ProbeOutcome, repeat_if_late, run_probes
 from gitlab_nightshift.sandbox.probes import ProbeSet, ProbeTargets, gather_probes
-from gitlab_nightshift.sandbox.proof_rows import GATEWAY, LIVING, OWN_CODE, ROWS, ProofRow
-from gitlab_nightshift.sandbox.tiers import Confinement, Guarantees, Tier
+from gitlab_nightshift.sandbox.tiers import (
+    GATEWAY,
+    LIVING,
+    OWN_CODE,
+    ROWS,
+    Confinement,
+    Guarantees,
+    ProofRow,
+    Tier,
+)
 
 ENDING_S = 10.0
 """Seconds in which the daemon must be gone, even on a busy machine; by itself it lives longer."""
@@ -104,8 +112,8 @@ def _run_proof(
 
 
 def _build_finding(row: ProofRow, outcome: ProbeOutcome, guarantees: Guarantees) -> ProbeFinding:
-    """An attempt that could not be made counts as through. The gateway is the one thing that agents
-    must reach."""
+    """An attempt that could not be made counts as successful: it proves nothing. The gateway is the
+    one thing that agents must reach."""
     passed = outcome.open is not (row is GATEWAY)
     return ProbeFinding(row, outcome.name, passed, guarantees.closes(row), outcome.how)
 
@@ -141,10 +149,10 @@ def _verify_outside(outcome: ProbeOutcome, probes: ProbeSet, ending_s: float) ->
         return outcome
     if probes.rows[outcome.name] is LIVING:
         survivor = outcome.open and not _ended(probes.lock, ending_s)
-        return ProbeOutcome(outcome.name, survivor, "a daemon lives on" if survivor else "ended")
+        return ProbeOutcome(outcome.name, survivor, "a daemon survives" if survivor else "ended")
     path = probes.written.get(outcome.name)
     if path and outcome.open and not path.exists():
-        return ProbeOutcome(outcome.name, False, "not there afterwards")
+        return ProbeOutcome(outcome.name, False, "absent afterwards")
     return outcome
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from gitlab_nightshift.sandbox.broker_client import Broker, BrokerTerms, start_broker
 from gitlab_nightshift.sandbox.confinement import CAN_SCOPE, ConfinementMode
-from gitlab_nightshift.sandbox.inside import attacks, landlock, privileges, shared_filter
+from gitlab_nightshift.sandbox.inside import attacks, landlock, privileges, seccomp
 from gitlab_nightshift.sandbox.inside.syscall_numbers import AUDIT_ARCH
 from gitlab_nightshift.sandbox.launch import Sandbox
 from gitlab_nightshift.sandbox.privilege_drop import is_single_threaded
@@ -22,9 +22,8 @@ from gitlab_nightshift.sandbox.process_places import (
     list_unenforceable,
 )
 from gitlab_nightshift.sandbox.proof import ProbeFinding
-from gitlab_nightshift.sandbox.proof_rows import CONFINED
 from gitlab_nightshift.sandbox.system_paths import DEVICES, SHARED_MEMORY
-from gitlab_nightshift.sandbox.tiers import Guarantee, SandboxUser, Tier
+from gitlab_nightshift.sandbox.tiers import CONFINED, Guarantee, SandboxUser, Tier
 from gitlab_nightshift.sandbox.visible_system import System, open_around
 
 CHOWN, DAC_OVERRIDE, FOWNER, FSETID, KILL = 0, 1, 3, 4, 5
@@ -81,14 +80,14 @@ def confine(
 ) -> OwnConfinement:
     """Drop the rights that the supervisor's ``data`` names, files last. ``start_threads`` is called
     after that: Landlock confines only the calling thread and its later children (landlock(7)).
-    ``close_latch`` records for good that agents follow. Raises OSError."""
-    mode = ConfinementMode(data["way"])
+    ``close_latch`` tells the supervisor, irrevocably, that agents follow. Raises OSError."""
+    mode = ConfinementMode(data["mode"])
     privileges.join_own_keyring()
     if mode is not ConfinementMode.NAMESPACES:
         privileges.keep_capabilities(*KEPT)
     privileges.forbid_new_privileges()
     if AUDIT_ARCH:
-        shared_filter.install_shared_filter()
+        seccomp.install_shared_filter()
     if mode is ConfinementMode.SCOPES:
         landlock.restrict_scopes()
     if mode is not ConfinementMode.LANDLOCK:
@@ -160,9 +159,9 @@ def try_places(own: OwnConfinement, broker: Broker | None) -> Iterator[ProbeFind
         is_open, how = attacks.run_probe(verb, arguments)
         if verb == "write" and is_open:
             Path(str(arguments[0])).unlink(missing_ok=True)
-        through = is_open is not False  # an attempt that could not be made proves nothing
-        mode = f"{own.mode}: {how}" if through else own.mode
-        yield ProbeFinding(CONFINED, name, through, kind in closed, mode)
+        succeeded = is_open is not False  # also if it could not be made: that proves nothing
+        mode = f"{own.mode}: {how}" if succeeded else own.mode
+        yield ProbeFinding(CONFINED, name, succeeded, kind in closed, mode)
 
 
 def _list_closed_kinds(own: OwnConfinement, broker: Broker | None) -> Iterator[str]:

@@ -34,7 +34,7 @@ def start_stage(
     places: Places = NO_PLACES,
 ) -> Popen[bytes]:
     """Start ``main(data)`` of a row's module in its own session, with ``descriptors`` and
-    ``streams``. Each process of this program is started here.
+    ``streams``. Every process of this program is started here.
 
     ``env`` is its whole environment; ``data`` is sent as JSON. It gets SIGTERM when the calling
     thread ends. If its row is ``AT_START``, it drops all other rights before ``main``; ``places``

@@ -89,12 +89,12 @@ def _find_top(cache: Cache, env: Mapping[str, str], home: Path) -> Path:
 
 def _exposes(folder: Path, home: Path, checkout: Path) -> bool:
     """True if reading ``folder`` would reveal more than a tool's downloads."""
-    ways, job_files = (folder, folder.resolve()), checkout.with_name(f"{checkout.name}.tmp")
+    forms, job_files = (folder, folder.resolve()), checkout.with_name(f"{checkout.name}.tmp")
     secrets = [job_files, *(home / name for name in HOME_FILES)]
-    held = [home, checkout, *filter(os.path.lexists, secrets)]
+    closed = [home, checkout, *filter(os.path.lexists, secrets)]
     return any(
-        place.is_relative_to(way) or (each in secrets and way.is_relative_to(place))
-        for each in held
-        for place in (each, each.resolve())
-        for way in ways
+        path.is_relative_to(form) or (each in secrets and form.is_relative_to(path))
+        for each in closed
+        for path in (each, each.resolve())
+        for form in forms
     )

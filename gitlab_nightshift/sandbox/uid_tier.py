@@ -124,9 +124,9 @@ def _kill_user_processes(identity: SandboxUser) -> bool:
 
 
 def clean_up_killed_run(uid: int, gid: int) -> bool:
-    """Do the same for the user of a run that was killed; True if nothing is left.
+    """Kill what a killed run left of its user; True if nothing is left.
 
-    If another run uses the user by now, it has checked that before: its agents are left alone.
+    If another run uses the user by now, it has checked this before: its agents are left alone.
     """
     if uid not in FREE or (lock := _lock_uid(uid)) is None:
         return uid in FREE
@@ -193,7 +193,7 @@ def find_exposed_folder(path: Path) -> Path | None:
 
 def list_unreachable(programs: Iterable[Path]) -> list[str]:
     """The programs that another user cannot run, each with the reason."""
-    found = []
+    found = list[str]()
     for program in programs:
         real = program.resolve()
         if folder := find_closed_folder(real.parent):

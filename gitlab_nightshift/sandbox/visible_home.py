@@ -1,6 +1,6 @@
 """The parts of HOME that the process which reads agents' work may see: those that it needs."""
 
-# ruff: noqa: PTH110, PTH112, PTH115 - strings: there are thousands of them
+# ruff: noqa: PTH112, PTH115 - strings: there are thousands of them
 
 import contextlib
 import itertools
@@ -52,9 +52,11 @@ def list_home_needs(
 def select_below(home: str, paths: Iterable[str]) -> tuple[str, ...]:
     """Those of the paths that exist below ``home``, as given and with links resolved, without those
     inside another one."""
-    candidates = (way for path in paths for way in (os.path.normpath(path), os.path.realpath(path)))
-    below = (way for way in candidates if within(way, home) and way != home and os.path.exists(way))
-    found = dict.fromkeys(below)
+    candidates = (
+        form for path in paths for form in (os.path.normpath(path), os.path.realpath(path))
+    )
+    below = (path for path in candidates if within(path, home) and path != home)
+    found = dict.fromkeys(filter(os.path.exists, below))
     outer = (path for path in found if not any(within(path, top) for top in found.keys() - {path}))
     return tuple(itertools.islice(outer, MOST_OPENED))
 

@@ -32,9 +32,9 @@ _MACHINES_OWN = (
 
 
 def copy_certificates(env: Mapping[str, str], folder: Path, private: Path) -> dict[str, str]:
-    """The variables of certificates that differ from the job's: a copy below ``private`` of a file
-    in the checkout around ``folder``, and the one bundle where nothing else is named. A file that
-    cannot be copied has none (``sealed_start.py`` warns of it)."""
+    """The certificate variables that differ from the job's: they name a copy below ``private`` of
+    each file in the checkout around ``folder``, and the shared bundle if the job names nothing. A
+    file that cannot be copied is left out (``sealed_start.py`` warns of it)."""
     found = {
         name: read_certificates(env[name], folder) for name in _find_names_in_checkout(env, folder)
     }
@@ -43,7 +43,7 @@ def copy_certificates(env: Mapping[str, str], folder: Path, private: Path) -> di
         path.parent.mkdir(mode=0o700, exist_ok=True)
         path.write_bytes(found[name])
     _write_bundle(env, folder, private)
-    # requests would trust its own list, without certificates that the machine's owner has added.
+    # requests would trust certifi's list, without the certificates that this machine's owner added.
     own = next((place for place in _MACHINES_OWN if Path(place).is_file()), "")
     known = env.get("REQUESTS_CA_BUNDLE") or env.get("CURL_CA_BUNDLE") or not own
     machine = {} if known else {"REQUESTS_CA_BUNDLE": own}
@@ -68,8 +68,8 @@ def _find_bundle(env: Mapping[str, str], private: Path) -> dict[str, str]:
 
 
 def build_network_env(env: Mapping[str, str], folder: Path, private: Path) -> dict[str, str]:
-    """The way to the internet for this program's own connections: of files in the checkout the
-    copies, where there are any."""
+    """The proxy and certificate variables for this program's own connections. Instead of files in
+    the checkout they name the copies, if there are any."""
     made = _find_bundle(env, private) | {name: env[name] for name in NETWORK if env.get(name)}
     for name in _find_names_in_checkout(env, folder):
         del made[name]

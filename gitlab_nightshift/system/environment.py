@@ -14,7 +14,7 @@ CERTIFICATES = (
     *("CURL_CA_BUNDLE", "GIT_SSL_CAINFO"),
 )
 NETWORK = (*PROXIES, *CERTIFICATES)
-"""The way to the internet: for this program's own connections."""
+"""Proxies and certificates for this program's own connections to the internet."""
 PASSED = ("PATH", "USER", *LOCALE, *CERTIFICATES)
 JAVA = "JAVA_TOOL_OPTIONS"
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -57,7 +57,7 @@ def build_bead_env(
 
 
 def _build_java_options(home: Path, tmp: Path, more: str) -> str:
-    """Java ignores HOME and TMPDIR. The team's own options (``more``) come last, and so win."""
+    """Java ignores HOME and TMPDIR. The team's own options (``more``) come last, so they win."""
     own = shlex.join((f"-Duser.home={home}", f"-Djava.io.tmpdir={tmp}"))
     return f"{own} {more}".rstrip()
 
@@ -67,25 +67,25 @@ def build_search_path(
 ) -> str:
     """The job's PATH without relative folders and the checkout's, where an agent may write.
 
-    ``programs`` are folders of the checkout that stay nevertheless, links resolved: in the sandbox
-    alone. Those that PATH lacks come first.
+    ``programs`` are folders of the checkout that stay nevertheless (only for use in the sandbox),
+    links resolved. Those that are not in PATH are put first.
     """
     folders = [part for part in env.get("PATH", "").split(os.pathsep) if part.startswith("/")]
-    tops = {place.rstrip("/") for place in (str(checkout), os.path.realpath(checkout))}
+    tops = {form.rstrip("/") for form in (str(checkout), os.path.realpath(checkout))}
     real = {part: os.path.realpath(part) for part in folders}
     own = {str(folder) for folder in programs}
-    places = (real[part] if real[part] in own else part for part in folders)
-    kept = [part for part in places if part in own or not _lies_in(part, tops)]
+    resolved = (real[part] if real[part] in own else part for part in folders)
+    kept = [part for part in resolved if part in own or not _lies_in(part, tops)]
     added = [str(folder) for folder in programs if str(folder) not in kept]
     return os.pathsep.join([*added, *(kept or [DEFAULT_PATH])])
 
 
 TRUSTING = "[safe]\n\tdirectory = *\n"
 """For the ``.gitconfig`` in a sandbox's HOME: git refuses a checkout of another owner
-(safe.directory, git-config(1)), as runners make it for an image with its own user."""
+(safe.directory, git-config(1)), which runners make if the image has its own user."""
 
 
 def _lies_in(folder: str, tops: Collection[str]) -> bool:
-    """True where a folder, as it is written or with links resolved, is in one of the tops."""
-    places = (str(Path(folder)), os.path.realpath(folder))
-    return any(f"{place}/".startswith(f"{top}/") for place in places for top in tops)
+    """True if a folder, as written or with links resolved, is in one of the tops."""
+    forms = (str(Path(folder)), os.path.realpath(folder))
+    return any(f"{form}/".startswith(f"{top}/") for form in forms for top in tops)

@@ -14,18 +14,18 @@ _HFS_IGNORED = compile_lazily("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
 
 
 def format_path(path: str) -> str:
-    """A path as it may be shown and stored: valid UTF-8, on one line, odd bytes as escapes."""
+    """A path for display and storage: valid UTF-8, on one line, other bytes as escapes."""
     if path.isascii() and path.isprintable():
         return path
     try:
         text = os.fsencode(path).decode("utf-8", "backslashreplace")
-    except UnicodeEncodeError:  # half a character, as JSON can hold: no path, an agent's words
+    except UnicodeEncodeError:  # a lone surrogate from an agent's JSON, so not a path from the disk
         text = path
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def is_dot_git(path: str) -> bool:
-    """True where a part of ``path`` is ``.git`` for git on any file system (HFS+, NTFS)."""
+    """True if git takes a part of ``path`` for ``.git`` on any file system (HFS+, NTFS)."""
     return any(_part_is_dot_git(part) for part in re.split(r"[/\\]", path))
 
 
@@ -36,16 +36,16 @@ def _part_is_dot_git(part: str) -> bool:
 
 def is_there(path: Path) -> bool:
     """True if a path exists, as far as this user can see."""
-    return os.path.exists(path)  # noqa: PTH110 - that of pathlib may raise
+    return os.path.exists(path)  # noqa: PTH110 - Path.exists may raise
 
 
 def resolve_path(path: Path) -> Path:
-    """The path without links; one that leads nowhere stays as it is."""
-    return Path(os.path.realpath(path))  # that of pathlib raises where links lead in a circle
+    """The path with links resolved, as far as it exists."""
+    return Path(os.path.realpath(path))  # Path.resolve raises for a circle of links
 
 
 def within(path: str, folder: str) -> bool:
-    """True where ``path`` is ``folder`` or lies below it."""
+    """True if ``path`` is ``folder`` or lies below it."""
     return path == folder or path.startswith(folder + "/")
 
 
@@ -58,14 +58,14 @@ def list_parents(path: str) -> tuple[str, ...]:
 LONGEST_FOR_SOCKETS = 60
 """Characters of a folder's path: a socket's may have 107 (unix(7)), and names are appended."""
 LONGEST_OWN_NAME = 20
-"""Of these at most a run's own folder there, in which work, being confined, must find room."""
+"""Characters of these for a run's own folder, the only one where confined work may put sockets."""
 
 
 @contextlib.contextmanager
 def open_short_folder(preferred: Path) -> Iterator[Path]:
     """A private folder with a path short enough for UNIX sockets: in ``preferred``, else in /tmp.
 
-    Raises OSError where neither can be had.
+    Raises OSError if neither is possible.
     """
     with tempfile.TemporaryDirectory(
         prefix="ns-", dir=_choose(preferred, LONGEST_FOR_SOCKETS)
@@ -74,7 +74,7 @@ def open_short_folder(preferred: Path) -> Iterator[Path]:
 
 
 def choose_short_parent(preferred: Path) -> Path:
-    """``preferred``, or /tmp where paths below it could be too long for UNIX sockets."""
+    """``preferred``, or /tmp if paths below it could be too long for UNIX sockets."""
     return _choose(preferred, LONGEST_FOR_SOCKETS - LONGEST_OWN_NAME)
 
 
@@ -83,7 +83,7 @@ def _choose(preferred: Path, longest: int) -> Path:
 
 
 def open_to_append(path: Path) -> FileIO:
-    """A file open to be added to; it follows no link that stands in its place."""
+    """Open a file to append to it; refuses a link in its place."""
 
     def open_plain(name: str, flags: int) -> int:
         return os.open(name, flags | os.O_NOFOLLOW, 0o666)

@@ -8,7 +8,7 @@ PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy",
 
 
 def find_job_proxy(url: str, env: Mapping[str, str]) -> str:
-    """The proxy for a URL by ``HTTPS_PROXY``, ``HTTP_PROXY`` and ``NO_PROXY``; "" for none.
+    """The proxy for a URL by ``HTTPS_PROXY``, ``HTTP_PROXY`` and ``NO_PROXY``; "" if none.
 
     An entry of ``NO_PROXY`` is a host, a domain (and all below it), a network, or ``*``.
     """
@@ -23,7 +23,7 @@ def find_job_proxy(url: str, env: Mapping[str, str]) -> str:
 
 
 def _matches(entry: str, host: str) -> bool:
-    """True where an entry of ``NO_PROXY`` names the host, or a domain or network that it is in."""
+    """True if an entry of ``NO_PROXY`` names the host, or a domain or network around it."""
     try:
         return ipaddress.ip_address(host) in ipaddress.ip_network(entry, strict=False)
     except ValueError:

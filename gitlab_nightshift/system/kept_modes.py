@@ -10,14 +10,14 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class KeptModes:
-    """Modes by path, the outer folders first."""
+    """The saved modes by path, the outer folders first."""
 
     modes: Mapping[Path, int]
 
     def restore(self) -> None:
-        """Give them back. Landlock does not see it where work changes one without a broker
-        (``sandbox/broker_client.py``), as the same user: one folder that nobody can enter would
-        keep the real ``.git`` out of its place."""
+        """Restore them. Without a broker (``sandbox/broker_client.py``) work can change them as the
+        same user, which Landlock does not check: if a folder can no longer be entered, the real
+        ``.git`` cannot be moved back."""
         for path, mode in self.modes.items():
             with contextlib.suppress(OSError):
                 if stat.S_IMODE(path.lstat().st_mode) != mode:
@@ -25,7 +25,7 @@ class KeptModes:
 
 
 def keep_modes(paths: Iterable[Path]) -> KeptModes:
-    """The modes of the folders above these that this user owns."""
+    """The modes of the folders above these paths that this user owns."""
     modes = dict[Path, int]()
     for folder in (folder for path in paths for folder in reversed(path.parents)):
         status = folder.stat()

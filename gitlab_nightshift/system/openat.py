@@ -1,7 +1,7 @@
-"""Files below a folder whose content is hostile: no link is followed, no name is trusted.
+"""Files below a folder with hostile content: no link is followed, no name is trusted.
 
-Every path is walked component by component from an open folder, so that neither a link planted
-as a parent nor a path too long for the kernel leads astray. Linux: needs ``/proc``.
+Every path is walked component by component from an open folder (openat(2)), so that neither a link
+planted as a parent nor a path too long for the kernel leads astray. Linux: needs ``/proc``.
 """
 
 import contextlib
@@ -17,6 +17,7 @@ _OPEN = os.O_NOFOLLOW | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | _OPEN
 _CHUNK = 1 << 20
 _BATCH = 100_000
+"""Entries of a folder to hold in memory at once."""
 Owner = tuple[int, int]
 """User and group."""
 
@@ -69,7 +70,8 @@ def set_mode(name: str | Path, dir_fd: int | None, mode: int) -> None:
 
 
 def _change_mode(file: int | str, mode: int) -> None:
-    """Raises PermissionError for a read-only file system too: callers treat both alike."""
+    """``chmod`` that raises PermissionError for a read-only file system too: callers treat both
+    alike."""
     try:
         os.chmod(file, mode)  # noqa: PTH101
     except OSError as error:
@@ -82,8 +84,9 @@ def _change_mode(file: int | str, mode: int) -> None:
 def open_parent(
     root: Path, path: str, *, make: bool = False, owner: Owner | None = None
 ) -> Iterator[tuple[int, str]]:
-    """The folder that holds ``path`` (relative to ``root``) as a descriptor, and the last name.
-    With ``make`` missing folders are made, and whatever else stands in their place is removed."""
+    """A descriptor of the folder that contains ``path`` (relative to ``root``), and the last name.
+
+    With ``make``, missing folders are created, and anything else in their place is removed."""
     *above, name = path.split("/")
     with contextlib.ExitStack() as stack:
         fd = stack.enter_context(open_folder(root))
@@ -111,8 +114,8 @@ def _make_folder(name: str, dir_fd: int, owner: Owner | None) -> None:
 def read_regular(root: Path, path: str, limit: int, *, linked: bool = False) -> bytes:
     """The bytes of a regular file of at most ``limit`` bytes.
 
-    Raises RefusedFileError where it is none, is larger, or (unless ``linked``) has several hard
-    links: its other name may be a file outside.
+    Raises RefusedFileError if it is no regular file, is larger, or (unless ``linked``) has several
+    hard links: it may be a file outside under another name.
     """
     try:
         with open_parent(root, path) as (fd, name), open_regular(name, fd) as file:
@@ -125,7 +128,7 @@ def read_regular(root: Path, path: str, limit: int, *, linked: bool = False) -> 
 
 @contextlib.contextmanager
 def open_regular(name: str, dir_fd: int) -> Iterator[int]:
-    """A regular file open for reading, also if nobody may read it. Raises RefusedFileError."""
+    """Open a regular file for reading, even if its mode forbids it. Raises RefusedFileError."""
     if not stat.S_ISREG(os.lstat(name, dir_fd=dir_fd).st_mode):
         raise RefusedFileError("it is no regular file")
     fd = _open_readable(name, dir_fd)
@@ -188,7 +191,7 @@ def remove(name: str, dir_fd: int) -> None:
 
 
 def _unlink_files(fd: int) -> list[str]:
-    """Unlink what is no folder; the names of the folders."""
+    """Unlink everything but folders; returns the names of the folders."""
     folders: dict[str, None] = {}
     for entry in list_entries(fd, folders):
         if entry.is_dir(follow_symlinks=False):
@@ -199,24 +202,25 @@ def _unlink_files(fd: int) -> list[str]:
 
 
 def list_entries(fd: int, but: Container[str]) -> Iterator["os.DirEntry[str]"]:
-    """What a folder holds, but for these names; what is yielded has to be removed or added to them.
-    It is read in rounds, so that millions of files are never held in memory."""
+    """The entries of a folder, except these names; the caller removes each one, or adds it to them.
+
+    It is read in rounds, so that millions of entries are never held in memory."""
     while True:
         with os.scandir(fd) as entries:
-            some = list(itertools.islice((e for e in entries if e.name not in but), _BATCH))
-        if not some:
+            batch = list(itertools.islice((e for e in entries if e.name not in but), _BATCH))
+        if not batch:
             return
-        yield from some
+        yield from batch
 
 
 def remove_path(path: Path) -> None:
-    """Remove a folder or file of our own by its absolute path, if it is there."""
+    """Remove a folder or file of our own by its absolute path, if it exists."""
     with contextlib.suppress(FileNotFoundError), open_folder(path.parent) as fd:
         remove(path.name, fd)
 
 
 def remove_tree(path: Path) -> None:
-    """The same; of what cannot be removed as much as can be, without an error."""
+    """Remove as much of it as possible, without an error."""
     try:
         remove_path(path)
     except OSError:
@@ -229,7 +233,7 @@ def remove_tree(path: Path) -> None:
 
 @contextlib.contextmanager
 def replace_file(name: str, dir_fd: int, mode: int = 0o600) -> Iterator[int]:
-    """A new file to write to, which replaces whatever ``name`` was."""
+    """Open a new file that replaces whatever ``name`` was at the end of the block."""
     # A random name, O_EXCL and O_NOFOLLOW: nobody can plant a link in its place.
     part = f".nightshift-{os.urandom(8).hex()}"
     fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _OPEN, mode, dir_fd=dir_fd)
@@ -246,7 +250,7 @@ def replace_file(name: str, dir_fd: int, mode: int = 0o600) -> Iterator[int]:
 def put_link(
     name: str, target: str, dir_fd: int, mtime_ns: int | None = None, owner: Owner | None = None
 ) -> None:
-    """Make a symbolic link, which replaces whatever ``name`` was."""
+    """Make a symbolic link that replaces whatever ``name`` was."""
     part = f".nightshift-{os.urandom(8).hex()}"
     os.symlink(target, part, dir_fd=dir_fd)
     if owner:
@@ -259,8 +263,8 @@ def put_link(
 
 
 def change_owner(file: int | str, owner: Owner) -> None:
-    """Give an open file, or one of ``pin_file``, its owner, as far as we may and the
-    user namespace knows it (else EINVAL): a plain user can give its own to another group."""
+    """Give an open file, or one of ``pin_file``, to this owner, as far as this user may and the
+    user namespace knows it (else EINVAL): a plain user can only change the group of its files."""
     status = os.stat(file, follow_symlinks=True)  # noqa: PTH116
     for wanted in (owner, (status.st_uid, owner[1])):
         if (status.st_uid, status.st_gid) == wanted:

@@ -1,4 +1,4 @@
-"""A run's own folders, and what killed runs left of theirs.
+"""A run's own folders, and the leftovers of killed runs.
 
 A run holds a lock in each of its folders as long as it lives, so that nobody has to guess by age
 or pid.
@@ -15,7 +15,7 @@ from gitlab_nightshift.system.file_names import choose_short_parent
 from gitlab_nightshift.system.openat import remove_tree
 
 PRIVATE, SCRATCH = "nightshift-", "ns-"
-"""What the names begin with: a run's private folder, and the one that agents' folders lie in."""
+"""Prefixes of the names: of a run's private folder, and of the one with the agents' folders."""
 LOCK, OWNER, INNER = "lock", "checkout", "s"
 
 
@@ -28,7 +28,8 @@ def open_private_folder(parent: Path, checkout: Path, kind: str = PRIVATE) -> It
     lock = os.open(folder / LOCK, flags, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        (folder / OWNER).write_bytes(os.fsencode(checkout))  # from here on it can be found dead
+        # From here on, another run can tell whose leftover it is.
+        (folder / OWNER).write_bytes(os.fsencode(checkout))
         yield folder
     finally:
         remove_tree(folder)
@@ -37,10 +38,10 @@ def open_private_folder(parent: Path, checkout: Path, kind: str = PRIVATE) -> It
 
 @contextlib.contextmanager
 def open_scratch_folder(parent: Path, checkout: Path) -> Iterator[Path]:
-    """The folder that agents' folders are made in, ``parent`` or where sockets' paths are short.
+    """The folder for agents' folders, in ``parent``, or in /tmp if paths of sockets were too long.
 
-    It lies within the run's, of which others may pass: whoever writes in it reaches neither the
-    lock nor what says whose it is, so it cannot pass for what a killed run has left.
+    It lies inside a folder of the run that others may only enter: an agent that writes in it can
+    reach neither the lock nor the owner file, and so cannot make it look like a leftover.
     """
     with open_private_folder(choose_short_parent(parent), checkout, SCRATCH) as folder:
         scratch = folder / INNER
@@ -53,8 +54,8 @@ def open_scratch_folder(parent: Path, checkout: Path) -> Iterator[Path]:
 def collect(parent: Path, checkout: Path, recover: Callable[[Path], None]) -> None:
     """Remove the folders in ``parent`` that killed runs of this user in ``checkout`` left.
 
-    ``recover`` is given each private one first. Those of other checkouts wait for a start there,
-    and are removed where the checkout is gone.
+    ``recover`` is called with each private one first. Those of other checkouts stay for a start
+    there, unless that checkout is gone.
     """
     with os.scandir(parent) as listed:
         names = [item.name for item in listed if _is_ours(item)]
@@ -69,10 +70,10 @@ def collect(parent: Path, checkout: Path, recover: Callable[[Path], None]) -> No
 def tidy(parent: Path, checkout: Path) -> None:
     """Remove what killed runs in a checkout left below ``parent``.
 
-    Twice, since what belongs to a private checkout can go only after it.
+    Twice: folders that belong to a private checkout can only be removed once that is gone.
     """
-    for place in 2 * (parent, choose_short_parent(parent)):
-        collect(place, checkout, lambda _left: None)
+    for folder in 2 * (parent, choose_short_parent(parent)):
+        collect(folder, checkout, lambda _leftover: None)
 
 
 def _is_ours(item: "os.DirEntry[str]") -> bool:
@@ -85,7 +86,7 @@ def _is_ours(item: "os.DirEntry[str]") -> bool:
 
 @contextlib.contextmanager
 def _lock_ended_run(folder: Path) -> Iterator[Path | None]:
-    """The checkout of an ended run, its folder held meanwhile; None where the run may be alive."""
+    """The checkout of an ended run, its folder locked meanwhile; None if the run may be alive."""
     try:
         lock = os.open(folder / LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:

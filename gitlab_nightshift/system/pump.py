@@ -16,16 +16,15 @@ DRAIN_S = 1.0
 LONGEST_LINE = 8 * 1024 * 1024
 CHUNK = 64 * 1024
 PIPE_BYTES = 1024 * 1024
-"""Bytes of a pipe: the default of /proc/sys/fs/pipe-max-size (pipe(7)). An agent's CLI does not
-wait for a slow reader: what it cannot write before it exits is lost."""
+"""Size of a pipe: the default of /proc/sys/fs/pipe-max-size (pipe(7)). An agent's CLI does not wait
+for a slow reader: output that does not fit when it exits is lost."""
 
 
 class Pump:
     """The pipes of a process: ``stdin`` is fed, the outputs go raw to ``out`` and ``err``.
 
-    Each line of stdout is handed to ``on_line``, no more of it than its first ``LONGEST_LINE``
-    bytes; ``stopped`` is True once that has returned True. ``printed`` counts the bytes of both
-    outputs.
+    ``on_line`` gets the first ``LONGEST_LINE`` bytes of each line of stdout; ``stopped`` is True
+    once it has returned True. ``printed`` counts the bytes of both outputs.
     """
 
     def __init__(
@@ -65,7 +64,7 @@ class Pump:
         return any(fd in self._selector.get_map() for fd in self._sinks)
 
     def drain(self) -> None:
-        """What is still in the pipes after the end, for a bounded time; the last turn of all."""
+        """Read what is still in the pipes after the end, for a bounded time. Call it last."""
         until = time.monotonic() + DRAIN_S
         while self.outputs_open() and time.monotonic() < until and self.turn(0.0):
             pass

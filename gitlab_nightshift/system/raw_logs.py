@@ -1,7 +1,7 @@
-"""What programs print, kept raw: without secrets, bounded, compressed where it is large.
+"""The raw output of programs: redacted, bounded, compressed if it is large.
 
-A small output is a plain file. A larger one is a row of gzip members, each whole by itself: what a
-full disk or a kill leaves can be unpacked to its last member.
+A small output is a plain file. A larger one is a sequence of gzip members, each complete in itself:
+after a full disk or a kill, it can be unpacked up to its last member.
 """
 
 import contextlib
@@ -20,22 +20,21 @@ if TYPE_CHECKING:
     from gitlab_nightshift.redaction.redactor import Redactor
 
 LARGE = 1_000_000
-"""Bytes beyond which an output is compressed, and of which a gzip member is made."""
+"""Bytes beyond which an output is compressed, and the size of a gzip member before compression."""
 LEFT_OUT = b"[nightshift: output is left out here:"
 MOST_PRINTED = 100_000_000
-"""Bytes that are kept of both outputs of one program, before they are compressed: who unpacks a
-log gets no more."""
+"""Bytes to keep of both outputs of one program, uncompressed: no log unpacks to more."""
 MOST_STORED = 80_000_000
 """Bytes of all logs of a run on disk. GitLab refuses artifacts beyond 100 MB by default, and with
-them the result. A program gets half of what is left, so that none leaves nothing to the next."""
+them the result. Each program gets half of what is left, so that the next one gets some too."""
 LAST = 64 * 1024
-"""Bytes of the end of an output that are kept in any case: it is the most useful part."""
+"""Bytes of the end of an output that are always kept: it is the most useful part."""
 SECRET = 64 * 1024
-"""Bytes before those, read with them to find a secret that begins there."""
+"""Bytes before those, to find a secret that begins there."""
 
 
 class Sink(Protocol):
-    """What takes an output as it comes: a file open for writing, a log."""
+    """Takes an output as it comes: an open file, or a log."""
 
     def write(self, data: bytes, /) -> object:
         """Take the next bytes."""
@@ -44,14 +43,14 @@ class Sink(Protocol):
 
 @dataclass
 class _Allowance:
-    """What may still be kept of a program's outputs, in bytes as printed and as stored."""
+    """How many bytes of a program's outputs may still be kept, as printed and as stored."""
 
     printed: int
     stored: int
 
 
 class Log:
-    """One output of a program, written while it comes. Never raises for a full disk."""
+    """One output of a program, written as it comes. Never raises for a full disk."""
 
     def __init__(
         self, path: Path, allowance: _Allowance, redact: "Redactor", reserve: Reserve
@@ -66,9 +65,9 @@ class Log:
         path.touch(exist_ok=False)
 
     def write(self, data: bytes) -> None:
-        """Take what was printed; what goes beyond a bound is left out.
+        """Take printed bytes; those beyond a limit are left out.
 
-        What the stream holds back then stays out as well: it may be the beginning of a secret.
+        Then the bytes that the redactor holds back are left out too: they may begin a secret.
         """
         self._remember(data)
         if self._why:
@@ -82,7 +81,7 @@ class Log:
             self._why = f"no more than {MOST_PRINTED // 1_000_000} MB of a program are kept"
 
     def close(self) -> None:
-        """Write what is waiting; of an output that was cut, say why, and its last bytes."""
+        """Write the rest; for an output that was cut, also the reason and its last bytes."""
         if not self._why:
             self._block += self._stream.finish()
         if len(self._block) > self._allowance.stored:
@@ -103,7 +102,7 @@ class Log:
             return self._cut("the logs of this run are large enough")
         if packed and self._path.exists():
             self._path.rename(self._path.with_name(f"{self._path.name}.gz"))
-        # The reserve is for the end: while a program runs it would fill that, too.
+        # The reserve is for the end: a running program would fill that space too.
         if not (
             self._appended(data) or (last and self._reserve.release() and self._appended(data))
         ):
@@ -116,7 +115,7 @@ class Log:
         self._block.clear()
 
     def _appended(self, data: bytes) -> bool:
-        """Add to the file, all or nothing; False where the disk is full."""
+        """Append to the file, all or nothing; False if the disk is full."""
         left = data
         with open_to_append(find_stored_log(self._path)) as file:
             try:
@@ -137,7 +136,7 @@ class Log:
             self._last_size -= len(self._last.popleft())
 
     def _read_end(self) -> bytes:
-        """The last bytes, without what may be the rest of a secret that begins before them."""
+        """The last bytes, without the end of a secret that begins before them."""
         from gitlab_nightshift.redaction.stream import REDACTED
 
         whole = b"".join(self._last)
@@ -152,7 +151,7 @@ class Log:
 
 @dataclass(frozen=True)
 class Logs:
-    """A private folder of logs. ``reserve`` is given up for them where the disk is full."""
+    """A private folder of logs. ``reserve`` is released for them if the disk is full."""
 
     folder: Path
     redact: "Redactor"
@@ -175,11 +174,11 @@ class Logs:
             log.close()
 
     def find_log(self, name: str) -> Path:
-        """A log by its plain name: where it is now, compressed or not."""
+        """The path of a log by its plain name, compressed or not."""
         return find_stored_log(self.folder / name)
 
     def read_tail(self, name: str, most: int) -> bytes:
-        """The last ``most`` bytes of a log, b"" where there is none."""
+        """The last ``most`` bytes of a log, b"" if there is none."""
         path = self.find_log(name)
         with contextlib.suppress(FileNotFoundError), open_log(path) as file:
             if path.suffix != ".gz":
@@ -197,7 +196,7 @@ class Logs:
             path.rename(path.with_name(path.name.replace(old, new, 1)))
 
     def write(self, name: str, text: str) -> None:
-        """A text of this program's own, such as a traceback."""
+        """Write a text of this program, such as a traceback, redacted."""
         path = self.folder / name
         with contextlib.suppress(OSError):
             path.unlink(missing_ok=True)
@@ -213,7 +212,7 @@ def build_logs(private: Path, redact: "Redactor") -> Logs:
 
 
 def find_stored_log(path: Path) -> Path:
-    """A log by its plain name: where it is now."""
+    """The path of a log by its plain name: it may be compressed."""
     packed = path.with_name(f"{path.name}.gz")
     return packed if packed.exists() else path
 
@@ -224,7 +223,7 @@ def open_log(path: Path) -> IO[bytes]:
 
 
 def move_logs(source: Path, target: Path) -> None:
-    """Put raw logs among the results; the source is emptied."""
+    """Move raw logs to the results."""
     target.mkdir(parents=True, exist_ok=True)
     for log in source.iterdir():
         log.rename(target / log.name)

@@ -1,6 +1,6 @@
-"""The one place where a request to another server is repeated: pauses, jitter, the deadline.
+"""Repeats requests to other servers, with pauses, jitter and a deadline: the only place that does.
 
-Which failures may pass is said where the server is known.
+Each caller knows which failures of its server are transient.
 """
 
 import random
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 Again = Callable[[Any], bool]
-"""Whether a failure may pass by itself."""
+"""True if a failure is transient."""
 
 LONGEST_SILENCE_S = 2.0
-"""Whoever waits longer is told why."""
+"""A longer wait is explained (``tell``)."""
 _SECONDS = compile_lazily(r"[0-9]{1,6}(\.[0-9]{1,6})?")
 
 
 class RemoteFailure(Exception):
-    """What another server did not do; no other exception leads to a second try.
+    """A failed request; only these are repeated.
 
-    ``retry_after_s``: how long it asks to wait, in seconds.
+    ``retry_after_s``: how long the server asks to wait, in seconds.
     """
 
     retry_after_s: float = 0.0
@@ -42,7 +42,7 @@ class Clock:
 
 
 def write_notice(text: str) -> None:
-    """A line on stderr, for callers that have no log of a run."""
+    """Write a line to stderr, for callers without a run's log."""
     sys.stderr.write(f"nightshift: {text}\n")
     sys.stderr.flush()
 
@@ -51,10 +51,10 @@ def write_notice(text: str) -> None:
 class RetryPolicy:
     """Until when (seconds of the clock) requests are repeated, and after which pauses (seconds).
 
-    Pauses double from ``first_s`` on, each up to a quarter longer by chance, to ``longest_s``; a
-    server may ask for longer ones, which are cut to ``longest_asked_s``. None goes past the
-    deadline: the last failure is raised instead. ``tell`` gets a line before each pause after
-    which a caller would have waited without a word for ``LONGEST_SILENCE_S``.
+    Pauses double from ``first_s`` to ``longest_s``, each with up to a quarter of jitter; a server
+    may ask for longer ones, up to ``longest_asked_s``. If the next pause would end after the
+    deadline, the last failure is raised. ``tell`` gets a line before a pause that would make the
+    silence longer than ``LONGEST_SILENCE_S``.
     """
 
     until: float
@@ -65,7 +65,7 @@ class RetryPolicy:
     tell: Callable[[str], None] = write_notice
 
     def call_with_retries(self, call: Callable[[], Result], again: Again) -> Result:
-        """``call()``, repeated while it fails in a way that ``again`` says may pass."""
+        """Return ``call()``, repeated while it fails and ``again`` calls the failure transient."""
         from tenacity import Retrying
 
         return Retrying(sleep=self.clock.sleep, **self._build_rules(again))(call)
@@ -76,10 +76,10 @@ class RetryPolicy:
         again: Again,
         sleep: Callable[[float], Awaitable[None]],
     ) -> Result:
-        """The same in an event loop, with its own way to wait."""
+        """The same in an event loop, which waits by ``sleep``."""
         from tenacity import AsyncRetrying
 
-        async def call_once() -> Result:  # it does not see that a lambda is a coroutine's
+        async def call_once() -> Result:  # tenacity does not see that a lambda returns a coroutine
             return await call()
 
         return await AsyncRetrying(sleep=sleep, **self._build_rules(again))(call_once)
@@ -116,5 +116,5 @@ class RetryPolicy:
 
 
 def parse_retry_after(header: str) -> float:
-    """The seconds of a ``Retry-After``; 0 for none, and for a date: the own pauses go on then."""
+    """The seconds in a ``Retry-After`` header; 0 for none, and for a date."""
     return float(header) if _SECONDS.fullmatch(header) else 0.0

@@ -81,7 +81,7 @@ def start_with_signals_blocked(thread: threading.Thread) -> None:
 
 @contextlib.contextmanager
 def call_after(seconds: float, call: Callable[[], object]) -> Iterator[None]:
-    """Call ``call`` after so many seconds, unless the block has ended by then."""
+    """Call ``call`` after ``seconds``, unless the block has ended by then."""
     timer = threading.Timer(seconds, call)
     timer.daemon = True
     start_with_signals_blocked(timer)

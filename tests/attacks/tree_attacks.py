@@ -210,7 +210,7 @@ def many_bytes(checkout: Path, places: Places) -> None:
     "A path with a part `.git` is refused by name.",
     "git add",
     "link",
-    refused="vendor/.git: git keeps such names for itself",
+    refused="vendor/.git: git reserves such names",
 )
 def nested_git_file(checkout: Path, places: Places) -> None:
     """The nested .git is a file that leads to a repository elsewhere."""
@@ -222,7 +222,7 @@ def nested_git_file(checkout: Path, places: Places) -> None:
     "A path with a part `.git` is refused by name.",
     "git add",
     "link",
-    refused="vendor/.git/HEAD: git keeps such names for itself",
+    refused="vendor/.git/HEAD: git reserves such names",
 )
 def nested_repository(checkout: Path, places: Places) -> None:
     """`git add` stores a link to a commit in its place: nobody ever sees the files."""

@@ -84,7 +84,7 @@ def test_it_serves_until_it_is_stopped(
     assert posted(url, task, signed(task), kind=5) == 200
     process.send_signal(number)
     out, err = process.communicate()
-    left = "1 run(s) go on in GitLab; their results will not be posted"
+    left = "1 run(s) continue in GitLab; their results will not be posted"
     # Had it waited for GitLab, it would report here what came of it.
     assert (process.returncode, out, err.decode()) == (0, b"", f"stopping\n{left}\n")
 

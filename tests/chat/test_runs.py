@@ -334,7 +334,7 @@ def test_a_run_is_not_watched_for_ever(tmp_path: Path) -> None:
     async def story() -> None:
         async with scene(tmp_path, watch_s=0.2) as here:
             await here.ask(coder())
-            assert "do not wait any longer" in (await here.nth(2)).text
+            assert "stopped waiting" in (await here.nth(2)).text
 
     run(story)
 
@@ -373,7 +373,7 @@ def test_the_service_ends_while_runs_go_on(tmp_path: Path) -> None:
         lines.extend(log)
 
     run(story)
-    assert "1 run(s) go on in GitLab; their results will not be posted" in lines
+    assert "1 run(s) continue in GitLab; their results will not be posted" in lines
 
 
 # --- a gate -------------------------------------------------------------------------------------

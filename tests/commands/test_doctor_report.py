@@ -39,7 +39,7 @@ def test_a_sealed_night_in_ten_lines() -> None:
     assert "open hosts: registry.example:443" in printed[1]
     assert [line.split()[:2] for line in printed[2:6]] == [[each.name, "held:"] for each in HELD]
     assert printed[6].split("held:")[0].strip() == "this program's own code"
-    assert "12 ways tried, nothing planted in the checkout and src" in printed[6]
+    assert "12 attempts, nothing planted in the checkout and src" in printed[6]
     shown = ", ".join(f"GIT_CONFIG_KEY_{n}" for n in range(5))
     assert printed[7] == (
         f"Risky variables of this job: {shown} and 2 more (runs code; agent_env gives"
@@ -73,11 +73,9 @@ def test_a_night_without_a_sandbox_is_not_shown_in_green() -> None:
 
 def test_the_verdict_is_one_sentence_for_every_end() -> None:
     assert describe_verdict(examination(WEAKER)) == (
-        "A night would start here with network only partly held, as accept_partial accepts."
+        "A night would start here with network only partly held, as accept_partial allows."
     )
-    assert "without a sandbox, as isolation: none says" in describe_verdict(
-        examination(tier="none")
-    )
+    assert "without a sandbox (isolation: none)" in describe_verdict(examination(tier="none"))
     refused = examination(WEAKER)
     refused.refused = [
         NightshiftError(Code.PROVIDER_UNAVAILABLE, "no model key"),

@@ -102,7 +102,7 @@ def test_a_fine_grained_token_is_not_known_to_write(tmp_path: Path) -> None:
         shop.gitlab.add_token(OWNER, shop.gitlab.users[0], ("granular",), access_level=40)
         [row] = ask_gitlab(shop, GITLAB_TOKEN=OWNER)["GitLab"]
         assert row.state == "not known"
-        assert "it may read what nights read; whether it may write shows a rehearsal" in row.text
+        assert "it may read what nights read; a rehearsal shows whether it may write" in row.text
 
 
 def test_what_a_maintainer_is_told_to_mend(tmp_path: Path) -> None:
@@ -298,5 +298,5 @@ def test_a_clone_is_the_project_that_its_origin_names(tmp_path: Path) -> None:
         assert rows["project"][1].startswith("acme/shop (private)")
         assert rows["commit author"] == (
             "not known",
-            "git has none here; a job takes those of the schedule's owner",
+            "git has none here; a job uses those of the schedule's owner",
         )

@@ -100,7 +100,7 @@ def test_the_page_is_written_where_it_is_wanted(shop: World) -> None:
 
 def test_mistakes_are_one_line(shop: World) -> None:
     for args, words in (
-        (("--days", "0"), "--days 0: a number from 1 to 3650"),
+        (("--days", "0"), "--days 0: expected a number from 1 to 3650"),
         (("--group", "nowhere"), "answered 404"),
         (("--output", "/proc/none/x.html"), "--output /proc/none/x.html: "),
     ):

@@ -229,7 +229,7 @@ def test_e_publish(tmp_path: Path) -> None:
     script = plays(QUICK, {"verify": [meanwhile, *QUICK["verify"]]})
     with delegations(tmp_path, script) as context:
         done = context.delegate(workspace={"branch_name": "mine"})
-        done.failed("E_PUBLISH", 12, "branch mine cannot be made", "the bundle is kept")
+        done.failed("E_PUBLISH", 12, "branch mine cannot be created", "the bundle is kept")
         there = git(context.repository, "rev-parse", "mine", "HEAD~1").split()
         assert (there[0], context.branches()) == (there[1], ["main", "mine"])
         assert b"docs/new.md" in context.kept(done, "patch_file")
@@ -241,7 +241,7 @@ def test_e_publish_where_the_branch_is_locked(tmp_path: Path) -> None:
     with delegations(tmp_path) as context:
         (context.repository / ".git/refs/heads/mine.lock").touch()
         done = context.delegate(workspace={"branch_name": "mine"})
-        done.failed("E_PUBLISH", 12, "branch mine cannot be made", "the bundle is kept")
+        done.failed("E_PUBLISH", 12, "branch mine cannot be created", "the bundle is kept")
         assert context.branches() == ["main"]
         context.assert_tidy()
 

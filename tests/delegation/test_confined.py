@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gitlab_nightshift.sandbox.proof_rows import CONFINED
+from gitlab_nightshift.sandbox.tiers import CONFINED
 from tests.sandbox.tools import open_folder
 from tests.support.delegation import DEVELOPMENT, Delegations, delegations, ended
 from tests.support.sandboxes import scripted, tier_or_skip

@@ -58,7 +58,7 @@ def test_a_repository_by_url(tmp_path: Path) -> None:
         assert b"docs/new.md" in shop.kept(done, "patch_file")
         assert shop.agent.seen[0].git_config.count("localhost") == 0
         made = shop.prepare(repo=repo, workspace={"base_ref": "nowhere"})
-        made.failed("E_CONFIG", 2, "base_ref: 'nowhere' is not a branch or tag there")
+        made.failed("E_CONFIG", 2, "base_ref: 'nowhere' is not a branch or tag of it")
         made = shop.prepare(repo={**repo, "value": f"{url}x"})
         made.failed("E_CONFIG", 2, "it cannot be fetched")
         shop.assert_untouched()
@@ -74,10 +74,10 @@ def test_a_workspace_by_its_name(tmp_path: Path) -> None:
         assert str(work["source"].top) == str(root / "one")
         (root / "link").symlink_to(shop.repository)
         for name, text in {
-            "two": "holds no folder two",
-            "../shop": "make a workspace_id",
-            "link": "holds no folder link",
-            ".": "make a workspace_id",
+            "two": "has no folder two",
+            "../shop": "a workspace_id consists of",
+            "link": "has no folder link",
+            ".": "a workspace_id consists of",
         }.items():
             made = shop.prepare(repo={"type": "workspace_id", "value": name})
             made.failed("E_CONFIG", 2, text)

@@ -102,7 +102,7 @@ class Real:
             assert isinstance(files.patch, bytes)
             answer, blobs = build_answer(self.repository, self.task, files.bundle, files.patch)
             lines = (json.dumps(part).encode() for part in ({"ci": ()}, answer))
-            told = read_answer(b"\n".join((*lines, b"".join(blobs))), files.place)
+            told = read_answer(b"\n".join((*lines, b"".join(blobs))), files.path)
             now = datetime(2026, 11, 17, tzinfo=UTC)
             proposal = check_bundle(told.bundle, SETTINGS, base=self.base, target="main", now=now)
             clean_record(told.bundle, Redactor(("hunter2",)))

@@ -28,10 +28,9 @@ from gitlab_nightshift.stages.report.page import render_page
 from gitlab_nightshift.stages.report.run_result import build_run_result
 from gitlab_nightshift.stages.work.citation_check import drop_unfounded
 from gitlab_nightshift.stages.work.draft_from_analysis import draft_from_analysis
-from gitlab_nightshift.stages.work.earlier_findings import format_earlier
 from gitlab_nightshift.stages.work.handoff import accept_handoff
 from gitlab_nightshift.stages.work.named_paths import NamedTree
-from gitlab_nightshift.stages.work.night import choose_new_idea
+from gitlab_nightshift.stages.work.night import choose_new_idea, format_earlier
 from gitlab_nightshift.stages.work.night_bundle import encode_bundle
 from gitlab_nightshift.stages.work.night_ending import CategoryResult
 from gitlab_nightshift.stages.work.prompt_values import build_bead_values

@@ -31,7 +31,7 @@ BODY = """\
 
 A discount was never tested.
 
-**`make test` passed · 2 lines, 1 file · found beside the agents: `make test`: 1 test before, 1 \
+**`make test` passed · 2 lines, 1 file · measured independently: `make test`: 1 test before, 1 \
 with the change**
 
 ## Reasoning
@@ -68,7 +68,7 @@ read nothing of an agent:
 
 - `make test`: exit 0, {seconds} s
 
-Found beside the agents:
+Measured independently of the agents:
 
 - The untouched checkout: the same commands passed before the change
 

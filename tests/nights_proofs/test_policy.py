@@ -15,7 +15,7 @@ BREACHES: list[tuple[Step, str]] = [
     (append("shop.py", "# x\n"), "shop.py is outside the paths for this night."),
     (sh("mkfifo pipe"), "pipe: it is no file or folder."),
     (sh("ln shop.py twin.py"), "twin.py: it has several hard links."),
-    (sh("mkdir -p a/.git && echo x > a/.git/config"), "git keeps such names for itself."),
+    (sh("mkdir -p a/.git && echo x > a/.git/config"), "git reserves such names."),
     (sh("head -c 6000000 /dev/zero > big.bin"), "big.bin: it is larger than 5000000 bytes."),
 ]
 

@@ -70,7 +70,7 @@ def test_no_trusted_process_looks_for_a_program_there(shop: World, name: str) ->
     done = run(shop, tier_or_skip("landlock"))
     assert shop.result["outcome"] == "MR_CREATED", done.log
     assert not mark.exists()
-    assert f"agents do not have {shop.checkout}/.venv/bin on PATH: it holds git, or" in done.log
+    assert f"{shop.checkout}/.venv/bin is not on the agents' PATH: it contains git," in done.log
     shop.assert_restored()
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from gitlab_nightshift.sandbox.proof_rows import OWN_CODE
+from gitlab_nightshift.sandbox.tiers import OWN_CODE
 from tests.nights_sandbox.test_boundary import open_folder
 from tests.support.sandboxes import scripted, with_agent
 from tests.support.world import Done, World, world
@@ -79,7 +79,7 @@ def test_a_guarantee_that_is_only_partly_held_stops_the_night_unless_it_is_accep
         before = shop.products()
         lines, status, chosen = examined(shop, **env)
         assert status == 0, lines
-        assert "files and network only partly held, as accept_partial accepts" in lines[-1]
+        assert "files and network only partly held, as accept_partial allows" in lines[-1]
         assert chosen == chosen_by_the_night(shop)
         assert (chosen["tier"], chosen["agent"]) == ("landlock", "claude_code")
         assert chosen["hosts"] == ["registry.example:443"]
@@ -107,10 +107,10 @@ def test_in_a_job_whose_pythonpath_leads_into_the_checkout_our_own_code_was_trie
         assert len(looked.log.splitlines()) <= 10, looked.log
         (row,) = [line for line in looked.log.splitlines() if line.startswith(OWN_CODE.title)]
         assert "held:" in row
-        assert "12 ways tried, nothing planted in the checkout and docs was loaded" in row
+        assert "12 attempts, nothing planted in the checkout and docs was loaded" in row
         assert "\x1b[32m" + OWN_CODE.title in looked.stdout
         assert "agent_paths: /usr/share" in looked.log
-        for text in ("PYTHONPATH (leads into the checkout)", "DEPLOY (holds a token)"):
+        for text in ("PYTHONPATH (leads into the checkout)", "DEPLOY (contains a token)"):
             assert text in looked.log
         assert "a-value-that-stays-unsaid" not in looked.stdout + looked.stderr
         assert env["DEPLOY"] not in looked.stdout + looked.stderr
@@ -149,7 +149,7 @@ def test_a_night_that_could_not_start_for_another_reason_is_told_with_its_status
         assert "accept_partial.0: should be 'files', 'secrets', 'network'" in looked.last_line
         looked = doctor(shop, "--set", "accept_partial=files,network")
         assert (looked.exit_status, os.linesep in looked.last_line) == (0, False)
-        assert "without a sandbox, as isolation: none says" in looked.last_line
+        assert "without a sandbox (isolation: none)" in looked.last_line
         (shop.checkout / "shop.py").write_text("# changed\n")
         looked = doctor(shop)
         assert looked.exit_status == 11

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gitlab_nightshift.sandbox.proof_rows import CONFINED
+from gitlab_nightshift.sandbox.tiers import CONFINED
 from tests.sandbox import tools
 from tests.support.sandboxes import MORE, ONE_OPERATOR, read_row, scripted, tier_or_skip
 from tests.support.world import PROVING, Done, World, world

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gitlab_nightshift.sandbox.proof_rows import CONFINED
+from gitlab_nightshift.sandbox.tiers import CONFINED
 from tests.nights_sandbox.test_plain_user import open_folder
 from tests.support.sandboxes import NEEDS_ROOT, read_row, scripted, tier_or_skip, with_agent
 from tests.support.world import PROVING, ROOT, World, world

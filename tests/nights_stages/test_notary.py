@@ -163,7 +163,7 @@ def test_a_notary_that_dies_leaves_a_change_that_waits(shop: World) -> None:
 
 
 def test_what_could_not_be_put_back_is_told(tmp_path: Path) -> None:
-    """An ignored file that was too large to be copied: what depends on it proves nothing."""
+    """An ignored file that was too large to be copied: results that depend on it prove nothing."""
     large = "from gitlab_nightshift.repository import saved_state; saved_state.COPIED_BYTES = 10\n"
     with checked(tmp_path) as shop:
         (shop.checkout / "build").mkdir()
@@ -174,9 +174,10 @@ def test_what_could_not_be_put_back_is_told(tmp_path: Path) -> None:
         done = shop.nightshift("run")
         assert shop.result["outcome"] == "MR_CREATED", done.log
         [line] = shop.product("notary.json")["unrestored"]
-        assert line == "could not be put back: build/library"
-        assert "what depends on it proves nothing (could not be put back: build/library)" in body(
-            shop
+        assert line == "could not be restored: build/library"
+        assert (
+            "results that depend on those prove nothing (could not be restored: build/library)"
+            in body(shop)
         )
 
 

@@ -404,11 +404,11 @@ REFUSED: dict[str, tuple[Edit, str]] = {
     ),
     "dot git": (
         lambda root: write(root, "d/.GIT/config", "x"),
-        "d/.GIT/config: git keeps such names for itself",
+        "d/.GIT/config: git reserves such names",
     ),
     "nested repository": (
         lambda root: repository(root / "nested", {"a": "b"}),
-        "nested/.git/HEAD: git keeps such names for itself",
+        "nested/.git/HEAD: git reserves such names",
     ),
     "filter": (
         lambda root: (

@@ -157,7 +157,7 @@ def swapped(git: Git, seed: Path, tmp_path: Path) -> Path:
 
 
 def test_no_git_runs_in_another_git_than_before(git: Git, seed: Path, tmp_path: Path) -> None:
-    with pytest.raises(NightshiftError, match="is not the one that was there before"):
+    with pytest.raises(NightshiftError, match="was replaced during the run"):
         swapped(git, seed, tmp_path)
     assert list((tmp_path / "elsewhere").iterdir()) == []
 

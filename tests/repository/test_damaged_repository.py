@@ -9,8 +9,7 @@ from gitlab_nightshift.commands.change_check import CheckRequest, check
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.repository import git as verbs
 from gitlab_nightshift.repository.changed_files import list_changed_files
-from gitlab_nightshift.repository.git import GitError
-from gitlab_nightshift.repository.recent_history import list_recent_files
+from gitlab_nightshift.repository.git import GitError, list_recent_files
 from gitlab_nightshift.run_folder import Invocation
 from gitlab_nightshift.session import read_config_file
 from tests.repository.conftest import Box

@@ -12,6 +12,8 @@ from gitlab_nightshift.repository.git import (
     CommitIdentity,
     GitError,
     build_isolated_git,
+    count_recent_commits,
+    list_recent_files,
     with_machine_config,
 )
 from gitlab_nightshift.sandbox.process import CapturedOutput
@@ -40,7 +42,7 @@ def test_a_failing_git_tells_its_line(box: Box) -> None:
 @pytest.mark.parametrize(
     ("stderr", "text"),
     [
-        (b"", "git log: failed without a word"),
+        (b"", "git log: failed without a message"),
         (b"fatal: a\n", "git log: fatal: a"),
         (
             b"warning: w\nerror: first\nhint: h\nfatal: second:\n\tone\n\ttwo\nerror: first\n",
@@ -195,3 +197,42 @@ def test_a_sha256_repository(box: Box, tmp_path: Path) -> None:
     found = verbs.find_repository_paths(box.git, tmp_path / "new")
     assert found.object_format == "sha256"
     assert len(verbs.read_head(box.git, tmp_path / "new")) == 64
+
+
+ODD_NAME = os.fsdecode(b"odd \xff\nname")
+
+
+def test_recent_files_follow_first_parents_and_leave_the_root_out(box: Box) -> None:
+    write(box.root, ODD_NAME)
+    commit(box.root)
+    git(box.root, "mv", "README.md", "READ.md")
+    commit(box.root)
+    git(box.root, "checkout", "-q", "-b", "side", box.base)
+    for name in ("side1", "side2"):
+        write(box.root, name)
+        commit(box.root)
+    git(box.root, "checkout", "-q", "main")
+    git(box.root, "merge", "-q", "--no-ff", "-m", "merge", "side")
+    assert list_recent_files(box.git, box.root, 0) == set()
+    assert list_recent_files(box.git, box.root, 1) == {"side1", "side2"}
+    assert list_recent_files(box.git, box.root, 2) == {
+        "side1",
+        "side2",
+        "READ.md",
+        "README.md",
+    }
+    assert list_recent_files(box.git, box.root, 99) == {
+        *("side1", "side2", "READ.md", "README.md"),
+        ODD_NAME,
+    }
+
+
+def test_recent_files_leave_a_shallow_boundary_out(box: Box, tmp_path: Path) -> None:
+    for name in ("one", "two", "three"):
+        write(box.root, name)
+        commit(box.root)
+    git(tmp_path, "clone", "-q", "--depth=2", f"file://{box.root}", "shallow")
+    assert list_recent_files(box.git, tmp_path / "shallow", 10) == {"three"}
+    assert count_recent_commits(box.git, tmp_path / "shallow", 10) == 1
+    assert count_recent_commits(box.git, box.root, 10) == 3
+    assert count_recent_commits(box.git, box.root, 2) == 2

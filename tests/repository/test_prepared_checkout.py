@@ -63,7 +63,7 @@ def test_it_is_opened_from_what_is_told(box: Box, way: str) -> None:
     data = json.loads(encode_record(made))
     again = read_prepared(data, moved=way == "moved before")
     assert again.saved == made.saved
-    assert (again.place, again.config, again.base_sha) == (made.place, made.config, box.base)
+    assert (again.paths, again.config, again.base_sha) == (made.paths, made.config, box.base)
 
     with open_prepared(
         again,
@@ -95,7 +95,7 @@ def test_what_cannot_be_put_back_is_told(box: Box, monkeypatch: pytest.MonkeyPat
         made, private=box.private, search_path=os.environ["PATH"], warn=box.warnings.append
     ):
         write(box.root, "build/large", "agent")
-    assert restore(box, held) == ["could not be put back: build/large"]
+    assert restore(box, held) == ["could not be restored: build/large"]
     assert git(box.root, "status", "--porcelain") == ""
     assert box.beside == set()
 

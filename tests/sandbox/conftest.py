@@ -9,10 +9,10 @@ import pytest
 
 from gitlab_nightshift.sandbox import visible_system
 from gitlab_nightshift.sandbox.launch import Sandbox
-from gitlab_nightshift.sandbox.private_files import PrivatePaths
 from gitlab_nightshift.sandbox.system_paths import FOLDERS
 from gitlab_nightshift.sandbox.tier_choice import UnavailableTier, probe_tiers
 from gitlab_nightshift.sandbox.tiers import Tier
+from gitlab_nightshift.sandbox.visible_system import PrivatePaths
 from tests.repository.conftest import box
 from tests.sandbox.tools import Room, furnished, open_folder
 

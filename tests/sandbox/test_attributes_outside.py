@@ -12,7 +12,7 @@ from gitlab_nightshift.sandbox.inside.attributes import CALLS, AttributeHandler
 from gitlab_nightshift.sandbox.inside.notification import SystemCall
 from gitlab_nightshift.sandbox.inside.syscall_numbers import NUMBERS
 from gitlab_nightshift.sandbox.system_paths import INSIDE
-from gitlab_nightshift.sandbox.tier_guarantees import build_guarantees
+from gitlab_nightshift.sandbox.tier_choice import build_guarantees
 from gitlab_nightshift.sandbox.tiers import Features, Tier
 from tests.sandbox.conftest import room
 from tests.sandbox.tools import PYTHON, Room, end

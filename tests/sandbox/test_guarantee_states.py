@@ -8,7 +8,8 @@ from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.registry.sandbox_guarantees import GuaranteeState
 from gitlab_nightshift.sandbox.guarantee_states import judge, refuse_weaker
 from gitlab_nightshift.sandbox.proof import ProbeFinding
-from gitlab_nightshift.sandbox.proof_rows import (
+from gitlab_nightshift.sandbox.tier_choice import build_guarantees
+from gitlab_nightshift.sandbox.tiers import (
     DIRECT,
     GATEWAY,
     JOB,
@@ -17,10 +18,10 @@ from gitlab_nightshift.sandbox.proof_rows import (
     ROWS,
     SERVICES,
     WRITING,
+    Features,
     ProofRow,
+    Tier,
 )
-from gitlab_nightshift.sandbox.tier_guarantees import build_guarantees
-from gitlab_nightshift.sandbox.tiers import Features, Tier
 
 FOUR = ("files", "secrets", "network", "lifetime")
 FULL = Features(landlock=7, notify=True)

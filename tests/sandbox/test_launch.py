@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.sandbox.inside.launch_steps import STATUSES
+from gitlab_nightshift.sandbox.inside.confine import STATUSES
 from gitlab_nightshift.sandbox.launch import prepare_launch
 from gitlab_nightshift.sandbox.system_paths import INSIDE, find_interpreter
 from gitlab_nightshift.sandbox.tiers import Confinement, Features, Tier

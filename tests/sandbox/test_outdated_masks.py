@@ -73,7 +73,7 @@ def test_what_a_deadline_ended_is_not_started_again(monkeypatch: pytest.MonkeyPa
         return made
 
     monkeypatch.setattr(launch, "_build_launch", build_hanging)
-    with room(Tier.NAMESPACES) as ours, pytest.raises(NightshiftError, match="it said nothing"):
+    with room(Tier.NAMESPACES) as ours, pytest.raises(NightshiftError, match="it reported nothing"):
         stream(
             ["/bin/true"],
             cwd=ours.checkout,

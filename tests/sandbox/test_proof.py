@@ -20,10 +20,16 @@ from gitlab_nightshift.sandbox import proof as proofs
 from gitlab_nightshift.sandbox.probe_run import ProbeOutcome
 from gitlab_nightshift.sandbox.probes import ProbeTargets
 from gitlab_nightshift.sandbox.proof import BoundaryProof, ProbeFinding, prove
-from gitlab_nightshift.sandbox.proof_rows import GATEWAY, LIVING, ROWS, WRITING
-from gitlab_nightshift.sandbox.tier_choice import choose
-from gitlab_nightshift.sandbox.tier_guarantees import build_guarantees
-from gitlab_nightshift.sandbox.tiers import Confinement, Features, Tier
+from gitlab_nightshift.sandbox.tier_choice import build_guarantees, choose
+from gitlab_nightshift.sandbox.tiers import (
+    GATEWAY,
+    LIVING,
+    ROWS,
+    WRITING,
+    Confinement,
+    Features,
+    Tier,
+)
 from tests.sandbox.tools import Room, open_folder
 
 HERE = Path(__file__).parent

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from gitlab_nightshift.sandbox.proof_rows import CONFINED
+from gitlab_nightshift.sandbox.tiers import CONFINED
 from tests.nights_sandbox.test_plain_user import PLAIN, give_away, python_of_a_plain_user
 from tests.sandbox import docker_like, tools
 from tests.separation import attempts, planting

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gitlab_nightshift.sandbox.proof_rows import ProofRow
+from gitlab_nightshift.sandbox.tiers import ProofRow
 from tests.support.programs import need_program
 from tests.support.shop import DRAFT, FOUND, PASSED
 from tests.support.world import FILES, Files, World

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 from urllib.parse import urlsplit
 
-from gitlab_nightshift.demo.standin_http import Handler
+from gitlab_nightshift.demo.standin import Handler
 from gitlab_nightshift.demo.standin_requests import StandinAnswer
 
 

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from gitlab_nightshift.demo.runner_checkout import Layout, create_checkout
+from gitlab_nightshift.demo.demo_night import Layout, create_checkout
 from gitlab_nightshift.demo.standin_state import StandinMergeRequest
 from tests.support import kept, warm
 from tests.support.agent import Agent, Play

@@ -24,7 +24,8 @@ TYPE_CHECKING = False  # not imported: typing costs 6 ms
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-PTRACE_SEIZE, PTRACE_DETACH = 0x4206, 17
+# linux/ptrace.h, linux/keyctl.h, linux/sched.h, linux/prctl.h, linux/in.h, linux/socket.h
+PTRACE_SEIZE = 0x4206
 SESSION_KEYRING, GET_KEYRING_ID = -3, 0
 CLONE_NEWUSER = 0x10000000
 GET_NO_NEW_PRIVS = 39
@@ -177,7 +178,7 @@ def _connect_unix(path: str) -> Outcome:
     return True, f"{path} can be connected to"
 
 
-# --- what the process is ----------------------------------------------------------------------
+# --- privileges and lifetime ------------------------------------------------------------------
 
 
 def _use_keyring() -> Outcome:
@@ -234,7 +235,7 @@ def _outlive(path: str) -> Outcome:
     os.close(reader)
     if message != HELD:
         return None, f"not tried: {message.decode(errors='replace') or 'no daemon came up'}"
-    return True, "a daemon lives on"
+    return True, "a daemon survives"
 
 
 def _run_daemon(path: str, writer: int) -> None:

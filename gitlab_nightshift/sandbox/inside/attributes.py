@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     Change = Callable[[str], object]
 
 EPERM, E2BIG, EBADF, EINVAL = 1, 7, 9, 22
+# linux/fcntl.h, linux/openat2.h (RESOLVE_NO_MAGICLINKS)
 AT_FDCWD, NO_FOLLOW, EMPTY_PATH = -100, 0x100, 0x1000
 NO_MAGIC_LINKS = 2
 OPEN_PATH = os.O_PATH | os.O_CLOEXEC
@@ -245,5 +246,5 @@ CALLS: dict[str, tuple[FileArguments, Callable[[SystemCall, int], Change], int]]
     "lremovexattr": (LINK, _build_attribute_removal, 1),
     "fremovexattr": (DESCRIPTOR, _build_attribute_removal, 1),
 }
-"""Each call: how it names the file, what it changes, and the index of the first argument that says
-to what."""
+"""Each call: how it names the file, what it changes, and the index of the first argument with the
+new value."""

@@ -1,20 +1,19 @@
 """The launcher's work: read the spec, drop all rights, become the program.
 
-It never runs the program with a weaker boundary: a step that fails ends the process
-(:mod:`.launch_steps`).
+It never runs the program with a weaker boundary: a step that fails ends the process with its own
+exit status and a line.
 """
 
 from __future__ import annotations
 
 import _socket
 import os
+import stat
 
-from .descriptors import check_standard, close_all_but
 from .forwarder import start
 from .json_data import parse_json, read_all
 from .kernel import PR_SET_DUMPABLE, PR_SET_PDEATHSIG, PR_SET_SUBREAPER, call_prctl, signals
 from .landlock import LandlockPaths, restrict
-from .launch_steps import Steps
 from .privileges import (
     become,
     disable_core_dumps,
@@ -27,10 +26,30 @@ from .seccomp import FilterOptions, build_filter, install
 
 TYPE_CHECKING = False  # not imported: typing costs 6 ms
 if TYPE_CHECKING:
+    from types import TracebackType
     from typing import NoReturn
 
 CAN_TRUNCATE, CAN_SCOPE = 3, 6
 """The Landlock ABIs from which ``truncate``, and signals and abstract sockets, are confined."""
+_HIGHEST = 1 << 20
+"""Above any descriptor of this process: the default of the sysctl fs.nr_open (proc_sys_fs(5))."""
+STATUSES = {
+    "spec": 101,
+    "descriptors": 102,
+    "session": 103,
+    "limits": 104,
+    "monitor": 105,
+    "user": 106,
+    "privileges": 107,
+    "parent": 108,
+    "keyring": 109,
+    "folder": 110,
+    "files": 111,
+    "calls": 112,
+    "gates": 113,
+    "program": 127,
+}
+"""Exit status of each failed step: above those that programs use, and 127 as from a shell."""
 
 
 class LaunchSpec:
@@ -61,6 +80,43 @@ class LaunchSpec:
             setattr(self, name, value[name])
 
 
+class Steps:
+    """Reports the progress of the launch on the status pipe."""
+
+    def __init__(self, status: int) -> None:
+        self._status = status
+
+    def run_step(self, name: str) -> _Step:
+        """One step, for a ``with`` statement."""
+        return _Step(self._status, name)
+
+    def report_ready(self) -> None:
+        """Report that the boundary is in force. Raises OSError if the parent is gone."""
+        os.write(self._status, b"ready\n")
+
+
+class _Step:
+    def __init__(self, status: int, name: str) -> None:
+        self._status, self._name = status, name
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if error is None:
+            return
+        line = f"failed {self._name}: {error}"[:500].encode("utf-8", "backslashreplace")
+        try:
+            os.write(self._status, line.replace(b"\n", b" ") + b"\n")
+        finally:
+            os._exit(STATUSES[self._name])
+
+
 def main(spec_fd: int, status: int) -> NoReturn:
     """Confine this process as the spec says, then run its program."""
     steps = Steps(status)
@@ -68,8 +124,8 @@ def main(spec_fd: int, status: int) -> NoReturn:
         spec = LaunchSpec(spec_fd)
         os.set_inheritable(status, False)
     with steps.run_step("descriptors"):
-        check_standard()
-        close_all_but(status)
+        _check_standard_streams()
+        _close_all_but(status)
     with steps.run_step("limits"):
         disable_core_dumps()
     channel = None if spec.own_network else _fork_monitor(spec, steps, status)
@@ -77,6 +133,33 @@ def main(spec_fd: int, status: int) -> NoReturn:
     _drop_privileges(spec, steps)
     _restrict(spec, steps, status, channel)
     _run(spec, steps, act)
+
+
+def _check_standard_streams() -> None:
+    """Refuse a standard stream that is a socket (it could send anywhere) or a folder (an escape).
+
+    Raises OSError.
+    """
+    for fd in (0, 1, 2):
+        mode = os.fstat(fd).st_mode
+        if not (stat.S_ISFIFO(mode) or stat.S_ISREG(mode) or _is_harmless_device(fd, mode)):
+            raise PermissionError(f"descriptor {fd} is not a pipe, file or terminal")
+
+
+def _is_harmless_device(fd: int, mode: int) -> bool:
+    if not stat.S_ISCHR(mode):
+        return False
+    # /dev/null and /dev/zero: Documentation/admin-guide/devices.txt
+    return os.isatty(fd) or os.fstat(fd).st_rdev in (os.makedev(1, 3), os.makedev(1, 5))
+
+
+def _close_all_but(*kept: int) -> None:
+    """Close everything beyond 2 but these."""
+    start = 3
+    for fd in sorted(kept):
+        os.closerange(start, fd)
+        start = fd + 1
+    os.closerange(start, _HIGHEST)
 
 
 def _fork_monitor(spec: LaunchSpec, steps: Steps, status: int) -> _socket.socket | None:

@@ -26,6 +26,7 @@ def start(gates: list[tuple[int, str]], status: int) -> None:
     if (child := os.fork()) == 0:
         if os.fork() != 0:
             os._exit(0)
+        # The reader of the report would wait for the last holder of the status pipe.
         os.close(status)
         call_prctl(PR_SET_DUMPABLE, 0)
         # Forked twice: the program must not find a child that it did not start.

@@ -12,6 +12,7 @@ signals = _signal
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
 
+# linux/prctl.h
 PR_SET_PDEATHSIG = 1
 PR_SET_DUMPABLE = 4
 PR_SET_SUBREAPER = 36

@@ -24,9 +24,11 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
 MOST_REFUSALS = 40
+"""The first ones say enough, and the status pipe holds them."""
 IGNORED = (signals.SIGINT, signals.SIGTERM, signals.SIGHUP, signals.SIGQUIT)
 PARENT_DIED = signals.SIGUSR2
 KILL_ROUNDS = 2000
+"""At most two seconds: each round ends with a pause of a millisecond."""
 
 
 def ignore_signals() -> None:
@@ -108,8 +110,6 @@ def _wake_on_signals() -> int:
     signals.set_wakeup_fd(writing, warn_on_full_buffer=False)
     signals.signal(signals.SIGCHLD, lambda *_: None)
     signals.signal(PARENT_DIED, lambda *_: _state.update(parent_died=True))
-    if os.getppid() == 1 and _state["parent_died"]:
-        _state["parent_died"] = True
     return reading
 
 

@@ -13,6 +13,7 @@ package.__path__ = [__file__.rpartition("/")[0]]
 sys.modules["inside"] = package
 mount = __import__("inside.kernel", fromlist=["mount"]).mount
 keep_capabilities = __import__("inside.privileges", fromlist=["x"]).keep_capabilities
+# linux/capability.h, linux/mount.h
 CHOWN, DAC_OVERRIDE, FOWNER, FSETID, SETFCAP = 0, 1, 3, 4, 31
 NOSUID, NODEV, NOEXEC = 2, 4, 8
 

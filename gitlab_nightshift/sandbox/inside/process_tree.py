@@ -4,6 +4,7 @@
 import os
 
 DEEPEST = 10_000
+"""Ancestors to follow: while we read, pids may be reused so that they form a circle."""
 
 
 class Process:

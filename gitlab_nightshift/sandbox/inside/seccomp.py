@@ -29,6 +29,7 @@ from .bpf import (
 )
 from .denied_calls import (
     ATTRIBUTES,
+    CLOSED,
     DENIED,
     MOUNTING,
     NEW_PROCESSES,
@@ -161,6 +162,18 @@ def build_attribute_filter() -> bytes:
         _notify_attributes(options),
     ]
     return assemble([x for part in parts for x in part] + give(ALLOW))
+
+
+def install_shared_filter() -> None:
+    """Install the filter of a process that starts confined ones: no other process's memory,
+    keyring, io_uring or machine state.
+
+    They inherit it, so it refuses only what none of them needs, and has no listener: a process can
+    have one filter with a listener at most (seccomp(2), EBUSY), which is left to their monitor.
+    Needs no_new_privs. Raises OSError.
+    """
+    closed = branch_when_in(find_numbers(CLOSED), fail(EPERM))
+    install(assemble([*check_abi(), *closed, *give(ALLOW)]), listening=False)
 
 
 def install(data: bytes, *, listening: bool) -> int | None:

@@ -8,9 +8,13 @@ from gitlab_nightshift.errors import Code, NightshiftError, build_config_error
 from gitlab_nightshift.job.job_facts import JobFacts
 from gitlab_nightshift.policy.path_patterns import within
 from gitlab_nightshift.repository import git as git_verbs
-from gitlab_nightshift.repository.git import Git, RepositoryPaths
+from gitlab_nightshift.repository.git import (
+    Git,
+    RepositoryPaths,
+    count_recent_commits,
+    list_recent_files,
+)
 from gitlab_nightshift.repository.private_repository import create_private_repository
-from gitlab_nightshift.repository.recent_history import count_recent_commits, list_recent_files
 from gitlab_nightshift.repository.remote import GitServer, fetch_ref
 from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.system.file_names import format_path
@@ -42,14 +46,14 @@ def read_facts(git: Git, checkout: Path, settings: Settings, job: JobFacts) -> C
     Raises ``E_CONFIG`` if the branch is not the target or has no commit, ``E_WORKSPACE_DIRTY`` if
     HEAD is not the job's commit.
     """
-    place, base = git_verbs.find_paths_and_head(git, checkout)
-    target = _resolve_target_branch(settings, job, place.git_dir)
+    paths, base = git_verbs.find_paths_and_head(git, checkout)
+    target = _resolve_target_branch(settings, job, paths.git_dir)
     if job.commit_sha and base != job.commit_sha:
         text = f"HEAD is {base[:12]}, but the job is for {job.commit_sha[:12]}: leave HEAD alone"
         raise NightshiftError(Code.WORKSPACE_DIRTY, text)
     count = settings.avoid_recent_commits
     recent = list_recent_files(git, checkout, count)
-    known = count_recent_commits(git, checkout, count) if place.shallow else count
+    known = count_recent_commits(git, checkout, count) if paths.shallow else count
     return CheckoutFacts(
         base_sha=base,
         target_branch=target,
@@ -79,10 +83,10 @@ def deepen_facts(
         repository = create_private_repository(git, Path(folder) / "repository.git", source)
         if not fetch_ref(repository, server, facts.base_sha, count + 1).ok:
             return facts
-        place, base = repository.folder, facts.base_sha
-        recent = list_recent_files(git, place, count, base)
-        known = count_recent_commits(git, place, count, base)
-        shallow = (place / "shallow").exists()
+        paths, base = repository.folder, facts.base_sha
+        recent = list_recent_files(git, paths, count, base)
+        known = count_recent_commits(git, paths, count, base)
+        shallow = (paths / "shallow").exists()
     return replace(
         facts,
         recent_files=tuple(sorted(map(format_path, recent))),

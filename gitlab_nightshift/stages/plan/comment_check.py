@@ -1,6 +1,7 @@
-"""Reads a comment from GitLab, and judges whether it is a request that may be taken up."""
+"""Reads a comment from GitLab with its thread, issue or diff, and judges whether it is a request
+that may be taken up."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from gitlab_nightshift.errors import NightshiftError, build_config_error
@@ -10,8 +11,12 @@ from gitlab_nightshift.gitlab.resources import NIGHT_LABEL, MergeRequest
 from gitlab_nightshift.gitlab.threads import Comment, Noteable, Thread, read_reply_marker
 from gitlab_nightshift.records.request import CommentAddress, DiffSpot, TaskRequest
 from gitlab_nightshift.settings.model import Settings
-from gitlab_nightshift.stages.plan.conversation import collect_context
-from gitlab_nightshift.stages.plan.quotes import quote_texts
+from gitlab_nightshift.stages.plan.quotes import (
+    drop_hidden_comments,
+    format_job,
+    format_thread,
+    quote_texts,
+)
 from gitlab_nightshift.stages.plan.trigger import (
     DeclinedRequest,
     IgnoredTrigger,
@@ -21,6 +26,10 @@ from gitlab_nightshift.stages.plan.trigger import (
 )
 
 Redact = Callable[[str], str]
+_UNSEEN = IgnoredTrigger("GitLab has no such comment, or the token may not see it")
+_MOST_OPEN_THREADS = 5
+_Parts = list[tuple[str, str]]
+"""Titled texts, the most important one first."""
 
 
 def read_request(
@@ -47,7 +56,7 @@ def read_request(
     if not isinstance(found, TaskRequest):
         return found
     found = replace(found, spot=_find_spot(found, thread, project))
-    parts = collect_context(found, comment, thread, noteable, project, settings)
+    parts = _collect_context(found, comment, thread, noteable, project, settings)
     return replace(found, context=quote_texts([(name, redact(text)) for name, text in parts]))
 
 
@@ -56,9 +65,6 @@ def find_other_run(request: TaskRequest, project: Project, run_id: str) -> str:
     if not request.place.note or (thread := project.threads.find_thread(request.place)) is None:
         return ""
     return _find_earlier_run(thread, request.place, project.threads.read_own_id(), run_id)
-
-
-_UNSEEN = IgnoredTrigger("GitLab has no such comment, or the token may not see it")
 
 
 def _read_command_comment(place: CommentAddress, project: Project) -> Comment | IgnoredTrigger:
@@ -74,8 +80,8 @@ def _read_command_comment(place: CommentAddress, project: Project) -> Comment | 
 
 
 def _find_earlier_run(thread: Thread, place: CommentAddress, own_id: int, run_id: str) -> str:
-    """The run that took up the comment, from this program's own replies; "" if this run may: none
-    has, or the one that has failed."""
+    """The run that took up the comment, by this program's own replies; "" if none has, or if it was
+    this run and failed."""
     replies = (read_reply_marker(each.body) for each in thread.comments if each.author_id == own_id)
     for reply in replies:
         if reply is None or reply.note != place.note or reply.said == "declined":
@@ -92,8 +98,8 @@ def _authorize_request(
     project: Project,
     settings: Settings,
 ) -> TaskRequest | DeclinedRequest | IgnoredTrigger:
-    """The request, if its author may make it. Members below Developer are told that they may not;
-    strangers get no reply."""
+    """The request, if its author may make it. Members below Developer get a reply that they may
+    not, other people none."""
     level = project.threads.read_level(comment.author_id)
     if not level:
         return IgnoredTrigger("the comment's author is not a member of the project")
@@ -160,3 +166,44 @@ def _find_spot(request: TaskRequest, thread: Thread, project: Project) -> DiffSp
         return None
     shown = project.reviews.find_shown_lines(request.place.iid, at.path, at.line)
     return DiffSpot(at.path, at.line, *shown) if shown else None
+
+
+def _collect_context(
+    request: TaskRequest,
+    comment: Comment,
+    thread: Thread,
+    noteable: Noteable,
+    project: Project,
+    settings: Settings,
+) -> _Parts:
+    """The texts that the task is about. Raises ApiError.
+
+    Internal comments are for members only: they are included only if ``policy.confidential_issues``
+    allows it.
+    """
+    parts: _Parts = []
+    with_internal = settings.policy.confidential_issues
+    if len(thread.comments) > 1 or comment.spot:
+        parts.append(format_thread(thread, 1, internal=with_internal))
+    kind = "issue" if request.place.where == "issues" else "merge request"
+    title = " ".join(noteable.title.split())
+    text = drop_hidden_comments(f"{title}\n\n{noteable.description}")
+    parts.append((f"{kind} {request.place.iid}", text))
+    if request.branch:
+        parts += _collect_merge_request(request, thread, project, with_internal=with_internal)
+    return parts
+
+
+def _collect_merge_request(
+    request: TaskRequest, thread: Thread, project: Project, *, with_internal: bool
+) -> Iterator[tuple[str, str]]:
+    iid = request.place.iid
+    pipeline = request.failed_pipeline
+    for job in project.reviews.read_failed_jobs(pipeline) if pipeline else ():
+        yield format_job(job)
+    others = project.threads.list_threads("merge_requests", iid) or ()
+    waiting = [each for each in others if each.open and each.id != thread.id]
+    for each in waiting[:_MOST_OPEN_THREADS]:
+        yield format_thread(each, internal=with_internal)
+    if diff := project.reviews.read_diff(iid):
+        yield f"the diff of merge request {iid}", diff

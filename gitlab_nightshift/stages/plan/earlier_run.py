@@ -46,24 +46,24 @@ class EarlierRun:
 
 
 def find_earlier_run(
-    project: Project, job: JobFacts, facts: CheckoutFacts, place: str, *, single_job: bool
+    project: Project, job: JobFacts, facts: CheckoutFacts, bundle_dir: str, *, single_job: bool
 ) -> EarlierRun | None:
     """The earlier try of this run that leaves nothing to do but to publish or to report; None
     without one.
 
-    ``place`` is the bundle's folder in a job's artifacts; ``single_job``: this job runs all stages,
-    so an earlier try has its name. Raises ``E_PARSE_ERROR`` for an unusable bundle: that night was
-    paid for, and must not be repeated.
+    ``bundle_dir`` is the bundle's folder in a job's artifacts; ``single_job``: this job runs all
+    stages, so an earlier try has its name. Raises ``E_PARSE_ERROR`` for an unusable bundle: that
+    night was paid for, and must not be repeated.
     """
     if not job.in_ci:
         return None
     if found := project.merge_requests.find_of_run(job.run_id):
         return _build_from_merge_request(found, job, facts)
     for each in _list_tries(project, job, single_job=single_job):
-        bundle = _read_bundle(project, each, place)
+        bundle = _read_bundle(project, each, bundle_dir)
         if bundle is None or bundle.run_id != job.run_id:
             continue
-        return _build_from_bundle(project, each, place, bundle, facts)
+        return _build_from_bundle(project, each, bundle_dir, bundle, facts)
     return None
 
 
@@ -88,6 +88,7 @@ def _list_tries(project: Project, job: JobFacts, *, single_job: bool) -> Iterato
     try:
         found = project.pipelines.list_jobs(job.run_id, retried=True)
     except ApiError as error:
+        # Without access to the jobs nothing is resumed, and the night runs again.
         if error.status in (403, 404):
             return
         raise
@@ -100,9 +101,9 @@ def _list_tries(project: Project, job: JobFacts, *, single_job: bool) -> Iterato
     yield from sorted(tries, key=lambda each: each.id, reverse=True)[:MOST_TRIES]
 
 
-def _read_bundle(project: Project, job: Job, place: str) -> Bundle | None:
+def _read_bundle(project: Project, job: Job, bundle_dir: str) -> Bundle | None:
     try:
-        data = project.download_artifact(job.id, f"{place}/bundle.json", LARGEST_BUNDLE)
+        data = project.download_artifact(job.id, f"{bundle_dir}/bundle.json", LARGEST_BUNDLE)
         return build_record(Bundle, json.loads(data), f"job {job.id}")
     except ApiError as error:
         if error.status == 404:
@@ -114,9 +115,9 @@ def _read_bundle(project: Project, job: Job, place: str) -> Bundle | None:
         raise NightshiftError(Code.PARSE_ERROR, f"{text} pipeline for another night") from None
 
 
-def _read_notary(project: Project, job: Job, place: str) -> NotaryRecord | None:
+def _read_notary(project: Project, job: Job, bundle_dir: str) -> NotaryRecord | None:
     try:
-        data = project.download_artifact(job.id, f"{place}/{NOTARY}", LARGEST_BUNDLE)
+        data = project.download_artifact(job.id, f"{bundle_dir}/{NOTARY}", LARGEST_BUNDLE)
         return decode_record(NotaryRecord, data)
     except ApiError as error:
         if error.status == 404:
@@ -127,7 +128,7 @@ def _read_notary(project: Project, job: Job, place: str) -> NotaryRecord | None:
 
 
 def _build_from_bundle(
-    project: Project, job: Job, place: str, bundle: Bundle, facts: CheckoutFacts
+    project: Project, job: Job, bundle_dir: str, bundle: Bundle, facts: CheckoutFacts
 ) -> EarlierRun | None:
     """None if that try did not end by itself: then this one runs the night."""
     where = f"job {job.id} of this run"
@@ -138,9 +139,9 @@ def _build_from_bundle(
             why = f"{where} made its change on another commit: start a new pipeline"
             skipped = replace(without_logs, outcome=Outcome.SKIPPED, reason=why, proposal=None)
             return EarlierRun(why, skipped)
-        patch = project.download_artifact(job.id, f"{place}/change.patch", LARGEST_PATCH)
+        patch = project.download_artifact(job.id, f"{bundle_dir}/change.patch", LARGEST_PATCH)
         why = f"{where} has verified a change, which will be published now"
-        record = _read_notary(project, job, place.rpartition("/")[0])
+        record = _read_notary(project, job, bundle_dir.rpartition("/")[0])
         return EarlierRun(why, replace(without_logs, error_code=""), patch, record)
     if bundle.outcome is Outcome.NO_IMPROVEMENT and not bundle.incomplete:
         why = f"{where} has already done this night: {bundle.reason}"

@@ -21,7 +21,7 @@ def check_with_gitlab(settings: Settings, project: Project, until: datetime) -> 
     """
     check_usable(project)
     check_reviewers(settings, project)
-    _check_branch_place(settings, project)
+    _check_branch_folder(settings, project)
     protection = check_protection(settings, project.list_protected_patterns())
     return (*protection, *check_expiry(project, until))
 
@@ -38,12 +38,12 @@ def check_usable(project: Project) -> None:
 
 
 def check_protection(settings: Settings, patterns: tuple[str, ...] | None) -> tuple[str, ...]:
-    """Whether the night's branches would be protected; ``patterns`` are the project's protected
-    branches, None where they are not known. Raises ``E_CONFIG`` if they would."""
+    """Raise ``E_CONFIG`` if the night's branches would be protected; a note if that is unknown.
+    ``patterns`` are the project's protected branches, None if unknown."""
     if patterns is None:
         return (
-            "not known: whether a protected branch matches branch_prefix, as the token may not "
-            "read them",
+            "not known: whether a protected branch matches branch_prefix, because the token may not"
+            " read protected branches",
         )
     branch = f"{settings.branch_prefix}{ANY_SLUG}"
     if pattern := find_protecting_pattern(branch, patterns):
@@ -55,7 +55,7 @@ def check_protection(settings: Settings, patterns: tuple[str, ...] | None) -> tu
     return ()
 
 
-def _check_branch_place(settings: Settings, project: Project) -> None:
+def _check_branch_folder(settings: Settings, project: Project) -> None:
     """Raise ``E_CONFIG`` if a branch has the name of the folder of the night's branches: git cannot
     keep both ``a`` and ``a/b``."""
     parts = settings.branch_prefix.split("/")[:-1]

@@ -83,4 +83,5 @@ def _list_committer_refusals(
 
 def _matches(pattern: str, text: str) -> bool:
     """Search anywhere in the text, as GitLab does."""
+    # Push rules are RE2 patterns, of which Python's re rejects some (re.error).
     return not pattern or re.search(pattern, text) is not None

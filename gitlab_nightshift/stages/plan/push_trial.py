@@ -1,6 +1,5 @@
-"""Tries whether git can push from this machine, before anything is spent: GitLab's API does not
-show what git lacks here (its https helper, a certificate, a proxy), nor whether the server lets git
-in.
+"""Tries whether git can push from this machine, before anything is spent. GitLab's API cannot show
+what git lacks here (its https helper, a certificate, a proxy), or that the server refuses git.
 """
 
 import tempfile
@@ -33,7 +32,7 @@ def try_push(
     """
     with tempfile.TemporaryDirectory(prefix="push-", dir=git.env["HOME"]) as folder:
         repository = create_private_repository(git, Path(folder) / "repository.git", source)
-        done = _ask(repository, server, commit, branch, tell)
+        done = _push_with_retries(repository, server, commit, branch, tell)
     if done.ok or done.answer is TransferStatus.NOT_FAST_FORWARD:
         return
     text = f"git cannot push to {server.url} from here, as publishing will: {done.message}"
@@ -44,7 +43,7 @@ def try_push(
     raise build_config_error(text)
 
 
-def _ask(
+def _push_with_retries(
     repository: Repository,
     server: GitServer,
     commit: str,
@@ -53,7 +52,7 @@ def _ask(
 ) -> Transfer:
     last = Transfer(TransferStatus.NETWORK)
 
-    def ask_once() -> Transfer:
+    def push_once() -> Transfer:
         nonlocal last
         last = push(repository, server, commit, branch, dry_run=True)
         if last.answer is TransferStatus.NETWORK:
@@ -63,6 +62,6 @@ def _ask(
     clock = Clock()
     patience = RetryPolicy(clock.now() + PATIENCE_S, clock, tell=tell)
     try:
-        return patience.call_with_retries(ask_once, transient)
+        return patience.call_with_retries(push_once, transient)
     except ApiError:
         return last

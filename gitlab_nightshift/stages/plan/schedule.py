@@ -42,8 +42,8 @@ def resolve_category(settings: Settings, day: date) -> str:
 
 def check_task_source(settings: Settings, job: JobFacts) -> None:
     """Raise ``E_APPROVAL_REQUIRED`` for a task set by another pipeline, unless the settings file
-    names that pipeline's user in ``policy.orchestrators``: otherwise whoever can push to another
-    project could have anything done here."""
+    names that pipeline's user in ``policy.orchestrators``: otherwise anyone who can push to another
+    project could give tasks to this one."""
     forwarded = job.in_ci and job.pipeline_source in _FORWARDING
     if not settings.task or not forwarded or not _is_variable(settings, "task"):
         return
@@ -62,8 +62,8 @@ def _is_variable(settings: Settings, key: str) -> bool:
 
 
 def order_categories(scheduled: str) -> tuple[str, ...]:
-    """The scheduled category, then the others of the fixed five; nothing if none is scheduled; a
-    task alone."""
+    """The scheduled category, then the rest of the fixed five; only the task if there is one; none
+    if none is scheduled."""
     if not scheduled or scheduled == TASK:
         return (scheduled,) if scheduled else ()
     return (scheduled, *(name for name in FALLBACK_ORDER if name != scheduled))

@@ -27,11 +27,14 @@ _NOTEABLES: Mapping[str, tuple[Where, str]] = {
 _ISSUES = ("issue", "work_item")
 """The second name is used by some versions of GitLab for an issue edited as a work item."""
 _LARGEST_ID = 2**63
+# Not within a word or an address, such as https://example.com/coder.
 _BEGINNING = compile_lazily(rf"(?:^|(?<=\s)){COMMAND}(?=\s|$)")
+# Fenced code blocks, block quotes and code spans (spec.commonmark.org, 4.5, 5.1, 6.1).
 _QUOTED = compile_lazily(
     r"(?ms)^ {0,3}(```|~~~).*?(?:^ {0,3}\1|\Z)|^ {0,3}>[^\n]*|(?<!`)(`+)(?!`)[^`\n]+\2(?!`)"
 )
 _MODEL = compile_lazily(r"[A-Za-z0-9][\w.:/@\[\]-]{0,199}", re.ASCII)
+# Editors and phones turn "--" into an en or em dash, so the flag would be read as text.
 _LONG_DASH = compile_lazily(r"(?:^|\s)[\u2013\u2014]+(?:provider|model|dry-run|test)(?:\s|=|$)")
 
 

@@ -50,7 +50,7 @@ _TASKS = {
     ),
 }
 _COMMITTED = compile_lazily(r"added \d+ commits?\b")
-"""How GitLab's own comment on a push begins; its author is the one who pushed."""
+"""First words of GitLab's comment on a push, by the pusher (its SystemNotes::CommitService)."""
 
 Redact = Callable[[str], str]
 
@@ -75,7 +75,7 @@ class WaitingReview:
         return tuple((mark, when) for mark, when in pairs if mark)
 
     def count_runs(self, kind: str) -> int:
-        """In how many earlier runs something was done: a retried job does not count."""
+        """The number of earlier runs that did this; this run's own earlier tries do not count."""
         runs = {mark.run_id for mark, _ in self.list_marks() if mark.kind == kind}
         return len(runs - {self.run_id})
 
@@ -95,7 +95,7 @@ def _read_waiting(
 ) -> WaitingReview | None:
     iid = state.iid
     idle = state.conflict is False and not (state.failed_pipeline or state.commented)
-    # By another token's user: what that one has done before cannot be told from what people did.
+    # Opened by another token's user, whose earlier actions look like a person's.
     if idle or not state.opened or state.auto_merge or state.author_id != own_id:
         return None
     if project.reviews.is_approved(iid):
@@ -251,12 +251,12 @@ def _build_request(
     )
 
 
-# --- the same again ---------------------------------------------------------------------------
+# --- retried runs -----------------------------------------------------------------------------
 
 
 def find_upkeep_of_run(project: Project, branch: str, run_id: str) -> TaskRequest | None:
-    """The upkeep that a run has started on a branch, read from this program's own comments; None
-    without one. So the publishing job need not trust an earlier job's files. Raises ApiError."""
+    """The upkeep that a run has started on a branch, read from this program's own comments, so that
+    the publishing job need not trust an earlier job's files; None without one. Raises ApiError."""
     found = project.merge_requests.find_open(branch)
     own_id = project.threads.read_own_id()
     threads = project.threads.list_threads("merge_requests", found.iid) if found else None

@@ -9,8 +9,8 @@ from gitlab_nightshift.job.job_facts import JobFacts
 
 
 def find_approver(project: Project, job: JobFacts, find_ticking: Callable[[], str]) -> str:
-    """The login of who approves by having started this very job, or by a tick on the dashboard, for
-    which this program's own user has started it (``find_ticking``: whose, "" for nobody's).
+    """The login of the approver: whoever started this manual job. If this program's own user did,
+    for a tick on the dashboard, it is the one who ticked (``find_ticking``, "" for nobody).
 
     The job's own variables say that it is manual; GitLab says who started it, and their role.
     Raises ``E_CONFIG`` outside a job, ``E_POLICY_DENY`` for a job or a user that cannot approve.

@@ -15,6 +15,9 @@ from gitlab_nightshift.system.retry import RetryPolicy
 
 PATIENCE_S = 60.0
 """Seconds to retry a push or fetch without an answer."""
+_UNKNOWN_PATTERNS = (
+    "the token may not read the protected branches, so a wildcard may match the new branch"
+)
 
 
 @dataclass(frozen=True)
@@ -50,18 +53,15 @@ def push_commit(
     )
 
 
-def push_on(repository: Repository, commit: str, branch: str, context: PublishContext) -> bool:
+def push_fast_forward(
+    repository: Repository, commit: str, branch: str, context: PublishContext
+) -> bool:
     """Push a commit as a fast-forward of the branch; False if it no longer is one.
 
     Raises ``E_PUBLISH`` for a protected branch, or if GitLab refuses.
     """
     _refuse_protected(branch, context.project.list_protected_patterns() or ())
     return _push(repository, commit, branch, context)
-
-
-_UNKNOWN_PATTERNS = (
-    "the token may not read the protected branches, so a wildcard may match the new branch"
-)
 
 
 def _refuse_protected(name: str, patterns: tuple[str, ...]) -> None:
@@ -80,7 +80,8 @@ def _push(repository: Repository, commit: str, name: str, context: PublishContex
     done = retry_transfer(lambda: push(repository, server, commit, name), context)
     if done.ok:
         return True
-    if context.project.find_branch_head(name) == commit:  # the answer was lost, not the push
+    # The push may have arrived although its answer was lost.
+    if context.project.find_branch_head(name) == commit:
         return True
     if done.answer is TransferStatus.NOT_FAST_FORWARD:
         return False

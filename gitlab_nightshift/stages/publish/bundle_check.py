@@ -35,7 +35,7 @@ class BundleFiles:
     """The bytes of a bundle, and ``bundle.json``'s path; ``patch`` may be the error of reading
     it."""
 
-    place: str
+    path: str
     bundle: bytes
     patch: bytes | NightshiftError
 

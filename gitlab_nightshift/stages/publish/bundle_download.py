@@ -22,32 +22,34 @@ FILES = {"bundle.json": LARGEST_BUNDLE, "change.patch": LARGEST_PATCH}
 
 
 def fetch_notary(
-    project: Project, pipeline: str, job: str, place: str, bundle_job: str
+    project: Project, pipeline: str, job: str, output_dir: str, bundle_job: str
 ) -> NotaryRecord:
-    """The record of the notary's job; ``place`` is its output folder. If an earlier try of that job
-    refused the same change, that record: a refusal stands.
+    """The record of the notary's job. If an earlier try of that job refused the same change, its
+    record: a retry cannot overrule a refusal.
 
     Raises ``E_PUBLISH`` without a record, or if it comes from the job that ran the agents,
     ``E_PARSE_ERROR`` for an invalid one.
     """
     if job != bundle_job:
-        refuse_foreign_notary(project, pipeline, bundle_job, place)
+        refuse_foreign_notary(project, pipeline, bundle_job, output_dir)
     found = project.pipelines.list_jobs(pipeline, retried=True)
     tries = sorted((each.id for each in found if each.name == job), reverse=True)[:MOST_TRIES]
-    there = [(number, _find_notary(project, number, place)) for number in tries]
-    if not there or there[0][1] is None:
+    records_found = [(number, _find_notary(project, number, output_dir)) for number in tries]
+    if not records_found or records_found[0][1] is None:
         text = f"not published: the job {job} has left no {NOTARY}"
         raise NightshiftError(Code.PUBLISH, text)
-    records = [decode_notary(data, f"{NOTARY} of job {number}") for number, data in there if data]
+    records = [
+        decode_notary(data, f"{NOTARY} of job {number}") for number, data in records_found if data
+    ]
     return next((each for each in records if is_refused(each, records[0])), records[0])
 
 
-def refuse_foreign_notary(project: Project, pipeline: str, job: str, place: str) -> None:
+def refuse_foreign_notary(project: Project, pipeline: str, job: str, output_dir: str) -> None:
     """Raise ``E_PUBLISH`` if a job other than the notary's has left a record."""
     number = project.pipelines.find_newest_job(pipeline, job)
     if number is None:
         raise NightshiftError(Code.PUBLISH, f"pipeline {pipeline} has no job {job}")
-    if _find_notary(project, number, place) is not None:
+    if _find_notary(project, number, output_dir) is not None:
         raise NightshiftError(
             Code.PUBLISH,
             f"not published: the job {job} left a {NOTARY}, and --notary-job does not name it",
@@ -63,40 +65,41 @@ def decode_notary(data: bytes, where: str) -> NotaryRecord:
         raise NightshiftError(Code.PARSE_ERROR, text) from None
 
 
-def _find_notary(project: Project, job: int, place: str) -> bytes | None:
+def _find_notary(project: Project, job: int, output_dir: str) -> bytes | None:
     try:
-        return project.download_artifact(job, f"{place}/{NOTARY}", LARGEST_NOTARY)
+        return project.download_artifact(job, f"{output_dir}/{NOTARY}", LARGEST_NOTARY)
     except ApiError as error:
+        # No artifacts, or none of this name: GitLab's answer is the same.
         if error.status == 404:
             return None
         raise
 
 
-def fetch_bundle(project: Project, pipeline: str, job: str, place: str, folder: Path) -> None:
-    """Copy the bundle at ``place`` in the artifacts of a pipeline's job into a new folder.
+def fetch_bundle(project: Project, pipeline: str, job: str, output_dir: str, folder: Path) -> None:
+    """Copy the bundle below ``output_dir`` in a job's artifacts into a new folder.
 
     Raises ``E_PUBLISH`` if there is none.
     """
     number = project.pipelines.find_newest_job(pipeline, job)
     if number is None:
         raise NightshiftError(Code.PUBLISH, f"pipeline {pipeline} has no job {job}")
-    _write_files(folder, _download_files(project, number, place))
+    _write_files(folder, _download_files(project, number, output_dir))
 
 
-def download_bundle(project: Project, job: int, place: str, folder: Path) -> None:
-    """The same for a job by its id. Raises FileNotFoundError without a bundle."""
+def download_bundle(project: Project, job: int, output_dir: str, folder: Path) -> None:
+    """Copy the bundle of a job by its id. Raises FileNotFoundError without a bundle."""
     try:
-        files = _download_files(project, job, place)
+        files = _download_files(project, job, output_dir)
     except ApiError as error:
         if error.status == 404:
-            raise FileNotFoundError(place) from None
+            raise FileNotFoundError(output_dir) from None
         raise
     _write_files(folder, files)
 
 
-def _download_files(project: Project, job: int, place: str) -> dict[str, bytes]:
+def _download_files(project: Project, job: int, output_dir: str) -> dict[str, bytes]:
     return {
-        name: project.download_artifact(job, f"{place}/{name}", most)
+        name: project.download_artifact(job, f"{output_dir}/{name}", most)
         for name, most in FILES.items()
     }
 

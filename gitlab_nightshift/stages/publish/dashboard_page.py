@@ -30,6 +30,7 @@ START = "<!-- nightshift-dashboard -->"
 LONGEST_DATA = 100_000
 """Characters."""
 MOST_ROWS = 20
+# Without <, > and line ends, so that data cannot end their HTML comment early.
 _DATA = compile_lazily(
     rf"<!-- nightshift-data: ([0-9a-f]{{64}}) (\{{[^<>\n]{{0,{LONGEST_DATA}}}\}}) -->"
 )

@@ -10,6 +10,8 @@ from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 _TRY = compile_lazily(r"try ([a-z0-9_-]{1,60}) at the next night")
 _RESTORE = compile_lazily(r"allow the idea of merge request (\d{1,9}) again")
+# GitLab's system note on a ticked box; older versions say "task" (its background migration
+# RenameTaskSystemNoteToChecklistItem).
 _TICK = compile_lazily(
     r"marked the (?:checklist item|task) \*\*(.{1,200})\*\* as (completed|incomplete)"
 )
@@ -85,12 +87,16 @@ def build_retry_box(night: DashboardNight, categories: Collection[str]) -> str:
     """The text of the box that tries the category of a failed night again; "" without one."""
     category = _find_category(night)
     is_offered = night.outcome is Outcome.FAILED and category in categories
-    return f"retry the night of pipeline {night.run_id}" if is_offered and _is_number(night) else ""
+    return (
+        f"retry the night of pipeline {night.run_id}"
+        if is_offered and _has_pipeline_id(night)
+        else ""
+    )
 
 
 def build_approve_box(night: DashboardNight) -> str:
     """The text of the box that approves the change of a night; "" where none waits."""
-    is_waiting = night.outcome is Outcome.APPROVAL_REQUIRED and _is_number(night)
+    is_waiting = night.outcome is Outcome.APPROVAL_REQUIRED and _has_pipeline_id(night)
     return f"approve the change of pipeline {night.run_id}" if is_waiting else ""
 
 
@@ -107,9 +113,9 @@ def _build_tick(text: str, note: SystemNote, targets: BoxTargets) -> Tick | None
 
 
 def _find_category(night: DashboardNight) -> str:
-    """Without what it was the fallback from."""
+    """The category alone, without "(fallback from …)"."""
     return night.category.partition(" (")[0]
 
 
-def _is_number(night: DashboardNight) -> bool:
+def _has_pipeline_id(night: DashboardNight) -> bool:
     return night.run_id.isascii() and night.run_id.isdigit()

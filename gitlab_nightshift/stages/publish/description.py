@@ -67,8 +67,8 @@ def _render_summary(proposal: Proposal, notary: NotaryRecord | None, approved_by
 
 
 def _render_proofs(proposal: Proposal, notary: NotaryRecord | None) -> str:
-    """What proves the change and how large it is, on one line; whose word the rest is. Neither is
-    said again below."""
+    """The strongest proof and the change's size, on one line; not repeated below. Without a notary
+    the line says that the work job reports it."""
     ran: list[CommandResult] | list[NotarizedCommand]
     ran = [*(notary.commands if notary else proposal.commands)]
     passed = [f"{to_code_span(each.command)} passed" for each in ran if each.ok][:3]
@@ -83,11 +83,11 @@ def _render_proofs(proposal: Proposal, notary: NotaryRecord | None) -> str:
             [size, f"the work job reports: {', '.join([*evidence, *passed, *nothing])}"]
         )
     seen = passed or [nothing[0].capitalize()]
-    return " · ".join([*seen, size, *(f"found beside the agents: {each}" for each in evidence)])
+    return " · ".join([*seen, size, *(f"measured independently: {each}" for each in evidence)])
 
 
 def _find_strongest(proposal: Proposal) -> Check | None:
-    """The last check that held: they are made in the order of what they show."""
+    """The last check that passed: they are ordered by how much they prove."""
     held = (c for c in reversed(proposal.checks) if c.outcome is CheckOutcome.PASSED)
     return next((check for check in held if check.title != _BASELINE), None)
 
@@ -139,18 +139,19 @@ def _render_changes(proposal: Proposal) -> str:
 
 
 def _names_path(text: str, path: str) -> bool:
+    # A whole path, so that a.py is not found in data.py or a.py/b.
     return re.search(rf"(?<![\w./-]){re.escape(path)}(?![\w/-])", text) is not None
 
 
 def _render_verification(bundle: Bundle, proposal: Proposal, notary: NotaryRecord | None) -> str:
-    """Only facts: what was found and what was not checked, whose word it is; folded, how it was
-    run. What the summary says in full is not repeated."""
+    """Facts only: what was found, what was not checked, and who says so; how it was run is folded.
+    What the summary already says in full is not repeated."""
     strongest = _find_strongest(proposal)
     in_summary = strongest if strongest and "; " not in strongest.detail else None
     checks = [check for check in proposal.checks if check is not in_summary]
-    parts = list(_render_odd_runs(proposal, notary))
+    parts = list(_render_notable_runs(proposal, notary))
     if shown := [_render_check(check) for check in checks if _is_worth_a_line(check)]:
-        parts.append(f"{_BESIDE}\n\n" + "\n".join(shown))
+        parts.append(f"{_INDEPENDENT}\n\n" + "\n".join(shown))
     parts += _render_unrestored(notary.unrestored if notary else ())
     parts.append("\n".join(f"- {to_markdown_line(note)}" for note in proposal.notes))
     rest = [check for check in checks if not _is_worth_a_line(check)]
@@ -159,7 +160,7 @@ def _render_verification(bundle: Bundle, proposal: Proposal, notary: NotaryRecor
 
 
 def _is_worth_a_line(check: Check) -> bool:
-    """False for what is as always, and for a measurement of which there was nothing to make."""
+    """False for routine results, and for measurements that had nothing to measure."""
     if check.outcome is CheckOutcome.NOT_CHECKED:
         return check.title.startswith(_ABOUT_TESTS)
     return (check.title, check.outcome) != (_BASELINE, CheckOutcome.PASSED)
@@ -175,7 +176,7 @@ def _render_circumstances(
     else:
         yield "\n".join(_render_notarized(notary))
     if lines := [_render_check(check) for check in checks]:
-        yield f"{_BESIDE}\n\n" + "\n".join(lines)
+        yield f"{_INDEPENDENT}\n\n" + "\n".join(lines)
     if proposal.verdict.passed:
         verdict = "The Verify bead, a second agent, approved the change."
         yield f"{verdict} {_render_tools(proposal.verify_tools)}"
@@ -185,7 +186,8 @@ def _render_circumstances(
 
 
 def _render_tools(ran: ToolUse | None) -> str:
-    """What Verify was seen to run: never its own claim. The results are its CLI's word."""
+    """The commands that Verify was seen to run, never those it claims. Their results are as its CLI
+    reports them."""
     if ran is None:
         return "What it ran is unknown."
     if not ran.calls and not ran.more:
@@ -242,29 +244,29 @@ def _render_command(ran: NotarizedCommand) -> str:
     return f"- {to_code_span(ran.command)}: {how}{again}{without}"
 
 
-def _render_odd_runs(proposal: Proposal, notary: NotaryRecord | None) -> Iterator[str]:
-    """Commands that did not simply pass: nobody should have to unfold these."""
+def _render_notable_runs(proposal: Proposal, notary: NotaryRecord | None) -> Iterator[str]:
+    """Commands that failed or were flaky: these are shown unfolded."""
     if notary:
         odd = [c for c in notary.commands if not c.ok or len(c.runs) > 1]
         lines = [_render_command(each) for each in odd]
     else:
         lines = [_render_result(each) for each in proposal.commands if not each.ok or each.flaky]
     if lines:
-        yield "Not simply passed:\n\n" + "\n".join(lines)
+        yield "Failed or flaky:\n\n" + "\n".join(lines)
 
 
 def _render_unrestored(paths: tuple[str, ...]) -> Iterator[str]:
-    """What the commands may have depended on that is not in git and was not as before."""
+    """Files outside git that could not be restored, and on which the commands may depend."""
     if paths:
         named = ", ".join(to_markdown_line(path) for path in paths)
         yield (
-            "Not everything outside of git was as before the agents: what depends on it proves"
-            f" nothing ({named})."
+            "Not every file outside git could be restored after the agents, so results that depend"
+            f" on those prove nothing ({named})."
         )
 
 
 def _render_reported(results: Iterable[CommandResult], base_sha: str) -> Iterator[str]:
-    """What the job that ran the agents says, where nobody else has seen it."""
+    """What the job that ran the agents claims, if no notary has confirmed it."""
     ran, base = tuple(results), to_code_span(base_sha[:12])
     if not ran:
         return
@@ -283,10 +285,10 @@ def _render_check(check: Check) -> str:
     return f"- {_OUTCOMES[check.outcome]}{title}: {detail}"
 
 
-_BESIDE = "Found beside the agents:"
+_INDEPENDENT = "Measured independently of the agents:"
 _BASELINE = "The untouched checkout"
 _ABOUT_TESTS = ("Tests", "The tests", "The new tests")
-"""How the titles of checks begin that a reviewer misses where they could not be made."""
+"""First words of the checks that a reviewer would miss if they could not be made."""
 _OUTCOMES = {
     CheckOutcome.PASSED: "",
     CheckOutcome.FAILED: "Failed: ",
@@ -301,8 +303,8 @@ def _render_finding(finding: Finding) -> str:
 
 
 def _render_origin(bundle: Bundle, job: JobFacts, request: TaskRequest | None) -> str:
-    """Where the change comes from, in this program's own words: its reference to the issue is
-    meant, and closes nothing."""
+    """Where the change comes from. Not escaped: the reference to the issue is meant to link it
+    ("Related to" is no closing pattern)."""
     where = f", run {to_code_span(bundle.run_id)}"
     if WEB_ADDRESS.fullmatch(job.pipeline_url):
         where = f" in [this pipeline]({job.pipeline_url})"

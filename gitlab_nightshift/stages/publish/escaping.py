@@ -36,20 +36,25 @@ LANGUAGES = frozenset(
 )
 CUT = "…"
 
-# Between any spaces: a title is made one line of plain ones afterwards.
+# GitLab skips the pipeline for [ci skip] and [skip ci] (lib/gitlab/ci/pipeline/chain/skip.rb);
+# other systems know other words. \s, not a space: line breaks in a title become spaces later.
 _CI_DIRECTIVE = compile_lazily(
     r"\[\s*((?:skip|ci|no)[\s_-]+(?:skip|ci|actions?|pipelines?))\s*\]", re.I
 )
+# GitLab's default issue closing pattern, and Jira keys, which its Jira integration closes alike.
 _CLOSING = compile_lazily(
     r"\b((?:clos(?:e[sd]?|ing)|fix(?:e[sd]|ing)?|resolv(?:e[sd]?|ing)|implement(?:s|ed|ing)?):?)"
     r"(\s+)"
     r"(?=(?:issues?\s+)?(?:[\w./-]*[#!]\d|https?://|\[\w+:|(?-i:[A-Z][A-Z0-9_]+-\d)))",
     re.I,
 )
+# What looks like a Jira key but is the name of a standard, as in "Fix UTF-8".
 _NO_ISSUE = compile_lazily(r"(?:UTF|SHA|MD|ISO|RFC|CVE|AES|RSA|IPV|HTTP)-\d", re.I)
+# A code span ends at a run of as many backticks as it began with (spec.commonmark.org, 6.1).
 _SPAN = compile_lazily(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)")
 _FENCE = compile_lazily(r"^(\s*)(`{3,}|~{3,})\s*([\w+#-]*)[^`]*$")
 _MARKS = compile_lazily(r"(?:(?:[-+*]|\d{1,9}[.)])\s+)*")
+# A quick action is a line that begins with a slash; also escaped after list and quote markers.
 _ACTION = compile_lazily(r"^(\s*(?:(?:[-+*>]|\d{1,9}[.)])\s+)*)/(?=\w)")
 _RULER = compile_lazily(r"[-=*_:|+\s]+")
 _SIGN = compile_lazily(r"[\\`<>&\[\]|_~#@!%^$]|:(?=//)|www(?=\.)|\bGL-(?=\d)", re.I)
@@ -115,10 +120,12 @@ def _break_closing_pattern(match: re.Match[str]) -> str:
 
 def _break_references(line: str) -> str:
     """The line with a space between each sign and what it would refer to."""
+    # GitLab's references: @user, #issue, !merge request, &epic, $snippet, ~label, %milestone,
+    # [vulnerability:1], GL-1 (docs.gitlab.com/user/markdown, GitLab-specific references).
     line = re.sub(r"(?<!\w)@(?=\w)", "@ ", line)
     line = re.sub(r"([#!&$])(?=\d)", r"\1 ", line)
     line = re.sub(r"(?<![\w/])~(?=[\w\"])", "~ ", line)
-    line = re.sub(r"(?<!\w)%(?=[\d\"]|\w\w)", "% ", line)  # %s stays: no milestone
+    line = re.sub(r"(?<!\w)%(?=[\d\"]|\w\w)", "% ", line)  # not %s: a format, no milestone
     line = re.sub(r"&(?=#?\w+;)", "& ", line)
     line = re.sub(r"\[(?=\w+:\S)", "[ ", line)
     line = re.sub(r"\bGL-(?=\d)", "GL- ", line, flags=re.I)

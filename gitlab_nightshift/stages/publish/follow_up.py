@@ -1,5 +1,5 @@
-"""What follows on an open merge request: one more commit on its branch, fast forward or not at all;
-or a suggestion, where the branch is left to people."""
+"""Publishes to an open merge request: one more commit on its branch, only as a fast-forward, or a
+suggestion if the branch belongs to people."""
 
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.gitlab.resources import MergeRequest
@@ -7,7 +7,7 @@ from gitlab_nightshift.records.events import Note
 from gitlab_nightshift.records.products import Outcome, Publication
 from gitlab_nightshift.records.request import TaskRequest
 from gitlab_nightshift.repository.private_repository import Repository, read_diff_text
-from gitlab_nightshift.stages.publish.branch_push import push_on
+from gitlab_nightshift.stages.publish.branch_push import push_fast_forward
 from gitlab_nightshift.stages.publish.publish_context import PublishContext
 from gitlab_nightshift.stages.publish.suggestion import MOST_LINES, render_suggestion
 
@@ -15,8 +15,10 @@ from gitlab_nightshift.stages.publish.suggestion import MOST_LINES, render_sugge
 def add_commit(
     repository: Repository, commit: str, run_id: str, request: TaskRequest, context: PublishContext
 ) -> Publication:
-    """Push a commit that was made on the branch's head. What people have pushed since stays: then
-    it is ``SKIPPED``. Raises ``E_PUBLISH`` where GitLab refuses, or the merge request is closed."""
+    """Push a commit made on the branch's head; ``SKIPPED`` if people have pushed since.
+
+    Raises ``E_PUBLISH`` if GitLab refuses, or the merge request is gone.
+    """
     found = context.project.merge_requests.find(request.place.iid)
     if found is None or found.source_branch != request.branch:
         raise NightshiftError(Code.PUBLISH, "the merge request is gone")
@@ -25,9 +27,9 @@ def add_commit(
         return _build_added_publication(found, commit, run_id)
     if found.state != "opened":
         return _build_skipped_publication(run_id, f"merge request !{found.iid} is {found.state}")
-    if request.upkeep and (why := _find_taken_over(request, context)):
+    if request.upkeep and (why := _find_takeover(request, context)):
         return _build_skipped_publication(run_id, why)
-    if head != context.base or not push_on(repository, commit, request.branch, context):
+    if head != context.base or not push_fast_forward(repository, commit, request.branch, context):
         return _build_skipped_publication(
             run_id, f"branch {request.branch} has moved since work began"
         )
@@ -38,7 +40,7 @@ def add_commit(
 def suggest_change(
     repository: Repository, tree: str, run_id: str, request: TaskRequest, context: PublishContext
 ) -> Publication:
-    """The change as the answer to the comment shall show it; nothing is pushed."""
+    """The change for the reply to the comment; nothing is pushed."""
     found = context.project.merge_requests.find(request.place.iid)
     if found is None or found.state != "opened" or found.sha != context.base:
         return _build_skipped_publication(
@@ -56,8 +58,8 @@ def suggest_change(
     )
 
 
-def _find_taken_over(request: TaskRequest, context: PublishContext) -> str:
-    """Why a merge request that is only looked after is left alone by now; "" where it is not."""
+def _find_takeover(request: TaskRequest, context: PublishContext) -> str:
+    """Why people have taken the merge request over meanwhile; "" if they have not."""
     reviews, iid = context.project.reviews, request.place.iid
     if reviews.is_approved(iid):
         return f"merge request !{iid} has been approved in the meantime"

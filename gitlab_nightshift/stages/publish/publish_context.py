@@ -20,7 +20,7 @@ from gitlab_nightshift.repository.remote import GitServer
 from gitlab_nightshift.system.retry import Clock
 from gitlab_nightshift.text.printable_text import make_printable
 
-if TYPE_CHECKING:  # a delegation's last process judges a bundle, too, and opens no run
+if TYPE_CHECKING:  # a delegation's last process also judges a bundle, but opens no session
     from gitlab_nightshift.session import Session
 
 STYLE_MESSAGES = 20
@@ -53,9 +53,9 @@ def read_source(git: Git, checkout: Path) -> SourceCheckout:
 
     Raises ``E_CONFIG`` if it is not a checkout, or has no commit.
     """
-    place, head = host_git.find_paths_and_head(git, checkout)
+    paths, head = host_git.find_paths_and_head(git, checkout)
     return SourceCheckout(
-        parts=read_parts(place),
+        parts=read_parts(paths),
         head=head,
         config=host_git.read_conversion_config(git, checkout),
         identity=host_git.read_identity(git, checkout),
@@ -118,9 +118,9 @@ class PublishContext:
 
 
 def find_commit_date(job: JobFacts, bundle: Path) -> datetime:
-    """When the pipeline began, by GitLab's clock; outside of one, when the bundle was written here,
-    which is now at the latest. Each time the same, so that the commit has the same id; never what
-    the bundle says."""
+    """When the pipeline began, by GitLab's clock; outside of one, when the bundle was written, at
+    the latest now. A retry gets the same date, and so the same commit id. Never the date that the
+    bundle claims."""
     now = datetime.now(UTC)
     with contextlib.suppress(ValueError, OverflowError):
         began = datetime.fromisoformat(job.pipeline_created_at)
@@ -152,4 +152,5 @@ def choose_author(
 
 def _clean_text(text: str) -> str:
     """As git would store it: without characters that end the line or the name."""
+    # git removes these characters from a name itself (strbuf_addstr_without_crud in ident.c).
     return re.sub("[<>]", "", make_printable(text, "")).strip(" .,:;\"'\\")

@@ -266,6 +266,7 @@ def _create_merge_request(
     try:
         return context.project.merge_requests.create(new, commit)
     except ApiError as error:
+        # Several reviewers need a paid tier: open it with one rather than not at all.
         if len(new.reviewer_ids) < 2 or error.status not in (400, 403, 422):
             raise
         alone = dataclasses.replace(new, reviewer_ids=new.reviewer_ids[:1])

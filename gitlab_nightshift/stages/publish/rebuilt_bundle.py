@@ -16,7 +16,7 @@ from gitlab_nightshift.repository.private_repository import (
     create_private_repository,
 )
 from gitlab_nightshift.repository.rebuilt_change import (
-    ReadingPlace,
+    ReaderInput,
     RebuiltBundle,
     build_reader_error,
     make_change,
@@ -44,16 +44,16 @@ def examine(files: BundleFiles, context: PublishContext) -> RebuiltBundle:
     """
     patch = files.patch if isinstance(files.patch, bytes) else b""
     sizes = (len(files.bundle), len(patch))
-    with open_task(_build_place(context), context.base, sizes) as task:
-        return read_answer(run_task(task, files.bundle + patch), files.place)
+    with open_task(_build_reader_input(context), context.base, sizes) as task:
+        return read_answer(run_task(task, files.bundle + patch), files.path)
 
 
 def find_relation(
     commit: str, patch: bytes, repository: Repository, context: PublishContext
 ) -> Relation:
     """How a patch relates to a commit of ``repository``. Raises ``E_PUBLISH``."""
-    place = _build_place(context, repository.folder / "objects")
-    with open_task(place, context.base, (0, len(patch)), commit) as task:
+    reader_input = _build_reader_input(context, repository.folder / "objects")
+    with open_task(reader_input, context.base, (0, len(patch)), commit) as task:
         relation = parse_line(run_task(task, patch)).get("relation")
     if relation not in list(map(str, Relation)):
         raise build_reader_error("its answer is invalid")
@@ -99,16 +99,16 @@ def rebuild_repository(rebuilt: RebuiltBundle, context: PublishContext, folder: 
     """
     git = build_isolated_git(folder / "home", context.session.git.env["PATH"])
     source = context.source
-    place = folder / "repository.git"
-    repository = create_private_repository(git, place, source.parts, source.config)
+    reader_input = folder / "repository.git"
+    repository = create_private_repository(git, reader_input, source.parts, source.config)
     make_change(repository, rebuilt, context.base)
     return repository
 
 
-def _build_place(context: PublishContext, *more: Path) -> ReadingPlace:
+def _build_reader_input(context: PublishContext, *more: Path) -> ReaderInput:
     """Where the other process reads, with ``more`` objects."""
     parts = context.source.parts
-    return ReadingPlace(
+    return ReaderInput(
         replace(parts, objects=(*more, *parts.objects)),
         context.source.config,
         context.session.private,

@@ -1,24 +1,38 @@
 """Chooses who reviews a merge request: by name, group, CODEOWNERS or approval rules.
 
 Of several people the one with the fewest open reviews is chosen, so that the load is shared.
+CODEOWNERS is read by GitLab's rules: https://docs.gitlab.com/user/project/codeowners/reference/
 """
 
 import hashlib
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from gitlab_nightshift.gitlab.api_error import ApiError
 from gitlab_nightshift.gitlab.people import GitlabUser, People
 from gitlab_nightshift.settings.model import Settings
-from gitlab_nightshift.settings.notations import APPROVAL_RULES, CODE_OWNERS, GROUP
-from gitlab_nightshift.stages.publish.code_owners import find_owners
+from gitlab_nightshift.settings.notations import (
+    APPROVAL_RULES,
+    CODE_OWNERS,
+    GROUP,
+)
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
-MOST = 5
+MOST_REVIEWERS = 5
 """Limit on reviewers, whatever the settings ask for."""
-MOST_ASKED = 10
+MOST_STATUS_CHECKS = 10
 """Members of one group whose status is checked."""
 ROLES = {"developer": 30, "maintainer": 40, "owner": 50}
+# docs.gitlab.com/user/project/codeowners/reference: "^" makes a section optional, "[2]" needs two
+# approvals, its owners are the default of its entries; "@@" names a role, "!" excludes.
+_SECTION = compile_lazily(r"\^?\[([^\]]+)\](?:\[\d+\])?((?:\s+\S+)*)\s*")
+_ENTRY = compile_lazily(r"((?:\\.|[^\s\\])+)((?:\s+\S+)*)\s*")
+_OWNER = compile_lazily(r"@@?[\w./-]+")
+_PART = compile_lazily(r"\*\*/|\*\*|\*|\?|\\.|.", re.DOTALL)
+# As Ruby's File.fnmatch with FNM_PATHNAME and FNM_DOTMATCH, which GitLab uses.
+_WILD = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
 
 
 @dataclass(frozen=True)
@@ -49,7 +63,7 @@ def choose_reviewers(
                 wishes.get(name, lambda name=name: choice.add_user(name))()
         except ApiError as error:
             choice.warnings.append(f"reviewer {name} could not be looked up: {error}")
-    return tuple(choice.chosen)[:MOST], tuple(choice.warnings)
+    return tuple(choice.chosen)[:MOST_REVIEWERS], tuple(choice.warnings)
 
 
 class _Choice:
@@ -117,13 +131,13 @@ class _Choice:
         return found
 
     def _add_some(self, people: Sequence[GitlabUser], number: int, source: str) -> None:
-        """So many of these people; who is chosen already counts."""
+        """Add people until ``number`` of them are reviewers, the already chosen ones included."""
         able = {each.id: each for each in people if self._can_review(each)}
         missing = number - sum(each in able for each in self.chosen)
         waiting = sorted(
             (each for each in able.values() if each.id not in self.chosen), key=self._rank
         )
-        for person in waiting[:MOST_ASKED]:
+        for person in waiting[:MOST_STATUS_CHECKS]:
             if missing <= 0:
                 return
             if not self._people.is_busy(person):
@@ -146,3 +160,59 @@ class _Choice:
     @cached_property
     def _members(self) -> tuple[GitlabUser, ...]:
         return self._people.list_members()
+
+
+@dataclass
+class _OwnerSection:
+    """A section: its default owners, and its entries in the order of the file."""
+
+    owners: tuple[str, ...] = ()
+    entries: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
+
+
+def find_owners(text: str, files: Iterable[str]) -> tuple[tuple[str, ...], ...]:
+    """The distinct sets of owners of these files: in each section the last matching entry counts.
+    An owner is ``@name``, ``@group/path`` or ``@@role``; mail addresses are left out."""
+    sections = tuple(_read_sections(text).values())
+    found = (_find_in_section(section, file) for file in files for section in sections)
+    return tuple(dict.fromkeys(owners for owners in found if owners))
+
+
+def _read_sections(text: str) -> dict[str, _OwnerSection]:
+    """The sections by name; a name that repeats, in any case, continues its section."""
+    sections = {"": _OwnerSection()}
+    current = sections[""]
+    for line in map(str.strip, text.splitlines()):
+        if not line or line.startswith("#"):
+            continue
+        if head := _SECTION.fullmatch(line):
+            current = sections.setdefault(head[1].strip().lower(), _OwnerSection())
+            current.owners = _read_owners(head[2]) or current.owners
+        elif entry := _ENTRY.fullmatch(line):
+            current.entries.append((entry[1], _read_owners(entry[2]) or current.owners))
+    return sections
+
+
+def _read_owners(text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(word for word in text.split() if _OWNER.fullmatch(word)))
+
+
+def _find_in_section(section: _OwnerSection, file: str) -> tuple[str, ...]:
+    """The owners by the last matching entry; none if an entry with ``!`` excludes the file."""
+    owners: tuple[str, ...] = ()
+    for pattern, entry_owners in section.entries:
+        if not _matches(pattern.removeprefix("!"), file):
+            continue
+        if pattern.startswith("!"):
+            return ()
+        owners = entry_owners
+    return owners
+
+
+def _matches(pattern: str, file: str) -> bool:
+    """Translate a pattern: without a leading slash it matches at any depth, with a trailing slash
+    the content of a folder; ``*`` does not cross folders."""
+    anchored = pattern if pattern.startswith("/") else f"/**/{pattern}"
+    whole = f"{anchored}**" if anchored.endswith("/") else anchored
+    parts = (_WILD.get(part) or re.escape(part.removeprefix("\\")) for part in _PART.findall(whole))
+    return re.fullmatch("".join(parts), f"/{file}") is not None

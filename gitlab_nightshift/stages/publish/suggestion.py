@@ -1,8 +1,8 @@
-"""A change as a suggestion in the thread of a line of the diff, where it lies there; else as a
-folded patch. Pure functions.
+"""Renders a change as a GitLab suggestion if it lies around the commented line, else as a folded
+patch. Pure functions.
 
-On a click GitLab replaces the lines by the text between the fences, so it must be exact to the
-character. What cannot be shown unescaped becomes a patch.
+A click on "Apply suggestion" replaces the lines by the text between the fences, so the text must be
+exact to the character. What cannot be shown unescaped becomes a patch.
 """
 
 import re
@@ -15,12 +15,13 @@ from gitlab_nightshift.text.lazy_patterns import compile_lazily
 from gitlab_nightshift.text.printable_text import remove_hidden
 
 MOST_LINES = 100
-"""Lines above and below the commented one; GitLab's limit."""
+"""Lines above and below the commented one; GitLab's MAX_LINES_CONTEXT."""
 LONGEST_PATCH = 20_000
 _WHERE = "The patch is in the artifacts: bundle/change.patch"
+# A hunk's header omits a count of one (GNU diff manual, Detailed Unified).
 _HUNK = compile_lazily(r"@@ -(\d+)(?:,(\d+))? \+\d+(?:,\d+)? @@")
 _ACTIVE = compile_lazily(r"```|~~~|<!--|(?m:^\s*/[A-Za-z])|\ufffd")
-"""What ends a block, is searched for in the raw text, or is no text."""
+"""Text that would end the block, act (``/quick action``, a marker), or was not UTF-8."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ def render_suggestion(patch: str, wide: str, spot: DiffSpot | None) -> str:
 
 
 def _render_block(patch: str, spot: DiffSpot) -> str:
-    """The suggestion; "" where the change is not all within the lines that the diff shows."""
+    """The suggestion; "" unless the whole change is within the lines that the diff shows."""
     rows = _list_rows(patch, spot.path)
     changed = [row.number for row in rows if row.sign != " "]
     if not changed:
@@ -55,7 +56,7 @@ def _render_block(patch: str, spot: DiffSpot) -> str:
 
 
 def _list_rows(patch: str, path: str) -> list[_DiffRow]:
-    """The lines of a diff of this one text file, [] for another."""
+    """The lines of a diff of only this text file; [] for any other diff."""
     head, *hunks = re.split(r"(?m)^(?=@@ )", patch)
     same = head.count("diff --git ") == 1 and f"\n--- a/{path}\n+++ b/{path}\n" in head
     if not same or "\nold mode" in head or "\n\\ No newline" in patch:

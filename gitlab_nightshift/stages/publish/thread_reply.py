@@ -31,7 +31,7 @@ LONGEST_REASON = 400
 LONGEST_ANSWER = 2_000
 MOST_COMMANDS = 10
 MOST_FILES = 20
-_TRUE = {Outcome.MR_CREATED, Outcome.MR_READY, Outcome.NO_IMPROVEMENT}
+_TRUSTED = {Outcome.MR_CREATED, Outcome.MR_READY, Outcome.NO_IMPROVEMENT}
 _NOT_DONE = {Outcome.SKIPPED, Outcome.NO_IMPROVEMENT}
 
 
@@ -73,7 +73,7 @@ def render_result_reply(
         _describe_tests(bundle, result),
         _describe_report_link(job),
     )
-    failed = is_failure(result.error_code) or result.outcome in _NOT_DONE or _waits(ended)
+    failed = is_failure(result.error_code) or result.outcome in _NOT_DONE or _is_held_back(ended)
     said: Said = "failed" if failed and not _is_answered(ended) else "done"
     return _append_marker("\n\n".join(part for part in parts if part), said, place, job, request)
 
@@ -87,7 +87,7 @@ def _show_change(ended: RunEnding) -> str:
     return render_patch(ended.patch) if proposed and ended.patch else ""
 
 
-def _waits(ended: RunEnding) -> bool:
+def _is_held_back(ended: RunEnding) -> bool:
     """True if a change is held back because the notary could not run it."""
     return ended.published is not None and ended.result.outcome is Outcome.MR_READY
 
@@ -100,9 +100,9 @@ def _is_answered(ended: RunEnding) -> bool:
 def _find_answer(
     ended: RunEnding, request: TaskRequest, place: CommentAddress
 ) -> ThreadAnswer | None:
-    """What the run says in this thread; None where it failed, and what it says may not be so."""
+    """The run's answer in this thread; None if the run failed, as the answer may then be wrong."""
     result = ended.result
-    if is_failure(result.error_code) or result.outcome not in _TRUE:
+    if is_failure(result.error_code) or result.outcome not in _TRUSTED:
         return None
     number = 1 + (request.place, *request.also).index(place)
     return next((each for each in ended.bundle.answers if each.thread == number), None)
@@ -127,7 +127,7 @@ def _describe_outcome(ended: RunEnding, place: CommentAddress, answer: ThreadAns
 
 
 def _describe_part(bundle: Bundle, answer: ThreadAnswer | None) -> str:
-    """Which part of a commit is for one thread, "" where that was not said."""
+    """Which files of the commit are for this thread; "" if unknown."""
     if answer is None or bundle.proposal is None:
         return ""
     files = [name for name in answer.files if name in bundle.proposal.change.files]

@@ -42,7 +42,7 @@ def list_proofs(result: RunResult) -> tuple[str, ...]:
         commands = [f"{command} passed, as the work job reports" for command in ran]
     size = f"{count_words(result.change.lines, 'line')}, "
     size += count_words(len(result.change.files), "file")
-    said = [f"found beside the agents: {each}" for each in passed[-1:]]
+    said = [f"measured independently: {each}" for each in passed[-1:]]
     return (*(commands[:3] or ["no command was run"]), size, *said)
 
 

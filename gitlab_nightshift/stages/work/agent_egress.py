@@ -63,6 +63,7 @@ def _open_proxy(gateway: RemoteGateway, name: str, emit: Emit) -> Iterator[Mappi
 
 def build_proxy_env(url: str) -> dict[str, str]:
     """The variables by which tools find the proxy; Node's own client uses it only when asked to."""
+    # curl reads http_proxy in lower case only (curl(1), ENVIRONMENT); other tools read either.
     names = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy")
     local = {"NO_PROXY": LOCAL, "no_proxy": LOCAL}
     return {**dict.fromkeys(names, url), **local, "NODE_USE_ENV_PROXY": "1"}

@@ -81,7 +81,7 @@ def try_until_proven(
     attempts: int,
     step: RunStep,
     recorder: Recorder,
-    failed: Callable[[FailedAttempt], None] = lambda _: None,
+    on_failure: Callable[[FailedAttempt], None] = lambda _: None,
     *,
     requested: bool = False,
 ) -> ProvenChange | FailedAttempt:
@@ -89,7 +89,7 @@ def try_until_proven(
     repeated failure is the last attempt. So is one that changes nothing, if ``requested``: the
     request may need no change.
 
-    After a failed attempt the checkout is restored and ``failed`` is called; after success the
+    After a failed attempt the checkout is restored and ``on_failure`` is called; after success the
     change stays in place. Raises Stop.
     """
     failures: list[FailedAttempt] = []
@@ -101,7 +101,7 @@ def try_until_proven(
             return outcome
         outcome = _with_missing(outcome, missing)
         checkout.restore()
-        failed(outcome)
+        on_failure(outcome)
         failures.append(outcome)
         if requested and outcome.unchanged:
             break
@@ -191,7 +191,7 @@ def _prove_change(
     if reading.why:
         return _fail_attempt(proof, implemented, reading.why, Code.POLICY_DENY)
     _emit_step_end(proof, implemented, _describe_size(captured))
-    proof.began(implemented.attempt)
+    proof.on_proof_start(implemented.attempt)
     name = f"{implemented.category}-{implemented.attempt}"
     result = prove(checkout, proof, captured, subject, name, reading.undecided)
     if result.why:

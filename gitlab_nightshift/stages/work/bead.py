@@ -28,7 +28,6 @@ from gitlab_nightshift.stages.work.bead_prompt import (
     format_hand_over,
     format_last_sections,
 )
-from gitlab_nightshift.stages.work.bead_scratch import Scratch, make_scratch
 from gitlab_nightshift.stages.work.bead_watch import Watch
 from gitlab_nightshift.stages.work.boundary import Boundary
 from gitlab_nightshift.stages.work.handoff import (
@@ -42,12 +41,42 @@ from gitlab_nightshift.stages.work.named_paths import NamedTree
 from gitlab_nightshift.stages.work.run_budget import Ledger, Stop
 from gitlab_nightshift.stages.work.tool_use import merge_calls
 from gitlab_nightshift.stages.work.work_context import WorkContext
-from gitlab_nightshift.system.environment import build_bead_env, build_search_path
+from gitlab_nightshift.system.environment import TRUSTING, build_bead_env, build_search_path
 from gitlab_nightshift.system.openat import remove_tree
 
 STDERR_TAIL = 2_000
 MOST_DENIED, LONGEST_TEXT = 100, 4_000
 """What a result quotes of an agent: number of denied commands, characters of a text."""
+
+
+@dataclass(frozen=True)
+class _Scratch:
+    """A bead's own folders: a fresh HOME and TMPDIR, and one for the hand-off."""
+
+    home: Path
+    tmp: Path
+    handoff: Path
+
+    @property
+    def handoff_file(self) -> Path:
+        """The file that the agent writes its report to."""
+        return self.handoff / "handoff.json"
+
+    @property
+    def analysis_file(self) -> Path:
+        """Analyze's selection, for the agent to read."""
+        return self.handoff / "analysis.json"
+
+    @property
+    def patch_file(self) -> Path:
+        """The last attempt's change, if there was one, for the agent to read."""
+        return self.handoff / "last.patch"
+
+    def write_patch(self, patch: bytes) -> None:
+        """Write the last attempt's change, read-only; nothing if it is empty."""
+        if patch:
+            self.patch_file.write_bytes(patch)
+            self.patch_file.chmod(0o444)
 
 
 @dataclass(frozen=True)
@@ -98,7 +127,7 @@ def run_bead(
     folder = bead_context.boundary.scratch / name
     try:
         with report_full_disk(*bead_context.disks.folders):
-            scratch = make_scratch(folder)
+            scratch = _make_scratch(folder)
             scratch.analysis_file.write_text(analysis, encoding="utf-8")
             scratch.write_patch(last_patch)
             write_stub(bead, scratch.handoff_file)
@@ -117,7 +146,7 @@ def run_bead(
 
 
 def _build_task(
-    bead_context: BeadContext, bead: str, category: str, attempt: int, scratch: Scratch
+    bead_context: BeadContext, bead: str, category: str, attempt: int, scratch: _Scratch
 ) -> BeadTask:
     return BeadTask(
         bead=bead,
@@ -136,7 +165,7 @@ def _build_task(
 def _render_prompt(
     bead_context: BeadContext,
     task: BeadTask,
-    scratch: Scratch,
+    scratch: _Scratch,
     values: Mapping[str, str],
     sections: Mapping[str, str],
 ) -> BeadPrompt:
@@ -157,7 +186,7 @@ def _run(
     bead_context: BeadContext,
     task: BeadTask,
     name: str,
-    scratch: Scratch,
+    scratch: _Scratch,
     prompt: BeadPrompt,
 ) -> BeadResult:
     tokens = bead_context.ledger.compute_left_tokens()
@@ -174,7 +203,7 @@ class _Process:
         bead_context: BeadContext,
         task: BeadTask,
         name: str,
-        scratch: Scratch,
+        scratch: _Scratch,
         access: BeadAccess,
     ) -> None:
         self._context, self._task, self._scratch, self._access = bead_context, task, scratch, access
@@ -263,7 +292,7 @@ class _Process:
 
 
 def _build_environment(
-    bead_context: BeadContext, scratch: Scratch, access: BeadAccess
+    bead_context: BeadContext, scratch: _Scratch, access: BeadAccess
 ) -> dict[str, str]:
     env = build_bead_env(
         bead_context.work.env,
@@ -296,3 +325,12 @@ def _stop_run_if_over(bead_context: BeadContext, result: BeadResult) -> None:
         raise bead_context.ledger.build_budget_stop()
     if result.status is BeadStatus.TIMEOUT and bead_context.ledger.late():
         raise bead_context.ledger.build_deadline_stop()
+
+
+def _make_scratch(folder: Path) -> _Scratch:
+    """Create ``folder`` with the folders in it."""
+    scratch = _Scratch(folder / "home", folder / "tmp", folder / "handoff")
+    for part in (folder, scratch.home, scratch.tmp, scratch.handoff):
+        part.mkdir(mode=0o700)
+    (scratch.home / ".gitconfig").write_text(TRUSTING)
+    return scratch

@@ -72,6 +72,7 @@ class Watch:
             self._show()
         left = self._context.ledger.compute_left_tokens()
         self._spent = self._spent or (left is not None and (self._read_usage().tokens or 0) >= left)
+        # Ended at once: a CLI may retry a provider that refuses the key until its time limit.
         return self._spent or bool(progress.unusable)
 
     def tick(self) -> bool:

@@ -12,7 +12,7 @@ from gitlab_nightshift.registry.sandbox_guarantees import GuaranteeState
 from gitlab_nightshift.repository.checkout import Checkout
 from gitlab_nightshift.repository.owners import OwnershipError
 from gitlab_nightshift.sandbox import uid_tier
-from gitlab_nightshift.sandbox.credential_files import SETTINGS as SETTINGS_OF_TOOLS
+from gitlab_nightshift.sandbox.credential_files import SETTINGS as TOOL_SETTINGS
 from gitlab_nightshift.sandbox.guarantee_states import judge, refuse_weaker
 from gitlab_nightshift.sandbox.launch import ProcessBoundary, Sandbox
 from gitlab_nightshift.sandbox.self_confinement import WorkNeeds
@@ -22,13 +22,13 @@ from gitlab_nightshift.sandbox.tiers import Confinement, Gate, Mount, Tier
 from gitlab_nightshift.sandbox.tree_ownership import give
 from gitlab_nightshift.sandbox.visible_system import Look, System, is_within, look_at_system
 from gitlab_nightshift.settings.allowed_hosts import parse_egress_host
-from gitlab_nightshift.stages.work.sandbox_fit import fit
+from gitlab_nightshift.stages.work.own_confinement import choose_sandbox
 from gitlab_nightshift.stages.work.work_context import WorkContext
 from gitlab_nightshift.system.private_folders import open_scratch_folder
 
-GIT_FILES = SETTINGS_OF_TOOLS["git"]
+GIT_FILES = TOOL_SETTINGS["git"]
 MOST_NAMED = 8
-_NAMED = "agent_paths opens what it names"
+_HOW_TO_EXPOSE = "To expose it, add it to agent_paths."
 
 Opener = Callable[..., contextlib.AbstractContextManager[Checkout]]
 """``open_checkout`` for this run, without its arguments ``identity`` and ``mounting``."""
@@ -36,9 +36,9 @@ Opener = Callable[..., contextlib.AbstractContextManager[Checkout]]
 
 @dataclass(frozen=True)
 class Boundary:
-    """One sandbox for a whole run. Agents' folders are made in ``scratch``; agents may read
+    """One sandbox for a whole run. Agents' folders are created in ``scratch``; agents may read
     ``read_only`` besides the system, and connect to ``hosts`` through the proxy. ``allowlist`` is a
-    folder with the programs that they find by name (None: all of PATH), ``accepted`` are guarantees
+    folder with the only programs on their PATH (None: all programs), ``accepted`` are guarantees
     that may hold only in part, ``programs`` folders of the checkout on the PATH inside."""
 
     sandbox: Sandbox
@@ -63,7 +63,7 @@ class Boundary:
             give(folder, (identity.uid, identity.gid))
 
     def build_search_path(self, path: str) -> str:
-        """The folders of PATH that are readable inside. The others must go: a shell stops at the
+        """The folders of PATH that are readable inside. Others are removed: a shell stops at the
         first program that it finds, even one that it may not run."""
         if self.sandbox.tier is Tier.NONE:
             return path
@@ -84,11 +84,11 @@ class Boundary:
         return self.sandbox.machine.shows(path) or _lies_in(path, self.read_only)
 
     def build_git_env(self) -> dict[str, str]:
-        """Keep git from the machine's settings if they are hidden: an unreadable file makes it
-        fail."""
+        """Keep git from the machine's settings if they are hidden."""
         hidden = [
             p for p in GIT_FILES if is_within(os.path.realpath(p), self.sandbox.machine.private)
         ]
+        # git skips a missing /etc/gitconfig, but dies if it may not read one (git's config.c).
         return (
             {"GIT_CONFIG_NOSYSTEM": "1"}
             if any(not self.is_readable(Path(p)) for p in hidden)
@@ -109,7 +109,7 @@ class Boundary:
 
 
 def _lies_in(folder: Path, roots: Iterable[Path]) -> bool:
-    return any(folder.is_relative_to(way) for root in roots for way in (root, root.resolve()))
+    return any(folder.is_relative_to(path) for root in roots for path in (root, root.resolve()))
 
 
 @dataclass(frozen=True)
@@ -182,7 +182,7 @@ def _open_sandbox(
         look=search.look,
     )
     with contextlib.ExitStack() as stack:
-        sandbox = fit(search.work.own, choice)
+        sandbox = choose_sandbox(search.work.own, choice)
         if sandbox.identity:
             stack.callback(uid_tier.release, sandbox.identity)
         try:
@@ -190,7 +190,7 @@ def _open_sandbox(
         except OwnershipError as refused:
             passed_over = (*sandbox.passed_over, (Tier.UID, str(refused)))
             known = [UnavailableTier(tier, why) for tier, why in passed_over]
-            sandbox = fit(search.work.own, choice, known)
+            sandbox = choose_sandbox(search.work.own, choice, known)
             checkout = stack.enter_context(_open(opener, sandbox))
         yield sandbox, checkout
 
@@ -209,7 +209,7 @@ def _build_boundary(
     refuse_weaker(sandbox.tier, chosen.guarantees, accepted)
     if chosen.hosts:
         hosts = ", ".join(chosen.hosts)
-        emit(Note(f"network: also policy.egress_hosts, each of them a way out: {hosts}"))
+        emit(Note(f"network: data can also leave to the hosts of policy.egress_hosts: {hosts}"))
     objects = tuple(path for path in checkout.objects if path.exists())
     # Mounting a path that the system shows already would also show the private files below it.
     places = (place for place in search.places if not sandbox.machine.shows(place))
@@ -228,7 +228,7 @@ def _build_boundary(
     folders = {folder for folder in search.path.split(os.pathsep) if os.access(folder, os.X_OK)}
     if closed := {f for f in folders if not boundary.is_readable(Path(f).resolve())}:
         names = ", ".join(sorted(closed))
-        emit(Note(f"not readable: {names} (agent_paths opens tool folders)"))
+        emit(Note(f"PATH: agents cannot read {names}. To expose a folder, add it to agent_paths."))
     emit(StepEnded("boundary", sandbox.tier is not Tier.NONE, f"isolation: {boundary}"))
     return boundary
 
@@ -249,13 +249,14 @@ def _build_choice_event(search: BoundarySearch, sandbox: Sandbox) -> BoundaryCho
 
 
 def _describe_hidden_places(machine: System, shown: Sequence[Path]) -> Iterator[Note]:
-    """What a build may miss: private places outside of ``/etc``, and files of tools."""
+    """What a build may miss: private paths outside of ``/etc``, and settings of tools."""
     others = (path for path in machine.private if path not in machine.own)
     closed = [path for path in others if not _lies_in(Path(path), shown)]
     for path in machine.cut:
         if path in closed:
             yield Note(
-                f"{path} is too large to be searched for private files, so it is hidden; {_NAMED}",
+                f"{path} is hidden from agents: it is too large to search for private files."
+                f" {_HOW_TO_EXPOSE}",
                 warning=True,
             )
     listed = [
@@ -266,4 +267,5 @@ def _describe_hidden_places(machine: System, shown: Sequence[Path]) -> Iterator[
     ]
     if listed:
         more = f" and {len(listed) - MOST_NAMED} more" if len(listed) > MOST_NAMED else ""
-        yield Note(f"private, so hidden: {', '.join(listed[:MOST_NAMED])}{more} ({_NAMED})")
+        names = ", ".join(listed[:MOST_NAMED])
+        yield Note(f"Hidden from agents: {names}{more}. To expose one, add it to agent_paths.")

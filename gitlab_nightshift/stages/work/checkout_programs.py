@@ -85,12 +85,12 @@ def find_checkout_programs(
 def open_linked_tools(
     settings: Settings, programs: tuple[Path, ...], job_folders: JobFolders, emit: Emit
 ) -> Settings:
-    """Open the installations that links in these folders lead to, as if ``agent_paths`` named them.
-    Warn of those that must stay closed."""
+    """Expose the installations that links in these folders lead to, as if ``agent_paths`` named
+    them. Warn of those that must stay hidden."""
     opened = list(settings.agent_paths)
     for place in dict.fromkeys(_list_installations(programs, job_folders)):
         if exposed := find_exposed_place(place, job_folders):
-            text = f"PATH leads to {place}, which stays closed: it would open {exposed}"
+            text = f"PATH leads to {place}, which stays hidden, as it would expose {exposed}"
             emit(Note(f"{text}; install it in a folder that holds only tools", warning=True))
         elif str(place) not in opened:
             opened.append(str(place))
@@ -100,6 +100,8 @@ def open_linked_tools(
 def _list_installations(programs: tuple[Path, ...], job_folders: JobFolders) -> Iterator[Path]:
     """The installations outside checkout and system that links lead to, at the first and last
     hop."""
+    # A virtual environment's python links to a name such as /opt/bin/python3, which may itself be a
+    # link to the installation with the libraries.
     for folder in programs:
         links = [Path(entry.path) for entry in os.scandir(folder) if entry.is_symlink()]
         for link in sorted(links)[:MOST_LINKS]:

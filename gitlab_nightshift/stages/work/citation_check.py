@@ -11,6 +11,7 @@ from gitlab_nightshift.system.file_names import format_path, is_there
 from gitlab_nightshift.system.openat import RefusedFileError, read_regular
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
+# path:line, then perhaps a column, and the quotation in backticks.
 _CITATION = compile_lazily(
     r"\s*[`'\"]?(?P<path>[^`'\"]{1,4096}?):(?P<line>\d{1,7})(?!\d)(?P<rest>.*)", re.DOTALL
 )
@@ -83,24 +84,25 @@ def _find_problem(text: str, read: Read) -> str:
     lines = data.decode("utf-8", "replace").splitlines()
     if not 1 <= line <= len(lines):
         return f"{shown} is quoted, but the file has {len(lines)} lines"
-    if not _quotes_truly(match["rest"], "".join(lines)):
+    if not _is_quote_correct(match["rest"], "".join(lines)):
         return f"{shown} is quoted, but the quoted text is not in that file"
     return ""
 
 
-def _quotes_truly(rest: str, text: str) -> bool:
-    """True if the text between backticks is in the file: as one quotation, or each of several.
+def _is_quote_correct(rest: str, text: str) -> bool:
+    """True if the text between backticks is in the file, as one quotation or as several.
     Whitespace, and what an ellipsis omits, are not compared."""
+    # Code may itself contain backticks, so first everything between the outermost is tried.
     _, *quoted = rest.split("`")
     if len(quoted) < 2:
         return True
     whole = "".join(text.split())
-    return _holds_parts(whole, "`".join(quoted[:-1])) or all(
-        _holds_parts(whole, one) for one in quoted[:-1:2]
+    return _contains_quote(whole, "`".join(quoted[:-1])) or all(
+        _contains_quote(whole, one) for one in quoted[:-1:2]
     )
 
 
-def _holds_parts(whole: str, quote: str) -> bool:
+def _contains_quote(whole: str, quote: str) -> bool:
     parts = ("".join(part.split()) for part in _ELLIPSIS.split(quote))
     return all(part in whole for part in parts if len(part) >= _SHORTEST_QUOTE)
 

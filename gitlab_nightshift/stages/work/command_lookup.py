@@ -21,9 +21,9 @@ def find_missing_programs(
     return _filter_inside(runner, _FIND, programs, log)
 
 
-def find_unreadable_places(runner: Runner, places: Sequence[Path]) -> tuple[Path, ...]:
+def find_unreadable_paths(runner: Runner, paths: Sequence[Path]) -> tuple[Path, ...]:
     """Files and folders that cannot be read inside the sandbox."""
-    return tuple(map(Path, _filter_inside(runner, _READ, tuple(map(str, places)), "lookup-places")))
+    return tuple(map(Path, _filter_inside(runner, _READ, tuple(map(str, paths)), "lookup-places")))
 
 
 def _filter_inside(runner: Runner, test: str, names: tuple[str, ...], log: str) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Tries a checked-out commit without a night or an agent: what only running can show."""
+"""Tries a checked-out commit without a night or an agent, for what only running can show."""
 
 import functools
 from dataclasses import dataclass
@@ -55,11 +55,11 @@ def try_commit(
     base: str,
     commit: str,
     context: Context,
-    read: tuple[Finding, ...],
+    undecided: tuple[Finding, ...],
 ) -> TrialResult:
     """Run the commands that prove a change on the commit, then gather evidence against ``base``, in
     the checkout of ``sandbox_context``, which is restored. The change runs inside the boundary, as
-    in a night. ``read`` are findings from reading, which running may refute.
+    in a night. ``undecided`` are findings from reading, which running may refute.
 
     Raises NightshiftError E_CONFIG if another commit is checked out, E_WORKSPACE_DIRTY.
     """
@@ -71,9 +71,9 @@ def try_commit(
             runs, failing = _run_commands(sandboxed, runner, base, context, commands)
             results = tuple(run.result for run in runs)
             evidence = (
-                Evidence(findings=read)
+                Evidence(findings=undecided)
                 if failing
-                else _gather_evidence(sandboxed, runner, base, context, runs, read)
+                else _gather_evidence(sandboxed, runner, base, context, runs, undecided)
             )
             findings = (*failing, *find_flaky_commands(results, context), *evidence.findings)
             why = _describe_no_run(runner, runs)
@@ -126,7 +126,7 @@ def _gather_evidence(
     base: str,
     context: Context,
     runs: tuple[CommandRun, ...],
-    read: tuple[Finding, ...],
+    undecided: tuple[Finding, ...],
 ) -> Evidence:
     repository = sandboxed.checkout.repository
     old, new = resolve_tree(repository, base), resolve_tree(repository, sandboxed.checkout.base_sha)
@@ -140,7 +140,7 @@ def _gather_evidence(
     red = any(not run.result.ok for run in before)
     canaries = BaseCanaries(unable="the commands fail on the base" if red else "")
     collections = [run.collection for run in before]
-    return gather_evidence(subject, lab, collections, runs, canaries, read)
+    return gather_evidence(subject, lab, collections, runs, canaries, undecided)
 
 
 def _run_on_base(

@@ -21,6 +21,7 @@ from gitlab_nightshift.text.lazy_patterns import compile_lazily
 LONGEST_PATH, LONGEST_NAME = 4095, 255
 """Bytes; Linux's PATH_MAX less the NUL, and NAME_MAX (limits.h)."""
 MOST_SHOWN, LONGEST_SHOWN = 5, 200
+# Agents cite a path with lines: src/a.py:12, src/a.py:12-20, src/a.py:12:5.
 _LINES = compile_lazily(r":\d+(?:[-:,]\d+)*:?$")
 _QUOTE = compile_lazily(r"\s*[`'\"]?")
 Named = TypeVar("Named", AnalysisCandidate, ThreadAnswer)

@@ -59,7 +59,7 @@ def build_unscheduled_ending(plan: Plan) -> Ending:
 def run_to_ending(
     plan: Plan, logs: Logs, disks: Sequence[Path], make: Callable[[], Ending]
 ) -> Ending:
-    """Call ``make``, and turn exceptions into results: only here in the work stage.
+    """Call ``make`` and turn exceptions into results; nothing else in the work stage does.
 
     ``disks`` are folders on the disks that a night may fill.
     """
@@ -82,7 +82,7 @@ def _build_failed_ending(plan: Plan, code: Code, reason: str) -> Ending:
 
 
 def describe_failed_analyses(results: Sequence[BeadResult]) -> str:
-    """Which Analyze beads failed; "" if none did. One that the budget ended has not failed."""
+    """Which Analyze beads failed, "" for none. A bead stopped by the budget did not fail."""
     analyses = [each for each in results if each.bead == "analyze"]
     failed = [each for each in analyses if each.status not in (BeadStatus.OK, BeadStatus.BUDGET)]
     if not failed:

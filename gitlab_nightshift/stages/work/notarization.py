@@ -1,9 +1,9 @@
-"""The notary: runs the commands that prove a change once more, in a process that has read nothing
-from an agent.
+"""The notary: runs the commands that prove a change again, in a process that has read nothing from
+an agent.
 
-It starts when the last process of work is gone, with the plan's commands and the patch. A separate
+It starts after the last process of work, with the plan's commands and the patch. A separate
 process parses the patch (``repository/bundle_reader.py``); its files go into the restored checkout,
-and the commands run in the night's sandbox. Their output is passed on unread: only their exit
+and the commands run in the night's sandbox. Their output is passed on unread; only their exit
 status and duration count.
 """
 
@@ -23,7 +23,7 @@ from gitlab_nightshift.repository.private_repository import (
     RepositoryParts,
     resolve_tree,
 )
-from gitlab_nightshift.repository.rebuilt_change import ReadingPlace, make_change, rebuild_patch
+from gitlab_nightshift.repository.rebuilt_change import ReaderInput, make_change, rebuild_patch
 from gitlab_nightshift.stages.work.sandboxed_checkout import SandboxContext, open_sandboxed_checkout
 from gitlab_nightshift.stages.work.work_context import WorkContext
 from gitlab_nightshift.system.environment import build_search_path
@@ -45,8 +45,8 @@ class NotaryTask:
     ``tree`` ("": any); ``config`` is the repository's (``git.read_conversion_config``).
 
     Work claims how long each took before the change (``usual``, seconds) and which were ``flaky``:
-    this only sets a command's time limit, and whether it is run again. ``may_be_red`` may fail on
-    the change if they fail without it, which is then tried.
+    this only sets a command's time limit, and whether it is run again. Commands in
+    ``may_be_red`` may fail on the change if they also fail without it, which is then tried.
     """
 
     base: str
@@ -117,16 +117,15 @@ def _rebuild_change(task: NotaryTask, work_context: WorkContext, checkout: Check
         attributes=attributes.read_bytes() if attributes.exists() else b"",
     )
     path = build_search_path(work_context.env, work_context.checkout)
-    reading = ReadingPlace(parts, task.config, work_context.private, path)
+    reading = ReaderInput(parts, task.config, work_context.private, path)
     rebuilt = rebuild_patch(reading, task.base, task.patch)
     if rebuilt.refused:
         raise NightshiftError(Code.PUBLISH, rebuilt.refused)
     if task.tree not in ("", rebuilt.tree) or not rebuilt.files:
         raise NightshiftError(Code.PUBLISH, "base plus change.patch is another tree")
-    if any(
-        file.mode not in PLAIN_MODES for file in rebuilt.files
-    ):  # a link could lead out of the checkout
-        raise NightshiftError(Code.PUBLISH, "the change holds a symbolic link or a submodule")
+    # A symbolic link could lead out of the checkout.
+    if any(file.mode not in PLAIN_MODES for file in rebuilt.files):
+        raise NightshiftError(Code.PUBLISH, "the change contains a symbolic link or a submodule")
     make_change(checkout.repository, rebuilt, task.base)
     return rebuilt.tree
 

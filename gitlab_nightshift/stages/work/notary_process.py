@@ -21,9 +21,9 @@ from gitlab_nightshift.repository.prepared_checkout import read_prepared
 from gitlab_nightshift.repository.prepared_folders import PreparedFolders
 from gitlab_nightshift.sandbox.supervised_process import serve_stage
 from gitlab_nightshift.sandbox.visible_system import SystemWalk, walk_system
-from gitlab_nightshift.stages.work.confine_self import confine_work, tell_unfit
 from gitlab_nightshift.stages.work.delegation.delegation_workspace import make_workspace
 from gitlab_nightshift.stages.work.notarization import NotaryTask, notarize
+from gitlab_nightshift.stages.work.own_confinement import confine_work, run_confined_step
 from gitlab_nightshift.stages.work.work_context import WorkContext
 from gitlab_nightshift.stages.work.work_input import open_work_input
 from gitlab_nightshift.wire.channel import OutputChannel
@@ -46,7 +46,7 @@ def _notarize(walked: SystemWalk | None, inputs: Mapping[str, Any]) -> dict[str,
         run_guarded(lambda: _run_commands(walked, inputs, answer), {})
         return answer
 
-    return tell_unfit(run_step)
+    return run_confined_step(run_step)
 
 
 def _run_commands(

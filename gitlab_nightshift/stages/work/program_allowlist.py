@@ -49,6 +49,8 @@ def restrict_programs(boundary: Boundary, work: WorkContext, cli: Path) -> Bound
     if any_command(work.settings):
         emit(Note("exec: any command (policy.gates.exec: auto_allow)"))
         return boundary
+    # The usual tools come from the system's folders alone: an agent could write its own sed into
+    # a folder of the checkout on PATH.
     system = boundary.build_search_path(build_search_path(work.env, work.checkout))
     full_path = build_search_path(work.env, work.checkout, boundary.programs)
     path = boundary.build_search_path(full_path)

@@ -18,8 +18,8 @@ class ProofContext:
     """What a change is checked against, besides the Verify bead.
 
     On a red baseline, failing commands are reported but prove nothing. ``known`` are merge requests
-    whose ideas must not be repeated. ``began`` is called with the attempt's number before anything
-    runs. ``canaries`` caches for all attempts what the base's tests noticed.
+    whose ideas must not be repeated. ``on_proof_start`` is called with the attempt's number
+    before anything runs. ``canaries`` caches what the base's tests noticed, for all attempts.
     """
 
     work: WorkContext
@@ -28,7 +28,7 @@ class ProofContext:
     baseline: Baseline
     ci_files: CiFiles = NO_INCLUDES
     known: tuple[KnownMergeRequest, ...] = ()
-    began: Callable[[int], None] = lambda _attempt: None
+    on_proof_start: Callable[[int], None] = lambda _attempt: None
     canaries: BaseCanaries = field(default_factory=BaseCanaries)
 
 

@@ -198,6 +198,6 @@ def _format_notes(unrestored: tuple[str, ...]) -> tuple[str, ...]:
         return ()
     some = ", ".join(unrestored[:5]) + (" …" if len(unrestored) > 5 else "")
     return (
-        f"{len(unrestored)} files are not what they were before the night and could not be put back"
+        f"{len(unrestored)} files are not what they were before the night and could not be restored"
         f" ({some}): commands that depend on them prove nothing.",
     )

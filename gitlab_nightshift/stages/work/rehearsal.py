@@ -1,7 +1,7 @@
-"""A rehearsal: everything in a night that costs no token, in the real job, to see what is missing.
+"""A rehearsal: all of a night that costs no tokens, in the real job, to see what is missing.
 
-It is the night's own workflow with other steps: what would end a night is noted, and checking goes
-on, so that one job reports all problems.
+It is the night's own workflow with other steps: what would end a night is noted and checking
+continues, so that one job reports all problems.
 """
 
 import dataclasses
@@ -18,7 +18,7 @@ from gitlab_nightshift.repository.checkout import Checkout
 from gitlab_nightshift.stages.work.baseline import Baseline, run_baseline
 from gitlab_nightshift.stages.work.command_lookup import (
     find_missing_programs,
-    find_unreadable_places,
+    find_unreadable_paths,
 )
 from gitlab_nightshift.stages.work.night_bead import Night
 from gitlab_nightshift.stages.work.night_ending import Ending
@@ -43,7 +43,7 @@ class Rehearsal:
     work_context: WorkContext | None = None
 
     def prepare(self, work_context: WorkContext) -> Tools:
-        """Check templates, the agent's CLI and key; without a key the rehearsal goes on."""
+        """Check templates, the agent's CLI and key; without a key the rehearsal continues."""
         self.work_context = work_context
         try:
             return prepare(work_context)
@@ -54,7 +54,7 @@ class Rehearsal:
     def run_baseline(
         self, work_context: WorkContext, checkout: Checkout, runner: Runner
     ) -> Baseline:
-        """Run the baseline; the rehearsal goes on whatever its result."""
+        """Run the baseline; whatever its result, the rehearsal continues."""
         try:
             found = run_baseline(
                 work_context.verify,
@@ -70,8 +70,8 @@ class Rehearsal:
             self.skips.append(found.skip)
         return dataclasses.replace(found, skip="", incomplete="")
 
-    def look(self, night: Night) -> Ending:
-        """Instead of the beads: report the CLI's version, the tools and the prompts, and judge."""
+    def report_needs(self, night: Night) -> Ending:
+        """In place of the beads: report the CLI's version, tools and prompts, and problems."""
         assert self.work_context
         night.emit(StepStarted("rehearsal", "Rehearsal · what a night needs"))
         for text in (
@@ -97,7 +97,7 @@ class Rehearsal:
         done = runner.run((str(program), "--version"), "agent-version", at_most_s=VERSION_S)
         lines = runner.logs.read_tail("agent-version.out", 4_000).decode("utf-8", "replace")
         if done.ok:
-            return next(iter(lines.strip().splitlines()), "says no version")[:LONGEST_VERSION]
+            return next(iter(lines.strip().splitlines()), "version not reported")[:LONGEST_VERSION]
         if not any(error.code is Code.PROVIDER_UNAVAILABLE for error in self.errors):
             how = done.error or f"exit status {done.exit_status}"
             text = f"the agent's CLI does not run in the sandbox: {program}: {how}"
@@ -114,14 +114,14 @@ class Rehearsal:
         folders = JobFolders(
             work_context.home, work_context.checkout.resolve(), work_context.private
         )
-        places = tuple(dict.fromkeys(find_tool_folders(settings, work_context.env, folders)))
-        closed = find_unreadable_places(runner, places)
-        if closed:
-            names = ", ".join(map(str, closed))
+        paths = tuple(dict.fromkeys(find_tool_folders(settings, work_context.env, folders)))
+        unreadable = find_unreadable_paths(runner, paths)
+        if unreadable:
+            names = ", ".join(map(str, unreadable))
             self.skips.append(f"agent_paths: not readable inside the sandbox: {names}")
         words = [shlex.split(command)[0] for command in work_context.allowed_commands]
         found = sorted({word for word in words if word not in missing})
-        readable = [str(each) for each in places if each not in closed]
+        readable = [str(each) for each in paths if each not in unreadable]
         programs = ", ".join(found) or "none"
         named = ", ".join(readable) or "none"
         return f"seen from inside the sandbox: {programs}; agent_paths: {named}"
@@ -153,4 +153,4 @@ class Rehearsal:
 def build_rehearsal(plan: Plan) -> Workflow:
     """The rehearsal's steps, for ``work_stage.py: work``."""
     rehearsal = Rehearsal(plan)
-    return Workflow(rehearsal.run_baseline, rehearsal.look, rehearsal.prepare, any_day=True)
+    return Workflow(rehearsal.run_baseline, rehearsal.report_needs, rehearsal.prepare, any_day=True)

@@ -16,9 +16,9 @@ from gitlab_nightshift.records.products import Plan
 from gitlab_nightshift.repository.delegated_repository import open_source_record
 from gitlab_nightshift.repository.prepared_folders import PreparedFolders
 from gitlab_nightshift.sandbox.supervised_process import serve_stage
-from gitlab_nightshift.stages.work.confine_self import confine_work, tell_unfit
+from gitlab_nightshift.stages.work.delegation.delegated_task import DelegationTask, do_work
 from gitlab_nightshift.stages.work.delegation.delegation_context import build_fallback_note
-from gitlab_nightshift.stages.work.delegation.task_result import DelegationTask, do_work
+from gitlab_nightshift.stages.work.own_confinement import confine_work, run_confined_step
 from gitlab_nightshift.stages.work.work_input import open_work_input
 from gitlab_nightshift.wire.channel import OutputChannel
 from gitlab_nightshift.wire.exit_status import run_guarded
@@ -36,7 +36,7 @@ def _work(inputs: dict[str, Any]) -> dict[str, Any]:
         run_guarded(lambda: _run_task(inputs, answer), {})
         return answer
 
-    return tell_unfit(run_step)
+    return run_confined_step(run_step)
 
 
 def _run_task(inputs: Mapping[str, Any], answer: dict[str, Any]) -> int:

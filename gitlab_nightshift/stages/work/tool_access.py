@@ -19,8 +19,9 @@ from gitlab_nightshift.settings.model import Settings
 
 KERNEL = ("/proc", "/sys", "/dev")
 INTERPRETERS = 3
-"""Longest chain of interpreters by ``#!`` lines."""
+"""Longest chain of interpreters by ``#!`` lines: execve(2) follows up to four."""
 FIRST_LINE = 256
+"""Bytes of a ``#!`` line that the kernel reads (BINPRM_BUF_SIZE, execve(2))."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ def _resolve_tool(text: str, known: Mapping[str, str], job_folders: JobFolders) 
         raise _build_error(text, "a $ that does not begin a variable") from None
     path = Path(os.path.normpath(job_folders.checkout / whole))
     if not path.exists():
-        raise _build_error(text, f"{path} is not there")
+        raise _build_error(text, f"{path} does not exist")
     if exposed := find_exposed_place(path, job_folders):
         raise _build_error(text, f"this would open {exposed}; name a folder that holds only tools")
     return path
@@ -82,14 +83,16 @@ def _build_error(text: str, why: str) -> NightshiftError:
 
 def find_exposed_place(path: Path, job_folders: JobFolders) -> Path | None:
     """The closed path that opening ``path`` would expose, None for none."""
-    ways = {path, path.resolve()}
-    if all(way.is_relative_to(job_folders.checkout) for way in ways):
+    # Both forms count: the path as named may be a link into the home, and the home itself may be
+    # reached through a link.
+    forms = {path, path.resolve()}
+    if all(form.is_relative_to(job_folders.checkout) for form in forms):
         return None
     for place in (*job_folders.list_closed_places(), *job_folders.list_credentials()):
-        if any(p.is_relative_to(way) for p in (place, place.resolve()) for way in ways):
+        if any(p.is_relative_to(form) for p in (place, place.resolve()) for form in forms):
             return place
     for place in (*job_folders.list_credentials(), *map(Path, KERNEL)):
-        if any(way.is_relative_to(place) for way in ways):
+        if any(form.is_relative_to(place) for form in forms):
             return place
     return None
 
@@ -121,7 +124,7 @@ class SandboxView:
         """True if a program inside may read ``path``."""
         return path.is_relative_to(self.job_folders.checkout) or self.readable(path)
 
-    def is_there(self, path: Path) -> bool:
+    def may_exist(self, path: Path) -> bool:
         """True if ``path`` may exist: this process sees only parts of the home, so any path there
         may."""
         home = self.job_folders.home
@@ -146,7 +149,7 @@ def check_tool_access(
         word = shlex.split(command)[0]
         if hidden := _find_hidden_program(word, path, inside):
             text = (
-                f"{word} needs {hidden}, which the sandbox does not open: add"
+                f"{word} needs {hidden}, which is hidden in the sandbox: add"
                 f" {find_installation(hidden, inside.job_folders.home)} to agent_paths"
                 " (docs/recipes.md)"
             )
@@ -154,7 +157,7 @@ def check_tool_access(
                 raise build_config_error(f"verify_commands: {text}")
             emit(Note(f"`{command}` cannot run: {text}", warning=True))
     for name, place in find_hidden_variables(_find_named_variables(settings, env), inside).items():
-        text = f"{name} names {place}, which the sandbox does not open (agent_paths does)"
+        text = f"{name} names {place}, which is hidden in the sandbox: add it to agent_paths"
         emit(Note(text, warning=True))
 
 
@@ -162,7 +165,7 @@ def find_hidden_variables(env: Mapping[str, str], inside: SandboxView) -> dict[s
     """Variables that name an existing file or folder which is unreadable inside."""
     named = {name: Path(value) for name, value in env.items() if value.startswith("/")}
     return {
-        n: p for n, p in named.items() if inside.is_there(p) and not inside.can_read(p.resolve())
+        n: p for n, p in named.items() if inside.may_exist(p) and not inside.can_read(p.resolve())
     }
 
 
@@ -188,7 +191,7 @@ def _find_interpreters(word: str, path: str, inside: SandboxView) -> Iterator[Pa
 def _find_program(word: str, path: str, inside: SandboxView) -> Path | None:
     if "/" in word:
         program = inside.job_folders.checkout / word
-        return program if program.is_file() or inside.is_there(program) else None
+        return program if program.is_file() or inside.may_exist(program) else None
     found = word and (shutil.which(word, path=inside.path) or shutil.which(word, path=path))
     return Path(found) if found else None
 

@@ -17,6 +17,7 @@ _READERS = frozenset(
     cut sort uniq column jq bat cd pwd echo printf true test git""".split()
 )
 """Programs that only read: a command of these alone proves nothing."""
+# A shell's control operators, longest first (POSIX shell, Token Recognition): "&&" is not two "&".
 _SEPARATOR = compile_lazily(r"\|\||&&|[;|\n&]")
 
 

@@ -1,5 +1,5 @@
-"""The workflows for an open merge request: its review, which nobody waits for, and the repair of
-its failed pipeline."""
+"""The workflows for an open merge request: answering its review, and repairing its failed
+pipeline."""
 
 import dataclasses
 

@@ -18,7 +18,7 @@ from gitlab_nightshift.repository.prepared_checkout import read_prepared
 from gitlab_nightshift.repository.prepared_folders import PreparedFolders
 from gitlab_nightshift.sandbox.supervised_process import serve_stage
 from gitlab_nightshift.sandbox.visible_system import SystemWalk, walk_system
-from gitlab_nightshift.stages.work.confine_self import confine_work, tell_unfit
+from gitlab_nightshift.stages.work.own_confinement import confine_work, run_confined_step
 from gitlab_nightshift.stages.work.work_context import WorkContext
 from gitlab_nightshift.stages.work.work_input import open_work_input
 from gitlab_nightshift.stages.work.work_stage import NIGHT, Workflow, work
@@ -35,7 +35,9 @@ def main(data: Mapping[str, Any]) -> int:
 
 
 def _work(walked: SystemWalk | None, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    return tell_unfit(lambda: {"status": run_guarded(lambda: _run_night(walked, inputs), {})})
+    return run_confined_step(
+        lambda: {"status": run_guarded(lambda: _run_night(walked, inputs), {})}
+    )
 
 
 def _run_night(walked: SystemWalk | None, inputs: Mapping[str, Any]) -> int:

@@ -52,7 +52,7 @@ Keep = Callable[[str, bytes], None]
 class Workflow:
     """The steps in the sandbox: ``baseline`` before any agent runs, ``run`` with agents.
 
-    ``prepare`` prepares their tools; ``any_day``: they also run on a day without a night.
+    ``prepare`` builds the agent and its templates; ``any_day``: also run on a day without a night.
     """
 
     baseline: Callable[[WorkContext, Checkout, Runner], Baseline]
@@ -81,15 +81,15 @@ def work(
     gateway: RemoteGateway | None,
     keep: Keep,
     workflow: Workflow = NIGHT,
-    before: Iterable[BeadResult] = (),
+    earlier: Iterable[BeadResult] = (),
 ) -> Bundle:
     """Run the night, or another workflow; ``keep`` stores ``change.patch`` and ``bundle.json``. The
-    beads ``before`` count towards the budget.
+    beads ``earlier`` count towards the budget.
 
     Never raises: failures, signals and bugs become the bundle's outcome.
     """
     started = read_clock()
-    ledger = open_ledger(plan, work_context.seconds, before)
+    ledger = open_ledger(plan, work_context.seconds, earlier)
     work_context.logs.reserve.hold()
 
     def write(ending: Ending) -> Bundle:
@@ -111,8 +111,8 @@ def _run_plan(
     workflow: Workflow,
     write: Callable[[Ending], object],
 ) -> Ending:
-    """Run the workflow to its ending. ``write`` gets that before the checkout is restored for good,
-    so that a failure to restore it does not lose the night's work."""
+    """Run the workflow to its ending, and ``write`` it before the checkout is finally restored, so
+    that a failure to restore does not lose the night's work."""
     if (plan.skip or not plan.scheduled) and not workflow.any_day:
         return build_unscheduled_ending(plan)
     disks, written = (work_context.private, work_context.checkout), list[Ending]()
@@ -139,9 +139,10 @@ def run_workflow(
     ledger: Ledger,
     workflow: Workflow,
     gateway: RemoteGateway | None,
-    inside: Callable[[Callable[[], Ending]], Ending] = lambda make: make(),
+    run_inside: Callable[[Callable[[], Ending]], Ending] = lambda make: make(),
 ) -> Ending:
-    """Open the sandbox, run the workflow in it, restore everything. ``inside`` calls the workflow.
+    """Open the sandbox, run the workflow in it, restore everything. ``run_inside`` is called with
+    the workflow.
 
     Raises NightshiftError, Interruption.
     """
@@ -156,7 +157,7 @@ def run_workflow(
     with open_sandboxed_checkout(sandbox_context) as sandboxed:
         _check_base(plan, sandboxed.checkout)
         ledger.isolation = str(sandboxed.boundary)  # recorded however the run ends
-        return inside(
+        return run_inside(
             lambda: _run_in_sandbox(sandboxed, plan, work_context, tools, ledger, workflow)
         )
 
@@ -181,18 +182,18 @@ def _run_in_sandbox(
         sandboxed.sockets / "gateway",
     )
     with sandboxed.open_runner() as (boundary, egress, runner):
-        before = workflow.baseline(work_context, checkout, runner)
-        ledger.note_baseline(before.results)
-        if before.skip and not ledger.late():
-            skipped = Ending(Outcome.SKIPPED, before.skip, plan.scheduled)
-            return dataclasses.replace(skipped, incomplete=before.incomplete)
-        proof = _build_proof_context(plan, work_context, runner, before, checkout)
+        baseline = workflow.baseline(work_context, checkout, runner)
+        ledger.note_baseline(baseline.results)
+        if baseline.skip and not ledger.late():
+            skipped = Ending(Outcome.SKIPPED, baseline.skip, plan.scheduled)
+            return dataclasses.replace(skipped, incomplete=baseline.incomplete)
+        proof = _build_proof_context(plan, work_context, runner, baseline, checkout)
         access = open_access(
             tools.provider, work_context.env, egress, gateway, socket, work_context.emit
         )
         night = _prepare_night(plan, work_context, tools, ledger, checkout, proof, access, boundary)
         ending = workflow.run(night)
-        incomplete = filter(None, (before.incomplete, ending.incomplete))
+        incomplete = filter(None, (baseline.incomplete, ending.incomplete))
         return dataclasses.replace(ending, incomplete=". ".join(incomplete))
 
 
@@ -247,23 +248,24 @@ def _keep_programs(boundary: Boundary, cli: Path, emit: Emit) -> Boundary:
     names = {"git", cli.name, find_cli_interpreter(cli)} - {""}
     shadows = [p for p in boundary.programs if any((p / name).exists() for name in names)]
     for folder in shadows:
-        emit(Note(f"agents do not have {folder} on PATH: it holds git, or what their CLI needs"))
+        text = "it contains git, their CLI or its interpreter"
+        emit(Note(f"{folder} is not on the agents' PATH: {text}"))
     kept = tuple(folder for folder in boundary.programs if folder not in shadows)
     return dataclasses.replace(boundary, programs=kept, read_only=(*boundary.read_only, *kept))
 
 
 def _build_proof_context(
-    plan: Plan, work_context: WorkContext, runner: Runner, before: Baseline, checkout: Checkout
+    plan: Plan, work_context: WorkContext, runner: Runner, baseline: Baseline, checkout: Checkout
 ) -> ProofContext:
     ci_config = work_context.job.ci_config_path
     return ProofContext(
         work=work_context,
         recent_files=frozenset(plan.recent_files if plan.recent_files_enforced else ()),
         runner=runner,
-        baseline=before,
+        baseline=baseline,
         ci_files=read_pipeline_files(checkout.repository, checkout.base_sha, ci_config),
         known=() if plan.task else (*plan.rejected_ideas, *plan.open_merge_requests),
-        canaries=BaseCanaries(unable="the commands fail on the base" if before.red else ""),
+        canaries=BaseCanaries(unable="the commands fail on the base" if baseline.red else ""),
     )
 
 

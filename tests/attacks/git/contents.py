@@ -32,7 +32,7 @@ def assume_unchanged(checkout: Path, places: Places) -> None:
 @git_attack(
     "A name that is .git anywhere is refused by name.",
     ("change lost",),
-    refused="git~1/hooks/post-checkout: git keeps such names for itself",
+    refused="git~1/hooks/post-checkout: git reserves such names",
 )
 def dot_git_by_short_name(checkout: Path, places: Places) -> None:
     """A folder git~1 with a hook."""
@@ -42,7 +42,7 @@ def dot_git_by_short_name(checkout: Path, places: Places) -> None:
 @git_attack(
     "A name that is .git anywhere is refused by name.",
     ("change lost",),
-    refused=".GIT/hooks/post-checkout: git keeps such names for itself",
+    refused=".GIT/hooks/post-checkout: git reserves such names",
 )
 def dot_git_in_capitals(checkout: Path, places: Places) -> None:
     """A folder .GIT with a hook: harmless here, run on a Mac or Windows machine."""
@@ -52,7 +52,7 @@ def dot_git_in_capitals(checkout: Path, places: Places) -> None:
 @git_attack(
     "A name that is .git anywhere is refused by name.",
     ("other content",),
-    refused="/hooks/post-checkout: git keeps such names for itself",
+    refused="/hooks/post-checkout: git reserves such names",
 )
 def dot_git_with_an_invisible_sign(checkout: Path, places: Places) -> None:
     """A folder .git<U+200C> with a hook: macOS takes it for .git."""
@@ -195,7 +195,7 @@ def sparse_checkout(checkout: Path, places: Places) -> None:
 @git_attack(
     "A path with a part `.git` is refused by name.",
     ("other content",),
-    refused="vendor/.git/HEAD: git keeps such names for itself",
+    refused="vendor/.git/HEAD: git reserves such names",
 )
 def submodule_hidden(checkout: Path, places: Places) -> None:
     """A nested repository becomes a commit link in the tree: nobody sees its files."""

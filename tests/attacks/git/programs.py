@@ -238,7 +238,7 @@ def ssh_command(checkout: Path, places: Places) -> None:
 @git_attack(
     "A path with a part `.git` is refused by name.",
     ("program", "token"),
-    refused="sub/.git/HEAD: git keeps such names for itself",
+    refused="sub/.git/HEAD: git reserves such names",
 )
 def submodule_config(checkout: Path, places: Places) -> None:
     """A nested .git with a configuration of its own: git status looks into it, and runs its

@@ -18,7 +18,7 @@ from gitlab_nightshift.stages.plan.quotes import (
 @given(st.lists(st.text(), min_size=1, max_size=4))
 def test_every_line_is_quoted_and_nothing_hidden_is_left(texts: list[str]) -> None:
     whole = quote_texts([("a text", text) for text in texts])
-    heads = ("Each quoted line stands", "What follows is a text.")
+    heads = ("Each quoted line begins", "What follows is a text.")
     lines = [line for line in whole.split("\n") if line]
     assert all(line.startswith((">", *heads)) for line in lines)
     assert not any(char in whole for char in "\x00\x1b\r\u2028\u202e\u200b")

@@ -10,7 +10,7 @@ from typing import get_args
 
 import pytest
 
-from gitlab_nightshift.demo.runner_checkout import Layout
+from gitlab_nightshift.demo.demo_night import Layout
 from gitlab_nightshift.demo.standin_requests import Credential
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.gitlab.marker import read_marker

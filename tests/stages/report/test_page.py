@@ -77,7 +77,7 @@ def test_a_page_answers_what_why_proof_cost_and_what_was_refused() -> None:
         "Outcome E_PUBLISH: x",
         "Proposed x",
         "Why this x",
-        "x passed · x passed · x passed · 7 lines, 2 files · found beside the agents: x",
+        "x passed · x passed · x passed · 7 lines, 2 files · measured independently: x",
         "cost unknown",
         "Refused x, attempt 1: x",
         "Doubted x",

@@ -17,7 +17,7 @@ from gitlab_nightshift.sandbox.tier_choice import UnavailableTier, choose
 from gitlab_nightshift.sandbox.tiers import Guarantee, Tier
 from gitlab_nightshift.sandbox.visible_system import System
 from gitlab_nightshift.stages.work.boundary import Boundary, _describe_hidden_places
-from gitlab_nightshift.stages.work.sandbox_fit import SandboxUnavailable, fit
+from gitlab_nightshift.stages.work.own_confinement import SandboxUnavailable, choose_sandbox
 
 
 @pytest.fixture
@@ -72,16 +72,16 @@ def test_a_build_learns_what_is_hidden() -> None:
     boundary = hiding(*private, opened=("/opt/claude",), cut=("/opt/sdk",))
     notes = list(_describe_hidden_places(boundary.sandbox.machine, boundary.read_only))
     assert [note.text.strip() for note in notes] == [
-        "/opt/sdk is too large to be searched for private files, so it is hidden; agent_paths opens"
-        " what it names",
-        "private, so hidden: /etc/pip.conf (pip), /opt/key (agent_paths opens what it names)",
+        "/opt/sdk is hidden from agents: it is too large to search for private files. To expose it,"
+        " add it to agent_paths.",
+        "Hidden from agents: /etc/pip.conf (pip), /opt/key. To expose one, add it to agent_paths.",
     ]
     assert [note.warning for note in notes] == [True, False]
 
 
-def confined(way: ConfinementMode) -> OwnConfinement:
+def confined(mode: ConfinementMode) -> OwnConfinement:
     """The record of a process that is confined in this way."""
-    return OwnConfinement(way, "no bwrap", {}, lambda _: None)
+    return OwnConfinement(mode, "no bwrap", {}, lambda _: None)
 
 
 def test_a_process_in_namespaces_takes_no_tier_that_moves_git() -> None:
@@ -90,21 +90,21 @@ def test_a_process_in_namespaces_takes_no_tier_that_moves_git() -> None:
     landlock = hiding().sandbox
     namespaces = replace(landlock, tier=Tier.NAMESPACES)
     passed = replace(landlock, passed_over=((Tier.NAMESPACES, "not from here"),))
-    assert fit(inside, lambda known: namespaces) is namespaces
+    assert choose_sandbox(inside, lambda known: namespaces) is namespaces
     with pytest.raises(SandboxUnavailable, match="not from here"):
-        fit(inside, lambda known: passed)
+        choose_sandbox(inside, lambda known: passed)
 
     def none(known: Sequence[UnavailableTier]) -> Sandbox:
         raise NightshiftError(Code.POLICY_DENY, "nothing works")
 
     with pytest.raises(SandboxUnavailable, match="nothing works"):
-        fit(inside, none)
+        choose_sandbox(inside, none)
 
     def chosen(known: Sequence[UnavailableTier]) -> Sandbox:
         assert [missing.tier for missing in known] == [Tier.NAMESPACES], "it would have to mount"
         return landlock
 
-    assert fit(confined(ConfinementMode.LANDLOCK), chosen) is landlock
+    assert choose_sandbox(confined(ConfinementMode.LANDLOCK), chosen) is landlock
 
 
 def test_where_nothing_confines_this_process_secrets_are_partly_held() -> None:
@@ -118,8 +118,8 @@ def test_where_nothing_confines_this_process_secrets_are_partly_held() -> None:
     with pytest.raises(NightshiftError, match=r"not confined \(no bwrap\).*accept_partial: \[secr"):
         refuse_weaker(weak.tier, strengths, ())
     refuse_weaker(weak.tier, strengths, ("secrets",))
-    for way in (ConfinementMode.NAMESPACES, ConfinementMode.LANDLOCK, ConfinementMode.SCOPES):
-        assert weaken_sandbox(strong, confined(way)) is strong
+    for mode in (ConfinementMode.NAMESPACES, ConfinementMode.LANDLOCK, ConfinementMode.SCOPES):
+        assert weaken_sandbox(strong, confined(mode)) is strong
     assert weaken_sandbox(uid, confined(ConfinementMode.NONE)) is uid
 
 
@@ -130,7 +130,7 @@ def test_where_the_kernel_cannot_keep_processes_to_their_rows_secrets_are_partly
     uid = choose(Tier.NONE, Path("/nowhere"))
     strong = replace(uid, tier=Tier.NAMESPACES, guarantees=replace(uid.guarantees, **HELD))
     monkeypatch.setattr(self_confinement, "list_unenforceable", lambda: ("files",))
-    weak = fit(confined(ConfinementMode.NAMESPACES), lambda known: strong)
+    weak = choose_sandbox(confined(ConfinementMode.NAMESPACES), lambda known: strong)
     with pytest.raises(NightshiftError, match=r"cannot keep files from it.*accept_partial: \[secr"):
         refuse_weaker(weak.tier, judge(weak.guarantees), ())
 

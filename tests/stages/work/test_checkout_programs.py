@@ -73,6 +73,6 @@ def test_installations_behind_links_are_opened_or_named(top: Path, tmp_path: Pat
     opened = open_linked_tools(settings, (folder,), folders, said.append)
     assert opened.agent_paths == [f"{home}/.pyenv/versions/3.12"]
     assert [str(getattr(each, "text", each)) for each in said] == [
-        f"PATH leads to {home}/.netrc, which stays closed: it would open {home}/.netrc;"
+        f"PATH leads to {home}/.netrc, which stays hidden, as it would expose {home}/.netrc;"
         " install it in a folder that holds only tools"
     ]

@@ -21,7 +21,7 @@ def test_each_fact_is_a_line() -> None:
         Check("New tests alone", CheckOutcome.NOT_CHECKED, "no way\nis known"),
         Check("Before", CheckOutcome.FAILED, "they pass"),
         Finding("slower", "warn", "a.py", 3, "Slower."),
-        "2 files could not be put back.",
+        "2 files could not be restored.",
     )
     tails = ["\n".join(f"line {n}" for n in range(12)), ""]
     assert format_evidence(commands, tails, checks).split("\n") == [
@@ -32,7 +32,7 @@ def test_each_fact_is_a_line() -> None:
         "- not checked: New tests alone: no way is known",
         "- failed: Before: they pass",
         "- please look at a.py:3: Slower. [slower]",
-        "- 2 files could not be put back.",
+        "- 2 files could not be restored.",
     ]
 
 

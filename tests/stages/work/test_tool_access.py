@@ -59,7 +59,7 @@ def test_home_variables_and_links(job_folders: JobFolders) -> None:
 @pytest.mark.parametrize(
     ("path", "why"),
     [
-        ("~/nowhere", "home/nowhere is not there"),
+        ("~/nowhere", "home/nowhere does not exist"),
         ("$JDK", "JDK is not set, or agent_env does not name it"),
         ("$PATH", "PATH is not set, or agent_env does not name it"),
         ("/opt/$", "a $ that does not begin a variable"),
@@ -130,9 +130,7 @@ def test_a_hidden_program_is_told_with_its_folder(job_folders: JobFolders) -> No
     tools = job_folders.home / ".nvm" / "v20" / "bin"
     node = program(tools / "node-20")
     said = complaint(job_folders, "node-20 --test", f"{tools}:/usr/bin")
-    assert said.startswith(
-        f"verify_commands: node-20 needs {node}, which the sandbox does not open"
-    )
+    assert said.startswith(f"verify_commands: node-20 needs {node}, which is hidden in the sandbox")
     assert f"add {tools.parent} to agent_paths" in said
     implied = complaint(job_folders, "node-20 --test", f"{tools}:/usr/bin", implied=True)
     assert implied == f"`node-20 --test` cannot run: {said.removeprefix('verify_commands: ')}"

@@ -1,4 +1,4 @@
-"""Where the files of a repository lie, their sizes and languages. Pure functions."""
+"""A repository's folders, with the sizes and languages of their files. Pure functions."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ from gitlab_nightshift.stages.work.brief.repository_facts import TrackedFile
 MOST_FOLDERS = 24
 _DEEPEST = 4
 _LARGE = 10_000
-"""Bytes; a smaller file is not worth naming for its size."""
+"""Bytes; a smaller file is not listed as large."""
 _LANGUAGES = {
     extension: language
     for language, extensions in {
@@ -47,12 +47,12 @@ _LANGUAGES = {
     for extension in extensions.split()
 }
 _TEXT = {"JSON", "Markdown", "XML", "YAML"}
-"""Languages that nobody programs in: named last."""
+"""Not programming languages: listed last."""
 
 
 @dataclass
 class _Folder:
-    """What lies in a folder and below it."""
+    """The files in a folder and below it; ``direct`` counts those in it."""
 
     files: int = 0
     size: int = 0
@@ -61,7 +61,7 @@ class _Folder:
 
 
 def describe_layout(files: Iterable[TrackedFile]) -> list[str]:
-    """A line for the whole, then one for each folder, the largest folders split up first."""
+    """A line for the whole, then one for each folder; the largest folders are split up first."""
     folders = _collect_folders(files)
     whole = folders.pop("")
     lines = [f"all: {_describe(whole)}"]
@@ -90,7 +90,7 @@ def _collect_folders(files: Iterable[TrackedFile]) -> dict[str, _Folder]:
 
 def _choose_folders(folders: dict[str, _Folder]) -> list[str]:
     """The top ones, then those with the most files, in the order of their names. A folder whose
-    files all lie in one below it is left out for that one."""
+    files are all in one subfolder is replaced by that one."""
     ranked = sorted(folders, key=lambda path: (-folders[path].files, path))
     top = [path for path in ranked if "/" not in path][:MOST_FOLDERS]
     deeper = [path for path in ranked if "/" in path and folders[path].files > 1]

@@ -1,8 +1,9 @@
-"""The brief of a run: made once, from git, the checkout and the plan."""
+"""The brief of a run: built once, from git, the checkout and the plan."""
 
 import functools
+import os
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +18,6 @@ from gitlab_nightshift.stages.work.brief.brief_text import (
     estimate_tokens,
     write_brief,
 )
-from gitlab_nightshift.stages.work.brief.conventions import quote_conventions
 from gitlab_nightshift.stages.work.brief.layout import describe_layout, list_largest
 from gitlab_nightshift.stages.work.brief.repository_facts import (
     MOST_COMMITS,
@@ -27,17 +27,38 @@ from gitlab_nightshift.stages.work.brief.repository_facts import (
 )
 from gitlab_nightshift.stages.work.brief.uncovered import list_uncovered
 from gitlab_nightshift.stages.work.prompt_values import describe_open, describe_rejected
+from gitlab_nightshift.system.openat import RefusedFileError, open_parent, open_regular
 
 _SUBJECTS = 12
 _LARGEST = _MOST_CHANGED = 8
 _IDEAS = 6
+_PROSE = frozenset("AGENTS.md CLAUDE.md CONTRIBUTING CONTRIBUTING.md CONTRIBUTING.rst".split())
+_READMES = frozenset(("README", "README.md", "README.rst", "README.adoc"))
+"""Only the one at the top describes the project."""
+_RULES = frozenset(
+    """.clang-format .clang-tidy .editorconfig .eslintrc .eslintrc.cjs .eslintrc.js .eslintrc.json
+    .eslintrc.yml .flake8 .golangci.yaml .golangci.yml .pre-commit-config.yaml .prettierrc
+    .prettierrc.json .pylintrc .rubocop.yml .ruff.toml .scalafix.conf .scalafmt.conf
+    .stylelintrc.json biome.json checkstyle.xml clippy.toml credo.exs detekt.yml eslint.config.js
+    eslint.config.mjs eslint.config.ts mypy.ini phpcs.xml phpstan.neon ruff.toml rustfmt.toml
+    tslint.json""".split()
+)
+"""Settings of formatters and linters, by the names that the tools look for."""
+_PROJECT = "pyproject.toml"
+"""Contains the settings of Python's tools, among others."""
+_TOOLS = ("[tool.ruff", "[tool.black", "[tool.mypy", "[tool.pytest", "[tool.pylint", "[tool.isort")
+MOST_FILES = 12
+_LINES_OF_PROSE, _LINES_OF_PROJECT, _LINES = 8, 10, 4
+"""How many lines are shown of a text for people, of a Python project, of a tool's settings."""
+_READ_BYTES = 32_768
+"""Bytes of a file that are read."""
 
 
 @dataclass(frozen=True)
 class BriefSources:
     """Where a brief comes from. ``baseline`` are the commands that this program ran on the
-    untouched checkout; ``coverage`` permits to read coverage reports, which is only done where
-    there is no secret."""
+    untouched checkout; ``coverage`` allows to read coverage reports: agents' data, so only
+    in a process without secrets."""
 
     plan: Plan
     checkout: Path
@@ -54,19 +75,19 @@ def make_run_brief(
     baseline: tuple[CommandResult, ...],
     emit: Emit,
 ) -> str:
-    """The brief of a run whose checkout is taken, before any agent is there."""
+    """The brief of a run on its open checkout, before the first agent."""
     started, repository = read_clock(), checkout.repository
     env = {"GIT_DIR": str(repository.folder)}
     run = functools.partial(repository.git.run, cwd=repository.folder, env=env)
-    made = make_brief(BriefSources(plan, checkout.path, run, build_commands, baseline))
+    brief = make_brief(BriefSources(plan, checkout.path, run, build_commands, baseline))
     seconds = read_clock() - started
-    text = f"repository brief: at most {estimate_tokens(made)} tokens, written in {seconds:.1f} s"
+    text = f"repository brief: at most {estimate_tokens(brief)} tokens, written in {seconds:.1f} s"
     emit(Note(f"  {text}"))
-    return made
+    return brief
 
 
 def make_brief(sources: BriefSources) -> str:
-    """The brief; without what git cannot tell, where it fails."""
+    """The brief; without git's facts if git fails."""
     try:
         facts = read_repository_facts(sources.run, sources.plan.base_sha)
     except GitError:
@@ -129,7 +150,7 @@ def _list_subjects(facts: RepositoryFacts) -> list[str]:
 
 
 def _list_most_changed(facts: RepositoryFacts) -> list[str]:
-    """Files by how many of the commits changed them; only those that are still there."""
+    """Files by how many of the commits changed them; only those that still exist."""
     now = {file.path for file in facts.files}
     counts = Counter(path for commit in facts.commits for path in commit.files if path in now)
     often = [(path, count) for path, count in counts.items() if count > 1]
@@ -144,3 +165,56 @@ def _list_ideas(plan: Plan) -> list[str]:
     merged = [f"merged: {each.title} (!{each.iid}, {each.day})" for each in plan.merged_ideas]
     shown = (*waiting[:_IDEAS], *rejected[:_IDEAS], *merged[:_IDEAS])
     return _list_entries(shown)
+
+
+def list_convention_files(paths: Iterable[str]) -> list[str]:
+    """The files: first those of the top folder, and of these first those for people."""
+    known = [path for path in paths if _is_convention(path)]
+    known.sort(key=lambda path: (path.count("/"), not _is_prose(path), path))
+    return known[:MOST_FILES]
+
+
+def _find_name(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+def _is_prose(path: str) -> bool:
+    return path in _READMES or _find_name(path) in _PROSE
+
+
+def _is_convention(path: str) -> bool:
+    return path == _PROJECT or _find_name(path) in _RULES or _is_prose(path)
+
+
+def quote_conventions(checkout: Path, paths: Collection[str]) -> Iterator[list[str]]:
+    """For each file its name and then its first lines that are not empty. No link is followed."""
+    for path in list_convention_files(paths):
+        text = _read_first(checkout, path).decode("utf-8", "replace")
+        lines = [line.strip() for line in text.splitlines() if line.strip(" \t#-=*/<!>;")]
+        yield [path, *_choose_lines(path, lines)]
+
+
+def _choose_lines(path: str, lines: list[str]) -> list[str]:
+    if path == _PROJECT:
+        return _choose_tool_lines(lines)[:_LINES_OF_PROJECT]
+    return lines[: _LINES_OF_PROSE if _is_prose(path) else _LINES]
+
+
+def _choose_tool_lines(lines: list[str]) -> list[str]:
+    """The sections of tools that check code or run tests."""
+    chosen: list[str] = []
+    inside = False
+    for line in lines:
+        if line.startswith("["):
+            inside = line.startswith(_TOOLS)
+        if inside:
+            chosen.append(line)
+    return chosen
+
+
+def _read_first(checkout: Path, path: str) -> bytes:
+    try:
+        with open_parent(checkout, path) as (fd, name), open_regular(name, fd) as file:
+            return os.read(file, _READ_BYTES)
+    except (OSError, RefusedFileError):
+        return b""

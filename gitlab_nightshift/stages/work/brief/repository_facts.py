@@ -1,4 +1,4 @@
-"""What git says of a commit, in two processes however large the repository is."""
+"""What git knows about a commit, read with two processes however large the repository."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -7,13 +7,13 @@ from typing import NamedTuple
 from gitlab_nightshift.repository.git import PLAIN_DIFF, GitError, split_names
 
 RunGit = Callable[..., bytes]
-"""``Git.run`` in a repository: the verb and its arguments, ``settings`` as there."""
+"""``Git.run`` in a repository: the verb and its arguments, ``settings`` for git's configuration."""
 MOST_COMMITS = 100
 _MARK = "\1"
 
 
 class TrackedFile(NamedTuple):
-    """A regular file of the commit. ``size`` is bytes, 0 where a partial clone lacks the file."""
+    """A regular file of the commit. ``size`` is bytes, 0 if a partial clone lacks the file."""
 
     path: str
     size: int
@@ -31,8 +31,8 @@ class PastCommit:
 class RepositoryFacts:
     """A commit's files, and the commits before it, newest first, ``MOST_COMMITS`` at most.
 
-    ``committed_at`` is in seconds since 1970. ``cut``: the checkout's history ends with the last
-    of them, though there was more (a shallow clone).
+    ``committed_at`` is in seconds since 1970. ``cut``: the clone is shallow, so its history
+    ends with the last of them.
     """
 
     files: tuple[TrackedFile, ...]
@@ -42,11 +42,11 @@ class RepositoryFacts:
 
 
 def read_repository_facts(run: RunGit, commit: str) -> RepositoryFacts:
-    """Read them. Names are as git has them, with surrogate escapes. Raises GitError."""
+    """Read the facts. Names are as git stores them, with surrogate escapes. Raises GitError."""
     walk = ("-z", "--first-parent", "--diff-merges=first-parent", "--name-only", *PLAIN_DIFF)
     form = f"--format={_MARK}%ct%x00%d%x00%s"
     shown = (form, f"--max-count={MOST_COMMITS}", commit)
-    # The end of a shallow history would show as a commit that adds every file.
+    # The oldest commit of a shallow clone would otherwise appear to add every file.
     log = run("log", *walk, "--decorate=short", *shown, settings=("log.showRoot=false",))
     rows = list(_parse_log(log))
     return RepositoryFacts(
@@ -60,7 +60,7 @@ def read_repository_facts(run: RunGit, commit: str) -> RepositoryFacts:
 def _list_files(run: RunGit, commit: str) -> tuple[TrackedFile, ...]:
     try:
         listed = run("ls-tree", "-r", "-z", "-l", "--full-tree", commit)
-    except GitError:  # a partial clone knows no sizes
+    except GitError:  # a partial clone does not know sizes
         listed = run("ls-tree", "-r", "-z", "--full-tree", commit)
     return tuple(_parse_tree(listed))
 
@@ -77,6 +77,6 @@ def _parse_log(log: bytes) -> Iterator[tuple[float, str, str, tuple[str, ...]]]:
     """Time, decoration, subject and files of each commit."""
     for record in log.decode("utf-8", "surrogateescape").split(_MARK)[1:]:
         fields = record.split("\0")
-        if len(fields) > 3 and fields[0].isdecimal():  # else a file's name holds the mark
+        if len(fields) > 3 and fields[0].isdecimal():  # else a file's name contains the mark
             files = (name.removeprefix("\n") for name in fields[3:])
             yield float(fields[0]), fields[1], fields[2], tuple(filter(None, files))

@@ -1,23 +1,19 @@
-"""Functions that no test reaches, where the checkout holds a coverage report of this commit."""
+"""Functions that no test reaches, if the checkout has a coverage report of this commit."""
 
 import itertools
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+from xml.parsers import expat
 
 from gitlab_nightshift.proof.syntax.languages import LARGEST, find_language, is_product, parse
-from gitlab_nightshift.stages.work.brief.coverage_reports import (
-    CoverageReport,
-    FileCoverage,
-    UnreadableReportError,
-    parse_report,
-)
 from gitlab_nightshift.system.openat import RefusedFileError, read_regular
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 LARGEST_REPORT = 8_000_000
-"""Bytes. What is larger is not read: the brief has a second."""
+"""Bytes. A larger report is not read: the brief may take one second."""
 MOST_REPORTS = 3
 MOST_FUNCTIONS = 12
 _MOST_PARSED = 8
@@ -27,18 +23,131 @@ _BUILD_FILES = frozenset(
     """build.gradle build.gradle.kts build.sbt Cargo.toml go.mod package.json pom.xml
     pyproject.toml setup.py""".split()
 )
-_PLACES = (
+_REPORT_PATHS = (
     *("coverage.xml", "cobertura.xml", "coverage.info", "lcov.info", "coverage.out"),
     *("cover.out", "coverage.txt", "coverage/lcov.info", "coverage/cobertura-coverage.xml"),
     *("coverage/coverage.xml", "target/site/jacoco/jacoco.xml", "target/coverage/cobertura.xml"),
     *("build/reports/jacoco/test/jacocoTestReport.xml", "coverage/cobertura.xml"),
     "target/scala-*/coverage-report/cobertura.xml",
 )
-"""Where tools for coverage write their reports unless they are told otherwise."""
+"""Where coverage tools write their reports by default."""
+# name.go:line.column,line.column statements count (golang.org/x/tools/cover/profile.go)
+_BLOCK = compile_lazily(rb"(.+):(\d{1,7})\.\d{1,7},(\d{1,7})\.\d{1,7} \d{1,7} (\d{1,18})$")
+_LONGEST_BLOCK = 5_000
+"""Lines that one block of a Go profile may span."""
+
+
+class UnreadableReportError(Exception):
+    """A report that cannot be read; the text is the reason."""
+
+
+@dataclass
+class _FileCoverage:
+    """What a report says of one file, by line numbers from 1.
+
+    ``functions`` are those that it names: (name, first line known) → was it ever called.
+    """
+
+    hit: set[int] = field(default_factory=set)
+    missed: set[int] = field(default_factory=set)
+    functions: dict[tuple[str, int], bool] = field(default_factory=dict)
+
+
+@dataclass
+class _CoverageReport:
+    """A report: its files by the names that it has for them, and when it was created (seconds since
+    1970, None if it does not say)."""
+
+    files: dict[str, _FileCoverage] = field(default_factory=lambda: defaultdict(_FileCoverage))
+    made_at: float | None = None
+
+
+class _XmlReport:
+    """Parses the XML of Cobertura and JaCoCo: no element's name means two things."""
+
+    def __init__(self) -> None:
+        self._report = _CoverageReport()
+        self._package = self._file = self._method = ""
+        self._lines: list[int] = []
+        self._called = False
+        self._begin: Mapping[str, Callable[[Mapping[str, str]], None]] = {
+            "coverage": self._begin_coverage,
+            "sessioninfo": self._begin_session,
+            "package": self._begin_package,
+            "class": self._begin_class,
+            "method": self._begin_method,
+            "line": self._begin_line,
+            "counter": self._begin_counter,
+            "sourcefile": self._begin_source,
+        }
+
+    def parse(self, data: bytes) -> _CoverageReport:
+        parser = expat.ParserCreate()
+        parser.EntityDeclHandler = _refuse_entity
+        parser.StartElementHandler = self._start
+        parser.EndElementHandler = self._end
+        try:
+            parser.Parse(data, True)
+        except expat.ExpatError as error:
+            raise UnreadableReportError(f"it is not well-formed XML: {error}") from None
+        if not self._report.files:
+            raise UnreadableReportError("its format is unknown, or empty")
+        return self._report
+
+    def _start(self, name: str, attributes: Mapping[str, str]) -> None:
+        if begin := self._begin.get(name):
+            begin(attributes)
+
+    def _end(self, name: str) -> None:
+        if name == "method":
+            if self._lines:
+                key = (self._method, min(self._lines))
+                self._report.files[self._file].functions[key] = self._called
+            self._method, self._lines = "", []
+
+    def _begin_coverage(self, attributes: Mapping[str, str]) -> None:
+        # coverage.py writes milliseconds, gcovr seconds: 1e11 seconds are the year 5138.
+        stamp = float(attributes.get("timestamp") or 0)
+        self._report.made_at = (stamp / 1000 if stamp > 1e11 else stamp) or None
+
+    def _begin_session(self, attributes: Mapping[str, str]) -> None:
+        made = float(attributes.get("dump") or 0) / 1000
+        self._report.made_at = max(made, self._report.made_at or 0.0) or None
+
+    def _begin_package(self, attributes: Mapping[str, str]) -> None:
+        self._package = attributes.get("name", "")
+
+    def _begin_class(self, attributes: Mapping[str, str]) -> None:
+        source = attributes.get("sourcefilename")
+        path = f"{self._package}/{source}" if source else attributes.get("filename", "")
+        self._file = path.replace("\\", "/")
+
+    def _begin_source(self, attributes: Mapping[str, str]) -> None:
+        self._file = f"{self._package}/{attributes.get('name', '')}"
+
+    def _begin_method(self, attributes: Mapping[str, str]) -> None:
+        self._method = attributes.get("name", "")
+        self._called = False
+        # JaCoCo gives a method its first line only; a counter says if it was called.
+        line = attributes.get("line")
+        self._lines = [int(line)] if line else []
+
+    def _begin_line(self, attributes: Mapping[str, str]) -> None:
+        number = int(attributes.get("number") or attributes.get("nr") or 0)
+        hit = int(attributes.get("hits") or attributes.get("ci") or 0) > 0
+        covered = self._report.files[self._file]
+        (covered.hit if hit else covered.missed).add(number)
+        if self._method:
+            self._lines.append(number)
+            self._called |= hit
+
+    def _begin_counter(self, attributes: Mapping[str, str]) -> None:
+        if attributes.get("type") == "METHOD" and int(attributes.get("covered") or 0):
+            self._called = True
 
 
 class _Function(NamedTuple):
-    """A function without a call; ``missed`` is how many of its lines were never run."""
+    """A function that was never called; ``missed`` counts its lines."""
 
     path: str
     name: str
@@ -52,36 +161,36 @@ class _Source:
 
     path: str
     text: bytes
-    covered: FileCoverage
+    covered: _FileCoverage
 
 
 def list_uncovered(checkout: Path, tracked: Sequence[str], committed_at: float) -> list[str]:
-    """A line for each function without a call, the longest first, and a line for each report that
-    cannot be used, with the reason. Empty where there is no report.
+    """A line for each function that was never called, the longest first, and a line for each report
+    that cannot be used, with the reason. Empty without a report.
 
-    ``committed_at`` is when the commit was made (seconds since 1970): an older report is of another
-    one. No link is followed.
+    ``committed_at`` is the commit's time (seconds since 1970): an older report is of another
+    commit. No link is followed.
     """
     lines: list[str] = []
     known = frozenset(tracked)
-    for place in itertools.islice(_find_reports(checkout, tracked), MOST_REPORTS):
+    for path in itertools.islice(_find_reports(checkout, tracked), MOST_REPORTS):
         try:
-            report = _read_report(checkout, place, known, committed_at)
+            report = _read_report(checkout, path, known, committed_at)
             found = _find_functions(checkout, report, tracked)
         except (RefusedFileError, UnreadableReportError) as error:
-            lines.append(f"{place}: not used: {error}")
+            lines.append(f"{path}: not used: {error}")
             continue
         lines += [f"{f.path}:{f.line} {f.name} ({f.missed} lines)" for f in found]
     return lines
 
 
 def _find_reports(checkout: Path, tracked: Iterable[str]) -> Iterator[str]:
-    """Where builds leave reports: at the top, and in folders that hold a build file."""
+    """Where builds leave reports: at the top, and in folders with a build file."""
     folders = {path.rpartition("/")[0] for path in tracked if _find_name(path) in _BUILD_FILES}
     ordered = sorted({"", *folders}, key=lambda folder: (folder.count("/"), folder))
     for folder in ordered[:_MOST_FOLDERS]:
-        for place in _PLACES:
-            for found in sorted((checkout / folder).glob(place)):
+        for path in _REPORT_PATHS:
+            for found in sorted((checkout / folder).glob(path)):
                 yield found.relative_to(checkout).as_posix()
 
 
@@ -90,37 +199,37 @@ def _find_name(path: str) -> str:
 
 
 def _read_report(
-    checkout: Path, place: str, tracked: frozenset[str], committed_at: float
-) -> CoverageReport:
+    checkout: Path, path: str, tracked: frozenset[str], committed_at: float
+) -> _CoverageReport:
     """A report of this commit. Raises UnreadableReportError, RefusedFileError."""
-    if place in tracked:
+    if path in tracked:
         raise UnreadableReportError("it is part of the commit, so it describes an earlier one")
-    report = parse_report(read_regular(checkout, place, LARGEST_REPORT))
-    made_at = report.made_at or (checkout / place).lstat().st_mtime
+    report = parse_report(read_regular(checkout, path, LARGEST_REPORT))
+    made_at = report.made_at or (checkout / path).lstat().st_mtime
     if int(made_at) < int(committed_at):
         raise UnreadableReportError("it is older than this commit")
     return report
 
 
 def _find_functions(
-    checkout: Path, report: CoverageReport, tracked: Sequence[str]
+    checkout: Path, report: _CoverageReport, tracked: Sequence[str]
 ) -> list[_Function]:
-    """The longest functions without a call. Raises UnreadableReportError where the report does not
-    fit the files."""
+    """The longest functions that were never called. Raises UnreadableReportError if the report does
+    not match the files."""
     by_name: dict[str, list[str]] = defaultdict(list)
     for path in tracked:
         by_name[_find_name(path)].append(path)
     matched = {_match_path(name, by_name): covered for name, covered in report.files.items()}
     matched.pop("", None)
     sources = list(_read_sources(checkout, matched))
-    unlike = [source for source in sources if _is_unlike(source)]
-    if not matched or len(unlike) * 2 > len(sources):
+    mismatched = [source for source in sources if _is_mismatched(source)]
+    if not matched or len(mismatched) * 2 > len(sources):
         raise UnreadableReportError("it covers other files than this commit's")
-    found = [f for source in sources if source not in unlike for f in _list_uncalled(source)]
+    found = [f for source in sources if source not in mismatched for f in _list_uncalled(source)]
     return sorted(found, key=lambda f: (-f.missed, f.path, f.line))[:MOST_FUNCTIONS]
 
 
-def _read_sources(checkout: Path, matched: Mapping[str, FileCoverage]) -> Iterator[_Source]:
+def _read_sources(checkout: Path, matched: Mapping[str, _FileCoverage]) -> Iterator[_Source]:
     """The product files with the most missed lines."""
     ranked = sorted(matched.items(), key=lambda row: (-len(row[1].missed), row[0]))
     missed = [(path, covered) for path, covered in ranked if covered.missed and is_product(path)]
@@ -132,8 +241,8 @@ def _read_sources(checkout: Path, matched: Mapping[str, FileCoverage]) -> Iterat
 
 
 def _match_path(name: str, by_name: dict[str, list[str]]) -> str:
-    """The one tracked file that a report's name means, by the longest common end; "" where several
-    would do, or none."""
+    """The tracked file that a report's name means, by the longest common end; "" if several match,
+    or none does."""
     parts = name.replace("\\", "/").split("/")
 
     def count_common(path: str) -> int:
@@ -146,14 +255,14 @@ def _match_path(name: str, by_name: dict[str, list[str]]) -> str:
     return likely[0] if len(likely) == 1 else ""
 
 
-def _is_unlike(source: _Source) -> bool:
-    """True where the report knows lines that the file does not have."""
+def _is_mismatched(source: _Source) -> bool:
+    """True if the report has lines that the file does not have."""
     lines = len(source.text.splitlines())
     return max(source.covered.missed | source.covered.hit) > lines
 
 
 def _list_uncalled(source: _Source) -> Iterator[_Function]:
-    """By syntax, where the language is understood; else those that the report names."""
+    """By syntax if the language has a parser, else those that the report names."""
     from gitlab_nightshift.proof.syntax.functions import list_functions  # few have a report
 
     covered = source.covered
@@ -171,8 +280,67 @@ def _list_uncalled(source: _Source) -> Iterator[_Function]:
             yield _Function(source.path, name, line, _count_missed(covered, line))
 
 
-def _count_missed(covered: FileCoverage, first: int) -> int:
-    """Missed lines from there to the next function that the report names."""
+def _count_missed(covered: _FileCoverage, first: int) -> int:
+    """Missed lines from ``first`` to the next function that the report names."""
     others = [line for _, line in covered.functions if line > first]
     end = min(others, default=max(covered.missed, default=first) + 1)
     return sum(first <= line < end for line in covered.missed)
+
+
+def parse_report(data: bytes) -> _CoverageReport:
+    """Read a report of any known kind. Raises UnreadableReportError."""
+    try:
+        if data.startswith(b"mode:"):
+            return _parse_go_profile(data)
+        if data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<"):
+            return _XmlReport().parse(data)
+        return _parse_lcov(data)
+    except (ValueError, OverflowError, IndexError):
+        raise UnreadableReportError("a number in it cannot be read") from None
+
+
+def _parse_go_profile(data: bytes) -> _CoverageReport:
+    report = _CoverageReport()
+    for line in data.splitlines()[1:]:
+        if (match := _BLOCK.match(line)) and int(match[3]) - int(match[2]) < _LONGEST_BLOCK:
+            covered = report.files[match[1].decode("utf-8", "replace")]
+            lines = range(int(match[2]), int(match[3]) + 1)
+            (covered.hit if int(match[4]) else covered.missed).update(lines)
+    for covered in report.files.values():
+        covered.missed -= covered.hit  # a block ends on the line on which the next one begins
+    return report
+
+
+def _parse_lcov(data: bytes) -> _CoverageReport:
+    report, current = _CoverageReport(), _FileCoverage()
+    starts: dict[str, int] = {}
+    for raw in data.decode("utf-8", "replace").splitlines():
+        key, _, value = raw.partition(":")
+        if key == "SF":
+            current, starts = report.files[value], {}
+        elif key in ("DA", "FN", "FNDA", "FNL", "FNA"):
+            _parse_lcov_row(current, starts, key, value.split(","))
+    if not report.files:
+        raise UnreadableReportError("its format is unknown")
+    return report
+
+
+def _parse_lcov_row(
+    current: _FileCoverage, starts: dict[str, int], key: str, parts: list[str]
+) -> None:
+    """A record of a file: a line, or a function's first line or its calls. ``starts`` are the first
+    lines of functions by name, or by number in the records of LCOV 2.2 (FNL, FNA)."""
+    if key == "DA":
+        (current.hit if int(parts[1]) else current.missed).add(int(parts[0]))
+    elif key == "FN":
+        starts[parts[-1]] = int(parts[0])
+    elif key == "FNL":
+        starts[parts[0]] = int(parts[1])
+    else:
+        calls, index = (parts[0], parts[-1]) if key == "FNDA" else (parts[1], parts[0])
+        if index in starts:
+            current.functions[parts[-1], starts[index]] = int(calls) > 0
+
+
+def _refuse_entity(*_: Any) -> None:
+    raise UnreadableReportError("it declares entities, which no coverage report needs")

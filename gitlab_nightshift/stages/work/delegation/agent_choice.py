@@ -1,4 +1,4 @@
-"""Which agent does a delegation: the policy's rule, the team's agent, codex, claude_code."""
+"""Chooses the agent of a delegation: by policy, else the team's, else codex, claude_code."""
 
 import math
 import re
@@ -24,7 +24,7 @@ KINDS = (
     ("refactor", r"refactor\w*|renam\w*|extract|simplif\w*|clean ?up|deduplicat\w*"),
     ("performance", r"performance|faster|slow\w*|speed|optimi[sz]\w*"),
 )
-"""Kinds of tasks by words of the prompt, the first that fits; else it is a ``feature``."""
+"""Kinds of tasks by words of the prompt: the first match, else ``feature``."""
 _USED: Mapping[str, ProviderUsed] = {
     "codex": "codex",
     "claude_code": "claude_code",
@@ -59,9 +59,9 @@ def detect_task_kind(prompt: str) -> str:
 def choose(
     payload: Payload, settings: Settings, env: Mapping[str, str], emit: Emit
 ) -> ProviderChoice:
-    """The agent, checked: its CLI and its key are there.
+    """The agent, after checking that its CLI and its key exist.
 
-    Raises NightshiftError ``E_POLICY_DENY`` where the policy has another one do such tasks,
+    Raises NightshiftError ``E_POLICY_DENY`` if the policy assigns such tasks to another agent,
     ``E_PROVIDER_UNAVAILABLE``, ``E_CONFIG``.
     """
     kind = detect_task_kind(payload.task_prompt)
@@ -87,8 +87,8 @@ def choose(
 
 
 def _check(settings: Settings, env: Mapping[str, str], *, priced: bool = False) -> None:
-    """Raise where it cannot be used; with ``priced`` also where its cost cannot be known, so that
-    ``max_budget_usd`` would not hold, whatever else bounds it."""
+    """Raise if it cannot be used; with ``priced`` also if its price is unknown, so that
+    ``max_budget_usd`` could not be enforced."""
     provider = build_provider(settings)
     provider.check(env)
     bounds = settings.with_values(max_tokens=None) if priced else settings
@@ -96,13 +96,13 @@ def _check(settings: Settings, env: Mapping[str, str], *, priced: bool = False) 
 
 
 def _find_rule(settings: Settings, kind: str) -> str:
-    """What the policy says of this kind, of this profile, or of all."""
+    """The policy's rule for this kind, for this profile, or the default."""
     rules = settings.policy.providers
     found = (rules[key] for key in (kind, settings.profile, DEFAULT_RULE) if key in rules)
     rule = next(found, "")
     if rule and rule not in (*AUTO, CHEAPEST):
         raise build_config_error(
-            f"policy.providers: {rule!r} is not an agent; {' and '.join(AUTO)} are, or {CHEAPEST}"
+            f"policy.providers: {rule!r} is not an agent: use {', '.join(AUTO)} or {CHEAPEST}"
         )
     return rule
 
@@ -120,14 +120,14 @@ def _list_candidates(payload: Payload, settings: Settings, rule: str) -> tuple[s
 
 
 def _find_price(settings: Settings, name: str, payload: Payload) -> float:
-    """USD for a million tokens in and out of the model that makes the change, else infinite."""
+    """USD for a million tokens in and a million out of Implement's model; infinite if unknown."""
     model = payload.model or settings.with_agent(name).models.implement
     rates = merge_rates(settings.prices).get(model.removesuffix("[1m]"))
     return rates.input + rates.output if rates else math.inf
 
 
 def _with_agent(settings: Settings, name: str, payload: Payload) -> Settings:
-    """The settings with this agent. A program of the team's own is only for the team's agent."""
+    """The settings with this agent. ``agent_executable`` applies only to the team's own agent."""
     words, own = payload.debug.codex_command, settings.agent in ("auto", name)
     program = words[0] if words else settings.agent_executable if own else None
     return settings.with_agent(name).with_values(agent_executable=program)
@@ -144,7 +144,7 @@ def _with_model(settings: Settings, model: str | None) -> Settings:
 
 
 def may_fall_back(payload: Payload, code: Code) -> bool:
-    """True where the chosen agent cannot be used, or was itself denied."""
+    """True if a fallback is allowed and the chosen agent cannot be used or is denied."""
     denied = (Code.PROVIDER_UNAVAILABLE, Code.POLICY_DENY)
     return payload.execution.allow_fallback and code in denied
 
@@ -152,7 +152,7 @@ def may_fall_back(payload: Payload, code: Code) -> bool:
 def choose_fallback(payload: Payload, settings: Settings, env: Mapping[str, str]) -> ProviderChoice:
     """The patch provider, with the team's models, else codex's, which speak the same API.
 
-    Raises NightshiftError where it cannot be used, either.
+    Raises NightshiftError if that cannot be used either.
     """
     model = payload.model if payload.provider == "codex" else None
     own = _with_model(settings.with_agent("codex"), model)

@@ -1,4 +1,4 @@
-"""Apply and Verify: the task is tried like any improvement of a night, until it is proven."""
+"""Does a task: creates the workspace, lets agents change it, and proves the change."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -6,19 +6,29 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gitlab_nightshift.agents.agent import BeadTask
+from gitlab_nightshift.agents.codex import Codex
 from gitlab_nightshift.errors import Code
+from gitlab_nightshift.gateway.gateway_client import RemoteGateway
 from gitlab_nightshift.proof.proof_commands import Runner
 from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus, CommandResult
-from gitlab_nightshift.records.events import CmdEnd, CmdStart, Emit
+from gitlab_nightshift.records.delegation_records import Payload, TestResult, WorkReport
+from gitlab_nightshift.records.events import CmdEnd, CmdStart, Emit, read_clock
 from gitlab_nightshift.records.handoffs import AnalysisCandidate, AnalysisResult
-from gitlab_nightshift.records.products import Outcome
+from gitlab_nightshift.records.products import Outcome, Plan
 from gitlab_nightshift.registry.categories import TASK
+from gitlab_nightshift.repository import changed_files
 from gitlab_nightshift.repository.capture import CapturedChange
 from gitlab_nightshift.repository.checkout import Checkout
+from gitlab_nightshift.repository.delegated_repository import DelegationSource
 from gitlab_nightshift.repository.private_repository import Repository
 from gitlab_nightshift.sandbox.process import ProgramEnd
+from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.stages.work.attempt import ProvenChange, try_until_proven
 from gitlab_nightshift.stages.work.baseline import Baseline
+from gitlab_nightshift.stages.work.delegation.delegation_workspace import (
+    DelegationWorkspace,
+    make_workspace,
+)
 from gitlab_nightshift.stages.work.delegation.phases import (
     TEST_LOG,
     DelegationProgress,
@@ -27,31 +37,128 @@ from gitlab_nightshift.stages.work.delegation.phases import (
 )
 from gitlab_nightshift.stages.work.draft_from_analysis import draft_from_analysis
 from gitlab_nightshift.stages.work.night_bead import Night, run_night_bead
-from gitlab_nightshift.stages.work.night_ending import Ending
+from gitlab_nightshift.stages.work.night_bundle import build_bundle, encode_bundle
+from gitlab_nightshift.stages.work.night_ending import Ending, run_to_ending
 from gitlab_nightshift.stages.work.recording import Recorder
-from gitlab_nightshift.stages.work.run_budget import Ledger, Stop
+from gitlab_nightshift.stages.work.run_budget import Ledger, Stop, open_ledger
 from gitlab_nightshift.stages.work.step_input import FailedAttempt, StepInput
 from gitlab_nightshift.stages.work.work_context import WorkContext
-from gitlab_nightshift.stages.work.work_stage import Workflow
+from gitlab_nightshift.stages.work.work_preparation import Tools, prepare
+from gitlab_nightshift.stages.work.work_stage import Keep, Workflow, run_workflow
 
 _PHASES = {"implement": Phase.APPLY, "verify": Phase.VERIFY}
 _UNREADABLE = {BeadStatus.BAD_OUTPUT, BeadStatus.NO_HANDOFF}
 _ASKED_FOR = "Somebody asked for it."
 
 
-def build_workflow(phases: Phases, progress: DelegationProgress) -> Workflow:
-    """The steps in the sandbox. The test is not run beforehand: it may be what the task mends."""
+@dataclass(frozen=True)
+class DelegationTask:
+    """A task and everything prepared for it; ``scratch`` is the folder for a private workspace."""
+
+    payload: Payload
+    source: DelegationSource
+    plan: Plan
+    work_context: WorkContext
+    scratch: Path
+
+
+@dataclass
+class _WorkState:
+    progress: DelegationProgress
+    phases: Phases
+    ledger: Ledger
+    workspace: DelegationWorkspace | None = None
+    fall_back: bool = False
+
+
+def do_work(task: DelegationTask, gateway: RemoteGateway | None, keep: Keep) -> WorkReport:
+    """Work until the change is proven or has failed. Never raises: a failure, a signal or a bug
+    is in the report. ``keep`` gets the bundle of a proven change, or ``failed.patch``."""
+    started, work_context = read_clock(), task.work_context
+    state = _WorkState(
+        DelegationProgress(),
+        Phases(work_context.emit),
+        open_ledger(task.plan, work_context.seconds),
+    )
+    state.phases.enter(Phase.APPLY)
+    disks = (work_context.private, work_context.checkout)
+    ending = run_to_ending(
+        task.plan, work_context.logs, disks, lambda: _run_in_workspace(task, state, gateway, disks)
+    )
+    state.phases.leave(ending.reason if ending.error_code else "")
+    if ending.captured and not ending.error_code:
+        bundle = build_bundle(task.plan, ending, state.ledger, read_clock() - started)
+        keep("bundle/change.patch", ending.captured.patch)
+        keep("bundle/bundle.json", encode_bundle(bundle))
+    elif (change := state.progress.change) and change.patch:
+        keep("failed.patch", change.patch)
+    return _build_result(state, ending)
+
+
+def _run_in_workspace(
+    task: DelegationTask, state: _WorkState, gateway: RemoteGateway | None, disks: tuple[Path, ...]
+) -> Ending:
+    output_dir = task.work_context.settings.output_dir
+    path = task.scratch / (task.source.top.name or "checkout")
+    workspace = state.workspace = make_workspace(
+        task.source, task.payload, task.plan.base_sha, path, output_dir
+    )
+    plan = dataclasses.replace(task.plan, base_sha=workspace.base)
+    work_context = dataclasses.replace(task.work_context, checkout=workspace.path)
+    workflow = _build_workflow(state.phases, state.progress)
+
+    def prepare_and_run() -> Ending:
+        tools = _prepare_tools(work_context, task.payload)
+        return run_workflow(plan, work_context, tools, state.ledger, workflow, gateway)
+
+    ending = run_to_ending(plan, work_context.logs, disks, prepare_and_run)
+    if ending.error_code == Code.PROVIDER_UNAVAILABLE:
+        state.fall_back = not changed_files.list_changed_files(task.source.machine, workspace.path)
+    return ending
+
+
+def _build_result(state: _WorkState, ending: Ending) -> WorkReport:
+    progress, workspace = state.progress, state.workspace
+    return WorkReport(
+        error_code=ending.error_code,
+        reason=ending.reason,
+        local=workspace is not None and workspace.local,
+        began=progress.began,
+        changed=progress.changed,
+        fall_back=state.fall_back,
+        exit_code=progress.exit_code,
+        test_result=_find_test_result(progress),
+        said=progress.said,
+        logs=_find_last_logs(state.ledger),
+    )
+
+
+def _find_test_result(progress: DelegationProgress) -> TestResult:
+    if not progress.tests:
+        return "skipped"
+    return "passed" if progress.tests[-1].ok else "failed"
+
+
+def _find_last_logs(ledger: Ledger) -> tuple[str, ...]:
+    """The logs of the last Implement bead, else of the last bead."""
+    changing = [each for each in ledger.results if each.bead == "implement"] or ledger.results
+    logs = changing[-1].logs if changing else ()
+    return tuple(Path(name).name.removesuffix(".gz") for name in logs)
+
+
+def _build_workflow(phases: Phases, progress: DelegationProgress) -> Workflow:
+    """The steps in the sandbox. The test is not run beforehand: the task may be to fix it."""
 
     def build_baseline(work_context: WorkContext, _checkout: Checkout, _runner: Runner) -> Baseline:
         requested = work_context.verify.commands
         return Baseline(commands=requested, no_test_requested=not requested)
 
-    return Workflow(build_baseline, lambda night: do_task(night, phases, progress))
+    return Workflow(build_baseline, lambda night: _do_task(night, phases, progress))
 
 
-def do_task(night: Night, phases: Phases, progress: DelegationProgress) -> Ending:
-    """Up to 1 + ``max_implement_retries`` attempts. The checkout is put back after each."""
-    night = _note_progress(night, phases, progress)
+def _do_task(night: Night, phases: Phases, progress: DelegationProgress) -> Ending:
+    """Up to 1 + ``max_implement_retries`` attempts. The checkout is restored after each."""
+    night = _watch_progress(night, phases, progress)
     selected = AnalysisCandidate((), night.plan.task, rationale=_ASKED_FOR)
     analysis = AnalysisResult("IMPROVEMENT_FOUND", category_used=TASK, selected=selected)
 
@@ -83,7 +190,7 @@ def do_task(night: Night, phases: Phases, progress: DelegationProgress) -> Endin
 
 
 def _build_proven_ending(analysis: AnalysisResult, good: ProvenChange) -> Ending:
-    """The bundle's proposal is a night's: ``nightshift publish`` takes it."""
+    """The bundle's proposal is a night's: ``nightshift publish`` accepts it."""
     proposal = good.build_proposal(TASK, analysis, draft_from_analysis(analysis))
     return Ending(
         outcome=Outcome.MR_READY,
@@ -95,13 +202,13 @@ def _build_proven_ending(analysis: AnalysisResult, good: ProvenChange) -> Ending
 
 
 def _build_stopped_ending(night: Night, progress: DelegationProgress, stop: Stop) -> Ending:
-    """A bead that a limit has ended may have changed something."""
+    """A bead that was stopped at a limit may have changed something."""
     progress.change = _choose_change(progress.change, night.checkout.capture())
     return _build_failed_ending(stop.reason, stop.code or Code.BUDGET)
 
 
-def _choose_change(known: CapturedChange | None, now: CapturedChange) -> CapturedChange | None:
-    return known if now.empty else now
+def _choose_change(earlier: CapturedChange | None, now: CapturedChange) -> CapturedChange | None:
+    return earlier if now.empty else now
 
 
 def _build_failed_ending(why: str, code: Code) -> Ending:
@@ -115,12 +222,12 @@ def _find_error_code(last: FailedAttempt, ledger: Ledger) -> Code:
     return Code.PARSE_ERROR if status in _UNREADABLE else last.code
 
 
-# --- watching -----------------------------------------------------------------------------------
+# --- progress -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class _ProgressRecorder(Recorder):
-    """Records as the night's recorder does, and remembers what the result needs."""
+    """Records as the night's recorder does, and keeps what the result needs."""
 
     emit: Emit
     progress: DelegationProgress
@@ -161,7 +268,7 @@ class _ReportingRunner(Runner):
         return result
 
 
-def _note_progress(night: Night, phases: Phases, progress: DelegationProgress) -> Night:
+def _watch_progress(night: Night, phases: Phases, progress: DelegationProgress) -> Night:
     recorder = _ProgressRecorder(**vars(night.recorder), emit=night.emit, progress=progress)
     runner = _ReportingRunner(**vars(night.proof.runner), progress=progress)
 
@@ -172,5 +279,28 @@ def _note_progress(night: Night, phases: Phases, progress: DelegationProgress) -
         night,
         recorder=recorder,
         bead_context=dataclasses.replace(night.bead_context, keep=recorder.keep),
-        proof=dataclasses.replace(night.proof, runner=runner, began=begin_proof),
+        proof=dataclasses.replace(night.proof, runner=runner, on_proof_start=begin_proof),
+    )
+
+
+class _CustomCodex(Codex):
+    """Codex, started as ``debug.codex_command``, whose first word is already in the settings."""
+
+    def __init__(self, settings: Settings, words: tuple[str, ...]) -> None:
+        super().__init__(settings)
+        self._words = words[1:]
+
+    def build_bead_args(self, task: BeadTask, path: str) -> list[str]:
+        """The program, its own first arguments, then codex's."""
+        program, *args = super().build_bead_args(task, path)
+        return [program, *self._words, *args]
+
+
+def _prepare_tools(work_context: WorkContext, payload: Payload) -> Tools:
+    """The agent and the templates, checked. Raises what ``work_stage.prepare`` raises."""
+    words = payload.debug.codex_command
+    if not words or work_context.settings.agent != "codex":
+        return prepare(work_context)
+    return dataclasses.replace(
+        prepare(work_context), provider=_CustomCodex(work_context.settings, words)
     )

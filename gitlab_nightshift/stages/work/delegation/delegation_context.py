@@ -1,4 +1,4 @@
-"""What the processes of a delegation work with, and how one of them fails."""
+"""What the processes of a delegation share, and how an exception becomes a result."""
 
 import traceback
 from collections.abc import Callable, Mapping
@@ -19,7 +19,7 @@ Failure = tuple[Code, str] | None
 
 @dataclass(frozen=True)
 class DelegationContext:
-    """What stays the same from the first phase to the last; ``began`` is monotonic seconds.
+    """What is the same from the first phase to the last; ``began`` is in monotonic seconds.
 
     ``folder`` is the caller's, ``private`` one that no agent can access; ``emit`` takes the events
     and the records to keep.
@@ -41,7 +41,7 @@ class DelegationContext:
 
 
 def catch_failure(context: DelegationContext, act: Callable[[], None]) -> Failure:
-    """Turn an exception into a result; None where all went well."""
+    """Turn an exception into a result; None without one."""
     try:
         with context.phases.report_failure():
             act()
@@ -63,7 +63,7 @@ def catch_failure(context: DelegationContext, act: Callable[[], None]) -> Failur
 
 
 def describe_no_fallback(why: str, why_none: str) -> str:
-    """The message where neither agent can be used."""
+    """The message if neither agent can be used."""
     return f"{why}; no fallback: {why_none}"
 
 

@@ -1,9 +1,11 @@
 """The environment of a delegation's work: the part of the caller's that it may have."""
 
+from collections.abc import Collection
 from pathlib import Path
 
 from gitlab_nightshift.agents import build_provider
 from gitlab_nightshift.proof.implied_commands import build_commands, list_default_allowed_commands
+from gitlab_nightshift.records.delegation_records import Execution
 from gitlab_nightshift.redaction.redactor import Redactor
 from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.repository.delegated_repository import DelegationSource
@@ -11,7 +13,6 @@ from gitlab_nightshift.sandbox.import_check import list_named_folders
 from gitlab_nightshift.stages.work.checkout_programs import open_job_tools
 from gitlab_nightshift.stages.work.delegation.agent_choice import ProviderChoice
 from gitlab_nightshift.stages.work.delegation.delegation_context import DelegationContext
-from gitlab_nightshift.stages.work.delegation.install_commands import with_installs
 from gitlab_nightshift.stages.work.model_access import MODEL_VARIABLES
 from gitlab_nightshift.stages.work.proof_choice import Commands
 from gitlab_nightshift.stages.work.tool_access import JobFolders
@@ -19,6 +20,29 @@ from gitlab_nightshift.stages.work.work_context import WorkContext
 from gitlab_nightshift.system.certificates import build_network_env
 from gitlab_nightshift.system.environment import build_allowed_env
 from gitlab_nightshift.system.raw_logs import build_logs
+
+_LOCKED = {
+    "package-lock.json": "npm ci",
+    "npm-shrinkwrap.json": "npm ci",
+    "yarn.lock": "yarn install --immutable",
+    "pnpm-lock.yaml": "pnpm install --frozen-lockfile",
+    "bun.lock": "bun install --frozen-lockfile",
+    "uv.lock": "uv sync --frozen",
+    "poetry.lock": "poetry sync",
+    "pdm.lock": "pdm sync",
+    "Pipfile.lock": "pipenv sync",
+    "Gemfile.lock": "bundle install --frozen",
+    "composer.lock": "composer install",
+    "Cargo.lock": "cargo fetch --locked",
+    "go.sum": "go mod download",
+    "mix.lock": "mix deps.get --check-locked",
+    "packages.lock.json": "dotnet restore --locked-mode",
+}
+"""Lock file at the root → the command that installs exactly what it names."""
+_INSTALLERS = frozenset(
+    """npm yarn pnpm bun pip pip3 uv poetry pdm pipenv bundle gem composer cargo go mix dotnet
+    apt-get apk""".split()
+)
 
 
 def build_work_context(
@@ -64,3 +88,19 @@ def build_work_context(
         named=list_named_folders(env, source.top) if in_place else (),
         programs=tools.programs,
     )
+
+
+def with_installs(
+    commands: Collection[str], execution: Execution, files: Collection[str]
+) -> tuple[str, ...]:
+    """The commands that an agent may run, with those that the dependency policy adds."""
+    policy = execution.dependency_policy
+    if policy == "deny_install":
+        locked = set(_LOCKED.values())
+        return tuple(c for c in commands if c not in _INSTALLERS and c not in locked)
+    if execution.network == "off":
+        return tuple(commands)
+    own = [command for lock, command in _LOCKED.items() if lock in files]
+    if policy == "allow_install":
+        own = [command.split()[0] for command in own]
+    return tuple(dict.fromkeys((*commands, *own)))

@@ -1,4 +1,4 @@
-"""The repository of a delegation: found, claimed for one run at a time, and asked for its refs."""
+"""The repository of a delegation: finds, repairs or fetches it, and resolves its refs."""
 
 import dataclasses
 import os
@@ -26,7 +26,7 @@ from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 WORKSPACES = "NIGHTSHIFT_WORKSPACES"
 DEPTH = 50
-"""Commits of a repository that is fetched: enough to read its style."""
+"""Commits to fetch of a repository: enough to read its style."""
 _NO_URL = "repo.value: expected https://host/path and nothing else"
 _NAME = compile_lazily(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
@@ -34,10 +34,10 @@ _NAME = compile_lazily(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 def find_checkout(
     payload: Payload, folder: Path, env: Mapping[str, str], private: Path, job: JobFacts
 ) -> Path | None:
-    """The checkout on this machine that the payload names; None where it names a URL.
+    """The checkout on this machine that the payload names; None if it names a URL.
 
-    What a killed run left there is undone. Raises NightshiftError: ``E_CONFIG``,
-    ``E_WORKSPACE_DIRTY`` where another run works there.
+    Undoes what a killed run left there. Raises NightshiftError: ``E_CONFIG``,
+    ``E_WORKSPACE_DIRTY`` if another run works there.
     """
     if payload.repo.type == "git_url":
         return None
@@ -65,19 +65,18 @@ def open_source(
 
 
 def build_source(top: Path, path: str, home: Path, private: Path) -> DelegationSource:
-    """A checkout that exists. ``path`` is where programs are looked up, ``home`` this machine's
-    own."""
+    """A checkout that exists. ``path`` is the PATH for programs, ``home`` this user's home."""
     git = git_verbs.build_isolated_git(private / "git", path)
     machine = git_verbs.with_machine_config(private / "machine-git", path, home)
-    place, head = git_verbs.find_paths_and_head(git, top)
-    return DelegationSource(top, place, git, machine, head, private.parent)
+    paths, head = git_verbs.find_paths_and_head(git, top)
+    return DelegationSource(top, paths, git, machine, head, private.parent)
 
 
 def _read_home(env: Mapping[str, str]) -> Path:
     return Path(env.get("HOME", "/"))
 
 
-# --- where it is ----------------------------------------------------------------------------------
+# --- checkouts ------------------------------------------------------------------------------------
 
 
 def _find_local_checkout(repo: Repo, folder: Path, env: Mapping[str, str]) -> Path:
@@ -99,16 +98,17 @@ def _find_workspace(name: str, root: str) -> Path:
         )
     if not _NAME.fullmatch(name):
         raise build_config_error(
-            "repo.value: letters, digits, '.', '_' and '-' make a workspace_id"
+            "repo.value: a workspace_id consists of letters, digits, '.', '_' and '-'"
         )
     top = Path(root).resolve() / name
     if top.is_symlink() or not top.is_dir():
-        raise build_config_error(f"repo.value: {WORKSPACES} ({root}) holds no folder {name}")
+        raise build_config_error(f"repo.value: {WORKSPACES} ({root}) has no folder {name}")
     return top
 
 
 def _check_owner(top: Path, job: JobFacts) -> None:
-    """Refuse another user's repository, as git does: it can name programs for git to run.
+    """Refuse another user's repository, as git does (safe.directory, git-config(1)): its settings
+    can name programs for git to run.
 
     In a job that is normal: a runner may check out as one user, and the job run as another.
     """
@@ -116,7 +116,7 @@ def _check_owner(top: Path, job: JobFacts) -> None:
         raise build_config_error(f"repo.value: {top} belongs to another user, who is not trusted")
 
 
-# --- by URL ---------------------------------------------------------------------------------------
+# --- URLs -----------------------------------------------------------------------------------------
 
 
 def _fetch_source(
@@ -163,7 +163,7 @@ def _fetch(repository: Repository, server: GitServer, ref: str) -> str:
             return done.commit
         if done.answer is not TransferStatus.REJECTED:
             raise build_config_error(f"repo.value: it cannot be fetched: {done.message}")
-    raise build_config_error(f"base_ref: {ref!r} is not a branch or tag there")
+    raise build_config_error(f"base_ref: {ref!r} is not a branch or tag of it")
 
 
 # --- refs -----------------------------------------------------------------------------------------
@@ -177,7 +177,7 @@ def find_base(source: DelegationSource, payload: Payload) -> str:
         return source.head
     found = find_commit(source, ref)
     if found is None:
-        hint = "; the clone is shallow, fetch more" if source.place.shallow else ""
+        hint = "; the clone is shallow, fetch more" if source.paths.shallow else ""
         raise build_config_error(f"base_ref: {ref!r} is not a commit here{hint}")
     if workspace.checkout_mode != "worktree" and found != source.head:
         mode = workspace.checkout_mode
@@ -189,7 +189,8 @@ def find_base(source: DelegationSource, payload: Payload) -> str:
 
 
 def find_commit(source: DelegationSource, ref: str) -> str | None:
-    """The full id of the commit that a ref names, None where it names none."""
+    """The full id of the commit that a ref names, None if it names none."""
+    # ^{commit} also peels tags; --end-of-options keeps a ref from being an option (gitcli(7)).
     asked = ("--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
     try:
         return source.git.run("rev-parse", *asked, cwd=source.top).decode().strip()
@@ -219,12 +220,12 @@ def choose_branch(source: DelegationSource, payload: Payload, run_id: str) -> st
     if wanted.startswith("-") or not is_ref(source.git, f"refs/heads/{wanted}", source.top):
         raise build_config_error(f"branch_name: {wanted!r} is not a valid branch name")
     if _is_taken(source, wanted):
-        raise build_config_error(f"branch_name: {wanted!r} exists already and is never overwritten")
+        raise build_config_error(f"branch_name: {wanted!r} already exists and is never overwritten")
     return wanted
 
 
 def _is_taken(source: DelegationSource, name: str) -> bool:
-    """True where a branch has that name, or one that conflicts with it (``a`` and ``a/b``)."""
+    """True if a branch has that name, or one that conflicts with it (``a`` and ``a/b``)."""
     asked = ("for-each-ref", "--format=%(refname)", "refs/heads")
     out = source.git.run(*asked, cwd=source.top)
     taken = os.fsdecode(out).split()
@@ -233,11 +234,11 @@ def _is_taken(source: DelegationSource, name: str) -> bool:
 
 
 def check_subdir(source: DelegationSource, base: str, subdir: str) -> str:
-    """The folder as git writes it. Raises NightshiftError ``E_CONFIG`` where it is none."""
+    """The folder's path as git writes it. Raises NightshiftError ``E_CONFIG`` for none."""
     name = "/".join(part for part in subdir.split("/") if part not in ("", "."))
     if not name:
         return ""
     out = source.git.run("ls-tree", "-d", "-z", "--full-tree", base, "--", name, cwd=source.top)
     if not out.startswith(b"040000 tree"):
-        raise build_config_error(f"workspace_subdir: {subdir!r} is no folder of {base[:12]}")
+        raise build_config_error(f"workspace_subdir: {subdir!r} is not a folder of {base[:12]}")
     return name

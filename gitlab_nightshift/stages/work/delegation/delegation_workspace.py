@@ -14,8 +14,8 @@ from gitlab_nightshift.repository.private_checkout import check_out, commit_chan
 
 @dataclass(frozen=True)
 class DelegationWorkspace:
-    """Where the work is done. ``base`` is the commit checked out there; ``local``: it holds changes
-    of the caller that are not committed."""
+    """Where the work is done. ``base`` is the commit checked out there; ``local``: it has
+    uncommitted changes of the caller."""
 
     path: Path
     base: str
@@ -23,7 +23,7 @@ class DelegationWorkspace:
 
 
 def check_clean(source: DelegationSource, payload: Payload, output_dir: str) -> None:
-    """Raise ``E_WORKSPACE_DIRTY`` where the caller's uncommitted changes would be used unasked."""
+    """Raise ``E_WORKSPACE_DIRTY`` if the caller's uncommitted changes would be used unasked."""
     workspace = payload.workspace
     if workspace.checkout_mode != "worktree" and workspace.clean_before:
         refuse_changed(source.machine, source.top)
@@ -33,15 +33,15 @@ def check_clean(source: DelegationSource, payload: Payload, output_dir: str) -> 
 def make_workspace(
     source: DelegationSource, payload: Payload, base: str, path: Path, output_dir: str
 ) -> DelegationWorkspace:
-    """The workspace, at ``path`` (new) where it is a private one. Raises NightshiftError."""
+    """The workspace; a private one is created at ``path`` (new). Raises NightshiftError."""
     mode = payload.workspace.checkout_mode
     if mode == "in_place":
         return DelegationWorkspace(source.top, base)
     config = git_verbs.read_conversion_config(source.git, source.top)
     if mode == "worktree":
-        check_out(source.git, path, source.place, base, config)
+        check_out(source.git, path, source.paths, base, config)
         return DelegationWorkspace(path, base)
-    copy_out(source.git, path, source.place, base, config, source.top, output_dir)
+    copy_out(source.git, path, source.paths, base, config, source.top, output_dir)
     return _with_local_changes(source, path, base)
 
 
@@ -51,8 +51,8 @@ def _with_local_changes(source: DelegationSource, path: Path, base: str) -> Dele
     if not changed:
         return DelegationWorkspace(path, base)
     try:
-        made = commit_changed(source.machine, path, changed)
+        commit = commit_changed(source.machine, path, changed)
     except git_verbs.GitError as error:
         text = f"the local changes cannot be copied: {error}"
         raise NightshiftError(Code.WORKSPACE_DIRTY, text) from None
-    return DelegationWorkspace(path, made, local=True)
+    return DelegationWorkspace(path, commit, local=True)

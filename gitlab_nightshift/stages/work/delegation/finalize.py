@@ -36,12 +36,12 @@ _NAME = compile_lazily(r"[A-Za-z0-9][A-Za-z0-9_.-]*", re.ASCII)
 
 @dataclass
 class DelegationState:
-    """What the phases have found out and done; ``final`` is the folder for the results.
+    """What the phases found out and did; ``final`` is the folder for the results.
 
     ``killed``: the work ended without an answer. ``bundle`` and ``captured`` are the proven change;
-    ``applied``: it is in the caller's checkout, ``left``: in the workspace that is kept; ``dirty``:
-    something in the caller's checkout is not committed. ``usage`` is what the gateway has counted,
-    ``notary`` what was seen of the change.
+    ``applied``: it is in the caller's checkout, ``left``: in the workspace, which is kept;
+    ``dirty``: the caller's checkout has uncommitted changes. ``usage`` is the gateway's count,
+    ``notary`` the independent measurement of the change.
     """
 
     final: Path
@@ -62,17 +62,17 @@ class DelegationState:
 
 
 def finalize(
-    context: DelegationContext, known: DelegationState, failure: Failure, results: Path
+    context: DelegationContext, state: DelegationState, failure: Failure, results: Path
 ) -> None:
     """Send the artifacts and the result. ``results`` is the folder of those kept so far."""
     with defer_signals():
         context.phases.enter(Phase.FINALIZE)
-        if known.bundle and known.captured:
-            context.emit.send_record("bundle/change.patch", known.captured.patch)
-            context.emit.send_record("bundle/bundle.json", to_json(known.bundle).encode())
-        artifacts = _collect_artifacts(context, known, failure, results)
+        if state.bundle and state.captured:
+            context.emit.send_record("bundle/change.patch", state.captured.patch)
+            context.emit.send_record("bundle/bundle.json", to_json(state.bundle).encode())
+        artifacts = _collect_artifacts(context, state, failure, results)
         context.phases.leave()
-        result = _build_result(context, known, failure, artifacts)
+        result = _build_result(context, state, failure, artifacts)
         context.emit.send_record("result.json", to_json(result).encode())
         context.emit.close()
 
@@ -81,26 +81,26 @@ def finalize(
 
 
 def _collect_artifacts(
-    context: DelegationContext, known: DelegationState, failure: Failure, results: Path
+    context: DelegationContext, state: DelegationState, failure: Failure, results: Path
 ) -> Artifacts:
     logs = context.private / "logs"
-    out, err = known.worked.logs if known.worked and known.worked.logs else ("", "")
+    out, err = state.worked.logs if state.worked and state.worked.logs else ("", "")
     names = {
-        "diff_bundle": "bundle" if known.bundle else "",
-        "patch_file": _find_patch(known, failure, results),
+        "diff_bundle": "bundle" if state.bundle else "",
+        "patch_file": _find_patch(state, failure, results),
         "test_log": _write_test_log(context.emit, logs),
         "raw_stdout": _find_log(logs, out),
         "raw_stderr": _find_log(logs, err),
     }
-    paths = {kind: str(known.final / name) for kind, name in names.items() if name}
+    paths = {kind: str(state.final / name) for kind, name in names.items() if name}
     for kind, path in paths.items():
         context.emit(ArtifactWritten(kind, path))
     return Artifacts(**paths)
 
 
-def _find_patch(known: DelegationState, failure: Failure, results: Path) -> str:
-    """The proven change; of a failed one the last attempt's, under a name that says so."""
-    if known.bundle:
+def _find_patch(state: DelegationState, failure: Failure, results: Path) -> str:
+    """The proven change, or the last attempt's under the name ``failed.patch``."""
+    if state.bundle:
         return "bundle/change.patch"
     return "failed.patch" if failure and (results / "failed.patch").exists() else ""
 
@@ -121,39 +121,39 @@ def _write_test_log(outlet: OutputChannel, logs: Path) -> str:
 
 
 def _find_log(logs: Path, name: str) -> str:
-    """A log by its plain name, "" where there is none; the redactor may have compressed it."""
-    there = _NAME.fullmatch(name) and find_stored_log(logs / name).exists()
-    return f"logs/{name}" if there else ""
+    """A log by its plain name, "" if it does not exist; the redactor may have compressed it."""
+    exists = _NAME.fullmatch(name) and find_stored_log(logs / name).exists()
+    return f"logs/{name}" if exists else ""
 
 
 # --- the result ---------------------------------------------------------------------------------
 
 
 def _build_result(
-    context: DelegationContext, known: DelegationState, failure: Failure, artifacts: Artifacts
+    context: DelegationContext, state: DelegationState, failure: Failure, artifacts: Artifacts
 ) -> DelegationResult:
     code, why = failure or (None, "")
     error, error_cut = cut(why)
-    summary, summary_cut = _format_summary(context, known, failure)
+    summary, summary_cut = _format_summary(context, state, failure)
     logs = context.private / "logs"
     raw = (logs / Path(path).name for path in (artifacts.raw_stdout, artifacts.raw_stderr) if path)
     logs_cut = any(map(_is_log_cut, (*raw, *logs.glob(f"*{TEST_LOG}*"))))
-    change = known.captured.build_summary() if known.captured else None
-    here = change if change and (not failure or known.left) else None
+    change = state.captured.build_summary() if state.captured else None
+    kept = change if change and (not failure or state.left) else None
     return DelegationResult(
         ok=failure is None,
-        provider_used=known.used,
-        model_used=known.model,
+        provider_used=state.used,
+        model_used=state.model,
         summary=summary,
-        files_changed=here.files if here else (),
-        diff_stats=DiffStats(here.added, here.deleted, len(here.files)) if here else DiffStats(),
-        test_result=_find_test_result(known),
-        git=GitState(known.base, known.branch, known.commit, known.dirty),
-        rollback_performed=_rolled_back(known, failure),
+        files_changed=kept.files if kept else (),
+        diff_stats=DiffStats(kept.added, kept.deleted, len(kept.files)) if kept else DiffStats(),
+        test_result=_find_test_result(state),
+        git=GitState(state.base, state.branch, state.commit, state.dirty),
+        rollback_performed=_rolled_back(state, failure),
         artifacts=artifacts,
         diagnostics=Diagnostics(
             error_code=code.value if code else None,
-            exit_code=known.worked.exit_code if known.worked else None,
+            exit_code=state.worked.exit_code if state.worked else None,
             timeout=code is Code.TIMEOUT,
             parse_error=code is Code.PARSE_ERROR,
             truncated=error_cut or summary_cut or logs_cut,
@@ -162,25 +162,25 @@ def _build_result(
     )
 
 
-def _find_test_result(known: DelegationState) -> TestResult:
-    """How the test ended that was asked for: on a change that was proven, when a notary ran it."""
-    if known.notary and known.notary.commands:
-        return "passed" if all(each.accepted for each in known.notary.commands) else "failed"
-    return known.worked.test_result if known.worked and not known.notary else "skipped"
+def _find_test_result(state: DelegationState) -> TestResult:
+    """The requested test's result: the notary's, if it ran the test, else the work process's."""
+    if state.notary and state.notary.commands:
+        return "passed" if all(each.accepted for each in state.notary.commands) else "failed"
+    return state.worked.test_result if state.worked and not state.notary else "skipped"
 
 
-def _rolled_back(known: DelegationState, failure: Failure) -> bool:
-    """True where an agent was at work, it failed, and nothing of it is left."""
-    if failure is None or known.left or known.applied:
+def _rolled_back(state: DelegationState, failure: Failure) -> bool:
+    """True if an agent had started and failed, and its changes were undone."""
+    if failure is None or state.left or state.applied:
         return False
-    if known.worked is None:
-        return known.killed
+    if state.worked is None:
+        return state.killed
     stopped = failure[0] in CANCELLED
-    return known.worked.changed or (stopped and known.worked.began)
+    return state.worked.changed or (stopped and state.worked.began)
 
 
 def _is_log_cut(path: Path) -> bool:
-    """True where a log says that something is left out: it is read in parts, as it may be large."""
+    """True if a log says that part of it was left out. It is read in blocks, as it may be large."""
     last = b""
     with open_log(path) as file:
         while part := file.read(LARGE):
@@ -191,38 +191,38 @@ def _is_log_cut(path: Path) -> bool:
 
 
 def _format_summary(
-    context: DelegationContext, known: DelegationState, failure: Failure
+    context: DelegationContext, state: DelegationState, failure: Failure
 ) -> tuple[str, bool]:
-    """What the agent says it did, then the figures; and whether its words are cut."""
-    figures = "; ".join(filter(None, _list_figures(context, known, failure)))
-    said = known.worked.said if known.worked else ""
+    """The agent's own words, then the figures; and True if the words were cut."""
+    figures = "; ".join(filter(None, _list_figures(context, state, failure)))
+    said = state.worked.said if state.worked else ""
     plain = "".join(c if c.isprintable() or c == "\n" else " " for c in said).strip()
     words, shortened = cut(plain, LONGEST - len(figures) - 1)
     return f"{words}\n{figures}".lstrip(), shortened
 
 
 def _list_figures(
-    context: DelegationContext, known: DelegationState, failure: Failure
+    context: DelegationContext, state: DelegationState, failure: Failure
 ) -> Iterator[str]:
-    if failure or known.captured is None:
+    if failure or state.captured is None:
         yield "the task was not done"
-        yield "what was changed has been put back" if _rolled_back(known, failure) else ""
+        yield "the changes were undone" if _rolled_back(state, failure) else ""
     else:
-        change = known.captured.build_summary()
+        change = state.captured.build_summary()
         count = len(change.files)
         yield f"{count} file{'s'[: count != 1]} changed, +{change.added} -{change.deleted}"
         tested = {"passed": "the test passed", "failed": "", "skipped": "no test was requested"}
-        yield tested[_find_test_result(known)]
-        yield _describe_place(context, known)
-    if usage := known.usage:
+        yield tested[_find_test_result(state)]
+        yield _describe_delivery(context, state)
+    if usage := state.usage:
         cost = "unknown" if usage.cost_usd is None else f"${usage.cost_usd:.2f}"
         yield f"cost {cost}"
 
 
-def _describe_place(context: DelegationContext, known: DelegationState) -> str:
-    if known.commit:
-        return f"one commit on {known.branch}"
-    if known.applied:
+def _describe_delivery(context: DelegationContext, state: DelegationState) -> str:
+    if state.commit:
+        return f"one commit on {state.branch}"
+    if state.applied:
         return "in the checkout, not committed"
     dry = context.payload.execution.dry_run
     return "dry run, proposed as a patch" if dry else "proposed as a patch"

@@ -16,7 +16,7 @@ LARGEST = 1_000_000
 """Bytes of a payload."""
 MOST_NAMED = 10
 _MODEL = compile_lazily(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]*")
-_PATTERN_SIGNS = set("*?[]!#\\")
+_PATTERN_CHARACTERS = set("*?[]!#\\")
 
 
 def read_payload(raw: bytes) -> Payload:
@@ -95,7 +95,7 @@ def _check(payload: Payload) -> None:
     if payload.model is not None and not _MODEL.fullmatch(payload.model):
         raise _build_error("model: letters, digits and . _ : / @ + - make an id")
     _check_subdir(payload.workspace.workspace_subdir)
-    _check_together(payload)
+    _check_combinations(payload)
 
 
 def _list_plain_texts(payload: Payload) -> list[tuple[str, str]]:
@@ -117,11 +117,11 @@ def _check_subdir(text: str) -> None:
     parts = PurePosixPath(text).parts
     if text.startswith("/") or ".." in parts or is_dot_git(text):
         raise _build_error("workspace.workspace_subdir: expected a folder inside the repository")
-    if set(text) & _PATTERN_SIGNS:
+    if set(text) & _PATTERN_CHARACTERS:
         raise _build_error("workspace.workspace_subdir: none of * ? [ ] ! # \\ may appear in it")
 
 
-def _check_together(payload: Payload) -> None:
+def _check_combinations(payload: Payload) -> None:
     workspace, execution = payload.workspace, payload.execution
     if execution.test_args and not execution.test_command_id:
         raise _build_error("execution.test_args: test_command_id is missing")

@@ -41,7 +41,7 @@ class Phases:
         self.emit(PhaseStart(phase.value, attempt))
 
     def leave(self, why: str = "") -> None:
-        """End the current phase; ``why`` where it failed."""
+        """End the current phase; ``why`` if it failed."""
         if self._open:
             self.emit(PhaseEnd(self._open[0].value, not why, why))
         self._open = None
@@ -62,7 +62,7 @@ class DelegationProgress:
 
     ``change`` is what the last attempt changed, None where there is nothing to undo; ``exit_code``
     the last agent process's; ``tests`` the runs of the test that was asked for. ``began``: an agent
-    has been started; ``said``: what the one that made the last change says of it.
+    has been started; ``said``: the last Implement's own words about its change.
     """
 
     began: bool = False

@@ -1,14 +1,28 @@
-"""Prepare: find out and decide everything that can be known before an agent runs."""
+"""Prepare: checks and decides everything possible before an agent runs."""
 
 import dataclasses
+import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from gitlab_nightshift.errors import Code, NightshiftError
+from gitlab_nightshift.errors import Code, NightshiftError, build_config_error
+from gitlab_nightshift.job.job_facts import JobFacts
+from gitlab_nightshift.policy.delegation_policy import (
+    build_test_command,
+    find_test_refusal,
+    list_gates,
+    restrict_settings,
+)
+from gitlab_nightshift.records.delegation_records import Payload
+from gitlab_nightshift.records.events import Emit, GateApproved, GateDenied, GateRequired
 from gitlab_nightshift.records.products import Plan
 from gitlab_nightshift.registry.categories import TASK
+from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.repository.delegated_repository import DelegationSource
 from gitlab_nightshift.repository.git import CommitIdentity
+from gitlab_nightshift.settings.config_file import FILE_NAME, ConfigFile
+from gitlab_nightshift.settings.load import load_settings
 from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.stages.work.delegation.agent_choice import (
     FALLBACK,
@@ -22,19 +36,19 @@ from gitlab_nightshift.stages.work.delegation.delegation_context import (
     build_fallback_note,
     describe_no_fallback,
 )
-from gitlab_nightshift.stages.work.delegation.delegation_gates import find_approver, pass_gates
-from gitlab_nightshift.stages.work.delegation.delegation_settings import (
-    narrow_settings,
-    read_settings,
-)
 from gitlab_nightshift.stages.work.delegation.delegation_source import (
     check_subdir,
     choose_branch,
     find_base,
+    find_commit,
 )
 from gitlab_nightshift.stages.work.delegation.delegation_workspace import check_clean
 from gitlab_nightshift.stages.work.delegation.packaged_change import find_author
 from gitlab_nightshift.system.environment import build_search_path
+
+_POLICY_KEYS = ("NIGHTSHIFT_POLICY", "NIGHTSHIFT_PROFILE")
+_ENFORCED = {"outside-paths": "fail"}
+_ORCHESTRATOR = "NIGHTSHIFT_ORCHESTRATOR"
 
 
 @dataclass
@@ -48,9 +62,9 @@ class PreparationState:
 
 @dataclass(frozen=True)
 class PreparedDelegation:
-    """What is fixed before the workspace is made. ``person`` is who commits, None where nobody
-    does; ``branch`` is "" then. ``second`` takes over where the agent cannot be used; a text says
-    why it cannot, either; None: nobody asked for a fallback."""
+    """What is fixed before the workspace is created. ``person`` is the committer; without a commit
+    it is None, and ``branch`` "". ``second`` takes over if the agent cannot be used; a text says
+    why that cannot be used either; None: no fallback was requested."""
 
     source: DelegationSource
     base: str
@@ -62,30 +76,30 @@ class PreparedDelegation:
 
 
 def prepare(
-    context: DelegationContext, known: PreparationState, source: DelegationSource
+    context: DelegationContext, state: PreparationState, source: DelegationSource
 ) -> PreparedDelegation:
-    """Settings, gates, refs, the agent. Raises NightshiftError with the first that is wrong."""
+    """Settings, gates, refs, the agent. Raises NightshiftError for the first problem."""
     payload = context.payload
     search_path = build_search_path(context.env, source.top)
     context = dataclasses.replace(context, env={**context.env, "PATH": search_path})
-    settings = read_settings(source, context.env, context.job)
-    known.output_dir = settings.output_dir
-    pass_gates(payload, settings, find_approver(settings, context.job, context.env), context.emit)
-    base = known.base = find_base(source, payload)
+    settings = _read_settings(source, context.env, context.job)
+    state.output_dir = settings.output_dir
+    _pass_gates(payload, settings, _find_approver(settings, context.job, context.env), context.emit)
+    base = state.base = find_base(source, payload)
     subdir = check_subdir(source, base, payload.workspace.workspace_subdir)
     settings = narrow_settings(settings, payload, subdir)
     check_clean(source, payload, settings.output_dir)
-    commits = _commits(context, source)
-    branch = choose_branch(source, payload, context.job.run_id) if commits else ""
-    person = find_author(source, context.job) if commits else None
-    first = known.chosen = _choose_provider(context, settings)
+    makes_commit = _makes_commit(context, source)
+    branch = choose_branch(source, payload, context.job.run_id) if makes_commit else ""
+    person = find_author(source, context.job) if makes_commit else None
+    first = state.chosen = _choose_provider(context, settings)
     plan = _build_plan(context, settings, base, branch)
     return PreparedDelegation(
         source, base, branch, person, plan, first, _prepare_fallback(context, settings, first)
     )
 
 
-def _commits(context: DelegationContext, source: DelegationSource) -> bool:
+def _makes_commit(context: DelegationContext, source: DelegationSource) -> bool:
     in_place = context.payload.workspace.checkout_mode == "in_place"
     execution = context.payload.execution
     handed_over = execution.apply_changes and not execution.dry_run
@@ -100,8 +114,8 @@ def _choose_provider(context: DelegationContext, settings: Settings) -> Provider
             raise
         try:
             chosen = choose_fallback(context.payload, settings, context.env)
-        except NightshiftError as none:
-            text = describe_no_fallback(error.message, none.message)
+        except NightshiftError as failure:
+            text = describe_no_fallback(error.message, failure.message)
             raise NightshiftError(error.code, text) from None
         context.emit(build_fallback_note(error.message))
         return chosen
@@ -115,12 +129,12 @@ def _prepare_fallback(
         return None
     try:
         return choose_fallback(context.payload, settings, context.env)
-    except NightshiftError as none:
-        return none.message
+    except NightshiftError as failure:
+        return failure.message
 
 
 def _build_plan(context: DelegationContext, settings: Settings, base: str, branch: str) -> Plan:
-    """A night's plan, of one task; files of recent commits may change, since somebody asked."""
+    """A night's plan, of one task; files of recent commits may change, as a person asked for it."""
     return Plan(
         run_id=context.job.run_id,
         date=f"{datetime.now(UTC):%A %Y-%m-%d}",
@@ -134,4 +148,137 @@ def _build_plan(context: DelegationContext, settings: Settings, base: str, branc
         max_budget_usd=settings.max_budget_usd,
         max_tokens=settings.max_tokens,
         verify_commands=tuple(settings.verify_commands),
+    )
+
+
+def _read_settings(source: DelegationSource, env: Mapping[str, str], job: JobFacts) -> Settings:
+    """The settings, with the policy restricted for a delegation.
+
+    ``nightshift.yaml`` is read from the default branch. That of a repository by URL is a
+    stranger's, and is not read. Raises NightshiftError ``E_CONFIG``.
+    """
+    if job.in_ci:
+        named = [name for name in env if name.startswith(_POLICY_KEYS) and env[name].strip()]
+        if named:
+            text = "a delegation's policy and profile come from the default branch only"
+            raise build_config_error(f"{', '.join(sorted(named))}: {text}")
+    return restrict_settings(load_settings(env, _read_config_file(source, job)))
+
+
+def _read_config_file(source: DelegationSource, job: JobFacts) -> ConfigFile | None:
+    if source.fetched:
+        return None
+    commit = _find_default_commit(source, job)
+    data = git_verbs.read_file(source.git, source.top, commit, FILE_NAME)
+    if data is None:
+        return None
+    try:
+        return ConfigFile(FILE_NAME, data.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise build_config_error(f"{FILE_NAME}: not UTF-8: {error}") from None
+
+
+def _find_default_commit(source: DelegationSource, job: JobFacts) -> str:
+    """The default branch's commit, as far as this repository knows it; without a remote, the
+    checked-out one. Raises NightshiftError ``E_CONFIG`` if it lacks the job's default
+    branch."""
+    name = job.default_branch
+    refs = [f"refs/remotes/origin/{name}", f"refs/heads/{name}"] if name else []
+    found = (find_commit(source, ref) for ref in (*refs, "refs/remotes/origin/HEAD"))
+    if commit := next(filter(None, found), None):
+        return commit
+    if name and job.ref_name != name:
+        text = f"the policy is read from {name}, which is not in {source.top}: fetch it first"
+        raise build_config_error(text)
+    return source.head
+
+
+def narrow_settings(settings: Settings, payload: Payload, subdir: str) -> Settings:
+    """The settings with what the payload asks for: it may restrict them, never extend them."""
+    execution, policy = payload.execution, settings.policy
+    hosts = policy.egress_hosts if execution.network == "on" else []
+    flags = {**policy.flags, **(_ENFORCED if subdir else {}), **_build_set_up_flags(payload)}
+    words = build_test_command(payload, policy.test_commands)
+    narrowed: dict[str, object] = {
+        "policy": policy.with_values(egress_hosts=hosts, flags=flags),
+        "verify_commands": [shlex.join(words)] if words else [],
+        "task": payload.task_prompt.strip(),
+    }
+    if subdir:
+        narrowed |= _restrict_paths(settings, subdir)
+    return settings.with_values(**narrowed)
+
+
+def _build_set_up_flags(payload: Payload) -> dict[str, str]:
+    """Manifests, lock files and tool settings may change only with ``allow_install``, whatever the
+    flags of the settings."""
+    level = "off" if payload.execution.dependency_policy == "allow_install" else "fail"
+    return {"dependency-file": level, "tool-settings": level}
+
+
+def _restrict_paths(settings: Settings, subdir: str) -> dict[str, object]:
+    """Allow only this folder, and within it only what the settings allow."""
+    if not settings.paths:
+        return {"paths": [f"/{subdir}/"]}
+    # gitignore(5) rules: a file cannot be re-included if its parent is excluded, so each level is
+    # excluded and the next folder on the path re-included.
+    parts = subdir.split("/")
+    above = ["/".join(parts[:end]) for end in range(1, len(parts) + 1)]
+    outside = ["/*"]
+    for folder in above:
+        outside += [f"!/{folder}/", f"/{folder}/*"]
+    return {"exclude_paths": [*outside[:-1], *settings.exclude_paths]}
+
+
+def _find_approver(settings: Settings, job: JobFacts, env: Mapping[str, str]) -> str:
+    """Who approved the delegation, "" for nobody.
+
+    In a GitLab job: the person who ran the pipeline, or a user whom ``policy.orchestrators`` names.
+    Elsewhere: the orchestrator that names itself, if the policy names it too.
+    """
+    named = settings.policy.orchestrators
+    if not job.in_ci:
+        name = env.get(_ORCHESTRATOR, "")
+        return f"{name} (policy.orchestrators)" if name in named else ""
+    if job.user_login and job.pipeline_source == "web":
+        return f"{job.user_login}, who ran the pipeline"
+    return f"{job.user_login} (policy.orchestrators)" if job.user_login in named else ""
+
+
+def _pass_gates(payload: Payload, settings: Settings, by: str, emit: Emit) -> None:
+    """Decide exec, network and in_place; ``by`` is the approver, "" for none.
+
+    Raises NightshiftError ``E_POLICY_DENY``, ``E_APPROVAL_REQUIRED``, and ``E_CONFIG`` for a
+    network without hosts.
+    """
+    if payload.execution.network == "on" and not settings.policy.egress_hosts:
+        raise build_config_error(
+            "network: on: policy.egress_hosts lists no host that may be reached"
+        )
+    asked = list_gates(payload, settings)
+    denied = [(each.gate, each.why) for each in asked if each.does == "deny"]
+    if why := find_test_refusal(payload, settings):
+        denied.append(("exec", why))
+    for gate, why in denied:
+        emit(GateDenied(gate, why))
+    if denied:
+        gates = "; ".join(f"{gate}: {why}" for gate, why in denied)
+        raise NightshiftError(Code.POLICY_DENY, f"the policy denies it: {gates}")
+    for each in asked:
+        if each.does == "auto_allow":
+            emit(GateApproved(each.gate, f"policy.gates.{each.gate}"))
+            continue
+        emit(GateRequired(each.gate, each.why))
+        if not by:
+            raise NightshiftError(
+                Code.APPROVAL_REQUIRED, f"{each.why}: {_describe_approval(settings)}"
+            )
+        emit(GateApproved(each.gate, by))
+
+
+def _describe_approval(settings: Settings) -> str:
+    named = ", ".join(settings.policy.orchestrators) or "nobody"
+    return (
+        "nobody has approved it; policy.orchestrators of the default branch lists who may"
+        f" ({named}), and an orchestrator names itself in {_ORCHESTRATOR}"
     )

@@ -5,7 +5,7 @@ import re
 import hypothesis.strategies as st
 from hypothesis import given
 
-from gitlab_nightshift.chat.discord_text import (
+from gitlab_nightshift.chat.messages import (
     MOST,
     REST,
     escape_text,

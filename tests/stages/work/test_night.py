@@ -1,7 +1,7 @@
 """What a further Analyze is told of the ones before it."""
 
 from gitlab_nightshift.records.handoffs import AnalysisCandidate, AnalysisResult
-from gitlab_nightshift.stages.work.earlier_findings import (
+from gitlab_nightshift.stages.work.night import (
     LONGEST_CANDIDATE,
     LONGEST_REASON,
     TAG,

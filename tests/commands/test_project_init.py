@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from gitlab_nightshift.commands.command_trial import find_tools
+from gitlab_nightshift.commands.project_init import find_tools
 
 
 def test_a_version_managers_tool_is_found_and_no_shared_folder(tmp_path: Path) -> None:
