@@ -20,7 +20,7 @@ from gitlab_nightshift.gateway.forward import open_session
 from gitlab_nightshift.gateway.limits import GatewayLimits
 from gitlab_nightshift.gateway.model_contexts import ask_for_contexts, pick_context
 from gitlab_nightshift.gateway.refusal import RequestRefusal, build_error_body
-from gitlab_nightshift.gateway.routes import MODELS, build_models_answer, find_route
+from gitlab_nightshift.gateway.routes import CHAT, MODELS, build_models_answer, find_route
 from gitlab_nightshift.gateway.strict_json import JsonObject, read_object
 from gitlab_nightshift.gateway.upstream import Upstream
 
@@ -140,7 +140,8 @@ class GatewayService:
             self._endpoint.contexts = await ask_for_contexts(session, self._upstream)
         listed = self._endpoint.contexts
         contexts = {model: pick_context(listed, model) for model in account.models}
-        return build_models_answer(self._upstream.api, contexts)
+        refused = [name for path, name in self._endpoint.refused_fields if path == CHAT and name]
+        return build_models_answer(self._upstream.api, contexts, refused)
 
     @contextlib.contextmanager
     def _track_request(self, account: Account, receiver: AnswerReceiver) -> Iterator[None]:

@@ -9,13 +9,17 @@ class AgentEntry:
     """``provider`` is where its class is (module:class, with the members of
     ``agents/agent.py: Provider``). ``models`` are its default models by bead, where they are not
     those of the settings; "" has none. ``auto`` says that the setting ``auto`` tries it, in this
-    order; ``on_request`` that a comment or a chat may name it."""
+    order, with ``own_endpoint`` only where the team has named one; ``on_request`` that a comment or
+    a chat may name it."""
 
     provider: str
     models: Mapping[str, str] = field(default_factory=dict)
     auto: bool = False
+    own_endpoint: bool = False
     on_request: bool = True
 
+
+_NO_MODELS = {"analyze": "", "implement": "", "verify": "", "mr": ""}
 
 AGENTS: dict[str, AgentEntry] = {
     "claude_code": AgentEntry("gitlab_nightshift.agents.claude_code:ClaudeCode", auto=True),
@@ -28,10 +32,10 @@ AGENTS: dict[str, AgentEntry] = {
         auto=True,
     ),
     # A plain endpoint has models of its own: the agent asks for their names.
-    "patch": AgentEntry(
-        "gitlab_nightshift.agents.plain_model:Patch",
-        {"analyze": "", "implement": "", "verify": "", "mr": ""},
+    "model": AgentEntry(
+        "gitlab_nightshift.agents.plain_model:Model", _NO_MODELS, auto=True, own_endpoint=True
     ),
+    "patch": AgentEntry("gitlab_nightshift.agents.plain_model:Patch", _NO_MODELS),
     "replay": AgentEntry("gitlab_nightshift.agents.replay:Replay", on_request=False),
 }
 

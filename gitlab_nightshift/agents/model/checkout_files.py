@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gitlab_nightshift.patching.edits import Edit, NotApplicableError, Read, UnreadableFileError
+from gitlab_nightshift.agents.model.edits import Edit, NotApplicableError, Read, UnreadableFileError
 from gitlab_nightshift.system.openat import write_all
 
 LARGEST_FILE = 5_000_000

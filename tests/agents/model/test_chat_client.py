@@ -10,8 +10,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from gitlab_nightshift.patching import chat_client
-from gitlab_nightshift.patching.chat_client import ChatClient, CutOffError, EndpointError
+from gitlab_nightshift.agents.model import chat_client
+from gitlab_nightshift.agents.model.chat_client import ChatClient, CutOffError, EndpointError
 from tests.gateway.tools import RawEndpoint
 
 ASK = [{"role": "user", "content": "?"}]
@@ -72,14 +72,14 @@ def whole(text: str, reason: str | None = "stop") -> str:
 
 def asked(*bodies: str, status: int = 200, kind: str = STREAM) -> str:
     with endpoint(bodies, status, kind) as url:
-        return ChatClient(url, "key", "m").ask(ASK, 100)
+        return ChatClient(url, "key", "m").ask(ASK, 100).text
 
 
 def test_a_stream_is_put_together() -> None:
     body = f": hello\n\n{chunk('a')}{chunk()}{chunk('ä')}{chunk(reason='stop')}"
     heard: list[int] = []
     with endpoint([body + 'data: {"choices": [], "usage": {}}\n\n' + DONE]) as url:
-        assert ChatClient(url, "key", "m", heard.append).ask(ASK, 100) == "aä"
+        assert ChatClient(url, "key", "m", heard.append).ask(ASK, 100).text == "aä"
     assert heard == [1, 1, 2, 2, 2]
 
 
@@ -143,7 +143,7 @@ def test_half_a_stream_is_asked_for_again_and_then_is_no_answer(name: str) -> No
     repeats: list[str] = []
     with endpoint([body, chunk("whole", "stop") + DONE]) as url:
         client = ChatClient(url, "key", "m", repeats=repeats.append)
-        assert client.ask(ASK, 100) == "whole"
+        assert client.ask(ASK, 100).text == "whole"
     assert [why in text for text in repeats] == [True], repeats
     with pytest.raises(CutOffError, match="the answer was cut off twice: ") as caught:
         asked(body)
@@ -187,7 +187,7 @@ def test_by_readline_a_short_body_would_be_whole(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(chat_client, "_read_body", read_body)
     short = BROKEN["a body that is too short"].encode()
     with RawEndpoint(lambda c, n: c.sendall(short + GOOD)) as url:
-        assert ChatClient(url.url, "key", "m").ask(ASK, 100) == "half"
+        assert ChatClient(url.url, "key", "m").ask(ASK, 100).text == "half"
 
 
 @pytest.mark.parametrize(
@@ -250,8 +250,8 @@ def test_whether_less_would_help(status: int, error: object, expected: bool, con
 )
 def test_the_context_is_what_the_list_of_models_says(models: object, tokens: int) -> None:
     with endpoint([""], models=models) as url:
-        assert ChatClient(url, "key", "m").read_context() == tokens
+        assert ChatClient(url, "key", "m").read_model().context == tokens
 
 
 def test_without_a_list_of_models_the_context_is_not_known() -> None:
-    assert ChatClient("http://127.0.0.1:9", "key", "m").read_context() == 0
+    assert ChatClient("http://127.0.0.1:9", "key", "m").read_model().context == 0
