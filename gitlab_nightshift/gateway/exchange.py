@@ -7,8 +7,9 @@ import asyncio
 import contextlib
 import functools
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import aiohttp
 from aiohttp import web
@@ -43,7 +44,7 @@ from gitlab_nightshift.gateway.refused_fields import (
     remove_fields,
 )
 from gitlab_nightshift.gateway.request_cost import Bill
-from gitlab_nightshift.gateway.routes import Route
+from gitlab_nightshift.gateway.routes import CHAT, Route
 from gitlab_nightshift.gateway.shape import CheckedRequest
 from gitlab_nightshift.gateway.strict_json import write_object
 from gitlab_nightshift.gateway.upstream import Upstream
@@ -114,7 +115,7 @@ class Exchange:
             reserved = account.reserve(question.model, sent, choose_limit(question, key))
             most = reserved.max_output if key == BY_BYTES else None
         left_out = [name for place, name in refused if place == path]
-        body = _limit_body(question, key, reserved, left_out)
+        body = _build_body(question, key, reserved, left_out, self._list_options(path))
         bill = Bill(account, reserved)
         try:
             sent_on = _build_forwarded_request(request, body)
@@ -133,6 +134,9 @@ class Exchange:
                 self.endpoint.note_once(account, NO_USAGE)
             elif bill.assumed:
                 self.endpoint.tell(account, NO_END)
+
+    def _list_options(self, path: str) -> Mapping[str, Any]:
+        return self.upstream.options if path == CHAT else {}
 
     def _tell(self, account: Account, question: CheckedRequest, dropped: Iterable[str]) -> None:
         for name in (*question.dropped, *(f"anthropic-beta {name}" for name in dropped)):
@@ -285,12 +289,17 @@ class _SecretGuard:
         self._last = text[-self._keep :] if self._keep else b""
 
 
-def _limit_body(
-    question: CheckedRequest, key: str, reserved: Reservation | None, left_out: Collection[str]
+def _build_body(
+    question: CheckedRequest,
+    key: str,
+    reserved: Reservation | None,
+    left_out: Collection[str],
+    options: Mapping[str, Any],
 ) -> bytes:
-    """The body with its answer limited by ``key``, instead of the client's own limit, and without
-    the fields that are ``left_out``."""
+    """The body with its answer limited by ``key``, instead of the client's own limit, without the
+    fields that are ``left_out``, and with the team's ``options``."""
     body = remove_fields(question.body, left_out) if question.optional else question.body
+    body = {**body, **options} if options else body
     if reserved and reserved.max_output is not None:
         body = {name: value for name, value in body.items() if name != question.output_key}
         if key:

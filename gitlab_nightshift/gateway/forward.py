@@ -205,10 +205,9 @@ async def _send_billed(
 async def _send_request(
     session: aiohttp.ClientSession, upstream: Upstream, sent: ForwardedRequest
 ) -> aiohttp.ClientResponse:
-    query = f"?{sent.query}" if sent.query else ""
     return await session.post(
         # encoded: yarl must not normalize the path that was checked
-        URL(f"{upstream.base_url}{sent.path}{query}", encoded=True),
+        URL(upstream.build_url(sent.path, sent.query), encoded=True),
         data=sent.body,
         headers=_build_headers(upstream, sent),
         proxy=upstream.proxy or None,

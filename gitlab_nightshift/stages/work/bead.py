@@ -194,7 +194,7 @@ class _Process:
         try:
             return self._finish_bead(self._run_process(prompt))
         except ProgramStartError as error:
-            reason = f"the agent's CLI cannot be started: {error.strerror}"
+            reason = f"the agent cannot be started: {error.strerror}"
             raise NightshiftError(Code.PROVIDER_UNAVAILABLE, reason) from None
         except (Interruption, OSError) as stop:  # its cost counts nevertheless
             ended = ProgramEnd(EndReason.STOPPED, -signal.SIGTERM, read_clock() - started)
