@@ -77,6 +77,11 @@ class CutOffError(EndpointError):
         super().__init__(200, f"the answer was cut off{times}: {why}")
         self.why = why
 
+    @property
+    def too_wordy(self) -> bool:
+        """True where the model itself did not come to an end."""
+        return self.why == _CUTS["length"]
+
 
 @dataclass(frozen=True)
 class ModelCall:

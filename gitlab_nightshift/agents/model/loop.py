@@ -13,6 +13,7 @@ from typing import Any
 from gitlab_nightshift.agents.model.blocks import MalformedError, find_no_change_reason, parse
 from gitlab_nightshift.agents.model.chat_client import (
     ChatClient,
+    CutOffError,
     EndpointError,
     ModelCall,
     ModelReply,
@@ -136,6 +137,14 @@ class AgentLoop:
                 self._tell({"type": "trimmed", "tokens": estimate_tokens(messages)})
             try:
                 reply = self._chat.ask(messages, tokens, tools=self._described)
+            except CutOffError as cut:
+                if not cut.too_wordy:
+                    raise
+                self._count_mistake("an answer without its end", str(cut))
+                said = {"role": "assistant", "content": "(an answer that was too long)"}
+                self._conversation.add(said)
+                text = f"{cut}. Answer with one short call of a tool."
+                self._conversation.add({"role": "user", "content": text})
             except EndpointError as error:
                 if error.refuses_tools and not self._fenced and self._spent.turns == 1:
                     self._start(task, self._conversation.context, fenced=True)

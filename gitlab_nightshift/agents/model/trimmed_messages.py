@@ -59,6 +59,8 @@ class Conversation:
                 return self.messages
             self._shorten(at, 0)
         self._drop_thoughts(first_new)
+        while estimate_tokens(self.messages) > room and self._drop_oldest_turn():
+            pass
         while estimate_tokens(self.messages) > room and self._outputs:
             largest = max(self._outputs, key=lambda at: len(str(self.messages[at]["content"])))
             size = len(str(self.messages[largest]["content"]))
@@ -68,6 +70,16 @@ class Conversation:
         if estimate_tokens(self.messages) > room:
             raise ContextTooSmallError(f"the task does not fit into {self.context} tokens")
         return self.messages
+
+    def _drop_oldest_turn(self) -> bool:
+        """Drop a whole turn, an assistant's message and what answers it; False at the last one."""
+        turns = [at for at, each in enumerate(self.messages) if each["role"] == "assistant"]
+        if len(turns) < 2:
+            return False
+        start, end = turns[:2]
+        del self.messages[start:end]
+        self._outputs = [at - (end - start) for at in self._outputs if at >= end]
+        return True
 
     def _shorten(self, at: int, most: int) -> None:
         text = str(self.messages[at]["content"])
