@@ -31,6 +31,18 @@ def make_reader(top: Path) -> Read:
     return lambda path: _read(top, path)
 
 
+def list_folder(top: Path, path: str) -> list[str]:
+    """The names in a folder ("": the top itself), those of folders with a slash. No link is
+    followed. Raises UnreadableFileError."""
+    try:
+        with contextlib.ExitStack() as stack:
+            fd, _ = _open_folder(top, f"{path}/." if path else ".", stack)
+            entries = stack.enter_context(os.scandir(fd))
+            return sorted(e.name + "/" * e.is_dir(follow_symlinks=False) for e in entries)
+    except OSError as error:
+        raise UnreadableFileError(_describe_error(error)) from None
+
+
 def apply(top: Path, edits: Iterable[Edit]) -> None:
     """Make the changes below ``top``; when this raises, everything is as it was.
 

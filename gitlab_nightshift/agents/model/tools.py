@@ -4,6 +4,7 @@ A call that cannot be used (an unknown tool, arguments of another shape, a path 
 that is not allowed) is a mistake: it is told, and counted.
 """
 
+import contextlib
 import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -189,7 +190,7 @@ class Toolbox:
         path = given["path"]
         if data is None:
             path = self.workspace.locate(given["path"])
-            if not path or (self.workspace.top / path).is_dir():
+            with contextlib.suppress(UnreadableFileError):  # it is no folder
                 names = self.workspace.list_folder(path)
                 more = [f"... {len(names) - MOST_NAMES} more"] if len(names) > MOST_NAMES else []
                 return ToolResult("\n".join([*names[:MOST_NAMES], *more]))

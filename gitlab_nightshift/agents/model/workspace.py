@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gitlab_nightshift.agents.model import checkout_files
-from gitlab_nightshift.agents.model.edits import Edit, UnreadableFileError, find_path_problem
+from gitlab_nightshift.agents.model.edits import Edit, find_path_problem
 from gitlab_nightshift.repository.git import Git
 
 
@@ -52,15 +52,9 @@ class Workspace:
 
     def list_folder(self, path: str) -> list[str]:
         """The names in a folder, those of folders with a slash. Raises UnreadableFileError."""
-        try:
-            fd = os.open(self.top / path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-            with os.scandir(fd) as entries:
-                names = [e.name + "/" * e.is_dir(follow_symlinks=False) for e in entries]
-            os.close(fd)
-        except OSError as error:
-            raise UnreadableFileError(str(error.strerror)) from None
         prefix = f"{path}/" if path else ""
-        return sorted(name for name in names if not self.is_hidden(prefix + name))
+        names = checkout_files.list_folder(self.top, path)
+        return [name for name in names if not self.is_hidden(prefix + name)]
 
     def apply(self, edits: Iterable[Edit]) -> None:
         """Make the changes, all or none. Raises NotApplicableError."""

@@ -119,8 +119,14 @@ def test_a_path_outside_is_a_mistake(bench: Bench, path: str) -> None:
 
 
 def test_a_link_is_not_followed(bench: Bench) -> None:
-    (result,) = bench.results(Call("read", {"path": "out/passwd"}))
-    assert result == "it cannot be read: a part of the path is a file or a link, not a folder"
+    paths = ("out/passwd", "out", "out/ssl")
+    inner, itself, folder = bench.results(*(Call("read", {"path": path}) for path in paths))
+    assert (
+        inner
+        == folder
+        == ("it cannot be read: a part of the path is a file or a link, not a folder")
+    )
+    assert itself == "it cannot be read: a symbolic link stands in the path"
 
 
 def test_searching(bench: Bench) -> None:
