@@ -146,9 +146,10 @@ async def open_answer(
         answers.append(await _send_billed(session, upstream, sent, bill))
         if (status := answers[-1].status) in OVERLOAD:
             body = starts[0] = await _read_error(answers[-1], retries.limits, upstream)
-            if status == 429 and is_empty_account(body):
+            pause_s = _find_pause_s(answers[-1].headers, body)
+            if status == 429 and not pause_s and is_empty_account(body):
                 raise EmptyAccount(parse_error(body)[1])
-            raise OverloadedEndpoint(status, _find_pause_s(answers[-1].headers, body))
+            raise OverloadedEndpoint(status, pause_s)
 
     async def wait(seconds: float) -> None:
         while answers:

@@ -72,6 +72,7 @@ def test_retry_after_is_kept(pauses: list[float]) -> None:
     [
         (error(429, retry_after_ms="2500"), 2.5),  # Azure
         (error(429, message="Please retry in 3.5s."), 3.5),  # Gemini
+        (error(429, message="You exceeded your current quota", retry_after="7"), 7),
     ],
 )
 def test_other_ways_to_ask_for_a_pause_are_kept(
