@@ -10,9 +10,19 @@ from tests.sandbox.tools import open_folder
 from tests.support.model_endpoint import ModelEndpoint
 from tests.support.sandboxes import TIERS, tier_or_skip
 from tests.support.shop import BEADS, DRAFT, FOUND, NOTE, PASSED
-from tests.support.trees import places_of
+from tests.support.trees import kill_all, places_of
 from tests.support.turns import Call, Turn, call, error, say
-from tests.support.world import FILES, PLAIN, PROVING, SECRETS, World, git, world
+from tests.support.world import (
+    FILES,
+    PLAIN,
+    PROVING,
+    SECRETS,
+    World,
+    ended,
+    git,
+    wait_in,
+    world,
+)
 
 KEY = "sk-test-OpenAiKeyOfTheNight04"
 MODEL = "local-coder"
@@ -205,3 +215,24 @@ def test_files_of_secrets_are_not_there_while_it_works(isolation: str) -> None:
 def test_without_that_it_could_read_them(tmp_path: Path) -> None:
     seen = look_at_secrets(tmp_path, "auto", LEFT)
     assert seen.count("only-for-the-job") > len(LOOKS)
+
+
+def test_after_a_kill_the_next_start_puts_them_back(tmp_path: Path) -> None:
+    files = {**FILES, "deploy/prod.env": SECRET}
+    with (
+        world(tmp_path, config=CONFIG, files=files) as shop,
+        ModelEndpoint([Turn(hang=True)] * 9) as endpoint,
+    ):
+        for name in (".env", "deploy/local.env"):
+            (shop.checkout / name).write_text(SECRET)
+        shop.look()
+        own = {"OPENAI_API_KEY": KEY, "NIGHTSHIFT_MODEL_ENDPOINT": endpoint.url}
+        process = shop.start("run", ANTHROPIC_API_KEY="", **own)
+        wait_in(process, lambda: endpoint.messages, "the model at work")
+        assert not (shop.checkout / ".env").exists()
+        kill_all(process.pid)
+        ended(process)
+        assert shop.nightshift("plan").exit_status == 0
+        shop.assert_restored()
+        assert (shop.checkout / ".env").read_text() == SECRET
+        assert (shop.checkout / "deploy/prod.env").read_text() == SECRET
