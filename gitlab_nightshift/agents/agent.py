@@ -33,7 +33,9 @@ UNUSABLE_STATUSES = (401, 402, 403, 404, 429, 500, 502, 503, 504, 529)
 class BeadTask:
     """One bead, as it is given to an agent's CLI. The prompt itself goes to stdin.
 
-    ``base_url`` is the gateway's, without ``/v1``; "" where there is none.
+    ``base_url`` is the gateway's, without ``/v1``; "" where there is none. ``budget_tokens`` and
+    ``left_s`` (seconds) are what is left of the run, None for no limit. ``hidden`` are files that
+    are not there while it works.
     """
 
     bead: str
@@ -47,6 +49,9 @@ class BeadTask:
     budget_usd: float
     base_url: str = ""
     any_command: bool = False
+    budget_tokens: int | None = None
+    left_s: float | None = None
+    hidden: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -86,13 +91,17 @@ class ProviderInfo:
     """What an agent is, for a person who chooses one: its ``program`` ("": part of this package),
     its tools and what limits it to them, who checks the form of its answers, how cost is known.
 
-    ``report_by`` tells the model how it hands its report over, "" where it writes the file."""
+    ``report_by`` tells the model how it hands its report over, "" where it writes the file. Without
+    ``runs_commands`` no process of the model's runs, so what the agent reports is trusted. With
+    ``hides_secrets`` the checkout's files of secrets are away while it works."""
 
     program: str
     tools: str
     answer: str
     cost: str
     report_by: str = ""
+    runs_commands: bool = True
+    hides_secrets: bool = False
 
 
 class OutputReader(Protocol):

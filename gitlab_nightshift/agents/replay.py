@@ -28,6 +28,7 @@ class Replay:
         tools="none: it repeats what was recorded",
         answer="as recorded",
         cost="the recorded figures; a replay costs nothing",
+        runs_commands=False,
     )
 
     def __init__(self, settings: Settings) -> None:

@@ -4,11 +4,11 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
+from gitlab_nightshift.agents.model import checkout_files
+from gitlab_nightshift.agents.model.blocks import MalformedError, parse
+from gitlab_nightshift.agents.model.edits import Edit, NotApplicableError, plan_edits
+from gitlab_nightshift.agents.model.texts import NO_BLOCKS
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.patching import checkout_files
-from gitlab_nightshift.patching.blocks import MalformedError, parse
-from gitlab_nightshift.patching.edits import Edit, NotApplicableError, plan_edits
-from gitlab_nightshift.patching.prompt_text import NO_BLOCKS
 from gitlab_nightshift.repository import changed_files
 from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.run_folder import Invocation, find_checkout_top

@@ -9,7 +9,7 @@ from gitlab_nightshift.commands.doctor_row import DoctorRow, refuse, try_rows
 from gitlab_nightshift.commands.provider_table import list_providers
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.gateway.gateway_config import build_gateway_config
-from gitlab_nightshift.gateway.model_probe import ask_for_model
+from gitlab_nightshift.gateway.model_probe import ProbedModel, ask_for_model
 from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.run.publishing import read_checkout_facts
 from gitlab_nightshift.run.work_setup import find_verify_commands
@@ -20,6 +20,8 @@ from gitlab_nightshift.settings.config_file import FILE_NAME
 HERE = "this machine"
 JOBS_MACHINE = "the runner's machine"
 """For an executor without images."""
+LEAST_CONTEXT = 32_768
+"""Tokens of a model's context, below which its work suffers."""
 CERTIFICATE_FILES = ("CI_SERVER_TLS_CA_FILE", *CA_FILES)
 
 
@@ -146,25 +148,34 @@ def _describe_models(session: Session) -> Iterator[DoctorRow]:
         return
     where = config.upstream.base_url
     for model in config.models:
-        status, why = ask_for_model(config.upstream, model)
+        found = ask_for_model(config.upstream, model)
+        status = found.status
         if status in (401, 403) and not any(session.env.get(name) for name in provider.keys):
             provider.check(session.env)  # raises the error of the agent's row if it needs a key
             yield _refuse_model(f"{where} asks for a key ({status}): set {provider.keys[0]}")
             return
-        yield (row := _judge_answer(model, where, status, why))
+        yield (row := _judge_answer(model, where, found))
         if row.exit_status:  # the next model would fail as well
             return
 
 
-def _judge_answer(model: str, where: str, status: int, why: str) -> DoctorRow:
+def _judge_answer(model: str, where: str, found: ProbedModel) -> DoctorRow:
+    status = found.status
+    if status == 200 and 0 < found.context < LEAST_CONTEXT:
+        text = f"{where} gives {model} a context of {found.context} tokens: start it with at least"
+        return DoctorRow("model", "warn", f"{text} {LEAST_CONTEXT} (docs/providers.md)")
     if status == 200:
-        return DoctorRow("model", "ok", f"{where} accepts the key and has {model}")
+        known = f", with a context of {found.context} tokens" if found.context else ""
+        return DoctorRow("model", "ok", f"{where} accepts the key and has {model}{known}")
     if status in (401, 403):
         return _refuse_model(f"{where} rejects the key ({status}): set another")
     if not status:
-        return _refuse_model(f"{where} cannot be reached: {why} (docs/how-to/company-network.md)")
+        return _refuse_model(
+            f"{where} cannot be reached: {found.why} (docs/how-to/company-network.md)"
+        )
     if status == 404:
-        text = f"{where} does not have {model}, or does not list its models: correct models"
+        has = f"; it has {', '.join(found.listed)}" if found.listed else ""
+        text = f"{where} does not have {model}, or does not list its models: correct models{has}"
         return DoctorRow("model", "warn", text)
     return DoctorRow("model", "not known", f"{where} answers {status} when asked for {model}")
 

@@ -5,9 +5,9 @@ import json
 import sys
 from collections.abc import Iterable
 
+from gitlab_nightshift.agents.model.blocks import render
+from gitlab_nightshift.agents.model.edits import Edit
 from gitlab_nightshift.commands.propose_patch import PatchProposal
-from gitlab_nightshift.patching.blocks import render
-from gitlab_nightshift.patching.edits import Edit
 from gitlab_nightshift.system.retry import write_notice
 from gitlab_nightshift.text.printable_text import replace_controls
 

@@ -1,33 +1,29 @@
-"""``nightshift patch``: a model is asked for blocks, and nothing is changed."""
+"""``nightshift patch``: a model looks around and proposes a change, and no file is changed."""
 
 import contextlib
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
-from gitlab_nightshift.agents.plain_model import BASE_URL, KEY, Patch
+from gitlab_nightshift.agents.model.blocks import Block, MalformedError
+from gitlab_nightshift.agents.model.chat_client import ChatClient, EndpointError
+from gitlab_nightshift.agents.model.edits import Edit, NotApplicableError, write_blocks
+from gitlab_nightshift.agents.model.loop import AgentLoop, LoopLimits
+from gitlab_nightshift.agents.model.tools import Toolbox
+from gitlab_nightshift.agents.model.trimmed_messages import ContextTooSmallError
+from gitlab_nightshift.agents.model.workspace import Workspace
+from gitlab_nightshift.agents.plain_model import BASE_URL, KEY, Model
 from gitlab_nightshift.commands.apply_blocks import to_nightshift_error
 from gitlab_nightshift.commands.kept_command import keep_to_row
 from gitlab_nightshift.errors import Code, NightshiftError, build_config_error
 from gitlab_nightshift.gateway.gateway_start import open_gateway
-from gitlab_nightshift.patching import checkout_files
-from gitlab_nightshift.patching.blocks import Block, MalformedError, find_no_change_reason, parse
-from gitlab_nightshift.patching.chat_client import ChatClient, EndpointError, Message
-from gitlab_nightshift.patching.edits import Edit, NotApplicableError, plan_edits
-from gitlab_nightshift.patching.file_listing import is_secret, list_files
-from gitlab_nightshift.patching.model_context import (
-    CONTEXT_TOKENS,
-    ContextRequest,
-    ContextTooSmallError,
-    select_files,
-)
-from gitlab_nightshift.patching.model_question import RequestSize, ask_until_usable
-from gitlab_nightshift.patching.prompt_text import NO_BLOCKS, render_system_text, render_user_text
 from gitlab_nightshift.policy.path_patterns import within
 from gitlab_nightshift.policy.prompts import SEPARATOR
+from gitlab_nightshift.policy.secret_names import is_secret
 from gitlab_nightshift.records.bead_results import Usage
 from gitlab_nightshift.records.events import Emit, Event, Note
 from gitlab_nightshift.registry.categories import INJECTION_MITIGATION_PREAMBLE
@@ -65,12 +61,11 @@ amount of comment, indentation.
 
 @dataclass(frozen=True)
 class PatchRequest:
-    """What ``patch`` is asked: ``files`` are shown whole, ``tokens`` bounds what is shown."""
+    """What ``patch`` is asked; ``files`` are those to begin with."""
 
     task: str | None
     model: str | None
     files: tuple[str, ...] = ()
-    tokens: int = CONTEXT_TOKENS
 
 
 @dataclass(frozen=True)
@@ -88,21 +83,20 @@ class PatchProposal:
 
 
 def propose(call: Invocation, wish: PatchRequest, tell: Callable[[str], None]) -> PatchProposal:
-    """Ask the model once, and once more where its blocks do not fit; ``tell`` gets what is of
-    note meanwhile.
+    """Let the model work on the checkout, its edits kept aside; ``tell`` gets what it does.
 
     Raises NightshiftError: ``E_CONFIG``, ``E_PROVIDER_UNAVAILABLE``, ``E_BUDGET``,
-    ``E_PARSE_ERROR`` (no blocks), ``E_APPLY_FAILED`` (they do not fit the files).
+    ``E_PARSE_ERROR`` (its answers cannot be used), ``E_APPLY_FAILED`` (outside ``paths``).
     """
     with (
         _open_settings(call, wish.model) as (top, git, own),
         open_short_folder(Path(tempfile.gettempdir())) as sockets,
     ):
-        settings = _with_one_model(own.with_agent(Patch.name))
+        settings = _with_one_model(own.with_agent(Model.name))
         task = (wish.task if wish.task is not None else settings.task or "").strip()
         if not task:
             raise build_config_error("--task: say what is to be done (--task TEXT, or - for stdin)")
-        provider = Patch(settings)
+        provider = Model(settings)
         provider.check(call.env)
         check_bounds(settings, provider, call.env)
         names = (*provider.keys, *MODEL_VARIABLES, *NETWORK)
@@ -114,9 +108,9 @@ def propose(call: Invocation, wish: PatchRequest, tell: Callable[[str], None]) -
             with access.open_bead("patch", settings.models.implement, *budget) as way:
                 port = urlsplit(way.env[BASE_URL]).port
                 keep_to_row(PATCH, call.env, top, ports=(port,) if port else ())
-                question = _PatchQuestion(top, git, settings, call, wish, task, way, tell)
+                loop = _PatchLoop(top, git, settings, call, wish, task, way, tell)
                 tell(f"asking {settings.models.implement or 'the model'}")
-                return question.request_proposal()
+                return loop.request_proposal()
 
 
 @contextlib.contextmanager
@@ -146,8 +140,8 @@ def _build_note_teller(tell: Callable[[str], None]) -> Emit:
 
 
 @dataclass(frozen=True)
-class _PatchQuestion:
-    """One question by hand, and what comes of it."""
+class _PatchLoop:
+    """One task by hand, and what comes of it."""
 
     top: Path
     git: Git
@@ -159,48 +153,39 @@ class _PatchQuestion:
     tell: Callable[[str], None]
 
     def request_proposal(self) -> PatchProposal:
-        model = self.settings.models.implement
+        model, proposed = self.settings.models.implement, dict[str, Edit]()
         address, key = self.way.env[BASE_URL], self.way.env[KEY]
         chat = ChatClient(address, key, model, repeats=self.tell)
-        selected = tuple(_resolve_files(self.top, self.call.folder, self.wish.files))
+        workspace = Workspace(self.top, self.git, proposed=proposed, is_hidden=self._is_hidden)
+        limits = LoopLimits(self.settings.max_answer_tokens, tokens=self.settings.max_tokens)
+        loop = AgentLoop(chat, Toolbox(workspace, None), limits, None, self._tell_event)
         try:
-            blocks, edits, reason = ask_until_usable(
-                chat,
-                lambda tokens: self._build_messages(selected, tokens),
-                RequestSize(self.wish.tokens, self.settings.max_answer_tokens),
-                [None],
-                self._parse_answer,
-                lambda event: None,
-            )
+            said = loop.run(self._render_task())
         except (MalformedError, NotApplicableError) as error:
             raise to_nightshift_error(error) from None
         except ContextTooSmallError as error:
-            raise build_config_error(f"{error}: name smaller files, or raise --context") from None
+            raise build_config_error(f"{error}: name smaller files") from None
         except EndpointError as error:
             raise self._to_error(error) from None
-        return PatchProposal(blocks, edits, model, self.way.read_usage() or Usage(None, 0), reason)
+        edits = tuple(edit for edit in proposed.values() if edit.before != edit.after)
+        if outside := [edit.path for edit in edits if not within(edit.path, self.settings)]:
+            raise NightshiftError(Code.APPLY_FAILED, f"{outside[0]}: outside the settings' paths")
+        used = self.way.read_usage() or Usage(None, 0)
+        return PatchProposal(write_blocks(edits), edits, model, used, "" if edits else said)
 
-    def _build_messages(self, selected: tuple[str, ...], tokens: int) -> list[Message]:
-        settings, read = self.settings, checkout_files.make_reader(self.top)
-        files = list_files(self.git, self.top, settings.paths, settings.exclude_paths)
-        shown = select_files(files, ContextRequest(self.task, selected), read, tokens)
-        task = TASK.format(task=self.task)
-        prompt = INJECTION_MITIGATION_PREAMBLE + SEPARATOR + task
-        return [
-            {"role": "system", "content": render_system_text("implement")},
-            {"role": "user", "content": render_user_text(prompt, shown)},
-        ]
+    def _is_hidden(self, path: str) -> bool:
+        return is_secret(path) or is_secret(f"{path}/")
 
-    def _parse_answer(self, text: str) -> tuple[tuple[Block, ...], tuple[Edit, ...], str]:
-        blocks = parse(text)
-        if not blocks and (reason := find_no_change_reason(text)):
-            return (), (), reason
-        if not blocks:
-            raise MalformedError(NO_BLOCKS)
-        outside = [block for block in blocks if not within(block.path, self.settings)]
-        if outside:
-            raise NotApplicableError(f"{block}: outside the settings' paths" for block in outside)
-        return blocks, plan_edits(blocks, checkout_files.make_reader(self.top)), ""
+    def _tell_event(self, event: Mapping[str, Any]) -> None:
+        if event.get("type") == "call":
+            given = event["input"]
+            self.tell(f"{event['tool']} {given.get('path') or given.get('pattern') or ''}".strip())
+
+    def _render_task(self) -> str:
+        files = list(_resolve_files(self.top, self.call.folder, self.wish.files))
+        task = INJECTION_MITIGATION_PREAMBLE + SEPARATOR + TASK.format(task=self.task)
+        named = "".join(f"- {file}\n" for file in files)
+        return f"{task}\nFiles to begin with:\n\n{named}" if named else task
 
     def _to_error(self, error: EndpointError) -> NightshiftError:
         if self.way.exhausted():

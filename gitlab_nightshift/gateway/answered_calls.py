@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from gitlab_nightshift.records.tool_calls import MOST_CALLS, ToolCall, build_tool_call
+from gitlab_nightshift.text.chat_calls import ChatCalls
+from gitlab_nightshift.text.written_calls import find_written_calls
 
 LARGEST_INPUT = 256_000
 """Characters of a call's input; of longer input only the tool's name is kept."""
@@ -35,6 +37,8 @@ class CallReader:
     def __init__(self, log: CallLog) -> None:
         self._log = log
         self._open: dict[int, tuple[Any, str]] = {}
+        self._chat = ChatCalls(MOST_CALLS)
+        self._text = ""
 
     def read(self, event: dict[str, Any]) -> None:
         """Read one event of a stream, or a whole answer."""
@@ -47,14 +51,33 @@ class CallReader:
             self._finish(index)
         elif kind == "response.output_item.done":
             self._keep_item(event.get("item"))
+        elif isinstance(event.get("choices"), list):
+            self._read_chat(event["choices"])
         else:
             for part in _list_parts(event):
                 self._keep_item(part)
 
     def end(self) -> None:
-        """Keep calls that were begun but never ended, because the stream was cut."""
+        """Keep calls that were begun but never ended, because the stream was cut, and those of
+        Chat Completions, which have no mark of their end. Without any, its text may hold them."""
         for index in list(self._open):
             self._finish(index)
+        for call in self._chat.calls:
+            self._log.add(build_tool_call(call.name, call.parse_arguments(), call.call_id))
+        for name, given in () if self._chat.calls else find_written_calls(self._text):
+            self._log.add(build_tool_call(name, given))
+        self._log.more += self._chat.more
+        self._chat, self._text = ChatCalls(MOST_CALLS), ""
+
+    def _read_chat(self, choices: list[Any]) -> None:
+        first = choices[0] if choices and isinstance(choices[0], dict) else {}
+        part = first.get("delta") or first.get("message")
+        if not isinstance(part, dict):
+            return
+        text, calls = part.get("content"), part.get("tool_calls")
+        if isinstance(text, str) and len(self._text) < LARGEST_INPUT:
+            self._text += text
+        self._chat.add(calls)
 
     def _begin(self, index: int, block: object) -> None:
         if isinstance(block, dict) and block.get("type") == "tool_use":

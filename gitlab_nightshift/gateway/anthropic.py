@@ -46,6 +46,7 @@ _BETAS = frozenset(
         "prompt-caching-scope",
         "redact-thinking",
         "structured-outputs",
+        "thinking-display-updates",
         "thinking-token-count",
         "token-counting",
         "token-efficient-tools",

@@ -8,14 +8,14 @@ class EndpointState:
     """The running beads, and the state of the endpoint.
 
     ``unusable`` is set once and stays: the endpoint refuses the key, or was overloaded for as long
-    as the gateway waits. ``refused_limits`` are pairs of a path and a key for an answer's limit
+    as the gateway waits. ``refused_fields`` are pairs of a path and a field of its requests
     that the endpoint refuses there. ``contexts`` are context sizes in tokens by model, None until
     the endpoint was asked.
     """
 
     def __init__(self, emit: Emit) -> None:
         self.unusable = ""
-        self.refused_limits: set[tuple[str, str]] = set()
+        self.refused_fields: set[tuple[str, str]] = set()
         self.contexts: dict[str, int] | None = None
         self._emit, self._reported = emit, set[str]()
         self._accounts: tuple[Account, ...] = ()

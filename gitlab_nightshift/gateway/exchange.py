@@ -7,8 +7,9 @@ import asyncio
 import contextlib
 import functools
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import aiohttp
 from aiohttp import web
@@ -19,6 +20,7 @@ from gitlab_nightshift.gateway.anthropic import filter_betas, fit_thinking
 from gitlab_nightshift.gateway.cost_account import Account, Reservation
 from gitlab_nightshift.gateway.endpoint_state import EndpointState
 from gitlab_nightshift.gateway.forward import (
+    HIDDEN,
     OVERLOAD,
     REFUSED,
     AbandonedRequest,
@@ -31,26 +33,27 @@ from gitlab_nightshift.gateway.forward import (
 )
 from gitlab_nightshift.gateway.limits import GatewayLimits
 from gitlab_nightshift.gateway.openai import LIGHT
-from gitlab_nightshift.gateway.output_limit import (
-    BY_BYTES,
-    REFUSALS,
-    RefusedLimitError,
-    choose_limit,
-    find_refused_keys,
-    list_limit_keys,
-)
 from gitlab_nightshift.gateway.refusal import RequestRefusal, build_error_body, quote_text
+from gitlab_nightshift.gateway.refused_fields import (
+    BY_BYTES,
+    TOOLS,
+    RefusedFieldError,
+    choose_limit,
+    choose_limit_key,
+    find_refused_fields,
+    remove_fields,
+)
 from gitlab_nightshift.gateway.request_cost import Bill
-from gitlab_nightshift.gateway.routes import Route
+from gitlab_nightshift.gateway.routes import CHAT, Route
 from gitlab_nightshift.gateway.shape import CheckedRequest
 from gitlab_nightshift.gateway.strict_json import write_object
 from gitlab_nightshift.gateway.upstream import Upstream
 from gitlab_nightshift.gateway.usage_meter import Meter
+from gitlab_nightshift.text.endpoint_errors import parse_error
 
 AGENT = "nightshift"
 VERSION = "2023-06-01"
 NO_RETRY = {"x-should-retry": "false"}
-HIDDEN = b"[redacted]"
 
 
 NO_END = "the end of an answer was not seen: the most that it can have cost is counted"
@@ -95,19 +98,15 @@ class Exchange:
         kept, dropped = filter_betas(betas, request.account.models)
         request = replace(request, betas=kept)
         self._tell(request.account, request.question, dropped)
-        path, refused = request.route.path, self.endpoint.refused_limits
-        *first, last = list_limit_keys(request.question, path, refused)
-        for key in first:
-            if (path, key) not in refused:
-                with contextlib.suppress(RefusedLimitError):
-                    return await self._send_limited(request, key)
-        return await self._send_limited(request, last, last=True)
+        while True:  # each refusal adds to what is left out, so this ends
+            with contextlib.suppress(RefusedFieldError):
+                return await self._send_limited(request)
 
-    async def _send_limited(
-        self, request: AgentRequest, key: str, *, last: bool = False
-    ) -> web.StreamResponse:
-        """Forward it with its answer limited by ``key``. Raises RefusedLimitError if the endpoint
-        refuses a key that is not the last."""
+    async def _send_limited(self, request: AgentRequest) -> web.StreamResponse:
+        """Forward it without what the endpoint has refused before. Raises RefusedFieldError if it
+        refuses another field."""
+        path, refused = request.route.path, self.endpoint.refused_fields
+        key, last = choose_limit_key(request.question, path, refused)
         question, account, reserved, most = request.question, request.account, None, None
         if question.output_key:
             if key == BY_BYTES and not question.stream:
@@ -115,12 +114,13 @@ class Exchange:
             sent = question.estimate_input(request.size)
             reserved = account.reserve(question.model, sent, choose_limit(question, key))
             most = reserved.max_output if key == BY_BYTES else None
-        body = _limit_body(question, key, reserved)
+        left_out = [name for place, name in refused if place == path]
+        body = _build_body(question, key, reserved, left_out, self._list_options(path))
         bill = Bill(account, reserved)
         try:
             sent_on = _build_forwarded_request(request, body)
             del body
-            if last:
+            if last and not question.optional:
                 question.body.clear()  # free the memory while the answer comes
             return await self._send_request(request, sent_on, bill, "" if last else key, most)
         except AbandonedRequest:
@@ -135,6 +135,9 @@ class Exchange:
             elif bill.assumed:
                 self.endpoint.tell(account, NO_END)
 
+    def _list_options(self, path: str) -> Mapping[str, Any]:
+        return self.upstream.options if path == CHAT else {}
+
     def _tell(self, account: Account, question: CheckedRequest, dropped: Iterable[str]) -> None:
         for name in (*question.dropped, *(f"anthropic-beta {name}" for name in dropped)):
             self.endpoint.tell(account, f"{quote_text(name)} is not known and was left out")
@@ -145,17 +148,20 @@ class Exchange:
     async def _send_request(
         self, request: AgentRequest, sent: ForwardedRequest, bill: Bill, key: str, most: int | None
     ) -> web.StreamResponse:
-        """Forward it. ``key`` may be refused ("": none may); ``most`` limits the answer's bytes."""
+        """Forward it. The limit's ``key`` may be refused ("": it may not); ``most`` limits the
+        answer's bytes."""
         receiver, account = request.receiver, request.account
         tell = functools.partial(self.endpoint.note_pause, account)
         retries = Retries(self.limits, receiver.gone, bool(self.endpoint.unusable), tell)
-        async with open_answer(self.session, self.upstream, sent, retries, bill) as response:
+        async with open_answer(self.session, self.upstream, sent, retries, bill) as opened:
+            response, start = opened
             if response.headers.get("Content-Encoding", "identity").lower() != "identity":
                 raise RequestRefusal(
                     "the model endpoint sent a compressed answer", 502, "api_error"
                 )
             if response.status != 200:
-                return await self._relay_error(response, request, key)
+                start = start or await read_start(response, self.limits.error_bytes)
+                return self._relay_error(response, start, request, key)
             request.question.body.clear()
             try:
                 return await self._relay_answer(receiver, response, sent, bill, most)
@@ -220,11 +226,11 @@ class Exchange:
                 raise
             return b""
 
-    async def _relay_error(
-        self, response: aiohttp.ClientResponse, request: AgentRequest, key: str
+    def _relay_error(
+        self, response: aiohttp.ClientResponse, body: bytes, request: AgentRequest, key: str
     ) -> web.Response:
-        """Pass an error of the endpoint on, once, with secrets redacted. Raises RefusedLimitError
-        if it refuses ``key``."""
+        """Pass an error of the endpoint on, once, with secrets redacted. Raises RefusedFieldError
+        if it refuses ``key`` or a field that can be left out."""
         status = response.status
         if status in REFUSED:
             self.endpoint.give_up(f"the model endpoint refused the key (HTTP {status})")
@@ -237,25 +243,28 @@ class Exchange:
             raise RequestRefusal(
                 f"the model endpoint answered with status {status}", 502, "api_error"
             )
-        if response.content_type != "application/json":
-            return self._build_own_error(
-                status, f"the model endpoint answered HTTP {status}", "api_error"
-            )
-        body = await read_start(response, self.limits.error_bytes)
-        if key and status in REFUSALS:
-            self._remember_refused_keys(body.decode("utf-8", "replace"), request, key)
+        self._remember_refused_fields(status, body.decode("utf-8", "replace"), request, key)
         for secret in self.upstream.secrets:
             body = body.replace(secret, HIDDEN)
+        if response.content_type != "application/json":
+            said = parse_error(body)[1]
+            text = f"the model endpoint answered HTTP {status}{': ' if said else ''}{said}"
+            return self._build_own_error(status, text, "api_error")
         # The gateway has retried already: the CLI's own retries would multiply the waiting.
         headers = {**pick_agent_headers(response.headers), **NO_RETRY}
         return web.Response(status=status, body=body, headers=headers)
 
-    def _remember_refused_keys(self, error: str, request: AgentRequest, key: str) -> None:
-        path = request.route.path
-        refused = {(path, name) for name in find_refused_keys(error, request.question, key)}
-        if refused:
-            self.endpoint.refused_limits |= refused
-            raise RefusedLimitError
+    def _remember_refused_fields(
+        self, status: int, error: str, request: AgentRequest, key: str
+    ) -> None:
+        path, known = request.route.path, self.endpoint.refused_fields
+        names = find_refused_fields(status, error, request.question, key)
+        new = {(path, name) for name in names} - known
+        self.endpoint.refused_fields = known | new
+        if new - {(path, TOOLS)}:
+            for name in sorted(names):
+                self.endpoint.note_once(request.account, f"the model endpoint refuses {name}")
+            raise RefusedFieldError
 
     def _build_own_error(self, status: int, message: str, kind: str) -> web.Response:
         body = build_error_body(self.upstream.api, message, kind)
@@ -280,9 +289,17 @@ class _SecretGuard:
         self._last = text[-self._keep :] if self._keep else b""
 
 
-def _limit_body(question: CheckedRequest, key: str, reserved: Reservation | None) -> bytes:
-    """The body with its answer limited by ``key``, instead of the client's own limit."""
-    body = question.body
+def _build_body(
+    question: CheckedRequest,
+    key: str,
+    reserved: Reservation | None,
+    left_out: Collection[str],
+    options: Mapping[str, Any],
+) -> bytes:
+    """The body with its answer limited by ``key``, instead of the client's own limit, without the
+    fields that are ``left_out``, and with the team's ``options``."""
+    body = remove_fields(question.body, left_out) if question.optional else question.body
+    body = {**body, **options} if options else body
     if reserved and reserved.max_output is not None:
         body = {name: value for name, value in body.items() if name != question.output_key}
         if key:

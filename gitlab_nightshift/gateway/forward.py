@@ -21,6 +21,7 @@ from gitlab_nightshift.gateway.refusal import RequestRefusal
 from gitlab_nightshift.gateway.request_cost import Bill
 from gitlab_nightshift.gateway.upstream import Upstream
 from gitlab_nightshift.system.retry import Clock, RemoteFailure, RetryPolicy, parse_retry_after
+from gitlab_nightshift.text.endpoint_errors import find_pause_s, is_empty_account, parse_error
 
 OVERLOAD = frozenset({429, 502, 503, 529})
 REFUSED = frozenset({401, 403})
@@ -31,6 +32,7 @@ PERHAPS_MADE = frozenset({408, 499})
 PASSED_BACK = ("content-type", "request-id", "x-request-id", "retry-after")
 """Headers of an answer that the agent gets: no cookies, no account ids."""
 HEADER_BYTES = 32 * 1024
+HIDDEN = b"[redacted]"
 
 
 @dataclass(frozen=True)
@@ -77,9 +79,19 @@ class OverloadedEndpoint(RemoteFailure):
 
     lasting = False
 
-    def __init__(self, status: int, retry_after: str) -> None:
+    def __init__(self, status: int, retry_after_s: float) -> None:
         super().__init__(f"the model endpoint is overloaded (HTTP {status})")
-        self.retry_after_s = parse_retry_after(retry_after)
+        self.retry_after_s = retry_after_s
+
+
+class EmptyAccount(UnreachableEndpoint):
+    """A refusal (429) about money: no retry helps. Told in the endpoint's own words."""
+
+    def __init__(self, said: str) -> None:
+        RequestRefusal.__init__(
+            self, f"the model endpoint answered HTTP 429: {said}", 429, "billing_error"
+        )
+        self.lasting = True
 
 
 class AbandonedRequest(Exception):
@@ -120,31 +132,59 @@ async def open_answer(
     sent: ForwardedRequest,
     retries: Retries,
     bill: Bill,
-) -> AsyncIterator[aiohttp.ClientResponse]:
-    """The endpoint's answer, its head read. A try is billed unless it surely cost nothing.
+) -> AsyncIterator[tuple[aiohttp.ClientResponse, bytes]]:
+    """The endpoint's answer, its head read, and the start of an overloaded one's body. A try is
+    billed unless it surely cost nothing.
 
     Raises UnreachableEndpoint if there is none, RequestRefusal if a retry exceeds the budget,
     :class:`AbandonedRequest`.
     """
     answers: list[aiohttp.ClientResponse] = []
+    starts = [b""]
 
     async def send_once() -> None:
         answers.append(await _send_billed(session, upstream, sent, bill))
-        if answers[-1].status in OVERLOAD:
-            retry_after = answers[-1].headers.get("Retry-After", "")
-            raise OverloadedEndpoint(answers[-1].status, retry_after)
+        if (status := answers[-1].status) in OVERLOAD:
+            body = starts[0] = await _read_error(answers[-1], retries.limits, upstream)
+            pause_s = _find_pause_s(answers[-1].headers, body)
+            if status == 429 and not pause_s and is_empty_account(body):
+                raise EmptyAccount(parse_error(body)[1])
+            raise OverloadedEndpoint(status, pause_s)
 
     async def wait(seconds: float) -> None:
         while answers:
             answers.pop().close()
         await retries.wait(seconds)
 
-    with contextlib.suppress(OverloadedEndpoint):  # no more retries: the last answer is passed on
-        await retries.build_policy().await_with_retries(
-            send_once, lambda failure: not failure.lasting, wait
-        )
-    with contextlib.closing(answers.pop()) as response:
-        yield response
+    try:
+        with contextlib.suppress(OverloadedEndpoint):  # no more retries: it is passed on
+            await retries.build_policy().await_with_retries(
+                send_once, lambda failure: not failure.lasting, wait
+            )
+        yield answers[-1], starts[0] if answers[-1].status in OVERLOAD else b""
+    finally:
+        while answers:
+            answers.pop().close()
+
+
+async def _read_error(
+    response: aiohttp.ClientResponse, limits: GatewayLimits, upstream: Upstream
+) -> bytes:
+    """The start of an error's body, without secrets; b"" where it does not come."""
+    body = b""
+    with contextlib.suppress(aiohttp.ClientError, TimeoutError, OSError):
+        async with asyncio.timeout(limits.connect_s):
+            body = await read_start(response, limits.error_bytes)
+    for secret in upstream.secrets:
+        body = body.replace(secret, HIDDEN)
+    return body
+
+
+def _find_pause_s(headers: Mapping[str, str], body: bytes) -> float:
+    """Seconds that the endpoint wants to be left alone: by its headers, Azure's in milliseconds, or
+    by its words."""
+    told_ms = parse_retry_after(headers.get("Retry-After-Ms", ""))
+    return told_ms / 1000 or parse_retry_after(headers.get("Retry-After", "")) or find_pause_s(body)
 
 
 async def _send_billed(
@@ -166,10 +206,9 @@ async def _send_billed(
 async def _send_request(
     session: aiohttp.ClientSession, upstream: Upstream, sent: ForwardedRequest
 ) -> aiohttp.ClientResponse:
-    query = f"?{sent.query}" if sent.query else ""
     return await session.post(
         # encoded: yarl must not normalize the path that was checked
-        URL(f"{upstream.base_url}{sent.path}{query}", encoded=True),
+        URL(upstream.build_url(sent.path, sent.query), encoded=True),
         data=sent.body,
         headers=_build_headers(upstream, sent),
         proxy=upstream.proxy or None,

@@ -78,9 +78,10 @@ def _choose_upstream(settings: "Settings", keys: Sequence[str], env: Mapping[str
     """The endpoint for the first key that is set. Without one, for a dummy key: a local model
     server does not check it."""
     name = next((name for name in keys if env.get(name)), keys[0])
-    key = ModelKey(name, env.get(name) or f"no-key-{secrets.token_hex(16)}")
+    value = env.get(name) or f"no-key-{secrets.token_hex(16)}"
+    key = ModelKey(name, value, settings.model_key_header or "")
     endpoint = settings.model_endpoint or env.get(f"{key.api.name}_BASE_URL", "")
-    return build_upstream(key, endpoint, env)
+    return build_upstream(key, endpoint, env, settings.model_options)
 
 
 def to_bytes(config: GatewayConfig) -> bytes:

@@ -26,10 +26,12 @@ _PREFIX = {Api.ANTHROPIC: "sk-ant-placeholder-", Api.OPENAI: "sk-placeholder-"}
 
 @dataclass(frozen=True)
 class ModelKey:
-    """A key with its variable, which determines the header it is sent in. Its repr hides it."""
+    """A key with its variable, which determines the header it is sent in, unless ``header_name``
+    is another one. Its repr hides it."""
 
     variable: str
     value: str
+    header_name: str = ""
 
     def __post_init__(self) -> None:
         """Raise ``E_CONFIG`` if it cannot be sent in a header."""
@@ -50,8 +52,11 @@ class ModelKey:
     @property
     def header(self) -> tuple[str, str]:
         """The header that carries it to the endpoint."""
-        if self.variable == "ANTHROPIC_API_KEY":
-            return "X-Api-Key", self.value
+        name = self.header_name or (
+            "X-Api-Key" if self.variable == "ANTHROPIC_API_KEY" else "Authorization"
+        )
+        if name.lower() != "authorization":
+            return name, self.value
         return "Authorization", f"Bearer {self.value}"
 
 

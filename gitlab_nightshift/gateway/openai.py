@@ -6,6 +6,7 @@ from typing import Any
 
 from gitlab_nightshift.gateway.limits import IMAGE_TOKENS
 from gitlab_nightshift.gateway.refusal import RequestRefusal
+from gitlab_nightshift.gateway.refused_fields import OF_MESSAGES
 from gitlab_nightshift.gateway.shape import (
     Check,
     CheckedRequest,
@@ -38,6 +39,18 @@ _DROPPED_SILENTLY = frozenset(
 _ENCRYPTED = "reasoning.encrypted_content"
 LIMIT_KEYS = ("max_completion_tokens", "max_tokens")
 """The keys of an answer's limit in Chat Completions: OpenAI's, and that of most other servers."""
+OPTIONAL = (
+    *(
+        "stream_options",
+        "response_format",
+        "tool_choice",
+        "parallel_tool_calls",
+        "prompt_cache_key",
+    ),
+    *("reasoning_effort", "verbosity", "temperature", "top_p", "seed"),
+    *("presence_penalty", "frequency_penalty"),
+)
+"""What a request of Chat Completions can do without."""
 LIGHT = "x-openai-internal-codex-responses-lite"
 """The header by which codex requests the format of its newer models."""
 
@@ -175,6 +188,7 @@ _PARTS: Mapping[str, Mapping[str, Check]] = {
 _CALLS: Mapping[str, Mapping[str, Check]] = {
     "function": {
         "id": check_text,
+        "extra_content": allow_anything,  # Gemini's thought_signature
         "function": allow_record("function", name=check_text, arguments=check_text),
     },
     "custom": {
@@ -193,6 +207,8 @@ _CHAT_MESSAGE = allow_record(
     tool_calls=allow_null(allow_list_of(allow_tagged("a tool call", _CALLS, usual="function"))),
     refusal=check_scalar,
     reasoning_content=check_scalar,
+    reasoning=check_scalar,
+    reasoning_details=allow_anything,
 )
 _CHAT_TOOLS: Mapping[str, Mapping[str, Check]] = {
     "function": {"function": allow_record("function", **_OWN_TOOLS["function"])},
@@ -238,7 +254,9 @@ def check_chat(body: Mapping[str, Any], models: Collection[str]) -> CheckedReque
     question = _check_request(body, models, _CHAT, key)
     if question.stream:
         question.body["stream_options"] = {"include_usage": True}
-    return replace(question, other_keys=(*(k for k in LIMIT_KEYS if k != key), ""))
+    others = (*(k for k in LIMIT_KEYS if k != key), "")
+    optional = (*(name for name in OPTIONAL if name in question.body), *OF_MESSAGES)
+    return replace(question, other_keys=others, optional=optional)
 
 
 def _check_request(

@@ -18,9 +18,10 @@ from gitlab_nightshift.gateway.endpoint_state import EndpointState
 from gitlab_nightshift.gateway.exchange import NO_RETRY, AgentRequest, Exchange
 from gitlab_nightshift.gateway.forward import open_session
 from gitlab_nightshift.gateway.limits import GatewayLimits
-from gitlab_nightshift.gateway.model_contexts import ask_for_contexts, pick_context
+from gitlab_nightshift.gateway.model_contexts import ask_for_contexts
+from gitlab_nightshift.gateway.model_list import pick_context
 from gitlab_nightshift.gateway.refusal import RequestRefusal, build_error_body
-from gitlab_nightshift.gateway.routes import MODELS, build_models_answer, find_route
+from gitlab_nightshift.gateway.routes import CHAT, MODELS, build_models_answer, find_route
 from gitlab_nightshift.gateway.strict_json import JsonObject, read_object
 from gitlab_nightshift.gateway.upstream import Upstream
 
@@ -139,8 +140,9 @@ class GatewayService:
             session = self._exchange.session
             self._endpoint.contexts = await ask_for_contexts(session, self._upstream)
         listed = self._endpoint.contexts
-        contexts = {model: pick_context(listed, model) for model in account.models}
-        return build_models_answer(self._upstream.api, contexts)
+        contexts = {model: pick_context(listed, model) or 0 for model in account.models}
+        refused = [name for path, name in self._endpoint.refused_fields if path == CHAT and name]
+        return build_models_answer(self._upstream.api, contexts, refused)
 
     @contextlib.contextmanager
     def _track_request(self, account: Account, receiver: AnswerReceiver) -> Iterator[None]:

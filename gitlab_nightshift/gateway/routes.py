@@ -11,6 +11,7 @@ from gitlab_nightshift.gateway.refusal import RequestRefusal, quote_text
 from gitlab_nightshift.gateway.shape import CheckedRequest
 
 MODELS = "/v1/models"
+CHAT = "/v1/chat/completions"
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ _ROUTES = {
         Route("/v1/messages", Api.ANTHROPIC, check_messages, _BETA),
         Route("/v1/messages/count_tokens", Api.ANTHROPIC, check_count, _BETA),
         Route("/v1/responses", Api.OPENAI, check_responses),
-        Route("/v1/chat/completions", Api.OPENAI, check_chat),
+        Route(CHAT, Api.OPENAI, check_chat),
     )
 }
 
@@ -49,14 +50,17 @@ def find_route(api: Api, method: str, target: str) -> tuple[Route, str]:
     return route, query
 
 
-def build_models_answer(api: Api, contexts: Mapping[str, int]) -> dict[str, Any]:
+def build_models_answer(
+    api: Api, contexts: Mapping[str, int], refused: Collection[str] = ()
+) -> dict[str, Any]:
     """The list of models that the bead may use, each with the tokens of its context in vLLM's form,
-    0 where that is not known."""
+    if they are known, and the fields of Chat Completions that the endpoint has ``refused``."""
     names = sorted(contexts)
     if api is Api.OPENAI:
         rows = [
             {"id": name, "object": "model", "created": 0, "owned_by": "x"}
             | ({"max_model_len": contexts[name]} if contexts[name] else {})
+            | ({"refused": sorted(refused)} if refused else {})
             for name in names
         ]
         return {"object": "list", "data": rows}

@@ -41,7 +41,8 @@ class CheckedRequest:
     """A request that passed: ``body`` is new and holds only what a rule knows.
 
     ``output_key`` is the key of the answer's limit in tokens, "" where nothing is billed.
-    ``other_keys`` are those to try where an endpoint refuses it, "" for none.
+    ``other_keys`` are those to try where an endpoint refuses it, "" for none. ``optional`` are
+    fields without which it is tried where the endpoint refuses them.
     """
 
     model: str
@@ -51,6 +52,7 @@ class CheckedRequest:
     traits: RequestTraits = field(default_factory=RequestTraits)
     dropped: tuple[str, ...] = ()
     other_keys: tuple[str, ...] = ()
+    optional: tuple[str, ...] = ()
 
     def estimate_input(self, size: int) -> InputTokens:
         """Its input, of ``size`` bytes as they came.

@@ -5,14 +5,20 @@ import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from gitlab_nightshift.errors import build_config_error
 from gitlab_nightshift.gateway.keys import OAUTH, Api, ModelKey
 from gitlab_nightshift.system.job_proxy import find_job_proxy
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 DEFAULTS = {Api.ANTHROPIC: "https://api.anthropic.com", Api.OPENAI: "https://api.openai.com"}
 SHORTEST_SECRET = 8
+_API_VERSION = compile_lazily(r"(?P<url>[^?#]+)\?(?P<query>api-version=[\w.-]{1,40})")
+_OWN_VERSION = compile_lazily(r"/v\d+\w*(/openai)?$|/deployments/[^/]+$")
+"""Base URLs that have their version, and end where ``/chat/completions`` begins: Gemini's
+``/v1beta/openai``, ``/api/paas/v4``, a deployment of Azure."""
 OAUTH_BETA = "oauth-2025-04-20"
 _CA_FILES = ("SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 _RESERVED_HEADERS = frozenset(
@@ -37,9 +43,11 @@ _RESERVED_HEADERS = frozenset(
 class Upstream:
     """Where requests go on to. Made by :func:`build_upstream`, which checks it.
 
-    ``base_url`` is without a slash at its end and without ``/v1``. ``headers`` are the team's own
-    (a company gateway's), ``proxy`` the URL of the proxy to the internet, "" for none; ``ca_files``
-    and ``ca_dir`` add to the system's certificates.
+    ``base_url`` is without a slash at its end and without ``/v1``, which ``version`` puts before a
+    path, unless the URL has a version of its own (Gemini, Azure's deployments); ``query`` follows
+    it. ``options`` are the team's fields for requests of Chat Completions, ``headers`` the team's
+    own (a company gateway's), ``proxy`` the URL of the proxy to the internet, "" for none;
+    ``ca_files`` and ``ca_dir`` add to the system's certificates.
     """
 
     key: ModelKey
@@ -48,6 +56,15 @@ class Upstream:
     proxy: str = field(default="", repr=False)
     ca_files: tuple[Path, ...] = ()
     ca_dir: Path | None = None
+    version: str = "/v1"
+    query: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def build_url(self, path: str, query: str = "") -> str:
+        """The address of a path of ours, such as ``/v1/models``."""
+        queries = "&".join(filter(None, (query, self.query)))
+        end = path.removeprefix("/v1")
+        return f"{self.base_url}{self.version}{end}{'?' if queries else ''}{queries}"
 
     @property
     def api(self) -> Api:
@@ -86,14 +103,21 @@ class Upstream:
         return {**beta, **dict(self.headers), **dict([self.key.header])}
 
 
-def build_upstream(key: ModelKey, base_url: str, env: Mapping[str, str]) -> Upstream:
+def build_upstream(
+    key: ModelKey, base_url: str, env: Mapping[str, str], options: Mapping[str, Any] | None = None
+) -> Upstream:
     """The endpoint of a key: the provider's own where ``base_url`` is "".
 
     ``env`` gives the way to it: ``HTTPS_PROXY`` and ``NO_PROXY``, ``SSL_CERT_FILE``,
     ``SSL_CERT_DIR``, ``NODE_EXTRA_CA_CERTS``, ``REQUESTS_CA_BUNDLE``, and
     ``ANTHROPIC_CUSTOM_HEADERS``. Raises ``E_CONFIG`` for an address or header that cannot be used.
     """
-    url = (base_url or DEFAULTS[key.api]).rstrip("/").removesuffix("/v1")
+    url, query = (base_url or DEFAULTS[key.api]).rstrip("/"), ""
+    if key.api is Api.OPENAI and (found := _API_VERSION.fullmatch(url)):
+        url, query = found["url"].rstrip("/"), found["query"]
+    own_version = key.api is Api.OPENAI and _OWN_VERSION.search(url)
+    version = "" if own_version and not url.endswith("/v1") else "/v1"
+    url = url.removesuffix("/v1")
     _check(url)
     custom = env.get("ANTHROPIC_CUSTOM_HEADERS", "") if key.api is Api.ANTHROPIC else ""
     files = dict.fromkeys(Path(env[name]) for name in _CA_FILES if env.get(name))
@@ -105,6 +129,9 @@ def build_upstream(key: ModelKey, base_url: str, env: Mapping[str, str]) -> Upst
         find_job_proxy(url, env),
         tuple(files),
         Path(folder) if folder else None,
+        version,
+        query,
+        options or {},
     )
 
 

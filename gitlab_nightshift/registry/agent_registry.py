@@ -8,14 +8,17 @@ from dataclasses import dataclass, field
 class AgentEntry:
     """``provider`` is its class (``module:class``), a ``Provider`` of ``agents/agent.py``.
     ``models`` are default models by bead that differ from those of the settings; "" is no default.
-    ``auto``: the setting ``auto`` tries it, in this order; ``on_request``: comments and chats may
-    ask for it."""
+    ``auto``: the setting ``auto`` tries it, in this order, with ``own_endpoint`` only if an
+    endpoint is set; ``on_request``: comments and chats may ask for it."""
 
     provider: str
     models: Mapping[str, str] = field(default_factory=dict)
     auto: bool = False
+    own_endpoint: bool = False
     on_request: bool = True
 
+
+_NO_MODELS = {"analyze": "", "implement": "", "verify": "", "mr": ""}
 
 AGENTS: dict[str, AgentEntry] = {
     "claude_code": AgentEntry("gitlab_nightshift.agents.claude_code:ClaudeCode", auto=True),
@@ -27,11 +30,11 @@ AGENTS: dict[str, AgentEntry] = {
         },
         auto=True,
     ),
-    # A plain endpoint has its own models: the agent requires their names.
-    "patch": AgentEntry(
-        "gitlab_nightshift.agents.plain_model:Patch",
-        {"analyze": "", "implement": "", "verify": "", "mr": ""},
+    # A plain endpoint has models of its own: the agent asks for their names.
+    "model": AgentEntry(
+        "gitlab_nightshift.agents.plain_model:Model", _NO_MODELS, auto=True, own_endpoint=True
     ),
+    "patch": AgentEntry("gitlab_nightshift.agents.plain_model:Patch", _NO_MODELS),
     "replay": AgentEntry("gitlab_nightshift.agents.replay:Replay", on_request=False),
 }
 

@@ -129,6 +129,47 @@ def capture(
         return CapturedOutput(process.returncode, stdout, stderr)
 
 
+@dataclass(frozen=True)
+class BoundedRun:
+    """A command's exit status, how it ended in words, and the start and end of its outputs."""
+
+    exit_status: int
+    how: str
+    output: bytes
+
+
+class _OutputEnds:
+    """Keeps the first and the last bytes of what is written, together ``longest``."""
+
+    def __init__(self, longest: int) -> None:
+        self._half, self._first, self._last, self._size = longest // 2, b"", b"", 0
+
+    def write(self, data: bytes) -> None:
+        self._size += len(data)
+        room = self._half - len(self._first)
+        self._first += data[:room]
+        self._last = (self._last + data[room:])[-self._half :]
+
+    def join(self) -> bytes:
+        left_out = self._size - len(self._first) - len(self._last)
+        mark = b"\n... (%d bytes left out) ...\n" % left_out if left_out else b""
+        return self._first + mark + self._last
+
+
+def run_bounded(
+    argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], timeout_s: float, longest: int
+) -> BoundedRun:
+    """Run a program within this process's own rights, and end what it leaves behind. Of its outputs
+    about ``longest`` bytes are kept; a hundred times as many end it. Raises ProgramStartError."""
+    kept, limits = _OutputEnds(longest), ProcessLimits(timeout_s, output_bytes=100 * longest)
+    launch = Launch(list(argv), dict(env), cwd, confined=False)
+    end, status = run_to_end(partial(_start, launch), b"", kept, kept, limits)
+    how = ProgramEnd(end, status, 0.0).how
+    if end is not EndReason.EXITED:
+        how = f"ended: {'it printed too much' if end is EndReason.OUTPUT_LIMIT else 'too slow'}"
+    return BoundedRun(status, how, kept.join())
+
+
 def stream(
     argv: Sequence[str],
     *,

@@ -26,7 +26,9 @@ from gitlab_nightshift.settings.notations import (
     check_command,
     check_instructed_category,
     check_instructions,
+    check_key_header,
     check_known_category,
+    check_model_options,
     check_new_category,
     check_notification_url,
     check_passed_variable,
@@ -81,6 +83,8 @@ Weekday = Annotated[str, check_before(parse_weekday)]
 Variable = Annotated[str, check_before(check_variable_name)]
 BranchPrefix = Annotated[str, check_after(check_branch_prefix)]
 WebAddress = Annotated[str, check_after(check_web_address)]
+HeaderName = Annotated[str, check_after(check_key_header)]
+ModelOptions = Annotated[dict[str, Any], check_after(check_model_options)]
 ProjectAddress = Annotated[str, check_after(parse_project_address)]
 PassedVariable = Annotated[str, check_before(check_passed_variable)]
 Command = Annotated[str, check_before(check_command)]
@@ -136,7 +140,8 @@ class Settings(Part):
     """What agents leave alone, even within `paths`."""
 
     agent: AgentName = "auto"
-    """The coding agent; `auto` is claude_code if its CLI and key are available, else codex."""
+    """The coding agent; `auto` is claude_code if its CLI and key are available, else codex, else
+    `model` where `model_endpoint` is set."""
     agent_executable: str | None = None
     """Path of the agent's CLI, if it is not the first on PATH."""
     agent_env: list[PassedVariable] = field(default_factory=list)
@@ -151,6 +156,10 @@ class Settings(Part):
     """The model for each bead."""
     model_endpoint: WebAddress | None = None
     """Base URL of the model's API, if it is not the provider's own."""
+    model_key_header: HeaderName | None = None
+    """Header that carries the model key, if it is not the interface's own: Azure's `api-key`."""
+    model_options: ModelOptions = field(default_factory=dict)
+    """Further fields of each request of `model` and `patch`: `top_k`, `chat_template_kwargs`, …"""
     prices: dict[str, Price] = field(default_factory=dict)
     """Model id → USD per million tokens, if no price is built in or yours differs."""
     prompts: Prompts = field(default_factory=Prompts)
@@ -198,7 +207,7 @@ class Settings(Part):
     max_tokens: Annotated[int, check_bounds(gt=0, le=MOST)] | None = None
     """Tokens for the whole run."""
     max_answer_tokens: Annotated[int, check_bounds(ge=1024, le=1_000_000)] = 8_000
-    """Tokens of one answer that the agent `patch` asks its endpoint for."""
+    """Tokens of one answer that the agents `model` and `patch` ask their endpoint for."""
     bead_timeout: Seconds | None = None
     """Seconds a bead may take."""
     idle_timeout: Seconds = 600.0

@@ -35,6 +35,17 @@ ALL = "all"
 """Every category, in ``instructions``."""
 LONGEST_INSTRUCTIONS = 10_000
 """Characters, which are sent with every prompt of the category."""
+SET_FIELDS = frozenset(
+    {
+        *("model", "messages", "stream", "stream_options", "tools", "tool_choice", "n"),
+        *("max_tokens", "max_completion_tokens", "response_format", "web_search_options"),
+        *("plugins", "background", "audio"),
+    }
+)
+"""Of a request of Chat Completions: what this program sets, or would act on the server's side."""
+HTTP_HEADERS = frozenset(
+    "host accept accept-encoding connection content-type content-length transfer-encoding".split()
+)
 
 
 def check_agent_name(value: str) -> str:
@@ -227,6 +238,20 @@ def check_model_id(value: str) -> str:
     """A model's id: one word."""
     if not re.fullmatch(r"[!-~]{1,200}", value):
         raise ValueError("expected the id of a model, without spaces")
+    return value
+
+
+def check_model_options(value: dict[str, Any]) -> dict[str, Any]:
+    """Fields of a request that this program does not set itself."""
+    if taken := sorted(SET_FIELDS & value.keys()):
+        raise ValueError(f"{taken[0]} is set by this program")
+    return value
+
+
+def check_key_header(value: str) -> str:
+    """A header that can carry a key, and carries nothing else."""
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9-]{0,60}", value) or value.lower() in HTTP_HEADERS:
+        raise ValueError("expected the name of a header for a key, such as api-key")
     return value
 
 

@@ -43,6 +43,30 @@ def test_auto(tmp_path: Path, programs: str, keys: dict[str, str], agent: str, w
     assert build_provider(choice.settings).name == agent
 
 
+ENDPOINT = "model_endpoint: http://llama:8080\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "programs", "keys", "agent"),
+    [
+        (f"{ENDPOINT}models: {{implement: qwen}}\n", "", {}, "model"),
+        (f"{ENDPOINT}models: {{implement: qwen}}\n", "codex", CODEX, "codex"),
+        (ENDPOINT, "", {}, "claude_code"),
+        ("models: {implement: qwen}\n", "", CODEX, "claude_code"),
+        ("models: {implement: qwen}\n", "", {"OPENAI_BASE_URL": "http://llama"}, "model"),
+    ],
+)
+def test_auto_takes_a_model_of_ones_own_last_and_only_where_its_endpoint_is_named(
+    tmp_path: Path, text: str, programs: str, keys: dict[str, str], agent: str
+) -> None:
+    for name in programs.split():
+        program(tmp_path / name)
+    choice = choose_agent(loaded(text), {**keys, "PATH": str(tmp_path)})
+    assert choice.settings.agent == agent
+    if agent == "model":
+        assert set(vars(choice.settings.models).values()) == {"qwen"}
+
+
 def test_a_named_agent_is_not_changed() -> None:
     choice = choose_agent(loaded("agent: codex\n"), {"PATH": "/nowhere", **CLAUDE})
     assert (choice.settings.agent, str(choice)) == ("codex", "codex")

@@ -76,7 +76,7 @@ def test_a_key_or_an_endpoint_is_enough(own: dict[str, str], env: dict[str, str]
 
 
 def test_its_process_gets_no_secret_and_no_prompt_in_its_arguments(tmp_path: Path) -> None:
-    made = provider(paths="src/,docs/", exclude_paths="src/gen/")
+    made = provider(prices='{"m": {"input": 1, "output": 2}}')
     argv = made.build_bead_args(task(tmp_path), "/nowhere")
     assert argv[1:3] == ["-I", "-S"]
     assert argv[4] == str(tmp_path / "handoff" / "bead.json")
@@ -84,12 +84,19 @@ def test_its_process_gets_no_secret_and_no_prompt_in_its_arguments(tmp_path: Pat
         "bead": "implement",
         "model": "m",
         "checkout": str(tmp_path / "checkout"),
-        "analysis_file": str(tmp_path / "handoff" / "analysis.json"),
+        "handoff": str(tmp_path / "handoff"),
         "schema": None,
-        "paths": ["src/", "docs/"],
-        "exclude_paths": ["src/gen/"],
-        "context_tokens": 24_000,
+        "one_request": True,
+        "edits": True,
+        "hidden": [],
+        "allowed": [],
+        "any_command": False,
         "answer_tokens": 8_000,
+        "command_s": 540.0,
+        "usd": 1.0,
+        "tokens": None,
+        "seconds": None,
+        "rates": [1.0, 2.0],
     }
     assert made.build_access_env("http://127.0.0.1:1", "placeholder") == {
         "OPENAI_BASE_URL": "http://127.0.0.1:1",
@@ -129,7 +136,7 @@ def run(folder: Path, turns: list[Turn], bead: str = "implement") -> tuple[list[
 def test_a_bead_with_the_standard_library_alone(tmp_path: Path) -> None:
     blocks = "new.py\n<<<<<<< SEARCH\n=======\nx = 1\n>>>>>>> REPLACE\n"
     lines, report = run(tmp_path, [say("Sure!"), say(blocks)])
-    assert [line["type"] for line in lines] == ["shown", "refused", "said", "result"]
+    assert [line["type"] for line in lines] == ["shown", "refused", "result"]
     assert "it holds no SEARCH/REPLACE block" in lines[1]["problem"]
     assert (report.status, report.error) == (BeadStatus.OK, "")
     assert (tmp_path / "checkout" / "new.py").read_text() == "x = 1\n"
@@ -142,9 +149,8 @@ def test_a_report_is_the_answer(tmp_path: Path) -> None:
 
 
 def test_to_change_nothing_is_an_answer(tmp_path: Path) -> None:
-    lines, report = run(tmp_path, [say("NO CHANGE: it is wrong")])
-    assert lines[-2] == {"type": "said", "text": "changes nothing: it is wrong"}
-    assert report.status is BeadStatus.OK
+    _, report = run(tmp_path, [say("NO CHANGE: it is wrong")])
+    assert (report.status, report.said) == (BeadStatus.OK, "changes nothing: it is wrong")
 
 
 def test_two_answers_that_cannot_be_used_are_enough(tmp_path: Path) -> None:
@@ -197,12 +203,12 @@ def test_why_an_answer_was_asked_for_again_is_one_bounded_line(why: object, note
 def test_that_a_model_was_shown_less_is_no_line_of_progress_among_others() -> None:
     reader = LineReader()
     for tokens in (12_000, 6_000):
-        assert reader.read_line(b'{"type": "smaller", "tokens": %d}' % tokens) is None
+        assert reader.read_line(b'{"type": "trimmed", "tokens": %d}' % tokens) is None
     reports = [
         reader.build_report(ProgramEnd(end, 1, 1.0), b"")
         for end in (EndReason.EXITED, EndReason.TIMEOUT)
     ]
-    less = "too much for this model: at most 6000 tokens of the repository"
+    less = "too much for this model: shortened to 6000 tokens"
     assert [report.note for report in reports] == [less, less]
 
 

@@ -72,6 +72,25 @@ def test_a_project_that_is_set_up(tmp_path: Path) -> None:
         assert asked["variables"][-1].state == asked["push rule"][-1].state == "not known"
 
 
+@pytest.mark.parametrize(
+    ("listed", "state", "text"),
+    [
+        ({"id": "qwen", "max_model_len": 8192}, "warn", "gives qwen a context of 8192 tokens"),
+        ({"id": "qwen", "meta": {"n_ctx": 40960}}, "ok", "has qwen, with a context of 40960"),
+        ({"id": "qwen:latest", "owned_by": "library"}, "ok", "has qwen"),
+    ],
+)
+def test_a_context_that_is_too_small_is_told(
+    tmp_path: Path, listed: dict[str, Any], state: str, text: str
+) -> None:
+    body = json.dumps({"data": [listed, {"id": "other"}]}).encode()
+    config = "agent: model\nmodels: {implement: qwen}\nmax_tokens: 1000\n"
+    with world(tmp_path, files=FILES, config=config) as shop, endpoint(200, body=body) as (url, _):
+        rows, _ = examine(shop, OPENAI_BASE_URL=url)
+        assert rows["model"][0] == state
+        assert text in rows["model"][1]
+
+
 def test_a_night_by_its_description_is_a_night_for_doctor_and_init(tmp_path: Path) -> None:
     """A second schedule would be a second paid night."""
     item = f"{{project: g/p, file: {TEMPLATE}, inputs: {{schedule_description: Nightly}}}}"

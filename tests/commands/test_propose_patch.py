@@ -14,7 +14,7 @@ from tests.repository.tools import commit, git, repository, write
 from tests.support import warm
 from tests.support.model_endpoint import ModelEndpoint
 from tests.support.trees import assert_same, whole_tree
-from tests.support.turns import Turn, error, say
+from tests.support.turns import Turn, call, error, say
 
 ROOT = Path(__file__).parents[2]
 SHOP = "def total(prices):\n    return sum(prices)\n"
@@ -36,6 +36,11 @@ old.txt
 <<<<<<< DELETE
 >>>>>>> DELETE
 """
+
+WRITTEN = BLOCKS.replace("SEARCH\n    return", "SEARCH\ndef total(prices):\n    return", 1).replace(
+    "=======\n    return float", "=======\ndef total(prices):\n    return float", 1
+)
+"""The same as this program writes them: with a line around."""
 
 
 @dataclass(frozen=True)
@@ -99,9 +104,16 @@ def shop(tmp_path: Path) -> Shop:
 
 
 def test_the_two_halves_make_one_change(shop: Shop) -> None:
-    proposed = shop.patch([say(f"Here:\n\n{BLOCKS}\nDone.")], "--task", "Mend it", "shop.py")
-    assert (proposed.status, proposed.out) == (0, BLOCKS)
-    assert proposed.err.splitlines()[-1] == "nightshift: m: 3 files (1100 tokens, cost unknown)"
+    turns = [
+        call("read", path="shop.py"),
+        call("edit", path="shop.py", old="return sum(prices)", new="return float(sum(prices))"),
+        call("edit", path="docs/new.md", old="", new="# New\n"),
+        say("old.txt\n<<<<<<< DELETE\n>>>>>>> DELETE\n"),
+        call("finish", summary="Done."),
+    ]
+    proposed = shop.patch(turns, "--task", "Mend it", "shop.py")
+    assert (proposed.status, proposed.out) == (0, WRITTEN)
+    assert proposed.err.splitlines()[-1] == "nightshift: m: 3 files (5500 tokens, cost unknown)"
     done = subprocess.run(
         [sys.executable, "-m", "gitlab_nightshift", "execute"],
         cwd=shop.root,
@@ -121,17 +133,18 @@ def test_the_two_halves_make_one_change(shop: Shop) -> None:
     ]
 
 
-def test_the_model_is_shown_the_task_and_the_files(shop: Shop) -> None:
+def test_the_model_is_told_the_task_and_the_files(shop: Shop) -> None:
     shop.patch([say("NO CHANGE: x")], "--task", "-", "a.py", stdin="Name the value\n", folder="src")
     [request] = shop.endpoint.messages
     assert "<task>\nName the value\n</task>" in request.prompt
-    assert request.prompt.index("file src/a.py") < request.prompt.index("file shop.py")
+    assert request.prompt.endswith("Files to begin with:\n\n- src/a.py\n")
+    assert request.tools == ["read", "search", "edit", "finish"], "no command is run"
     assert "# What counts as an instruction" in request.prompt
     assert request.headers["authorization"] == "Bearer sk-test-ByHand00000001"
 
 
 def test_a_diff_or_json_instead_of_blocks(shop: Shop) -> None:
-    diff = shop.patch([say(BLOCKS)], "--task", "x", "--diff").out
+    diff = shop.patch([say(BLOCKS), say("Done.")], "--task", "x", "--diff").out
     assert diff == (
         "--- a/shop.py\n+++ b/shop.py\n@@ -1,2 +1,2 @@\n def total(prices):\n"
         "-    return sum(prices)\n+    return float(sum(prices))\n"
@@ -140,11 +153,13 @@ def test_a_diff_or_json_instead_of_blocks(shop: Shop) -> None:
     )
     git(shop.root, "apply", "--check", "-", stdin=diff.encode())
     price = {"NIGHTSHIFT_PRICES": '{"m": {"input": 1, "output": 10}}'}
-    printed = json.loads(shop.patch([say(BLOCKS)], "--task", "x", "--json", **price).out)
+    printed = json.loads(
+        shop.patch([say(BLOCKS), say("Done.")], "--task", "x", "--json", **price).out
+    )
     assert printed["files"][0] == {"path": "shop.py", "action": "edited", "added": 1, "deleted": 1}
-    assert (printed["model"], printed["tokens"], printed["reason"]) == ("m", 1100, "")
-    assert printed["cost_usd"] == pytest.approx(0.002)
-    assert printed["blocks"] == BLOCKS
+    assert (printed["model"], printed["tokens"], printed["reason"]) == ("m", 2200, "")
+    assert printed["cost_usd"] == pytest.approx(0.004)
+    assert printed["blocks"] == WRITTEN
 
 
 def test_a_model_that_changes_nothing(shop: Shop) -> None:
@@ -159,7 +174,7 @@ def test_what_a_model_says_steers_no_terminal(shop: Shop) -> None:
 
 
 def test_the_task_of_the_settings(shop: Shop) -> None:
-    assert shop.patch([say(BLOCKS)], NIGHTSHIFT_TASK="Mend it").status == 0
+    assert shop.patch([say(BLOCKS), say("Done.")], NIGHTSHIFT_TASK="Mend it").status == 0
     assert "Mend it" in shop.endpoint.messages[0].prompt
 
 
@@ -167,8 +182,9 @@ WRONG = BLOCKS.replace("sum(prices)\n=", "sum(price)\n=")
 
 
 REFUSED: list[tuple[list[Turn], tuple[str, ...], int, str]] = [
-    ([say("Sure!"), say("Sure!")], (), 10, "E_PARSE_ERROR: it holds no SEARCH/REPLACE block"),
-    ([say(WRONG)] * 2, (), 9, "E_APPLY_FAILED: block 1 (shop.py): SEARCH does not occur"),
+    ([call("guess")] * 6, (), 10, "E_PARSE_ERROR: the same call of guess 6 times"),
+    ([call(f"x{n}") for n in range(10)], (), 10, "10 mistakes, the last: an unknown tool"),
+    ([say(WRONG)] * 10, (), 10, "10 mistakes, the last: no tool call: block 1 (shop.py): SEARCH"),
     ([error(401)], (), 5, "the model endpoint refused the key"),
     ([error(400, message="no")] * 9, (), 5, "HTTP 400: no"),
     ([], ("--task", " "), 2, "E_CONFIG: --task: say what is to be done"),
@@ -178,7 +194,7 @@ REFUSED: list[tuple[list[Turn], tuple[str, ...], int, str]] = [
     ([], ("--set", "max_tokens=1000"), 7, "does not fit into the budget"),
     ([], ("--model", "a b"), 2, "models.implement: expected the id of a model, without spaces"),
     ([], ("--model", ""), 2, "models.implement: name the model of your endpoint"),
-    ([say(BLOCKS)] * 2, ("--set", "paths=src/"), 9, "block 1 (shop.py): outside"),
+    ([say(BLOCKS), say("x")], ("--set", "paths=src/"), 9, "shop.py: outside the settings' paths"),
 ]
 
 
@@ -192,8 +208,25 @@ def test_what_goes_wrong_has_its_code(shop: Shop) -> None:
     assert failures == []
 
 
-def test_an_answer_that_does_not_fit_is_asked_for_once_more(shop: Shop) -> None:
-    assert shop.patch([say(WRONG), say(BLOCKS)], "--task", "x").out == BLOCKS
+def test_blocks_that_do_not_fit_are_told(shop: Shop) -> None:
+    assert shop.patch([say(WRONG), say(BLOCKS), say("Done.")], "--task", "x").out == WRITTEN
+
+
+def test_files_of_secrets_are_not_shown(shop: Shop) -> None:
+    write(shop.root, ".env", "PASSWORD=never-shown\n")
+    commit(shop.root)
+    turns = [
+        call("read", path=".env"),
+        call("search", pattern="never-shown"),
+        call("read", path="."),
+        call("edit", path=".env", old="PASSWORD=", new="X="),
+        say("NO CHANGE: x"),
+    ]
+    assert shop.patch(turns, "--task", "x").status == 0
+    read, searched, listed, edited = shop.endpoint.messages[-1].tool_results
+    assert read == edited == "error: .env: its name says that it holds secrets; it is not shown"
+    assert searched == "nothing found"
+    assert ".env" not in listed.split()
 
 
 # --- execute ----------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The patch provider instead of an agent that cannot be used; and an agent's program replaced."""
+"""The plain endpoint instead of an agent that cannot be used; and an agent's program replaced."""
 
 import json
 import sys
@@ -24,7 +24,7 @@ test_shop.py
 ```
 """
 TURNS = {
-    "implement": [say(BLOCKS)],
+    "implement": [say(BLOCKS), say("I added a note.")],
     "verify": [say(f"```json\n{json.dumps({**PASSED, 'commands_run': []})}\n```")],
 }
 ALLOWED = {"allow_fallback": True}
@@ -33,7 +33,7 @@ ALLOWED = {"allow_fallback": True}
 def assert_falls_back(made: Prepared) -> None:
     """At once: nobody is left to take over from it."""
     assert (made.used, made.work["second"]) == ("patch_fallback", None)
-    assert [e for e in made.events if e["event"] == "note" and "patch takes over" in e["text"]]
+    assert [e for e in made.events if e["event"] == "note" and "model takes over" in e["text"]]
 
 
 def test_where_the_agent_is_not_there(tmp_path: Path) -> None:

@@ -173,7 +173,7 @@ def test_a_command_that_is_not_there_is_named_to_the_next_attempt(tmp_path: Path
     with delegations(tmp_path, script) as context:
         context.env["NIGHTSHIFT_MAX_IMPLEMENT_RETRIES"] = "1"
         named = "not found in the sandbox: python3."
-        context.ask().failed("E_APPLY_FAILED", 9, f"Reported by the agent's CLI as {named}")
+        context.ask().failed("E_APPLY_FAILED", 9, f"Reported by the agent as {named}")
         first, second = (bead.prompt for bead in context.agent.seen)
         assert (named in first, named in second) == (False, True)
 

@@ -67,6 +67,36 @@ def test_retry_after_is_kept(pauses: list[float]) -> None:
     assert pauses == [7]
 
 
+@pytest.mark.parametrize(
+    ("turn", "seconds"),
+    [
+        (error(429, retry_after_ms="2500"), 2.5),  # Azure
+        (error(429, message="Please retry in 3.5s."), 3.5),  # Gemini
+        (error(429, message="You exceeded your current quota", retry_after="7"), 7),
+    ],
+)
+def test_other_ways_to_ask_for_a_pause_are_kept(
+    pauses: list[float], turn: Turn, seconds: float
+) -> None:
+    with ModelEndpoint([turn, say("Hi")]) as endpoint, client(endpoint.url) as agent:
+        assert agent.ask()[0] == 200
+    assert pauses == [seconds]
+
+
+def test_an_empty_account_is_final_and_told_in_the_endpoints_words(pauses: list[float]) -> None:
+    """It has the status of haste, but no waiting helps."""
+    said = "You exceeded your current quota, please check your plan and billing details."
+    with ModelEndpoint([error(429, message=said)]) as endpoint, client(endpoint.url) as agent:
+        status, answer = agent.ask()
+        assert (status, answer["error"]["message"]) == (
+            429,
+            f"the model endpoint answered HTTP 429: {said}",
+        )
+        assert agent.gateway.unusable == f"the model endpoint answered HTTP 429: {said}"
+        assert agent.gateway.usage(agent.ticket) == Usage(0.0, 0)
+    assert (len(endpoint.messages), pauses) == (1, [])
+
+
 def test_overload_has_a_deadline_and_is_handed_on_once(pauses: list[float]) -> None:
     script = lambda _: error(529, "overloaded_error", "Overloaded", retry_after="100")  # noqa: E731
     with ModelEndpoint(script) as endpoint, client(endpoint.url) as agent:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gitlab_nightshift.gateway.model_contexts import parse_contexts, pick_context
+from gitlab_nightshift.gateway.model_list import parse_contexts, pick_context
 from tests.gateway.tools import MODEL, RawEndpoint, client, hang, whole
 
 VLLM = {"id": "qwen", "object": "model", "max_model_len": 16384}
@@ -35,8 +35,9 @@ def test_what_is_no_list_says_nothing(body: bytes) -> None:
 def test_a_server_of_one_model_may_call_it_by_another_name() -> None:
     assert pick_context({"/m/q.gguf": 4096}, "qwen") == 4096
     assert pick_context({"a": 1, "b": 2}, "b") == 2
-    assert pick_context({"a": 1, "b": 2}, "c") == 0
-    assert pick_context({}, "c") == 0
+    assert pick_context({"qwen3:latest": 3, "b": 2}, "qwen3") == 3
+    assert pick_context({"a": 1, "b": 2}, "c") is None
+    assert pick_context({}, "c") is None
 
 
 def listed(url: str, variable: str = "OPENAI_API_KEY") -> list[dict[str, Any]]:

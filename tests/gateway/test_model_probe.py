@@ -1,9 +1,12 @@
 """One free request tells whether the key is taken and the model known; it leads nowhere else."""
 
+import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
 
 from gitlab_nightshift.gateway.keys import ModelKey
 from gitlab_nightshift.gateway.model_probe import ask_for_model
@@ -11,7 +14,9 @@ from gitlab_nightshift.gateway.upstream import build_upstream
 
 
 @contextmanager
-def endpoint(status: int, location: str = "") -> Iterator[tuple[str, list[tuple[str, str | None]]]]:
+def endpoint(
+    status: int, location: str = "", body: bytes = b""
+) -> Iterator[tuple[str, list[tuple[str, str | None]]]]:
     """An endpoint with one answer; what it was asked, with the key."""
     asked: list[tuple[str, str | None]] = []
 
@@ -21,8 +26,9 @@ def endpoint(status: int, location: str = "") -> Iterator[tuple[str, list[tuple[
             self.send_response(status)
             if location:
                 self.send_header("Location", location)
-            self.send_header("Content-Length", "0")
+            self.send_header("Content-Length", str(len(body)))
             self.end_headers()
+            self.wfile.write(body)
 
         def log_message(self, *_: object) -> None: ...
 
@@ -37,7 +43,8 @@ def endpoint(status: int, location: str = "") -> Iterator[tuple[str, list[tuple[
 
 
 def ask(url: str) -> tuple[int, str]:
-    return ask_for_model(build_upstream(ModelKey("ANTHROPIC_API_KEY", "sk-1"), url, {}), "m/1")
+    found = ask_for_model(build_upstream(ModelKey("ANTHROPIC_API_KEY", "sk-1"), url, {}), "m/1")
+    return found.status, found.why
 
 
 def test_the_key_is_sent_and_the_status_comes_back() -> None:
@@ -58,3 +65,31 @@ def test_an_endpoint_that_is_not_there_is_told() -> None:
         pass
     status, why = ask(url)
     assert (status, "refused" in why) == (0, True)
+
+
+LISTS: dict[str, tuple[object, str, int]] = {
+    "vLLM": ({"object": "list", "data": [{"id": "m/1", "max_model_len": 8192}]}, "m/1", 8192),
+    "llama.cpp": ({"data": [{"id": "/m/q.gguf", "meta": {"n_ctx": 4096}}]}, "qwen", 4096),
+    "Ollama": (
+        {"data": [{"id": "qwen3:latest", "owned_by": "library"}, {"id": "phi:3b"}]},
+        "qwen3",
+        0,
+    ),
+}
+
+
+@pytest.mark.parametrize("server", LISTS)
+def test_a_servers_list_has_the_model_and_its_context(server: str) -> None:
+    """A name with slashes has no address of its own at most servers."""
+    rows, model, context = LISTS[server]
+    with endpoint(200, body=json.dumps(rows).encode()) as (url, asked):
+        found = ask_for_model(build_upstream(ModelKey("OPENAI_API_KEY", "sk-1"), url, {}), model)
+    assert (found.status, found.context) == (200, context)
+    assert [path for path, _ in asked] == ["/v1/models"]
+
+
+def test_a_model_that_is_not_listed_is_told_with_those_that_are() -> None:
+    body = json.dumps({"data": [{"id": "a"}, {"id": "b"}]}).encode()
+    with endpoint(200, body=body) as (url, _):
+        found = ask_for_model(build_upstream(ModelKey("OPENAI_API_KEY", "sk-1"), url, {}), "m")
+    assert (found.status, found.listed) == (404, ("a", "b"))

@@ -36,6 +36,35 @@ def test_addresses(given: str, url: str) -> None:
     assert build_upstream(ANTHROPIC, given, {}).base_url == url
 
 
+CHAT_URLS = {
+    "https://api.openai.com/v1": "https://api.openai.com/v1/chat/completions",
+    "http://llama:8080": "http://llama:8080/v1/chat/completions",
+    "https://gw.example/llm": "https://gw.example/llm/v1/chat/completions",
+    "https://x.openai.azure.com/openai/v1/": "https://x.openai.azure.com/openai/v1/chat/completions",
+    "https://x.openai.azure.com/openai/v1?api-version=preview": (
+        "https://x.openai.azure.com/openai/v1/chat/completions?api-version=preview"
+    ),
+    "https://x.azure.com/openai/deployments/gpt?api-version=2024-10-21": (
+        "https://x.azure.com/openai/deployments/gpt/chat/completions?api-version=2024-10-21"
+    ),
+    "https://generativelanguage.googleapis.com/v1beta/openai/": (
+        "https://generativelanguage.googleapis.com/v1beta/openai/chat/completions"
+    ),
+    "https://open.example/api/paas/v4": "https://open.example/api/paas/v4/chat/completions",
+}
+
+
+@pytest.mark.parametrize("given", CHAT_URLS)
+def test_where_chat_completions_are(given: str) -> None:
+    upstream = build_upstream(ModelKey("OPENAI_API_KEY", KEY), given, {})
+    assert upstream.build_url("/v1/chat/completions") == CHAT_URLS[given]
+
+
+def test_a_key_in_another_header() -> None:
+    assert ModelKey("OPENAI_API_KEY", KEY).header == ("Authorization", f"Bearer {KEY}")
+    assert ModelKey("OPENAI_API_KEY", KEY, "api-key").header == ("api-key", KEY)
+
+
 @pytest.mark.parametrize(
     "given",
     [

@@ -102,7 +102,7 @@ def test_chat_completions_carry_the_text_whole_or_in_parts() -> None:
     rows = [json.loads(line) for line in lines]
     assert last == "[DONE]"
     pieces = [row["choices"][0]["delta"].get("content") for row in rows if row["choices"]]
-    assert pieces == ["x" * 40, "x" * 40, "x" * 10, None]
+    assert pieces == [None, "x" * 40, "x" * 40, "x" * 10, None]
     assert rows[-1]["usage"] == whole["usage"]
     assert [request.prompt for request in endpoint.messages] == ["Hello", "Hello"]
 

@@ -36,7 +36,7 @@ class Turn:
     `delay_s` passes before anything is sent. `hang` sends nothing until the endpoint closes,
     `stall` sends the head of a stream first, `broken` makes of a stream's bytes what is sent before
     the connection ends. A status other than 200 sends `error_body`; `stop` is another reason to
-    stop.
+    stop, `extra` are further fields of a message of Chat Completions.
     """
 
     text: str = ""
@@ -50,6 +50,7 @@ class Turn:
     stall: bool = False
     broken: Callable[[bytes], bytes] | None = None
     stop: str = ""
+    extra: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def stop_reason(self) -> str:
@@ -77,7 +78,8 @@ class Request:
 
     @property
     def tools(self) -> list[str]:
-        return [tool["name"] for tool in self.body.get("tools", [])]
+        tools = self.body.get("tools", [])
+        return [str((tool.get("function") or tool)["name"]) for tool in tools]
 
     @property
     def system(self) -> str:
@@ -102,6 +104,7 @@ class Request:
             m["content"] for m in self.messages if isinstance(m["content"], list)
         )
         answers = [b.get("content", "") for b in blocks if b["type"] == "tool_result"]
+        answers += [m["content"] for m in self.messages if m.get("role") == "tool"]
         answers += [i["output"] for i in self.items if i.get("type", "").endswith("_output")]
         return [text_of(answer) for answer in answers]
 

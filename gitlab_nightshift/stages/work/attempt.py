@@ -128,7 +128,7 @@ def _with_missing(failed: FailedAttempt, missing: Iterable[str]) -> FailedAttemp
     """Add the programs missing in the sandbox, so that the next attempt does not look for them."""
     if not (names := ", ".join(missing)):
         return failed
-    text = f"Reported by the agent's CLI as not found in the sandbox: {names}."
+    text = f"Reported by the agent as not found in the sandbox: {names}."
     return dataclasses.replace(failed, why=f"{failed.why.rstrip()}\n{text}")
 
 

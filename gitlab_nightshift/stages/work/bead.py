@@ -36,6 +36,7 @@ from gitlab_nightshift.stages.work.handoff import (
     write_stub,
 )
 from gitlab_nightshift.stages.work.handoff_schema import KINDS, build_schema
+from gitlab_nightshift.stages.work.hidden_files import hide_files
 from gitlab_nightshift.stages.work.model_access import BeadAccess, ModelAccess, compute_drain_s
 from gitlab_nightshift.stages.work.named_paths import NamedTree
 from gitlab_nightshift.stages.work.run_budget import Ledger, Stop
@@ -84,7 +85,8 @@ class BeadContext:
     """What all beads of a run share.
 
     ``keep`` records an ended bead; ``tree`` resolves the paths that beads name; ``brief`` is the
-    description of the repository in every prompt.
+    description of the repository in every prompt, ``hidden`` are files of the checkout that are not
+    there while an agent works.
     """
 
     work: WorkContext
@@ -96,6 +98,7 @@ class BeadContext:
     keep: Callable[[BeadTask, ProgramEnd, Path], None]
     tree: NamedTree
     brief: str = ""
+    hidden: tuple[str, ...] = ()
 
     @property
     def disks(self) -> Disks:
@@ -159,6 +162,9 @@ def _build_task(
         allowed_commands=bead_context.work.allowed_commands,
         budget_usd=bead_context.ledger.compute_left_usd(),
         any_command=any_command(bead_context.work.settings),
+        budget_tokens=bead_context.ledger.compute_left_tokens(),
+        left_s=bead_context.ledger.compute_left_s(),
+        hidden=bead_context.hidden,
     )
 
 
@@ -216,7 +222,7 @@ class _Process:
         try:
             return self._finish_bead(self._run_process(prompt))
         except ProgramStartError as error:
-            reason = f"the agent's CLI cannot be started: {error.strerror}"
+            reason = f"the agent cannot be started: {error.strerror}"
             raise NightshiftError(Code.PROVIDER_UNAVAILABLE, reason) from None
         except (Interruption, OSError) as stop:  # its cost counts nevertheless
             ended = ProgramEnd(EndReason.STOPPED, -signal.SIGTERM, read_clock() - started)
@@ -240,7 +246,10 @@ class _Process:
     def _run_process(self, prompt: BeadPrompt) -> ProgramEnd:
         env = _build_environment(self._context, self._scratch, self._access)
         work, provider, task = self._context.work, self._context.provider, self._task
-        with work.logs.open_logs(f"{self._name}.out", f"{self._name}.err") as (out, err):
+        with (
+            work.logs.open_logs(f"{self._name}.out", f"{self._name}.err") as (out, err),
+            hide_files(task.checkout, self._context.hidden),
+        ):
             return stream(
                 provider.build_bead_args(task, build_search_path(work.env, work.checkout)),
                 cwd=task.checkout,
@@ -261,7 +270,7 @@ class _Process:
             report = dataclasses.replace(report, usage=usage)
         find_log = self._context.work.logs.find_log
         logs = tuple(find_log(f"{self._name}.{kind}").name for kind in ("out", "err"))
-        trusted = not self._context.provider.about.program
+        trusted = not self._context.provider.about.runs_commands
         tools = merge_calls(self._access.list_calls(), report.calls, trusted=trusted)
         result = self._build_result(report, ended, logs)
         return dataclasses.replace(result, tools=tools)

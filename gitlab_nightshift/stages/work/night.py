@@ -206,7 +206,7 @@ def propose_change(
 
 
 def _build_exhausted_ending(night: Night, tried: list[CategoryResult]) -> Ending:
-    if why := _find_cli_failure(night.bead_context.ledger.results):
+    if why := _find_agent_failure(night):
         return build_stopped_ending(
             night, Stop(Outcome.FAILED, why, Code.PROVIDER_UNAVAILABLE), tried
         )
@@ -226,12 +226,14 @@ def _build_exhausted_ending(night: Night, tried: list[CategoryResult]) -> Ending
     )
 
 
-def _find_cli_failure(results: list[BeadResult]) -> str:
-    """Why the agent's CLI is unusable: every bead failed; "" if one did not."""
+def _find_agent_failure(night: Night) -> str:
+    """Why the agent is unusable: every bead failed; "" if one did not."""
+    results = night.bead_context.ledger.results
     if not results or any(result.status not in _BROKEN for result in results):
         return ""
     last = take_first_line(results[-1].error)
-    return f"the agent's CLI failed in every bead ({len(results)}), last: {last}"
+    who = "the agent's CLI" if night.bead_context.provider.about.program else "the model"
+    return f"{who} failed in every bead ({len(results)}), last: {last}"
 
 
 def build_stopped_ending(night: Night, stop: Stop, tried: list[CategoryResult]) -> Ending:

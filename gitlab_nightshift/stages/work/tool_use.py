@@ -10,8 +10,8 @@ from pathlib import Path
 from gitlab_nightshift.records.tool_calls import MOST_CALLS, ToolCall, ToolUse
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
-READ = "Read"
-_NO_SHELL = frozenset({READ, "Edit", "Write", "StructuredOutput", "apply_patch"})
+READS = frozenset({"Read", "read"})
+_NO_SHELL = READS | {"Edit", "Write", "StructuredOutput", "apply_patch", "search", "edit", "finish"}
 _READERS = frozenset(
     """cat head tail less more sed nl grep egrep fgrep rg awk wc ls find tree file stat diff cmp
     cut sort uniq column jq bat cd pwd echo printf true test git""".split()
@@ -44,8 +44,8 @@ def merge_calls(
     answered: ToolUse | None, reported: tuple[ToolCall, ...] | None, *, trusted: bool
 ) -> ToolUse | None:
     """The calls in the model's answers, with the results that the CLI reports. If no gateway saw
-    the answers, or the CLI is part of this package (``trusted``), the calls that the CLI reports.
-    None if unknown."""
+    the answers, or nothing of the model's runs beside the CLI (``trusted``), the calls that the
+    CLI reports. None if unknown."""
     if reported is not None and (trusted or answered is None):
         return ToolUse("cli", _drop_ids(reported[:MOST_CALLS]), len(reported[MOST_CALLS:]))
     if answered is None:
@@ -84,7 +84,7 @@ def count_files(uses: Iterable[ToolUse | None], root: Path, known: Collection[st
 
 def _list_paths(call: ToolCall, root: Path) -> Iterator[str]:
     """Paths below the root that a call reads, or passes to a reading program."""
-    if call.tool == READ and call.reported != "failed":
+    if call.tool in READS and call.reported != "failed":
         yield _make_relative(call.subject, root)
     if call.tool not in _NO_SHELL:
         for words in _split_commands(call.subject):

@@ -20,6 +20,7 @@ from gitlab_nightshift.stages.work.boundary import Boundary
 from gitlab_nightshift.stages.work.boundary_proof import prove_boundary
 from gitlab_nightshift.stages.work.brief.repository_brief import make_run_brief
 from gitlab_nightshift.stages.work.given_task import do_task
+from gitlab_nightshift.stages.work.hidden_files import find_hidden_files
 from gitlab_nightshift.stages.work.model_access import ModelAccess, open_access
 from gitlab_nightshift.stages.work.named_paths import NamedTree
 from gitlab_nightshift.stages.work.night import try_categories
@@ -43,7 +44,9 @@ from gitlab_nightshift.stages.work.sandboxed_checkout import (
 from gitlab_nightshift.stages.work.work_context import WorkContext
 from gitlab_nightshift.stages.work.work_preparation import Tools, find_agent_program, prepare
 from gitlab_nightshift.system.environment import build_search_path
+from gitlab_nightshift.system.file_names import format_path
 
+MOST_NAMED = 8
 Keep = Callable[[str, bytes], None]
 """Stores a product of the run, by its name below the output folder."""
 
@@ -288,7 +291,20 @@ def _build_bead_context(
         boundary=boundary,
         keep=recorder.keep,
         tree=NamedTree(roots, checkout.saved.entries),
+        hidden=_find_hidden(tools, checkout, work_context.emit),
     )
+
+
+def _find_hidden(tools: Tools, checkout: Checkout, emit: Emit) -> tuple[str, ...]:
+    """The files of secrets that this agent must not find in the checkout."""
+    if not tools.provider.about.hides_secrets:
+        return ()
+    found = find_hidden_files(checkout.saved)
+    if found:
+        more = f" and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
+        names = ", ".join(map(format_path, found[:MOST_NAMED]))
+        emit(Note(f"taken away while the agent works: {names}{more}"))
+    return found
 
 
 def _build_recorder(work_context: WorkContext, tools: Tools) -> Recorder:

@@ -14,7 +14,7 @@ from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.stages.work.cost_bounds import check_bounds
 
 AUTO = ("codex", "claude_code")
-FALLBACK = "patch"
+FALLBACK = "model"
 DEFAULT_RULE, CHEAPEST = "default", "cheapest"
 KINDS = (
     ("security", r"security|vulnerab\w*|injection|xss|csrf|cve"),
@@ -29,6 +29,7 @@ _USED: Mapping[str, ProviderUsed] = {
     "codex": "codex",
     "claude_code": "claude_code",
     "replay": "claude_code",
+    "patch": "patch_fallback",
     FALLBACK: "patch_fallback",
 }
 
@@ -150,7 +151,7 @@ def may_fall_back(payload: Payload, code: Code) -> bool:
 
 
 def choose_fallback(payload: Payload, settings: Settings, env: Mapping[str, str]) -> ProviderChoice:
-    """The patch provider, with the team's models, else codex's, which speak the same API.
+    """The agent ``model``, with the team's models, else codex's, which speak the same API.
 
     Raises NightshiftError if that cannot be used either.
     """

@@ -68,5 +68,5 @@ def describe_no_fallback(why: str, why_none: str) -> str:
 
 
 def build_fallback_note(why: str) -> Note:
-    """The note that the patch provider takes over, and why."""
-    return Note(f"{why}; patch takes over", warning=True)
+    """The note that the plain endpoint takes over, and why."""
+    return Note(f"{why}; the agent model takes over", warning=True)

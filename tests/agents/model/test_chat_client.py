@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import re
 import socket
 import threading
 from collections.abc import Iterator, Sequence
@@ -10,8 +11,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from gitlab_nightshift.patching import chat_client
-from gitlab_nightshift.patching.chat_client import ChatClient, CutOffError, EndpointError
+from gitlab_nightshift.agents.model import chat_client
+from gitlab_nightshift.agents.model.chat_client import (
+    ChatClient,
+    CutOffError,
+    EndpointError,
+    ModelReply,
+)
 from tests.gateway.tools import RawEndpoint
 
 ASK = [{"role": "user", "content": "?"}]
@@ -72,14 +78,14 @@ def whole(text: str, reason: str | None = "stop") -> str:
 
 def asked(*bodies: str, status: int = 200, kind: str = STREAM) -> str:
     with endpoint(bodies, status, kind) as url:
-        return ChatClient(url, "key", "m").ask(ASK, 100)
+        return ChatClient(url, "key", "m").ask(ASK, 100).text
 
 
 def test_a_stream_is_put_together() -> None:
     body = f": hello\n\n{chunk('a')}{chunk()}{chunk('ä')}{chunk(reason='stop')}"
     heard: list[int] = []
     with endpoint([body + 'data: {"choices": [], "usage": {}}\n\n' + DONE]) as url:
-        assert ChatClient(url, "key", "m", heard.append).ask(ASK, 100) == "aä"
+        assert ChatClient(url, "key", "m", heard.append).ask(ASK, 100).text == "aä"
     assert heard == [1, 1, 2, 2, 2]
 
 
@@ -143,7 +149,7 @@ def test_half_a_stream_is_asked_for_again_and_then_is_no_answer(name: str) -> No
     repeats: list[str] = []
     with endpoint([body, chunk("whole", "stop") + DONE]) as url:
         client = ChatClient(url, "key", "m", repeats=repeats.append)
-        assert client.ask(ASK, 100) == "whole"
+        assert client.ask(ASK, 100).text == "whole"
     assert [why in text for text in repeats] == [True], repeats
     with pytest.raises(CutOffError, match="the answer was cut off twice: ") as caught:
         asked(body)
@@ -187,7 +193,7 @@ def test_by_readline_a_short_body_would_be_whole(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(chat_client, "_read_body", read_body)
     short = BROKEN["a body that is too short"].encode()
     with RawEndpoint(lambda c, n: c.sendall(short + GOOD)) as url:
-        assert ChatClient(url.url, "key", "m").ask(ASK, 100) == "half"
+        assert ChatClient(url.url, "key", "m").ask(ASK, 100).text == "half"
 
 
 @pytest.mark.parametrize(
@@ -250,8 +256,137 @@ def test_whether_less_would_help(status: int, error: object, expected: bool, con
 )
 def test_the_context_is_what_the_list_of_models_says(models: object, tokens: int) -> None:
     with endpoint([""], models=models) as url:
-        assert ChatClient(url, "key", "m").read_context() == tokens
+        assert ChatClient(url, "key", "m").read_model().context == tokens
 
 
 def test_without_a_list_of_models_the_context_is_not_known() -> None:
-    assert ChatClient("http://127.0.0.1:9", "key", "m").read_context() == 0
+    assert ChatClient("http://127.0.0.1:9", "key", "m").read_model().context == 0
+
+
+# --- servers that differ ----------------------------------------------------------------------
+
+
+def message(**fields: object) -> str:
+    """A stream of one message and its end."""
+    choice = {"delta": fields, "finish_reason": "stop"}
+    return f"data: {json.dumps({'choices': [choice]})}\n\n{DONE}"
+
+
+TEXTS = {
+    "Mistral: content as parts, thoughts among them": message(
+        content=[
+            {"type": "thinking", "thinking": [{"text": "hm"}]},
+            {"type": "text", "text": "yes"},
+        ]
+    ),
+    "vLLM without a reasoning parser": message(content="<think>\nhm\n</think>\n\nyes"),
+    "DeepSeek on Ollama: a lone closing mark": message(content="hm, so\n</think>\nyes"),
+    "gpt-oss without a parser: harmony's marks": message(
+        content="<|channel|>analysis<|message|>hm<|end|><|start|>assistant<|channel|>final"
+        "<|message|>yes<|return|>"
+    ),
+    "DeepSeek: thoughts beside the text": message(content="yes", reasoning_content="hm"),
+    "Gemini: an upper-case reason": message(content="yes").replace('"stop"', '"STOP"'),
+    "no space before the mark": message(content="yes").replace("data: [DONE]", "data:[DONE]"),
+}
+
+
+@pytest.mark.parametrize("server", TEXTS)
+def test_the_answer_is_what_stands_behind_the_thoughts(server: str) -> None:
+    assert asked(TEXTS[server]) == "yes"
+
+
+FAILURES = {
+    "vLLM": ('{"object": "error", "message": "why", "type": "x", "code": 400}', 400),
+    "TGI": ('{"detail": "why"}', 422),
+    "Mistral": ('{"detail": [{"loc": ["body"], "msg": "why", "type": "x"}]}', 422),
+    "Gemini": ('[{"error": {"code": 400, "message": "why"}}]', 400),
+    "Ollama": ('{"error": "why"}', 500),
+}
+
+
+@pytest.mark.parametrize("server", FAILURES)
+def test_a_failure_is_told_in_the_servers_words(server: str) -> None:
+    body, status = FAILURES[server]
+    with pytest.raises(EndpointError, match=f"HTTP {status}: why"):
+        asked(body, status=status, kind=JSON)
+
+
+IN_STREAMS = {
+    "OpenRouter": {"error": {"code": 502, "message": "why"}, "choices": []},
+    "vLLM": {"object": "error", "message": "why", "code": 500},
+    "SGLang": {"error": {"message": "why"}},
+    "TGI": {"error": "why", "error_type": "generation"},
+    "Gemini": [{"error": {"message": "why"}}],
+}
+
+
+@pytest.mark.parametrize("server", IN_STREAMS)
+def test_a_failure_inside_a_stream_of_status_200_is_no_answer(server: str) -> None:
+    with pytest.raises(CutOffError, match="the model endpoint failed: why"):
+        asked(f"{chunk('half')}data: {json.dumps(IN_STREAMS[server])}\n\n")
+
+
+def test_a_refusal_is_told_as_such() -> None:
+    with pytest.raises(EndpointError, match="the model refuses: I cannot help"):
+        asked(message(content=None, refusal="I cannot help with that."))
+
+
+def called(*bodies: str) -> ModelReply:
+    with endpoint(bodies) as url:
+        return ChatClient(url, "key", "m").ask(ASK, 100)
+
+
+def a_call(**fields: object) -> dict[str, object]:
+    return {
+        "index": 0,
+        "type": "function",
+        "function": {"name": "read", "arguments": "{}"},
+        **fields,
+    }
+
+
+def test_what_came_with_a_call_goes_back_with_it() -> None:
+    """Gemini refuses a result without its signature, OpenRouter and DeepSeek without thoughts."""
+    extra = {"google": {"thought_signature": "s"}}
+    details = [{"type": "reasoning.text", "index": 0, "text": text} for text in ("h", "m")]
+    pieces = [
+        message(reasoning="h", reasoning_details=details[:1]).replace('"stop"', "null"),
+        message(
+            reasoning="m",
+            reasoning_details=details[1:],
+            tool_calls=[a_call(id="1", extra_content=extra)],
+        ),
+    ]
+    reply = called(pieces[0].removesuffix(DONE) + pieces[1])
+    assert reply.message["reasoning"] == "hm"
+    [detail] = reply.message["reasoning_details"]
+    assert detail["text"] == "hm"
+    assert reply.message["tool_calls"][0]["extra_content"] == extra
+
+
+@pytest.mark.parametrize("call_id", [None, "", 5])
+def test_a_call_without_an_id_gets_one_that_mistral_takes(call_id: object) -> None:
+    [call] = called(message(tool_calls=[a_call(id=call_id)])).calls
+    assert re.fullmatch(r"[a-z0-9]{9}", call.call_id)
+
+
+def test_arguments_as_an_object_are_taken_and_go_back_as_text() -> None:
+    function = {"name": "read", "arguments": {"path": "a"}}
+    reply = called(message(tool_calls=[a_call(id="1", function=function)]))
+    assert reply.calls[0].arguments == {"path": "a"}
+    assert reply.message["tool_calls"][0]["function"]["arguments"] == '{"path": "a"}'
+
+
+def test_arguments_that_are_no_json_go_back_as_none() -> None:
+    """A chat template that reads them would fail every later request."""
+    function = {"name": "read", "arguments": '{"path": '}
+    reply = called(message(tool_calls=[a_call(id="1", function=function)]))
+    assert reply.calls[0].arguments is None
+    assert reply.message["tool_calls"][0]["function"]["arguments"] == "{}"
+
+
+def test_a_flood_of_calls_is_no_answer() -> None:
+    calls = [a_call(index=n, id=str(n)) for n in range(2_001)]
+    with pytest.raises(EndpointError, match="more than 2000 tool calls"):
+        called(message(tool_calls=calls))

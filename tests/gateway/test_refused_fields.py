@@ -49,7 +49,7 @@ class Server(RawEndpoint):
 
     @property
     def bodies(self) -> list[JsonObject]:
-        return [json.loads(raw.partition(b"\r\n\r\n")[2]) for raw in self.requests]
+        return [json.loads(raw.partition(b"\r\n\r\n")[2] or b"{}") for raw in self.requests]
 
     @property
     def limits(self) -> list[dict[str, int]]:
@@ -157,6 +157,80 @@ def test_a_limit_that_only_a_budget_added_breaks_no_endpoint() -> None:
         for _ in range(2):
             assert ask(agent)[0] == 200
         assert server.limits == [{"max_completion_tokens": 32_000}, {}, {}]
+
+
+# --- other fields --------------------------------------------------------------------------------
+
+TOOL = {"type": "function", "function": {"name": "read", "parameters": {"type": "object"}}}
+THOUGHTS = {"role": "assistant", "content": "x", "reasoning_content": "hm"}
+FORM = {"type": "json_schema", "json_schema": {"name": "x", "schema": {}}}
+OTHERS: dict[str, tuple[str, JsonObject, Mapping[str, Any]]] = {
+    "Mistral: stream_options": (
+        "stream_options",
+        {},
+        {"detail": [{"type": "extra_forbidden", "loc": ["body", "stream_options"], "input": {}}]},
+    ),
+    "older Azure: stream_options": (
+        "stream_options",
+        {},
+        {"error": {"message": "Unrecognized request argument supplied: stream_options"}},
+    ),
+    "DeepSeek: response_format": (
+        "response_format",
+        {"response_format": FORM},
+        {"error": {"message": "This response_format type is unavailable now"}},
+    ),
+    "llama.cpp: response_format": (
+        "response_format",
+        {"response_format": FORM},
+        {
+            "error": {
+                "code": 400,
+                "message": "Failed to initialize samplers: failed to parse grammar",
+            }
+        },
+    ),
+    "vLLM: parallel_tool_calls": (
+        "parallel_tool_calls",
+        {"tools": [TOOL], "parallel_tool_calls": True},
+        {"object": "error", "message": "parallel_tool_calls: Extra inputs are not permitted"},
+    ),
+    "Groq: thoughts that go back": (
+        "reasoning_content",
+        {"messages": [THOUGHTS, *ASKED["messages"]]},  # type: ignore[misc]
+        {"error": {"message": "'messages.0': property 'reasoning_content' is unsupported"}},
+    ),
+}
+
+
+@pytest.mark.parametrize("server", OTHERS)
+def test_a_field_that_an_endpoint_refuses_is_left_out_for_the_whole_night(server: str) -> None:
+    name, body, error = OTHERS[server]
+    with (
+        Server(lambda sent: error if name in json.dumps(sent) else None) as server_,
+        asking(server_) as agent,
+    ):
+        for _ in range(2):
+            assert ask(agent, max_completion_tokens=8000, **body)[0] == 200
+        assert [name in json.dumps(sent) for sent in server_.bodies] == [True, False, False]
+        [row] = agent.ask(None, "/v1/models", "GET")[1]["data"]
+        assert row["refused"] == [name]
+
+
+def test_without_tools_the_agent_has_to_ask_otherwise() -> None:
+    said = {"error": f"{MODEL} does not support tools"}
+    with Server(lambda body: said if "tools" in body else None) as server, asking(server) as agent:
+        assert ask(agent, max_completion_tokens=8000, tools=[TOOL]) == (400, said)
+        assert ask(agent, max_completion_tokens=8000)[0] == 200
+        [row] = agent.ask(None, "/v1/models", "GET")[1]["data"]
+        assert row["refused"] == ["tools"]
+
+
+def test_what_a_server_repeats_of_the_request_is_no_refusal_of_it() -> None:
+    said = {"detail": [{"msg": "Field required", "input": {"stream_options": 1, "tools": 2}}]}
+    with Server(lambda body: said) as server, asking(server) as agent:
+        assert ask(agent, max_completion_tokens=8000, tools=[TOOL]) == (400, said)
+        assert len(server.requests) == 1
 
 
 # --- the end by bytes ----------------------------------------------------------------------------

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from gitlab_nightshift.patching.blocks import Block, parse
-from gitlab_nightshift.patching.edits import (
+from gitlab_nightshift.agents.model.blocks import Block, parse
+from gitlab_nightshift.agents.model.edits import (
     Edit,
     NotApplicableError,
     UnreadableFileError,
@@ -172,6 +172,6 @@ def test_it_is_exact_or_nothing(
 
 
 def test_the_example_that_models_are_given_is_read() -> None:
-    from gitlab_nightshift.patching.prompt_text import BLOCKS
+    from gitlab_nightshift.agents.model.texts import BLOCKS
 
     assert [each.path for each in parse(BLOCKS.partition("\n\n- ")[0])] == ["path/of/file.py"]

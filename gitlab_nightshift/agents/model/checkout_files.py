@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gitlab_nightshift.patching.edits import Edit, NotApplicableError, Read, UnreadableFileError
+from gitlab_nightshift.agents.model.edits import Edit, NotApplicableError, Read, UnreadableFileError
 from gitlab_nightshift.system.openat import write_all
 
 LARGEST_FILE = 5_000_000
@@ -29,6 +29,18 @@ _REASONS = {
 def make_reader(top: Path) -> Read:
     """Reads files below ``top``."""
     return lambda path: _read(top, path)
+
+
+def list_folder(top: Path, path: str) -> list[str]:
+    """The names in a folder ("": the top itself), those of folders with a slash. No link is
+    followed. Raises UnreadableFileError."""
+    try:
+        with contextlib.ExitStack() as stack:
+            fd, _ = _open_folder(top, f"{path}/." if path else ".", stack)
+            entries = stack.enter_context(os.scandir(fd))
+            return sorted(e.name + "/" * e.is_dir(follow_symlinks=False) for e in entries)
+    except OSError as error:
+        raise UnreadableFileError(_describe_error(error)) from None
 
 
 def apply(top: Path, edits: Iterable[Edit]) -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitlab_nightshift.patching.blocks import (
+from gitlab_nightshift.agents.model.blocks import (
     LARGEST,
     MOST_BLOCKS,
     Block,

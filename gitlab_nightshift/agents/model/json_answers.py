@@ -5,14 +5,13 @@ validates the answer itself.
 """
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from gitlab_nightshift.patching.blocks import MalformedError
-from gitlab_nightshift.text.lazy_patterns import compile_lazily
+from gitlab_nightshift.agents.model.blocks import MalformedError
 
-_FENCED = compile_lazily(r"^```(?:json)?[ \t]*\n(.*?)^```[ \t]*$", re.DOTALL | re.MULTILINE)
+MOST_TRIED = 200
+"""Opening braces in a text at which an object may begin."""
 _KINDS: Mapping[str, type | tuple[type, ...]] = {
     "object": dict,
     "array": list,
@@ -27,23 +26,41 @@ Schema = Mapping[str, Any]
 
 
 def parse_json_answer(text: str, schema: Schema) -> dict[str, Any]:
-    """The one JSON object of an answer: the whole of it, or its only fenced block.
+    """The JSON object of an answer: the whole of it, or the only one in prose or fences that fits
+    the schema.
 
     Raises :class:`MalformedError`.
     """
-    fenced = _FENCED.findall(text)
-    try:
-        found = json.loads(fenced[0] if len(fenced) == 1 else text)
-    except (ValueError, RecursionError) as error:
-        raise MalformedError(f"the answer is not one JSON object alone: {error}") from None
-    if not isinstance(found, dict):
-        raise MalformedError("the answer is JSON, but no object")
+    found = [] if text.lstrip().startswith("[") else list(_find_objects(text))
+    fitting = [each for each in found if not any(_find_problems(each, schema, schema, ""))]
+    if not found or any(each != fitting[0] for each in fitting):
+        raise MalformedError("the answer is not one JSON object alone")
+    return check_answer((fitting or found)[-1], schema)
+
+
+def check_answer(found: dict[str, Any], schema: Schema) -> dict[str, Any]:
+    """The object, if it fits the schema. Raises :class:`MalformedError`."""
     if problem := next(_find_problems(found, schema, schema, "the answer"), ""):
         raise MalformedError(problem)
     selected = found.get("selected")
     if found.get("result") == "IMPROVEMENT_FOUND" and not (selected and selected.get("files")):
         raise MalformedError("selected: with IMPROVEMENT_FOUND it has files and a description")
     return found
+
+
+def _find_objects(text: str) -> Iterator[dict[str, Any]]:
+    """The outermost JSON objects of a text."""
+    decoder, at = json.JSONDecoder(strict=False), text.find("{")
+    for _ in range(MOST_TRIED):
+        if at < 0:
+            return
+        try:
+            value, end = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            end = at + 1
+        else:
+            yield value
+        at = text.find("{", end)
 
 
 def _find_problems(value: Any, schema: Schema, whole: Schema, where: str) -> Iterator[str]:

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitlab_nightshift.patching.blocks import MalformedError
-from gitlab_nightshift.patching.json_answers import parse_json_answer
+from gitlab_nightshift.agents.model.blocks import MalformedError
+from gitlab_nightshift.agents.model.json_answers import parse_json_answer
 from gitlab_nightshift.stages.work.handoff_schema import build_schema
 from tests.support.shop import DRAFT, FOUND, PASSED
 
@@ -37,6 +37,20 @@ def test_an_object_alone_or_in_the_only_fence(bead: str, around: str) -> None:
     assert read(bead, text) == HONEST[bead]
 
 
+@pytest.mark.parametrize(
+    "around",
+    [
+        "It is right.\n{}",
+        "```JSON\n{}\n```",
+        "I looked at {{x}} first.\n\n{}\n\nThat is all.",
+        'In the file: {{"x": 1}}. My verdict: {}',
+        "{} (once more: {})",
+    ],
+)
+def test_an_object_in_prose_is_found(around: str) -> None:
+    assert read("verify", around.format(*[json.dumps(PASSED)] * 2)) == PASSED
+
+
 def test_a_fence_within_a_text_of_the_json_is_no_fence_around_it() -> None:
     draft = {**DRAFT, "changes": "```\ncode\n```"}
     assert read("mr", json.dumps(draft)) == draft
@@ -46,9 +60,8 @@ def test_a_fence_within_a_text_of_the_json_is_no_fence_around_it() -> None:
     ("bead", "text", "why"),
     [
         ("verify", "passed: true", "not one JSON object alone"),
-        ("verify", 'It passed.\n{"passed": true}', "not one JSON object alone"),
         ("verify", '```json\n{"passed": true}\n```\n```json\n{"passed": false}\n```', "alone"),
-        ("verify", "[true]", "no object"),
+        ("verify", "[true]", "alone"),
         ("verify", "[" * 100_000, "alone"),
         ("verify", "{}", "the answer: passed is missing"),
         ("verify", '{"passed": "yes"}', "passed: boolean expected"),

@@ -5,7 +5,7 @@ from typing import Any
 import jsonschema  # type: ignore[import-untyped]
 import pytest
 
-from gitlab_nightshift.patching.prompt_text import list_answer_formats
+from gitlab_nightshift.agents.model.texts import build_answer_format
 from gitlab_nightshift.stages.work.handoff_schema import build_schema
 from tests.support.shop import DRAFT, FOUND, PASSED
 
@@ -13,7 +13,7 @@ NOTHING = {"result": "NO_IMPROVEMENT", "reason": "All is tested."}
 
 
 def find_schema(bead: str) -> Any:
-    strictest, *_ = list_answer_formats(bead, build_schema(bead))
+    strictest = build_answer_format(bead, build_schema(bead))
     assert strictest
     return strictest["json_schema"]["schema"]
 

@@ -1,10 +1,11 @@
 """Applies blocks to files, as pure functions: each SEARCH occurs exactly once, or no change."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
 from itertools import pairwise
 
-from gitlab_nightshift.patching.blocks import Block
+from gitlab_nightshift.agents.model.blocks import Block
 from gitlab_nightshift.system.file_names import is_dot_git
 
 LONGEST_PATH = 1024
@@ -147,6 +148,9 @@ class _TextFile:
             self._ends.append(self._ends[-1] if self._ends else "\n")
         self._searched = _frame_lines(self._lines) if self._lines else ""
 
+    def list_lines(self) -> tuple[str, ...]:
+        return tuple(self._lines)
+
     def apply_blocks(self, path: str, blocks: list[Block]) -> Edit:
         places, problems = list[_Replacement](), list[str]()
         for block in blocks:
@@ -227,3 +231,34 @@ def _count_common(one: tuple[str, ...], other: tuple[str, ...]) -> int:
     """How many lines at the start are the same."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
+
+
+def write_blocks(edits: Iterable[Edit]) -> tuple[Block, ...]:
+    """Blocks that make these edits again, with as few lines around each as make it unique."""
+    found = list[Block]()
+    for edit in edits:
+        for block in _write_file_blocks(edit):
+            found.append(replace(block, number=len(found) + 1))
+    return tuple(found)
+
+
+def _write_file_blocks(edit: Edit) -> list[Block]:
+    if edit.after is None:
+        return [Block(1, edit.path, delete=True)]
+    before, after = (_TextFile(data or b"").list_lines() for data in (edit.before, edit.after))
+    if edit.before is None:
+        return [Block(1, edit.path, (), after)]
+    matcher = SequenceMatcher(None, before, after, autojunk=False)
+    for context in (1, 3, 10, len(before)):
+        found = map(list, matcher.get_grouped_opcodes(context))
+        groups = [(g[0][1], g[-1][2], g[0][3], g[-1][4]) for g in found]
+        blocks = [Block(1, edit.path, before[a:b], after[c:d]) for a, b, c, d in groups]
+        if all(_stands_once(before, block.search) for block in blocks):
+            return blocks
+    return [Block(1, edit.path, before, after)]
+
+
+def _stands_once(lines: tuple[str, ...], search: tuple[str, ...]) -> bool:
+    whole, needle = _frame_lines(lines), _frame_lines(search)
+    first = whole.find(needle) if search else -1
+    return first >= 0 and whole.find(needle, first + 1) < 0

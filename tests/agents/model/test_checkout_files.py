@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from gitlab_nightshift.patching import checkout_files
-from gitlab_nightshift.patching.blocks import Block
-from gitlab_nightshift.patching.edits import NotApplicableError, plan_edits
+from gitlab_nightshift.agents.model import checkout_files
+from gitlab_nightshift.agents.model.blocks import Block
+from gitlab_nightshift.agents.model.edits import NotApplicableError, plan_edits
 from tests.support.trees import assert_same, whole_tree
 
 

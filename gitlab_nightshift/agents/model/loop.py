@@ -1,0 +1,286 @@
+"""The loop of a bead: a model asks for tools, gets their results, and hands over its answer.
+
+Bounded by turns, by mistakes, and by calls that repeat; each is told to the model before it fails
+the bead.
+"""
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from gitlab_nightshift.agents.model.blocks import MalformedError, find_no_change_reason, parse
+from gitlab_nightshift.agents.model.chat_client import (
+    ChatClient,
+    CutOffError,
+    EndpointError,
+    ModelCall,
+    ModelReply,
+)
+from gitlab_nightshift.agents.model.edits import NotApplicableError
+from gitlab_nightshift.agents.model.json_answers import check_answer, parse_json_answer
+from gitlab_nightshift.agents.model.texts import build_finish, render_loop_text
+from gitlab_nightshift.agents.model.tools import FINISH, MistakeError, Toolbox, ToolResult
+from gitlab_nightshift.agents.model.trimmed_messages import Conversation, estimate_tokens
+from gitlab_nightshift.text.written_calls import find_written_calls
+
+MOST_TURNS = 100
+MOST_CALLS = 25
+"""Of one turn; the others are not run."""
+MOST_MISTAKES = 10
+TOLD_REPEATS, MOST_REPEATS = 3, 6
+"""How often the same call may give the same result before the model is told, and before it ends."""
+NARROWED = 4
+"""How often a request that was too long is made shorter."""
+NEARLY = 0.8
+"""The part of a limit after which the model is told to finish."""
+LEAST_ANSWER = 1024
+"""Tokens: the gateway sends no request on whose answer may have fewer."""
+NO_CALL = "no tool call"
+Tell = Callable[[Mapping[str, Any]], None]
+
+
+@dataclass(frozen=True)
+class LoopLimits:
+    """Tokens of an answer; what is left of the run's money (USD), tokens and seconds (None: no
+    limit); USD per million tokens in and out, 0 where no price is known."""
+
+    answer_tokens: int
+    usd: float | None = None
+    tokens: int | None = None
+    seconds: float | None = None
+    rates: tuple[float, float] = (0.0, 0.0)
+
+
+@dataclass
+class _Spent:
+    """What the loop has used, as the endpoint tells; the gateway's figures are those that count."""
+
+    turns: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    began: float = field(default_factory=time.monotonic)
+
+    def measure(self, limits: LoopLimits) -> tuple[float, str]:
+        """The largest used part of a limit, and which one."""
+        usd = (self.tokens_in * limits.rates[0] + self.tokens_out * limits.rates[1]) / 1e6
+        parts = [(self.turns / MOST_TURNS, "turns")]
+        parts += [(usd / limits.usd, "money")] if limits.usd else []
+        tokens = self.tokens_in + self.tokens_out
+        parts += [(tokens / limits.tokens, "tokens")] if limits.tokens else []
+        seconds = time.monotonic() - self.began
+        parts += [(seconds / limits.seconds, "time")] if limits.seconds else []
+        return max(parts)
+
+
+class AgentLoop:
+    """One bead. ``schema`` is that of its answer, None for a bead that only changes files."""
+
+    def __init__(
+        self,
+        chat: ChatClient,
+        toolbox: Toolbox,
+        limits: LoopLimits,
+        schema: Mapping[str, Any] | None,
+        tell: Tell,
+    ) -> None:
+        self._chat, self._toolbox, self._limits, self._tell = chat, toolbox, limits, tell
+        self._schema, self._spent, self._hinted = schema, _Spent(), False
+        self._tools = (*toolbox.list_tools(), build_finish(schema))
+        self._mistakes, self._changed = list[str](), False
+        self._repeats: dict[str, int] = {}
+
+    def run(self, task: str) -> Any:
+        """Work until the model finishes; its structured answer, or its last sentence.
+
+        Raises MalformedError where the model's answers cannot be used, EndpointError,
+        ContextTooSmallError.
+        """
+        known = self._chat.read_model()
+        self._start(task, known.context, fenced="tools" in known.refused)
+        while True:
+            self._count_turn()
+            reply = self._ask(task)
+            results, answer = self._take_turn(reply)
+            if answer is not None:
+                return answer
+            self._newest = len(results)
+            self._add_results(results)
+
+    def _start(self, task: str, context: int, *, fenced: bool) -> None:
+        self._fenced, self._newest = fenced, 0
+        first = {"role": "system", "content": render_loop_text(self._tools, fenced=fenced)}
+        messages = [first, {"role": "user", "content": task}]
+        self._described = None if fenced else [tool.describe() for tool in self._tools]
+        fixed = estimate_tokens([{"tools": self._described}]) if self._described else 0
+        self._conversation = Conversation(messages, context, fixed)
+
+    def _count_turn(self) -> None:
+        if self._spent.turns >= MOST_TURNS:
+            raise MalformedError(f"no {FINISH} within {MOST_TURNS} turns")
+        self._spent.turns += 1
+        part, which = self._spent.measure(self._limits)
+        if part >= NEARLY and not self._hinted:
+            self._hinted = True
+            text = f"Little is left ({which}): end your work now and call `{FINISH}`."
+            self._conversation.add({"role": "user", "content": text})
+
+    def _ask(self, task: str) -> ModelReply:
+        """The next answer. What is too long is asked again, shorter; without tool calls, by text.
+        Raises EndpointError, ContextTooSmallError."""
+        narrowed = 0
+        while True:
+            trimmed, tokens = self._conversation.trimmed, self._compute_answer()
+            messages = self._conversation.fit(tokens, self._newest)
+            if self._conversation.trimmed > trimmed:
+                self._tell({"type": "trimmed", "tokens": estimate_tokens(messages)})
+            try:
+                reply = self._chat.ask(messages, tokens, tools=self._described)
+            except CutOffError as cut:
+                if not cut.too_wordy:
+                    raise
+                self._count_mistake("an answer without its end", str(cut))
+                said = {"role": "assistant", "content": "(an answer that was too long)"}
+                self._conversation.add(said)
+                text = f"{cut}. Answer with one short call of a tool."
+                self._conversation.add({"role": "user", "content": text})
+            except EndpointError as error:
+                if error.refuses_tools and not self._fenced and self._spent.turns == 1:
+                    self._start(task, self._conversation.context, fenced=True)
+                elif error.too_long and narrowed < NARROWED:
+                    narrowed += 1
+                    self._conversation.narrow(error.context, tokens)
+                else:
+                    raise
+            else:
+                self._spent.tokens_in += reply.tokens_in
+                self._spent.tokens_out += reply.tokens_out
+                return reply
+
+    def _compute_answer(self) -> int:
+        """Tokens of an answer: a quarter of a small context."""
+        wanted, context = self._limits.answer_tokens, self._conversation.context
+        return max(min(wanted, context // 4), LEAST_ANSWER) if context else wanted
+
+    def _take_turn(self, reply: ModelReply) -> tuple[list[tuple[str, str]], Any]:
+        """The results of a turn's calls by their ids, and the answer, None where it goes on."""
+        calls = reply.calls or tuple(
+            ModelCall(f"text{self._spent.turns}-{number}", name, given)
+            for number, (name, given) in enumerate(find_written_calls(reply.text))
+        )
+        message = dict(reply.message)
+        if reply.calls and len(calls) > MOST_CALLS:
+            message["tool_calls"] = message["tool_calls"][:MOST_CALLS]
+        self._conversation.add(message)
+        if reply.text.strip():
+            self._tell({"type": "said", "text": reply.text.strip()[:2000]})
+        if not calls:
+            return self._take_text(reply.text)
+        results, answer = list[tuple[str, str]](), None
+        for call in calls[:MOST_CALLS]:
+            result, ended = self._take_call(call)
+            results.append((call.call_id if reply.calls else "", result))
+            answer = ended if ended is not None else answer
+        if len(calls) > MOST_CALLS and answer is None:
+            text = f"{len(calls)} calls in one turn; only the first {MOST_CALLS} were run"
+            results[-1] = (results[-1][0], f"{results[-1][1]}\n{text}")
+            self._count_mistake("too many calls in one turn", text)
+        return results, answer
+
+    def _take_text(self, text: str) -> tuple[list[tuple[str, str]], Any]:
+        """An answer without a call: blocks, the report itself, or the last sentence of a bead that
+        has none."""
+        try:
+            if self._toolbox.edits and (blocks := parse(text)):
+                self._tell_call("blocks", "edit", {"path": ", ".join({b.path for b in blocks})})
+                result = self._toolbox.apply_blocks(blocks)
+                self._tell_result("blocks", result)
+                self._changed = True
+                return [("", result.text)], None
+            return [], self._parse_end(text)
+        except (MalformedError, NotApplicableError) as error:
+            self._count_mistake(NO_CALL, str(error))
+            return [("", f"{error}\nCall a tool, or `{FINISH}` with your report.")], None
+        except MistakeError as mistake:
+            self._count_mistake(mistake.kind, str(mistake))
+            return [("", str(mistake))], None
+
+    def _parse_end(self, text: str) -> Any:
+        """The report. A sentence ends a bead without one, unless nothing was changed so far: many
+        models tell their plan first."""
+        if self._schema is not None:
+            return parse_json_answer(text, self._schema)
+        reason = find_no_change_reason(text)
+        if reason is None and not self._changed and NO_CALL not in self._mistakes:
+            raise MalformedError("you have changed nothing so far")
+        return text.strip() if reason is None else reason
+
+    def _take_call(self, call: ModelCall) -> tuple[str, Any]:
+        """The result of a call, and the answer if it is the last one."""
+        self._tell_call(call.call_id, call.name, call.arguments)
+        try:
+            if call.name == FINISH:
+                return "taken", self._read_answer(call)
+            result = self._toolbox.call(call.name, call.arguments)
+            self._changed = self._changed or (call.name == "edit" and result.outcome == "ok")
+        except MistakeError as mistake:
+            self._count_mistake(mistake.kind, str(mistake))
+            result = ToolResult(f"error: {mistake}", "refused")
+        self._tell_result(call.call_id, result)
+        return self._note_repetition(call, result), None
+
+    def _read_answer(self, call: ModelCall) -> Any:
+        given = call.arguments
+        if given is None:
+            raise MistakeError("broken JSON", "finish: its arguments are not one JSON object")
+        if self._schema is None:
+            return str(given.get("summary") or "done")
+        try:
+            return check_answer(given, self._schema)
+        except MalformedError as error:
+            raise MistakeError("a report of another shape", str(error)) from None
+
+    def _note_repetition(self, call: ModelCall, result: ToolResult) -> str:
+        """The result, with a word where the same call has given it before."""
+        key = json.dumps([call.name, call.arguments, result.text], sort_keys=True, default=str)
+        count = self._repeats[key] = self._repeats.get(key, 0) + 1
+        if count >= MOST_REPEATS:
+            raise MalformedError(
+                f"the same call of {call.name} {count} times, with the same result"
+            )
+        if count < TOLD_REPEATS:
+            return result.text
+        return f"{result.text}\n(You have made this call {count} times, with the same result.)"
+
+    def _count_mistake(self, kind: str, text: str) -> None:
+        self._mistakes.append(kind)
+        self._tell({"type": "mistake", "kind": kind, "text": text[:1000]})
+        if len(self._mistakes) >= MOST_MISTAKES:
+            raise MalformedError(f"{len(self._mistakes)} mistakes, the last: {kind}: {text[:500]}")
+
+    def _add_results(self, results: list[tuple[str, str]]) -> None:
+        """As the messages of tools, or of a user where the model has written its calls as text."""
+        for call_id, text in results:
+            if call_id:
+                message = {"role": "tool", "tool_call_id": call_id, "content": text}
+                self._conversation.add(message, output=True)
+        if written := [text for call_id, text in results if not call_id]:
+            text = "\n\n".join(f"Result:\n{text}" for text in written)
+            self._conversation.add({"role": "user", "content": text}, output=True)
+
+    def _tell_call(self, call_id: str, name: str, given: Mapping[str, Any] | None) -> None:
+        shown = {key: str(value)[:400] for key, value in (given or {}).items()}
+        if isinstance((given or {}).get("command"), list):
+            shown = {"command": (given or {})["command"][:50]}
+        self._tell({"type": "call", "id": call_id, "tool": name[:100], "input": shown})
+
+    def _tell_result(self, call_id: str, result: ToolResult) -> None:
+        self._tell(
+            {
+                "type": "result_of",
+                "id": call_id,
+                "how": result.outcome,
+                "output": result.text[:4000],
+            }
+        )

@@ -1,0 +1,102 @@
+"""Where the text of a model's edit stands in a file: exactly, else but for white space.
+
+What is not found is refused with the place that looks most like it, never put there.
+"""
+
+import difflib
+from collections.abc import Sequence
+
+from gitlab_nightshift.agents.model.blocks import Block
+from gitlab_nightshift.agents.model.edits import NotApplicableError
+
+MOST_COMPARED = 20_000
+"""Lines of a file in which a similar place is looked for."""
+LEAST_LIKE = 0.5
+
+
+def build_block(path: str, text: str, old: str, new: str) -> Block:
+    """The edit as a block of whole lines. Raises NotApplicableError with what the model is told."""
+    text, old, new = (part.replace("\r\n", "\n") for part in (text, old, new))
+    start = text.find(old)
+    if start >= 0 and text.find(old, start + 1) >= 0:
+        raise NotApplicableError(
+            [f"{path}: the old text stands there {text.count(old)} times; take more lines"]
+        )
+    lines, wanted = text.split("\n"), old.strip("\n").split("\n")
+    if start >= 0:
+        return _replace_exactly(path, text, start, old, new)
+    places = _find_loosely(lines, wanted)
+    if len(places) == 1:
+        found = lines[places[0] : places[0] + len(wanted)]
+        return Block(1, path, tuple(found), _move_lines(new, wanted, found))
+    if places:
+        told = ", ".join(str(place + 1) for place in places[:5])
+        raise NotApplicableError(
+            [f"{path}: but for white space the old text stands at lines {told}; copy it exactly"]
+        )
+    raise NotApplicableError([f"{path}: the old text is not there{_show_nearest(lines, wanted)}"])
+
+
+def _replace_exactly(path: str, text: str, start: int, old: str, new: str) -> Block:
+    """Whole lines around the text, whose last line end is kept where both have none."""
+    end = start + len(old)
+    first = text.rfind("\n", 0, start) + 1
+    stop = text.find("\n", end) if not old.endswith("\n") else end - 1
+    stop = len(text) if stop < 0 else stop
+    after = text[first:start] + new + text[end:stop]
+    if old.endswith("\n"):
+        after = after.removesuffix("\n") if new.endswith("\n") or not new else after
+        if not new and first == start:
+            return Block(1, path, tuple(text[first:stop].split("\n")), ())
+        if new and not new.endswith("\n"):  # the next line is joined to it
+            stop = text.find("\n", end)
+            stop = len(text) if stop < 0 else stop
+            after = text[first:start] + new + text[end:stop]
+    return Block(1, path, tuple(text[first:stop].split("\n")), tuple(after.split("\n")))
+
+
+def _find_loosely(lines: Sequence[str], wanted: Sequence[str]) -> list[int]:
+    """Places at which the lines are the same but for white space."""
+    plain, needle = (["".join(line.split()) for line in part] for part in (lines, wanted))
+    if not any(needle):
+        return []
+    last = len(plain) - len(needle)
+    return [at for at in range(last + 1) if plain[at : at + len(needle)] == needle]
+
+
+def _move_lines(new: str, wanted: Sequence[str], found: Sequence[str]) -> tuple[str, ...]:
+    """The new lines, moved as far as the file's lines stand from those that the model wrote."""
+    pairs = zip(wanted, found, strict=True)
+    wrong, right = next(
+        (_read_indent(one), _read_indent(other)) for one, other in pairs if one.strip()
+    )
+    lines = new.strip("\n").split("\n") if new.strip("\n") else []
+    moved = (
+        right + line.removeprefix(wrong) if line.strip() and line.startswith(wrong) else line
+        for line in lines
+    )
+    return tuple(moved)
+
+
+def _read_indent(line: str) -> str:
+    return line[: len(line) - len(line.lstrip())]
+
+
+def _show_nearest(lines: Sequence[str], wanted: Sequence[str]) -> str:
+    """The only place that looks much like it, "" where none or several do."""
+    size, matcher = len(wanted), difflib.SequenceMatcher(autojunk=False)
+    matcher.set_seq2(first := wanted[0].strip())
+    best, at, second = LEAST_LIKE, -1, 0.0
+    for place, line in enumerate(lines[:MOST_COMPARED]):
+        matcher.set_seq1(line.strip()[:500])
+        if not first or matcher.quick_ratio() <= max(second, LEAST_LIKE):
+            continue
+        like = matcher.ratio()
+        if like > best:
+            best, at, second = like, place, best if at >= 0 else 0.0
+        else:
+            second = max(second, like)
+    if at < 0 or second >= best:
+        return ""
+    shown = "\n".join(lines[at : at + size])[:2000]
+    return f"; the nearest place is line {at + 1}:\n{shown}"

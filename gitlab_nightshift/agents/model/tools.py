@@ -1,0 +1,271 @@
+"""The tools of a model: their descriptions, and what each does. A result is a text for the model.
+
+A call that cannot be used (an unknown tool, arguments of another shape, a path outside, a command
+that is not allowed) is a mistake: it is told, and counted.
+"""
+
+import contextlib
+import shlex
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gitlab_nightshift.agents.model.blocks import Block
+from gitlab_nightshift.agents.model.edits import NotApplicableError, UnreadableFileError, plan_edits
+from gitlab_nightshift.agents.model.places import build_block
+from gitlab_nightshift.agents.model.trimmed_messages import cut_text
+from gitlab_nightshift.agents.model.workspace import OutsideError, Workspace
+from gitlab_nightshift.sandbox.process import ProgramStartError, run_bounded
+
+LONGEST_OUTPUT = 16_000
+"""Characters of a result."""
+MOST_LINES, MOST_MATCHES, LONGEST_MATCH = 600, 100, 240
+MOST_NAMES = 400
+LARGEST_SEARCH = 2_000_000
+"""Bytes of matches after which a search is ended."""
+SEARCH_S = 60.0
+SHELLS = frozenset({"sh", "bash", "dash", "ksh", "zsh", "fish"})
+REFUSED = "nightshift: not allowed"
+"""What the program allowlist says of a command."""
+NOT_ALLOWED = 126
+FINISH = "finish"
+_TEXT, _NUMBER = {"type": "string"}, {"type": "integer"}
+
+
+class MistakeError(Exception):
+    """A call that cannot be used; the message is for the model, ``kind`` for a person."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+@dataclass(frozen=True)
+class ToolResult:
+    """What a tool says. ``outcome`` is its result in a word, for the record."""
+
+    text: str
+    outcome: str = "ok"
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A tool as the model sees it; ``needed`` are the parameters that it has to give."""
+
+    name: str
+    text: str
+    parameters: Mapping[str, Any]
+    needed: tuple[str, ...] = ()
+
+    def describe(self) -> dict[str, Any]:
+        """As Chat Completions wants it."""
+        shape = {"type": "object", "properties": self.parameters, "required": list(self.needed)}
+        function = {"name": self.name, "description": self.text, "parameters": shape}
+        return {"type": "function", "function": function}
+
+
+RUN = Tool(
+    "run",
+    "Run a program in the repository's root and wait for it. No shell: no pipes, redirections, && "
+    "or variables. Only git, plain reading tools (ls, cat, grep, ...) and the allowed commands.",
+    {"command": {"type": "array", "items": _TEXT, "description": "the program and its words"}},
+    ("command",),
+)
+READ = Tool(
+    "read",
+    "Read a text file, or list a folder. Lines count from 1.",
+    {"path": _TEXT, "first_line": _NUMBER, "lines": {**_NUMBER, "description": "default 600"}},
+    ("path",),
+)
+SEARCH = Tool(
+    "search",
+    "Search all files of the repository, by an extended regular expression.",
+    {"pattern": _TEXT, "folder": {**_TEXT, "description": "where to look; default: everywhere"}},
+    ("pattern",),
+)
+EDIT = Tool(
+    "edit",
+    "Replace a text that stands exactly once in a file. An empty old text makes a new file.",
+    {"path": _TEXT, "old": _TEXT, "new": _TEXT},
+    ("path", "old", "new"),
+)
+SUMMARY = Tool(
+    FINISH,
+    "Your last call: say in one sentence what you changed, or why you changed nothing.",
+    {"summary": _TEXT},
+    ("summary",),
+)
+
+
+@dataclass(frozen=True)
+class CommandRules:
+    """What ``run`` may start: ``allowed`` are commands by name or path, ``any_command`` lifts the
+    rules. ``env`` is that of a command, ``timeout_s`` its seconds."""
+
+    allowed: tuple[str, ...]
+    any_command: bool
+    env: Mapping[str, str]
+    timeout_s: float
+
+
+@dataclass(frozen=True)
+class Toolbox:
+    """The tools over a workspace; without ``rules`` no command is run."""
+
+    workspace: Workspace
+    rules: CommandRules | None
+    edits: bool = True
+
+    def list_tools(self) -> tuple[Tool, ...]:
+        """All of them, without ``finish``, which is the loop's."""
+        return (*([RUN] if self.rules else []), READ, SEARCH, *([EDIT] if self.edits else []))
+
+    def call(self, name: str, given: Mapping[str, Any] | None) -> ToolResult:
+        """Do what a call asks for. Raises MistakeError."""
+        tool = next((tool for tool in self.list_tools() if tool.name == name), None)
+        if tool is None:
+            known = ", ".join([tool.name for tool in self.list_tools()] + [FINISH])
+            raise MistakeError(
+                "an unknown tool", f"there is no tool {name[:60]!r}; there are {known}"
+            )
+        _check_arguments(tool, given)
+        work: Mapping[str, Callable[[Mapping[str, Any]], ToolResult]] = {
+            "run": self._run,
+            "read": self._read,
+            "search": self._search,
+            "edit": self._edit,
+        }
+        try:
+            return work[name](given or {})
+        except OutsideError as error:
+            raise MistakeError("a path outside the checkout", str(error)) from None
+        except UnreadableFileError as error:
+            return ToolResult(f"it cannot be read: {error}", "failed")
+
+    def _run(self, given: Mapping[str, Any]) -> ToolResult:
+        assert self.rules
+        words = self._check_command(given["command"])
+        try:
+            done = run_bounded(
+                words,
+                cwd=self.workspace.top,
+                env=self.rules.env,
+                timeout_s=self.rules.timeout_s,
+                longest=LONGEST_OUTPUT,
+            )
+        except ProgramStartError as error:
+            text = f"{words[0]} cannot be started: {error.strerror}. {self._list_allowed()}"
+            raise MistakeError("a command that is not allowed", text) from None
+        output = done.output.decode("utf-8", "replace")
+        if done.exit_status == NOT_ALLOWED and REFUSED in output:
+            raise MistakeError("a command that is not allowed", output.strip())
+        return ToolResult(f"{done.how}\n{output}", done.how)
+
+    def _check_command(self, command: Any) -> list[str]:
+        assert self.rules
+        words = shlex.split(command) if isinstance(command, str) else command
+        if not words or not all(isinstance(word, str) and "\0" not in word for word in words):
+            text = "command: expected a list of words, the program first"
+            raise MistakeError("arguments of another shape", text)
+        known = [shlex.split(each)[0] for each in self.rules.allowed]
+        if self.rules.any_command or words[0] in known:
+            return list(words)
+        why = ""
+        if Path(words[0]).name in SHELLS:
+            why = "there is no shell: give the program and its words"
+        elif "/" in words[0]:
+            why = f"{words[0][:100]} is not an allowed command"
+        if why:
+            text = f"{REFUSED}: {shlex.join(words)[:200]}; {why}. {self._list_allowed()}"
+            raise MistakeError("a command that is not allowed", text)
+        return list(words)
+
+    def _list_allowed(self) -> str:
+        assert self.rules
+        return f"Allowed: plain reading tools; {', '.join(self.rules.allowed) or 'git'}."
+
+    def _read(self, given: Mapping[str, Any]) -> ToolResult:
+        data = self.workspace.read_handed(given["path"])
+        path = given["path"]
+        if data is None:
+            path = self.workspace.locate(given["path"])
+            with contextlib.suppress(UnreadableFileError):  # it is no folder
+                names = self.workspace.list_folder(path)
+                more = [f"... {len(names) - MOST_NAMES} more"] if len(names) > MOST_NAMES else []
+                return ToolResult("\n".join([*names[:MOST_NAMES], *more]))
+            data = self.workspace.read(path)
+        if data is None:
+            return ToolResult(f"{path}: there is no such file", "failed")
+        if b"\0" in data:
+            return ToolResult(f"{path}: a binary file of {len(data)} bytes", "failed")
+        return ToolResult(_show_lines(path, data, given))
+
+    def _search(self, given: Mapping[str, Any]) -> ToolResult:
+        folder = self.workspace.locate(str(given.get("folder") or ""))
+        git = self.workspace.git
+        words = [git.program, "grep", "-z", "-n", "-I", "-E", "--untracked", "--no-color"]
+        done = run_bounded(
+            [*words, "-e", given["pattern"], "--", folder or "."],
+            cwd=self.workspace.top,
+            env=git.env,
+            timeout_s=SEARCH_S,
+            longest=LARGEST_SEARCH,
+        )
+        text = done.output.decode("utf-8", "replace")
+        if done.exit_status not in (0, 1) and "\0" not in text:
+            return ToolResult(cut_text(text, 500) or done.how, "failed")
+        rows = (line.split("\0", 2) for line in text.splitlines())
+        found = [row for row in rows if len(row) == 3 and not self.workspace.is_hidden(row[0])]
+        shown = [f"{p}:{n}: {line.strip()[:LONGEST_MATCH]}" for p, n, line in found[:MOST_MATCHES]]
+        more = [f"... {len(found) - MOST_MATCHES} more"] if len(found) > MOST_MATCHES else []
+        return ToolResult("\n".join([*shown, *more]) or "nothing found")
+
+    def _edit(self, given: Mapping[str, Any]) -> ToolResult:
+        path, old, new = self.workspace.locate(given["path"]), given["old"], given["new"]
+        try:
+            if old:
+                text = (self.workspace.read(path) or b"").decode("utf-8", "surrogateescape")
+                block = build_block(path, text.removeprefix("\ufeff"), old, new)
+            else:
+                block = Block(1, path, (), tuple(new.removesuffix("\n").split("\n")))
+            return self.apply_blocks((block,))
+        except NotApplicableError as error:
+            return ToolResult(f"not applied: {str(error).removeprefix('block 1 ')}", "failed")
+
+    def apply_blocks(self, blocks: tuple[Block, ...]) -> ToolResult:
+        """Apply blocks to the workspace, all or none. Raises NotApplicableError, MistakeError."""
+        try:
+            for block in blocks:
+                self.workspace.locate(block.path)
+        except OutsideError as error:
+            raise MistakeError("a path outside the checkout", str(error)) from None
+        edits = plan_edits(blocks, self.workspace.read)
+        self.workspace.apply(edits)
+        told = (f"{e.action} {e.path} (+{e.added} -{e.deleted})" for e in edits)
+        return ToolResult("\n".join(told))
+
+
+def _check_arguments(tool: Tool, given: Mapping[str, Any] | None) -> None:
+    if given is None:
+        raise MistakeError("broken JSON", f"{tool.name}: its arguments are not one JSON object")
+    missing = [name for name in tool.needed if name not in given]
+    texts = (name for name in given if tool.parameters.get(name) == _TEXT)
+    wrong = [name for name in texts if not isinstance(given[name], str)]
+    if missing or wrong:
+        what = f"{missing[0]} is missing" if missing else f"{wrong[0]} has to be a text"
+        raise MistakeError("arguments of another shape", f"{tool.name}: {what}")
+
+
+def _show_lines(path: str, data: bytes, given: Mapping[str, Any]) -> str:
+    """A part of a file, with a line above it that says which."""
+    lines = data.decode("utf-8", "replace").splitlines()
+    first = max(_read_number(given.get("first_line"), 1), 1)
+    count = max(min(_read_number(given.get("lines"), MOST_LINES), MOST_LINES), 1)
+    part = lines[first - 1 : first - 1 + count]
+    text = cut_text("\n".join(part), LONGEST_OUTPUT)
+    return f"{path}, lines {first} to {first - 1 + len(part)} of {len(lines)}:\n{text}"
+
+
+def _read_number(value: Any, usual: int) -> int:
+    return value if type(value) is int else usual

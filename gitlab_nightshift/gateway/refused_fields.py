@@ -1,0 +1,114 @@
+"""Fields that an endpoint refuses: a request is tried without them, which is remembered for the
+night. An answer's length is limited by the field that the client sent, by its other name, or by
+counting the bytes of text.
+
+vLLM refuses a request whose prompt and limit together exceed its context, older servers know only
+one of the two names, and some know none.
+"""
+
+import json
+import re
+from collections.abc import Collection, Iterator
+from typing import Any
+
+from gitlab_nightshift.gateway.limits import USUAL_OUTPUT, USUAL_TOKEN_BYTES
+from gitlab_nightshift.gateway.shape import CheckedRequest
+from gitlab_nightshift.gateway.strict_json import JsonObject
+from gitlab_nightshift.text.endpoint_errors import refuses_tools
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
+
+REFUSALS, FAILURES = (400, 422), (400, 404, 415, 422, 500, 501)
+"""By which servers refuse a limit; and another field (llama.cpp: 500)."""
+BY_BYTES = ""
+"""Instead of a key: no field is sent, and the answer is cut after so many bytes."""
+TOOLS = "tools"
+"""Nothing may be left out in their place: the agent itself has to ask otherwise."""
+OF_MESSAGES = frozenset({"reasoning_content", "reasoning", "reasoning_details", "extra_content"})
+"""What some servers want back, and others refuse."""
+_OTHER_WORDS = {"response_format": r"|json_schema|grammar|guided|structured.?output"}
+_ECHOED = ("input", "ctx", "request")
+"""Keys under which a server repeats what it was sent."""
+_UNKNOWN_FIELD = compile_lazily(
+    r"unrecogni[sz]ed|unknown|unsupported|not (supported|permitted|allowed)|unexpected|extra_"
+    r"|invalid (argument|parameter|field|key)",
+    re.IGNORECASE,
+)
+_TOO_LARGE = compile_lazily(
+    r"too (large|many|long)|maximum|exceed|context|at most|less than", re.IGNORECASE
+)
+
+
+class RefusedFieldError(Exception):
+    """The endpoint refuses a field of the request, or a limit's value."""
+
+
+def choose_limit_key(
+    question: CheckedRequest, path: str, refused: Collection[tuple[str, str]]
+) -> tuple[str, bool]:
+    """The first key of an answer's limit that was not ``refused``, and whether it is the last."""
+    keys = (question.output_key, *question.other_keys)
+    left = tuple(key for key in keys if (path, key) not in refused) or (BY_BYTES,)
+    return left[0], len(left) == 1
+
+
+def choose_limit(question: CheckedRequest, key: str) -> int | None:
+    """Tokens to ask for; None where the client wants no limit. A token has at least one byte, so
+    that many bytes are no more tokens."""
+    if key or not question.output_key:
+        return question.max_output
+    return (question.max_output or USUAL_OUTPUT) * USUAL_TOKEN_BYTES
+
+
+def remove_fields(body: JsonObject, names: Collection[str]) -> JsonObject:
+    """The body without the fields of these names, in the messages and their calls too."""
+    kept = {name: value for name, value in body.items() if name not in names or name == TOOLS}
+    own = OF_MESSAGES.intersection(names)
+    if own and "messages" in kept:
+        kept["messages"] = _remove_below(kept["messages"], own)
+    return kept
+
+
+def _remove_below(value: Any, names: Collection[str]) -> Any:
+    if isinstance(value, list):
+        return [_remove_below(each, names) for each in value]
+    if not isinstance(value, dict):
+        return value
+    return {key: _remove_below(each, names) for key, each in value.items() if key not in names}
+
+
+def find_refused_fields(
+    status: int, error: str, question: CheckedRequest, key: str
+) -> tuple[str, ...]:
+    """The fields to which an endpoint's refusal refers; none if it is about something else.
+
+    If the client chose a limit that is too large for its prompt, the client has to correct it.
+    """
+    if status in REFUSALS and key and key in error and _UNKNOWN_FIELD.search(error):
+        return (key,)
+    if status in REFUSALS and key and question.max_output is None and _TOO_LARGE.search(error):
+        return tuple(k for k in (question.output_key, *question.other_keys) if k)
+    words = " ".join(_list_words(error))
+    named = tuple(
+        name
+        for name in question.optional
+        if re.search(rf"\b{name}\b{_OTHER_WORDS.get(name, '')}", words, re.IGNORECASE)
+    )
+    if status not in FAILURES or named or TOOLS not in question.body:
+        return named if status in FAILURES else ()
+    return (TOOLS,) if refuses_tools(words) else ()
+
+
+def _list_words(error: str) -> Iterator[str]:
+    """The texts of an error, without those of the request that it repeats."""
+    try:
+        left = [json.loads(error)]
+    except (ValueError, RecursionError):
+        left = [error]
+    while left:
+        value = left.pop()
+        if isinstance(value, list):
+            left += value
+        elif isinstance(value, dict):
+            left += [each for name, each in value.items() if name not in _ECHOED]
+        elif isinstance(value, str):
+            yield value
