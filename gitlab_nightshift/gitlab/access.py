@@ -113,7 +113,7 @@ def _build_access(token: Mapping[str, Any] | None, user: Mapping[str, Any]) -> A
         email=user.get("commit_email") or user.get("email") or "",
         level=0,
         scopes=None if token is None else tuple(token.get("scopes") or ()),
-        expires_on=_parse_day(token and token.get("expires_at")),
+        expires_on=parse_day(token and token.get("expires_at")),
         fine_grained=bool(token and token.get("granular")),
     )
 
@@ -154,7 +154,8 @@ def _read_user(client: "Client", token: Mapping[str, Any] | None) -> Mapping[str
         raise _explain_refusal(error, client, known) from None
 
 
-def _parse_day(text: object) -> date | None:
+def parse_day(text: object) -> date | None:
+    """The day of a date or a moment; None for what is neither."""
     try:
         return date.fromisoformat(str(text)[:10])
     except ValueError:

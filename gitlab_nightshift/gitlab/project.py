@@ -15,6 +15,7 @@ from gitlab_nightshift.gitlab.issues import Issues
 from gitlab_nightshift.gitlab.job_starter import JobStart, read_job_start
 from gitlab_nightshift.gitlab.memory import Memory, read_memory
 from gitlab_nightshift.gitlab.merge_requests import MergeRequests
+from gitlab_nightshift.gitlab.night_jobs import NightJob, list_night_jobs
 from gitlab_nightshift.gitlab.people import People
 from gitlab_nightshift.gitlab.pipelines import Pipelines
 from gitlab_nightshift.gitlab.project_setup import ProjectSetup
@@ -94,6 +95,10 @@ class Project:
         self.name, self._of_job = name, of_job
         self._server_url, self._token, self._timeout_s = server_url, token, timeout_s
         self._patience = patience
+
+    def with_token(self, token: str) -> "Project":
+        """The same project behind another token."""
+        return Project(self._server_url, self.name, token, self._timeout_s, self._patience)
 
     # --- reading ------------------------------------------------------------------------------
 
@@ -183,6 +188,10 @@ class Project:
         branches = self._remote.protectedbranches
         found = call_or_none(lambda: branches.list(get_all=True, per_page=PAGE), 403, 404)
         return None if found is None else tuple(str(each.name) for each in found)
+
+    def list_night_jobs(self) -> tuple[NightJob, ...]:
+        """The jobs of nights that have not ended."""
+        return list_night_jobs(self._client, self.facts.path)
 
     def find_job_start(self, job: str) -> JobStart | None:
         """A job and who started it; None where there is no such job."""

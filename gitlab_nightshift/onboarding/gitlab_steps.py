@@ -1,5 +1,6 @@
 """What a project needs in GitLab: each step is shown before it is done, and none is done twice."""
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -86,13 +87,26 @@ def _plan_token(
                 f" protected, environments {wanted.scope}"
             )
         try:
-            project.setup.create_secret(NewSecret(TOKEN, made.value, wanted.scope))
+            text = describe_token(made.id, ends)
+            project.setup.create_secret(NewSecret(TOKEN, made.value, wanted.scope, text))
         except BaseException:  # a signal, too
-            project.setup.revoke_token(made)  # nobody has seen it, and nobody will
+            project.setup.revoke_token(made.id)  # nobody has seen it, and nobody will
             raise
         return ""
 
     return SetupStep("token", text, carry_out)
+
+
+def describe_token(number: int, ends: date) -> str:
+    """The description of the variable that holds an access token: a hidden value says nothing, so
+    this tells which token it is."""
+    return f"access token {number}, until {ends}"
+
+
+def find_described_token(description: str) -> int | None:
+    """The number of the token that :func:`describe_token` has written; None for other words."""
+    found = re.match(r"access token (\d{1,18}), until ", description)
+    return int(found[1]) if found else None
 
 
 def _plan_model_key(

@@ -400,6 +400,15 @@ FACTS = (
         note="400 value: is invalid, for one that cannot be masked",
     ),
     Fact(
+        "PUT",
+        f"{_ONE}/variables/{{key}}",
+        "lib/api/ci/variables.rb",
+        MAINTAINER,
+        "value str, protected bool, masked bool, raw bool, variable_type env_var|file,"
+        " environment_scope str, description str<=255, filter obj",
+        note="409 for several of this key where no filter tells which; a hidden one stays hidden",
+    ),
+    Fact(
         "GET",
         f"{_ONE}/ci/lint",
         "lib/api/lint.rb",
@@ -420,7 +429,15 @@ FACTS = (
         "lib/api/resource_access_tokens.rb",
         MAINTAINER,
         "name! str<=255, description str<=255, scopes! strs, expires_at date, access_level int",
-        note="400, in a tier without such tokens, and for a token that may not make any",
+        note="400, in a tier without such tokens, and for access tokens of projects and groups"
+        " (project_bot_access in app/policies/project_policy.rb); a service account may",
+    ),
+    Fact(
+        "GET",
+        f"{_ONE}/access_tokens",
+        "lib/api/resource_access_tokens.rb",
+        MAINTAINER,
+        f"revoked bool, state active|inactive, search str, sort str, {PAGES}",
     ),
     Fact(
         "DELETE",

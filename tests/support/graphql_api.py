@@ -8,7 +8,7 @@ from gitlab_nightshift.demo.standin_api import Endpoint, StandinCall, find_proje
 from gitlab_nightshift.demo.standin_requests import StandinAnswer
 from gitlab_nightshift.demo.standin_state import MAINTAINER, StandinMergeRequest, StandinNote, User
 from tests.support.standin_merge_requests import read_merge_request_diffs
-from tests.support.standin_records import FullProject, as_full
+from tests.support.standin_records import FullProject, PipelineJob, as_full
 
 if TYPE_CHECKING:
     from graphql import GraphQLSchema
@@ -19,7 +19,18 @@ type Query { project(fullPath: ID!): Project }
 type Project {
   inheritedCiVariables(first: Int): InheritedCiVariableConnection
   mergeRequests(iids: [String!], first: Int, last: Int): MergeRequestConnection
+  jobs(statuses: [CiJobStatus!], first: Int, after: String): CiJobConnection
 }
+enum CiJobStatus {
+  CANCELED CREATED FAILED MANUAL PENDING PREPARING RUNNING SCHEDULED SKIPPED SUCCESS
+  WAITING_FOR_RESOURCE
+}
+type PageInfo { endCursor: String hasNextPage: Boolean! }
+type CiJobConnection { pageInfo: PageInfo! nodes: [CiJob] }
+type CiJob { id: ID name: String status: CiJobStatus pipeline: Pipeline }
+type Pipeline { id: ID! manualVariables(first: Int): PipelineManualVariableConnection }
+type PipelineManualVariableConnection { nodes: [PipelineManualVariable] }
+type PipelineManualVariable { key: String value: String }
 type InheritedCiVariableConnection { nodes: [InheritedCiVariable] }
 type InheritedCiVariable {
   key: String protected: Boolean masked: Boolean environmentScope: String groupName: String
@@ -65,7 +76,11 @@ def answer_query(call: StandinCall) -> StandinAnswer:
             seen = call.caller.access_level >= MAINTAINER
             return {"nodes": found.inherited_variables[:first]} if seen else None
 
-        return {"mergeRequests": list_nodes, "inheritedCiVariables": list_inherited}
+        return {
+            "mergeRequests": list_nodes,
+            "inheritedCiVariables": list_inherited,
+            "jobs": lambda _info, **asked: _list_jobs(found, **asked),
+        }
 
     result = graphql_sync(
         _build_schema(),
@@ -74,6 +89,35 @@ def answer_query(call: StandinCall) -> StandinAnswer:
         variable_values=body["variables"],
     )
     return StandinAnswer(200, result.formatted)
+
+
+def _list_jobs(
+    project: FullProject, statuses: list[str], first: int = LARGEST_PAGE, after: str | None = None
+) -> dict[str, Any]:
+    """The newest first; a cursor is the number of jobs that were shown."""
+    found = [job for job in project.jobs[::-1] if job.status.upper() in statuses]
+    start, size = int(after or 0), min(first, LARGEST_PAGE)
+    shown = found[start : start + size]
+    end = start + len(shown)
+    return {
+        "pageInfo": {"endCursor": str(end), "hasNextPage": end < len(found)},
+        "nodes": [_show_job(project, job) for job in shown],
+    }
+
+
+def _show_job(project: FullProject, job: PipelineJob) -> dict[str, Any]:
+    started = next((each for each in project.pipelines if each.id == job.pipeline), None)
+    given = started.variables.items() if started else ()
+    nodes = [{"key": key, "value": value} for key, value in given]
+    return {
+        "id": f"gid://gitlab/Ci::Build/{job.id}",
+        "name": job.name,
+        "status": job.status.upper(),
+        "pipeline": {
+            "id": f"gid://gitlab/Ci::Pipeline/{job.pipeline}",
+            "manualVariables": lambda _info, first=LARGEST_PAGE: {"nodes": nodes[:first]},
+        },
+    }
 
 
 def _show_merge_request(project: FullProject, request: StandinMergeRequest) -> dict[str, Any]:

@@ -1,0 +1,1 @@
+"""Many projects: found, chosen, started and reported from a control project."""
