@@ -5,7 +5,7 @@ A command's module has ``register``, which adds it to the command line. A start 
 own command: what this needs to run is imported by the function that runs it.
 """
 
-NIGHT = ("init", "doctor", "run", "report", "config", "check", "demo")
+NIGHT = ("init", "doctor", "run", "report", "fleet", "config", "check", "demo")
 ADVANCED = (
     *("plan", "work", "notary", "publish", "delegate", "patch", "execute", "chat", "providers"),
 )

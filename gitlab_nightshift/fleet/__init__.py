@@ -1,1 +1,1 @@
-"""Many projects: found, chosen, started and reported from a control project."""
+"""Many projects: which there are, which are due tonight, their start, what became of them."""

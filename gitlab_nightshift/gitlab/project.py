@@ -58,17 +58,22 @@ def open_project(
     own (``CI_JOB_TOKEN``), which may read artifacts of this project's jobs and hardly more.
     Raises ``E_CONFIG`` for a server or a token that cannot be one.
     """
+    check_server(server_url, token)
+    if not project:
+        raise build_config_error("the project is unknown: set repo_url to its web address")
+    time = clock or Clock()
+    patience = RetryPolicy(time.now() + patience_s, time, tell=tell)
+    return Project(server_url.rstrip("/"), project, token, timeout_s, patience, of_job=of_job)
+
+
+def check_server(server_url: str, token: str) -> None:
+    """Raise ``E_CONFIG`` for a server or a token that cannot be one."""
     if "@" in server_url:
         raise build_config_error("the GitLab address holds an @: give it without credentials")
     if not _is_address(server_url):
         raise build_config_error(f"the GitLab address {server_url!r} is not an http(s) URL")
-    if not project:
-        raise build_config_error("the project is unknown: set repo_url to its web address")
     if not re.fullmatch(r"[\x21-\x7e]+", token):
         raise build_config_error("GITLAB_TOKEN is empty or contains a space or line break")
-    time = clock or Clock()
-    patience = RetryPolicy(time.now() + patience_s, time, tell=tell)
-    return Project(server_url.rstrip("/"), project, token, timeout_s, patience, of_job=of_job)
 
 
 def _is_address(url: str) -> bool:
