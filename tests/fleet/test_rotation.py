@@ -62,7 +62,7 @@ def list_working(made: ProjectSettings, app: FullProject) -> list[int]:
 def find_stored(made: ProjectSettings, app: FullProject) -> int:
     """The number of the token that the variable really holds."""
     value = made.values[app.path, "GITLAB_TOKEN"]
-    return next(row["id"] for row in made.held[app.path] if row["value"] == value)
+    return int(next(row["id"] for row in made.held[app.path] if row["value"] == value))
 
 
 def test_a_token_that_ends_within_two_weeks_is_replaced_and_revoked(
