@@ -419,6 +419,25 @@ FACTS = (
         "key! str<=255, value! str, variable_type env_var|file",
         note="403 where the project forbids pipeline variables, and but for the schedule's owner",
     ),
+    Fact(
+        "POST",
+        f"{_SCHEDULES}/{{schedule}}/play",
+        "lib/api/ci/pipeline_schedules.rb",
+        DEVELOPER,
+        note="403 for a branch that the user may not update; 500 where the queue refuses. Answers"
+        " before there is a pipeline; an inactive schedule can be played, and a user's waiting play"
+        " of a schedule is one (app/workers/run_pipeline_schedule_worker.rb). Its rate limit, one a"
+        " minute for each user and schedule, is the web interface's: this file has none",
+    ),
+    Fact(
+        "GET",
+        f"{_SCHEDULES}/{{schedule}}/pipelines",
+        "lib/api/ci/pipeline_schedules.rb",
+        DEVELOPER,
+        "scope running|pending|finished|branches|tags, status str, updated_before date,"
+        f" updated_after date, created_before date, created_after date, {ORDER}, {PAGES}",
+        note="without sort the oldest first",
+    ),
     Fact("GET", f"{_ONE}/variables", "lib/api/ci/variables.rb", MAINTAINER, PAGES),
     Fact(
         "POST",
@@ -494,6 +513,8 @@ FACTS = (
         None,
         "query! str, variables obj, operationName str",
         old=True,
+        note="errors come with 200: a complexity above 250 (app/graphql/gitlab_schema.rb), over"
+        " 50 full paths, pipelineSchedules of more than one project, unknown fields",
     ),
 )
 BY_ENDPOINT = {(fact.method, fact.path): fact for fact in FACTS}

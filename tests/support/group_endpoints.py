@@ -88,6 +88,7 @@ def _cancel(call: StandinCall) -> StandinAnswer:
 def add_groups(gitlab: FullStandin) -> GroupSettings:
     """The endpoints, and what they were told."""
     made = GroupSettings()
+    vars(gitlab)["group_variables"] = made.variables  # for GraphQL, too
     one = f"{VARIABLES}/{{key}}"
     gitlab.more_endpoints += (
         Endpoint("GET", VARIABLES, made.list),

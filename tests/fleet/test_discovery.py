@@ -1,0 +1,115 @@
+"""A fleet's projects, found in pages of a GitLab that counts how complex a query is."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gitlab_nightshift.errors import NightshiftError
+from gitlab_nightshift.fleet.discovery import discover, discover_all
+from gitlab_nightshift.fleet.fleet_settings import FleetFile, read_fleet_file
+from gitlab_nightshift.gitlab import fleet_api
+from gitlab_nightshift.gitlab.api_error import ApiError
+from gitlab_nightshift.gitlab.fleet_api import FleetApi, open_fleet
+from gitlab_nightshift.system.retry import Clock
+from tests.support.fleet_standin import ACCOUNT, PLAN_TOKEN, FleetStandin
+
+
+@pytest.fixture
+def gitlab(tmp_path: Path) -> Iterator[FleetStandin]:
+    with FleetStandin(tmp_path / "gitlab") as standin:
+        yield standin
+        assert standin.errors == []
+
+
+def connect(gitlab: FleetStandin) -> FleetApi:
+    clock = Clock(sleep=lambda _: None)
+    return open_fleet(gitlab.url, PLAN_TOKEN, clock=clock, tell=lambda _: None)
+
+
+def read(tmp_path: Path, text: str) -> FleetFile:
+    path = tmp_path / "fleet.yaml"
+    path.write_text(f"{text}budget: {{night_usd: 50}}\n")
+    return read_fleet_file(path)
+
+
+def test_projects_of_groups_and_lists_are_found_each_once(
+    gitlab: FleetStandin, tmp_path: Path
+) -> None:
+    gitlab.add_fleet("acme", 230)
+    gitlab.add_fleet("other", 3)
+    gitlab.add_past_nights(2)
+    file = read(tmp_path, "groups: [acme]\nprojects: [other/team-0/project-1]\n")
+    found = discover(connect(gitlab), file.settings)
+    assert found.account == ACCOUNT
+    assert len(found.projects) == len({each.id for each in found.projects}) == 231
+    one = found.projects[0]
+    assert (len(one.nights), one.set_up, one.empty, one.branch) == (2, True, False, "main")
+    assert one.settings.limit_usd == 2
+    assert one.nights[0].created > one.nights[1].created
+    assert len([each for each in gitlab.requests if each.path == "/api/graphql"]) == 4
+
+
+def test_topics_and_patterns_choose_among_a_groups_projects(
+    gitlab: FleetStandin, tmp_path: Path
+) -> None:
+    for name, topics in (("a/api", ["x"]), ("b/api", []), ("c/web", ["x"]), ("old/api", ["x"])):
+        gitlab.add_light_project(f"acme/{name}", topics=topics)
+    file = read(tmp_path, "groups: [acme]\ntopics: [x]\ninclude: [api]\nexclude: [acme/old]\n")
+    found = discover(connect(gitlab), file.settings)
+    assert [each.path for each in found.projects] == ["acme/a/api"]
+
+
+def test_what_is_not_there_is_named_all_at_once_with_its_place(
+    gitlab: FleetStandin, tmp_path: Path
+) -> None:
+    gitlab.add_fleet("acme", 1)
+    file = read(tmp_path, "groups:\n- acme\n- gone\nprojects:\n- acme2/none\n")
+    with pytest.raises(NightshiftError) as caught:
+        discover_all(connect(gitlab), file)
+    why = "GitLab has none, or this token does not see it"
+    assert caught.value.lines == [
+        f"fleet.yaml:3: groups: gone: {why}",
+        f"fleet.yaml:5: projects: acme2/none: {why}",
+    ]
+
+
+def test_a_field_that_an_older_gitlab_does_not_have_is_left_out(
+    gitlab: FleetStandin, tmp_path: Path
+) -> None:
+    gitlab.add_fleet("acme", 1)
+    why = [{"message": "Field 'isForked' doesn't exist on type 'Project'"}]
+    gitlab.fail_next("POST", "graphql", 200, {"errors": why})
+    found = discover(connect(gitlab), read(tmp_path, "groups: [acme]\n").settings)
+    assert [each.forked for each in found.projects] == [None]
+    assert found.unknown == ("which projects are forks",)
+
+
+def test_a_page_that_takes_gitlab_too_long_is_asked_for_in_smaller_ones(
+    gitlab: FleetStandin, tmp_path: Path
+) -> None:
+    gitlab.add_fleet("acme", 60)
+    why = [{"message": "Timeout on Project.repository"}]
+    gitlab.fail_next("POST", "graphql", 200, {"errors": why})
+    found = discover(connect(gitlab), read(tmp_path, "groups: [acme]\n").settings)
+    assert len(found.projects) == 60
+    bodies = [each.body for each in gitlab.requests if each.path == "/api/graphql" and each.body]
+    assert [each["variables"]["first"] for each in bodies] == [50, 50]
+
+
+def test_a_query_that_is_too_complex_is_refused(
+    gitlab: FleetStandin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The stand-in counts as GitLab does: what passes here is below the limit."""
+    gitlab.add_fleet("acme", 1)
+    more = " ".join(f"n{n}: pipelines(first: 100) {{ nodes {{ id }} }}" for n in range(9))
+    monkeypatch.setattr(fleet_api, "OPTIONAL_FIELDS", (more,))
+    with pytest.raises(ApiError, match="exceeds max complexity of 250"):
+        discover(connect(gitlab), read(tmp_path, "groups: [acme]\n").settings)
+
+
+def test_refusals_and_lost_answers_are_repeated(gitlab: FleetStandin, tmp_path: Path) -> None:
+    gitlab.add_fleet("acme", 500)
+    gitlab.failing = 0.3
+    found = discover(connect(gitlab), read(tmp_path, "groups: [acme]\n").settings)
+    assert len(found.projects) == 500
