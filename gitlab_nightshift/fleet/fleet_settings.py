@@ -120,6 +120,9 @@ class FleetSettings(Part):
     max_open_per_reviewer: Count = 3
     """How many night-shift merge requests a reviewer may have open, over all projects."""
 
+    max_open_onboarding: Count = 10
+    """How many onboarding merge requests of `fleet init` may be open at a time."""
+
     account: str = ""
     """User name of the account that plays the schedules. Default: that of the token."""
     label: Label = NIGHT_LABEL

@@ -163,10 +163,15 @@ class FleetApi:
         self, paths: Sequence[str], label: str, nights: int = MOST_NIGHTS
     ) -> Iterator[Node]:
         """The projects with these paths, as far as there are any."""
+        return self.list_by_paths(_BY_PATH, paths, {"labels": [label], "nights": nights})
+
+    def list_by_paths(
+        self, query: str, paths: Sequence[str], values: Mapping[str, Any]
+    ) -> Iterator[Node]:
+        """The nodes of a query for projects by ``$paths``, as many at a time as GitLab takes."""
         for at in range(0, len(paths), MOST_PATHS):
-            batch = list(paths[at : at + MOST_PATHS])
-            values = {"paths": batch, "labels": [label], "nights": nights}
-            yield from self.list_nodes(_BY_PATH, values, ("projects",)) or ()
+            batch = {"paths": list(paths[at : at + MOST_PATHS]), **values}
+            yield from self.list_nodes(query, batch, ("projects",)) or ()
 
     def list_older_nights(self, project: str, cursor: str) -> Iterator[Node]:
         """The scheduled pipelines of a project before those that are known, newest first."""

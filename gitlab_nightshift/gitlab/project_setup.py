@@ -53,13 +53,15 @@ class HeldToken:
 @dataclass(frozen=True)
 class NewSchedule:
     """A schedule whose pipelines are nights, by the variable unless the ``description`` alone makes
-    them so (``switched`` is False); ``cron`` in the time zone ``timezone``."""
+    them so (``switched`` is False); ``cron`` in the time zone ``timezone``. One that is not
+    ``active`` starts nothing by itself: a fleet plays it."""
 
     description: str
     branch: str
     cron: str
     timezone: str
     switched: bool = True
+    active: bool = True
 
 
 class ProjectSetup:
@@ -112,20 +114,18 @@ class ProjectSetup:
             "description": new.description,
             "filter": {"environment_scope": new.scope},
         }
-        put = partial(
-            self._client.http_put, f"{self._path}/variables/{new.key}", post_data=asked
-        )
+        put = partial(self._client.http_put, f"{self._path}/variables/{new.key}", post_data=asked)
         self._client.patience.call_with_retries(put, transient)
 
     def create_schedule(self, new: NewSchedule) -> None:
-        """An active schedule of the token's user, or none: where GitLab refuses its variable, it is
-        deleted again. It begins inactive: without the variable it would be another pipeline."""
+        """A schedule of the token's user, or none: where GitLab refuses its variable, it is deleted
+        again. It begins inactive: without the variable it would be another pipeline."""
         asked = {
             "description": new.description,
             "ref": new.branch,
             "cron": new.cron,
             "cron_timezone": new.timezone,
-            "active": not new.switched,
+            "active": new.active and not new.switched,
         }
         made = int(self._post("pipeline_schedules", asked)["id"])
         if not new.switched:
@@ -133,7 +133,8 @@ class ProjectSetup:
         path = f"pipeline_schedules/{made}"
         try:
             self._post(f"{path}/variables", {"key": SWITCH, "value": "true"})
-            self._client.http_put(f"{self._path}/{path}", post_data={"active": True})
+            if new.active:
+                self._client.http_put(f"{self._path}/{path}", post_data={"active": True})
         except BaseException:  # a signal, too, leaves nothing behind
             self.delete_schedule(made)
             raise

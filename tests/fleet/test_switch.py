@@ -63,9 +63,8 @@ def add_jobs(gitlab: FleetStandin, project: FullProject, **jobs: str) -> None:
     made = StandinPipeline(number, "main", "0" * 40, url, user, {}, "schedule")
     project.pipelines.append(made)
     for name, status in jobs.items():
-        nowhere = gitlab.root / "none"
-        name = name.replace("nightshift_", "nightshift:")
-        made_job = PipelineJob(gitlab.allocate_id("job"), number, name, nowhere, user, status)
+        nowhere, own = gitlab.root / "none", name.replace("nightshift_", "nightshift:")
+        made_job = PipelineJob(gitlab.allocate_id("job"), number, own, nowhere, user, status)
         project.jobs.append(made_job)
 
 

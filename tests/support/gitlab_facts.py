@@ -294,7 +294,8 @@ FACTS = (
                 "POST",
                 _GROUP_VARIABLES,
                 "key! str<=255, value! str, protected bool, masked bool, masked_and_hidden bool,"
-                " raw bool, variable_type env_var|file, environment_scope str, description str<=255",
+                " raw bool, variable_type env_var|file, environment_scope str,"
+                " description str<=255",
                 "400 key: has already been taken",
             ),
             (

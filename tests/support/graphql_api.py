@@ -35,7 +35,8 @@ type Project {
   ): PipelineConnection
   inheritedCiVariables(first: Int): InheritedCiVariableConnection
   mergeRequests(
-    iids: [String!], labels: [String!], sort: MergeRequestSort, first: Int, last: Int
+    iids: [String!], labels: [String!], sourceBranches: [String!], sort: MergeRequestSort,
+    first: Int, last: Int
   ): MergeRequestConnection
 }
 enum PipelineScopeEnum { BRANCHES FINISHED PENDING RUNNING TAGS }
@@ -58,7 +59,8 @@ type InheritedCiVariable {
 }
 type MergeRequestConnection { nodes: [MergeRequest] }
 type MergeRequest {
-  iid: String! title: String! state: String! createdAt: Time! updatedAt: Time! mergedAt: Time
+  iid: String! title: String! state: String! webUrl: String sourceProjectId: Int
+  createdAt: Time! updatedAt: Time! mergedAt: Time
   reviewers(first: Int): UserCoreConnection
   diffStats(path: String): [DiffStats!]
   awardEmoji(first: Int, last: Int): AwardEmojiConnection

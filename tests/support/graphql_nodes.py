@@ -71,13 +71,16 @@ def show_project(call: StandinCall, project: FullProject) -> Node:
         _info: Any,
         iids: Sequence[str] = (),
         labels: Sequence[str] = (),
+        sourceBranches: Sequence[str] = (),  # noqa: N803
         sort: str = "",
         first: int = LARGEST_PAGE,
     ) -> Node:
         listed = [
             each
             for each in project.merge_requests[::-1]
-            if (not iids or str(each.iid) in iids) and {*labels} <= {*each.labels}
+            if (not iids or str(each.iid) in iids)
+            and {*labels} <= {*each.labels}
+            and (not sourceBranches or each.source_branch in sourceBranches)
         ]
         size = min(first, LARGEST_PAGE)
         return {"nodes": [_show_merge_request(project, each) for each in listed[:size]]}
@@ -170,6 +173,8 @@ def _show_merge_request(project: FullProject, request: StandinMergeRequest) -> N
         "iid": str(request.iid),
         "title": request.title,
         "state": request.state,
+        "webUrl": request.web_url,
+        "sourceProjectId": request.source_project_id or project.id,
         "createdAt": request.created_at,
         "updatedAt": request.updated_at,
         "mergedAt": request.merged_at,

@@ -46,8 +46,8 @@ class ProjectSettings:
     limits_job_tokens: bool = True
 
     def create_token(self, call: StandinCall) -> StandinAnswer:
-        """Access tokens' own users make none (project_bot_access in app/policies/project_policy.rb);
-        people and service accounts do."""
+        """The users of access tokens make none (project_bot_access in
+        app/policies/project_policy.rb); people and service accounts do."""
         asked = require_fields(call.request.body, "name", "scopes", "expires_at")
         if not self.makes_tokens or call.caller.user.bot:
             why = "400 Bad request - User does not have permission to create project access token"
