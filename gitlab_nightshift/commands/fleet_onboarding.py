@@ -21,8 +21,8 @@ LEFT_OUT = ("CI", "GITLAB_", "NIGHTSHIFT_")
 def set_up_by_fleet(
     env: Mapping[str, str], project: FleetProject, request: InitRequest
 ) -> Iterator[str]:
-    """The lines of ``init``. Only the index of the copy is filled: files are read from the commit,
-    and nothing of the project is run here. Raises NightshiftError."""
+    """The lines of ``init``. Nothing of the project is run here: its files are data, git knows no
+    filters. Raises NightshiftError."""
     with tempfile.TemporaryDirectory(prefix="nightshift-fleet-") as folder:
         checkout = Path(folder) / "checkout"
         _fetch_copy(env, project, checkout)
@@ -39,8 +39,7 @@ def _fetch_copy(env: Mapping[str, str], project: FleetProject, checkout: Path) -
     done = fetch(Repository(git, checkout / ".git"), server, project.branch)
     if not done.ok:
         raise NightshiftError(Code.PUBLISH, f"cannot fetch {project.branch}: {done.message}")
-    git.run("update-ref", "HEAD", done.commit, cwd=checkout)
-    git.run("read-tree", "HEAD", cwd=checkout)
+    git.run("reset", "--quiet", "--hard", done.commit, cwd=checkout)
 
 
 def _build_env(env: Mapping[str, str], project: FleetProject) -> dict[str, str]:
