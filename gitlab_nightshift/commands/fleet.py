@@ -7,7 +7,7 @@ from gitlab_nightshift.commands import options
 EXAMPLES = """\
 examples:
   nightshift fleet plan                      choose tonight's projects, and say why or why not"""
-SUBCOMMANDS = ("init", "plan", "stop", "start")
+SUBCOMMANDS = ("init", "plan", "stop", "start", "rotate")
 """In the order of ``--help``."""
 
 

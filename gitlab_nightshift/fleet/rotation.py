@@ -8,9 +8,11 @@ old one works, and afterwards only tokens that the variable does not name are re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from gitlab_nightshift.errors import Code, NightshiftError
+from gitlab_nightshift.gitlab.access import parse_day
+from gitlab_nightshift.gitlab.api_error import call_or_none
 from gitlab_nightshift.gitlab.ci_settings import CiVariable
 from gitlab_nightshift.gitlab.project import Project
 from gitlab_nightshift.gitlab.project_setup import HeldToken, NewSecret
@@ -21,6 +23,9 @@ from gitlab_nightshift.onboarding.gitlab_steps import (
     describe_token,
     find_described_token,
 )
+
+if TYPE_CHECKING:
+    from gitlab_nightshift.gitlab.client import Client
 
 WITHIN = timedelta(days=14)
 State = Literal["rotated", "revoked", "kept", "waits", "not ours"]
@@ -77,6 +82,17 @@ def rotate_token(project: Project, today: date, *, dry_run: bool = False) -> Rot
     if not due:
         return Rotation("revoked", _revoke(project, held.left))
     return _replace(project, held, today)
+
+
+def describe_own_end(client: "Client", today: date) -> str:
+    """A sentence where the command's own token ends soon, which nobody else replaces; "" where it
+    does not, or GitLab does not say."""
+    path = "/personal_access_tokens/self"
+    found = call_or_none(lambda: client.read_object(path), 400, 403, 404) or {}
+    ends = parse_day(found.get("expires_at"))
+    if ends is None or ends > today + WITHIN:
+        return ""
+    return f"This command's own GITLAB_TOKEN ends on {ends}: replace it by hand."
 
 
 def _read_held(project: Project) -> _Held | Rotation:
