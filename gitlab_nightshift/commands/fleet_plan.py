@@ -15,10 +15,20 @@ def register(commands: "options.Commands") -> None:
 
 def run(args: argparse.Namespace, env: Env) -> int:
     """Choose, write fleet-plan.json, print the table."""
-    from gitlab_nightshift.fleet.discovery import discover_all
+    from datetime import UTC, datetime
+    from pathlib import Path
+
+    from gitlab_nightshift.commands import printing
+    from gitlab_nightshift.fleet import planning
+    from gitlab_nightshift.records.storage import write_record
 
     file = fleet_options.read_fleet(args)
-    found = discover_all(fleet_options.open_connection(env, "the scope read_api is enough"), file)
-    for project in found.projects:
-        print(project.path)
+    api = fleet_options.open_connection(env, "the scope read_api is enough")
+    known, note = planning.read_known_costs(api, Path.cwd(), env)
+    if note:
+        printing.write_note(note)
+    plan = planning.plan_fleet(api, file, known, datetime.now(UTC))
+    write_record(Path.cwd() / planning.PLAN_FILE, plan)
+    for line in planning.format_plan(plan):
+        printing.write_result(f"{line}\n")
     return 0

@@ -15,6 +15,7 @@ from gitlab_nightshift.records.fleet_records import (
     NightSettings,
 )
 from gitlab_nightshift.settings.load import build_mistakes_error
+from gitlab_nightshift.settings.notations import WEEKDAYS
 
 LARGEST_FILE = 200_000
 """Characters of a settings file that is read."""
@@ -48,12 +49,13 @@ def discover(api: FleetApi, settings: FleetSettings) -> Discovery:
 def discover_all(api: FleetApi, file: FleetFile) -> Discovery:
     """The same. Raises ``E_CONFIG`` with a line for each group and project that is not there."""
     found = discover(api, file.settings)
-    if mistakes := list(_list_missing(file, found)):
+    if mistakes := list(list_missing(file, found)):
         raise build_mistakes_error(mistakes)
     return found
 
 
-def _list_missing(file: FleetFile, found: Discovery) -> Iterator[str]:
+def list_missing(file: FleetFile, found: Discovery) -> Iterator[str]:
+    """A line for each group and project that is not there, with its place in the file."""
     settings = file.settings
     for key, paths, missing in (
         ("groups", settings.groups, found.missing_groups),
@@ -113,25 +115,38 @@ def read_night_settings(text: str | None) -> NightSettings:
         documents = load_documents(text[:LARGEST_FILE])
     except (ValueError, RecursionError):
         return NightSettings(found=True, error="its nightshift.yaml is not YAML")
-    data = documents[0] if documents else {}
-    data = data if isinstance(data, dict) else {}
-    inner = data.get("code_agent")
-    data = {**(inner if isinstance(inner, dict) else {}), **data}
-    limit, labels = data.get("max_budget_usd"), data.get("labels")
+    data = _as_dict(documents[0] if documents else None)
+    data = {**_as_dict(data.get("code_agent")), **data}
+    labels, open_mrs = data.get("labels"), data.get("max_open_mrs")
+    days = data.get("category_schedule")
     given = [data.get("reviewer"), *_as_list(data.get("reviewers"))]
     return NightSettings(
         found=True,
         enabled=str(data.get("enabled", True)).lower() not in ("false", "no", "off"),
-        limit_usd=_read_amount(limit) or _DEFAULTS.limit_usd,
+        limit_usd=_read_amount(data.get("max_budget_usd")) or _DEFAULTS.limit_usd,
         output_dir=str(data.get("output_dir") or _DEFAULTS.output_dir),
         labels=tuple(map(str, labels)) if isinstance(labels, list) else None,
         reviewers=tuple(str(each).lstrip("@") for each in given if each),
+        max_open=int(_read_amount(_as_dict(open_mrs).get("total"))) or _DEFAULTS.max_open,
+        weekdays=_read_weekdays(days, has_category=bool(data.get("category"))),
+        timezone=str(data.get("timezone") or _DEFAULTS.timezone),
     )
 
 
 def _read_amount(value: Any) -> float:
     known = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 1e6
     return float(value) if known else 0.0
+
+
+def _read_weekdays(days: Any, *, has_category: bool) -> tuple[str, ...]:
+    """Those with a category, by their first three letters."""
+    if has_category:
+        return WEEKDAYS
+    return tuple(str(day).strip().lower()[:3] for day in _as_dict(days)) or _DEFAULTS.weekdays
+
+
+def _as_dict(value: Any) -> dict[Any, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def _as_list(value: Any) -> list[Any]:

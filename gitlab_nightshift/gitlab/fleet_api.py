@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import quote, urlencode
 
 from gitlab_nightshift.gitlab.api_error import ApiError
 from gitlab_nightshift.gitlab.project import TIMEOUT_S, check_server
@@ -29,6 +30,8 @@ MOST_PATHS = 50
 """Of a query for projects by their paths (``app/graphql/resolvers/projects_resolver.rb``)."""
 MOST_NIGHTS, MOST_MERGE_REQUESTS = 6, 10
 """Of a project, the newest; older nights are asked for where they are needed."""
+LARGEST, LARGEST_PLAN = 4 * 1024 * 1024, 64 * 1024 * 1024
+"""Bytes of a night's result, of the last plan."""
 FILES = ("nightshift.yaml", ".gitlab-ci.yml")
 THREADS = 8
 """Requests at a time."""
@@ -182,6 +185,19 @@ class FleetApi:
                 return
             yield from _list_found(found)
             cursor = read_next(found)
+
+    # --- results ------------------------------------------------------------------------------
+
+    def download_artifact(self, project: int, job: int, path: str) -> bytes:
+        """A small file out of a job's artifacts."""
+        return self.client.download(f"/projects/{project}/jobs/{job}/artifacts/{path}", LARGEST)
+
+    def download_latest(self, project: str, ref: str, job: str, path: str) -> bytes:
+        """A file of the newest job of this name on a branch whose pipeline went well."""
+        at = f"/projects/{quote(project, safe='')}/jobs/artifacts/{quote(ref, safe='')}/raw/{path}"
+        return self.client.download(f"{at}?{urlencode({'job': job})}", LARGEST_PLAN)
+
+    # --- pages --------------------------------------------------------------------------------
 
     def list_nodes(
         self, query: str, values: Mapping[str, Any], path: tuple[str, ...]

@@ -43,7 +43,8 @@ class FleetNight:
 @dataclass(frozen=True)
 class NightSettings:
     """What a project's nightshift.yaml says, with its defaults; ``found`` is False where there is
-    none, ``error`` what is wrong with it. ``reviewers`` as they are written there."""
+    none, ``error`` what is wrong with it. ``reviewers`` as they are written there, ``max_open`` how
+    many night merge requests may be open, ``weekdays`` those with a category."""
 
     found: bool = False
     enabled: bool = True
@@ -51,6 +52,9 @@ class NightSettings:
     output_dir: str = "nightshift"
     labels: tuple[str, ...] | None = None
     reviewers: tuple[str, ...] = ()
+    max_open: int = 3
+    weekdays: tuple[str, ...] = ("mon", "tue", "wed", "thu", "fri")
+    timezone: str = "UTC"
     error: str = ""
 
 

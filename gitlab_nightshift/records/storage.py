@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from gitlab_nightshift.errors import Code, NightshiftError
+from gitlab_nightshift.records.fleet_plan import FleetPlan
 from gitlab_nightshift.records.notary_records import NotaryRecord
 from gitlab_nightshift.records.products import Bundle, Plan, Publication
 from gitlab_nightshift.records.run_results import RunResult
@@ -27,7 +28,7 @@ LARGEST_BUNDLE = 16 * 1024 * 1024
 LARGEST_PATCH = 8 * 1024 * 1024
 """Bytes. A change of some hundred lines is far below."""
 
-Record = TypeVar("Record", Plan, Bundle, Publication, NotaryRecord, RunResult)
+Record = TypeVar("Record", Plan, Bundle, Publication, NotaryRecord, RunResult, FleetPlan)
 _T = TypeVar("_T")
 
 

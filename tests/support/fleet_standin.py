@@ -85,7 +85,7 @@ class FleetStandin(FullStandin):
         self.more_endpoints.append(GRAPHQL)
         self.account = self.add_user(ACCOUNT, "Fleet", bot=True)
         self.people = [self.add_user(f"dev{n}", f"Dev {n}") for n in range(1, 41)]
-        self.add_token(PLAN_TOKEN, self.account, ("read_api",), 20)
+        self.add_token(PLAN_TOKEN, self.account, ("read_api",), 30)
         self.add_token(RUN_TOKEN, self.account, ("api",), 40)
 
     def add_light_project(self, path: str, **facts: Any) -> FullProject:
