@@ -104,21 +104,29 @@ def list_unpayable(file: FleetFile, found: Discovery) -> Iterator[str]:
             yield f"{file.find_place('budget', name)}: budget.{name}: {text}"
 
 
-def find_obstacle(choice: FleetChoice, project: FleetProject) -> str:
-    """Why a project has no nights at all; "" where it may have one."""
+def find_exclusion(fleet: FleetSettings, project: FleetProject) -> str:
+    """Why a project is none of the fleet's business; "" where it is."""
     settings = project.settings
     reasons: tuple[tuple[bool | None, str], ...] = (
         (project.deleted, "marked for deletion"),
         (project.archived, "archived"),
         (project.empty, "its repository is empty, or the token may not read it"),
         (project.forked, "a fork"),
-        (choice.settings.opt_out_topic in project.topics, "opted out by its topic"),
+        (fleet.opt_out_topic in project.topics, "opted out by its topic"),
         (not settings.enabled, "opted out by enabled: false in its nightshift.yaml"),
         (bool(settings.error), settings.error),
-        (project.included is False, "not set up: its .gitlab-ci.yml lacks the template"),
-        (not settings.found, "not set up: no nightshift.yaml"),
     )
     return next((text for holds, text in reasons if holds), "")
+
+
+def find_obstacle(choice: FleetChoice, project: FleetProject) -> str:
+    """Why a project has no nights at all; "" where it may have one."""
+    reasons: tuple[tuple[bool, str], ...] = (
+        (project.included is False, "not set up: its .gitlab-ci.yml lacks the template"),
+        (not project.settings.found, "not set up: no nightshift.yaml"),
+    )
+    missing = next((text for holds, text in reasons if holds), "")
+    return find_exclusion(choice.settings, project) or missing
 
 
 def find_not_due(choice: FleetChoice, project: FleetProject) -> str:

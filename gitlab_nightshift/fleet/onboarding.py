@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from gitlab_nightshift.fleet.choice import find_exclusion
 from gitlab_nightshift.fleet.fleet_settings import FleetSettings
 from gitlab_nightshift.gitlab.fleet_api import FleetApi, Node
 from gitlab_nightshift.gitlab.night_jobs import read_id
@@ -84,7 +85,8 @@ def _limit(rows: Iterable[OnboardingRow], free: int) -> Iterator[OnboardingRow]:
 def _judge(
     project: FleetProject, request: OnboardingRequest | None, settings: FleetSettings
 ) -> OnboardingRow:
-    if why := find_exclusion(project, settings):
+    elsewhere = "its pipeline's file is elsewhere: set it up there"
+    if why := find_exclusion(settings, project) or elsewhere * (project.included is None):
         return OnboardingRow(project, "left out", why)
     if project.set_up:
         done = bool(project.nights)
@@ -96,18 +98,3 @@ def _judge(
         return OnboardingRow(project, "waits", request.url)
     said = "closed" if request.state == "closed" else "merged, and its files are gone again"
     return OnboardingRow(project, "answered", f"{said}: {request.url}")
-
-
-def find_exclusion(project: FleetProject, settings: FleetSettings) -> str:
-    """Why a project is never asked; "" for one that may be."""
-    reasons = (
-        (project.archived, "archived"),
-        (project.empty, "empty"),
-        (project.forked, "a fork"),
-        (project.deleted, "marked for deletion"),
-        (settings.opt_out_topic in project.topics, f"has the topic {settings.opt_out_topic}"),
-        (not project.settings.enabled, "its file says enabled: false"),
-        (bool(project.settings.error), project.settings.error),
-        (project.included is None, "its pipeline's file is elsewhere: set it up there"),
-    )
-    return next((why for applies, why in reasons if applies), "")

@@ -120,8 +120,8 @@ class FleetApi:
     def __init__(
         self, server_url: str, token: str, timeout_s: float, patience: RenewedPatience
     ) -> None:
-        self.clock = patience.clock
-        self._server_url, self._token = server_url, token
+        self.clock, self.server_url = patience.clock, server_url
+        self._token = token
         self._timeout_s, self._patience = timeout_s, patience
         self._of_thread = threading.local()
         self.missing_fields: tuple[str, ...] = ()
@@ -142,7 +142,7 @@ class FleetApi:
     def _connect(self, patience: RetryPolicy) -> "Client":
         from gitlab_nightshift.gitlab.client import Client
 
-        return Client(self._server_url, self._token, timeout_s=self._timeout_s, patience=patience)
+        return Client(self.server_url, self._token, timeout_s=self._timeout_s, patience=patience)
 
     def map_at_once(self, ask: Callable[[Item], Answer], items: Sequence[Item]) -> Iterator[Answer]:
         """The answers in the order of the items, several requests at a time."""

@@ -10,7 +10,7 @@ from gitlab_nightshift.errors import build_config_error
 from gitlab_nightshift.gitlab.access import Access, read_access
 from gitlab_nightshift.gitlab.api_error import ApiError, call_or_none, transient
 from gitlab_nightshift.gitlab.ci_settings import CiSettings
-from gitlab_nightshift.gitlab.history import HistoryRequest, list_group_projects, read_history
+from gitlab_nightshift.gitlab.history import HistoryRequest, read_history
 from gitlab_nightshift.gitlab.issues import Issues
 from gitlab_nightshift.gitlab.job_starter import JobStart, read_job_start
 from gitlab_nightshift.gitlab.memory import Memory, read_memory
@@ -174,10 +174,6 @@ class Project:
     def read_history(self, wanted: HistoryRequest) -> NightHistory:
         """Many nights, by merge requests and what is left of results."""
         return read_history(self._client, self.facts, wanted)
-
-    def list_projects_below(self, most: int) -> tuple[str, ...]:
-        """The ids of projects, where the name of this is a group's."""
-        return list_group_projects(self._client, self.name, most)
 
     def has_other_commits(self, target: str, branch: str, title: str) -> bool:
         """Whether a branch has commits beside the target's that have another title than this."""

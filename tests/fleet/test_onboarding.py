@@ -217,11 +217,14 @@ def build_project(number: int, **facts: object) -> FleetProject:
     ("facts", "why"),
     [
         ({"archived": True}, "archived"),
-        ({"empty": True}, "empty"),
+        ({"empty": True}, "its repository is empty, or the token may not read it"),
         ({"forked": True}, "a fork"),
         ({"deleted": True}, "marked for deletion"),
-        ({"topics": ("no-night-shift",)}, "has the topic no-night-shift"),
-        ({"settings": NightSettings(found=True, enabled=False)}, "its file says enabled: false"),
+        ({"topics": ("no-night-shift",)}, "opted out by its topic"),
+        (
+            {"settings": NightSettings(found=True, enabled=False)},
+            "opted out by enabled: false in its nightshift.yaml",
+        ),
         ({"included": None}, "its pipeline's file is elsewhere: set it up there"),
     ],
 )

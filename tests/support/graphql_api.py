@@ -35,8 +35,8 @@ type Project {
   ): PipelineConnection
   inheritedCiVariables(first: Int): InheritedCiVariableConnection
   mergeRequests(
-    iids: [String!], labels: [String!], sourceBranches: [String!], sort: MergeRequestSort,
-    first: Int, last: Int
+    iids: [String!], labels: [String!], sourceBranches: [String!], createdAfter: Time,
+    sort: MergeRequestSort, first: Int, last: Int, after: String
   ): MergeRequestConnection
 }
 enum PipelineScopeEnum { BRANCHES FINISHED PENDING RUNNING TAGS }
@@ -57,9 +57,10 @@ type InheritedCiVariableConnection { nodes: [InheritedCiVariable] }
 type InheritedCiVariable {
   key: String protected: Boolean masked: Boolean environmentScope: String groupName: String
 }
-type MergeRequestConnection { nodes: [MergeRequest] }
+type MergeRequestConnection { nodes: [MergeRequest] pageInfo: PageInfo! }
 type MergeRequest {
   iid: String! title: String! state: String! webUrl: String sourceProjectId: Int
+  project: Project!
   createdAt: Time! updatedAt: Time! mergedAt: Time
   reviewers(first: Int): UserCoreConnection
   diffStats(path: String): [DiffStats!]

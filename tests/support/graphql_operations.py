@@ -11,6 +11,10 @@ LARGEST_PAGE = 100
 OWNER = 50
 MORE = """
 extend type Group {
+  mergeRequests(
+    includeSubgroups: Boolean, labels: [String!], createdAfter: Time, sort: MergeRequestSort,
+    first: Int, after: String
+  ): MergeRequestConnection
   ciVariables(first: Int): CiGroupVariableConnection
   descendantGroups(first: Int, after: String): GroupConnection
   fullPath: ID!
