@@ -6,8 +6,9 @@ from gitlab_nightshift.commands import options
 
 EXAMPLES = """\
 examples:
-  nightshift fleet plan                      choose tonight's projects, and say why or why not"""
-SUBCOMMANDS = ("plan",)
+  nightshift fleet plan                      choose tonight's projects, and say why or why not
+  nightshift fleet run                       start those that are due now"""
+SUBCOMMANDS = ("plan", "run")
 """In the order of ``--help``."""
 
 

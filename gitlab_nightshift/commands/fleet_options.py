@@ -7,7 +7,7 @@ from gitlab_nightshift.commands.options import Env
 
 if TYPE_CHECKING:
     from gitlab_nightshift.fleet.fleet_settings import FleetFile
-    from gitlab_nightshift.gitlab.fleet_api import FleetApi
+    from gitlab_nightshift.gitlab.fleet_api import ControlJob, FleetApi
 
 FLEET_FILE = "fleet.yaml"
 
@@ -40,3 +40,12 @@ def open_connection(env: Env, scope: str) -> "FleetApi":
     if not server:
         raise build_config_error("CI_SERVER_URL is not set: outside a job, set it to your GitLab")
     return open_fleet(server, token)
+
+
+def read_control_job(env: Env) -> "ControlJob | None":
+    """The job of the control project that this runs in; None outside a pipeline."""
+    from gitlab_nightshift.gitlab.fleet_api import ControlJob
+
+    names = ("CI_PROJECT_ID", "CI_COMMIT_REF_NAME", "CI_PIPELINE_ID")
+    project, ref, pipeline = (env.get(name, "") for name in names)
+    return ControlJob(project, ref, pipeline) if project and ref else None

@@ -24,10 +24,10 @@ def run(args: argparse.Namespace, env: Env) -> int:
 
     file = fleet_options.read_fleet(args)
     api = fleet_options.open_connection(env, "the scope read_api is enough")
-    known, note = planning.read_known_costs(api, Path.cwd(), env)
-    if note:
-        printing.write_note(note)
-    plan = planning.plan_fleet(api, file, known, datetime.now(UTC))
+    last = planning.read_last_plan(api, Path.cwd(), fleet_options.read_control_job(env))
+    if last.note:
+        printing.write_note(last.note)
+    plan = planning.plan_fleet(api, file, last, datetime.now(UTC))
     write_record(Path.cwd() / planning.PLAN_FILE, plan)
     for line in planning.format_plan(plan):
         printing.write_result(f"{line}\n")
