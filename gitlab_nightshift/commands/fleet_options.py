@@ -10,7 +10,8 @@ if TYPE_CHECKING:
 
     from gitlab_nightshift.fleet.fleet_settings import FleetFile
     from gitlab_nightshift.fleet.switch import SwitchLine
-    from gitlab_nightshift.gitlab.fleet_api import FleetApi
+    from gitlab_nightshift.gitlab.fleet_api import ControlJob, FleetApi
+    from gitlab_nightshift.gitlab.project import Project
 
 FLEET_FILE = "fleet.yaml"
 
@@ -19,6 +20,17 @@ def add_fleet_option(parser: "argparse._ActionsContainer") -> None:
     """``--fleet``, for a command that reads fleet.yaml."""
     parser.add_argument(
         "--fleet", metavar="FILE", default=FLEET_FILE, help=f"default: {FLEET_FILE}"
+    )
+
+
+def open_control_project(env: Env) -> "Project":
+    """The project of this job. Raises ``E_CONFIG``."""
+    from gitlab_nightshift.gitlab.project import open_project
+
+    return open_project(
+        env.get("CI_SERVER_URL", "").strip(),
+        env.get("CI_PROJECT_ID") or env.get("CI_PROJECT_PATH", ""),
+        env.get("GITLAB_TOKEN", "").strip(),
     )
 
 
@@ -73,3 +85,12 @@ def open_connection(env: Env, scope: str) -> "FleetApi":
     if not server:
         raise build_config_error("CI_SERVER_URL is not set: outside a job, set it to your GitLab")
     return open_fleet(server, token)
+
+
+def read_control_job(env: Env) -> "ControlJob | None":
+    """The job of the control project that this runs in; None outside a pipeline."""
+    from gitlab_nightshift.gitlab.fleet_api import ControlJob
+
+    names = ("CI_PROJECT_ID", "CI_COMMIT_REF_NAME", "CI_PIPELINE_ID")
+    project, ref, pipeline = (env.get(name, "") for name in names)
+    return ControlJob(project, ref, pipeline) if project and ref else None

@@ -20,14 +20,18 @@ def run(args: argparse.Namespace, env: Env) -> int:
 
     from gitlab_nightshift.commands import printing
     from gitlab_nightshift.fleet import planning
+    from gitlab_nightshift.fleet.fleet_dashboard import NOTHING_OFF, read_switches
     from gitlab_nightshift.records.storage import write_record
 
     file = fleet_options.read_fleet(args)
     api = fleet_options.open_connection(env, "the scope read_api is enough")
-    known, note = planning.read_known_costs(api, Path.cwd(), env)
-    if note:
-        printing.write_note(note)
-    plan = planning.plan_fleet(api, file, known, datetime.now(UTC))
+    last = planning.read_last_plan(api, Path.cwd(), fleet_options.read_control_job(env))
+    if last.note:
+        printing.write_note(last.note)
+    switches = NOTHING_OFF
+    if number := file.settings.dashboard:
+        switches = read_switches(fleet_options.open_control_project(env), number)
+    plan = planning.plan_fleet(api, file, last, datetime.now(UTC), switches)
     write_record(Path.cwd() / planning.PLAN_FILE, plan)
     for line in planning.format_plan(plan):
         printing.write_result(f"{line}\n")

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from gitlab_nightshift.fleet.fleet_dashboard import NOTHING_OFF, Switches
 from gitlab_nightshift.fleet.fleet_settings import FleetFile, FleetSettings
 from gitlab_nightshift.fleet.night_costs import FleetCosts, find_limit
 from gitlab_nightshift.fleet.night_window import (
@@ -53,15 +54,22 @@ class FleetChoice:
     now: dt.datetime
     account: str
     costs: FleetCosts
+    switches: Switches = NOTHING_OFF
 
 
 def choose_tonight(
-    settings: FleetSettings, found: Discovery, costs: FleetCosts, now: dt.datetime
+    settings: FleetSettings,
+    found: Discovery,
+    costs: FleetCosts,
+    now: dt.datetime,
+    pending: frozenset[int] = frozenset(),
+    switches: Switches = NOTHING_OFF,
 ) -> FleetPlan:
-    """The plan for the window that is open, or for the next one."""
+    """The plan for the window that is open, or for the next one. Jobs of the last plan may still
+    start ``pending``."""
     window = find_window(settings, now)
     account = settings.account or found.account
-    choice = FleetChoice(settings, window, now, account, costs)
+    choice = FleetChoice(settings, window, now, account, costs, switches)
     caps = _count_used(choice, found.projects)
     rows: dict[int, PlannedProject] = {}
     candidates = []
@@ -69,8 +77,9 @@ def choose_tonight(
         if reason := find_obstacle(choice, project):
             rows[project.id] = _build_row(choice, project, "no", reason)
         elif tonight := list_tonight(choice, project):
-            text = f"pipeline {tonight[0].pipeline} is {tonight[0].status}"
-            rows[project.id] = _build_row(choice, project, "started", text)
+            rows[project.id] = _build_row(choice, project, "started", _describe(choice, tonight))
+        elif project.id in pending:
+            rows[project.id] = _count_pending(choice, caps, project)
         elif reason := find_not_due(choice, project):
             rows[project.id] = _build_row(choice, project, "no", reason)
         else:
@@ -89,8 +98,22 @@ def choose_tonight(
         running=sum(night.running for each in found.projects for night in each.nights),
         projects=tuple(rows[each.id] for each in found.projects),
         costs=tuple(costs.ended.values()),
-        unknown=(*found.unknown, *costs.unknown, *_list_unknown(settings, found)),
+        unknown=(
+            *(f"whether a Maintainer wants this: {text}" for text in switches.refused),
+            *found.unknown,
+            *costs.unknown,
+            *_list_unknown(settings, found),
+        ),
     )
+
+
+def _describe(choice: FleetChoice, tonight: list[FleetNight]) -> str:
+    newest = tonight[0]
+    text = f"pipeline {newest.pipeline} is {newest.status}"
+    waits = newest.status in ("created", "pending", "preparing", "waiting_for_resource")
+    if waits and parse_moment(newest.created) < choice.now - SETTLED:
+        text += ", for an hour already: has the project a runner that is free?"
+    return text
 
 
 def list_unpayable(file: FleetFile, found: Discovery) -> Iterator[str]:
@@ -126,7 +149,8 @@ def find_obstacle(choice: FleetChoice, project: FleetProject) -> str:
         (not project.settings.found, "not set up: no nightshift.yaml"),
     )
     missing = next((text for holds, text in reasons if holds), "")
-    return find_exclusion(choice.settings, project) or missing
+    off = choice.switches.find_reason(project.path)
+    return find_exclusion(choice.settings, project) or missing or off
 
 
 def find_not_due(choice: FleetChoice, project: FleetProject) -> str:
@@ -254,12 +278,8 @@ def _allot(choice: FleetChoice, caps: _Caps, project: FleetProject) -> PlannedPr
     """Give a project its share of each limit, or say which is used up."""
     if reason := next(_list_reached(choice, caps, project), ""):
         return _build_row(choice, project, "no", reason)
-    limit, hour = find_limit(project, choice.settings), choice.window.find_hour(project.id)
-    caps.spent_night += limit
-    caps.spent_month += limit
-    caps.reserved += limit
-    caps.groups.update(_list_limited_groups(choice.settings, project))
-    caps.reviewers.update(list_reviewers(project))
+    _use(choice, caps, project)
+    hour = choice.window.find_hour(project.id)
     cadence = choice.settings.find_cadence(project.path)
     if not choice.window.is_open(choice.now) or hour > choice.now:
         return _build_row(choice, project, "later", f"{cadence}: at its hour")
@@ -268,6 +288,22 @@ def _allot(choice: FleetChoice, caps: _Caps, project: FleetProject) -> PlannedPr
         return _build_row(choice, project, "wait", text)
     caps.running += 1
     return _build_row(choice, project, "start", f"{cadence}: due")
+
+
+def _count_pending(choice: FleetChoice, caps: _Caps, project: FleetProject) -> PlannedProject:
+    """A project whose start may be under way takes part in every limit."""
+    _use(choice, caps, project)
+    caps.running += 1
+    return _build_row(choice, project, "wait", "the last plan may just be starting it")
+
+
+def _use(choice: FleetChoice, caps: _Caps, project: FleetProject) -> None:
+    limit = find_limit(project, choice.settings)
+    caps.spent_night += limit
+    caps.spent_month += limit
+    caps.reserved += limit
+    caps.groups.update(_list_limited_groups(choice.settings, project))
+    caps.reviewers.update(list_reviewers(project))
 
 
 def _list_reached(choice: FleetChoice, caps: _Caps, project: FleetProject) -> Iterator[str]:

@@ -2,28 +2,51 @@
 
 import datetime as dt
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.fleet.choice import choose_tonight, list_unpayable
 from gitlab_nightshift.fleet.discovery import discover, list_missing
+from gitlab_nightshift.fleet.fleet_dashboard import NOTHING_OFF, Switches
 from gitlab_nightshift.fleet.fleet_settings import FleetFile
 from gitlab_nightshift.fleet.night_costs import CostRequest, read_costs
-from gitlab_nightshift.fleet.night_window import find_month_start, find_window
-from gitlab_nightshift.gitlab.api_error import ApiError
-from gitlab_nightshift.gitlab.fleet_api import FleetApi
+from gitlab_nightshift.fleet.night_start import PLAN_LASTS
+from gitlab_nightshift.fleet.night_window import find_month_start, find_window, parse_moment
+from gitlab_nightshift.gitlab.fleet_api import ControlJob, FleetApi
 from gitlab_nightshift.records.fleet_plan import FleetPlan, NightCost
 from gitlab_nightshift.records.storage import build_record
 from gitlab_nightshift.settings.load import build_mistakes_error
 
 PLAN_FILE, PLAN_JOB = "fleet-plan.json", "fleet:plan"
+PLAN_COUNTS = PLAN_LASTS + dt.timedelta(minutes=5)
+"""How long the next plan counts what a plan may still start: runners' clocks differ."""
+
+
+@dataclass(frozen=True)
+class LastPlan:
+    """What the last plan tells the next one: costs that it has read, and when it was made for which
+    projects to start; ``note`` is why there is none."""
+
+    costs: tuple[NightCost, ...] = ()
+    made_at: str = ""
+    started: frozenset[int] = frozenset()
+    note: str = ""
+
+    def list_pending(self, now: dt.datetime) -> frozenset[int]:
+        """Projects that jobs of that plan may still start."""
+        return self.started if now < parse_moment(self.made_at) + PLAN_COUNTS else frozenset()
 
 
 def plan_fleet(
-    api: FleetApi, file: FleetFile, known: Iterable[NightCost], now: dt.datetime
+    api: FleetApi,
+    file: FleetFile,
+    last: LastPlan,
+    now: dt.datetime,
+    switches: Switches = NOTHING_OFF,
 ) -> FleetPlan:
-    """The plan of this moment; ``known`` are the costs that the last one has read.
+    """The plan of this moment. ``switches`` are what is off on the dashboard.
 
     Raises ``E_CONFIG`` with all that is wrong with the file, and ApiError.
     """
@@ -32,30 +55,28 @@ def plan_fleet(
         raise build_mistakes_error(mistakes)
     window = find_window(file.settings, now)
     since = min(window.start, find_month_start(file.settings, window))
-    wanted = CostRequest(since, {each.night: each for each in known}, file.settings)
-    return choose_tonight(file.settings, found, read_costs(api, found.projects, wanted), now)
+    wanted = CostRequest(since, {each.night: each for each in last.costs}, file.settings)
+    costs = read_costs(api, found.projects, wanted)
+    return choose_tonight(file.settings, found, costs, now, last.list_pending(now), switches)
 
 
-def read_known_costs(
-    api: FleetApi, folder: Path, env: Mapping[str, str]
-) -> tuple[tuple[NightCost, ...], str]:
-    """The costs that the last plan has read, and a note where there is none that can be used: from
-    ``fleet-plan.json`` here, else from the control project's last plan in GitLab."""
+def read_last_plan(api: FleetApi, folder: Path, control: ControlJob | None) -> LastPlan:
+    """From ``fleet-plan.json`` here, else from the control project's pipelines in GitLab."""
     try:
-        data = (folder / PLAN_FILE).read_bytes()
+        data: bytes | None = (folder / PLAN_FILE).read_bytes()
     except OSError:
-        project, ref = env.get("CI_PROJECT_ID"), env.get("CI_COMMIT_REF_NAME")
-        if not (project and ref):
-            return (), ""
-        try:
-            data = api.download_latest(project, ref, PLAN_JOB, PLAN_FILE)
-        except ApiError as error:
-            text = "no earlier plan" if error.status == 404 else f"no earlier plan: {error}"
-            return (), f"{text}; the costs of this month's nights are read from their results"
+        if control is None:
+            return LastPlan()
+        data = api.find_last_artifact(control, PLAN_JOB, PLAN_FILE)
+    anew = "the costs of this month's nights are read from their results"
+    if data is None:
+        return LastPlan(note=f"no earlier plan: {anew}")
     try:
-        return build_record(FleetPlan, json.loads(data), PLAN_FILE).costs, ""
+        plan = build_record(FleetPlan, json.loads(data), PLAN_FILE)
     except (NightshiftError, ValueError, RecursionError):
-        return (), f"the earlier {PLAN_FILE} cannot be read; costs are read from the results"
+        return LastPlan(note=f"the earlier {PLAN_FILE} cannot be read: {anew}")
+    started = frozenset(each.id for each in plan.projects if each.decision == "start")
+    return LastPlan(plan.costs, plan.made_at, started)
 
 
 def format_plan(plan: FleetPlan) -> Iterator[str]:

@@ -21,6 +21,9 @@ MOST_SCHEDULES = 20
 SWITCH = "NIGHTSHIFT"
 """The variable of a schedule that makes its pipelines a night."""
 
+FLEET_SCHEDULE = "Night shift (fleet)"
+"""The description of the schedule that a fleet plays: one of a project, and inactive."""
+
 
 @dataclass(frozen=True)
 class Schedule:
@@ -98,6 +101,10 @@ class CiSettings:
             _read_schedule(row, self._find_switch(row) if number < MOST_SCHEDULES else None)
             for number, row in enumerate(known)
         )
+
+    def read_schedule(self, row: Mapping[str, Any]) -> Schedule:
+        """A schedule of a list; an active one is asked for its variables."""
+        return _read_schedule(row, self._find_switch(row) if row.get("active") else None)
 
     def read_push_rule(self) -> PushRule | None:
         """The project's push rule. Shown to Maintainers, on paid tiers."""

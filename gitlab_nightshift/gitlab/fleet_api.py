@@ -10,10 +10,12 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import quote, urlencode
+from urllib.parse import quote
 
-from gitlab_nightshift.gitlab.api_error import ApiError
+from gitlab_nightshift.gitlab.api_error import ApiError, call_or_none
+from gitlab_nightshift.gitlab.ci_settings import CiSettings, Schedule
 from gitlab_nightshift.gitlab.project import TIMEOUT_S, check_server
 from gitlab_nightshift.system.retry import Again, Clock, RetryPolicy, write_notice
 
@@ -30,6 +32,8 @@ MOST_PATHS = 50
 """Of a query for projects by their paths (``app/graphql/resolvers/projects_resolver.rb``)."""
 MOST_NIGHTS, MOST_MERGE_REQUESTS = 6, 10
 """Of a project, the newest; older nights are asked for where they are needed."""
+MOST_PIPELINES = 5
+"""Earlier pipelines of the control project that are searched for a plan."""
 LARGEST, LARGEST_PLAN = 4 * 1024 * 1024, 64 * 1024 * 1024
 """Bytes of a night's result, of the last plan."""
 FILES = ("nightshift.yaml", ".gitlab-ci.yml")
@@ -81,6 +85,15 @@ _UNKNOWN_FIELD = re.compile(r"Field '(\w+)' doesn't exist on type")
 
 
 @dataclass(frozen=True)
+class ControlJob:
+    """Where a fleet's command runs: its project, branch and pipeline, as GitLab names them."""
+
+    project: str
+    ref: str
+    pipeline: str
+
+
+@dataclass(frozen=True)
 class RenewedPatience(RetryPolicy):
     """Repeats each request for ``for_s`` seconds from when it is first sent: a fleet's command runs
     much longer than one stage of a night."""
@@ -109,8 +122,15 @@ def open_fleet(
     server or a token that cannot be one.
     """
     check_server(server_url, token)
-    patience = RenewedPatience(0.0, clock or Clock(), tell=tell, for_s=patience_s)
-    return FleetApi(server_url.rstrip("/"), token, timeout_s, patience)
+    stopping = threading.Event()
+    clock = clock or Clock(sleep=partial(_sleep_until, stopping))
+    patience = RenewedPatience(0.0, clock, tell=tell, for_s=patience_s)
+    return FleetApi(server_url.rstrip("/"), token, timeout_s, patience, stopping)
+
+
+def _sleep_until(stopping: threading.Event, seconds: float) -> None:
+    if stopping.wait(seconds):
+        raise ApiError("this run was stopped", lasting=True)
 
 
 class FleetApi:
@@ -118,10 +138,15 @@ class FleetApi:
     by several threads."""
 
     def __init__(
-        self, server_url: str, token: str, timeout_s: float, patience: RenewedPatience
+        self,
+        server_url: str,
+        token: str,
+        timeout_s: float,
+        patience: RenewedPatience,
+        stopping: threading.Event,
     ) -> None:
         self.clock, self.server_url = patience.clock, server_url
-        self._token = token
+        self._stopping, self._token = stopping, token
         self._timeout_s, self._patience = timeout_s, patience
         self._of_thread = threading.local()
         self.missing_fields: tuple[str, ...] = ()
@@ -134,20 +159,21 @@ class FleetApi:
             found = self._of_thread.client = self._connect(self._patience)
         return found
 
-    @property
-    def single_try(self) -> "Client":
-        """A connection that repeats nothing: its caller looks first at what became of a request."""
-        return self._connect(replace(self._patience, for_s=0.0))
-
     def _connect(self, patience: RetryPolicy) -> "Client":
         from gitlab_nightshift.gitlab.client import Client
 
         return Client(self.server_url, self._token, timeout_s=self._timeout_s, patience=patience)
 
     def map_at_once(self, ask: Callable[[Item], Answer], items: Sequence[Item]) -> Iterator[Answer]:
-        """The answers in the order of the items, several requests at a time."""
+        """The answers in the order of the items, several requests at a time. Whoever is
+        interrupted waits for none of them: what waits is given up."""
         with ThreadPoolExecutor(THREADS) as pool:
-            yield from pool.map(ask, items)
+            try:
+                yield from pool.map(ask, items)
+            except BaseException:
+                self._stopping.set()
+                pool.shutdown(cancel_futures=True)
+                raise
 
     # --- projects -----------------------------------------------------------------------------
 
@@ -186,16 +212,53 @@ class FleetApi:
             yield from _list_found(found)
             cursor = read_next(found)
 
+    # --- schedules ----------------------------------------------------------------------------
+
+    def list_schedules(self, project: int) -> tuple[Schedule, ...]:
+        """The schedules of a project; of the active ones, whether their variables make them
+        nights."""
+        rows = self.client.read_all_rows(f"/projects/{project}/pipeline_schedules")
+        settings = CiSettings(self.client, str(project))
+        return tuple(settings.read_schedule(row) for row in rows)
+
+    def list_started(self, project: int, schedule: int, since: str) -> tuple[int, ...]:
+        """The ids of a schedule's pipelines since a moment (ISO 8601), newest first."""
+        at = f"/projects/{project}/pipeline_schedules/{schedule}/pipelines"
+        rows = self.client.read_rows(at, created_after=since, sort="desc")
+        return tuple(int(row["id"]) for row in rows)
+
+    def play(self, project: int, schedule: int) -> None:
+        """Ask GitLab to start a schedule's pipeline. Nothing is repeated: whoever calls looks first
+        at what became of it."""
+        self._connect(replace(self._patience, for_s=0.0)).http_post(
+            f"/projects/{project}/pipeline_schedules/{schedule}/play"
+        )
+
     # --- results ------------------------------------------------------------------------------
 
     def download_artifact(self, project: int, job: int, path: str) -> bytes:
         """A small file out of a job's artifacts."""
         return self.client.download(f"/projects/{project}/jobs/{job}/artifacts/{path}", LARGEST)
 
-    def download_latest(self, project: str, ref: str, job: str, path: str) -> bytes:
-        """A file of the newest job of this name on a branch whose pipeline went well."""
-        at = f"/projects/{quote(project, safe='')}/jobs/artifacts/{quote(ref, safe='')}/raw/{path}"
-        return self.client.download(f"{at}?{urlencode({'job': job})}", LARGEST_PLAN)
+    def find_last_artifact(
+        self, control: ControlJob, job: str, path: str, most: int = MOST_PIPELINES
+    ) -> bytes | None:
+        """A file that the last job of this name has left in an earlier pipeline of the control
+        project, also in one that goes on; None where the newest pipelines have none."""
+        at = f"/projects/{quote(control.project, safe='')}"
+        rows = self.client.read_rows(
+            f"{at}/pipelines", ref=control.ref, order_by="id", sort="desc", per_page=most + 1
+        )
+        earlier = [row["id"] for row in rows if str(row["id"]) != control.pipeline]
+        for pipeline in earlier[:most]:
+            jobs = self.client.read_rows(f"{at}/pipelines/{pipeline}/jobs")
+            made = [
+                each["id"] for each in jobs if (each["name"], each["status"]) == (job, "success")
+            ]
+            if made:
+                place = f"{at}/jobs/{max(made)}/artifacts/{path}"
+                return call_or_none(partial(self.client.download, place, LARGEST_PLAN), 404)
+        return None
 
     # --- pages --------------------------------------------------------------------------------
 

@@ -4,8 +4,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from gitlab_nightshift.gitlab.api_error import ApiError, call_or_none
+from gitlab_nightshift.gitlab.ci_settings import FLEET_SCHEDULE
 from gitlab_nightshift.text.gitlab_refusals import AS_DEVELOPER
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
 PAGE = 100
 FINISHED = frozenset({"success", "failed", "canceled", "skipped"})
 """Statuses of a job that will not change by itself."""
+NOT_RUN = frozenset({"canceled", "canceling", "skipped"})
+"""Statuses of a pipeline that ended, or ends, without having been a night."""
 MANUAL = "manual"
 APPROVE_JOB = "nightshift:approve"
 """The template's manual job that publishes what waits."""
@@ -72,6 +76,28 @@ class Pipelines:
             source="schedule", ref=ref, order_by="id", sort="desc", per_page=most, get_all=False
         )
         return tuple(int(each.id) for each in found)
+
+    def list_of_fleet(self, since: str) -> tuple[Pipeline, ...]:
+        """The pipelines that the fleet's schedule has started since a moment (ISO 8601), newest
+        first, without those that were cancelled."""
+        at = f"/projects/{quote(self._project, safe='')}/pipeline_schedules"
+        schedules = [
+            row["id"]
+            for row in self._client.read_all_rows(at)
+            if row.get("description") == FLEET_SCHEDULE
+        ]
+        rows = [
+            row
+            for each in schedules
+            for row in self._client.read_rows(
+                f"{at}/{each}/pipelines", created_after=since, sort="desc"
+            )
+        ]
+        return tuple(_read_pipeline(row) for row in rows if row["status"] not in NOT_RUN)
+
+    def find_user(self, pipeline: int) -> str:
+        """The user name of whoever started a pipeline."""
+        return str((self._remote.pipelines.get(pipeline).attributes.get("user") or {})["username"])
 
     def list_jobs(
         self, pipeline: int | str, *, retried: bool = False, whole: bool = True
