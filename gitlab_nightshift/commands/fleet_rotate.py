@@ -40,7 +40,7 @@ def run(args: argparse.Namespace, env: Env) -> int:
 
     def rotate(path: str) -> "tuple[str, Rotation | str]":
         project = open_project(server, path, token)
-        return path, _attempt(partial(rotate_token, project, today, dry_run=args.dry_run))
+        return path, _try_act(partial(rotate_token, project, today, dry_run=args.dry_run))
 
     counts: Counter[str] = Counter()
     for path, done in api.map_at_once(rotate, paths):
@@ -54,7 +54,7 @@ def run(args: argparse.Namespace, env: Env) -> int:
     return Code.INCOMPLETE.exit_status if counts["failed"] else 0
 
 
-def _attempt(act: "Callable[[], Rotation]") -> "Rotation | str":
+def _try_act(act: "Callable[[], Rotation]") -> "Rotation | str":
     from gitlab_nightshift.errors import NightshiftError
 
     try:

@@ -16,7 +16,7 @@ from gitlab_nightshift.gitlab.fleet_switch import (
     SWITCH,
     GroupSwitch,
     ReachedProject,
-    Setting,
+    SwitchSetting,
     list_pipeline_settings,
     list_reached,
     list_subgroup_settings,
@@ -49,7 +49,7 @@ def find_top_groups(paths: Sequence[str]) -> tuple[str, ...]:
 def stop_nights(api: FleetApi, groups: Sequence[str], *, running: bool) -> Iterator[SwitchLine]:
     """Stop them below these groups; cancel what waits, with ``running`` also what runs. What fails
     is said in its line and stops nothing else."""
-    yield from (_attempt(each, partial(_stop_group, api, each)) for each in groups)
+    yield from (_try_act(each, partial(_stop_group, api, each)) for each in groups)
     for group in groups:
         projects, lines = _list_projects(api, group)
         yield from lines
@@ -59,7 +59,7 @@ def stop_nights(api: FleetApi, groups: Sequence[str], *, running: bool) -> Itera
 
 def start_nights(api: FleetApi, groups: Sequence[str]) -> Iterator[SwitchLine]:
     """Take the variable away, and say what still holds nights off."""
-    yield from (_attempt(each, partial(_start_group, api, each)) for each in groups)
+    yield from (_try_act(each, partial(_start_group, api, each)) for each in groups)
     for group in groups:
         projects, lines = _list_projects(api, group)
         yield from lines
@@ -92,7 +92,7 @@ def is_off(value: str | None) -> bool:
     return value is not None and value.strip().lower() in OFF
 
 
-def _attempt(place: str, act: Callable[[], SwitchLine]) -> SwitchLine:
+def _try_act(place: str, act: Callable[[], SwitchLine]) -> SwitchLine:
     try:
         return act()
     except NightshiftError as error:
@@ -145,7 +145,7 @@ def _list_differing(
     yield SwitchLine("below", f"{group}: {len(projects)} projects, {len(differing)} differ")
 
 
-def _describe_setting(setting: Setting, *, off: bool) -> SwitchLine:
+def _describe_setting(setting: SwitchSetting, *, off: bool) -> SwitchLine:
     value = "a hidden value" if setting.value is None else setting.value
     word = "overrides" if off else "still off"
     return SwitchLine(word, f"{setting.place}: {setting.level} variable {SWITCH}={value}", off)
@@ -176,7 +176,7 @@ def _cancel_jobs(
         runs = any(each.running for each in its)
         spends = any(each.name in SPENDING for each in its)
         if running or (spends and not runs):
-            yield from (_attempt(path, partial(_cancel, api, path, each)) for each in its)
+            yield from (_try_act(path, partial(_cancel, api, path, each)) for each in its)
         elif spends:
             yield SwitchLine("runs on", f"{path}: pipeline {pipeline} (--running cancels it)")
         else:

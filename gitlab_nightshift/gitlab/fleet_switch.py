@@ -46,7 +46,7 @@ query($project: ID!) { project(fullPath: $project) { pipelineSchedules(first: 50
 
 
 @dataclass(frozen=True)
-class Setting:
+class SwitchSetting:
     """A variable of our name at a ``level``; ``place`` says where, ``value`` is None for a hidden
     one."""
 
@@ -61,7 +61,7 @@ class ReachedProject:
     whether any pipeline goes on; ``unseen`` is whether this token does not see its variables."""
 
     path: str
-    settings: tuple[Setting, ...]
+    settings: tuple[SwitchSetting, ...]
     has_nights: bool
     busy: bool
     unseen: bool
@@ -110,29 +110,31 @@ def list_reached(api: FleetApi, group: str) -> Iterator[ReachedProject] | None:
     return None if nodes is None else (_read_project(n) for n in nodes if not n.get("archived"))
 
 
-def list_subgroup_settings(api: FleetApi, group: str) -> Iterator[Setting]:
+def list_subgroup_settings(api: FleetApi, group: str) -> Iterator[SwitchSetting]:
     """What the groups below a group set."""
     nodes = api.list_nodes(_SUBGROUPS, {"group": group}, ("group", "descendantGroups"))
     for node in nodes or ():
         yield from _read_settings("subgroup", str(node.get("fullPath")), node)
 
 
-def read_schedule_settings(api: FleetApi, project: str) -> tuple[Setting, ...]:
+def read_schedule_settings(api: FleetApi, project: str) -> tuple[SwitchSetting, ...]:
     """What the schedules of a project set; one request."""
     answer = api.client.send_query(_SCHEDULES, {"project": project})
     schedules = (answer.get("project") or {}).get("pipelineSchedules") or {}
     return tuple(
-        Setting("schedule", f"{project}, schedule {each.get('description')}", row.get("value"))
+        SwitchSetting(
+            "schedule", f"{project}, schedule {each.get('description')}", row.get("value")
+        )
         for each in schedules.get("nodes") or ()
         for row in _list_rows(each, "variables")
     )
 
 
-def list_pipeline_settings(project: str, job: NightJob) -> Iterator[Setting]:
+def list_pipeline_settings(project: str, job: NightJob) -> Iterator[SwitchSetting]:
     """What the pipeline of a job was started with."""
     for key, value in job.variables:
         if key == SWITCH:
-            yield Setting("pipeline", f"{project}, pipeline {job.pipeline}", value)
+            yield SwitchSetting("pipeline", f"{project}, pipeline {job.pipeline}", value)
 
 
 def _read_project(node: Node) -> ReachedProject:
@@ -147,10 +149,10 @@ def _read_project(node: Node) -> ReachedProject:
 _PIPELINES = ("scheduled", "running", "pending")
 
 
-def _read_settings(level: Level, place: str, node: Node) -> Iterator[Setting]:
+def _read_settings(level: Level, place: str, node: Node) -> Iterator[SwitchSetting]:
     for row in _list_rows(node, "ciVariables"):
         scope = "" if _is_everywhere(row) else f", environment {row['environmentScope']}"
-        yield Setting(level, f"{place}{scope}", row.get("value"))
+        yield SwitchSetting(level, f"{place}{scope}", row.get("value"))
 
 
 def _list_rows(node: Mapping[str, Any], name: str) -> Iterator[Mapping[str, Any]]:

@@ -199,19 +199,22 @@ def test_people_get_one_message(gitlab: FleetStandin, tmp_path: Path) -> None:
 
 
 def test_what_the_last_report_left_comes_from_the_control_project(
-    gitlab: FleetStandin, tmp_path: Path
+    gitlab: FleetStandin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gitlab.add_past_nights(1)
     control = gitlab.add_light_project("ops/fleet", pipeline_jobs={"fleet:report": "success"})
     add_scheduled(gitlab, control, 1, gitlab.account)
-    report(gitlab, tmp_path / "first")
-    control.jobs[0] = replace(control.jobs[0], artifacts=tmp_path / "first")
+    monkeypatch.chdir(tmp_path)
+    report(gitlab, Path("public"))
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "public").rename(tmp_path / "kept/public")
+    control.jobs[0] = replace(control.jobs[0], artifacts=tmp_path / "kept")
     gitlab.requests.clear()
     job = {"CI_PROJECT_ID": str(control.id), "CI_COMMIT_REF_NAME": "main", "CI_PIPELINE_ID": "1"}
-    report(gitlab, tmp_path / "second", **job)
-    assert read_data(tmp_path / "second")["nights_known"] == 120
+    report(gitlab, Path("public"), **job)
+    assert read_data(Path("public"))["nights_known"] == 120
     asked = [each.path for each in gitlab.requests if "/artifacts/" in each.path]
-    assert len(asked) == 1 and asked[0].endswith("/artifacts/fleet-nights.json")
+    assert len(asked) == 1 and asked[0].endswith("/artifacts/public/fleet-nights.json")
 
 
 def test_nights_come_back_as_they_were_kept_and_nonsense_is_refused() -> None:

@@ -37,14 +37,15 @@ def make_report(
     folder: Path,
     control: ControlJob | None,
 ) -> HistoryFigures:
-    """Read all, write the files into the folder, and return the figures. Raises ApiError, and
-    ``E_CONFIG`` for a folder that cannot be written."""
+    """Read all, write the files into the folder, and return the figures; it is the same in the
+    artifacts of the last report. Raises ApiError, and ``E_CONFIG`` for a folder that cannot be
+    written."""
     found = read_fleet_history(api, settings, since, _read_known_nights(api, folder, control))
     today = str(dt.datetime.now(dt.UTC).date())
     figures = compute_figures(NAME, str(since), today, found.history, found.silent)
     files = {
         PAGE: render_history(figures),
-        DATA: to_json(_without_rows(figures)),
+        DATA: to_json(_drop_rows(figures)),
         METRICS: render_metrics(figures),
         NIGHTS_FILE: encode_nights(found.nights),
     }
@@ -65,14 +66,15 @@ def _read_known_nights(api: FleetApi, folder: Path, control: ControlJob | None) 
     except OSError:
         if control is None:
             return {}
-        data = api.find_last_artifact(control, REPORT_JOB, NIGHTS_FILE, MOST_PIPELINES)
+        place = (folder / NIGHTS_FILE).as_posix()
+        data = api.find_last_artifact(control, REPORT_JOB, place, MOST_PIPELINES)
     try:
         return decode_nights(data or b"{}", api.server_url)
     except (ValueError, TypeError, KeyError, RecursionError):
         return {}
 
 
-def _without_rows(figures: HistoryFigures) -> HistoryFigures:
+def _drop_rows(figures: HistoryFigures) -> HistoryFigures:
     """Without each merge request and night: of thousands of projects these are many."""
     return replace(figures, history=NightHistory(unknown=figures.history.unknown))
 
