@@ -16,6 +16,7 @@ from gitlab_nightshift.gitlab.project import Project
 from gitlab_nightshift.stages.publish.dashboard_ticks import find_ticking
 from gitlab_nightshift.stages.publish.escaping import to_markdown_line, to_table_cell
 from gitlab_nightshift.stages.report.history_figures import HistoryFigures, ShareFigures
+from gitlab_nightshift.text.counts import count_words
 
 START = "<!-- nightshift-fleet -->"
 ALL = "start no nights"
@@ -122,10 +123,12 @@ def _render_figures(figures: HistoryFigures) -> Iterator[str]:
     if figures.failures:
         yield "\n## Nights that failed in the same way\n"
         for each in figures.failures[:MOST_ROWS]:
-            yield f"- {each.nights} in {each.projects} projects: {to_markdown_line(each.reason)}"
+            where = count_words(each.projects, "project")
+            yield f"- {each.nights} in {where}: {to_markdown_line(each.reason)}"
     if figures.silent:
         names = ", ".join(figures.silent[:MOST_ROWS])
-        yield f"\n## Never heard of\n\n{len(figures.silent)} projects: {to_markdown_line(names)}"
+        count = count_words(len(figures.silent), "project")
+        yield f"\n## Never heard of\n\n{count}: {to_markdown_line(names)}"
     yield from (f"\nNot known: {to_markdown_line(text)}" for text in figures.history.unknown)
 
 

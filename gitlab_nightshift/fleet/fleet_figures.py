@@ -21,6 +21,7 @@ from gitlab_nightshift.stages.report.history_figures import HistoryFigures, comp
 from gitlab_nightshift.stages.report.history_page import render_history
 from gitlab_nightshift.stages.report.metrics import render_metrics
 from gitlab_nightshift.stages.report.outcome_message import Notification, disable_markup
+from gitlab_nightshift.text.counts import count_words
 
 PAGE, DATA, METRICS = "fleet-report.html", "fleet-report.json", "fleet-metrics.txt"
 NAME = "the fleet"
@@ -84,19 +85,20 @@ def build_message(figures: HistoryFigures, link: str) -> Notification:
     total = figures.total
     cost = "not known" if figures.cost_usd is None else f"${figures.cost_usd:.2f}"
     each = figures.cost_per_merged_usd
-    least = "at least " * figures.at_least
+    nights, least = count_words(figures.nights, "night"), "at least " * figures.at_least
+    per_merged = "" if each is None else f", {least}${each:.2f} per merged request"
     lines = [
-        f"{total.opened} merge requests: {total.merged} merged, {total.closed} closed,"
-        f" {total.waiting} open, of which {total.ignored} ignored",
-        f"{figures.nights} nights cost {least}{cost}"
-        + ("" if each is None else f", {least}${each:.2f} per merged request"),
+        f"{count_words(total.opened, 'merge request')}: {total.merged} merged, {total.closed}"
+        f" closed, {total.waiting} open, of which {total.ignored} ignored",
+        f"{nights}, cost {least}{cost}{per_merged}",
     ]
     lines += [
-        f"{alike.nights} nights in {alike.projects} projects failed: {alike.reason}"
+        f"{count_words(alike.nights, 'night')} in {count_words(alike.projects, 'project')} failed:"
+        f" {alike.reason}"
         for alike in figures.failures[:MOST_TOLD]
     ]
     if figures.silent:
-        lines.append(f"{len(figures.silent)} projects had no night")
+        lines.append(f"{count_words(len(figures.silent), 'project')} had no night")
     body = "\n".join((*map(disable_markup, lines), *([link] if link else ())))
     title = f"Night shift, {figures.since} to {figures.until}"
     return Notification(title, body, "warning" if figures.failures else "info")

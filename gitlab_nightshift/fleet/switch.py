@@ -23,6 +23,7 @@ from gitlab_nightshift.gitlab.fleet_switch import (
     read_schedule_settings,
 )
 from gitlab_nightshift.gitlab.night_jobs import NIGHT_JOB, NightJob, cancel_job, list_night_jobs
+from gitlab_nightshift.text.counts import count_words
 
 Answer = TypeVar("Answer")
 OFF = frozenset("false f no n off 0".split())
@@ -140,9 +141,11 @@ def _list_differing(
     differing = [each for each in found if is_off(each.value) is not off]
     yield from (_describe_setting(each, off=off) for each in differing)
     if unseen := [each.path for each in projects if each.unseen]:
-        text = f"the variables of {len(unseen)} projects of {group}, {unseen[0]} first"
+        count = count_words(len(unseen), "project")
+        text = f"the variables of {count} of {group}, {unseen[0]} first"
         yield SwitchLine("not reached", f"{text}: this token does not see them", True)
-    yield SwitchLine("below", f"{group}: {len(projects)} projects, {len(differing)} differ")
+    count = count_words(len(projects), "project")
+    yield SwitchLine("below", f"{group}: {count}, {count_words(len(differing), 'setting')} differ")
 
 
 def _describe_setting(setting: SwitchSetting, *, off: bool) -> SwitchLine:

@@ -89,7 +89,7 @@ def test_the_page_has_figures_and_switches_below_what_people_wrote(board: Board)
     assert page.startswith(f"Written by people.\n\n{START}\n")
     assert f"- [ ] {ALL}\n- [ ] {ONE}\n- [ ] start no nights below acme/web\n" in page
     assert "| acme/core | 0 | 0 | 0 | 0 | 0 | 1 | $2.00 | not known |" in page
-    assert "1 projects: acme/core/b" in page
+    assert "1 project: acme/core/b" in page
     assert "<img>" not in page and "@all" not in page
 
 

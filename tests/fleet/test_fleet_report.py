@@ -86,7 +86,7 @@ def test_all_projects_are_in_one_page_one_json_and_the_metrics(
     assert data["history"]["merge_requests"] == data["history"]["nights"] == []
     page = (tmp_path / "out/fleet-report.html").read_text()
     assert "Merge requests by group" in page and "acme/team-2" in page
-    assert "120 nights cost $240.00, $240.00 per merged request" in out
+    assert "120 nights, cost $240.00, $240.00 per merged request" in out
     metrics = (tmp_path / "out/fleet-metrics.txt").read_text()
     assert '\nnightshift_merge_requests{state="merged"} 1\n' in metrics
     assert '\nnightshift_cost_usd{group="acme/team-2"} 40.0\n' in metrics
@@ -188,7 +188,7 @@ def test_people_get_one_message(gitlab: FleetStandin, tmp_path: Path) -> None:
         )
         assert (status, err) == (0, "")
         assert len(there.came) == 1
-        assert "120 nights cost $180.00" in there.texts and "https://x/1" in there.texts
+        assert "120 nights, cost $180.00" in there.texts and "https://x/1" in there.texts
         report(gitlab, tmp_path, "--quiet", more="notify: [$TEAM_CHAT]\n", TEAM_CHAT=address)
         assert len(there.came) == 1
     status, _, err = report(gitlab, tmp_path, more="notify: [$TEAM_CHAT]\n")

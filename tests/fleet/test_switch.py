@@ -78,7 +78,7 @@ def test_one_unprotected_variable_stops_all_and_is_taken_back(
     lines = stop(api)
     assert lines == [
         ("stopped", "acme: NIGHTSHIFT_ENABLED=false"),
-        ("below", "acme: 120 projects, 0 differ"),
+        ("below", "acme: 120 projects, 0 settings differ"),
     ]
     assert list_values(groups) == [("false", False)], "nights on any branch see it"
     assert stop(api)[0] == ("stopped", "acme: NIGHTSHIFT_ENABLED=false was set before")

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from gitlab_nightshift.stages.report.history_figures import HistoryFigures
 from gitlab_nightshift.stages.report.page import build_environment, find_link
+from gitlab_nightshift.text.counts import count_words
 
 TEMPLATE = Path(__file__).with_name("history.html.j2")
 NOT_KNOWN = "not known"
@@ -20,6 +21,7 @@ def render_history(figures: HistoryFigures) -> str:
         "share": lambda part: NOT_KNOWN if part is None else f"{part:.0%}",
         "hours": _format_hours,
         "link": find_link,
+        "count": count_words,
     }
     environment.filters |= filters
     rejected = [each for each in figures.history.merge_requests if each.state == "closed"]
