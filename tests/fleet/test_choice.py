@@ -10,7 +10,6 @@ import pytest
 from gitlab_nightshift.fleet.choice import choose_tonight
 from gitlab_nightshift.fleet.fleet_settings import CadenceRule, FleetBudget, FleetSettings, Window
 from gitlab_nightshift.fleet.night_costs import FleetCosts
-from gitlab_nightshift.records.fleet_plan import FleetPlan, NightCost
 from gitlab_nightshift.records.fleet_records import (
     Discovery,
     FleetMergeRequest,
@@ -18,6 +17,7 @@ from gitlab_nightshift.records.fleet_records import (
     FleetProject,
     NightSettings,
 )
+from gitlab_nightshift.records.planned_fleet import FleetPlan, NightCost
 
 NOW = datetime(2026, 11, 18, 23, 30, tzinfo=UTC)
 """A Wednesday; the window is open."""

@@ -163,4 +163,4 @@ def test_without_a_last_plan_all_results_are_read_and_it_says_so(
     gitlab.add_fleet("acme", 1)
     done = control.run("plan", CI_PROJECT_ID=str(own.id), CI_COMMIT_REF_NAME="main")
     assert done.exit_status == 0
-    assert "no earlier plan: the costs of this month's nights are read" in done.stderr
+    assert "no earlier plan that this token sees in the control project: the costs" in done.stderr

@@ -11,7 +11,7 @@ from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.fleet.discovery import discover
 from gitlab_nightshift.fleet.night_start import Share, Start, start_nights
 from gitlab_nightshift.gitlab.fleet_api import FleetApi, open_fleet
-from gitlab_nightshift.records.fleet_plan import FleetPlan, PlannedProject
+from gitlab_nightshift.records.planned_fleet import FleetPlan, PlannedProject
 from gitlab_nightshift.system.retry import Clock
 from tests.fleet.test_night_costs import SETTINGS
 from tests.support.fleet_standin import RUN_TOKEN, FleetStandin
