@@ -54,8 +54,12 @@ def run(tmp_path: Path, gitlab: FleetStandin, **variables: str) -> Completed:
     nightshift = Path(sys.executable).with_name("nightshift")
     programs = program(tmp_path / "programs", "nightshift", f'#!/bin/sh\nexec {nightshift} "$@"\n')
     given = {"CI_SERVER_URL": gitlab.url, "CI_PROJECT_ID": "1", "FLEET": "run", **variables}
-    own = {"programs": programs.parent, "scoped": {"GITLAB_TOKEN": TOKENS}}
-    return run_in(tmp_path, repository, "schedule", given, fresh=True, **own)
+    return run_in(
+        *(tmp_path, repository, "schedule", given),
+        programs=programs.parent,
+        scoped={"GITLAB_TOKEN": TOKENS},
+        fresh=True,
+    )
 
 
 def test_the_template_is_valid_for_gitlab_and_a_mistake_is_found(tmp_path: Path) -> None:
