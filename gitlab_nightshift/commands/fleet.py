@@ -7,8 +7,10 @@ from gitlab_nightshift.commands import options
 EXAMPLES = """\
 examples:
   nightshift fleet plan                      choose tonight's projects, and say why or why not
-  nightshift fleet run                       start those that are due now"""
-SUBCOMMANDS = ("plan", "run")
+  nightshift fleet run                       start those that are due now
+  nightshift fleet init                      show which projects would be set up
+  nightshift fleet stop --running            stop all nights, also those that run"""
+SUBCOMMANDS = ("init", "plan", "run", "report", "stop", "start", "rotate")
 """In the order of ``--help``."""
 
 

@@ -6,17 +6,62 @@ from typing import TYPE_CHECKING
 from gitlab_nightshift.commands.options import Env
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from gitlab_nightshift.fleet.fleet_settings import FleetFile
+    from gitlab_nightshift.fleet.switch import SwitchLine
     from gitlab_nightshift.gitlab.fleet_api import ControlJob, FleetApi
+    from gitlab_nightshift.gitlab.project import Project
 
 FLEET_FILE = "fleet.yaml"
 
 
-def add_fleet_option(parser: argparse.ArgumentParser) -> None:
+def add_fleet_option(parser: "argparse._ActionsContainer") -> None:
     """``--fleet``, for a command that reads fleet.yaml."""
     parser.add_argument(
         "--fleet", metavar="FILE", default=FLEET_FILE, help=f"default: {FLEET_FILE}"
     )
+
+
+def open_control_project(env: Env) -> "Project":
+    """The project of this job. Raises ``E_CONFIG``."""
+    from gitlab_nightshift.gitlab.project import open_project
+
+    return open_project(
+        env.get("CI_SERVER_URL", "").strip(),
+        env.get("CI_PROJECT_ID") or env.get("CI_PROJECT_PATH", ""),
+        env.get("GITLAB_TOKEN", "").strip(),
+    )
+
+
+def add_group_options(parser: argparse.ArgumentParser) -> None:
+    """``--fleet`` and ``--group``, for a command that acts on whole groups."""
+    whose = parser.add_mutually_exclusive_group()
+    add_fleet_option(whose)
+    whose.add_argument(
+        "--group", action="append", metavar="PATH", help="default: fleet.yaml's top-level groups"
+    )
+
+
+def find_groups(args: argparse.Namespace) -> tuple[str, ...]:
+    """Those that are meant. Raises ``E_CONFIG``."""
+    from gitlab_nightshift.fleet.switch import find_top_groups
+
+    if args.group:
+        return tuple(dict.fromkeys(each.strip("/") for each in args.group))
+    settings = read_fleet(args).settings
+    return find_top_groups([*settings.groups, *settings.projects])
+
+
+def print_switch_lines(lines: "Iterable[SwitchLine]") -> int:
+    """Print each line as it is known; 13 where one failed, else 0."""
+    from gitlab_nightshift.errors import Code
+
+    status = 0
+    for line in lines:
+        print(f"{line.word:<12} {line.text}", flush=True)
+        status = Code.INCOMPLETE.exit_status if line.failed else status
+    return status
 
 
 def read_fleet(args: argparse.Namespace) -> "FleetFile":

@@ -20,6 +20,7 @@ def run(args: argparse.Namespace, env: Env) -> int:
 
     from gitlab_nightshift.commands import printing
     from gitlab_nightshift.fleet import tonights_plan
+    from gitlab_nightshift.fleet.fleet_dashboard import NOTHING_OFF, read_switches
     from gitlab_nightshift.records.storage import write_record
 
     file = fleet_options.read_fleet(args)
@@ -27,7 +28,10 @@ def run(args: argparse.Namespace, env: Env) -> int:
     last = tonights_plan.read_last_plan(api, Path.cwd(), fleet_options.read_control_job(env))
     if last.note:
         printing.write_note(last.note)
-    plan = tonights_plan.plan_fleet(api, file, last, datetime.now(UTC))
+    switches = NOTHING_OFF
+    if number := file.settings.dashboard:
+        switches = read_switches(fleet_options.open_control_project(env), number)
+    plan = tonights_plan.plan_fleet(api, file, last, datetime.now(UTC), switches)
     write_record(Path.cwd() / tonights_plan.PLAN_FILE, plan)
     for line in tonights_plan.format_plan(plan):
         printing.write_result(f"{line}\n")

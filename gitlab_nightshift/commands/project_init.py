@@ -36,6 +36,7 @@ from gitlab_nightshift.onboarding.gitlab_steps import NAME
 from gitlab_nightshift.onboarding.onboarding_request import describe_rehearsal
 from gitlab_nightshift.onboarding.settings_file import (
     DASHBOARD,
+    TriedCommand,
     has_no_command,
     put_in_force,
     write_settings,
@@ -147,16 +148,19 @@ def _try_tests(examined: ProjectExamination, stacks: Sequence[Stack]) -> Iterato
                 f"{_list_names(parts)} have builds of their own: name a test command for each in"
                 " verify_commands, and install their dependencies in extra_before",
             )
-    else:
+    elif not examined.request.by_fleet:
         yield format_line(
             "tests", f"trying {', '.join(commands)}, found in the build files, as a night would"
         )
+    if examined.request.by_fleet:
+        examined.tried = tuple(map(TriedCommand, commands))
+        return
     place = find_trial_place(stacks, session.env, session.checkout, examined.build)
     examined.tried = try_commands(session, commands, place) if commands else ()
     for each in examined.tried:
         here = place.move(each.command)
         shown = each.command if here == each.command else f"{each.command} (run here as {here})"
-        yield format_line("tried", f"{shown}: {each.why or f'passed in {each.seconds:.0f} s'}")
+        yield format_line("tried", f"{shown}: {each.result}")
         yield from (format_line("", session.redact(line)) for line in each.output)
     installs = " && ".join(list_installs(stacks))
     if installs and any(each.lacks_something for each in examined.tried):

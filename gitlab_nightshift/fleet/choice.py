@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from gitlab_nightshift.fleet.fleet_dashboard import NOTHING_OFF, Switches
 from gitlab_nightshift.fleet.fleet_settings import FleetFile, FleetSettings
 from gitlab_nightshift.fleet.night_costs import FleetCosts, find_limit
 from gitlab_nightshift.fleet.night_window import (
@@ -53,6 +54,7 @@ class FleetChoice:
     now: dt.datetime
     account: str
     costs: FleetCosts
+    switches: Switches = NOTHING_OFF
 
 
 def choose_tonight(
@@ -61,12 +63,13 @@ def choose_tonight(
     costs: FleetCosts,
     now: dt.datetime,
     pending: frozenset[int] = frozenset(),
+    switches: Switches = NOTHING_OFF,
 ) -> FleetPlan:
     """The plan for the window that is open, or for the next one. Jobs of the last plan may still
     start ``pending``."""
     window = find_window(settings, now)
     account = settings.account or found.account
-    choice = FleetChoice(settings, window, now, account, costs)
+    choice = FleetChoice(settings, window, now, account, costs, switches)
     caps = _count_used(choice, found.projects)
     rows: dict[int, PlannedProject] = {}
     candidates = []
@@ -95,7 +98,12 @@ def choose_tonight(
         running=sum(night.running for each in found.projects for night in each.nights),
         projects=tuple(rows[each.id] for each in found.projects),
         costs=tuple(costs.ended.values()),
-        unknown=(*found.unknown, *costs.unknown, *_list_unknown(settings, found)),
+        unknown=(
+            *(f"whether a Maintainer wants this: {text}" for text in switches.refused),
+            *found.unknown,
+            *costs.unknown,
+            *_list_unknown(settings, found),
+        ),
     )
 
 
@@ -119,21 +127,30 @@ def list_unpayable(file: FleetFile, found: Discovery) -> Iterator[str]:
             yield f"{file.find_place('budget', name)}: budget.{name}: {text}"
 
 
-def find_obstacle(choice: FleetChoice, project: FleetProject) -> str:
-    """Why a project has no nights at all; "" where it may have one."""
+def find_exclusion(fleet: FleetSettings, project: FleetProject) -> str:
+    """Why a project is none of the fleet's business; "" where it is."""
     settings = project.settings
     reasons: tuple[tuple[bool | None, str], ...] = (
         (project.deleted, "marked for deletion"),
         (project.archived, "archived"),
         (project.empty, "its repository is empty, or the token may not read it"),
         (project.forked, "a fork"),
-        (choice.settings.opt_out_topic in project.topics, "opted out by its topic"),
+        (fleet.opt_out_topic in project.topics, "opted out by its topic"),
         (not settings.enabled, "opted out by enabled: false in its nightshift.yaml"),
         (bool(settings.error), settings.error),
-        (project.included is False, "not set up: its .gitlab-ci.yml lacks the template"),
-        (not settings.found, "not set up: no nightshift.yaml"),
     )
     return next((text for holds, text in reasons if holds), "")
+
+
+def find_obstacle(choice: FleetChoice, project: FleetProject) -> str:
+    """Why a project has no nights at all; "" where it may have one."""
+    reasons: tuple[tuple[bool, str], ...] = (
+        (project.included is False, "not set up: its .gitlab-ci.yml lacks the template"),
+        (not project.settings.found, "not set up: no nightshift.yaml"),
+    )
+    missing = next((text for holds, text in reasons if holds), "")
+    off = choice.switches.find_reason(project.path)
+    return find_exclusion(choice.settings, project) or missing or off
 
 
 def find_not_due(choice: FleetChoice, project: FleetProject) -> str:

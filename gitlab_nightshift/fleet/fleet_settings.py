@@ -17,7 +17,7 @@ from gitlab_nightshift.settings.assignment import Assignment, flatten_assignment
 from gitlab_nightshift.settings.config_file import ConfigFile, find_secrets, read_yaml
 from gitlab_nightshift.settings.field_checks import check_after, check_before, check_bounds
 from gitlab_nightshift.settings.load import build_mistakes_error, describe_problem
-from gitlab_nightshift.settings.notations import check_time_zone, parse_date
+from gitlab_nightshift.settings.notations import check_notification_url, check_time_zone, parse_date
 from gitlab_nightshift.settings.setting_groups import MOST, Label, Part
 
 FLEET_FILE = "fleet.yaml"
@@ -119,6 +119,16 @@ class FleetSettings(Part):
     """How many nights may run at a time."""
     max_open_per_reviewer: Count = 3
     """How many night-shift merge requests a reviewer may have open, over all projects."""
+
+    max_open_onboarding: Count = 10
+    """How many onboarding merge requests of `fleet init` may be open at a time."""
+
+    dashboard: Count | None = None
+    """Number of an issue of the control project that `fleet report` keeps as its dashboard, with
+    switches. Default: none."""
+    notify: list[Annotated[str, check_before(check_notification_url)]] = field(default_factory=list)
+    """Whom `fleet report` tells, as `notify` in nightshift.yaml: addresses, which may name
+    variables as `$NAME`."""
 
     account: str = ""
     """User name of the account that plays the schedules. Default: that of the token."""

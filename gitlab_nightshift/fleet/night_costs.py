@@ -8,7 +8,7 @@ whose result is gone by then counts at its limit.
 
 import datetime as dt
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from gitlab_nightshift.errors import NightshiftError
@@ -17,6 +17,7 @@ from gitlab_nightshift.fleet.fleet_settings import FleetSettings
 from gitlab_nightshift.fleet.night_window import parse_moment
 from gitlab_nightshift.gitlab.api_error import ApiError
 from gitlab_nightshift.gitlab.fleet_api import FleetApi
+from gitlab_nightshift.gitlab.history import find_cost
 from gitlab_nightshift.records.fleet_records import FleetNight, FleetProject
 from gitlab_nightshift.records.planned_fleet import NightCost
 
@@ -50,7 +51,7 @@ def read_costs(api: FleetApi, projects: Iterable[FleetProject], wanted: CostRequ
     todo = [
         (project, night)
         for project in projects
-        for night in _list_nights(api, project, wanted)
+        for night in list_nights(api, project, wanted.since, wanted.known)
         if not night.running and build_key(project, night) not in kept
     ]
     read = list(api.map_at_once(lambda pair: _read_cost(api, *pair, wanted.settings), todo))
@@ -60,19 +61,21 @@ def read_costs(api: FleetApi, projects: Iterable[FleetProject], wanted: CostRequ
     return FleetCosts({**kept, **found}, (unknown,) if lost else ())
 
 
-def _list_nights(api: FleetApi, project: FleetProject, wanted: CostRequest) -> Iterator[FleetNight]:
-    """A project's nights from ``since`` on. Older ones than the page has are asked for only if the
-    last plan cannot have seen them."""
+def list_nights(
+    api: FleetApi, project: FleetProject, since: dt.datetime, known: Container[str]
+) -> Iterator[FleetNight]:
+    """A project's nights from ``since`` on. Older ones than the page has are asked for only if
+    whoever knew the ``known`` ones cannot have seen them."""
     for night in project.nights:
-        if parse_moment(night.created) >= wanted.since:
+        if parse_moment(night.created) >= since:
             yield night
     oldest = project.nights[-1] if project.nights else None
-    if not (oldest and project.older) or build_key(project, oldest) in wanted.known:
+    if not (oldest and project.older) or build_key(project, oldest) in known:
         return
-    if parse_moment(oldest.created) < wanted.since:
+    if parse_moment(oldest.created) < since:
         return
     for night in read_nights(api.list_older_nights(project.path, project.older)):
-        if parse_moment(night.created) < wanted.since:
+        if parse_moment(night.created) < since:
             return
         yield night
 
@@ -92,14 +95,7 @@ def _read_cost(
     except (NightshiftError, ValueError, RecursionError):
         data = None
     limit, day = find_limit(project, settings), night.created[:10]
-    return NightCost(build_key(project, night), day, _find_cost(data), limit)
-
-
-def _find_cost(result: object) -> float | None:
-    """What a result says, of any version; artifacts are what a job has left there."""
-    cost = result.get("total_cost_usd") if isinstance(result, dict) else None
-    known = isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost < 1e6
-    return float(cost) if known and cost is not None else None
+    return NightCost(build_key(project, night), day, find_cost(data), limit)
 
 
 def find_limit(project: FleetProject, settings: FleetSettings) -> float:

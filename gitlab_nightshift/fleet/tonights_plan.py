@@ -9,6 +9,7 @@ from pathlib import Path
 from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.fleet.choice import choose_tonight, list_unpayable
 from gitlab_nightshift.fleet.discovery import discover, list_missing
+from gitlab_nightshift.fleet.fleet_dashboard import NOTHING_OFF, Switches
 from gitlab_nightshift.fleet.fleet_settings import FleetFile
 from gitlab_nightshift.fleet.night_costs import CostRequest, read_costs
 from gitlab_nightshift.fleet.night_start import PLAN_LASTS
@@ -39,8 +40,14 @@ class LastPlan:
         return self.started if now < parse_moment(self.made_at) + PLAN_COUNTS else frozenset()
 
 
-def plan_fleet(api: FleetApi, file: FleetFile, last: LastPlan, now: dt.datetime) -> FleetPlan:
-    """The plan of this moment.
+def plan_fleet(
+    api: FleetApi,
+    file: FleetFile,
+    last: LastPlan,
+    now: dt.datetime,
+    switches: Switches = NOTHING_OFF,
+) -> FleetPlan:
+    """The plan of this moment. ``switches`` are what is off on the dashboard.
 
     Raises ``E_CONFIG`` with all that is wrong with the file, and ApiError.
     """
@@ -51,7 +58,7 @@ def plan_fleet(api: FleetApi, file: FleetFile, last: LastPlan, now: dt.datetime)
     since = min(window.start, find_month_start(file.settings, window))
     wanted = CostRequest(since, {each.night: each for each in last.costs}, file.settings)
     costs = read_costs(api, found.projects, wanted)
-    return choose_tonight(file.settings, found, costs, now, last.list_pending(now))
+    return choose_tonight(file.settings, found, costs, now, last.list_pending(now), switches)
 
 
 def read_last_plan(api: FleetApi, folder: Path, control: ControlJob | None) -> LastPlan:

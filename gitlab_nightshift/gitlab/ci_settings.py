@@ -64,13 +64,15 @@ class PushRule:
 @dataclass(frozen=True)
 class CiVariable:
     """A variable, without its value; ``scope`` is a pattern of environments, ``group`` the name of
-    the group that it is inherited from, "" for the project's own."""
+    the group that it is inherited from, "" for the project's own, whose ``description`` is
+    known."""
 
     key: str
     protected: bool
     masked: bool
     scope: str
     group: str = ""
+    description: str = ""
 
 
 @dataclass(frozen=True)
@@ -130,6 +132,7 @@ class CiSettings:
                 bool(row.get("protected")),
                 bool(row.get("masked")),
                 str(row.get("environment_scope") or "*"),
+                description=str(row.get("description") or ""),
             )
             for row in rows
         )

@@ -145,8 +145,8 @@ class FleetApi:
         patience: RenewedPatience,
         stopping: threading.Event,
     ) -> None:
-        self.clock, self._stopping = patience.clock, stopping
-        self._server_url, self._token = server_url, token
+        self.clock, self.server_url = patience.clock, server_url
+        self._stopping, self._token = stopping, token
         self._timeout_s, self._patience = timeout_s, patience
         self._of_thread = threading.local()
         self.missing_fields: tuple[str, ...] = ()
@@ -162,7 +162,7 @@ class FleetApi:
     def _connect(self, patience: RetryPolicy) -> "Client":
         from gitlab_nightshift.gitlab.client import Client
 
-        return Client(self._server_url, self._token, timeout_s=self._timeout_s, patience=patience)
+        return Client(self.server_url, self._token, timeout_s=self._timeout_s, patience=patience)
 
     def map_at_once(self, ask: Callable[[Item], Answer], items: Sequence[Item]) -> Iterator[Answer]:
         """The answers in the order of the items, several requests at a time. Whoever is
@@ -192,10 +192,15 @@ class FleetApi:
         self, paths: Sequence[str], label: str, nights: int = MOST_NIGHTS
     ) -> Iterator[Node]:
         """The projects with these paths, as far as there are any."""
+        return self.list_by_paths(_BY_PATH, paths, {"labels": [label], "nights": nights})
+
+    def list_by_paths(
+        self, query: str, paths: Sequence[str], values: Mapping[str, Any]
+    ) -> Iterator[Node]:
+        """The nodes of a query for projects by ``$paths``, as many at a time as GitLab takes."""
         for at in range(0, len(paths), MOST_PATHS):
-            batch = list(paths[at : at + MOST_PATHS])
-            values = {"paths": batch, "labels": [label], "nights": nights}
-            yield from self.list_nodes(_BY_PATH, values, ("projects",)) or ()
+            batch = {"paths": list(paths[at : at + MOST_PATHS]), **values}
+            yield from self.list_nodes(query, batch, ("projects",)) or ()
 
     def list_older_nights(self, project: str, cursor: str) -> Iterator[Node]:
         """The scheduled pipelines of a project before those that are known, newest first."""
@@ -235,15 +240,17 @@ class FleetApi:
         """A small file out of a job's artifacts."""
         return self.client.download(f"/projects/{project}/jobs/{job}/artifacts/{path}", LARGEST)
 
-    def find_last_artifact(self, control: ControlJob, job: str, path: str) -> bytes | None:
+    def find_last_artifact(
+        self, control: ControlJob, job: str, path: str, most: int = MOST_PIPELINES
+    ) -> bytes | None:
         """A file that the last job of this name has left in an earlier pipeline of the control
         project, also in one that goes on; None where the newest pipelines have none."""
         at = f"/projects/{quote(control.project, safe='')}"
         rows = self.client.read_rows(
-            f"{at}/pipelines", ref=control.ref, order_by="id", sort="desc", per_page=20
+            f"{at}/pipelines", ref=control.ref, order_by="id", sort="desc", per_page=most + 1
         )
         earlier = [row["id"] for row in rows if str(row["id"]) != control.pipeline]
-        for pipeline in earlier[:MOST_PIPELINES]:
+        for pipeline in earlier[:most]:
             jobs = self.client.read_rows(f"{at}/pipelines/{pipeline}/jobs")
             made = [
                 each["id"] for each in jobs if (each["name"], each["status"]) == (job, "success")

@@ -70,6 +70,7 @@ def test_one_command_and_one_merge_switch_the_nights_on(tmp_path: Path) -> None:
             "protected": True,
             "raw": True,
             "environment_scope": "nightshift*",
+            "description": f"access token 1, until {made.tokens[0]['expires_at']}",
         }
         assert made.secrets["ANTHROPIC_API_KEY"]["value"] == KEY
         assert made.tokens[0]["access_level"] == 30

@@ -8,6 +8,7 @@ from gitlab_nightshift.demo.standin_api import Endpoint, StandinCall, find_proje
 from gitlab_nightshift.demo.standin_requests import StandinAnswer
 from tests.support.graphql_complexity import MOST, measure_complexity
 from tests.support.graphql_nodes import build_lists, show_project
+from tests.support.graphql_operations import MORE
 from tests.support.standin_records import as_full
 
 if TYPE_CHECKING:
@@ -29,12 +30,16 @@ type Project {
   id: ID! fullPath: ID! archived: Boolean topics: [String!] lastActivityAt: Time
   isForked: Boolean markedForDeletionOn: Time ciConfigPathOrDefault: String!
   repository: Repository
-  pipelines(source: String, first: Int, after: String): PipelineConnection
+  pipelines(
+    source: String, scope: PipelineScopeEnum, first: Int, after: String
+  ): PipelineConnection
   inheritedCiVariables(first: Int): InheritedCiVariableConnection
   mergeRequests(
-    iids: [String!], labels: [String!], sort: MergeRequestSort, first: Int, last: Int
+    iids: [String!], labels: [String!], sourceBranches: [String!], createdAfter: Time,
+    sort: MergeRequestSort, first: Int, last: Int, after: String
   ): MergeRequestConnection
 }
+enum PipelineScopeEnum { BRANCHES FINISHED PENDING RUNNING TAGS }
 enum MergeRequestSort { CREATED_ASC CREATED_DESC }
 type Repository {
   empty: Boolean! rootRef: String
@@ -52,9 +57,11 @@ type InheritedCiVariableConnection { nodes: [InheritedCiVariable] }
 type InheritedCiVariable {
   key: String protected: Boolean masked: Boolean environmentScope: String groupName: String
 }
-type MergeRequestConnection { nodes: [MergeRequest] }
+type MergeRequestConnection { nodes: [MergeRequest] pageInfo: PageInfo! }
 type MergeRequest {
-  iid: String! title: String! state: String! createdAt: Time! updatedAt: Time! mergedAt: Time
+  iid: String! title: String! state: String! webUrl: String sourceProjectId: Int
+  project: Project!
+  createdAt: Time! updatedAt: Time! mergedAt: Time
   reviewers(first: Int): UserCoreConnection
   diffStats(path: String): [DiffStats!]
   awardEmoji(first: Int, last: Int): AwardEmojiConnection
@@ -74,7 +81,7 @@ type UserCore { id: ID! username: String! bot: Boolean! }
 def _build_schema() -> "GraphQLSchema":
     from graphql import build_schema
 
-    return build_schema(SCHEMA)
+    return build_schema(SCHEMA + MORE)
 
 
 def answer_query(call: StandinCall) -> StandinAnswer:
@@ -95,6 +102,7 @@ def answer_query(call: StandinCall) -> StandinAnswer:
         body["query"],
         root_value={"project": project, **build_lists(call)},
         variable_values=body["variables"],
+        context_value=set(),
         field_resolver=_resolve_field,
     )
     return StandinAnswer(200, result.formatted)

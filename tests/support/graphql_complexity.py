@@ -20,6 +20,11 @@ LISTS = {
     "pipelines": 1,  # calls_gitaly! in app/graphql/resolvers/concerns/resolves_pipelines.rb
     "pipelineSchedules": 0,
     "inheritedCiVariables": 0,
+    "ciVariables": 0,
+    "descendantGroups": 5,  # complexity: 5 in app/graphql/types/group_type.rb
+    "jobs": 0,
+    "variables": 0,
+    "manualVariables": 0,
     "blobs": 1,  # and one for each path (app/graphql/resolvers/blobs_resolver.rb)
 }
 PLAIN = {"empty": 2, "rootRef": 2, "reviewers": 5}

@@ -1,11 +1,13 @@
 """Projects and lists of them as GitLab's GraphQL shows them."""
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from gitlab_nightshift.demo.standin_api import StandinCall
 from gitlab_nightshift.demo.standin_repository import read_heads
 from gitlab_nightshift.demo.standin_state import MAINTAINER, StandinMergeRequest, StandinNote, User
+from tests.support.graphql_operations import show_group, show_operations
 from tests.support.standin_merge_requests import read_merge_request_diffs
 from tests.support.standin_records import FullProject, StandinPipeline, as_full, find_status
 from tests.support.standin_repositories import read_blob
@@ -33,7 +35,26 @@ def build_lists(call: StandinCall) -> Mapping[str, Callable[..., Any]]:
             found = [p for p in below if includeSubgroups or p.path.count("/") == depth]
             return build_page(found, first, after, lambda each: show_project(call, each))
 
-        return {"projects": list_below}
+        def list_requests(
+            _info: Any,
+            includeSubgroups: bool = False,  # noqa: N803
+            labels: Sequence[str] = (),
+            createdAfter: str = "",  # noqa: N803
+            sort: str = "",
+            first: int = LARGEST_PAGE,
+            after: str | None = None,
+        ) -> Node:
+            listed = [
+                (project, each)
+                for project in below
+                for each in project.merge_requests
+                if _is_wanted(each, labels, createdAfter)
+            ]
+            listed.sort(key=lambda pair: (pair[1].created_at, pair[1].id), reverse=True)
+            return _build_request_page(listed, first, after)
+
+        lists = {"projects": list_below, "mergeRequests": list_requests}
+        return {**lists, **show_group(call, fullPath)}
 
     def projects(
         _info: Any,
@@ -70,25 +91,35 @@ def show_project(call: StandinCall, project: FullProject) -> Node:
         _info: Any,
         iids: Sequence[str] = (),
         labels: Sequence[str] = (),
+        sourceBranches: Sequence[str] = (),  # noqa: N803
+        createdAfter: str = "",  # noqa: N803
         sort: str = "",
         first: int = LARGEST_PAGE,
+        after: str | None = None,
     ) -> Node:
         listed = [
-            each
+            (project, each)
             for each in project.merge_requests[::-1]
-            if (not iids or str(each.iid) in iids) and {*labels} <= {*each.labels}
+            if (not iids or str(each.iid) in iids)
+            and (not sourceBranches or each.source_branch in sourceBranches)
+            and _is_wanted(each, labels, createdAfter)
         ]
-        size = min(first, LARGEST_PAGE)
-        return {"nodes": [_show_merge_request(project, each) for each in listed[:size]]}
+        return _build_request_page(listed, first, after)
 
     def list_inherited(_info: Any, first: int = LARGEST_PAGE) -> Node | None:
         seen = call.caller.access_level >= MAINTAINER
         return {"nodes": project.inherited_variables[:first]} if seen else None
 
     def list_pipelines(
-        _info: Any, source: str = "", first: int = LARGEST_PAGE, after: str | None = None
+        _info: Any,
+        source: str = "",
+        scope: str = "",
+        first: int = LARGEST_PAGE,
+        after: str | None = None,
     ) -> Node:
         found = [each for each in project.pipelines if source in ("", each.source)]
+        if scope:
+            found = [each for each in found if _find_status(project, each) == scope]
         return build_page(found, first, after, lambda each: _show_pipeline(project, each))
 
     return {
@@ -104,6 +135,7 @@ def show_project(call: StandinCall, project: FullProject) -> Node:
         "mergeRequests": list_merge_requests,
         "inheritedCiVariables": list_inherited,
         "pipelines": list_pipelines,
+        **show_operations(call, project),
     }
 
 
@@ -128,6 +160,10 @@ def _show_repository(project: FullProject) -> Node:
     return {"empty": empty, "rootRef": None if empty else branch, "blobs": list_blobs}
 
 
+def _find_status(project: FullProject, pipeline: StandinPipeline) -> str:
+    return find_status([each for each in project.jobs if each.pipeline == pipeline.id]).upper()
+
+
 def _show_pipeline(project: FullProject, pipeline: StandinPipeline) -> Node:
     jobs = [each for each in project.jobs if each.pipeline == pipeline.id]
 
@@ -147,6 +183,23 @@ def _show_pipeline(project: FullProject, pipeline: StandinPipeline) -> Node:
     }
 
 
+def _is_wanted(request: StandinMergeRequest, labels: Sequence[str], since: str) -> bool:
+    if not {*labels} <= {*request.labels}:
+        return False
+    return not since or datetime.fromisoformat(request.created_at) >= datetime.fromisoformat(since)
+
+
+def _build_request_page(
+    listed: Sequence[tuple[FullProject, StandinMergeRequest]], first: int, after: str | None
+) -> Node:
+    """A cursor is the number of those that were shown."""
+    start = int(after or 0)
+    page = listed[start : start + min(first, LARGEST_PAGE)]
+    end = start + len(page)
+    info = {"endCursor": str(end), "hasNextPage": end < len(listed)}
+    return {"nodes": [_show_merge_request(*pair) for pair in page], "pageInfo": info}
+
+
 def _show_merge_request(project: FullProject, request: StandinMergeRequest) -> Node:
     def list_diffs(_info: Any, path: str | None = None) -> list[Node]:
         diffs = read_merge_request_diffs(project, request)
@@ -158,6 +211,9 @@ def _show_merge_request(project: FullProject, request: StandinMergeRequest) -> N
         "iid": str(request.iid),
         "title": request.title,
         "state": request.state,
+        "webUrl": request.web_url,
+        "sourceProjectId": request.source_project_id or project.id,
+        "project": {"id": f"gid://gitlab/Project/{project.id}", "fullPath": project.path},
         "createdAt": request.created_at,
         "updatedAt": request.updated_at,
         "mergedAt": request.merged_at,

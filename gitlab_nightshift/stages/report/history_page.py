@@ -8,7 +8,7 @@ from gitlab_nightshift.stages.report.page import build_environment, find_link
 
 TEMPLATE = Path(__file__).with_name("history.html.j2")
 NOT_KNOWN = "not known"
-MOST_REJECTED = 50
+MOST_REJECTED, MOST_ROWS = 50, 200
 MOST_WEEKS = 26
 
 
@@ -26,6 +26,7 @@ def render_history(figures: HistoryFigures) -> str:
     return environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
         figures=figures,
         rejected=rejected[:MOST_REJECTED],
+        most=MOST_ROWS,
         bars=_build_bars(figures),
     )
 

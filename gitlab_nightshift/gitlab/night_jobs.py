@@ -1,0 +1,86 @@
+"""Jobs of nights that have not ended, of one project: seen by GraphQL, cancelled by REST."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from gitlab_nightshift.gitlab.api_error import ApiError, call_or_none
+
+if TYPE_CHECKING:
+    from gitlab_nightshift.gitlab.client import Client
+
+NIGHT_JOB = "nightshift"
+"""The template's job, and before a colon those of the shape of three."""
+RUNNING = "RUNNING"
+MOST_PAGES = 20
+# GitLab resolves Project.jobs for one project in a request (project_jobs_resolver.rb).
+_QUERY = """
+query($project: ID!, $after: String) { project(fullPath: $project) {
+  jobs(statuses: [CREATED, WAITING_FOR_RESOURCE, PREPARING, PENDING, RUNNING], first: 100,
+       after: $after) {
+    pageInfo { endCursor hasNextPage }
+    nodes { id name status pipeline { id manualVariables(first: 100) { nodes { key value } } } }
+} } }
+"""
+
+
+@dataclass(frozen=True)
+class NightJob:
+    """A job of a night; ``status`` is GitLab's word in capitals, ``variables`` are those that its
+    pipeline was started with by hand or by the API."""
+
+    id: int
+    name: str
+    status: str
+    pipeline: int
+    variables: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def running(self) -> bool:
+        """Whether a runner works on it; the others wait."""
+        return self.status == RUNNING
+
+
+def list_night_jobs(client: "Client", project: str) -> tuple[NightJob, ...]:
+    """The unfinished jobs of nights in the project with this path. Raises ApiError."""
+    return tuple(_walk_jobs(client, project))
+
+
+def _walk_jobs(client: "Client", project: str) -> Iterator[NightJob]:
+    after = None
+    for _ in range(MOST_PAGES):
+        answer = client.send_query(_QUERY, {"project": project, "after": after})
+        try:
+            jobs = answer["project"]["jobs"]
+            rows = [(row, row["pipeline"] or {}) for row in jobs["nodes"]]
+            for row, pipeline in rows:
+                if row["name"] == NIGHT_JOB or str(row["name"]).startswith(f"{NIGHT_JOB}:"):
+                    given = (pipeline.get("manualVariables") or {}).get("nodes") or ()
+                    yield NightJob(
+                        read_id(row["id"]),
+                        str(row["name"]),
+                        str(row["status"]),
+                        read_id(pipeline.get("id")),
+                        tuple((str(each["key"]), str(each["value"])) for each in given),
+                    )
+            after = jobs["pageInfo"]["endCursor"]
+            if not jobs["pageInfo"]["hasNextPage"]:
+                return
+        except (TypeError, KeyError):
+            text = f"the jobs of {project} are not visible to this token"
+            raise ApiError(text, lasting=True) from None
+    raise ApiError(f"{project} has more than {MOST_PAGES * 100} unfinished jobs", lasting=True)
+
+
+def cancel_job(client: "Client", project: str, job: int) -> bool:
+    """Cancel a job, which changes nothing where it has ended; False where there is none any more.
+    Raises ApiError."""
+    path = f"/projects/{quote(project, safe='')}/jobs/{job}/cancel"
+    return call_or_none(lambda: client.http_post(path), 404) is not None
+
+
+def read_id(text: object) -> int:
+    """The number in a global id such as ``gid://gitlab/Project/7``; 0 for none."""
+    _, _, number = str(text or "").rpartition("/")
+    return int(number) if number.isdecimal() else 0
