@@ -30,16 +30,17 @@ DICTATED = {
 """Names that a library calls."""
 VERBS = frozenset(
     """
-    accept add
+    accept add allot
     draw grow blank turn refute fill spread allocate allow analyze answer append apply approve
     arrange ask assemble assign
     attach attend authenticate authorize await become begin bind borrow branch break build call
     cancel capture carry catch change check choose claim classify clean close collect combine commit
-    communicate compare compile complete compute configure confine confirm connect construct convert
+    communicate compare compile complete compute configure confine confirm connect construct
+    continue convert
     copy count create cut decide decode dedent deepen defer delegate delete deliver deny describe
-    detect dial disable discard disconnect do download draft drain drop edit emit enable encode
-    end ensure enter escape estimate evaluate examine execute exit expand explain export extract
-    fail feed fetch filter finalize find finish fit flatten flush fold follow forbid forgive
+    detect dial disable discard disconnect discover do download draft drain drop edit emit enable
+    encode end ensure enter escape estimate evaluate examine execute exit expand explain export
+    extract fail feed fetch filter finalize find finish fit flatten flush fold follow forbid forgive
     fork format forward frame free gather get give go grant greet group guard hand handle hash
     hide hold identify ignore implement import install interact join judge keep kill launch
     leave let limit link list listen live load locate lock log look main make map mark mask

@@ -19,20 +19,20 @@ def run(args: argparse.Namespace, env: Env) -> int:
     from pathlib import Path
 
     from gitlab_nightshift.commands import printing
-    from gitlab_nightshift.fleet import planning
+    from gitlab_nightshift.fleet import tonights_plan
     from gitlab_nightshift.fleet.fleet_dashboard import NOTHING_OFF, read_switches
     from gitlab_nightshift.records.storage import write_record
 
     file = fleet_options.read_fleet(args)
     api = fleet_options.open_connection(env, "the scope read_api is enough")
-    last = planning.read_last_plan(api, Path.cwd(), fleet_options.read_control_job(env))
+    last = tonights_plan.read_last_plan(api, Path.cwd(), fleet_options.read_control_job(env))
     if last.note:
         printing.write_note(last.note)
     switches = NOTHING_OFF
     if number := file.settings.dashboard:
         switches = read_switches(fleet_options.open_control_project(env), number)
-    plan = planning.plan_fleet(api, file, last, datetime.now(UTC), switches)
-    write_record(Path.cwd() / planning.PLAN_FILE, plan)
-    for line in planning.format_plan(plan):
+    plan = tonights_plan.plan_fleet(api, file, last, datetime.now(UTC), switches)
+    write_record(Path.cwd() / tonights_plan.PLAN_FILE, plan)
+    for line in tonights_plan.format_plan(plan):
         printing.write_result(f"{line}\n")
     return 0

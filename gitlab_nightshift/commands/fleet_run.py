@@ -27,7 +27,7 @@ def run(args: argparse.Namespace, env: Env) -> int:
 
     from gitlab_nightshift.errors import Code
     from gitlab_nightshift.fleet.night_start import start_nights
-    from gitlab_nightshift.records.fleet_plan import FleetPlan
+    from gitlab_nightshift.records.planned_fleet import FleetPlan
     from gitlab_nightshift.records.storage import read_record
 
     plan = read_record(FleetPlan, Path(args.plan))

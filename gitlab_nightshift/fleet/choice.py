@@ -15,13 +15,13 @@ from gitlab_nightshift.fleet.night_window import (
     parse_moment,
     spread,
 )
-from gitlab_nightshift.records.fleet_plan import Decision, FleetPlan, PlannedProject
 from gitlab_nightshift.records.fleet_records import (
     Discovery,
     FleetMergeRequest,
     FleetNight,
     FleetProject,
 )
+from gitlab_nightshift.records.planned_fleet import Decision, FleetPlan, PlannedProject
 from gitlab_nightshift.settings.notations import WEEKDAYS
 
 RECENT, IGNORED = dt.timedelta(days=28), dt.timedelta(days=14)

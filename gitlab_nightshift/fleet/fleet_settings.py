@@ -172,9 +172,9 @@ def read_fleet_file(path: Path) -> FleetFile:
     try:
         settings: FleetSettings = TypeAdapter(FleetSettings).validate_python(data)
     except ValidationError as error:
-        mistakes += [
-            describe_problem(each, found, FleetSettings) for each in error.errors(include_url=False)
-        ]
+        for each in error.errors(include_url=False):
+            text = describe_problem(each, found, FleetSettings)
+            mistakes.append(f"{file.name}: {text}" if each["type"] == "missing" else text)
         raise build_mistakes_error(mistakes) from None
     made = FleetFile(settings, found)
     if mistakes := [*mistakes, *_find_contradictions(made)]:

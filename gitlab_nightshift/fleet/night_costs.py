@@ -18,8 +18,8 @@ from gitlab_nightshift.fleet.night_window import parse_moment
 from gitlab_nightshift.gitlab.api_error import ApiError
 from gitlab_nightshift.gitlab.fleet_api import FleetApi
 from gitlab_nightshift.gitlab.history import find_cost
-from gitlab_nightshift.records.fleet_plan import NightCost
 from gitlab_nightshift.records.fleet_records import FleetNight, FleetProject
+from gitlab_nightshift.records.planned_fleet import NightCost
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from gitlab_nightshift.fleet.night_window import spread
 from gitlab_nightshift.gitlab.api_error import ApiError, transient
 from gitlab_nightshift.gitlab.ci_settings import FLEET_SCHEDULE, Schedule
 from gitlab_nightshift.gitlab.fleet_api import FleetApi
-from gitlab_nightshift.records.fleet_plan import FleetPlan, PlannedProject
+from gitlab_nightshift.records.planned_fleet import FleetPlan, PlannedProject
 
 PLAN_LASTS = dt.timedelta(minutes=40)
 """How long a plan's nights may be started. The next plan counts them for some minutes more."""

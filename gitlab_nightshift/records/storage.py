@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.records.fleet_plan import FleetPlan
 from gitlab_nightshift.records.notary_records import NotaryRecord
+from gitlab_nightshift.records.planned_fleet import FleetPlan
 from gitlab_nightshift.records.products import Bundle, Plan, Publication
 from gitlab_nightshift.records.run_results import RunResult
 from gitlab_nightshift.records.strict_reading import (

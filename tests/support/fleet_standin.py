@@ -40,7 +40,12 @@ PLAN_TOKEN, RUN_TOKEN = "glpat-PlanTokenOfTheFleet1", "glpat-RunTokenOfTheFleet0
 ACCOUNT = "fleet-bot"
 SCHEDULE = "Night shift (fleet)"
 INCLUDE = "include:\n  - component: $CI_SERVER_FQDN/acme/gitlab-nightshift/nightshift@0.1.0\n"
-SETTINGS = "verify_commands: [make test]\nmax_budget_usd: 2\n"
+SETTINGS = (
+    "verify_commands: [make test]\nmax_budget_usd: 2\n"
+    "category_schedule: {mon: tests, tue: tests, wed: tests, thu: tests, fri: tests, sat: tests,"
+    " sun: tests}\n"
+)
+"""With nights also at weekends, whenever the tests run."""
 FILES = {"nightshift.yaml": SETTINGS, ".gitlab-ci.yml": INCLUDE}
 TIMES = ("created_at", "updated_at", "merged_at", "closed_at")
 

@@ -14,8 +14,9 @@ from gitlab_nightshift.fleet.fleet_settings import FleetFile
 from gitlab_nightshift.fleet.night_costs import CostRequest, read_costs
 from gitlab_nightshift.fleet.night_start import PLAN_LASTS
 from gitlab_nightshift.fleet.night_window import find_month_start, find_window, parse_moment
+from gitlab_nightshift.gitlab.api_error import call_or_none
 from gitlab_nightshift.gitlab.fleet_api import ControlJob, FleetApi
-from gitlab_nightshift.records.fleet_plan import FleetPlan, NightCost
+from gitlab_nightshift.records.planned_fleet import FleetPlan, NightCost
 from gitlab_nightshift.records.storage import build_record
 from gitlab_nightshift.settings.load import build_mistakes_error
 
@@ -67,10 +68,11 @@ def read_last_plan(api: FleetApi, folder: Path, control: ControlJob | None) -> L
     except OSError:
         if control is None:
             return LastPlan()
-        data = api.find_last_artifact(control, PLAN_JOB, PLAN_FILE)
+        data = call_or_none(lambda: api.find_last_artifact(control, PLAN_JOB, PLAN_FILE))
     anew = "the costs of this month's nights are read from their results"
     if data is None:
-        return LastPlan(note=f"no earlier plan: {anew}")
+        text = "no earlier plan that this token sees in the control project"
+        return LastPlan(note=f"{text}: {anew}")
     try:
         plan = build_record(FleetPlan, json.loads(data), PLAN_FILE)
     except (NightshiftError, ValueError, RecursionError):
