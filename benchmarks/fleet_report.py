@@ -15,8 +15,15 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.support.fleet_standin import PLAN_TOKEN, FleetServer, build_env, open_fleet_server
+from tests.support.fleet_standin import (
+    OWNER_TOKEN,
+    PLAN_TOKEN,
+    FleetServer,
+    build_env,
+    open_fleet_server,
+)
 
+REPORT = ("report", "--quiet")
 FLEET = "groups: [acme]\nbudget: {night_usd: 100000}\n"
 
 
@@ -34,15 +41,17 @@ def main() -> None:
             server.call("add_fleet", group="acme", count=asked.projects)
             server.call("add_past_nights", nights=asked.nights)
             server.call("configure", page_delay_s=asked.delay)
-            for title in ("first report", "second report"):
-                measure(server, folder, title, asked.projects)
+            count = asked.projects
+            measure(server, folder, f"{count} projects, first report", PLAN_TOKEN, *REPORT)
+            measure(server, folder, f"{count} projects, second report", PLAN_TOKEN, *REPORT)
+            measure(server, folder, f"{count} projects, stop", OWNER_TOKEN, "stop")
 
 
-def measure(server: FleetServer, folder: Path, title: str, projects: int) -> None:
-    """Run the command once."""
+def measure(server: FleetServer, folder: Path, title: str, token: str, *args: str) -> None:
+    """Run a command once."""
     before, asked = time.monotonic(), sum(server.call("count")["requests"].values())
-    command = [sys.executable, "-P", "-m", "gitlab_nightshift", "fleet", "report", "--quiet"]
-    env: Mapping[str, str] = {"PATH": os.environ["PATH"], **build_env(server.url, PLAN_TOKEN)}
+    command = [sys.executable, "-P", "-m", "gitlab_nightshift", "fleet", *args]
+    env: Mapping[str, str] = {"PATH": os.environ["PATH"], **build_env(server.url, token)}
     process = subprocess.Popen(command, cwd=folder, env=env, stdout=subprocess.DEVNULL)
     _, status, used = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
@@ -50,7 +59,7 @@ def measure(server: FleetServer, folder: Path, title: str, projects: int) -> Non
     requests = sum(server.call("count")["requests"].values()) - asked
     cpu, memory = used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
     print(
-        f"{projects} projects, {title}: exit {process.returncode}, {took:.0f} s, CPU {cpu:.1f} s,"
+        f"{title}: exit {process.returncode}, {took:.0f} s, CPU {cpu:.1f} s,"
         f" {memory:.0f} MB, {requests} requests",
         flush=True,
     )

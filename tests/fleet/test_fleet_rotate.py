@@ -13,7 +13,7 @@ import pytest
 
 from gitlab_nightshift.onboarding.gitlab_steps import NAME, describe_token
 from tests.support.fleet_standin import FleetStandin
-from tests.support.setup_endpoints import ProjectSettings, add_setup
+from tests.support.setup_endpoints import ProjectSettings
 from tests.support.standin_records import as_full
 
 TOKEN = "glpat-MaintainerOfTheFleet1"
@@ -35,7 +35,7 @@ def gitlab(tmp_path: Path) -> Iterator[FleetStandin]:
 @pytest.fixture
 def made(gitlab: FleetStandin) -> ProjectSettings:
     """Every project has a token that ends in ten days."""
-    settings = add_setup(gitlab)
+    settings = gitlab.project_settings
     ends = datetime.now(UTC).date() + timedelta(days=10)
     for number, project in enumerate(map(as_full, gitlab.projects), 1):
         value = f"glpat-OldTokenOfProject{number:04}"

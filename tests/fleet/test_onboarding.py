@@ -15,7 +15,7 @@ from gitlab_nightshift.onboarding.onboarding_request import BRANCH
 from gitlab_nightshift.records.fleet_records import FleetNight, FleetProject, NightSettings
 from tests.support.fleet_standin import FleetStandin
 from tests.support.lint_endpoints import LINT_ENDPOINTS
-from tests.support.setup_endpoints import ProjectSettings, add_setup
+from tests.support.setup_endpoints import ProjectSettings
 from tests.support.standin_records import FullProject, StandinSchedule
 from tests.support.standin_repositories import read_blob
 
@@ -81,7 +81,7 @@ def fleet(tmp_path: Path) -> Iterator[Fleet]:
         gitlab.add_project("acme/gitlab-nightshift")
         folder = tmp_path / "control"
         folder.mkdir()
-        yield Fleet(gitlab, add_setup(gitlab), folder)
+        yield Fleet(gitlab, gitlab.project_settings, folder)
         assert gitlab.errors == []
 
 

@@ -13,17 +13,14 @@ from gitlab_nightshift.fleet.switch import find_top_groups, is_off, start_nights
 from gitlab_nightshift.gitlab.fleet_api import FleetApi, open_fleet
 from gitlab_nightshift.gitlab.fleet_switch import SWITCH
 from gitlab_nightshift.settings.load import load_settings
-from tests.support.fleet_standin import RUN_TOKEN, FleetStandin
-from tests.support.group_endpoints import GroupSettings, add_groups
+from tests.support.fleet_standin import OWNER_TOKEN, RUN_TOKEN, FleetStandin
+from tests.support.group_endpoints import GroupSettings
 from tests.support.standin_records import FullProject, PipelineJob, StandinPipeline, as_full
-
-OWNER_TOKEN = "glpat-OwnerTokenOfTheFleet"
 
 
 @pytest.fixture
 def gitlab(tmp_path: Path) -> Iterator[FleetStandin]:
     with FleetStandin(tmp_path / "gitlab") as standin:
-        standin.add_token(OWNER_TOKEN, standin.account, ("api",), 50)
         standin.add_fleet("acme", 120)
         yield standin
         assert standin.errors == []
@@ -31,7 +28,7 @@ def gitlab(tmp_path: Path) -> Iterator[FleetStandin]:
 
 @pytest.fixture
 def groups(gitlab: FleetStandin) -> GroupSettings:
-    return add_groups(gitlab)
+    return gitlab.group_settings
 
 
 @pytest.fixture

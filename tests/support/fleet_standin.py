@@ -30,6 +30,8 @@ from gitlab_nightshift.demo.standin_requests import StandinAnswer
 from gitlab_nightshift.demo.standin_state import StandinMergeRequest, build_timestamp
 from tests.support import gitlab_facts
 from tests.support.graphql_api import GRAPHQL
+from tests.support.group_endpoints import add_groups
+from tests.support.setup_endpoints import add_setup
 from tests.support.standin import FullStandin
 from tests.support.standin_faults import Fault, FaultyHandler
 from tests.support.standin_pipelines import add_scheduled
@@ -37,6 +39,7 @@ from tests.support.standin_records import FullProject, StandinSchedule, as_full
 
 ROOT = Path(__file__).parents[2]
 PLAN_TOKEN, RUN_TOKEN = "glpat-PlanTokenOfTheFleet1", "glpat-RunTokenOfTheFleet01"
+OWNER_TOKEN = "glpat-OwnerTokenOfTheFleet"
 ACCOUNT = "fleet-bot"
 SCHEDULE = "Night shift (fleet)"
 INCLUDE = "include:\n  - component: $CI_SERVER_FQDN/acme/gitlab-nightshift/nightshift@0.1.0\n"
@@ -88,10 +91,12 @@ class FleetStandin(FullStandin):
         self._count_lock = threading.Lock()
         self._ids["schedule"] = itertools.count(900_001)
         self.more_endpoints.append(GRAPHQL)
+        self.group_settings, self.project_settings = add_groups(self), add_setup(self)
         self.account = self.add_user(ACCOUNT, "Fleet", bot=True)
         self.people = [self.add_user(f"dev{n}", f"Dev {n}") for n in range(1, 41)]
         self.add_token(PLAN_TOKEN, self.account, ("read_api",), 30)
         self.add_token(RUN_TOKEN, self.account, ("api",), 40)
+        self.add_token(OWNER_TOKEN, self.account, ("api",), 50)
 
     def add_light_project(self, path: str, **facts: Any) -> FullProject:
         """A project whose files are ``files`` alone."""
