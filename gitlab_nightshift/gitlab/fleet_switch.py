@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
 
-from gitlab_nightshift.gitlab.api_error import ApiError, transient
+from gitlab_nightshift.gitlab.api_error import ApiError, call_or_none, transient
 from gitlab_nightshift.gitlab.fleet_api import FleetApi, Node
 from gitlab_nightshift.gitlab.night_jobs import NightJob
 
@@ -98,9 +98,12 @@ class GroupSwitch:
         self._client.patience.call_with_retries(put, transient)
 
     def delete(self) -> None:
-        """Take it away."""
+        """Take it away; one that is gone already was taken away by a request whose answer was
+        lost."""
         query = {"filter[environment_scope]": EVERYWHERE}
-        self._client.http_delete(f"{self._path}/{SWITCH}", query_data=query)
+        path = f"{self._path}/{SWITCH}"
+        delete = partial(self._client.http_delete, path, query_data=query)
+        call_or_none(partial(self._client.patience.call_with_retries, delete, transient), 404)
 
 
 def list_reached(api: FleetApi, group: str) -> Iterator[ReachedProject] | None:

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from gitlab_nightshift.gitlab.api_error import ApiError, call_or_none
+from gitlab_nightshift.gitlab.api_error import ApiError, call_or_none, transient
 
 if TYPE_CHECKING:
     from gitlab_nightshift.gitlab.client import Client
@@ -74,10 +75,11 @@ def _walk_jobs(client: "Client", project: str) -> Iterator[NightJob]:
 
 
 def cancel_job(client: "Client", project: str, job: int) -> bool:
-    """Cancel a job, which changes nothing where it has ended; False where there is none any more.
-    Raises ApiError."""
+    """Cancel a job, which changes nothing where it has ended, so a lost answer is asked for again;
+    False where there is none any more. Raises ApiError."""
     path = f"/projects/{quote(project, safe='')}/jobs/{job}/cancel"
-    return call_or_none(lambda: client.http_post(path), 404) is not None
+    send = partial(client.patience.call_with_retries, partial(client.http_post, path), transient)
+    return call_or_none(send, 404) is not None
 
 
 def read_id(text: object) -> int:

@@ -87,8 +87,9 @@ class ProjectSetup:
         return tuple(_read_token(row) for row in rows)
 
     def revoke_token(self, token: int) -> None:
-        """Take a token back, by its id."""
-        self._client.http_delete(f"{self._path}/access_tokens/{token}")
+        """Take a token back, by its id; one that is gone was taken back before."""
+        delete = partial(self._client.http_delete, f"{self._path}/access_tokens/{token}")
+        call_or_none(partial(self._client.patience.call_with_retries, delete, transient), 404)
 
     def create_secret(self, new: NewSecret) -> None:
         """Store a variable. GitLab before 17.4 does not know ``masked_and_hidden``."""

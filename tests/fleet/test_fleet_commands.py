@@ -122,6 +122,19 @@ def test_a_window_that_is_over_starts_nothing(
     assert not any(each.path.endswith("/play") for each in gitlab.requests)
 
 
+def test_a_control_project_whose_group_is_stopped_starts_nothing(
+    gitlab: FleetStandin, control: ControlProject
+) -> None:
+    gitlab.add_fleet("acme", 2)
+    control.run("plan")
+    done = control.run("run", NIGHTSHIFT_ENABLED="false")
+    assert (done.exit_status, done.stdout) == (
+        0,
+        "nothing is started: NIGHTSHIFT_ENABLED is false\n",
+    )
+    assert not any(each.path.endswith("/play") for each in gitlab.requests)
+
+
 @pytest.mark.parametrize("name", ["GITLAB_TOKEN", "CI_SERVER_URL"])
 def test_what_a_job_lacks_is_one_line(control: ControlProject, name: str) -> None:
     done = control.run("plan", **{name: ""})

@@ -227,6 +227,7 @@ def test_a_lost_answer_is_asked_for_again(
 ) -> None:
     hold_token(project, SOON)
     gitlab.drop_next("PUT", "/variables/GITLAB_TOKEN$")
+    gitlab.drop_next("DELETE", "/access_tokens/1$")
     assert rotate_token(project, TODAY).state == "rotated"
     assert list_working(made, app) == [find_stored(made, app)] == [2]
 

@@ -204,6 +204,18 @@ def test_a_lost_answer_does_not_leave_it_open_whether_nights_are_stopped(
     assert list_values(groups) == [("false", False)]
 
 
+def test_lost_answers_of_what_can_be_repeated_fail_nothing(
+    gitlab: FleetStandin, groups: GroupSettings
+) -> None:
+    patient = open_fleet(gitlab.url, OWNER_TOKEN)
+    add_jobs(gitlab, get_project(gitlab, 1), nightshift="pending")
+    gitlab.drop_next("POST", "/cancel$")
+    gitlab.drop_next("DELETE", "/groups/acme/variables/NIGHTSHIFT_ENABLED$")
+    assert [each.failed for each in stop_nights(patient, ["acme"], running=False)] == [False] * 3
+    assert [each.failed for each in start_nights(patient, ["acme"])] == [False] * 2
+    assert list_values(groups) == []
+
+
 def test_the_groups_of_a_fleet_are_its_top_level_groups() -> None:
     assert find_top_groups(["acme/a", "acme/b/c", "other"]) == ("acme", "other")
 
