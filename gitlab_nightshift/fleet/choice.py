@@ -21,11 +21,12 @@ from gitlab_nightshift.records.fleet_records import (
     FleetNight,
     FleetProject,
 )
+from gitlab_nightshift.records.history_records import IGNORED_AFTER
 from gitlab_nightshift.records.planned_fleet import Decision, FleetPlan, PlannedProject
 from gitlab_nightshift.settings.notations import WEEKDAYS
 
-RECENT, IGNORED = dt.timedelta(days=28), dt.timedelta(days=14)
-"""Nights that count for the order; how long an open merge request is not yet an ignored one."""
+RECENT = dt.timedelta(days=28)
+"""Nights that count for the order."""
 OWN_SCHEDULE = dt.timedelta(days=8)
 """How long after its last night a project is taken to have a schedule of its own."""
 SETTLED = dt.timedelta(hours=1)
@@ -224,7 +225,8 @@ def estimate_merged(requests: tuple[FleetMergeRequest, ...], now: dt.datetime) -
     merged = sum(each.state == "merged" for each in requests)
     ended = sum(each.state != "opened" for each in requests)
     ignored = sum(
-        each.state == "opened" and parse_moment(each.created) < now - IGNORED for each in requests
+        each.state == "opened" and parse_moment(each.created) < now - IGNORED_AFTER
+        for each in requests
     )
     return (merged + 1) / (ended + ignored + 2)
 

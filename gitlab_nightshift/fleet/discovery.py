@@ -5,6 +5,7 @@ from typing import Any
 
 from gitlab_nightshift.fleet.fleet_settings import FleetFile, FleetSettings
 from gitlab_nightshift.gitlab.fleet_api import FILES, FleetApi, Node, read_next
+from gitlab_nightshift.gitlab.resources import read_global_id
 from gitlab_nightshift.onboarding.ci_file import PROJECT_NAME, TEMPLATE
 from gitlab_nightshift.policy.path_patterns import matches
 from gitlab_nightshift.records.fleet_records import (
@@ -82,7 +83,7 @@ def read_project(node: Node) -> FleetProject:
     }
     usual = str(node.get("ciConfigPathOrDefault") or FILES[1]) == FILES[1]
     return FleetProject(
-        id=read_number(node.get("id")),
+        id=read_global_id(node.get("id")),
         path=str(node.get("fullPath")),
         branch=str(repository.get("rootRef") or ""),
         archived=bool(node.get("archived")),
@@ -159,12 +160,12 @@ def read_nights(nodes: Any) -> Iterator[FleetNight]:
         job = node.get("publish") or node.get("night")
         if job:
             yield FleetNight(
-                read_number(node.get("id")),
+                read_global_id(node.get("id")),
                 str(node.get("status") or "").lower(),
                 str(node.get("createdAt") or ""),
                 str(node.get("finishedAt") or ""),
                 str((node.get("user") or {}).get("username") or ""),
-                read_number(job.get("id")),
+                read_global_id(job.get("id")),
             )
 
 
@@ -183,9 +184,3 @@ def _read_merge_request(node: Mapping[str, Any]) -> FleetMergeRequest:
 
 def _list(node: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
     return [each for each in (node.get(name) or {}).get("nodes") or () if each]
-
-
-def read_number(gid: Any) -> int:
-    """That of a global id such as ``gid://gitlab/Project/7``; 0 for none."""
-    number = str(gid or "").rpartition("/")[2]
-    return int(number) if number.isdecimal() else 0

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from gitlab_nightshift.errors import build_config_error
 from gitlab_nightshift.gitlab.issues import KeptIssue
 from gitlab_nightshift.gitlab.project import Project
+from gitlab_nightshift.stages.publish.dashboard_page import list_ticked
 from gitlab_nightshift.stages.publish.dashboard_ticks import find_ticking
 from gitlab_nightshift.stages.publish.escaping import to_markdown_line, to_table_cell
 from gitlab_nightshift.stages.report.history_figures import HistoryFigures, ShareFigures
@@ -24,7 +25,6 @@ MOST_ROWS, LONGEST_CELL = 30, 120
 MOST_PAGES = 20
 """Of notes: each report's edit is one, a page holds 100."""
 _BELOW = re.compile(re.escape(ALL) + r" below ([\w./-]{1,250})")
-_TICKED = re.compile(r"^- \[[xX]\] (.{1,300}?)[ \t]*$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def read_switches(project: Project, number: int) -> Switches:
     """The switches in the control project's issue of this number. Raises ApiError, and
     ``E_CONFIG`` where there is none: who cannot read them starts nothing."""
     issue = _find_issue(project, number)
-    ticked = list_ticked(issue.description)
+    ticked = list_ticked(issue.description, START)
     if not ticked:
         return NOTHING_OFF
     by_box = find_ticking(ticked, project.issues.list_system_notes(number, MOST_PAGES), 0)
@@ -78,11 +78,6 @@ def _find_issue(project: Project, number: int) -> KeptIssue:
     return issue
 
 
-def list_ticked(description: str) -> frozenset[str]:
-    """The texts of ticked boxes."""
-    return frozenset(_TICKED.findall(description.partition(START)[2].replace("\r\n", "\n")))
-
-
 def write_dashboard(
     project: Project, number: int, figures: HistoryFigures, groups: Iterable[str]
 ) -> str:
@@ -99,7 +94,7 @@ def render_dashboard(
     figures: HistoryFigures, groups: Iterable[str], switches: Switches, before: str
 ) -> str:
     """The whole description."""
-    head, ticked = before.partition(START)[0].rstrip(), list_ticked(before)
+    head, ticked = before.partition(START)[0].rstrip(), list_ticked(before, START)
     boxes = [ALL, *(f"{ALL} below {group}" for group in groups)]
     parts = [
         START,

@@ -20,7 +20,7 @@ from gitlab_nightshift.gitlab.api_error import ApiError
 from gitlab_nightshift.gitlab.fleet_api import FleetApi, Node
 from gitlab_nightshift.gitlab.history import read_result
 from gitlab_nightshift.gitlab.marker import find_category
-from gitlab_nightshift.gitlab.night_jobs import read_id
+from gitlab_nightshift.gitlab.resources import read_global_id
 from gitlab_nightshift.records.fleet_records import Discovery, FleetNight, FleetProject
 from gitlab_nightshift.records.history_records import NightHistory, PastMergeRequest, PastNight
 
@@ -100,7 +100,10 @@ def _list_requests(
     values = {"labels": [settings.label], "since": since.isoformat()}
     seen: set[tuple[int, int]] = set()
     for node in _list_nodes(api, settings, values):
-        project, iid = read_id((node.get("project") or {}).get("id")), int(node.get("iid") or 0)
+        project, iid = (
+            read_global_id((node.get("project") or {}).get("id")),
+            int(node.get("iid") or 0),
+        )
         own = project in projects and node.get("sourceProjectId") == project
         if own and (project, iid) not in seen:
             seen.add((project, iid))

@@ -7,7 +7,7 @@ from typing import Literal
 from gitlab_nightshift.fleet.choice import find_exclusion
 from gitlab_nightshift.fleet.fleet_settings import FleetSettings
 from gitlab_nightshift.gitlab.fleet_api import FleetApi, Node
-from gitlab_nightshift.gitlab.night_jobs import read_id
+from gitlab_nightshift.gitlab.resources import read_global_id
 from gitlab_nightshift.onboarding.onboarding_request import BRANCH
 from gitlab_nightshift.records.fleet_records import FleetProject
 
@@ -48,7 +48,7 @@ def read_requests(api: FleetApi, projects: Iterable[FleetProject]) -> dict[int, 
     paths = [each.path for each in projects]
     values = {"branches": [BRANCH]}
     found = api.list_by_paths(_REQUESTS, paths, values)
-    pairs = ((read_id(node.get("id")), node) for node in found)
+    pairs = ((read_global_id(node.get("id")), node) for node in found)
     return {number: made for number, node in pairs if (made := _read_request(number, node))}
 
 

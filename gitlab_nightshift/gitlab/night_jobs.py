@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from gitlab_nightshift.gitlab.api_error import ApiError, call_or_none, transient
+from gitlab_nightshift.gitlab.resources import read_global_id
 
 if TYPE_CHECKING:
     from gitlab_nightshift.gitlab.client import Client
@@ -59,10 +60,10 @@ def _walk_jobs(client: "Client", project: str) -> Iterator[NightJob]:
                 if row["name"] == NIGHT_JOB or str(row["name"]).startswith(f"{NIGHT_JOB}:"):
                     given = (pipeline.get("manualVariables") or {}).get("nodes") or ()
                     yield NightJob(
-                        read_id(row["id"]),
+                        read_global_id(row["id"]),
                         str(row["name"]),
                         str(row["status"]),
-                        read_id(pipeline.get("id")),
+                        read_global_id(pipeline.get("id")),
                         tuple((str(each["key"]), str(each["value"])) for each in given),
                     )
             after = jobs["pageInfo"]["endCursor"]
@@ -80,9 +81,3 @@ def cancel_job(client: "Client", project: str, job: int) -> bool:
     path = f"/projects/{quote(project, safe='')}/jobs/{job}/cancel"
     send = partial(client.patience.call_with_retries, partial(client.http_post, path), transient)
     return call_or_none(send, 404) is not None
-
-
-def read_id(text: object) -> int:
-    """The number in a global id such as ``gid://gitlab/Project/7``; 0 for none."""
-    _, _, number = str(text or "").rpartition("/")
-    return int(number) if number.isdecimal() else 0

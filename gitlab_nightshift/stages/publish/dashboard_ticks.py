@@ -11,7 +11,7 @@ from gitlab_nightshift.text.lazy_patterns import compile_lazily
 _TRY = compile_lazily(r"try ([a-z0-9_-]{1,60}) at the next night")
 _RESTORE = compile_lazily(r"allow the idea of merge request (\d{1,9}) again")
 _TICK = compile_lazily(
-    r"marked the (?:checklist item|task) \*\*(.{1,200})\*\* as (completed|incomplete)"
+    r"marked the (?:checklist item|task) \*\*(.{1,300})\*\* as (completed|incomplete)"
 )
 
 
