@@ -134,11 +134,11 @@ def find_exclusion(fleet: FleetSettings, project: FleetProject) -> str:
     reasons: tuple[tuple[bool | None, str], ...] = (
         (project.deleted, "marked for deletion"),
         (project.archived, "archived"),
+        (bool(settings.error), settings.error),
         (project.empty, "its repository is empty, or the token may not read it"),
         (project.forked, "a fork"),
         (fleet.opt_out_topic in project.topics, "opted out by its topic"),
         (not settings.enabled, "opted out by enabled: false in its nightshift.yaml"),
-        (bool(settings.error), settings.error),
     )
     return next((text for holds, text in reasons if holds), "")
 

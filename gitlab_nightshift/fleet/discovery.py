@@ -1,6 +1,7 @@
 """Which projects a fleet has: groups and lists of ``fleet.yaml`` as GitLab knows them."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from gitlab_nightshift.fleet.fleet_settings import FleetFile, FleetSettings
@@ -93,11 +94,17 @@ def read_project(node: Node) -> FleetProject:
         topics=tuple(map(str, node.get("topics") or ())),
         last_activity=str(node.get("lastActivityAt") or ""),
         included=includes_template(files.get(FILES[1], "")) if usual else None,
-        settings=read_night_settings(files.get(FILES[0])),
+        settings=_read_settings(node, files.get(FILES[0])),
         merge_requests=tuple(map(_read_merge_request, _list(node, "mergeRequests"))),
         nights=tuple(read_nights(_list(node, "pipelines"))),
         older=read_next(node.get("pipelines") or {}),
     )
+
+
+def _read_settings(node: Node, text: str | None) -> NightSettings:
+    settings = read_night_settings(text)
+    problem = node.get("problem")
+    return replace(settings, error=f"GitLab could not show it: {problem}") if problem else settings
 
 
 def includes_template(text: str) -> bool:

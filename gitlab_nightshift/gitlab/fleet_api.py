@@ -291,8 +291,8 @@ class FleetApi:
             fields = (each for each in OPTIONAL_FIELDS if each not in self.missing_fields)
             text = query.replace("OPTIONAL", " ".join(fields))
             try:
-                found = _follow(self.client.send_query(text, {**values, "first": size}), path)
-                return None if found is None else (found, size)
+                page = self._ask_once(text, {**values, "first": size}, path)
+                return None if page is None else (page, size)
             except ApiError as error:
                 unknown = _UNKNOWN_FIELD.search(error.message)
                 if unknown and unknown[1] in OPTIONAL_FIELDS:
@@ -301,6 +301,19 @@ class FleetApi:
                     size = max(LEAST_PAGE, size // 2)
                 else:
                     raise
+
+    def _ask_once(self, text: str, values: Mapping[str, Any], path: tuple[str, ...]) -> Node | None:
+        """A page. What GitLab cannot show of one node, for an error of its own, is that node's
+        ``problem``; any other error is raised."""
+        problems: list[tuple[tuple[Any, ...], str]] = []
+        page = _follow(self.client.send_query(text, values, problems), path)
+        nodes, depth = list((page or {}).get("nodes") or ()), len(path)
+        for place, why in problems:
+            at = place[depth + 1] if place[: depth + 1] == (*path, "nodes") else len(nodes)
+            if at >= len(nodes) or not nodes[at] or "Timeout on" in why:
+                raise ApiError(f"GitLab's GraphQL refused the query: {why}", lasting=True)
+            nodes[at] = {**nodes[at], "problem": why}
+        return page and {**page, "nodes": nodes}
 
 
 def _is_too_much(error: ApiError) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -69,6 +70,16 @@ def test_the_template_is_valid_for_gitlab_and_a_mistake_is_found(tmp_path: Path)
     valid.write_text(shown)
     broken.write_text(shown.replace("max: 2", "max: twice"))
     assert invalid(valid, broken) == {broken}
+
+
+def test_the_pages_example_is_valid_and_includes_it(tmp_path: Path) -> None:
+    page = (ROOT / "docs/fleet.md").read_text(encoding="utf-8")
+    [example] = re.findall(r"```yaml\n( *# .gitlab-ci.yml\n.*?)```", page, re.DOTALL)
+    file = tmp_path / "example.yml"
+    file.write_text(textwrap.dedent(example))
+    assert invalid(file) == set()
+    assert "file: /templates/fleet.yml\n" in example
+    assert f"ref: v{gitlab_nightshift.__version__}\n" in example
 
 
 def test_its_version_is_the_programs_own() -> None:

@@ -12,7 +12,9 @@ from gitlab_nightshift.gitlab import fleet_api
 from gitlab_nightshift.gitlab.api_error import ApiError
 from gitlab_nightshift.gitlab.fleet_api import FleetApi, open_fleet
 from gitlab_nightshift.system.retry import Clock
+from tests.support import graphql_nodes
 from tests.support.fleet_standin import ACCOUNT, PLAN_TOKEN, FleetStandin
+from tests.support.standin_records import FullProject
 
 
 @pytest.fixture
@@ -105,6 +107,34 @@ def test_a_query_that_is_too_complex_is_refused(
     more = " ".join(f"n{n}: pipelines(first: 100) {{ nodes {{ id }} }}" for n in range(9))
     monkeypatch.setattr(fleet_api, "OPTIONAL_FIELDS", (more,))
     with pytest.raises(ApiError, match="exceeds max complexity of 250"):
+        discover(connect(gitlab), read(tmp_path, "groups: [acme]\n").settings)
+
+
+def test_what_gitlab_cannot_show_of_one_project_is_said_of_that_one(
+    gitlab: FleetStandin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gitlab.add_fleet("acme", 3)
+    real = graphql_nodes.show_repository
+
+    def fail_for_one(project: FullProject) -> object:
+        if project.path.endswith("project-1"):
+            raise RuntimeError("4:Deadline Exceeded")
+        return real(project)
+
+    monkeypatch.setattr(graphql_nodes, "show_repository", fail_for_one)
+    found = discover(connect(gitlab), read(tmp_path, "groups: [acme]\n").settings)
+    assert [each.settings.error for each in found.projects] == [
+        "",
+        "GitLab could not show it: 4:Deadline Exceeded",
+        "",
+    ]
+
+
+def test_an_error_of_the_whole_page_is_one(gitlab: FleetStandin, tmp_path: Path) -> None:
+    gitlab.add_fleet("acme", 3)
+    answer = {"data": {"group": None}, "errors": [{"message": "boom", "path": ["group"]}]}
+    gitlab.fail_next("POST", "graphql", 200, answer)
+    with pytest.raises(ApiError, match="refused the query: boom"):
         discover(connect(gitlab), read(tmp_path, "groups: [acme]\n").settings)
 
 

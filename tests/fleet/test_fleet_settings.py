@@ -1,5 +1,7 @@
 """``fleet.yaml``: its values, and all mistakes at once with their places."""
 
+import re
+import textwrap
 from datetime import time
 from pathlib import Path
 
@@ -7,6 +9,7 @@ import pytest
 
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.fleet.fleet_settings import FleetSettings, read_fleet_file
+from tests.support import fleet_table
 
 BUDGET = "budget: {night_usd: 50}\n"
 
@@ -98,3 +101,16 @@ def test_what_is_no_fleet_is_said_in_one_line(tmp_path: Path, text: str, why: st
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(NightshiftError, match=r"fleet.yaml: no such file"):
         read_fleet_file(tmp_path / "fleet.yaml")
+
+
+def test_the_page_has_a_row_for_each_key_as_it_is() -> None:
+    text = fleet_table.PAGE.read_text(encoding="utf-8")
+    assert fleet_table.complete_page(text) == text, "make docs"
+    assert text.count("| `budget.night_usd` | required |") == 1
+
+
+def test_the_pages_example_is_a_fleet(tmp_path: Path) -> None:
+    text = fleet_table.PAGE.read_text(encoding="utf-8")
+    [example] = re.findall(r"```yaml\n( *# fleet.yaml\n.*?)```", text, re.DOTALL)
+    settings = read(tmp_path, textwrap.dedent(example))
+    assert (settings.groups, settings.budget.month_usd) == (["acme"], 1500)

@@ -131,7 +131,7 @@ def show_project(call: StandinCall, project: FullProject) -> Node:
         "isForked": project.forked,
         "markedForDeletionOn": project.deleted_on,
         "ciConfigPathOrDefault": ".gitlab-ci.yml",
-        "repository": lambda _info: _show_repository(project),
+        "repository": lambda _info: show_repository(project),
         "mergeRequests": list_merge_requests,
         "inheritedCiVariables": list_inherited,
         "pipelines": list_pipelines,
@@ -139,7 +139,8 @@ def show_project(call: StandinCall, project: FullProject) -> Node:
     }
 
 
-def _show_repository(project: FullProject) -> Node:
+def show_repository(project: FullProject) -> Node:
+    """A repository, or the files that stand for one."""
     files = project.files
     if files is not None:
         empty, branch = not files, project.default_branch
