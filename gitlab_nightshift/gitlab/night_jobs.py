@@ -1,9 +1,9 @@
 """Jobs of nights that have not ended, of one project: seen by GraphQL, cancelled by REST."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from gitlab_nightshift.gitlab.api_error import ApiError, call_or_none, transient
@@ -16,14 +16,15 @@ NIGHT_JOB = "nightshift"
 """The template's job, and before a colon those of the shape of three."""
 RUNNING = "RUNNING"
 MOST_PAGES = 20
+_VARIABLES = "manualVariables(first: 100) { nodes { key value } }"  # GitLab 17.2 and newer
 # GitLab resolves Project.jobs for one project in a request (project_jobs_resolver.rb).
-_QUERY = """
-query($project: ID!, $after: String) { project(fullPath: $project) {
+_QUERY = f"""
+query($project: ID!, $after: String) {{ project(fullPath: $project) {{
   jobs(statuses: [CREATED, WAITING_FOR_RESOURCE, PREPARING, PENDING, RUNNING], first: 100,
-       after: $after) {
-    pageInfo { endCursor hasNextPage }
-    nodes { id name status pipeline { id manualVariables(first: 100) { nodes { key value } } } }
-} } }
+       after: $after) {{
+    pageInfo {{ endCursor hasNextPage }}
+    nodes {{ id name status pipeline {{ id {_VARIABLES} }} }}
+}} }} }}
 """
 
 
@@ -52,7 +53,7 @@ def list_night_jobs(client: "Client", project: str) -> tuple[NightJob, ...]:
 def _walk_jobs(client: "Client", project: str) -> Iterator[NightJob]:
     after = None
     for _ in range(MOST_PAGES):
-        answer = client.send_query(_QUERY, {"project": project, "after": after})
+        answer = _ask(client, {"project": project, "after": after})
         try:
             jobs = answer["project"]["jobs"]
             rows = [(row, row["pipeline"] or {}) for row in jobs["nodes"]]
@@ -73,6 +74,16 @@ def _walk_jobs(client: "Client", project: str) -> Iterator[NightJob]:
             text = f"the jobs of {project} are not visible to this token"
             raise ApiError(text, lasting=True) from None
     raise ApiError(f"{project} has more than {MOST_PAGES * 100} unfinished jobs", lasting=True)
+
+
+def _ask(client: "Client", values: Mapping[str, Any]) -> Any:
+    """Without the variables where this GitLab does not know them."""
+    try:
+        return client.send_query(_QUERY, values)
+    except ApiError as error:
+        if "'manualVariables' doesn't exist" not in error.message:
+            raise
+        return client.send_query(_QUERY.replace(_VARIABLES, ""), values)
 
 
 def cancel_job(client: "Client", project: str, job: int) -> bool:

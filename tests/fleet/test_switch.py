@@ -12,6 +12,7 @@ from gitlab_nightshift import cli
 from gitlab_nightshift.fleet.switch import find_top_groups, is_off, start_nights, stop_nights
 from gitlab_nightshift.gitlab.fleet_api import FleetApi, open_fleet
 from gitlab_nightshift.gitlab.fleet_switch import SWITCH
+from gitlab_nightshift.gitlab.night_jobs import list_night_jobs
 from gitlab_nightshift.settings.load import load_settings
 from tests.support.fleet_standin import OWNER_TOKEN, RUN_TOKEN, FleetStandin
 from tests.support.group_endpoints import GroupSettings
@@ -171,6 +172,16 @@ def test_the_variables_that_a_pipeline_was_started_with_are_listed(
     lines = stop(api)
     text = f"{project.path}, pipeline 7: pipeline variable NIGHTSHIFT_ENABLED=true"
     assert ("overrides", text) in lines
+
+
+def test_an_older_gitlab_shows_jobs_without_these_variables(
+    gitlab: FleetStandin, groups: GroupSettings, api: FleetApi
+) -> None:
+    project = get_project(gitlab, 1)
+    add_jobs(gitlab, project, nightshift="pending")
+    why = "Field 'manualVariables' doesn't exist on type 'Pipeline'"
+    gitlab.fail_next("POST", "/api/graphql$", 200, {"errors": [{"message": why}]})
+    assert list_night_jobs(api.client, project.path)[0].status == "PENDING"
 
 
 def test_a_project_that_fails_stops_nothing_and_is_named(
