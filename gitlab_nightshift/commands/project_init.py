@@ -32,7 +32,7 @@ from gitlab_nightshift.onboarding.ci_file import (
     parse_config,
 )
 from gitlab_nightshift.onboarding.found_project import find_environment, list_parts
-from gitlab_nightshift.onboarding.gitlab_steps import name_schedule
+from gitlab_nightshift.onboarding.gitlab_steps import choose_schedule_name
 from gitlab_nightshift.onboarding.onboarding_request import describe_rehearsal
 from gitlab_nightshift.onboarding.settings_file import (
     DASHBOARD,
@@ -190,7 +190,7 @@ def _find_pipeline(examined: ProjectExamination, project: Project | None) -> Ite
         raise build_config_error(f"--source: {source} is not a project's path, GROUP/PROJECT")
     whole = examined.request.gitlab or examined.request.merge_request
     is_forbidden = project is not None and project.can_set_variables() is False
-    described = name_schedule(by_fleet=examined.request.by_fleet) if is_forbidden else ""
+    described = choose_schedule_name(by_fleet=examined.request.by_fleet) if is_forbidden else ""
     inputs = {
         "shape": "three-jobs" if whole else "",
         "image": found.image,

@@ -162,7 +162,7 @@ def _plan_schedule(project: Project, wanted: SetupRequest) -> SetupStep:
     if not switched and not wanted.marks.description:
         return SetupStep("schedule", _FORBIDDEN, by_hand=True)
     cron = HOUR + build_days(wanted.days)
-    name = name_schedule(by_fleet=wanted.by_fleet) if switched else wanted.marks.description
+    name = choose_schedule_name(by_fleet=wanted.by_fleet) if switched else wanted.marks.description
     active = not wanted.by_fleet
     new = NewSchedule(name, wanted.branch, cron, wanted.timezone, switched, active)
     own = project.check_access().login
@@ -185,7 +185,7 @@ def _plan_schedule(project: Project, wanted: SetupRequest) -> SetupStep:
     return SetupStep("schedule", f"{text}, {mark}{played}", carry_out)
 
 
-def name_schedule(*, by_fleet: bool) -> str:
+def choose_schedule_name(*, by_fleet: bool) -> str:
     """What a night's schedule is called; a fleet finds its own by that."""
     return FLEET_SCHEDULE if by_fleet else NAME
 
