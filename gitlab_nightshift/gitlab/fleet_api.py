@@ -63,7 +63,7 @@ _PROJECT = f"""
   {_NIGHTS}
 """
 _VARIABLES = "$labels: [String!], $nights: Int, $older: String, $first: Int, $after: String"
-_BY_GROUP = f"""
+GROUP_QUERY = f"""
 query($group: ID!, {_VARIABLES}) {{
   group(fullPath: $group) {{
     projects(includeSubgroups: true, first: $first, after: $after) {{
@@ -186,7 +186,7 @@ class FleetApi:
     ) -> Iterator[Node] | None:
         """The projects of a group and of the groups below it; None where there is no such group."""
         values = {"group": group, "labels": [label], "nights": nights}
-        return self.list_nodes(_BY_GROUP, values, ("group", "projects"))
+        return self.list_nodes(GROUP_QUERY, values, ("group", "projects"))
 
     def list_projects(
         self, paths: Sequence[str], label: str, nights: int = MOST_NIGHTS
