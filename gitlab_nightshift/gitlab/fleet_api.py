@@ -16,6 +16,7 @@ from urllib.parse import quote
 
 from gitlab_nightshift.gitlab.api_error import ApiError, call_or_none
 from gitlab_nightshift.gitlab.ci_settings import CiSettings, Schedule
+from gitlab_nightshift.gitlab.pipelines import list_of_schedule
 from gitlab_nightshift.gitlab.project import TIMEOUT_S, check_server
 from gitlab_nightshift.system.retry import Again, Clock, RetryPolicy, write_notice
 
@@ -223,9 +224,8 @@ class FleetApi:
 
     def list_started(self, project: int, schedule: int, since: str) -> tuple[int, ...]:
         """The ids of a schedule's pipelines since a moment (ISO 8601), newest first."""
-        at = f"/projects/{project}/pipeline_schedules/{schedule}/pipelines"
-        rows = self.client.read_rows(at, created_after=since, sort="desc")
-        return tuple(int(row["id"]) for row in rows)
+        at = f"/projects/{project}/pipeline_schedules/{schedule}"
+        return tuple(int(row["id"]) for row in list_of_schedule(self.client, at, since))
 
     def play(self, project: int, schedule: int) -> None:
         """Ask GitLab to start a schedule's pipeline. Nothing is repeated: whoever calls looks first
