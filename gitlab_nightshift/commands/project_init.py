@@ -32,7 +32,7 @@ from gitlab_nightshift.onboarding.ci_file import (
     parse_config,
 )
 from gitlab_nightshift.onboarding.found_project import find_environment, list_parts
-from gitlab_nightshift.onboarding.gitlab_steps import NAME
+from gitlab_nightshift.onboarding.gitlab_steps import name_schedule
 from gitlab_nightshift.onboarding.onboarding_request import describe_rehearsal
 from gitlab_nightshift.onboarding.settings_file import (
     DASHBOARD,
@@ -189,13 +189,15 @@ def _find_pipeline(examined: ProjectExamination, project: Project | None) -> Ite
     if not re.fullmatch(r"[\w.-]+(/[\w.-]+)+", source):
         raise build_config_error(f"--source: {source} is not a project's path, GROUP/PROJECT")
     whole = examined.request.gitlab or examined.request.merge_request
+    is_forbidden = project is not None and project.can_set_variables() is False
+    described = name_schedule(by_fleet=examined.request.by_fleet) if is_forbidden else ""
     inputs = {
         "shape": "three-jobs" if whole else "",
         "image": found.image,
         "stage": found.stage,
         "source": source if source != usual else "",
         "extra_before": found.fetch,
-        "schedule_description": NAME if project and project.can_set_variables() is False else "",
+        "schedule_description": described,
     }
     wanted = TemplateInclude(
         project=source,

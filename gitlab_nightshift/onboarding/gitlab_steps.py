@@ -1,12 +1,12 @@
 """What a project needs in GitLab: each step is shown before it is done, and none is done twice."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date, timedelta
 
 from gitlab_nightshift.gitlab.api_error import ApiError
-from gitlab_nightshift.gitlab.ci_settings import CiVariable, Schedule
+from gitlab_nightshift.gitlab.ci_settings import FLEET_SCHEDULE, CiVariable, Schedule
 from gitlab_nightshift.gitlab.project import Project
 from gitlab_nightshift.gitlab.project_setup import NewSchedule, NewSecret
 from gitlab_nightshift.gitlab.resources import Label
@@ -154,7 +154,7 @@ def _plan_job_token(project: Project, wanted: SetupRequest) -> SetupStep:
 
 def _plan_schedule(project: Project, wanted: SetupRequest) -> SetupStep:
     found = project.ci_settings.list_schedules() or ()
-    if there := next((each for each in found if is_night(each, wanted.marks)), None):
+    if there := _find_night(found, wanted):
         return SetupStep(
             "schedule", f"{there.description} exists{_describe(project, there, wanted)}"
         )
@@ -162,7 +162,7 @@ def _plan_schedule(project: Project, wanted: SetupRequest) -> SetupStep:
     if not switched and not wanted.marks.description:
         return SetupStep("schedule", _FORBIDDEN, by_hand=True)
     cron = HOUR + build_days(wanted.days)
-    name = NAME if switched else wanted.marks.description
+    name = name_schedule(by_fleet=wanted.by_fleet) if switched else wanted.marks.description
     active = not wanted.by_fleet
     new = NewSchedule(name, wanted.branch, cron, wanted.timezone, switched, active)
     own = project.check_access().login
@@ -183,6 +183,19 @@ def _plan_schedule(project: Project, wanted: SetupRequest) -> SetupStep:
     mark = "with NIGHTSHIFT = true" if switched else "which its description makes a night"
     played = ", inactive: the fleet plays it" if wanted.by_fleet else ""
     return SetupStep("schedule", f"{text}, {mark}{played}", carry_out)
+
+
+def name_schedule(*, by_fleet: bool) -> str:
+    """What a night's schedule is called; a fleet finds its own by that."""
+    return FLEET_SCHEDULE if by_fleet else NAME
+
+
+def _find_night(found: Iterable[Schedule], wanted: SetupRequest) -> Schedule | None:
+    """A schedule that is a night's. For a fleet an inactive one has to be its own."""
+    nights = (each for each in found if is_night(each, wanted.marks))
+    if wanted.by_fleet:
+        nights = (each for each in nights if each.active or each.description == FLEET_SCHEDULE)
+    return next(nights, None)
 
 
 def _describe(project: Project, there: Schedule, wanted: SetupRequest) -> str:

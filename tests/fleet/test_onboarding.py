@@ -5,21 +5,24 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from gitlab_nightshift.demo.standin_state import NOBODY
 from gitlab_nightshift.fleet.fleet_settings import FleetBudget, FleetSettings
 from gitlab_nightshift.fleet.onboarding import OnboardingRequest, choose_projects
+from gitlab_nightshift.gitlab.ci_settings import FLEET_SCHEDULE
 from gitlab_nightshift.onboarding.onboarding_request import BRANCH
 from gitlab_nightshift.records.fleet_records import FleetNight, FleetProject, NightSettings
-from tests.support.fleet_standin import FleetStandin
+from tests.support.fleet_standin import OWNER_TOKEN, FleetStandin
 from tests.support.lint_endpoints import LINT_ENDPOINTS
 from tests.support.setup_endpoints import ProjectSettings
 from tests.support.standin_records import FullProject, StandinSchedule
 from tests.support.standin_repositories import read_blob
 
-TOKEN = "glpat-MaintainerOfTheFleet1"
+TOKEN, PLAN = "glpat-MaintainerOfTheFleet1", "glpat-PlanningOfThisFleet1"
 KEY = {"ANTHROPIC_API_KEY": "sk-ant-of-the-fleet-00001"}
 FILES = {
     "Makefile": "test:\n\texit 1\n",
@@ -48,9 +51,13 @@ class Fleet:
         return made
 
     def init(self, *args: str, more: str = "", **env: str) -> subprocess.CompletedProcess[str]:
-        """The real command."""
-        text = f"groups: [acme]\nbudget: {{night_usd: 10}}\n{more}"
+        """``fleet init`` with a fleet.yaml."""
+        text = f"groups: [acme]\nbudget: {{night_usd: 50}}\n{more}"
         (self.folder / "fleet.yaml").write_text(text)
+        return self.run("init", *args, **env)
+
+    def run(self, *args: str, **env: str) -> subprocess.CompletedProcess[str]:
+        """The real command."""
         given = {
             "PATH": os.environ["PATH"],
             "HOME": str(self.folder),
@@ -60,7 +67,7 @@ class Fleet:
             "NIGHTSHIFT_CATEGORY": "docs",
             **env,
         }
-        command = [sys.executable, "-P", "-m", "gitlab_nightshift", "fleet", "init", *args]
+        command = [sys.executable, "-P", "-m", "gitlab_nightshift", "fleet", *args]
         return subprocess.run(
             command, cwd=self.folder, env=given, capture_output=True, text=True, check=False
         )
@@ -83,6 +90,16 @@ def fleet(tmp_path: Path) -> Iterator[Fleet]:
         folder.mkdir()
         yield Fleet(gitlab, gitlab.project_settings, folder)
         assert gitlab.errors == []
+
+
+def add_to_settings(folder: Path, project: FullProject, text: str) -> None:
+    """A commit of the project's people to its nightshift.yaml."""
+    work = folder / f"clone-{project.id}"
+    git(folder, "clone", "-q", str(project.bare_repository), str(work))
+    with (work / "nightshift.yaml").open("a") as file:
+        file.write(text)
+    git(work, "commit", "-q", "--all", "-m", "Add weekdays")
+    git(work, "push", "-q", "origin", "main")
 
 
 def list_open(project: FullProject) -> list[str]:
@@ -130,6 +147,7 @@ def test_a_project_gets_one_request_and_all_that_its_nights_need(fleet: Fleet) -
     assert read[1] and b"rehearse: true" in read[1] and b'image: "python:3.12"' in read[1]
     [schedule] = project.schedules
     assert (schedule.active, schedule.variables) == (False, {"NIGHTSHIFT": "true"})
+    assert schedule.description == FLEET_SCHEDULE, "by which fleet run finds it"
     assert schedule.owner.username == "service_account_1"
     assert fleet.made.values["acme/shop", "GITLAB_TOKEN"]
     assert fleet.made.tokens[0]["access_level"] == 30, "the token opens this project alone"
@@ -178,14 +196,55 @@ def test_a_project_that_fails_is_named_and_stops_no_other(fleet: Fleet) -> None:
 
 
 def test_what_a_project_does_by_itself_is_left_alone_and_said(fleet: Fleet) -> None:
-    own, other = fleet.add_project("acme/own"), fleet.add_project("acme/other")
+    own, other, third = (fleet.add_project(f"acme/{name}") for name in ("own", "other", "third"))
     ada = fleet.gitlab.add_user("ada", "Ada")
     own.schedules.append(StandinSchedule(1, ada, "Nightly"))
-    other.schedules.append(StandinSchedule(2, ada, "Played", active=False))
+    other.schedules.append(StandinSchedule(2, ada, FLEET_SCHEDULE, active=False))
+    third.schedules.append(StandinSchedule(3, ada, "Of last year", active=False))
     done = fleet.init("--yes")
     assert "Nightly exists and is active: the project starts its own nights" in done.stdout
-    assert "Played exists, owned by ada, not by service_account_1" in done.stdout
-    assert (len(own.schedules), len(other.schedules)) == (1, 1)
+    assert f"{FLEET_SCHEDULE} exists, owned by ada, not by service_account_1" in done.stdout
+    counts = (len(own.schedules), len(other.schedules), len(third.schedules))
+    assert counts == (1, 1, 2), "an inactive one of another name is nobody's night"
+
+
+def test_where_pipeline_variables_are_forbidden_the_description_makes_the_night(
+    fleet: Fleet,
+) -> None:
+    project = fleet.add_project("acme/shop")
+    project.variables_role = NOBODY
+    assert fleet.init("--yes").returncode == 0
+    [schedule] = project.schedules
+    assert (schedule.description, schedule.active) == (FLEET_SCHEDULE, False)
+    file = read_blob(project.git, project.bare_repository, BRANCH, ".gitlab-ci.yml")
+    assert file and f'schedule_description: "{FLEET_SCHEDULE}"'.encode() in file
+
+
+def test_from_nothing_to_a_night_a_report_and_a_stop(fleet: Fleet) -> None:
+    """All commands one after the other, on projects that fleet init itself has set up."""
+    gitlab, now = fleet.gitlab, datetime.now(UTC) - timedelta(minutes=30)
+    window = f"{{start: '{now:%H:%M}', end: '{now + timedelta(hours=1):%H:%M}'}}"
+    more = f"window: {window}\ncadence: nightly\nmax_open_per_reviewer: 9\n"
+    gitlab.add_token(PLAN, gitlab.users[-1], ("read_api",), 30)
+    projects = [fleet.add_project(f"acme/shop-{number}") for number in range(3)]
+    days = "category_schedule: {mon: tests, tue: tests, wed: tests, thu: tests, fri: tests}\n"
+    days = days.replace("}", ", sat: tests, sun: tests}")
+    assert fleet.init("--yes", more=more).returncode == 0
+    for project in projects:
+        merge(project)
+        add_to_settings(fleet.folder, project, days)
+        project.pipeline_jobs = {"nightshift": "running"}
+    assert "3 complete" in fleet.init("--yes", more=more).stdout
+    assert "3 start" in fleet.run("plan", GITLAB_TOKEN=PLAN).stdout
+    assert "3 started" in fleet.run("run").stdout
+    gitlab.end_nights(cost_usd=2.0, proposing=1.0, merging=1.0)
+    assert "3 set up" in fleet.init(more=more).stdout
+    report = fleet.run("report", GITLAB_TOKEN=PLAN).stdout
+    assert "3 merge requests: 3 merged" in report
+    assert "3 nights, cost $6.00, $2.00 per merged request" in report
+    stopped = fleet.run("stop", GITLAB_TOKEN=OWNER_TOKEN)
+    assert (stopped.returncode, stopped.stderr) == (0, "")
+    assert gitlab.group_settings.variables["acme"][0]["value"] == "false"
 
 
 # --- the choice alone -----------------------------------------------------------------------------
