@@ -1,6 +1,6 @@
 """Which projects a fleet has: groups and lists of ``fleet.yaml`` as GitLab knows them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -56,14 +56,15 @@ def discover_all(api: FleetApi, file: FleetFile) -> Discovery:
     return found
 
 
-def list_missing(file: FleetFile, found: Discovery) -> Iterator[str]:
-    """A line for each group and project that is not there, with its place in the file."""
+def list_missing(file: FleetFile, found: Discovery, gone: Collection[str] = ()) -> Iterator[str]:
+    """A line for each group and project that is not there, with its place in the file; without
+    those that are known to have been there."""
     settings = file.settings
     for key, paths, missing in (
         ("groups", settings.groups, found.missing_groups),
         ("projects", settings.projects, found.missing_projects),
     ):
-        for path in missing:
+        for path in (each for each in missing if each not in gone):
             place = file.find_place(key, str(paths.index(path)))
             yield f"{place}: {key}: {path}: GitLab has none, or this token does not see it"
 

@@ -3,7 +3,7 @@
 import datetime as dt
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gitlab_nightshift.errors import NightshiftError
@@ -14,13 +14,13 @@ from gitlab_nightshift.fleet.fleet_settings import FleetFile
 from gitlab_nightshift.fleet.night_costs import CostRequest, read_costs
 from gitlab_nightshift.fleet.night_start import PLAN_LASTS
 from gitlab_nightshift.fleet.night_window import find_month_start, find_window, parse_moment
-from gitlab_nightshift.gitlab.api_error import call_or_none
 from gitlab_nightshift.gitlab.fleet_api import ControlJob, FleetApi
-from gitlab_nightshift.records.planned_fleet import FleetPlan, NightCost
+from gitlab_nightshift.records.planned_fleet import FleetPlan, NightCost, PlannedProject
 from gitlab_nightshift.records.storage import build_record
 from gitlab_nightshift.settings.load import build_mistakes_error
 
 PLAN_FILE, PLAN_JOB = "fleet-plan.json", "fleet:plan"
+GONE = "moved, deleted, or hidden from this token since the last plan"
 PLAN_COUNTS = PLAN_LASTS + dt.timedelta(minutes=5)
 """How long the next plan counts what a plan may still start: runners' clocks differ."""
 
@@ -28,12 +28,18 @@ PLAN_COUNTS = PLAN_LASTS + dt.timedelta(minutes=5)
 @dataclass(frozen=True)
 class LastPlan:
     """What the last plan tells the next one: costs that it has read, and when it was made for which
-    projects to start; ``note`` is why there is none."""
+    projects to start, of which ``paths``; ``note`` is why there is none."""
 
     costs: tuple[NightCost, ...] = ()
     made_at: str = ""
     started: frozenset[int] = frozenset()
+    paths: tuple[str, ...] = ()
     note: str = ""
+
+    def knows(self, path: str) -> bool:
+        """Whether it had this project, or one of this group: what is gone since is no mistake of
+        the file."""
+        return any(f"{each}/".startswith(f"{path}/") for each in self.paths)
 
     def list_pending(self, now: dt.datetime) -> frozenset[int]:
         """Projects that jobs of that plan may still start."""
@@ -52,13 +58,16 @@ def plan_fleet(
     Raises ``E_CONFIG`` with all that is wrong with the file, and ApiError.
     """
     found = discover(api, file.settings)
-    if mistakes := [*list_missing(file, found), *list_unpayable(file, found)]:
+    gone = [each for each in (*found.missing_groups, *found.missing_projects) if last.knows(each)]
+    if mistakes := [*list_missing(file, found, gone), *list_unpayable(file, found)]:
         raise build_mistakes_error(mistakes)
     window = find_window(file.settings, now)
     since = min(window.start, find_month_start(file.settings, window))
     wanted = CostRequest(since, {each.night: each for each in last.costs}, file.settings)
     costs = read_costs(api, found.projects, wanted)
-    return choose_tonight(file.settings, found, costs, now, last.list_pending(now), switches)
+    plan = choose_tonight(file.settings, found, costs, now, last.list_pending(now), switches)
+    rows = (PlannedProject(0, path, "no", GONE, plan.window_end, 0.0) for path in gone)
+    return replace(plan, projects=(*plan.projects, *rows))
 
 
 def read_last_plan(api: FleetApi, folder: Path, control: ControlJob | None) -> LastPlan:
@@ -68,7 +77,7 @@ def read_last_plan(api: FleetApi, folder: Path, control: ControlJob | None) -> L
     except OSError:
         if control is None:
             return LastPlan()
-        data = call_or_none(lambda: api.find_last_artifact(control, PLAN_JOB, PLAN_FILE))
+        data = api.find_last_artifact(control, PLAN_JOB, PLAN_FILE)
     anew = "the costs of this month's nights are read from their results"
     if data is None:
         text = "no earlier plan that this token sees in the control project"
@@ -78,7 +87,7 @@ def read_last_plan(api: FleetApi, folder: Path, control: ControlJob | None) -> L
     except (NightshiftError, ValueError, RecursionError):
         return LastPlan(note=f"the earlier {PLAN_FILE} cannot be read: {anew}")
     started = frozenset(each.id for each in plan.projects if each.decision == "start")
-    return LastPlan(plan.costs, plan.made_at, started)
+    return LastPlan(plan.costs, plan.made_at, started, tuple(each.path for each in plan.projects))
 
 
 def format_plan(plan: FleetPlan) -> Iterator[str]:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -89,9 +90,7 @@ class Pipelines:
         rows = [
             row
             for each in schedules
-            for row in self._client.read_rows(
-                f"{at}/{each}/pipelines", created_after=since, sort="desc"
-            )
+            for row in list_of_schedule(self._client, f"{at}/{each}", since)
         ]
         return tuple(_read_pipeline(row) for row in rows if row["status"] not in NOT_RUN)
 
@@ -117,6 +116,21 @@ class Pipelines:
     def play(self, job: int) -> None:
         """Start a manual job."""
         self._remote.jobs.get(job, lazy=True).play()
+
+
+def list_of_schedule(client: "Client", schedule: str, since: str) -> list[dict[str, Any]]:
+    """The pipelines of a schedule, by its path, since a moment (ISO 8601), newest first. An older
+    GitLab knows neither this filter nor an order, and shows them all."""
+    at, first = f"{schedule}/pipelines", datetime.fromisoformat(since)
+    rows = client.read_rows(at, created_after=since, sort="desc")
+    if any(_read_creation(row) < first for row in rows):
+        rows = client.read_all_rows(at)
+    found = (row for row in rows if _read_creation(row) >= first)
+    return sorted(found, key=lambda row: int(row["id"]), reverse=True)
+
+
+def _read_creation(row: Mapping[str, Any]) -> datetime:
+    return datetime.fromisoformat(str(row["created_at"]))
 
 
 def escape_value(value: str) -> str:

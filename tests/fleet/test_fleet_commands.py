@@ -9,6 +9,7 @@ import pytest
 from tests.fleet.control_project import ControlProject
 from tests.support.fleet_standin import FleetStandin
 from tests.support.standin_records import PipelineJob, StandinPipeline, as_full
+from tests.support.trees import wait_for
 from tests.support.world import ended
 
 DIES = """
@@ -108,6 +109,39 @@ def test_mistakes_of_the_file_and_what_gitlab_lacks_come_at_once(
     assert "budget.night_usd: $1 cannot pay one night: the lowest limit is $2" in done.stderr
 
 
+def test_what_is_gone_since_the_last_plan_is_named_and_the_rest_goes_on(
+    gitlab: FleetStandin, control: ControlProject
+) -> None:
+    gitlab.add_fleet("acme", 2)
+    other = gitlab.add_light_project("other/one", schedules=[gitlab.build_schedule()])
+    control.write_fleet("projects: [other/one]\n")
+    assert control.run("plan").exit_status == 0
+    gitlab.projects.remove(other)
+    for _ in range(2):
+        done = control.run("plan")
+        assert done.exit_status == 0, done.stderr
+        assert "no      other/one" in done.stdout
+        assert "moved, deleted, or hidden from this token since the last plan" in done.stdout
+    (control.folder / "fleet-plan.json").unlink()
+    assert control.run("plan").exit_status == 2, "without a last plan it is a mistake"
+
+
+def test_a_run_that_is_ended_by_a_signal_waits_for_nothing(
+    gitlab: FleetStandin, control: ControlProject
+) -> None:
+    """Its pipelines never come, for which it would wait two minutes for each project."""
+    gitlab.add_fleet("acme", 30)
+    control.run("plan")
+    gitlab.worker_delay_s = 3600.0
+    process = control.start("run")
+    wait_for(lambda: any(each.path.endswith("/play") for each in gitlab.requests), "a play")
+    process.terminate()
+    done = ended(process, timeout_s=60)
+    assert done.exit_status == 143
+    assert "Traceback" not in done.stderr
+    assert sum(each.path.endswith("/play") for each in gitlab.requests) < 30
+
+
 def test_a_window_that_is_over_starts_nothing(
     gitlab: FleetStandin, control: ControlProject
 ) -> None:
@@ -154,9 +188,10 @@ def test_a_plan_takes_costs_from_the_control_projects_last_one(
     kept = tmp_path / "kept"
     kept.mkdir()
     (control.folder / "fleet-plan.json").rename(kept / "fleet-plan.json")
+    skipped = StandinPipeline(79, "main", "", "", gitlab.account, {}, "push")
     pipeline = StandinPipeline(77, "main", "", "", gitlab.account, {}, "schedule")
-    own.pipelines.append(pipeline)
-    own.jobs.append(PipelineJob(771, 77, "fleet:plan", kept))
+    own.pipelines += [pipeline, skipped]
+    own.jobs.append(PipelineJob(771, 77, "fleet:plan", kept, status="failed"))
     own.jobs.append(PipelineJob(772, 77, "fleet:run", kept, status="running"))
     gitlab.requests.clear()
     env = {"CI_PROJECT_ID": str(own.id), "CI_COMMIT_REF_NAME": "main", "CI_PIPELINE_ID": "78"}

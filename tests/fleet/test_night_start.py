@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from gitlab_nightshift.demo.standin_api import StandinCall
+from gitlab_nightshift.demo.standin_requests import StandinAnswer
 from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.fleet.discovery import discover
 from gitlab_nightshift.fleet.night_start import Share, Start, start_nights
@@ -14,6 +16,7 @@ from gitlab_nightshift.gitlab.fleet_api import FleetApi, open_fleet
 from gitlab_nightshift.records.planned_fleet import FleetPlan, PlannedProject
 from gitlab_nightshift.system.retry import Clock
 from tests.fleet.test_night_costs import SETTINGS
+from tests.support import standin_pipelines
 from tests.support.fleet_standin import RUN_TOKEN, FleetStandin
 from tests.support.standin_records import FullProject, as_full
 
@@ -71,12 +74,41 @@ def test_last_nights_pipelines_are_not_tonights(gitlab: FleetStandin) -> None:
     assert {each.outcome for each in start(gitlab).values()} == {"started"}
 
 
+def test_a_gitlab_without_the_filter_is_asked_for_all_pipelines(
+    gitlab: FleetStandin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ignores what it does not know, and shows the oldest first."""
+    gitlab.add_past_nights(101)
+    path = f"{standin_pipelines.SCHEDULE}/pipelines"
+    endpoint = next(each for each in gitlab.more_endpoints if each.path == path)
+
+    def ignore(call: StandinCall) -> StandinAnswer:
+        query = {
+            name: call.request.query[name]
+            for name in ("page", "per_page")
+            if name in call.request.query
+        }
+        return endpoint.answer(replace(call, request=replace(call.request, query=query)))
+
+    gitlab.more_endpoints[gitlab.more_endpoints.index(endpoint)] = replace(endpoint, answer=ignore)
+    assert {each.outcome for each in start(gitlab).values()} == {"started"}
+    assert {each.outcome for each in start(gitlab).values()} == {"already"}
+
+
 def test_each_project_is_in_one_shard_alone(gitlab: FleetStandin) -> None:
     gitlab.add_fleet("more", 60)
     shares = [Share(index, 3) for index in (1, 2, 3)]
     parts = [{each.id for each in gitlab.projects if share.holds(each.id)} for share in shares]
     assert all(parts)
     assert sum(map(len, parts)) == len(set().union(*parts)) == 66
+
+
+def test_it_waits_as_long_as_gitlab_asks(gitlab: FleetStandin) -> None:
+    waited: list[float] = []
+    gitlab.fail_next("POST", "/play", 429, {"message": "later"}, {"Retry-After": "37"})
+    api = open_fleet(gitlab.url, RUN_TOKEN, clock=Clock(sleep=waited.append), tell=lambda _: None)
+    assert len(list(start_nights(api, build_plan(gitlab), Share(), NOW))) == 6
+    assert 37.0 in waited
 
 
 @pytest.mark.parametrize("failing", ["lost", "429", "502"])
