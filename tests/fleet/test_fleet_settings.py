@@ -9,6 +9,7 @@ import pytest
 
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.fleet.fleet_settings import FleetSettings, read_fleet_file
+from gitlab_nightshift.settings.schema import build_schema
 from tests.support import fleet_table
 
 BUDGET = "budget: {night_usd: 50}\n"
@@ -114,3 +115,7 @@ def test_the_pages_example_is_a_fleet(tmp_path: Path) -> None:
     [example] = re.findall(r"```yaml\n( *# fleet.yaml\n.*?)```", text, re.DOTALL)
     settings = read(tmp_path, textwrap.dedent(example))
     assert (settings.groups, settings.budget.month_usd) == (["acme"], 1500)
+
+
+def test_its_keys_are_none_of_a_nights_schema() -> None:
+    assert "FleetSettings" not in build_schema()["$defs"]
