@@ -174,6 +174,7 @@ def read_nights(nodes: Any) -> Iterator[FleetNight]:
                 str(node.get("finishedAt") or ""),
                 str((node.get("user") or {}).get("username") or ""),
                 read_global_id(job.get("id")),
+                began=bool(node.get("startedAt")),
             )
 
 

@@ -85,6 +85,9 @@ def _read_cost(
 ) -> NightCost | ApiError:
     """An error where the result may be there: the next plan asks again. Artifacts are for
     Developers, unless a project says otherwise."""
+    limit, day = find_limit(project, settings), night.created[:10]
+    if not night.began:  # cancelled while it waited
+        return NightCost(build_key(project, night), day, 0.0, limit)
     place = f"{project.settings.output_dir}/result.json"
     try:
         data: object = json.loads(api.download_artifact(project.id, night.job, place))
@@ -94,7 +97,6 @@ def _read_cost(
         data = None
     except (NightshiftError, ValueError, RecursionError):
         data = None
-    limit, day = find_limit(project, settings), night.created[:10]
     return NightCost(build_key(project, night), day, find_cost(data), limit)
 
 

@@ -13,7 +13,12 @@ from gitlab_nightshift.fleet.fleet_dashboard import NOTHING_OFF, Switches
 from gitlab_nightshift.fleet.fleet_settings import FleetFile
 from gitlab_nightshift.fleet.night_costs import CostRequest, read_costs
 from gitlab_nightshift.fleet.night_start import PLAN_LASTS
-from gitlab_nightshift.fleet.night_window import find_month_start, find_window, parse_moment
+from gitlab_nightshift.fleet.night_window import (
+    NightWindow,
+    find_month_start,
+    find_window,
+    parse_moment,
+)
 from gitlab_nightshift.gitlab.fleet_api import ControlJob, FleetApi
 from gitlab_nightshift.records.planned_fleet import FleetPlan, NightCost, PlannedProject
 from gitlab_nightshift.records.storage import build_record
@@ -32,6 +37,7 @@ class LastPlan:
 
     costs: tuple[NightCost, ...] = ()
     made_at: str = ""
+    window_start: str = ""
     started: frozenset[int] = frozenset()
     paths: tuple[str, ...] = ()
     note: str = ""
@@ -41,9 +47,11 @@ class LastPlan:
         the file."""
         return any(f"{each}/".startswith(f"{path}/") for each in self.paths)
 
-    def list_pending(self, now: dt.datetime) -> frozenset[int]:
-        """Projects that jobs of that plan may still start."""
-        return self.started if now < parse_moment(self.made_at) + PLAN_COUNTS else frozenset()
+    def list_pending(self, window: NightWindow, now: dt.datetime) -> frozenset[int]:
+        """Projects that jobs of that plan may still start tonight."""
+        is_tonights = self.window_start == window.start.isoformat()
+        lasts = now < parse_moment(self.made_at) + PLAN_COUNTS
+        return self.started if is_tonights and lasts else frozenset()
 
 
 def plan_fleet(
@@ -65,7 +73,8 @@ def plan_fleet(
     since = min(window.start, find_month_start(file.settings, window))
     wanted = CostRequest(since, {each.night: each for each in last.costs}, file.settings)
     costs = read_costs(api, found.projects, wanted)
-    plan = choose_tonight(file.settings, found, costs, now, last.list_pending(now), switches)
+    pending = last.list_pending(window, now)
+    plan = choose_tonight(file.settings, found, costs, now, pending, switches)
     rows = (PlannedProject(0, path, "no", GONE, plan.window_end, 0.0) for path in gone)
     return replace(plan, projects=(*plan.projects, *rows))
 
@@ -87,7 +96,8 @@ def read_last_plan(api: FleetApi, folder: Path, control: ControlJob | None) -> L
     except (NightshiftError, ValueError, RecursionError):
         return LastPlan(note=f"the earlier {PLAN_FILE} cannot be read: {anew}")
     started = frozenset(each.id for each in plan.projects if each.decision == "start")
-    return LastPlan(plan.costs, plan.made_at, started, tuple(each.path for each in plan.projects))
+    paths = tuple(each.path for each in plan.projects)
+    return LastPlan(plan.costs, plan.made_at, plan.window_start, started, paths)
 
 
 def format_plan(plan: FleetPlan) -> Iterator[str]:

@@ -25,7 +25,7 @@ class FleetMergeRequest:
 class FleetNight:
     """A scheduled pipeline with a night. ``status`` is GitLab's word in lower case, ``user`` who
     played the schedule, or owns it; ``job`` the id of the job that leaves the result, 0 for none
-    yet."""
+    yet. ``began`` is False where no job of it has."""
 
     pipeline: int
     status: str
@@ -33,6 +33,7 @@ class FleetNight:
     finished: str
     user: str
     job: int
+    began: bool = True
 
     @property
     def running(self) -> bool:

@@ -6,11 +6,19 @@ from pathlib import Path
 import pytest
 
 from gitlab_nightshift.errors import NightshiftError
-from gitlab_nightshift.fleet.discovery import discover, discover_all
+from gitlab_nightshift.fleet.discovery import (
+    discover,
+    discover_all,
+    includes_template,
+    read_night_settings,
+)
 from gitlab_nightshift.fleet.fleet_settings import FleetFile, read_fleet_file
 from gitlab_nightshift.gitlab import fleet_api
 from gitlab_nightshift.gitlab.api_error import ApiError
 from gitlab_nightshift.gitlab.fleet_api import FleetApi, open_fleet
+from gitlab_nightshift.records.fleet_records import NightSettings
+from gitlab_nightshift.settings.model import Settings
+from gitlab_nightshift.settings.notations import WEEKDAYS
 from gitlab_nightshift.system.retry import Clock
 from tests.support import graphql_nodes
 from tests.support.fleet_standin import ACCOUNT, PLAN_TOKEN, FleetStandin
@@ -143,3 +151,58 @@ def test_refusals_and_lost_answers_are_repeated(gitlab: FleetStandin, tmp_path: 
     gitlab.failing = 0.3
     found = discover(connect(gitlab), read(tmp_path, "groups: [acme]\n").settings)
     assert len(found.projects) == 500
+
+
+def test_defaults_are_those_of_a_nights_own_settings() -> None:
+    settings, found = Settings(), NightSettings()
+    assert (found.limit_usd, found.output_dir, found.max_open, found.weekdays, found.timezone) == (
+        settings.max_budget_usd,
+        settings.output_dir,
+        settings.max_open_mrs.total,
+        tuple(settings.category_schedule),
+        settings.timezone,
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        (None, NightSettings()),
+        ("", NightSettings(found=True)),
+        ("[1]", NightSettings(found=True)),
+        ("a: [", NightSettings(found=True, error="its nightshift.yaml is not YAML")),
+        ("enabled: false", NightSettings(found=True, enabled=False)),
+        ("enabled: off", NightSettings(found=True, enabled=False)),
+        ("code_agent: {max_budget_usd: 3}", NightSettings(found=True, limit_usd=3.0)),
+        ("max_budget_usd: -1", NightSettings(found=True)),
+        ("max_budget_usd: true", NightSettings(found=True)),
+        ("labels: [robot]", NightSettings(found=True, labels=("robot",))),
+        (
+            "reviewer: '@rita'\nreviewers: [ada]",
+            NightSettings(found=True, reviewers=("rita", "ada")),
+        ),
+        ("max_open_mrs: {total: 9}", NightSettings(found=True, max_open=9)),
+        (
+            "category_schedule: {Monday: tests, sat: docs}",
+            NightSettings(found=True, weekdays=("mon", "sat")),
+        ),
+        ("category: docs", NightSettings(found=True, weekdays=WEEKDAYS)),
+    ],
+)
+def test_what_matters_of_a_projects_settings_is_read(
+    text: str | None, wanted: NightSettings
+) -> None:
+    """The night itself checks them all."""
+    assert read_night_settings(text) == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "included"),
+    [
+        ("include:\n  - project: acme/tools\n    file: /ci/templates/.gitlab-ci.yml\n", True),
+        ("include:\n  - component: $CI_SERVER_FQDN/a/gitlab-nightshift/nightshift@1\n", True),
+        ("unit:\n  script: [make test]\n", False),
+    ],
+)
+def test_a_projects_include_of_the_template_is_seen(text: str, included: bool) -> None:
+    assert includes_template(text) is included

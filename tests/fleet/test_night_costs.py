@@ -1,6 +1,7 @@
 """What nights have cost is read once from each result, and kept by the plan."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -69,6 +70,18 @@ def test_a_running_night_is_not_known_yet(gitlab: FleetStandin) -> None:
     project = gitlab.projects[0]
     add_scheduled(gitlab, as_full(project), 1, gitlab.account)
     assert len(read(gitlab).ended) == 1
+
+
+def test_a_night_that_was_cancelled_while_it_waited_has_cost_nothing(
+    gitlab: FleetStandin,
+) -> None:
+    """One that was cancelled while it ran has left no result, and counts at its limit."""
+    gitlab.add_fleet("acme", 2)
+    for project, status in zip(map(as_full, gitlab.projects), ("pending", "running"), strict=True):
+        project.pipeline_jobs = {"nightshift": status}
+        add_scheduled(gitlab, project, 1, gitlab.account)
+        project.jobs[0] = replace(project.jobs[0], status="canceled")
+    assert [each.counted_usd for each in read(gitlab).ended.values()] == [2.0, 0.0]
 
 
 @pytest.mark.parametrize(

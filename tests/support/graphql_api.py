@@ -49,7 +49,7 @@ type RepositoryBlobConnection { nodes: [RepositoryBlob] }
 type RepositoryBlob { path: String! rawTextBlob: String }
 type PipelineConnection { nodes: [Pipeline] pageInfo: PageInfo! }
 type Pipeline {
-  id: ID! status: String! createdAt: Time! finishedAt: Time user: UserCore
+  id: ID! status: String! createdAt: Time! startedAt: Time finishedAt: Time user: UserCore
   job(name: String): CiJob
 }
 type CiJob { id: ID name: String status: String }
