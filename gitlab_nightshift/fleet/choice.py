@@ -68,42 +68,51 @@ def choose_tonight(
 ) -> FleetPlan:
     """The plan for the window that is open, or for the next one. Jobs of the last plan may still
     start ``pending``."""
-    window = find_window(settings, now)
     account = settings.account or found.account
-    choice = FleetChoice(settings, window, now, account, costs, switches)
+    choice = FleetChoice(settings, find_window(settings, now), now, account, costs, switches)
     caps = _count_used(choice, found.projects)
-    rows: dict[int, PlannedProject] = {}
-    candidates = []
-    for project in found.projects:
-        if reason := find_obstacle(choice, project):
-            rows[project.id] = _build_row(choice, project, "no", reason)
-        elif tonight := list_tonight(choice, project):
-            rows[project.id] = _build_row(choice, project, "started", _describe(choice, tonight))
-        elif project.id in pending:
-            rows[project.id] = _count_pending(choice, caps, project)
-        elif reason := find_not_due(choice, project):
-            rows[project.id] = _build_row(choice, project, "no", reason)
-        else:
-            candidates.append(project)
+    rows = {each.id: _judge_alone(choice, caps, each, pending) for each in found.projects}
+    candidates = (each for each in found.projects if rows[each.id] is None)
     for project in sorted(candidates, key=lambda each: rank(each, now)):
         rows[project.id] = _allot(choice, caps, project)
+    return _build_plan(choice, caps, found, tuple(row for row in rows.values() if row))
+
+
+def _judge_alone(
+    choice: FleetChoice, caps: _Caps, project: FleetProject, pending: frozenset[int]
+) -> PlannedProject | None:
+    """What is decided of a project whatever is left of the limits; None where a night is due."""
+    if reason := find_obstacle(choice, project):
+        return _build_row(choice, project, "no", reason)
+    if tonight := list_tonight(choice, project):
+        return _build_row(choice, project, "started", _describe(choice, tonight))
+    if project.id in pending:
+        return _count_pending(choice, caps, project)
+    reason = find_not_due(choice, project)
+    return _build_row(choice, project, "no", reason) if reason else None
+
+
+def _build_plan(
+    choice: FleetChoice, caps: _Caps, found: Discovery, rows: tuple[PlannedProject, ...]
+) -> FleetPlan:
+    window, costs = choice.window, choice.costs
     return FleetPlan(
         night=window.night.isoformat(),
-        made_at=now.isoformat(timespec="seconds"),
+        made_at=choice.now.isoformat(timespec="seconds"),
         window_start=window.start.isoformat(),
         window_end=window.end.isoformat(),
-        account=account,
+        account=choice.account,
         spent_night_usd=round(caps.spent_night - caps.reserved, 4),
         spent_month_usd=round(caps.spent_month - caps.reserved, 4),
         reserved_usd=round(caps.reserved, 4),
         running=sum(night.running for each in found.projects for night in each.nights),
-        projects=tuple(rows[each.id] for each in found.projects),
+        projects=rows,
         costs=tuple(costs.ended.values()),
         unknown=(
-            *(f"whether a Maintainer wants this: {text}" for text in switches.refused),
+            *(f"whether a Maintainer wants this: {text}" for text in choice.switches.refused),
             *found.unknown,
             *costs.unknown,
-            *_list_unknown(settings, found),
+            *_list_unknown(choice.settings, found),
         ),
     )
 
