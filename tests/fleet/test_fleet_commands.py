@@ -20,9 +20,11 @@ def play(self, project, schedule):
     number = next(count)
     if number == {number} and not {after}:
         os.kill(os.getpid(), signal.SIGKILL)
-    real(self, project, schedule)
-    if number == {number}:
-        os.kill(os.getpid(), signal.SIGKILL)
+    try:
+        real(self, project, schedule)
+    finally:  # also where the answer is a refusal
+        if number == {number}:
+            os.kill(os.getpid(), signal.SIGKILL)
 FleetApi.play = play
 """
 """The process is killed before or after its n-th play has been answered."""
