@@ -43,9 +43,10 @@ unit: $(VENV)/installed-dev $(NEEDED) ## The tests, in parallel
 	@tests/in_memory.sh $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal \
 		$(addprefix tests/,$(PART))
 
-docs: $(VENV)/installed-dev ## Hold the tables of settings and processes in the pages to the code
+docs: $(VENV)/installed-dev ## Hold the tables of settings, processes and fleet.yaml in the pages to the code
 	@$(BIN)/python -m tests.support.settings_table
 	@$(BIN)/python -m tests.support.process_tables
+	@$(BIN)/python -m tests.support.fleet_table
 
 quality: $(VENV)/installed-dev ## What the red flags find, and what they take for a cheat though it is none
 	@$(BIN)/python -m tests.support.quality

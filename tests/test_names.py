@@ -30,16 +30,17 @@ DICTATED = {
 """Names that a library calls."""
 VERBS = frozenset(
     """
-    accept add
+    accept add allot
     draw grow blank turn refute fill spread allocate allow analyze answer append apply approve
     arrange ask assemble assign
     attach attend authenticate authorize await become begin bind borrow branch break build call
     cancel capture carry catch change check choose claim classify clean close collect combine commit
-    communicate compare compile complete compute configure confine confirm connect construct convert
+    communicate compare compile complete compute configure confine confirm connect construct
+    continue convert
     copy count create cut decide decode dedent deepen defer delegate delete deliver deny describe
-    detect dial disable discard disconnect do download draft drain drop edit emit enable encode
-    end ensure enter escape estimate evaluate examine execute exit expand explain export extract
-    fail feed fetch filter finalize find finish fit flatten flush fold follow forbid forgive
+    detect dial disable discard disconnect discover do download draft drain drop edit emit enable
+    encode end ensure enter escape estimate evaluate examine execute exit expand explain export
+    extract fail feed fetch filter finalize find finish fit flatten flush fold follow forbid forgive
     fork format forward frame free gather get give go grant greet group guard hand handle hash
     hide hold identify ignore implement import install interact join judge keep kill launch
     leave let limit link list listen live load locate lock log look main make map mark mask
@@ -49,8 +50,8 @@ VERBS = frozenset(
     read reap rebase rebuild receive recognize recreate record recover redact refresh refuse
     register relay release remake remember remove rename render renew repeat replace reply
     report request require rescan reserve resolve respond restore restrict retry revoke rewrite
-    run save scan score search select send serve set settle share shorten show shut sign signal
-    silence sleep sort split stage start stop store stream strip style suggest summarize
+    rotate run save scan score search select send serve set settle share shorten show shut sign
+    signal silence sleep sort split stage start stop store stream strip style suggest summarize
     supervise switch take tell tick tidy tighten tolerate touch track transfer try tunnel turn
     undo unescape unlink unmask unpack unquote unwrap update use validate verify wait wake walk
     warn watch weaken work wrap write

@@ -5,7 +5,7 @@ A command's module has ``register``, which adds it to the command line. Only the
 command is imported, and it imports what it runs inside its functions, so that every start is fast.
 """
 
-NIGHT = ("init", "doctor", "run", "report", "config", "check", "demo")
+NIGHT = ("init", "doctor", "run", "report", "fleet", "config", "check", "demo")
 ADVANCED = (
     *("plan", "work", "notary", "publish", "delegate", "patch", "execute", "chat", "providers"),
 )

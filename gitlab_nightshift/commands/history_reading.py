@@ -1,21 +1,24 @@
 """The history of a project or a group as ``nightshift report`` shows it."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 from gitlab_nightshift.errors import NightshiftError, build_config_error
+from gitlab_nightshift.fleet.fleet_history import read_fleet_history
+from gitlab_nightshift.fleet.fleet_settings import FleetBudget, FleetSettings
+from gitlab_nightshift.gitlab.fleet_api import open_fleet
 from gitlab_nightshift.gitlab.history import HistoryRequest
 from gitlab_nightshift.gitlab.project import Project, open_project
 from gitlab_nightshift.gitlab.resources import NIGHT_LABEL
-from gitlab_nightshift.job.job_facts import read_job
+from gitlab_nightshift.job.job_facts import JobFacts, read_job
 from gitlab_nightshift.records.dashboard_records import DashboardNight
 from gitlab_nightshift.records.history_records import NightHistory, PastNight
 from gitlab_nightshift.run.dashboard_runs import read_kept_nights
 from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.stages.report.history_figures import HistoryFigures, compute_figures
 
-MOST_PROJECTS, MOST_NIGHTS, MOST_DAYS = 20, 100, 3650
+MOST_NIGHTS, MOST_DAYS = 100, 3650
 
 
 def read_figures(
@@ -25,29 +28,51 @@ def read_figures(
 
     Raises ``E_CONFIG``, and ``E_PUBLISH`` if GitLab does not answer.
     """
-    if not 1 <= days <= MOST_DAYS:
-        raise build_config_error(f"--days {days}: expected a number from 1 to {MOST_DAYS}")
+    since = find_first_day(days)
     job, token = read_job(env, settings.repo_url), env.get("GITLAB_TOKEN", "").strip()
     if not token:
         raise build_config_error("GITLAB_TOKEN is not set: the scope read_api is enough for this")
-    asked = open_project(job.server_url, group or name or job.project_id, token)
-    projects = [asked]
+    today = str(datetime.now(UTC).date())
     if group:
-        ids = asked.list_projects_below(MOST_PROJECTS)
-        projects = [open_project(job.server_url, each, token) for each in ids]
-    today = datetime.now(UTC).date()
+        history, silent = _read_group(settings, job, token, group, since)
+        return compute_figures(group, str(since), today, history, silent)
+    project = open_project(job.server_url, name or job.project_id, token)
     wanted = HistoryRequest(
-        since=today - timedelta(days=days),
-        most_nights=max(1, MOST_NIGHTS // max(1, len(projects))),
+        since=since,
+        most_nights=MOST_NIGHTS,
         prefix=settings.branch_prefix,
-        label=NIGHT_LABEL if settings.labels is None else "",
+        label=_find_label(settings),
         place=f"{settings.output_dir}/result.json",
     )
-    issue = settings.log_issue if not group or settings.log_issue == "off" else "auto"
-    dashboard = _DashboardRequest(token, issue)
-    history = _join(_read(each, wanted, dashboard, alone=not group) for each in projects)
-    shown = group or name or job.project_path or asked.facts.path
-    return compute_figures(shown, str(wanted.since), str(today), history)
+    dashboard = _DashboardRequest(token, settings.log_issue)
+    history = _complete_nights(project.read_history(wanted), project, dashboard)
+    shown = name or job.project_path or project.facts.path
+    return compute_figures(shown, str(since), today, history)
+
+
+def find_first_day(days: int) -> date:
+    """The first of these last days (UTC). Raises ``E_CONFIG``."""
+    if not 1 <= days <= MOST_DAYS:
+        raise build_config_error(f"--days {days}: expected a number from 1 to {MOST_DAYS}")
+    return datetime.now(UTC).date() - timedelta(days=days)
+
+
+def _find_label(settings: Settings) -> str:
+    return NIGHT_LABEL if settings.labels is None else ""
+
+
+def _read_group(
+    settings: Settings, job: JobFacts, token: str, group: str, since: date
+) -> tuple[NightHistory, tuple[str, ...]]:
+    """The history of all projects of a group, as of a fleet, and those without a night."""
+    budget = FleetBudget(night_usd=1.0)  # nothing is started
+    label = _find_label(settings) or (settings.labels or (NIGHT_LABEL,))[0]
+    fleet = FleetSettings(groups=[group], budget=budget, label=label)
+    found = read_fleet_history(open_fleet(job.server_url, token), fleet, since, {})
+    if found.found.missing_groups:
+        text = f"--group {group}: GitLab has none, or this token does not see it"
+        raise build_config_error(text)
+    return found.history, found.silent
 
 
 @dataclass(frozen=True)
@@ -56,18 +81,6 @@ class _DashboardRequest:
 
     token: str = field(repr=False)
     issue: int | str
-
-
-def _read(
-    project: Project, wanted: HistoryRequest, dashboard: _DashboardRequest, *, alone: bool
-) -> NightHistory:
-    """A project's history; one of several may be unknown if it cannot be read."""
-    try:
-        return _complete_nights(project.read_history(wanted), project, dashboard)
-    except NightshiftError as error:
-        if alone:
-            raise
-        return NightHistory(unknown=(f"project {project.name}: {error.message}",))
 
 
 def _complete_nights(
@@ -91,12 +104,3 @@ def _complete(night: PastNight, kept: DashboardNight | None) -> PastNight:
         return night
     outcome, cost = kept.outcome.value, kept.cost_usd
     return replace(night, outcome=outcome, category=kept.category, cost_usd=cost)
-
-
-def _join(histories: Iterable[NightHistory]) -> NightHistory:
-    parts = list(histories)
-    return NightHistory(
-        tuple(each for part in parts for each in part.merge_requests),
-        tuple(each for part in parts for each in part.nights),
-        tuple(each for part in parts for each in part.unknown),
-    )

@@ -14,7 +14,8 @@ from gitlab_nightshift.session import Session
 class InitRequest:
     """What was asked for; ``source`` is "" for the default, ``model_key`` the variable to store in
     GitLab as the model's key, "" for none. ``dashboard`` is whether ``log_issue`` is wanted, None
-    to ``ask`` a yes-or-no question."""
+    to ``ask`` a yes-or-no question. ``by_fleet``: the project's own pipeline
+    tries the tests, as this machine lacks what they need, and a fleet starts the nights."""
 
     source: str = ""
     dry_run: bool = False
@@ -23,6 +24,7 @@ class InitRequest:
     model_key: str = ""
     dashboard: bool | None = None
     ask: Callable[[str], bool] = lambda _: False
+    by_fleet: bool = False
 
 
 @dataclass(frozen=True)

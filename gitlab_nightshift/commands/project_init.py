@@ -35,7 +35,7 @@ from gitlab_nightshift.onboarding.ci_file import (
     parse_config,
 )
 from gitlab_nightshift.onboarding.found_project import find_environment, list_parts
-from gitlab_nightshift.onboarding.gitlab_steps import NAME
+from gitlab_nightshift.onboarding.gitlab_steps import choose_schedule_name
 from gitlab_nightshift.onboarding.onboarding_request import describe_rehearsal
 from gitlab_nightshift.onboarding.settings_file import (
     DASHBOARD,
@@ -174,16 +174,19 @@ def _try_tests(examined: ProjectExamination, stacks: Sequence[Stack]) -> Iterato
                 f"{_list_names(parts)} have builds of their own: name a test command for each in"
                 " verify_commands, and install their dependencies in extra_before",
             )
-    else:
+    elif not examined.request.by_fleet:
         yield format_line(
             "tests", f"trying {', '.join(commands)}, found in the build files, as a night would"
         )
+    if examined.request.by_fleet:
+        examined.tried = tuple(map(TriedCommand, commands))
+        return
     place = find_trial_place(stacks, session.env, session.checkout, examined.build)
     examined.tried = _try_commands(session, commands, place) if commands else ()
     for each in examined.tried:
         here = place.move(each.command)
         shown = each.command if here == each.command else f"{each.command} (run here as {here})"
-        yield format_line("tried", f"{shown}: {each.why or f'passed in {each.seconds:.0f} s'}")
+        yield format_line("tried", f"{shown}: {each.result}")
         yield from (format_line("", session.redact(line)) for line in each.output)
     installs = " && ".join(list_installs(stacks))
     if installs and any(each.lacks_something for each in examined.tried):
@@ -212,13 +215,15 @@ def _find_pipeline(examined: ProjectExamination, project: Project | None) -> Ite
     if not re.fullmatch(r"[\w.-]+(/[\w.-]+)+", source):
         raise build_config_error(f"--source: {source} is not a project's path, GROUP/PROJECT")
     whole = examined.request.gitlab or examined.request.merge_request
+    is_forbidden = project is not None and project.can_set_variables() is False
+    described = choose_schedule_name(by_fleet=examined.request.by_fleet) if is_forbidden else ""
     inputs = {
         "shape": "three-jobs" if whole else "",
         "image": found.image,
         "stage": found.stage,
         "source": source if source != usual else "",
         "extra_before": found.fetch,
-        "schedule_description": NAME if project and project.can_set_variables() is False else "",
+        "schedule_description": described,
     }
     wanted = TemplateInclude(
         project=source,

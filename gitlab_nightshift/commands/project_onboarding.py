@@ -122,6 +122,7 @@ def _build_request(examined: ProjectExamination) -> SetupRequest:
         model_key=(key, session.env.get(key, "")),
         labels=list_usual_labels(session.settings),
         marks=find_marks(file.text, file.name),
+        by_fleet=examined.request.by_fleet,
     )
 
 

@@ -20,7 +20,7 @@ def register(commands: "options.Commands") -> None:
     options.add_settings_options(parser)
     whose = parser.add_mutually_exclusive_group()
     whose.add_argument("--project", metavar="PATH", help="default: this job's")
-    whose.add_argument("--group", metavar="PATH", help="all projects of a group, at most 20")
+    whose.add_argument("--group", metavar="PATH", help="all projects of a group")
     parser.add_argument("--days", type=int, default=90, metavar="N", help="default: 90")
     parser.add_argument("--json", action="store_true", help="JSON instead of a page")
     parser.add_argument("--output", metavar="FILE", help=f"default: {PAGE} or {DATA}; - for stdout")

@@ -13,7 +13,7 @@ from gitlab_nightshift.text.lazy_patterns import compile_lazily
 if TYPE_CHECKING:
     from gitlab_nightshift.gitlab.client import Client
 
-DEVELOPER, PAGE = 30, 100
+DEVELOPER, MAINTAINER, PAGE = 30, 40, 100
 WANTED = TOKEN_RIGHTS
 GRANULAR = "insufficient_granular_scope"
 """GitLab's code for a permission that a fine-grained token lacks."""
@@ -113,7 +113,7 @@ def _build_access(token: Mapping[str, Any] | None, user: Mapping[str, Any]) -> A
         email=user.get("commit_email") or user.get("email") or "",
         level=0,
         scopes=None if token is None else tuple(token.get("scopes") or ()),
-        expires_on=_parse_day(token and token.get("expires_at")),
+        expires_on=parse_day(token and token.get("expires_at")),
         fine_grained=bool(token and token.get("granular")),
     )
 
@@ -130,8 +130,10 @@ def _try_reading(client: "Client", project: str, known: Access) -> None:
                 raise
 
 
-def find_developers(client: "Client", project: str, users: Iterable[int]) -> frozenset[int]:
-    """Those of the users (ids, 0 for nobody) who are Developers or more, by groups too."""
+def find_developers(
+    client: "Client", project: str, users: Iterable[int], least: int = DEVELOPER
+) -> frozenset[int]:
+    """Those of the users (ids, 0 for nobody) who have this role or more, by groups too."""
     asked = sorted(set(users) - {0})[:PAGE]
     if not asked:
         return frozenset()
@@ -140,7 +142,7 @@ def find_developers(client: "Client", project: str, users: Iterable[int]) -> fro
     return frozenset(
         int(each["id"])
         for each in found
-        if int(each.get("access_level") or 0) >= DEVELOPER and each.get("state") == "active"
+        if int(each.get("access_level") or 0) >= least and each.get("state") == "active"
     )
 
 
@@ -154,7 +156,8 @@ def _read_user(client: "Client", token: Mapping[str, Any] | None) -> Mapping[str
         raise _explain_refusal(error, client, known) from None
 
 
-def _parse_day(text: object) -> date | None:
+def parse_day(text: object) -> date | None:
+    """The day of a date or a moment; None for what is neither."""
     try:
         return date.fromisoformat(str(text)[:10])
     except ValueError:

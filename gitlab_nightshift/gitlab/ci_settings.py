@@ -21,6 +21,9 @@ MOST_SCHEDULES = 20
 SWITCH = "NIGHTSHIFT"
 """The variable of a schedule that makes its pipelines a night."""
 
+FLEET_SCHEDULE = "Night shift (fleet)"
+"""The description of the schedule that a fleet plays: one of a project, and inactive."""
+
 
 @dataclass(frozen=True)
 class Schedule:
@@ -61,13 +64,15 @@ class PushRule:
 @dataclass(frozen=True)
 class CiVariable:
     """A variable, without its value; ``scope`` is a pattern of environments, ``group`` the name of
-    the group that it is inherited from, "" for the project's own."""
+    the group that it is inherited from, "" for the project's own, whose ``description`` is
+    known."""
 
     key: str
     protected: bool
     masked: bool
     scope: str
     group: str = ""
+    description: str = ""
 
 
 @dataclass(frozen=True)
@@ -97,6 +102,10 @@ class CiSettings:
             for number, row in enumerate(known)
         )
 
+    def read_schedule(self, row: Mapping[str, Any]) -> Schedule:
+        """A schedule of a list; an active one is asked for its variables."""
+        return _read_schedule(row, self._find_switch(row) if row.get("active") else None)
+
     def read_push_rule(self) -> PushRule | None:
         """The project's push rule. Shown to Maintainers, on paid tiers."""
         found = self._get("push_rule")
@@ -123,6 +132,7 @@ class CiSettings:
                 bool(row.get("protected")),
                 bool(row.get("masked")),
                 str(row.get("environment_scope") or "*"),
+                description=str(row.get("description") or ""),
             )
             for row in rows
         )

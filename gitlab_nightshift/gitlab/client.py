@@ -126,8 +126,14 @@ class Client(gitlab.Gitlab):
             with contextlib.closing(response):
                 yield response
 
-    def send_query(self, text: str, values: Mapping[str, Any]) -> Any:
-        """What GraphQL answers to a query; its errors are an :class:`ApiError` that lasts.
+    def send_query(
+        self,
+        text: str,
+        values: Mapping[str, Any],
+        problems: list[tuple[tuple[Any, ...], str]] | None = None,
+    ) -> Any:
+        """What GraphQL answers to a query; its errors are an :class:`ApiError` that lasts. With
+        ``problems``, an answer that lacks something is one: each lacking place, and why.
 
         A query only reads: it may be repeated, unlike what else is posted."""
 
@@ -142,8 +148,14 @@ class Client(gitlab.Gitlab):
                 )
 
         answer = self._check_json(self.patience.call_with_retries(ask_once, transient)).json()
-        if not isinstance(answer, dict) or answer.get("errors") or not answer.get("data"):
-            errors = answer.get("errors") if isinstance(answer, dict) else None
+        answer = answer if isinstance(answer, dict) else {}
+        errors = answer.get("errors")
+        if errors and problems is not None and answer.get("data"):
+            problems += [
+                (tuple(each.get("path") or ()), self._format_reason(each.get("message") or ""))
+                for each in errors
+            ]
+        elif errors or not answer.get("data"):
             reason = self._format_reason(errors or "no data")
             raise ApiError(f"GitLab's GraphQL refused the query: {reason}", lasting=True)
         return answer["data"]

@@ -12,11 +12,13 @@ from gitlab_nightshift.gitlab.marker import find_category, read_marker
 from gitlab_nightshift.gitlab.memory import is_of_night, read_memory
 from gitlab_nightshift.gitlab.resources import ProjectFacts
 from gitlab_nightshift.records.history_records import NightHistory, PastMergeRequest, PastNight
+from gitlab_nightshift.records.products import Outcome
 
 if TYPE_CHECKING:
     from gitlab_nightshift.gitlab.client import Client
 
 PAGE, MOST_MERGE_REQUESTS = 100, 1000
+LONGEST_REASON = 300
 LARGEST_RESULT = 4 * 1024 * 1024
 JOBS = ("nightshift", "nightshift:publish")
 """Jobs of the template that write a night's result."""
@@ -54,18 +56,6 @@ def read_history(client: "Client", project: ProjectFacts, wanted: HistoryRequest
     return NightHistory(merge_requests, nights, unknown)
 
 
-def list_group_projects(client: "Client", group: str, most: int) -> tuple[str, ...]:
-    """The ids of a group's projects, those below it included, the most recently used first."""
-    found = client.groups.get(group, lazy=True).projects.list(
-        include_subgroups=True,
-        archived=False,
-        order_by="last_activity_at",
-        per_page=most,
-        get_all=False,
-    )
-    return tuple(str(each.id) for each in found)
-
-
 def _list_merge_requests(
     client: "Client", project: ProjectFacts, wanted: HistoryRequest
 ) -> Iterator[Mapping[str, Any]]:
@@ -98,6 +88,7 @@ def _build_merge_request(
         ended=str(row.get("merged_at") or row.get("closed_at") or ""),
         run_id=marker.run_id if marker else "",
         reasons=reasons.get(row["iid"], ()),
+        reviewers=tuple(str(each.get("username")) for each in row.get("reviewers") or ()),
     )
 
 
@@ -133,23 +124,32 @@ def _read_night(
     lost = PastNight(project.path, str(pipeline["id"]), url, started)
     try:
         data = client.download(f"{path}/jobs/{max(own)}/artifacts/{wanted.place}", LARGEST_RESULT)
-        return _read_result(json.loads(data), lost)
+        return read_result(json.loads(data), lost)
     except (ApiError, ValueError, RecursionError):
         return lost
 
 
-def _read_result(result: Any, night: PastNight) -> PastNight:
+def read_result(result: Any, night: PastNight) -> PastNight:
     """What ``result.json`` says, of any version; artifacts are what a job has left there."""
     if not isinstance(result, dict):
         return night
-    cost = result.get("total_cost_usd")
-    known = isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost < 1e6
+    outcome, code = str(result.get("outcome") or "")[:40], str(result.get("error_code") or "")[:40]
+    failed = bool(code) or outcome == Outcome.FAILED
+    reason = str(result.get("reason") or "no reason given")[:LONGEST_REASON]
     return PastNight(
         night.project,
         night.run_id,
         night.web_url,
         night.started or str(result.get("started_at") or "")[:40],
-        str(result.get("outcome") or "")[:40],
+        outcome,
         str(result.get("category_used") or "")[:100],
-        float(cost) if known and cost is not None else None,
+        find_cost(result),
+        ": ".join(filter(None, (code, reason))) if failed else "",
     )
+
+
+def find_cost(result: object) -> float | None:
+    """What a night has cost in USD, by its result; None where that says nothing usable."""
+    cost = result.get("total_cost_usd") if isinstance(result, dict) else None
+    known = isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost < 1e6
+    return float(cost) if known and cost is not None else None

@@ -10,6 +10,8 @@ from gitlab_nightshift.gitlab.api_error import ApiError, call_or_none, transient
 if TYPE_CHECKING:
     from gitlab_nightshift.gitlab.client import Client
 
+PAGE = 100
+
 
 @dataclass(frozen=True)
 class KeptIssue:
@@ -68,10 +70,14 @@ class Issues:
         )
         self._client.patience.call_with_retries(put, transient)
 
-    def list_system_notes(self, iid: int) -> tuple[SystemNote, ...]:
-        """The newest of them, at most a page with comments."""
-        path = f"{self._path}/{iid}/notes"
-        found = self._client.read_rows(path, sort="desc", order_by="created_at")
+    def list_system_notes(self, iid: int, pages: int = 1) -> tuple[SystemNote, ...]:
+        """The newest of them, at most so many pages with comments."""
+        path, found = f"{self._path}/{iid}/notes", list[dict[str, Any]]()
+        for page in range(1, pages + 1):
+            rows = self._client.read_rows(path, sort="desc", order_by="created_at", page=page)
+            found += rows
+            if len(rows) < PAGE:
+                break
         return tuple(_read_note(each) for each in found if each.get("system"))
 
 

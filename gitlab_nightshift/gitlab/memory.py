@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from gitlab_nightshift.gitlab.access import find_developers
 from gitlab_nightshift.gitlab.api_error import ApiError
 from gitlab_nightshift.gitlab.marker import find_category, read_marker
-from gitlab_nightshift.gitlab.resources import ProjectFacts
+from gitlab_nightshift.gitlab.resources import ProjectFacts, read_global_id
 from gitlab_nightshift.records.products import KnownMergeRequest
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
@@ -232,19 +232,16 @@ def _read_node(node: Mapping[str, Any]) -> _Details:
         for each in node["awardEmoji"]["nodes"]
         if each["name"] == "thumbsdown" and not _is_bot(each["user"])
     )
-    notes = [(note, _read_global_id(note)) for note in node["notes"]["nodes"]]
+    notes = [
+        (note, read_global_id((note.get("author") or {}).get("id")))
+        for note in node["notes"]["nodes"]
+    ]
     return _Details(
         tuple(each["path"] for each in (node["diffStats"] or ())[:MOST_FILES]),
         tuple(_read_comments(notes)),
-        tuple(_read_global_id({"author": each}) for each in thumbs),
+        tuple(read_global_id(each.get("id")) for each in thumbs),
         tuple(_list_acting(notes)),
     )
-
-
-def _read_global_id(note: Mapping[str, Any]) -> int:
-    """``gid://gitlab/User/7``; 0 for the comment of a deleted account."""
-    _, _, number = str((note.get("author") or {}).get("id") or "").rpartition("/")
-    return int(number) if number.isdecimal() else 0
 
 
 def _ask_rest(client: "Client", project: ProjectFacts, iid: int) -> _Details:

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
-from gitlab_nightshift.gitlab.access import find_developers
+from gitlab_nightshift.gitlab.access import MAINTAINER, find_developers
 from gitlab_nightshift.gitlab.api_error import ApiError, call_or_none
 from gitlab_nightshift.gitlab.memory import is_bot_name
 
@@ -69,6 +69,10 @@ class People:
     def find_developers(self, users: Iterable[int]) -> frozenset[int]:
         """Those of the users (ids) who are Developers or more."""
         return find_developers(self._client, self._project, users)
+
+    def find_maintainers(self, users: Iterable[int]) -> frozenset[int]:
+        """Those of the users (ids) who are Maintainers or Owners."""
+        return find_developers(self._client, self._project, users, MAINTAINER)
 
     def list_rules(self, branch: str) -> tuple[ApprovalRule, ...] | None:
         """The project's approval rules for merge requests into a branch; None where the tier has

@@ -3,9 +3,12 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from gitlab_nightshift.gitlab.api_error import ApiError, call_or_none
+from gitlab_nightshift.gitlab.ci_settings import FLEET_SCHEDULE
 from gitlab_nightshift.text.gitlab_refusals import AS_DEVELOPER
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
@@ -15,6 +18,8 @@ if TYPE_CHECKING:
 PAGE = 100
 FINISHED = frozenset({"success", "failed", "canceled", "skipped"})
 """Statuses of a job that will not change by itself."""
+NOT_RUN = frozenset({"canceled", "canceling", "skipped"})
+"""Statuses of a pipeline that ended, or ends, without having been a night."""
 MANUAL = "manual"
 APPROVE_JOB = "nightshift:approve"
 """The template's manual job that publishes what waits."""
@@ -73,6 +78,26 @@ class Pipelines:
         )
         return tuple(int(each.id) for each in found)
 
+    def list_of_fleet(self, since: str) -> tuple[Pipeline, ...]:
+        """The pipelines that the fleet's schedule has started since a moment (ISO 8601), newest
+        first, without those that were cancelled."""
+        at = f"/projects/{quote(self._project, safe='')}/pipeline_schedules"
+        schedules = [
+            row["id"]
+            for row in self._client.read_all_rows(at)
+            if row.get("description") == FLEET_SCHEDULE
+        ]
+        rows = [
+            row
+            for each in schedules
+            for row in list_of_schedule(self._client, f"{at}/{each}", since)
+        ]
+        return tuple(_read_pipeline(row) for row in rows if row["status"] not in NOT_RUN)
+
+    def find_user(self, pipeline: int) -> str:
+        """The user name of whoever started a pipeline."""
+        return str((self._remote.pipelines.get(pipeline).attributes.get("user") or {})["username"])
+
     def list_jobs(
         self, pipeline: int | str, *, retried: bool = False, whole: bool = True
     ) -> tuple[Job, ...]:
@@ -91,6 +116,21 @@ class Pipelines:
     def play(self, job: int) -> None:
         """Start a manual job."""
         self._remote.jobs.get(job, lazy=True).play()
+
+
+def list_of_schedule(client: "Client", schedule: str, since: str) -> list[dict[str, Any]]:
+    """The pipelines of a schedule, by its path, since a moment (ISO 8601), newest first. An older
+    GitLab knows neither this filter nor an order, and shows them all."""
+    at, first = f"{schedule}/pipelines", datetime.fromisoformat(since)
+    rows = client.read_rows(at, created_after=since, sort="desc")
+    if any(_read_creation(row) < first for row in rows):
+        rows = client.read_all_rows(at)
+    found = (row for row in rows if _read_creation(row) >= first)
+    return sorted(found, key=lambda row: int(row["id"]), reverse=True)
+
+
+def _read_creation(row: Mapping[str, Any]) -> datetime:
+    return datetime.fromisoformat(str(row["created_at"]))
 
 
 def escape_value(value: str) -> str:

@@ -10,11 +10,12 @@ from gitlab_nightshift.errors import build_config_error
 from gitlab_nightshift.gitlab.access import Access, read_access
 from gitlab_nightshift.gitlab.api_error import ApiError, call_or_none, transient
 from gitlab_nightshift.gitlab.ci_settings import CiSettings
-from gitlab_nightshift.gitlab.history import HistoryRequest, list_group_projects, read_history
+from gitlab_nightshift.gitlab.history import HistoryRequest, read_history
 from gitlab_nightshift.gitlab.issues import Issues
 from gitlab_nightshift.gitlab.job_starter import JobStart, read_job_start
 from gitlab_nightshift.gitlab.memory import Memory, read_memory
 from gitlab_nightshift.gitlab.merge_requests import MergeRequests
+from gitlab_nightshift.gitlab.night_jobs import NightJob, list_night_jobs
 from gitlab_nightshift.gitlab.people import People
 from gitlab_nightshift.gitlab.pipelines import Pipelines
 from gitlab_nightshift.gitlab.project_setup import ProjectSetup
@@ -57,17 +58,22 @@ def open_project(
     own (``CI_JOB_TOKEN``), which may read artifacts of this project's jobs and hardly more.
     Raises ``E_CONFIG`` for a server or a token that cannot be one.
     """
+    check_server(server_url, token)
+    if not project:
+        raise build_config_error("the project is unknown: set repo_url to its web address")
+    time = clock or Clock()
+    patience = RetryPolicy(time.now() + patience_s, time, tell=tell)
+    return Project(server_url.rstrip("/"), project, token, timeout_s, patience, of_job=of_job)
+
+
+def check_server(server_url: str, token: str) -> None:
+    """Raise ``E_CONFIG`` for a server or a token that cannot be one."""
     if "@" in server_url:
         raise build_config_error("the GitLab address holds an @: give it without credentials")
     if not _is_address(server_url):
         raise build_config_error(f"the GitLab address {server_url!r} is not an http(s) URL")
-    if not project:
-        raise build_config_error("the project is unknown: set repo_url to its web address")
     if not re.fullmatch(r"[\x21-\x7e]+", token):
         raise build_config_error("GITLAB_TOKEN is empty or contains a space or line break")
-    time = clock or Clock()
-    patience = RetryPolicy(time.now() + patience_s, time, tell=tell)
-    return Project(server_url.rstrip("/"), project, token, timeout_s, patience, of_job=of_job)
 
 
 def _is_address(url: str) -> bool:
@@ -94,6 +100,10 @@ class Project:
         self.name, self._of_job = name, of_job
         self._server_url, self._token, self._timeout_s = server_url, token, timeout_s
         self._patience = patience
+
+    def with_token(self, token: str) -> "Project":
+        """The same project behind another token."""
+        return Project(self._server_url, self.name, token, self._timeout_s, self._patience)
 
     # --- reading ------------------------------------------------------------------------------
 
@@ -165,10 +175,6 @@ class Project:
         """Many nights, by merge requests and what is left of results."""
         return read_history(self._client, self.facts, wanted)
 
-    def list_projects_below(self, most: int) -> tuple[str, ...]:
-        """The ids of projects, where the name of this is a group's."""
-        return list_group_projects(self._client, self.name, most)
-
     def has_other_commits(self, target: str, branch: str, title: str) -> bool:
         """Whether a branch has commits beside the target's that have another title than this."""
         commits = self._list_commits_between(target, branch) or ()
@@ -183,6 +189,10 @@ class Project:
         branches = self._remote.protectedbranches
         found = call_or_none(lambda: branches.list(get_all=True, per_page=PAGE), 403, 404)
         return None if found is None else tuple(str(each.name) for each in found)
+
+    def list_night_jobs(self) -> tuple[NightJob, ...]:
+        """The jobs of nights that have not ended."""
+        return list_night_jobs(self._client, self.facts.path)
 
     def find_job_start(self, job: str) -> JobStart | None:
         """A job and who started it; None where there is no such job."""

@@ -3,10 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from gitlab_nightshift.gitlab.api_error import call_or_none
+from gitlab_nightshift.gitlab.access import parse_day
+from gitlab_nightshift.gitlab.api_error import call_or_none, transient
 from gitlab_nightshift.gitlab.ci_settings import SWITCH
 from gitlab_nightshift.gitlab.resources import ProjectFacts
 
@@ -20,11 +22,12 @@ TOKEN_SCOPES = ("api", "write_repository")
 @dataclass(frozen=True)
 class NewSecret:
     """A variable of the project: masked, hidden and protected; ``scope`` is a pattern of
-    environments."""
+    environments, ``description`` what everyone who sees the variable may read."""
 
     key: str
     value: str = field(repr=False)
     scope: str = "*"
+    description: str = ""
 
 
 @dataclass(frozen=True)
@@ -36,15 +39,29 @@ class NewToken:
 
 
 @dataclass(frozen=True)
+class HeldToken:
+    """A project access token that was made earlier; ``ends_on`` is the day at whose start (UTC) it
+    ends, None for none."""
+
+    id: int
+    name: str
+    active: bool
+    revoked: bool
+    ends_on: date | None
+
+
+@dataclass(frozen=True)
 class NewSchedule:
     """A schedule whose pipelines are nights, by the variable unless the ``description`` alone makes
-    them so (``switched`` is False); ``cron`` in the time zone ``timezone``."""
+    them so (``switched`` is False); ``cron`` in the time zone ``timezone``. One that is not
+    ``active`` starts nothing by itself: a fleet plays it."""
 
     description: str
     branch: str
     cron: str
     timezone: str
     switched: bool = True
+    active: bool = True
 
 
 class ProjectSetup:
@@ -64,9 +81,15 @@ class ProjectSetup:
         made = self._post("access_tokens", asked)
         return NewToken(int(made["id"]), str(made["token"]))
 
-    def revoke_token(self, token: NewToken) -> None:
-        """Take it back."""
-        self._client.http_delete(f"{self._path}/access_tokens/{token.id}")
+    def list_tokens(self) -> tuple[HeldToken, ...]:
+        """The project's access tokens, ended ones too."""
+        rows = self._client.read_all_rows(f"{self._path}/access_tokens")
+        return tuple(_read_token(row) for row in rows)
+
+    def revoke_token(self, token: int) -> None:
+        """Take a token back, by its id; one that is gone was taken back before."""
+        delete = partial(self._client.http_delete, f"{self._path}/access_tokens/{token}")
+        call_or_none(partial(self._client.patience.call_with_retries, delete, transient), 404)
 
     def create_secret(self, new: NewSecret) -> None:
         """Store a variable. GitLab before 17.4 does not know ``masked_and_hidden``."""
@@ -80,18 +103,30 @@ class ProjectSetup:
                 "protected": True,
                 "raw": True,
                 "environment_scope": new.scope,
+                **({"description": new.description} if new.description else {}),
             },
         )
 
+    def replace_secret(self, new: NewSecret) -> None:
+        """Give a variable another value and description; it stays masked, hidden and protected as
+        it is. Repeating it changes nothing, so a lost answer is asked for again."""
+        asked = {
+            "value": new.value,
+            "description": new.description,
+            "filter": {"environment_scope": new.scope},
+        }
+        put = partial(self._client.http_put, f"{self._path}/variables/{new.key}", post_data=asked)
+        self._client.patience.call_with_retries(put, transient)
+
     def create_schedule(self, new: NewSchedule) -> None:
-        """An active schedule of the token's user, or none: where GitLab refuses its variable, it is
-        deleted again. It begins inactive: without the variable it would be another pipeline."""
+        """A schedule of the token's user, or none: where GitLab refuses its variable, it is deleted
+        again. It begins inactive: without the variable it would be another pipeline."""
         asked = {
             "description": new.description,
             "ref": new.branch,
             "cron": new.cron,
             "cron_timezone": new.timezone,
-            "active": not new.switched,
+            "active": new.active and not new.switched,
         }
         made = int(self._post("pipeline_schedules", asked)["id"])
         if not new.switched:
@@ -99,7 +134,8 @@ class ProjectSetup:
         path = f"pipeline_schedules/{made}"
         try:
             self._post(f"{path}/variables", {"key": SWITCH, "value": "true"})
-            self._client.http_put(f"{self._path}/{path}", post_data={"active": True})
+            if new.active:
+                self._client.http_put(f"{self._path}/{path}", post_data={"active": True})
         except BaseException:  # a signal, too, leaves nothing behind
             self.delete_schedule(made)
             raise
@@ -155,6 +191,16 @@ class ProjectSetup:
 
     def _post(self, name: str, data: Mapping[str, Any]) -> Any:
         return self._client.http_post(f"{self._path}/{name}", post_data=dict(data))
+
+
+def _read_token(row: Mapping[str, Any]) -> HeldToken:
+    return HeldToken(
+        int(row["id"]),
+        str(row.get("name") or ""),
+        bool(row.get("active")),
+        bool(row.get("revoked")),
+        parse_day(row.get("expires_at")),
+    )
 
 
 def _build_path(project: str) -> str:

@@ -63,6 +63,12 @@ class Label:
     description: str
 
 
+def read_global_id(text: object) -> int:
+    """The number in GraphQL's ids such as ``gid://gitlab/Project/7``; 0 for none."""
+    number = str(text or "").rpartition("/")[2]
+    return int(number) if number.isdecimal() else 0
+
+
 def build_earlier_publication(run_id: str, found: MergeRequest, category: str) -> Publication:
     """The publication by an earlier publish of this run; nothing is opened a second time.
 

@@ -42,6 +42,7 @@ class JobFacts:
     job_id: str = ""
     job_name: str = ""
     manual: bool = False
+    schedule_description: str = ""
     trigger_payload: str = ""
 
 
@@ -77,6 +78,7 @@ def read_job(env: Mapping[str, str], repo_url: str | None = None) -> JobFacts:
         job_id=read_ci_variable("JOB_ID"),
         job_name=read_ci_variable("JOB_NAME"),
         manual=read_ci_variable("JOB_MANUAL") == "true",
+        schedule_description=read_ci_variable("PIPELINE_SCHEDULE_DESCRIPTION"),
         trigger_payload=env.get(TRIGGER_PAYLOAD, ""),
     )
 

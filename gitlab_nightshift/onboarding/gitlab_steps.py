@@ -1,11 +1,12 @@
 """What a project needs in GitLab: each step is shown before it is done, and none is done twice."""
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date, timedelta
 
 from gitlab_nightshift.gitlab.api_error import ApiError
-from gitlab_nightshift.gitlab.ci_settings import CiVariable
+from gitlab_nightshift.gitlab.ci_settings import FLEET_SCHEDULE, CiVariable, Schedule
 from gitlab_nightshift.gitlab.project import Project
 from gitlab_nightshift.gitlab.project_setup import NewSchedule, NewSecret
 from gitlab_nightshift.gitlab.resources import Label
@@ -28,7 +29,8 @@ _DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 class SetupRequest:
     """What is wanted: the ``scope`` of GITLAB_TOKEN, the model's key to store ("" for none), where
     the program comes from, when nights are, what their merge requests are labelled, and how the
-    pipeline's file tells a night's schedule."""
+    pipeline's file tells a night's schedule. ``by_fleet``: the schedule is inactive, a fleet plays
+    it."""
 
     scope: str
     source: str
@@ -39,6 +41,7 @@ class SetupRequest:
     marks: NightMarks
     model_key: tuple[str, str] = ("", "")
     labels: tuple[Label, ...] = ()
+    by_fleet: bool = False
 
 
 @dataclass(frozen=True)
@@ -86,13 +89,26 @@ def _plan_token(
                 f" protected, environments {wanted.scope}"
             )
         try:
-            project.setup.create_secret(NewSecret(TOKEN, made.value, wanted.scope))
+            text = describe_token(made.id, ends)
+            project.setup.create_secret(NewSecret(TOKEN, made.value, wanted.scope, text))
         except BaseException:  # a signal, too
-            project.setup.revoke_token(made)  # nobody has seen it, and nobody will
+            project.setup.revoke_token(made.id)  # nobody has seen it, and nobody will
             raise
         return ""
 
     return SetupStep("token", text, carry_out)
+
+
+def describe_token(number: int, ends: date) -> str:
+    """The description of the variable that holds an access token: a hidden value says nothing, so
+    this tells which token it is."""
+    return f"access token {number}, until {ends}"
+
+
+def find_described_token(description: str) -> int | None:
+    """The number of the token that :func:`describe_token` has written; None for other words."""
+    found = re.match(r"access token (\d{1,18}), until ", description)
+    return int(found[1]) if found else None
 
 
 def _plan_model_key(
@@ -100,6 +116,9 @@ def _plan_model_key(
 ) -> SetupStep:
     if there := next((each.key for each in variables if each.key in MODEL_KEYS), ""):
         return SetupStep("model key", f"{there} exists")
+    inherited = project.ci_settings.list_inherited_variables(project.facts.path) or ()
+    if held := next((each for each in inherited if each.key in MODEL_KEYS), None):
+        return SetupStep("model key", f"the group {held.group} has {held.key}")
     key, value = wanted.model_key
     if not key:
         text = (
@@ -135,15 +154,17 @@ def _plan_job_token(project: Project, wanted: SetupRequest) -> SetupStep:
 
 def _plan_schedule(project: Project, wanted: SetupRequest) -> SetupStep:
     found = project.ci_settings.list_schedules() or ()
-    if there := next((each for each in found if is_night(each, wanted.marks)), None):
-        state = "" if there.active else " but inactive: activate it when nights should start"
-        return SetupStep("schedule", f"{there.description} exists{state}")
+    if there := _find_night(found, wanted):
+        return SetupStep(
+            "schedule", f"{there.description} exists{_describe(project, there, wanted)}"
+        )
     switched = project.can_set_variables() is not False
     if not switched and not wanted.marks.description:
         return SetupStep("schedule", _FORBIDDEN, by_hand=True)
     cron = HOUR + build_days(wanted.days)
-    name = NAME if switched else wanted.marks.description
-    new = NewSchedule(name, wanted.branch, cron, wanted.timezone, switched)
+    name = choose_schedule_name(by_fleet=wanted.by_fleet) if switched else wanted.marks.description
+    active = not wanted.by_fleet
+    new = NewSchedule(name, wanted.branch, cron, wanted.timezone, switched, active)
     own = project.check_access().login
     unfinished = [e.id for e in found if (e.description, e.owner, e.active) == (name, own, False)]
 
@@ -160,7 +181,31 @@ def _plan_schedule(project: Project, wanted: SetupRequest) -> SetupStep:
 
     text = f"create the schedule {name}: {cron} ({wanted.timezone}) on {wanted.branch}"
     mark = "with NIGHTSHIFT = true" if switched else "which its description makes a night"
-    return SetupStep("schedule", f"{text}, {mark}", carry_out)
+    played = ", inactive: the fleet plays it" if wanted.by_fleet else ""
+    return SetupStep("schedule", f"{text}, {mark}{played}", carry_out)
+
+
+def choose_schedule_name(*, by_fleet: bool) -> str:
+    """What a night's schedule is called; a fleet finds its own by that."""
+    return FLEET_SCHEDULE if by_fleet else NAME
+
+
+def _find_night(found: Iterable[Schedule], wanted: SetupRequest) -> Schedule | None:
+    """A schedule that is a night's. For a fleet an inactive one has to be its own."""
+    nights = (each for each in found if is_night(each, wanted.marks))
+    if wanted.by_fleet:
+        nights = (each for each in nights if each.active or each.description == FLEET_SCHEDULE)
+    return next(nights, None)
+
+
+def _describe(project: Project, there: Schedule, wanted: SetupRequest) -> str:
+    """What is worth knowing of a night's schedule that exists."""
+    if not wanted.by_fleet:
+        return "" if there.active else " but inactive: activate it when nights should start"
+    if there.active:
+        return " and is active: the project starts its own nights, the fleet counts them"
+    own = project.check_access().login
+    return "" if there.owner == own else f", owned by {there.owner or 'nobody'}, not by {own}"
 
 
 def _plan_labels(project: Project, wanted: SetupRequest) -> SetupStep:

@@ -53,9 +53,7 @@ def render_description(facts: OnboardingFacts) -> str:
     parts = [
         UPDATE if facts.versions[0] else FIRST,
         _list_section("Before you merge", facts.to_do),
-        _list_section(
-            "Tests, tried as a night would run them", list(map(_describe_trial, facts.tried))
-        ),
+        _list_section(_describe_tests(facts.tried), list(map(_describe_trial, facts.tried))),
         f"## Rehearsal\n\n{_write_sentence(facts.rehearsal)}" if facts.rehearsal else "",
         f"## The first night\n\n{to_markdown_line(facts.first_night, LONGEST_ROW)}",
         _render_rows(facts.rows),
@@ -96,8 +94,13 @@ def _list_section(title: str, lines: Sequence[str]) -> str:
     return "\n".join([f"## {title}", "", *rows]) if rows else ""
 
 
+def _describe_tests(tried: Sequence[TriedCommand]) -> str:
+    run = any(each.seconds is not None or each.why for each in tried)
+    return "Tests, tried as a night would run them" if run else "Tests, not tried yet"
+
+
 def _describe_trial(tried: TriedCommand) -> str:
-    return f"{tried.command}: {tried.why or f'passed in {tried.seconds:.0f} s'}"
+    return f"{tried.command}: {tried.result}"
 
 
 def _render_rows(rows: Sequence[tuple[str, str, str]]) -> str:

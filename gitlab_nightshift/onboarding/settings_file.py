@@ -22,12 +22,20 @@ LACKS = "cannot run here: "
 @dataclass(frozen=True)
 class TriedCommand:
     """A test command as it ended in the sandbox; ``seconds`` of None: it was not run; ``why`` says
-    what was wrong, "" where it passed, and ``output`` the end of what it printed then."""
+    what was wrong, "" where it passed or is yet to be tried, and ``output`` the end of what it
+    printed then."""
 
     command: str
     seconds: float | None = None
     why: str = ""
     output: tuple[str, ...] = ()
+
+    @property
+    def result(self) -> str:
+        """How it went, for people."""
+        if self.why or self.seconds is None:
+            return self.why or "found in the build files; the rehearsal tries it"
+        return f"passed in {self.seconds:.0f} s"
 
     @property
     def lacks_something(self) -> bool:
@@ -86,6 +94,6 @@ def _write_commands(tried: Sequence[TriedCommand], *, passed: bool) -> list[str]
         return ["# verify_commands: []"]
     lines = [f"{'' if passed else '# '}verify_commands:"]
     for each in tried:
-        mark, note = ("# ", each.why) if each.why else ("", f"passed in {each.seconds:.0f} s")
+        mark, note = ("# ", each.why) if each.why else ("", each.result)
         lines.append(f"{mark}  - {json.dumps(each.command)} # {note}")
     return lines

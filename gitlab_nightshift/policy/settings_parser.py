@@ -54,7 +54,7 @@ _COMMA = compile_lazily(rf"{_STRING}|,(\s*[}}\]])")
 
 def from_yaml(text: str) -> Any:
     """The only document, or a mapping of "" to all of them."""
-    bodies = _load_documents(text)
+    bodies = load_documents(text)
     return bodies[0] if len(bodies) == 1 else {"": bodies} if bodies else {}
 
 
@@ -148,7 +148,7 @@ _READERS: tuple[tuple[str, Callable[[str], Any]], ...] = (
 """Readers by patterns for the file's name; the first match counts."""
 
 
-def _load_documents(text: str) -> list[Any]:
+def load_documents(text: str) -> list[Any]:
     """The documents that are not empty. Raises ValueError."""
     import yaml
 

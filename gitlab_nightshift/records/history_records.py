@@ -1,12 +1,17 @@
 """What is left of many nights: merge requests and the nights that can still be read."""
 
+import datetime as dt
 from dataclasses import dataclass
+
+IGNORED_AFTER = dt.timedelta(weeks=2)
+"""How long an open merge request may wait before it counts as ignored."""
 
 
 @dataclass(frozen=True)
 class PastMergeRequest:
     """A night's merge request; ``state`` is opened, merged or closed. Moments are ISO 8601,
-    ``ended`` is "" while it is open; ``reasons`` are why people refused it, in their words."""
+    ``ended`` is "" while it is open; ``reasons`` are why people refused it, in their words,
+    ``reviewers`` are user names."""
 
     project: str
     iid: int
@@ -18,12 +23,14 @@ class PastMergeRequest:
     ended: str
     run_id: str
     reasons: tuple[str, ...] = ()
+    reviewers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class PastNight:
     """A night that ran in a pipeline. ``outcome`` is "" and ``cost_usd`` None where its artifacts
-    are gone, or say nothing."""
+    are gone, or say nothing; ``failure`` is why it failed, with its code, "" for one that did
+    not."""
 
     project: str
     run_id: str
@@ -32,6 +39,7 @@ class PastNight:
     outcome: str = ""
     category: str = ""
     cost_usd: float | None = None
+    failure: str = ""
 
 
 @dataclass(frozen=True)

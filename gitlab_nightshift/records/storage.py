@@ -19,6 +19,7 @@ from gitlab_nightshift.records.codec import (
     to_data,
 )
 from gitlab_nightshift.records.notary_records import NotaryRecord
+from gitlab_nightshift.records.planned_fleet import FleetPlan
 from gitlab_nightshift.records.products import Bundle, Plan, Publication
 from gitlab_nightshift.records.run_results import RunResult
 
@@ -29,7 +30,7 @@ LARGEST_BUNDLE = 16 * 1024 * 1024
 LARGEST_PATCH = 8 * 1024 * 1024
 """Bytes. A change of some hundred lines is far below."""
 
-Record = TypeVar("Record", Plan, Bundle, Publication, NotaryRecord, RunResult)
+Record = TypeVar("Record", Plan, Bundle, Publication, NotaryRecord, RunResult, FleetPlan)
 _T = TypeVar("_T")
 
 

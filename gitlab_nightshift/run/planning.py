@@ -57,6 +57,7 @@ from gitlab_nightshift.stages.plan.schedule import (
     resolve_category,
     resolve_run_day,
 )
+from gitlab_nightshift.stages.plan.tonights_run import find_tonights_run
 from gitlab_nightshift.stages.publish.bundle_check import refuse_unknown_category
 from gitlab_nightshift.stages.publish.merge_request import check_templates, list_usual_labels
 from gitlab_nightshift.stages.publish.publish_context import choose_author
@@ -70,13 +71,15 @@ NOTHING_TICKED = "an issue was edited, but no box on the dashboard asks for a ni
 @dataclass(frozen=True)
 class _PlanInputs:
     """What is known before the plan. ``upkeep`` is the request for an open merge request, ``notes``
-    say what was rebased."""
+    say what was rebased; ``tonight`` is the pipeline that tonight's night has run in, 0 for none.
+    """
 
     facts: CheckoutFacts
     trigger: TriggerContext
     memory: Memory
     upkeep: TaskRequest | None = None
     notes: tuple[str, ...] = ()
+    tonight: int = 0
 
 
 @dataclass(frozen=True)
@@ -103,8 +106,9 @@ def _begin(session: Session) -> _PlanInputs:
     memory = read_earlier_nights(session.settings, trigger.project)
     if trigger.comment or trigger.edited or not trigger.project:
         return _PlanInputs(facts, trigger, memory)
-    if not _allows_upkeep(session, memory):
-        return _PlanInputs(facts, trigger, memory)
+    tonight = find_tonights_run(trigger.project, session.job)
+    if tonight or not _allows_upkeep(session, memory):
+        return _PlanInputs(facts, trigger, memory, tonight=tonight)
     request, notes = find_upkeep_request(session, trigger.project, memory.opened)
     return _PlanInputs(facts, trigger, memory, request, notes)
 
@@ -170,6 +174,9 @@ def _plan_run(session: Session, inputs: _PlanInputs, *, single_job: bool) -> Pla
     plan = add_request_to_plan(plan, comment)
     if inputs.trigger.edited and not orders.category:
         plan = replace(plan, skip=plan.skip or NOTHING_TICKED)
+    if inputs.tonight:
+        text = f"tonight's night of this project has run in pipeline {inputs.tonight}"
+        plan = replace(plan, skip=plan.skip or text)
     notes: tuple[str, ...] = ()
     if earlier:
         plan = replace(plan, skip=earlier.why)

@@ -41,8 +41,8 @@ class ConfigFile:
 def read_file(file: ConfigFile, mistakes: list[str]) -> list[Assignment]:
     """The values that the file sets; what is wrong with it is appended to ``mistakes``, one line
     each. Raises ``E_CONFIG`` if it is not a YAML mapping."""
-    data, root = _read_yaml(file, mistakes)
-    mistakes += _find_secrets(file)
+    data, root = read_yaml(file, mistakes)
+    mistakes += find_secrets(file)
     if data is None:
         return []
     if not isinstance(data, dict):
@@ -52,8 +52,9 @@ def read_file(file: ConfigFile, mistakes: list[str]) -> list[Assignment]:
     return _resolve_alias(found, mistakes)
 
 
-def _read_yaml(file: ConfigFile, mistakes: list[str]) -> tuple[Any, Any]:
-    """The file's data, and its nodes, which have line numbers."""
+def read_yaml(file: ConfigFile, mistakes: list[str]) -> tuple[Any, Any]:
+    """The file's data, and its nodes, which have line numbers. Raises ``E_CONFIG``
+    if it is not YAML."""
     import yaml
 
     class ConfigLoader(yaml.SafeLoader):
@@ -130,7 +131,8 @@ def _find_secret_addresses(found: Iterable[Assignment]) -> Iterator[str]:
                     yield f"{place}: {_ADVICE}"
 
 
-def _find_secrets(file: ConfigFile) -> Iterator[str]:
+def find_secrets(file: ConfigFile) -> Iterator[str]:
+    """A line for each value that looks like a secret."""
     for number, line in enumerate(file.text.split("\n"), 1):
         if _TOKEN.search(line):
             yield f"{file.name}:{number}: {_ADVICE}"

@@ -19,6 +19,7 @@ from gitlab_nightshift.settings.assignment import (
 )
 from gitlab_nightshift.settings.config_file import ConfigFile, read_file
 from gitlab_nightshift.settings.model import Settings
+from gitlab_nightshift.settings.setting_groups import Part
 from gitlab_nightshift.text.printable_text import make_printable
 
 if TYPE_CHECKING:
@@ -90,10 +91,10 @@ def _validate_settings(assignments: list[Assignment], mistakes: list[str]) -> Se
         settings = build_settings(values)
     except ValidationError as error:
         mistakes += [
-            _describe_problem(problem, assignments) for problem in error.errors(include_url=False)
+            describe_problem(problem, assignments) for problem in error.errors(include_url=False)
         ]
     if mistakes:
-        raise _build_mistakes_error(mistakes)
+        raise build_mistakes_error(mistakes)
     return settings.with_values(sources=_collect_sources(assignments))
 
 
@@ -109,7 +110,8 @@ def _build_adapter() -> "TypeAdapter[Settings]":
     return TypeAdapter(Settings)
 
 
-def _build_mistakes_error(lines: Iterable[str]) -> NightshiftError:
+def build_mistakes_error(lines: Iterable[str]) -> NightshiftError:
+    """``E_CONFIG`` with every mistake, one a line."""
     plain = map(make_printable, lines)
     short = (line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]}…" for line in plain)
     return build_config_error("\n".join(dict.fromkeys(short)))
@@ -133,14 +135,17 @@ def _collect_sources(assignments: Iterable[Assignment]) -> dict[str, str]:
     return {".".join(path): source for path, source in found.items()}
 
 
-def _describe_problem(problem: Mapping[str, Any], assignments: Iterable[Assignment]) -> str:
+def describe_problem(
+    problem: Mapping[str, Any], assignments: Iterable[Assignment], kind: type[Part] = Settings
+) -> str:
+    """One of pydantic's errors about settings of this kind, with its place."""
     text = str(problem["msg"]).removeprefix("Value error, ").replace("Input should", "should")
     loc = tuple(str(part) for part in problem["loc"] if part != "[key]")
     touching = [a for a in assignments if _touches(a.path, loc)]
     place = f"{touching[-1].find_place(loc)}: " if touching else ""
     # Settings are dataclasses, of which pydantic speaks like of calls.
     if problem["type"] == "unexpected_keyword_argument":
-        text = f"unknown key{_suggest_key(loc)}"
+        text = f"unknown key{_suggest_key(loc, kind)}"
     if problem["type"] == "dataclass_type":
         text = "should be a valid dictionary"
     return f"{place}{'.'.join(loc)}: {text}"
@@ -151,10 +156,10 @@ def _touches(path: Path, loc: Path) -> bool:
     return bool(shared) and path[:shared] == loc[:shared]
 
 
-def _suggest_key(loc: Path) -> str:
+def _suggest_key(loc: Path, kind: type[Part]) -> str:
     if loc[-1].upper() in SECRET_KEYS:
         return "; secrets come from CI variables only"
-    part: Any = Settings
+    part: Any = kind
     for name in loc[:-1]:
         part = find_inner_kind(part, name)
     names = [each.name for each in fields(part)] if is_part(part) else []

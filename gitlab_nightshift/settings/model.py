@@ -316,6 +316,11 @@ class Settings(Part):
         )
         return ", ".join(dict.fromkeys(touching)) or "default"
 
+    @property
+    def off_reason(self) -> str:
+        """Why no night may run, where ``enabled`` says so; "" otherwise."""
+        return "" if self.enabled else f"enabled is false ({self.find_source('enabled')})"
+
     def flatten_values(self) -> dict[str, Any]:
         """Dotted key → value, in the order of the documentation."""
         return dict(_flatten_part("", self))

@@ -20,7 +20,8 @@ def build_schema() -> dict[str, Any]:
     made = TypeAdapter(Settings).json_schema()
     kinds = {**made["$defs"], Settings.__name__: made}
     for kind in Part.__subclasses__():
-        _add_defaults(kinds[kind.__name__], kind)
+        if kind.__name__ in kinds:  # fleet.yaml's are parts, too
+            _add_defaults(kinds[kind.__name__], kind)
     for module in (setting_groups, model):
         describe(kinds, module)
     made["properties"][ALIAS] = {"$ref": "#", "description": "The same keys once more."}

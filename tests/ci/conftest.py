@@ -74,6 +74,8 @@ GIT_CONFIG = """\
 TOKEN = "glpat-TokenOfTheNight01"
 KEY = "sk-ModelKeyOfTheNight02"
 APPROVE = "nightshift:approve"
+Files = tuple[tuple[str, str], ...]
+"""Names and texts."""
 SCOPED = {"GITLAB_TOKEN": {"nightshift": TOKEN}, "ANTHROPIC_API_KEY": {"*": KEY}}
 """The project's variables by environment scope, as the three jobs want them."""
 
@@ -298,19 +300,20 @@ def _write_scoped(home: Path, scoped: Mapping[str, Mapping[str, str]]) -> None:
 
 
 @cache
-def expanded(gitlab_ci: str) -> dict[str, Any]:
+def expanded(gitlab_ci: str, files: Files = ()) -> dict[str, Any]:
     """A configuration with includes, `extends` and defaults resolved."""
-    return dict(yaml.safe_load(_asked(gitlab_ci, "--preview")))
+    return dict(yaml.safe_load(_asked(gitlab_ci, "--preview", files)))
 
 
-def listed(gitlab_ci: str) -> dict[str, str]:
+def listed(gitlab_ci: str, files: Files = ()) -> dict[str, str]:
     """When each job of a configuration would run: its `when`, "never" among them."""
-    return {job["name"]: job["when"] for job in json.loads(_asked(gitlab_ci, "--list-json"))}
+    jobs = json.loads(_asked(gitlab_ci, "--list-json", files))
+    return {job["name"]: job["when"] for job in jobs}
 
 
-def _asked(gitlab_ci: str, option: str) -> str:
+def _asked(gitlab_ci: str, option: str, files: Files) -> str:
     folder = Path(tempfile.mkdtemp(prefix="asked-", dir=kept.folder))
-    repository = make_repository(folder, gitlab_ci)
+    repository = make_repository(folder, gitlab_ci, dict(files))
     silent = f"--ignore-predefined-vars={','.join(PREDEFINED)}"
     done = _gitlab_ci_local(repository, _environment(folder, None), option, silent)
     assert done.returncode == 0, done.stderr

@@ -88,6 +88,7 @@ def test_token_and_key_are_made_and_kept_as_a_careful_person_would(set_up: SetUp
         "protected": True,
         "raw": True,
         "environment_scope": "nightshift*",
+        "description": f"access token 1, until {made.tokens[0]['expires_at']}",
     }
     assert made.secrets["ANTHROPIC_API_KEY"]["value"] == KEY
     assert made.tokens[0]["access_level"] == 30

@@ -132,6 +132,18 @@ def test_three_jobs_on_a_day_without_a_category_write_nothing(tmp_path: Path) ->
         assert shop.written == []
 
 
+def test_a_switch_thrown_after_the_plan_stops_work_before_a_token_is_spent(tmp_path: Path) -> None:
+    """GitLab gives a job its variables when a runner takes it, hours after the plan perhaps."""
+    with world(tmp_path, GOOD) as shop:
+        assert shop.nightshift("plan", ANTHROPIC_API_KEY="").exit_status == 0
+        assert shop.product("plan.json")["skip"] == ""
+        handed_on(shop, "plan")
+        done = shop.nightshift("work", GITLAB_TOKEN="", NIGHTSHIFT_ENABLED="false")
+        assert (done.exit_status, shop.result["outcome"]) == (0, "SKIPPED")
+        assert shop.result["reason"] == "enabled is false (variable NIGHTSHIFT_ENABLED)"
+        assert shop.agent.seen == []
+
+
 def test_one_bundle_is_published_once(tmp_path: Path) -> None:
     """A dry run pushes nothing and needs no token. Its bundle is as good as that of a real run."""
     with world(tmp_path, GOOD) as shop:

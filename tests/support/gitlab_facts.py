@@ -23,6 +23,7 @@ MR_ORDERS = "created_at|label_priority|milestone_due|popularity|priority|title|u
 _ONE = "projects/{id}"
 _MR = f"{_ONE}/merge_requests"
 _SCHEDULES = f"{_ONE}/pipeline_schedules"
+_GROUP_VARIABLES = "groups/{group}/variables"
 _SCOPE = f"{_ONE}/job_token_scope"
 GUEST, REPORTER, DEVELOPER, MAINTAINER = 10, 20, 30, 40
 SOURCES = (
@@ -285,6 +286,28 @@ FACTS = (
         None,
         f"query str, user_ids ints, show_seat_info bool, {PAGES}",
     ),
+    *(
+        Fact(method, path, "lib/api/group_variables.rb", None, parameters, note=note)
+        for method, path, parameters, note in (
+            ("GET", _GROUP_VARIABLES, PAGES, "403 but for Owners (admin_cicd_variables)"),
+            (
+                "POST",
+                _GROUP_VARIABLES,
+                "key! str<=255, value! str, protected bool, masked bool, masked_and_hidden bool,"
+                " raw bool, variable_type env_var|file, environment_scope str,"
+                " description str<=255",
+                "400 key: has already been taken",
+            ),
+            (
+                "PUT",
+                f"{_GROUP_VARIABLES}/{{key}}",
+                "value str, protected bool, masked bool, raw bool, variable_type env_var|file,"
+                " environment_scope str, description str<=255, filter obj",
+                "404 GroupVariable Not Found",
+            ),
+            ("DELETE", f"{_GROUP_VARIABLES}/{{key}}", "filter[environment_scope] str", ""),
+        )
+    ),
     Fact(
         "GET",
         "groups/{group}/projects",
@@ -347,6 +370,14 @@ FACTS = (
         note="400 Unplayable Job",
     ),
     Fact(
+        "POST",
+        f"{_ONE}/jobs/{{job}}/cancel",
+        "lib/api/ci/jobs.rb",
+        DEVELOPER,
+        "force bool",
+        note="201 for one that has ended, too; a protected branch asks for the right to push to it",
+    ),
+    Fact(
         "GET", f"{_ONE}/jobs/{{job}}/artifacts/{{path*}}", "lib/api/ci/job_artifacts.rb", DEVELOPER
     ),
     Fact(
@@ -389,6 +420,25 @@ FACTS = (
         "key! str<=255, value! str, variable_type env_var|file",
         note="403 where the project forbids pipeline variables, and but for the schedule's owner",
     ),
+    Fact(
+        "POST",
+        f"{_SCHEDULES}/{{schedule}}/play",
+        "lib/api/ci/pipeline_schedules.rb",
+        DEVELOPER,
+        note="403 for a branch that the user may not update; 500 where the queue refuses. Answers"
+        " before there is a pipeline; an inactive schedule can be played, and a user's waiting play"
+        " of a schedule is one (app/workers/run_pipeline_schedule_worker.rb). Its rate limit, one a"
+        " minute for each user and schedule, is the web interface's: this file has none",
+    ),
+    Fact(
+        "GET",
+        f"{_SCHEDULES}/{{schedule}}/pipelines",
+        "lib/api/ci/pipeline_schedules.rb",
+        DEVELOPER,
+        "scope running|pending|finished|branches|tags, status str, updated_before date,"
+        f" updated_after date, created_before date, created_after date, {ORDER}, {PAGES}",
+        note="without sort the oldest first",
+    ),
     Fact("GET", f"{_ONE}/variables", "lib/api/ci/variables.rb", MAINTAINER, PAGES),
     Fact(
         "POST",
@@ -398,6 +448,15 @@ FACTS = (
         "key! str<=255, value! str, protected bool, masked bool, masked_and_hidden bool, raw bool,"
         " variable_type env_var|file, environment_scope str, description str<=255",
         note="400 value: is invalid, for one that cannot be masked",
+    ),
+    Fact(
+        "PUT",
+        f"{_ONE}/variables/{{key}}",
+        "lib/api/ci/variables.rb",
+        MAINTAINER,
+        "value str, protected bool, masked bool, raw bool, variable_type env_var|file,"
+        " environment_scope str, description str<=255, filter obj",
+        note="409 for several of this key where no filter tells which; a hidden one stays hidden",
     ),
     Fact(
         "GET",
@@ -420,7 +479,15 @@ FACTS = (
         "lib/api/resource_access_tokens.rb",
         MAINTAINER,
         "name! str<=255, description str<=255, scopes! strs, expires_at date, access_level int",
-        note="400, in a tier without such tokens, and for a token that may not make any",
+        note="400, in a tier without such tokens, and for access tokens of projects and groups"
+        " (project_bot_access in app/policies/project_policy.rb); a service account may",
+    ),
+    Fact(
+        "GET",
+        f"{_ONE}/access_tokens",
+        "lib/api/resource_access_tokens.rb",
+        MAINTAINER,
+        f"revoked bool, state active|inactive, search str, sort str, {PAGES}",
     ),
     Fact(
         "DELETE",
@@ -447,6 +514,8 @@ FACTS = (
         None,
         "query! str, variables obj, operationName str",
         old=True,
+        note="errors come with 200: a complexity above 250 (app/graphql/gitlab_schema.rb), over"
+        " 50 full paths, pipelineSchedules of more than one project, unknown fields",
     ),
 )
 BY_ENDPOINT = {(fact.method, fact.path): fact for fact in FACTS}

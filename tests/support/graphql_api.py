@@ -6,27 +6,63 @@ from typing import TYPE_CHECKING, Any
 
 from gitlab_nightshift.demo.standin_api import Endpoint, StandinCall, find_project
 from gitlab_nightshift.demo.standin_requests import StandinAnswer
-from gitlab_nightshift.demo.standin_state import MAINTAINER, StandinMergeRequest, StandinNote, User
-from tests.support.standin_merge_requests import read_merge_request_diffs
-from tests.support.standin_records import FullProject, as_full
+from tests.support.graphql_complexity import MOST, measure_complexity
+from tests.support.graphql_nodes import build_lists, show_project
+from tests.support.graphql_operations import MORE
+from tests.support.standin_records import as_full
 
 if TYPE_CHECKING:
     from graphql import GraphQLSchema
 
-LARGEST_PAGE = 100
 SCHEMA = """
-type Query { project(fullPath: ID!): Project }
-type Project {
-  inheritedCiVariables(first: Int): InheritedCiVariableConnection
-  mergeRequests(iids: [String!], first: Int, last: Int): MergeRequestConnection
+scalar Time
+type Query {
+  project(fullPath: ID!): Project
+  group(fullPath: ID!): Group
+  projects(fullPaths: [String!], first: Int, after: String): ProjectConnection
 }
+type Group {
+  projects(includeSubgroups: Boolean, first: Int, after: String): ProjectConnection!
+}
+type PageInfo { hasNextPage: Boolean! endCursor: String }
+type ProjectConnection { nodes: [Project] pageInfo: PageInfo! }
+type Project {
+  id: ID! fullPath: ID! archived: Boolean topics: [String!] lastActivityAt: Time
+  isForked: Boolean markedForDeletionOn: Time ciConfigPathOrDefault: String!
+  repository: Repository
+  pipelines(
+    source: String, scope: PipelineScopeEnum, first: Int, after: String
+  ): PipelineConnection
+  inheritedCiVariables(first: Int): InheritedCiVariableConnection
+  mergeRequests(
+    iids: [String!], labels: [String!], sourceBranches: [String!], createdAfter: Time,
+    sort: MergeRequestSort, first: Int, last: Int, after: String
+  ): MergeRequestConnection
+}
+enum PipelineScopeEnum { BRANCHES FINISHED PENDING RUNNING TAGS }
+enum MergeRequestSort { CREATED_ASC CREATED_DESC }
+type Repository {
+  empty: Boolean! rootRef: String
+  blobs(paths: [String!]!, first: Int): RepositoryBlobConnection
+}
+type RepositoryBlobConnection { nodes: [RepositoryBlob] }
+type RepositoryBlob { path: String! rawTextBlob: String }
+type PipelineConnection { nodes: [Pipeline] pageInfo: PageInfo! }
+type Pipeline {
+  id: ID! status: String! createdAt: Time! startedAt: Time finishedAt: Time user: UserCore
+  job(name: String): CiJob
+}
+type CiJob { id: ID name: String status: String }
 type InheritedCiVariableConnection { nodes: [InheritedCiVariable] }
 type InheritedCiVariable {
   key: String protected: Boolean masked: Boolean environmentScope: String groupName: String
 }
-type MergeRequestConnection { nodes: [MergeRequest] }
+type MergeRequestConnection { nodes: [MergeRequest] pageInfo: PageInfo! }
 type MergeRequest {
-  iid: String!
+  iid: String! title: String! state: String! webUrl: String sourceProjectId: Int
+  project: Project!
+  createdAt: Time! updatedAt: Time! mergedAt: Time
+  reviewers(first: Int): UserCoreConnection
   diffStats(path: String): [DiffStats!]
   awardEmoji(first: Int, last: Int): AwardEmojiConnection
   notes(first: Int, last: Int): NoteConnection!
@@ -36,6 +72,7 @@ type AwardEmojiConnection { nodes: [AwardEmoji] }
 type AwardEmoji { name: String! user: UserCore! }
 type NoteConnection { nodes: [Note] }
 type Note { id: ID! body: String! system: Boolean! internal: Boolean author: UserCore }
+type UserCoreConnection { nodes: [UserCore] }
 type UserCore { id: ID! username: String! bot: Boolean! }
 """
 
@@ -44,7 +81,7 @@ type UserCore { id: ID! username: String! bot: Boolean! }
 def _build_schema() -> "GraphQLSchema":
     from graphql import build_schema
 
-    return build_schema(SCHEMA)
+    return build_schema(SCHEMA + MORE)
 
 
 def answer_query(call: StandinCall) -> StandinAnswer:
@@ -52,54 +89,29 @@ def answer_query(call: StandinCall) -> StandinAnswer:
     from graphql import graphql_sync
 
     body = call.request.body
+    complexity = measure_complexity(body["query"], body["variables"])
+    if complexity > MOST:
+        why = f"Query has complexity of {complexity}, which exceeds max complexity of {MOST}"
+        return StandinAnswer(200, {"errors": [{"message": why}]})
 
     def project(_info: Any, fullPath: str) -> dict[str, Any]:  # noqa: N803
-        found = as_full(find_project(call.state, fullPath))
-
-        def list_nodes(_info: Any, iids: list[str], first: int = LARGEST_PAGE) -> dict[str, Any]:
-            listed = [each for each in found.merge_requests[::-1] if str(each.iid) in iids]
-            size = min(first, LARGEST_PAGE)
-            return {"nodes": [_show_merge_request(found, each) for each in listed[:size]]}
-
-        def list_inherited(_info: Any, first: int = LARGEST_PAGE) -> dict[str, Any] | None:
-            seen = call.caller.access_level >= MAINTAINER
-            return {"nodes": found.inherited_variables[:first]} if seen else None
-
-        return {"mergeRequests": list_nodes, "inheritedCiVariables": list_inherited}
+        return show_project(call, as_full(find_project(call.state, fullPath)))
 
     result = graphql_sync(
         _build_schema(),
         body["query"],
-        root_value={"project": project},
+        root_value={"project": project, **build_lists(call)},
         variable_values=body["variables"],
+        context_value=set(),
+        field_resolver=_resolve_field,
     )
     return StandinAnswer(200, result.formatted)
 
 
-def _show_merge_request(project: FullProject, request: StandinMergeRequest) -> dict[str, Any]:
-    diffs = read_merge_request_diffs(project, request)
-    notes = [_show_note(note) for note in request.notes]
-    thumbs = [{"name": "thumbsdown", "user": _show_user(user)} for user in request.thumbs_down]
-    return {
-        "iid": str(request.iid),
-        "diffStats": [{"path": diff["new_path"], "additions": 1, "deletions": 0} for diff in diffs],
-        "awardEmoji": lambda _info, first=LARGEST_PAGE: {"nodes": thumbs[:first]},
-        "notes": lambda _info, last=LARGEST_PAGE: {"nodes": notes[-last:]},
-    }
-
-
-def _show_note(note: StandinNote) -> dict[str, Any]:
-    return {
-        "id": f"gid://gitlab/Note/{note.id}",
-        "body": note.body,
-        "system": note.system,
-        "internal": note.internal,
-        "author": _show_user(note.author),
-    }
-
-
-def _show_user(user: User) -> dict[str, Any]:
-    return {"id": f"gid://gitlab/User/{user.id}", "username": user.username, "bot": user.bot}
+def _resolve_field(source: Any, info: Any, /, **given: Any) -> Any:
+    """graphql-core's own cannot pass on an argument that is called source."""
+    value = source.get(info.field_name)
+    return value(info, **given) if callable(value) else value
 
 
 GRAPHQL = Endpoint("POST", "/api/graphql", answer_query)

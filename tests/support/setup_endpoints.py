@@ -2,7 +2,7 @@
 
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +30,15 @@ MOST_SCHEDULES = 10
 
 @dataclass
 class ProjectSettings:
-    """What was made. ``makes_tokens`` is False where the tier has no project access tokens."""
+    """What was made. ``makes_tokens`` is False where the tier has no project access tokens;
+    ``held`` are the access tokens of a project as GitLab lists them, by its path, and ``values``
+    those of its variables, by path and key."""
 
     makes_tokens: bool = True
     refuses_variables: bool = False
     tokens: list[dict[str, Any]] = field(default_factory=list)
+    held: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    values: dict[tuple[str, str], str] = field(default_factory=dict)
     revoked: list[str] = field(default_factory=list)
     allowed: dict[str, list[int]] = field(default_factory=dict)
     secrets: dict[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -42,15 +46,40 @@ class ProjectSettings:
     limits_job_tokens: bool = True
 
     def create_token(self, call: StandinCall) -> StandinAnswer:
+        """The users of access tokens make none (project_bot_access in
+        app/policies/project_policy.rb); people and service accounts do."""
         asked = require_fields(call.request.body, "name", "scopes", "expires_at")
-        if not self.makes_tokens:
+        if not self.makes_tokens or call.caller.user.bot:
             why = "400 Bad request - User does not have permission to create project access token"
             raise StandinApiError(400, {"message": why})
         self.tokens.append(asked)
-        return StandinAnswer(201, {"id": len(self.tokens), "token": MADE_TOKEN, "active": True})
+        number, state, path = len(self.tokens), call.state, call.project.path
+        value = f"{MADE_TOKEN[:-4]}{number:04}"
+        bot = state.add_user(f"project_{call.project.id}_bot_{number}", asked["name"], bot=True)
+        role, ends = int(asked.get("access_level", MAINTAINER)), asked["expires_at"]
+        state.add_token(value, bot, asked["scopes"], role, expires_at=ends)
+        row = {"id": number, "name": asked["name"], "expires_at": ends, "value": value}
+        self.held.setdefault(path, []).append(row | {"active": True, "revoked": False})
+        return StandinAnswer(201, {"id": number, "token": value, "active": True})
+
+    def list_tokens(self, call: StandinCall) -> StandinAnswer:
+        def show(row: Mapping[str, Any]) -> dict[str, Any]:
+            return {name: value for name, value in row.items() if name != "value"}
+
+        return build_page(call, self.held.get(call.project.path, []), show)
 
     def revoke_token(self, call: StandinCall) -> StandinAnswer:
+        rows = self.held.get(call.project.path, [])
+        found = next((row for row in rows if str(row["id"]) == call.values["token"]), None)
+        if found is None:
+            raise StandinApiError(404, {"message": "404 Could not find project Access Token"})
         self.revoked.append(call.values["token"])
+        found |= {"active": False, "revoked": True}
+        tokens = call.state.tokens
+        tokens[:] = [
+            replace(each, ended="revoked") if each.value == found["value"] else each
+            for each in tokens
+        ]
         return StandinAnswer(204, b"")
 
     def create_variable(self, call: StandinCall) -> StandinAnswer:
@@ -59,10 +88,27 @@ class ProjectSettings:
         unmaskable = asked.get("masked") and (len(value) < SHORTEST_MASKED or "\n" in value)
         if self.refuses_variables or unmaskable:
             raise StandinApiError(400, {"message": {"value": ["is invalid"]}})
+        found = get_project(call).variables
+        scope = asked.get("environment_scope", "*")
+        if any(_is_variable(each, asked["key"], scope) for each in found):
+            why = f"({asked['key']}) has already been taken"
+            raise StandinApiError(400, {"message": {"key": [why]}})
         self.secrets[asked["key"]] = asked
+        self.values[call.project.path, asked["key"]] = value
         shown = {name: value for name, value in asked.items() if name != "value"}
-        get_project(call).variables.append(shown)
+        found.append(shown)
         return StandinAnswer(201, shown)
+
+    def update_variable(self, call: StandinCall) -> StandinAnswer:
+        body, key = call.request.body, call.values["key"]
+        scope = (body.get("filter") or {}).get("environment_scope")
+        rows = get_project(call).variables
+        found = [row for row in rows if _is_variable(row, key, scope)]
+        if len(found) != 1:
+            raise build_variable_error(len(found))
+        self.values[call.project.path, key] = str(body["value"])
+        found[0]["description"] = body.get("description")
+        return StandinAnswer(200, found[0])
 
     def list_allowed(self, call: StandinCall) -> StandinAnswer:
         rows = self.allowed.setdefault(call.project.path, [])
@@ -83,6 +129,21 @@ class ProjectSettings:
         return StandinAnswer(201, made)
 
 
+def _is_variable(row: Mapping[str, Any], key: str, scope: str | None) -> bool:
+    return row["key"] == key and scope in (None, row.get("environment_scope", "*"))
+
+
+def build_variable_error(count: int) -> StandinApiError:
+    """For a variable that is not there, or is there more than once."""
+    if not count:
+        return StandinApiError(404, {"message": "404 Variable Not Found"})
+    why = (
+        "409 Conflict - There are multiple variables with provided parameters. Please use"
+        " 'filter[environment_scope]'"
+    )
+    return StandinApiError(409, {"message": why})
+
+
 def add_setup(gitlab: FullStandin) -> ProjectSettings:
     """The endpoints, and what they were told."""
     made = ProjectSettings()
@@ -93,7 +154,9 @@ def add_setup(gitlab: FullStandin) -> ProjectSettings:
     commits = f"{PROJECT}/repository/commits"
     for endpoint in (
         Endpoint("POST", token, made.create_token, MAINTAINER, WRITE),
+        Endpoint("GET", token, made.list_tokens, MAINTAINER),
         Endpoint("DELETE", f"{token}/{{token}}", made.revoke_token, MAINTAINER, WRITE),
+        Endpoint("PUT", f"{PROJECT}/variables/{{key}}", made.update_variable, MAINTAINER, WRITE),
         Endpoint("POST", f"{PROJECT}/variables", made.create_variable, MAINTAINER, WRITE),
         Endpoint("GET", scope, made.show_scope, MAINTAINER),
         Endpoint("GET", allow, made.list_allowed, MAINTAINER),

@@ -12,6 +12,7 @@ import pytest
 from gitlab_nightshift.demo import demo_night
 from gitlab_nightshift.demo.demo_night import Demo
 from gitlab_nightshift.demo.standin import Standin
+from gitlab_nightshift.demo.standin_api import Endpoint, StandinCall
 from gitlab_nightshift.demo.standin_requests import StandinAnswer
 from gitlab_nightshift.demo.standin_state import Visibility
 from tests.support import standin_ci_settings as ci_settings
@@ -28,15 +29,17 @@ FIRST_IDS = {"issue": 80001, "pipeline": 60001, "note": 90001, "job": 110001}
 
 class FullStandin(Standin):
     """Its projects have issues, pipelines and members; ``groups`` has those of groups: path → user
-    → role."""
+    → role, ``worker_delay_s`` how long a played schedule waits for its pipeline."""
 
-    handler = FaultyHandler
+    handler: type[FaultyHandler] = FaultyHandler
 
     def __init__(self, root: Path, *, paid_tier: bool = True) -> None:
         super().__init__(root, paid_tier=paid_tier)
         self._ids |= {kind: itertools.count(first) for kind, first in FIRST_IDS.items()}
         self.groups: dict[str, dict[int, int]] = {}
         self.faults: list[Fault] = []
+        self.plays: pipelines.Plays = {}
+        self.worker_delay_s = 0.0
         self.more_endpoints += (
             *endpoints.ENDPOINTS,
             *merge_requests.ENDPOINTS,
@@ -45,6 +48,11 @@ class FullStandin(Standin):
             *pipelines.ENDPOINTS,
             *ci_settings.ENDPOINTS,
         )
+
+    def check_request(self, call: StandinCall, endpoint: Endpoint) -> None:
+        """Before each request, the worker does what is due."""
+        pipelines.create_played(self, self.plays, self.worker_delay_s)
+        super().check_request(call, endpoint)
 
     def add_project(
         self,

@@ -4,8 +4,10 @@ No runner is behind them: a pipeline gets the jobs of ``Project.pipeline_jobs``,
 them on by :func:`settle`.
 """
 
+import time
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
 from gitlab_nightshift.demo.standin_api import (
@@ -15,8 +17,10 @@ from gitlab_nightshift.demo.standin_api import (
     StandinCall,
     build_page,
     check_filters,
+    find_project,
     require_fields,
 )
+from gitlab_nightshift.demo.standin_json import build_user_json
 from gitlab_nightshift.demo.standin_repository import read_heads
 from gitlab_nightshift.demo.standin_requests import StandinAnswer
 from gitlab_nightshift.demo.standin_state import (
@@ -24,16 +28,22 @@ from gitlab_nightshift.demo.standin_state import (
     MAINTAINER,
     REPORTER,
     State,
+    User,
+    build_timestamp,
 )
 from tests.support.standin_records import (
     FullProject,
     PipelineJob,
     StandinPipeline,
+    StandinSchedule,
+    as_full,
     build_job_json,
     build_pipeline_json,
     get_project,
 )
 
+Plays = dict[tuple[int, int, int], float]
+"""Project, schedule and user → since when (monotonic seconds) a play waits for the worker."""
 NOT_ALLOWED = (
     "You do not have sufficient permission to run a pipeline on '{}'. Please select a different "
     "branch or contact your administrator for assistance."
@@ -94,7 +104,9 @@ def _create(call: StandinCall) -> StandinAnswer:
 def _show(call: StandinCall) -> StandinAnswer:
     for pipeline in get_project(call).pipelines:
         if str(pipeline.id) == call.values["pipeline"]:
-            return StandinAnswer(200, build_pipeline_json(pipeline, get_project(call)))
+            user = build_user_json(pipeline.user, call.state.url)
+            shown = {**build_pipeline_json(pipeline, get_project(call)), "user": user}
+            return StandinAnswer(200, shown)
     raise StandinApiError(404, {"message": "404 Not found"})
 
 
@@ -122,6 +134,72 @@ def _play(call: StandinCall) -> StandinAnswer:
     raise StandinApiError(404, {"message": "404 Not found"})
 
 
+def _play_schedule(call: StandinCall) -> StandinAnswer:
+    """Only says that a worker will see to it, which takes one waiting play of a user for one
+    schedule, active or not (app/workers/run_pipeline_schedule_worker.rb)."""
+    project, schedule = get_project(call), _find_schedule(call)
+    branch = schedule.ref.removeprefix("refs/heads/")
+    if project.is_protected(branch) and call.caller.access_level < MAINTAINER:
+        raise StandinApiError(403, {"message": "403 Forbidden"})
+    if project.archived:
+        raise StandinApiError(403, {"message": "403 Forbidden"})
+    plays: Plays = vars(call.state)["plays"]
+    plays.setdefault((project.id, schedule.id, call.caller.user.id), time.monotonic())
+    return StandinAnswer(201, {"message": "201 Created"})
+
+
+def create_played(state: State, plays: Plays, delay_s: float) -> None:
+    """What the worker does: a pipeline for each play that has waited so long."""
+    now = time.monotonic()
+    for key in [key for key, since in plays.items() if since + delay_s <= now]:
+        del plays[key]
+        project = as_full(find_project(state, str(key[0])))
+        user = next(each for each in state.users if each.id == key[2])
+        if project.pipeline_jobs:
+            add_scheduled(state, project, key[1], user)
+
+
+def add_scheduled(state: State, project: FullProject, schedule: int, user: User) -> StandinPipeline:
+    """A pipeline of a schedule, with the project's jobs."""
+    number = state.allocate_id("pipeline")
+    address = f"{project.web_url}/-/pipelines/{number}"
+    made = StandinPipeline(number, project.default_branch, "0" * 40, address, user, {}, "schedule")
+    made = replace(made, schedule=schedule, created_at=build_timestamp())
+    project.pipelines.append(made)
+    nowhere = state.root / "no-artifacts"
+    for name, status in project.pipeline_jobs.items():
+        job = PipelineJob(state.allocate_id("job"), number, name, nowhere, user, status)
+        project.jobs.append(replace(job, began=status == "running"))
+    return made
+
+
+def _list_of_schedule(call: StandinCall) -> StandinAnswer:
+    """Ordered by id, the oldest first unless asked otherwise (lib/api/ci/pipeline_schedules.rb)."""
+    query, schedule = check_filters(call.request, "created_after", "status"), _find_schedule(call)
+    since, status = query.get("created_after", ""), query.get("status", "")
+    found = [
+        each
+        for each in get_project(call).pipelines
+        if each.schedule == schedule.id
+        and (not since or _parse_time(each.created_at) >= _parse_time(since))
+    ]
+    if query.get("sort") == "desc":
+        found.reverse()
+    shown = [build_pipeline_json(each, get_project(call)) for each in found]
+    return build_page(call, [row for row in shown if status in ("", row["status"])], dict)
+
+
+def _parse_time(text: str) -> datetime:
+    return datetime.fromisoformat(text)
+
+
+def _find_schedule(call: StandinCall) -> StandinSchedule:
+    for each in get_project(call).schedules:
+        if str(each.id) == call.values["schedule"]:
+            return each
+    raise StandinApiError(404, {"message": "404 Pipeline Schedule Not Found"})
+
+
 def _send_log(call: StandinCall) -> StandinAnswer:
     """GET jobs/:id/trace: plain text."""
     for job in get_project(call).jobs:
@@ -135,10 +213,13 @@ def _build_refusal(why: str) -> StandinApiError:
 
 
 PIPELINES = "projects/{id}/pipelines"
+SCHEDULE = "projects/{id}/pipeline_schedules/{schedule}"
 ENDPOINTS = (
     Endpoint("POST", "projects/{id}/pipeline", _create, DEVELOPER, WRITE),
     Endpoint("GET", PIPELINES, _list, REPORTER),
     Endpoint("GET", f"{PIPELINES}/{{pipeline}}", _show, REPORTER),
     Endpoint("GET", "projects/{id}/jobs/{job}/trace", _send_log, DEVELOPER),
     Endpoint("POST", "projects/{id}/jobs/{job}/play", _play, DEVELOPER, WRITE),
+    Endpoint("POST", f"{SCHEDULE}/play", _play_schedule, DEVELOPER, WRITE),
+    Endpoint("GET", f"{SCHEDULE}/pipelines", _list_of_schedule, DEVELOPER),
 )

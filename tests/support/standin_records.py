@@ -14,7 +14,7 @@ from tests.support.standin_repositories import Push, read_pushes
 @dataclass(frozen=True)
 class PipelineJob:
     """A job; ``artifacts`` is the folder of what it has uploaded, ``user`` who started it, ``log``
-    what it has printed."""
+    what it has printed, ``began`` whether a runner has taken it."""
 
     id: int
     pipeline: int
@@ -25,11 +25,13 @@ class PipelineJob:
     log: str = ""
     failure_reason: str = "script_failure"
     allow_failure: bool = False
+    began: bool = True
 
 
 @dataclass(frozen=True)
 class StandinPipeline:
-    """A pipeline as it was asked for; ``variables`` as they were sent."""
+    """A pipeline as it was asked for; ``variables`` as they were sent, ``schedule`` the id of the
+    one that it came from, 0 for none. Moments are ISO 8601."""
 
     id: int
     ref: str
@@ -38,6 +40,9 @@ class StandinPipeline:
     user: User
     variables: Mapping[str, str]
     source: str = "api"
+    schedule: int = 0
+    created_at: str = "2026-01-01T00:00:00Z"
+    finished_at: str | None = None
 
 
 @dataclass
@@ -90,7 +95,8 @@ class FullProject(StandinProject):
     ``pipeline_jobs`` the jobs of a new pipeline and their first status. ``variables`` are the
     project's own as REST shows them, ``push_rule`` likewise, ``inherited_variables`` those of its
     groups as GraphQL does; ``checked`` are the target's and the source's commit of merge requests
-    that were looked at for conflicts, ``rebasing`` those whose rebase is not told as ended yet."""
+    that were looked at for conflicts, ``rebasing`` those whose rebase is not told as ended yet.
+    ``files`` stand for those of a repository that does not exist."""
 
     jobs: list[PipelineJob] = field(default_factory=list)
     issues: list[Issue] = field(default_factory=list)
@@ -104,6 +110,11 @@ class FullProject(StandinProject):
     push_rule: dict[str, Any] = field(default_factory=dict)
     checked: dict[int, tuple[str, str]] = field(default_factory=dict)
     rebasing: set[int] = field(default_factory=set)
+    files: dict[str, str] | None = None
+    topics: list[str] = field(default_factory=list)
+    forked: bool = False
+    deleted_on: str | None = None
+    last_activity_at: str = "2026-01-01T00:00:00Z"
 
     @property
     def pushes(self) -> list[Push]:
@@ -149,13 +160,15 @@ def build_pipeline_json(pipeline: StandinPipeline, project: FullProject) -> Json
         "project_id": project.id,
         "ref": pipeline.ref,
         "sha": pipeline.sha,
-        "status": _find_status(jobs),
+        "status": find_status(jobs),
         "source": pipeline.source,
         "web_url": pipeline.web_url,
+        "created_at": pipeline.created_at,
     }
 
 
-def _find_status(jobs: Sequence[PipelineJob]) -> str:
+def find_status(jobs: Sequence[PipelineJob]) -> str:
+    """That of a pipeline with these jobs."""
     found = {"success" if job.allow_failure else job.status for job in jobs}
     ranked = ("running", "pending", "created", "failed", "canceled", "success", "manual")
     return next((each for each in ranked if each in found), "created")

@@ -15,6 +15,7 @@ from gitlab_nightshift.gitlab.client import Client
 from gitlab_nightshift.system.retry import Clock, RetryPolicy
 from tests.support.gitlab_facts import BY_ENDPOINT, FACTS
 from tests.support.graphql_api import GRAPHQL
+from tests.support.group_endpoints import add_groups
 from tests.support.lint_endpoints import LINT_ENDPOINTS
 from tests.support.setup_endpoints import add_setup
 from tests.support.standin import FullStandin
@@ -28,6 +29,7 @@ DOCS = Path(__file__).parents[2] / "docs/architecture.md"
 def gitlab(tmp_path: Path) -> Iterator[FullStandin]:
     with FullStandin(tmp_path / "gitlab") as standin:
         add_setup(standin)
+        add_groups(standin)
         standin.more_endpoints += (*LINT_ENDPOINTS, GRAPHQL)
         standin.add_token(TOKEN, standin.add_user("rita", "Rita"), access_level=40)
         yield standin

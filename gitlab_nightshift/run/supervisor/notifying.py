@@ -2,14 +2,17 @@
 
 import contextlib
 import re
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
 from gitlab_nightshift.sandbox.process_table import NOTIFY
 from gitlab_nightshift.sandbox.supervised_process import StageProcess
+from gitlab_nightshift.stages.report.outcome_message import Notification
 
 _VARIABLE = r"\$(?:\{(\w+)\}|(\w+))"
 
@@ -34,13 +37,32 @@ def notify(
     warnings += missing
     if not (addresses or access) or not (results / "result.json").exists():
         return warnings
-    places = {"results": str(results), "named": find_named_files(addresses)}
+    resolved = {"addresses": addresses, "confluence": access, "results": str(results)}
+    return (*warnings, *_run_process({**request, **resolved}, own, forward))
+
+
+def notify_of_message(
+    message: Notification, texts: Sequence[str], env: Mapping[str, str], own: Mapping[str, str]
+) -> tuple[str, ...]:
+    """Tell people something that is no run. Returns warnings about what was not sent; ``texts``
+    are addresses, the rest is as above."""
+    addresses, warnings = expand_addresses(texts, env)
+    if not addresses:
+        return warnings
+    with tempfile.TemporaryDirectory(prefix="nightshift-notice-") as folder:
+        task = {"message": asdict(message), "addresses": addresses, "results": folder}
+        return (*warnings, *_run_process(task, own, lambda _: contextlib.nullcontext()))
+
+
+def _run_process(
+    task: Mapping[str, Any], own: Mapping[str, str], forward: Forward
+) -> tuple[str, ...]:
+    places = {"results": task["results"], "named": find_named_files(task["addresses"])}
     process = StageProcess(NOTIFY, own, quiet=True, places=places)
     with contextlib.closing(process), forward(process):
-        resolved = {"addresses": addresses, "confluence": access, "results": str(results)}
-        process.send_task({**request, **resolved})
+        process.send_task(dict(task))
         answer = process.read_answer()
-    return (*warnings, *answer.get("warnings", ("notify: its process ended before it was done",)))
+    return tuple(answer.get("warnings", ("notify: its process ended before it was done",)))
 
 
 def expand_addresses(

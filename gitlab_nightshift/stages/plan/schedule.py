@@ -112,8 +112,8 @@ def find_skip_reason(
     memory: Memory,
 ) -> str:
     """Why the night is skipped before anything is spent; "" if it is not."""
-    if not settings.enabled:
-        return f"enabled is false ({settings.find_source('enabled')})"
+    if settings.off_reason:
+        return settings.off_reason
     reasons = _list_skip_reasons(settings, day, categories, out, memory)
     return "" if settings.task else next(reasons, "")
 

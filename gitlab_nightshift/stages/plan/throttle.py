@@ -4,10 +4,9 @@ from collections.abc import Iterable
 from datetime import date, timedelta
 
 from gitlab_nightshift.gitlab.memory import Memory
+from gitlab_nightshift.records.history_records import IGNORED_AFTER
 from gitlab_nightshift.records.products import KnownMergeRequest
 
-UNREAD = timedelta(weeks=2)
-"""A merge request that no person has touched for so long counts as ignored."""
 FIRST_PAUSE, MOST_DOUBLINGS = timedelta(weeks=1), 3
 """The pause after two rejections in a row, doubled by each further one: at most eight weeks."""
 MOST_REFUSED, MOST_IGNORED = 2, 3
@@ -24,7 +23,7 @@ def find_throttle_reason(category: str, memory: Memory, day: date) -> str:
             return f"the last {len(refused)} were closed unmerged ({names}); tried from {back} on"
     ignored = [each for each in list_ignored(memory, day) if each.category == category]
     if ignored:
-        back = date.fromisoformat(ignored[0].opened) + UNREAD * 2 ** min(len(ignored), 3)
+        back = date.fromisoformat(ignored[0].opened) + IGNORED_AFTER * 2 ** min(len(ignored), 3)
         if day < back:
             names = _format_names(ignored)
             return f"nobody has looked at {names} for two weeks; tried from {back} on"
@@ -51,7 +50,7 @@ def list_ignored(memory: Memory, day: date) -> tuple[KnownMergeRequest, ...]:
     found = (
         each
         for each in memory.opened
-        if each.unread and each.opened and day - date.fromisoformat(each.opened) >= UNREAD
+        if each.unread and each.opened and day - date.fromisoformat(each.opened) >= IGNORED_AFTER
     )
     return tuple(sorted(found, key=lambda each: each.iid, reverse=True))
 

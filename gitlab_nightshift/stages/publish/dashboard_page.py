@@ -34,7 +34,7 @@ MOST_ROWS = 20
 _DATA = compile_lazily(
     rf"<!-- nightshift-data: ([0-9a-f]{{64}}) (\{{[^<>\n]{{0,{LONGEST_DATA}}}\}}) -->"
 )
-_CHECKED = compile_lazily(r"^- \[[xX]\] (.{1,200}?)[ \t]*$", re.MULTILINE)
+_CHECKED = compile_lazily(r"^- \[[xX]\] (.{1,300}?)[ \t]*$", re.MULTILINE)
 
 
 def build_key(token: str, project: int) -> bytes:
@@ -70,9 +70,9 @@ def read_page(description: str, key: bytes) -> DashboardMemory | None:
     return None
 
 
-def list_ticked(description: str) -> frozenset[str]:
-    """The texts of the ticked boxes."""
-    return frozenset(_CHECKED.findall(description.partition(START)[2].replace("\r\n", "\n")))
+def list_ticked(description: str, start: str = START) -> frozenset[str]:
+    """The texts of the ticked boxes below the mark where a dashboard begins."""
+    return frozenset(_CHECKED.findall(description.partition(start)[2].replace("\r\n", "\n")))
 
 
 def _sign_memory(memory: DashboardMemory, key: bytes) -> str:

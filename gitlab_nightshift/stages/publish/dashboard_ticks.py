@@ -13,7 +13,7 @@ _RESTORE = compile_lazily(r"allow the idea of merge request (\d{1,9}) again")
 # GitLab's system note on a ticked box; older versions say "task" (its background migration
 # RenameTaskSystemNoteToChecklistItem).
 _TICK = compile_lazily(
-    r"marked the (?:checklist item|task) \*\*(.{1,200})\*\* as (completed|incomplete)"
+    r"marked the (?:checklist item|task) \*\*(.{1,300})\*\* as (completed|incomplete)"
 )
 
 

@@ -21,6 +21,7 @@ from gitlab_nightshift.stages.publish.escaping import (
     to_markdown,
     to_markdown_line,
 )
+from gitlab_nightshift.text.counts import pluralize
 
 MOST_FILES = 50
 MOST_FINDINGS = 30
@@ -73,8 +74,8 @@ def _render_proofs(proposal: Proposal, notary: NotaryRecord | None) -> str:
     ran = [*(notary.commands if notary else proposal.commands)]
     passed = [f"{to_code_span(each.command)} passed" for each in ran if each.ok][:3]
     change = proposal.change
-    size = f"{change.lines} {_pluralize('line', change.lines)}, "
-    size += f"{len(change.files)} {_pluralize('file', len(change.files))}"
+    size = f"{change.lines} {pluralize('line', change.lines)}, "
+    size += f"{len(change.files)} {pluralize('file', len(change.files))}"
     nothing = [] if passed else ["no command passed on it" if ran else "nothing was run on it"]
     strongest = _find_strongest(proposal)
     evidence = [to_markdown_line(strongest.detail.partition("; ")[0])] if strongest else []
@@ -319,7 +320,3 @@ def _render_origin(bundle: Bundle, job: JobFacts, request: TaskRequest | None) -
 
 def _join_paragraphs(parts: Iterable[str]) -> str:
     return "\n\n".join(part for part in parts if part)
-
-
-def _pluralize(word: str, count: int) -> str:
-    return word if count == 1 else f"{word}s"

@@ -6,23 +6,52 @@ from dataclasses import dataclass
 from datetime import datetime
 from statistics import median
 
-from gitlab_nightshift.records.history_records import NightHistory, PastMergeRequest, PastNight
+from gitlab_nightshift.records.history_records import (
+    IGNORED_AFTER,
+    NightHistory,
+    PastMergeRequest,
+    PastNight,
+)
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
-HISTORY_VERSION = 1
+HISTORY_VERSION = 2
+LONGEST_FAILURE, MOST_PLACES = 200, 5
+NOBODY = "nobody"
+_VARYING = compile_lazily(r"\b[0-9a-f]{7,64}\b|\d+|(?<=[ '\"(])(?:/[\w.@+-]+){2,}")
+"""What differs between nights that fail in the same way: ids, numbers, paths."""
 
 
 @dataclass(frozen=True)
-class CategoryFigures:
-    """Merge requests of a category. ``acceptance`` is the merged part of those that have ended,
-    ``hours_to_merge`` the median; both None where none has."""
+class ShareFigures:
+    """Merge requests of a category, a group or a reviewer, called ``name``, and its nights.
 
-    category: str
+    ``waiting`` are open, ``ignored`` those of them that have been so for two weeks;
+    ``acceptance`` is the merged part of those that have ended, ``hours_to_merge`` the median; both
+    None where none has. ``cost_usd`` is what is known of the nights, ``cost_per_merged_usd`` its
+    share, None where nothing is known; a reviewer has no nights.
+    """
+
+    name: str
     opened: int
     merged: int
     closed: int
     waiting: int
+    ignored: int
     acceptance: float | None
     hours_to_merge: float | None
+    nights: int = 0
+    cost_usd: float | None = None
+    cost_per_merged_usd: float | None = None
+
+
+@dataclass(frozen=True)
+class FailureFigures:
+    """Nights that have failed for the same ``reason``, in how many projects, and some of them."""
+
+    reason: str
+    nights: int
+    projects: int
+    places: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -39,7 +68,8 @@ class WeekFigures:
 class HistoryFigures:
     """A history in figures. ``cost_usd`` is what is known of ``nights_known`` nights, and
     ``cost_per_merged_usd`` its share (None where nothing is known, or merged); both are the least
-    that it can be where ``at_least`` says that some nights could not be read."""
+    that it can be where ``at_least`` says that some nights could not be read. ``silent`` are
+    projects that should have had a night, and had none."""
 
     name: str
     since: str
@@ -50,53 +80,123 @@ class HistoryFigures:
     cost_per_merged_usd: float | None
     at_least: bool
     outcomes: dict[str, int]
-    total: CategoryFigures
-    categories: tuple[CategoryFigures, ...]
+    total: ShareFigures
+    categories: tuple[ShareFigures, ...]
+    groups: tuple[ShareFigures, ...]
+    reviewers: tuple[ShareFigures, ...]
+    failures: tuple[FailureFigures, ...]
     weeks: tuple[WeekFigures, ...]
     history: NightHistory
+    silent: tuple[str, ...] = ()
     version: int = HISTORY_VERSION
 
 
-def compute_figures(name: str, since: str, until: str, history: NightHistory) -> HistoryFigures:
-    """The figures of a project or a group of this name, over these days."""
+def compute_figures(
+    name: str, since: str, until: str, history: NightHistory, silent: Iterable[str] = ()
+) -> HistoryFigures:
+    """The figures of a project, a group or a fleet of this name, over these days."""
     requests, nights = history.merge_requests, history.nights
-    names = sorted({each.category for each in requests})
-    total = _count_category("all", requests)
     known = [each for each in nights if each.cost_usd is not None]
-    cost = _add_costs(nights)
+    total = _count_share("all", requests, nights, until)
+    people = [(name, each) for each in requests for name in each.reviewers or (NOBODY,)]
     return HistoryFigures(
         name=name,
         since=since,
         until=until,
         nights=len(nights),
         nights_known=len(known),
-        cost_usd=cost,
-        cost_per_merged_usd=cost / total.merged if cost and total.merged else None,
+        cost_usd=total.cost_usd,
+        cost_per_merged_usd=total.cost_per_merged_usd,
         at_least=len(known) < len(nights) or bool(history.unknown),
         outcomes=dict(Counter(each.outcome or "not known" for each in nights).most_common()),
         total=total,
-        categories=tuple(
-            _count_category(name, [each for each in requests if each.category == name])
-            for name in names
+        categories=_count_shares(
+            ((each.category, each) for each in requests),
+            ((_find_category(each), each) for each in nights),
+            until,
         ),
+        groups=_count_shares(
+            ((_find_group(each.project), each) for each in requests),
+            ((_find_group(each.project), each) for each in nights),
+            until,
+        ),
+        reviewers=_count_shares(people, (), until),
+        failures=_group_failures(nights),
         weeks=tuple(_count_weeks(nights)),
         history=history,
+        silent=tuple(silent),
     )
 
 
-def _count_category(name: str, requests: Sequence[PastMergeRequest]) -> CategoryFigures:
+def _count_shares(
+    requests: Iterable[tuple[str, PastMergeRequest]],
+    nights: Iterable[tuple[str, PastNight]],
+    until: str,
+) -> tuple[ShareFigures, ...]:
+    """A row for each name, by name."""
+    opened: dict[str, list[PastMergeRequest]] = {}
+    for name, each in requests:
+        opened.setdefault(name, []).append(each)
+    ran: dict[str, list[PastNight]] = {}
+    for name, night in nights:
+        ran.setdefault(name, []).append(night)
+    names = sorted({*opened, *ran} - {""})
+    return tuple(_count_share(n, opened.get(n, ()), ran.get(n, ()), until) for n in names)
+
+
+def _count_share(
+    name: str, requests: Sequence[PastMergeRequest], nights: Sequence[PastNight], until: str
+) -> ShareFigures:
     states = Counter(each.state for each in requests)
     ended = states["merged"] + states["closed"]
     hours = [h for each in requests if (h := _measure_hours(each)) is not None]
-    return CategoryFigures(
-        category=name,
+    cost, merged = _add_costs(nights), states["merged"]
+    return ShareFigures(
+        name=name,
         opened=len(requests),
-        merged=states["merged"],
+        merged=merged,
         closed=states["closed"],
         waiting=len(requests) - ended,
-        acceptance=states["merged"] / ended if ended else None,
+        ignored=sum(_is_ignored(each, until) for each in requests),
+        acceptance=merged / ended if ended else None,
         hours_to_merge=median(hours) if hours else None,
+        nights=len(nights),
+        cost_usd=cost,
+        cost_per_merged_usd=cost / merged if cost is not None and merged else None,
     )
+
+
+def _is_ignored(request: PastMergeRequest, until: str) -> bool:
+    opened, day = _parse_moment(request.opened), _parse_moment(f"{until}T00:00:00+00:00")
+    waits = request.state not in ("merged", "closed")
+    return bool(waits and opened and day and day - opened >= IGNORED_AFTER)
+
+
+def _find_group(project: str) -> str:
+    return project.rpartition("/")[0]
+
+
+def _find_category(night: PastNight) -> str:
+    """Without what it was the fallback from; "" where there was none."""
+    category = night.category.partition(" (")[0]
+    return "" if category == "none" else category
+
+
+def _group_failures(nights: Iterable[PastNight]) -> tuple[FailureFigures, ...]:
+    """Those that differ in ids, numbers and paths alone are one; the most frequent first."""
+    alike: dict[str, list[PastNight]] = {}
+    for each in nights:
+        if each.failure:
+            reason = " ".join(_VARYING.sub("…", each.failure).split())[:LONGEST_FAILURE]
+            alike.setdefault(reason, []).append(each)
+    rows = [_build_failure(reason, its) for reason, its in alike.items()]
+    return tuple(sorted(rows, key=lambda each: (-each.nights, each.reason)))
+
+
+def _build_failure(reason: str, nights: Sequence[PastNight]) -> FailureFigures:
+    """Of each project the night that is first here, the newest."""
+    places = {each.project: each.web_url for each in reversed(nights)}
+    return FailureFigures(reason, len(nights), len(places), tuple(places.values())[:MOST_PLACES])
 
 
 def _measure_hours(request: PastMergeRequest) -> float | None:

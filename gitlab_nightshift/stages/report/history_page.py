@@ -5,10 +5,11 @@ from pathlib import Path
 
 from gitlab_nightshift.stages.report.history_figures import HistoryFigures
 from gitlab_nightshift.stages.report.page import build_environment, find_link
+from gitlab_nightshift.text.counts import count_words
 
 TEMPLATE = Path(__file__).with_name("history.html.j2")
 NOT_KNOWN = "not known"
-MOST_REJECTED = 50
+MOST_REJECTED, MOST_ROWS = 50, 200
 MOST_WEEKS = 26
 
 
@@ -20,12 +21,14 @@ def render_history(figures: HistoryFigures) -> str:
         "share": lambda part: NOT_KNOWN if part is None else f"{part:.0%}",
         "hours": _format_hours,
         "link": find_link,
+        "count": count_words,
     }
     environment.filters |= filters
     rejected = [each for each in figures.history.merge_requests if each.state == "closed"]
     return environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
         figures=figures,
         rejected=rejected[:MOST_REJECTED],
+        most=MOST_ROWS,
         bars=_build_bars(figures),
     )
 

@@ -38,11 +38,15 @@ def main(_data: Mapping[str, Any]) -> int:
 
 def _notify(inputs: Mapping[str, Any]) -> dict[str, Any]:
     """The answer: ``warnings``, one for each address that was not told. They name no address, but
-    its place in the list. With ``checked``, addresses that nobody is told by yet, it is
-    ``unknown``: the same for each that nobody could be told by."""
+    its place in the list. A ``message`` is sent instead of one about a run. With ``checked``,
+    addresses that nobody is told by yet, it is ``unknown``: the same for each that nobody could be
+    told by."""
     logging.disable()  # apprise tells addresses there
     if "checked" in inputs:
         return {"unknown": describe_unknown_addresses(inputs["checked"])}
+    if "message" in inputs:
+        message = Notification(**inputs["message"])
+        return {"warnings": send_to_all(inputs["addresses"], message, LONGEST_S)}
     result, tasks = read_own(RunResult, Path(inputs["results"]) / "result.json"), Tasks()
     if is_wanted(result, inputs["on"], inputs["before"]):
         tasks |= _plan_messages(inputs["addresses"], build_notification(result))

@@ -78,12 +78,10 @@ def _is_news(result: RunResult, before: str) -> bool:
 def build_notification(result: RunResult) -> Notification:
     """The message about a run. What an agent or an outsider wrote in it mentions nobody and links
     nowhere."""
-    place = _disable_markup(result.project or "night shift")
+    place = disable_markup(result.project or "night shift")
     lines = (_describe_subject(result), _describe_reason(result), _describe_effort(result))
     link = result.mr_url or result.pipeline_url
-    body = "\n".join(
-        (*(_disable_markup(line) for line in lines if line), *([link] if link else ()))
-    )
+    body = "\n".join((*(disable_markup(line) for line in lines if line), *([link] if link else ())))
     tone: Tone = "warning" if is_incomplete(result) else _TONES.get(result.outcome, "info")
     return Notification(f"{place}: {describe_outcome(result)}", body, tone)
 
@@ -108,6 +106,6 @@ def _describe_effort(result: RunResult) -> str:
     return f"{format_cost(result.usage)}, {format_duration(result.total_duration_s)}"
 
 
-def _disable_markup(text: str) -> str:
+def disable_markup(text: str) -> str:
     """The same to the eye, with a space of no width where a chat would see more than text."""
     return _ACTIVE.sub(lambda found: f"{found[0]}\u200b", text)

@@ -116,6 +116,8 @@ def _run_plan(
 ) -> Ending:
     """Run the workflow to its ending, and ``write`` it before the checkout is finally restored, so
     that a failure to restore does not lose the night's work."""
+    # A plan of another job may be older than the switch that stops all nights.
+    plan = dataclasses.replace(plan, skip=plan.skip or work_context.settings.off_reason)
     if (plan.skip or not plan.scheduled) and not workflow.any_day:
         return build_unscheduled_ending(plan)
     disks, written = (work_context.private, work_context.checkout), list[Ending]()

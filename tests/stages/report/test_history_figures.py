@@ -100,6 +100,6 @@ def test_the_plot_is_drawn_and_nothing_runs_or_is_fetched() -> None:
 
 def test_the_json_holds_it_all() -> None:
     data = json.loads(to_json(figures(NIGHT, LOST)))
-    assert (data["version"], data["cost_per_merged_usd"], data["at_least"]) == (1, 0.75, True)
+    assert (data["version"], data["cost_per_merged_usd"], data["at_least"]) == (2, 0.75, True)
     assert data["history"]["merge_requests"][2]["reasons"] == ["no"]
     assert data["history"]["nights"][1]["cost_usd"] is None

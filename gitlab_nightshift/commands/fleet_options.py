@@ -1,0 +1,96 @@
+"""What the fleet's commands share: their options, the file, the connection."""
+
+import argparse
+from typing import TYPE_CHECKING
+
+from gitlab_nightshift.commands.options import Env
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from gitlab_nightshift.fleet.fleet_settings import FleetFile
+    from gitlab_nightshift.fleet.switch import SwitchLine
+    from gitlab_nightshift.gitlab.fleet_api import ControlJob, FleetApi
+    from gitlab_nightshift.gitlab.project import Project
+
+FLEET_FILE = "fleet.yaml"
+
+
+def add_fleet_option(parser: "argparse._ActionsContainer") -> None:
+    """``--fleet``, for a command that reads fleet.yaml."""
+    parser.add_argument(
+        "--fleet", metavar="FILE", default=FLEET_FILE, help=f"default: {FLEET_FILE}"
+    )
+
+
+def open_control_project(env: Env) -> "Project":
+    """The project of this job. Raises ``E_CONFIG``."""
+    from gitlab_nightshift.gitlab.project import open_project
+
+    return open_project(
+        env.get("CI_SERVER_URL", "").strip(),
+        env.get("CI_PROJECT_ID") or env.get("CI_PROJECT_PATH", ""),
+        env.get("GITLAB_TOKEN", "").strip(),
+    )
+
+
+def add_group_options(parser: argparse.ArgumentParser) -> None:
+    """``--fleet`` and ``--group``, for a command that acts on whole groups."""
+    whose = parser.add_mutually_exclusive_group()
+    add_fleet_option(whose)
+    whose.add_argument(
+        "--group", action="append", metavar="PATH", help="default: fleet.yaml's top-level groups"
+    )
+
+
+def find_groups(args: argparse.Namespace) -> tuple[str, ...]:
+    """Those that are meant. Raises ``E_CONFIG``."""
+    from gitlab_nightshift.fleet.switch import find_top_groups
+
+    if args.group:
+        return tuple(dict.fromkeys(each.strip("/") for each in args.group))
+    settings = read_fleet(args).settings
+    return find_top_groups([*settings.groups, *settings.projects])
+
+
+def print_switch_lines(lines: "Iterable[SwitchLine]") -> int:
+    """Print each line as it is known; 13 where one failed, else 0."""
+    from gitlab_nightshift.errors import Code
+
+    status = 0
+    for line in lines:
+        print(f"{line.word:<12} {line.text}", flush=True)
+        status = Code.INCOMPLETE.exit_status if line.failed else status
+    return status
+
+
+def read_fleet(args: argparse.Namespace) -> "FleetFile":
+    """The fleet's settings. Raises ``E_CONFIG`` with every mistake."""
+    from pathlib import Path
+
+    from gitlab_nightshift.fleet.fleet_settings import read_fleet_file
+
+    return read_fleet_file(Path(args.fleet))
+
+
+def open_connection(env: Env, scope: str) -> "FleetApi":
+    """The job's GitLab by its GITLAB_TOKEN; ``scope`` is what the command needs of it. Raises
+    ``E_CONFIG``."""
+    from gitlab_nightshift.errors import build_config_error
+    from gitlab_nightshift.gitlab.fleet_api import open_fleet
+
+    token, server = env.get("GITLAB_TOKEN", "").strip(), env.get("CI_SERVER_URL", "").strip()
+    if not token:
+        raise build_config_error(f"GITLAB_TOKEN is not set: {scope}")
+    if not server:
+        raise build_config_error("CI_SERVER_URL is not set: outside a job, set it to your GitLab")
+    return open_fleet(server, token)
+
+
+def read_control_job(env: Env) -> "ControlJob | None":
+    """The job of the control project that this runs in; None outside a pipeline."""
+    from gitlab_nightshift.gitlab.fleet_api import ControlJob
+
+    names = ("CI_PROJECT_ID", "CI_COMMIT_REF_NAME", "CI_PIPELINE_ID")
+    project, ref, pipeline = (env.get(name, "") for name in names)
+    return ControlJob(project, ref, pipeline) if project and ref else None

@@ -1,0 +1,1 @@
+"""Many projects: which there are, which are due tonight, their start, what became of them."""

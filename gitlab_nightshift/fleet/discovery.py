@@ -1,0 +1,195 @@
+"""Which projects a fleet has: groups and lists of ``fleet.yaml`` as GitLab knows them."""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from gitlab_nightshift.fleet.fleet_settings import FleetFile, FleetSettings
+from gitlab_nightshift.gitlab.fleet_api import FILES, FleetApi, Node, read_next
+from gitlab_nightshift.gitlab.resources import read_global_id
+from gitlab_nightshift.onboarding.ci_file import PROJECT_NAME, TEMPLATE
+from gitlab_nightshift.policy.path_patterns import matches
+from gitlab_nightshift.records.fleet_records import (
+    Discovery,
+    FleetMergeRequest,
+    FleetNight,
+    FleetProject,
+    NightSettings,
+)
+from gitlab_nightshift.settings.load import build_mistakes_error
+from gitlab_nightshift.settings.notations import WEEKDAYS
+
+LARGEST_FILE = 200_000
+"""Characters of a settings file that is read."""
+_DEFAULTS = NightSettings()
+_LACKS = {"isForked": "which projects are forks", "markedForDeletionOn": "which will be deleted"}
+
+
+def discover(api: FleetApi, settings: FleetSettings) -> Discovery:
+    """Find the projects, each once. Those that are archived, empty, forks or opted out are among
+    them: why a project gets no night is said of each. Raises ApiError."""
+    found: dict[int, FleetProject] = {}
+    missing_groups = []
+    for group in settings.groups:
+        nodes = api.list_group_projects(group, settings.label)
+        if nodes is None:
+            missing_groups.append(group)
+        projects = (read_project(node) for node in nodes or ())
+        found |= {each.id: each for each in projects if is_chosen(each, settings)}
+    listed = [read_project(node) for node in api.list_projects(settings.projects, settings.label)]
+    found |= {each.id: each for each in listed}
+    known = {each.path.lower() for each in listed}
+    return Discovery(
+        api.find_account(),
+        tuple(each for each in found.values() if not matches(each.path, settings.exclude)),
+        tuple(missing_groups),
+        tuple(each for each in settings.projects if each.lower() not in known),
+        tuple(_LACKS[each] for each in api.missing_fields),
+    )
+
+
+def discover_all(api: FleetApi, file: FleetFile) -> Discovery:
+    """The same. Raises ``E_CONFIG`` with a line for each group and project that is not there."""
+    found = discover(api, file.settings)
+    if mistakes := list(list_missing(file, found)):
+        raise build_mistakes_error(mistakes)
+    return found
+
+
+def list_missing(file: FleetFile, found: Discovery, gone: Collection[str] = ()) -> Iterator[str]:
+    """A line for each group and project that is not there, with its place in the file; without
+    those that are known to have been there."""
+    settings = file.settings
+    for key, paths, missing in (
+        ("groups", settings.groups, found.missing_groups),
+        ("projects", settings.projects, found.missing_projects),
+    ):
+        for path in (each for each in missing if each not in gone):
+            place = file.find_place(key, str(paths.index(path)))
+            yield f"{place}: {key}: {path}: GitLab has none, or this token does not see it"
+
+
+def is_chosen(project: FleetProject, settings: FleetSettings) -> bool:
+    """Whether a group's project is in the fleet, by its path and its topics."""
+    if settings.include and not matches(project.path, settings.include):
+        return False
+    return not settings.topics or bool({*project.topics} & {*settings.topics})
+
+
+def read_project(node: Node) -> FleetProject:
+    """A project from GraphQL's answer (``gitlab/fleet_api.py``)."""
+    repository = node.get("repository") or {}
+    files = {
+        str(each.get("path")): str(each.get("rawTextBlob") or "")
+        for each in (repository.get("blobs") or {}).get("nodes") or ()
+    }
+    usual = str(node.get("ciConfigPathOrDefault") or FILES[1]) == FILES[1]
+    return FleetProject(
+        id=read_global_id(node.get("id")),
+        path=str(node.get("fullPath")),
+        branch=str(repository.get("rootRef") or ""),
+        archived=bool(node.get("archived")),
+        empty=bool(repository.get("empty", True)),
+        forked=node.get("isForked"),
+        deleted=bool(node["markedForDeletionOn"]) if "markedForDeletionOn" in node else None,
+        topics=tuple(map(str, node.get("topics") or ())),
+        last_activity=str(node.get("lastActivityAt") or ""),
+        included=includes_template(files.get(FILES[1], "")) if usual else None,
+        settings=_read_settings(node, files.get(FILES[0])),
+        merge_requests=tuple(map(_read_merge_request, _list(node, "mergeRequests"))),
+        nights=tuple(read_nights(_list(node, "pipelines"))),
+        older=read_next(node.get("pipelines") or {}),
+    )
+
+
+def _read_settings(node: Node, text: str | None) -> NightSettings:
+    settings = read_night_settings(text)
+    problem = node.get("problem")
+    return replace(settings, error=f"GitLab could not show it: {problem}") if problem else settings
+
+
+def includes_template(text: str) -> bool:
+    """Whether a pipeline's file names the template or the component. Its YAML is not read: of
+    thousands of projects, some are large, and the night itself says what is wrong with one."""
+    return TEMPLATE in text or f"/{PROJECT_NAME}/" in text
+
+
+def read_night_settings(text: str | None) -> NightSettings:
+    """What matters here of a settings file; the night itself checks it all."""
+    if text is None:
+        return _DEFAULTS
+    from gitlab_nightshift.policy.settings_parser import load_documents
+
+    try:
+        documents = load_documents(text[:LARGEST_FILE])
+    except (ValueError, RecursionError):
+        return NightSettings(found=True, error="its nightshift.yaml is not YAML")
+    data = _as_dict(documents[0] if documents else None)
+    data = {**_as_dict(data.get("code_agent")), **data}
+    labels, open_mrs = data.get("labels"), data.get("max_open_mrs")
+    days = data.get("category_schedule")
+    given = [data.get("reviewer"), *_as_list(data.get("reviewers"))]
+    return NightSettings(
+        found=True,
+        enabled=str(data.get("enabled", True)).lower() not in ("false", "no", "off"),
+        limit_usd=_read_amount(data.get("max_budget_usd")) or _DEFAULTS.limit_usd,
+        output_dir=str(data.get("output_dir") or _DEFAULTS.output_dir),
+        labels=tuple(map(str, labels)) if isinstance(labels, list) else None,
+        reviewers=tuple(str(each).lstrip("@") for each in given if each),
+        max_open=int(_read_amount(_as_dict(open_mrs).get("total"))) or _DEFAULTS.max_open,
+        weekdays=_read_weekdays(days, has_category=bool(data.get("category"))),
+        timezone=str(data.get("timezone") or _DEFAULTS.timezone),
+    )
+
+
+def _read_amount(value: Any) -> float:
+    known = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 1e6
+    return float(value) if known else 0.0
+
+
+def _read_weekdays(days: Any, *, has_category: bool) -> tuple[str, ...]:
+    """Those with a category, by their first three letters."""
+    if has_category:
+        return WEEKDAYS
+    return tuple(str(day).strip().lower()[:3] for day in _as_dict(days)) or _DEFAULTS.weekdays
+
+
+def _as_dict(value: Any) -> dict[Any, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def read_nights(nodes: Any) -> Iterator[FleetNight]:
+    """The nights among scheduled pipelines: those with a job of the template, of its last try."""
+    for node in nodes:
+        job = node.get("publish") or node.get("night")
+        if job:
+            yield FleetNight(
+                read_global_id(node.get("id")),
+                str(node.get("status") or "").lower(),
+                str(node.get("createdAt") or ""),
+                str(node.get("finishedAt") or ""),
+                str((node.get("user") or {}).get("username") or ""),
+                read_global_id(job.get("id")),
+                began=bool(node.get("startedAt")),
+            )
+
+
+def _read_merge_request(node: Mapping[str, Any]) -> FleetMergeRequest:
+    state = str(node.get("state") or "")
+    ended = node.get("mergedAt") or node.get("updatedAt") if state != "opened" else ""
+    return FleetMergeRequest(
+        int(node.get("iid") or 0),
+        str(node.get("title") or ""),
+        state,
+        str(node.get("createdAt") or ""),
+        str(ended or ""),
+        tuple(str(each.get("username")) for each in _list(node, "reviewers")),
+    )
+
+
+def _list(node: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
+    return [each for each in (node.get(name) or {}).get("nodes") or () if each]

@@ -1,0 +1,214 @@
+"""What became of a fleet's nights and merge requests, from GitLab in pages.
+
+Merge requests come by group, 100 a page. A night's result is read once, while its artifacts last:
+what it says is kept in ``fleet-nights.json``, in the report job's artifacts, for the next report.
+Without that file the results that are still there are read again; the others are not known.
+"""
+
+import datetime as dt
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from gitlab_nightshift.errors import NightshiftError
+from gitlab_nightshift.fleet.choice import find_exclusion
+from gitlab_nightshift.fleet.discovery import discover
+from gitlab_nightshift.fleet.fleet_settings import FleetSettings
+from gitlab_nightshift.fleet.night_costs import build_key, list_nights
+from gitlab_nightshift.gitlab.api_error import ApiError
+from gitlab_nightshift.gitlab.fleet_api import FleetApi, Node
+from gitlab_nightshift.gitlab.history import read_result
+from gitlab_nightshift.gitlab.marker import find_category
+from gitlab_nightshift.gitlab.resources import read_global_id
+from gitlab_nightshift.records.fleet_records import Discovery, FleetNight, FleetProject
+from gitlab_nightshift.records.history_records import NightHistory, PastMergeRequest, PastNight
+
+NIGHTS_FILE, REPORT_JOB = "fleet-nights.json", "fleet:report"
+NIGHTS_VERSION = 1
+KEPT = dt.timedelta(days=400)
+"""How long a night stays in the file."""
+_REQUEST = """
+  pageInfo { hasNextPage endCursor }
+  nodes { iid title state createdAt mergedAt updatedAt webUrl sourceProjectId
+    project { id fullPath } reviewers { nodes { username } } }
+"""
+_OF_GROUP = f"""
+query($group: ID!, $labels: [String!], $since: Time, $first: Int, $after: String) {{
+  group(fullPath: $group) {{ mergeRequests(includeSubgroups: true, labels: $labels,
+    createdAfter: $since, sort: CREATED_DESC, first: $first, after: $after) {{ {_REQUEST} }} }}
+}}
+"""
+_OF_PROJECT = f"""
+query($project: ID!, $labels: [String!], $since: Time, $first: Int, $after: String) {{
+  project(fullPath: $project) {{ mergeRequests(labels: $labels, createdAfter: $since,
+    sort: CREATED_DESC, first: $first, after: $after) {{ {_REQUEST} }} }}
+}}
+"""
+Nights = Mapping[str, PastNight]
+"""By ``<project's id>/<pipeline's id>``."""
+
+
+@dataclass(frozen=True)
+class FleetHistory:
+    """A fleet's history; ``silent`` are projects without a night though they are set up, and
+    ``nights`` those that the next report need not read again."""
+
+    history: NightHistory
+    silent: tuple[str, ...]
+    nights: Nights
+    found: Discovery
+
+
+def read_fleet_history(
+    api: FleetApi, settings: FleetSettings, since: dt.date, known: Nights
+) -> FleetHistory:
+    """Read it from this day on (UTC); ``known`` are the nights that the last report has read.
+    Raises ApiError where the projects or the merge requests cannot be listed."""
+    found = discover(api, settings)
+    start = dt.datetime.combine(since, dt.time(), dt.UTC)
+    projects = {each.id: each for each in found.projects}
+    requests = tuple(_list_requests(api, settings, start, projects))
+    nights, unknown = _read_nights(api, found.projects, start, known)
+    first = min(since, dt.datetime.now(dt.UTC).date() - KEPT)
+    kept = {key: each for key, each in known.items() if each.started >= str(first)}
+    shown = sorted(nights.values(), key=lambda each: each.started, reverse=True)
+    history = NightHistory(requests, tuple(shown), (*found.unknown, *unknown))
+    ended = {key: each for key, each in nights.items() if each.outcome or each.failure}
+    return FleetHistory(history, _list_silent(settings, found, nights), {**kept, **ended}, found)
+
+
+def _list_silent(settings: FleetSettings, found: Discovery, nights: Nights) -> tuple[str, ...]:
+    heard = {key.partition("/")[0] for key in nights}
+    return tuple(
+        each.path
+        for each in found.projects
+        if each.set_up and str(each.id) not in heard and not find_exclusion(settings, each)
+    )
+
+
+# --- merge requests -------------------------------------------------------------------------------
+
+
+def _list_requests(
+    api: FleetApi,
+    settings: FleetSettings,
+    since: dt.datetime,
+    projects: Mapping[int, FleetProject],
+) -> Iterator[PastMergeRequest]:
+    """Those of branches in a fleet's very projects, each once."""
+    values = {"labels": [settings.label], "since": since.isoformat()}
+    seen: set[tuple[int, int]] = set()
+    for node in _list_nodes(api, settings, values):
+        project, iid = (
+            read_global_id((node.get("project") or {}).get("id")),
+            int(node.get("iid") or 0),
+        )
+        own = project in projects and node.get("sourceProjectId") == project
+        if own and (project, iid) not in seen:
+            seen.add((project, iid))
+            yield _read_request(projects[project].path, iid, node)
+
+
+def _list_nodes(
+    api: FleetApi, settings: FleetSettings, values: Mapping[str, Any]
+) -> Iterator[Node]:
+    for query, name, paths in (
+        (_OF_GROUP, "group", settings.groups),
+        (_OF_PROJECT, "project", settings.projects),
+    ):
+        for path in paths:
+            yield from api.list_nodes(query, {name: path, **values}, (name, "mergeRequests")) or ()
+
+
+def _read_request(project: str, iid: int, node: Node) -> PastMergeRequest:
+    state, title = str(node.get("state") or ""), str(node.get("title") or "")
+    reviewers = (node.get("reviewers") or {}).get("nodes") or ()
+    ended = node.get("mergedAt") or (node.get("updatedAt") if state == "closed" else "")
+    return PastMergeRequest(
+        project=project,
+        iid=iid,
+        title=title,
+        web_url=str(node.get("webUrl") or ""),
+        category=find_category(title, None),
+        state=state,
+        opened=str(node.get("createdAt") or ""),
+        ended=str(ended or ""),
+        run_id="",
+        reviewers=tuple(str(each.get("username")) for each in reviewers if each),
+    )
+
+
+# --- nights ---------------------------------------------------------------------------------------
+
+
+def _read_nights(
+    api: FleetApi, projects: Iterable[FleetProject], since: dt.datetime, known: Nights
+) -> tuple[Nights, tuple[str, ...]]:
+    """The nights that have ended, and what could not be read."""
+    nights: dict[str, PastNight] = {}
+    todo: list[tuple[FleetProject, FleetNight]] = []
+    for project in projects:
+        for night in list_nights(api, project, since, known):
+            key = build_key(project, night)
+            if key in known:
+                nights[key] = known[key]
+            elif not night.running:
+                todo.append((project, night))
+    first = since.date().isoformat()
+    own = {str(each.id) for each in projects}
+    nights |= {
+        key: each
+        for key, each in known.items()
+        if each.started >= first and key.partition("/")[0] in own
+    }
+    lost = 0
+    for key, read in api.map_at_once(lambda pair: _read_night(api, *pair), todo):
+        nights[key] = read
+        lost += not (read.outcome or read.failure)
+    text = f"the results of {lost} nights, which this token may not read, or GitLab did not send"
+    return nights, (text,) if lost else ()
+
+
+def _read_night(api: FleetApi, project: FleetProject, night: FleetNight) -> tuple[str, PastNight]:
+    """A night without a result has failed, unless its artifacts have expired."""
+    place = f"{project.settings.output_dir}/result.json"
+    url = f"{api.server_url}/{project.path}/-/pipelines/{night.pipeline}"
+    key = build_key(project, night)
+    lost = PastNight(project.path, str(night.pipeline), url, night.created)
+    try:
+        data = api.download_artifact(project.id, night.job, place)
+        return key, read_result(json.loads(data), lost)
+    except ApiError as error:
+        if error.status != 404:
+            return key, lost
+    except (NightshiftError, ValueError, RecursionError):
+        pass
+    failure = "" if night.status == "success" else f"no result: the pipeline {night.status}"
+    return key, replace(lost, failure=failure)
+
+
+def encode_nights(nights: Nights) -> str:
+    """The file's text: a list for each night, as thousands of projects have many."""
+    rows = [
+        [key, n.project, n.started, n.outcome, n.category, n.cost_usd, n.failure]
+        for key, n in sorted(nights.items())
+    ]
+    return json.dumps({"version": NIGHTS_VERSION, "nights": rows}, separators=(",", ":"))
+
+
+def decode_nights(data: bytes, server_url: str) -> Nights:
+    """The nights of a file. Raises ValueError for one of another form."""
+    found = json.loads(data)
+    if not isinstance(found, dict) or found.get("version") != NIGHTS_VERSION:
+        raise ValueError("another version")
+    return dict(_decode_row(row, server_url) for row in found["nights"])
+
+
+def _decode_row(row: list[Any], server_url: str) -> tuple[str, PastNight]:
+    key, project, started, outcome, category, usd, failure = row
+    pipeline = str(key).partition("/")[2]
+    url = f"{server_url}/{project}/-/pipelines/{pipeline}"
+    cost = None if usd is None else float(usd)
+    place = (str(project), pipeline, url, str(started))
+    return str(key), PastNight(*place, str(outcome), str(category), cost, str(failure))

@@ -1,0 +1,234 @@
+"""``fleet.yaml``: which projects are in the fleet, when their nights are, and what they may cost.
+
+The text under a key is what docs/fleet.md shows.
+"""
+
+import datetime as dt
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from gitlab_nightshift.errors import build_config_error
+from gitlab_nightshift.gitlab.resources import NIGHT_LABEL
+from gitlab_nightshift.policy.path_patterns import matches
+from gitlab_nightshift.settings.assignment import Assignment, flatten_assignment
+from gitlab_nightshift.settings.config_file import ConfigFile, find_secrets, read_yaml
+from gitlab_nightshift.settings.field_checks import check_after, check_before, check_bounds
+from gitlab_nightshift.settings.load import build_mistakes_error, describe_problem
+from gitlab_nightshift.settings.notations import check_notification_url, check_time_zone, parse_date
+from gitlab_nightshift.settings.setting_groups import MOST, Label, Part
+
+FLEET_FILE = "fleet.yaml"
+LONGEST_WINDOW = dt.timedelta(hours=12)
+"""A night belongs to the window it began in: in longer ones, two nights could pass for one."""
+
+
+def parse_time(value: Any) -> Any:
+    """A time of day from ``22:00``, which YAML without quotes reads as 1320."""
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 24 * 60:
+        return dt.time(value // 60, value % 60)
+    found = re.fullmatch(r"([01]?[0-9]|2[0-3]):([0-5][0-9])", str(value))
+    if not found:
+        raise ValueError("expected a time of day such as 22:00")
+    return dt.time(int(found[1]), int(found[2]))
+
+
+def check_path(value: str) -> str:
+    """The path of a group or a project, as its address shows it."""
+    if not re.fullmatch(r"[A-Za-z0-9_.][\w.-]*(/[A-Za-z0-9_.][\w.-]*)*", value):
+        raise ValueError("expected a path such as acme/tools, without the server and a last slash")
+    return value
+
+
+FullPath = Annotated[str, check_after(check_path)]
+Pattern = Annotated[str, check_bounds(min_length=1, max_length=500)]
+TimeOfDay = Annotated[dt.time, check_before(parse_time)]
+Cadence = Literal["nightly", "weekly", "when active"]
+Usd = Annotated[float, check_bounds(gt=0, le=MOST)]
+Count = Annotated[int, check_bounds(ge=1, le=MOST)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Window(Part):
+    """When nights may start. It may pass midnight, and lasts 12 hours at most."""
+
+    start: TimeOfDay = dt.time(22)
+    """The first start."""
+    end: TimeOfDay = dt.time(6)
+    """Nothing starts from then on."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FleetBudget(Part):
+    """What all nights together may cost."""
+
+    night_usd: Usd
+    """USD a night, for the whole fleet."""
+    month_usd: Usd | None = None
+    """USD a calendar month, for the whole fleet. Default: no such limit."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CadenceRule(Part):
+    """Another cadence for some projects; the last rule that matches counts."""
+
+    match: list[Pattern]
+    """Patterns of projects' paths, as in `.gitignore`: `acme/core`, `acme/*/api`."""
+    cadence: Cadence
+    """`nightly`, `weekly` or `when active`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FleetSettings(Part):
+    """All keys of ``fleet.yaml``."""
+
+    groups: list[FullPath] = field(default_factory=list)
+    """Groups, with all that is below them."""
+    projects: list[FullPath] = field(default_factory=list)
+    """Further projects."""
+    topics: list[str] = field(default_factory=list)
+    """Of the groups' projects, only those with one of these topics. Default: all."""
+    include: list[Pattern] = field(default_factory=list)
+    """Of the groups' projects, only those whose path a pattern matches. Default: all."""
+    exclude: list[Pattern] = field(default_factory=list)
+    """Patterns of projects that are not in the fleet."""
+    opt_out_topic: str = "no-night-shift"
+    """A project with this topic is left alone. So is one with `enabled: false` in its file."""
+
+    cadence: Cadence = "weekly"
+    """How often: `nightly`, `weekly`, or `when active`: a night after people have worked on it."""
+    cadences: list[CadenceRule] = field(default_factory=list)
+    """Other cadences, by patterns."""
+    window: Window = field(default_factory=Window)
+    """When nights may start."""
+    timezone: Annotated[str, check_after(check_time_zone)] = "UTC"
+    """Time zone of the window, of dates and of months."""
+    quiet_dates: list[Annotated[dt.date, check_before(parse_date)]] = field(default_factory=list)
+    """Dates without a night, as YYYY-MM-DD: that on which its window begins."""
+
+    budget: FleetBudget
+    """What all nights together may cost."""
+    night_limit_usd: Usd | None = None
+    """What one night may spend, if a group variable NIGHTSHIFT_MAX_BUDGET_USD sets it. Default: the
+    project's own `max_budget_usd`."""
+    group_limits: dict[FullPath, Count] = field(default_factory=dict)
+    """Group → how many nights it may have a night."""
+    max_running: Count = 20
+    """How many nights may run at a time."""
+    max_open_per_reviewer: Count = 3
+    """How many night-shift merge requests a reviewer may have open, over all projects."""
+
+    max_open_onboarding: Count = 10
+    """How many onboarding merge requests of `fleet init` may be open at a time."""
+
+    dashboard: Count | None = None
+    """Number of an issue of the control project that `fleet report` keeps as its dashboard, with
+    switches. Default: none."""
+    notify: list[Annotated[str, check_before(check_notification_url)]] = field(default_factory=list)
+    """Whom `fleet report` tells, as `notify` in nightshift.yaml: addresses, which may name
+    variables as `$NAME`."""
+
+    account: str = ""
+    """User name of the account that plays the schedules. Default: that of the token."""
+    label: Label = NIGHT_LABEL
+    """Label by which the nights' merge requests are found."""
+
+    def find_cadence(self, path: str) -> Cadence:
+        """How often a project's nights are."""
+        found = [each.cadence for each in self.cadences if matches(path, each.match)]
+        return found[-1] if found else self.cadence
+
+
+@dataclass(frozen=True)
+class FleetFile:
+    """The settings, and where in the file they stand."""
+
+    settings: FleetSettings
+    assignments: tuple[Assignment, ...]
+
+    def find_place(self, *loc: str) -> str:
+        """File and line of a key, or of a list's item by its number."""
+        for each in self.assignments:
+            shared = min(len(each.path), len(loc))
+            if each.path[:shared] == loc[:shared]:
+                return each.find_place(loc)
+        return FLEET_FILE
+
+
+def read_fleet_file(path: Path) -> FleetFile:
+    """Read and check ``fleet.yaml``. Raises ``E_CONFIG`` with every mistake, one a line."""
+    from pydantic import TypeAdapter, ValidationError
+
+    file = ConfigFile(path.name, _read_text(path))
+    mistakes: list[str] = []
+    data, root = read_yaml(file, mistakes)
+    mistakes += find_secrets(file)
+    if not isinstance(data, dict):
+        raise build_config_error(f"{file.name}: expected keys and values at the top")
+    top = Assignment((), data, "", f"{file.name}:1", root)
+    found = tuple(flatten_assignment(top, FleetSettings))
+    try:
+        settings: FleetSettings = TypeAdapter(FleetSettings).validate_python(data)
+    except ValidationError as error:
+        for each in error.errors(include_url=False):
+            text = describe_problem(each, found, FleetSettings)
+            mistakes.append(f"{file.name}: {text}" if each["type"] == "missing" else text)
+        raise build_mistakes_error(mistakes) from None
+    made = FleetFile(settings, found)
+    if mistakes := [*mistakes, *_find_contradictions(made)]:
+        raise build_mistakes_error(mistakes)
+    return made
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        text = "no such file: docs/fleet.md shows how to begin one"
+        raise build_config_error(f"{path}: {text}") from None
+    except OSError as error:
+        raise build_config_error(f"{path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise build_config_error(f"{path}: not UTF-8 text") from None
+
+
+def _find_contradictions(file: FleetFile) -> Iterator[str]:
+    """What each key alone does not show."""
+    settings = file.settings
+    if not (settings.groups or settings.projects):
+        yield f"{FLEET_FILE}: no projects: set groups or projects"
+    yield from _find_overlaps(file, "groups", settings.groups)
+    yield from _find_overlaps(file, "projects", settings.projects)
+    budget, limit = settings.budget, settings.night_limit_usd
+    for name in ("night_usd", "month_usd"):
+        most = getattr(budget, name)
+        if limit and most is not None and most < limit:
+            place = file.find_place("budget", name)
+            yield f"{place}: budget.{name}: ${most:g} cannot pay one night of ${limit:g}"
+    if budget.month_usd is not None and budget.month_usd < budget.night_usd:
+        place = file.find_place("budget", "month_usd")
+        yield f"{place}: budget.month_usd: less than a single night's {budget.night_usd:g}"
+    if not dt.timedelta(0) < measure_window(settings.window) <= LONGEST_WINDOW:
+        yield f"{file.find_place('window')}: window: it must last from a minute to 12 hours"
+
+
+def _find_overlaps(file: FleetFile, key: str, paths: list[str]) -> Iterator[str]:
+    """Entries that another group already holds, or that stand there twice."""
+    for number, path in enumerate(paths):
+        place = f"{file.find_place(key, str(number))}: {key}: {path}"
+        above = [
+            each for each in file.settings.groups if path.lower().startswith(f"{each}/".lower())
+        ]
+        if above:
+            yield f"{place} lies in the group {above[0]}, which is listed too"
+        elif path.lower() in map(str.lower, paths[:number]):
+            yield f"{place} is listed twice"
+
+
+def measure_window(window: Window) -> dt.timedelta:
+    """How long it lasts by the clock; nothing for equal times."""
+    day = dt.date(2000, 1, 1)
+    start, end = (dt.datetime.combine(day, each) for each in (window.start, window.end))
+    return (end - start) % dt.timedelta(days=1)

@@ -1,0 +1,69 @@
+"""When a night is: the window of ``fleet.yaml``, and a project's hour within it."""
+
+import datetime as dt
+import math
+import zlib
+from dataclasses import dataclass
+
+from gitlab_nightshift.fleet.fleet_settings import FleetSettings
+
+HOUR = dt.timedelta(hours=1)
+
+
+@dataclass(frozen=True)
+class NightWindow:
+    """One night's window: the date on which it begins, and its moments in UTC."""
+
+    night: dt.date
+    start: dt.datetime
+    end: dt.datetime
+
+    def is_open(self, now: dt.datetime) -> bool:
+        """Whether nights may start at this moment."""
+        return self.start <= now < self.end
+
+    def find_hour(self, project: int) -> dt.datetime:
+        """From when on a project's night is due: the same hour each night, by its id."""
+        hours = math.ceil((self.end - self.start) / HOUR)
+        return self.start + HOUR * (spread("hour", project) % hours)
+
+
+def find_window(settings: FleetSettings, now: dt.datetime) -> NightWindow:
+    """The window that is open now, else the next one."""
+    import zoneinfo
+
+    zone = zoneinfo.ZoneInfo(settings.timezone)
+    today = now.astimezone(zone).date()
+    days = (today + dt.timedelta(days=n) for n in (-1, 0, 1, 2))
+    return next(made for day in days if now < (made := _build_window(settings, day, zone)).end)
+
+
+def _build_window(settings: FleetSettings, day: dt.date, zone: dt.tzinfo) -> NightWindow:
+    window = settings.window
+    last_day = day + dt.timedelta(days=1) if window.end <= window.start else day
+    start = dt.datetime.combine(day, window.start, zone)
+    end = dt.datetime.combine(last_day, window.end, zone)
+    return NightWindow(day, start.astimezone(dt.UTC), end.astimezone(dt.UTC))
+
+
+def find_month_start(settings: FleetSettings, window: NightWindow) -> dt.datetime:
+    """When the calendar month of a night begins, in the fleet's time zone."""
+    import zoneinfo
+
+    first = dt.datetime.combine(
+        window.night.replace(day=1), dt.time(), zoneinfo.ZoneInfo(settings.timezone)
+    )
+    return first.astimezone(dt.UTC)
+
+
+def spread(purpose: str, project: int) -> int:
+    """A number that a project keeps, by which projects are spread evenly."""
+    return zlib.crc32(f"{purpose} {project}".encode())
+
+
+def parse_moment(text: str) -> dt.datetime:
+    """A moment of GitLab's, ISO 8601; the beginning of time for none."""
+    try:
+        return dt.datetime.fromisoformat(text)
+    except ValueError:
+        return dt.datetime(1, 1, 1, tzinfo=dt.UTC)

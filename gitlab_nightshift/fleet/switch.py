@@ -1,0 +1,207 @@
+"""Stop all nights of groups at once, and start them again.
+
+The group's variable is written first: every night checks it before a token is spent, also one
+that waits for a runner now. What overrides it, waits or runs is looked at afterwards.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+
+from gitlab_nightshift.errors import NightshiftError
+from gitlab_nightshift.gitlab.api_error import ApiError
+from gitlab_nightshift.gitlab.fleet_api import FleetApi
+from gitlab_nightshift.gitlab.fleet_switch import (
+    SWITCH,
+    GroupSwitch,
+    ReachedProject,
+    SwitchSetting,
+    list_pipeline_settings,
+    list_reached,
+    list_subgroup_settings,
+    read_schedule_settings,
+)
+from gitlab_nightshift.gitlab.night_jobs import NIGHT_JOB, NightJob, cancel_job, list_night_jobs
+from gitlab_nightshift.text.counts import count_words
+
+Answer = TypeVar("Answer")
+OFF = frozenset("false f no n off 0".split())
+"""How settings write it, in lower case."""
+SPENDING = (NIGHT_JOB, f"{NIGHT_JOB}:work")
+"""The jobs that spend tokens."""
+
+
+@dataclass(frozen=True)
+class SwitchLine:
+    """What was done or found: ``word`` is what kind of line it is, ``failed`` is whether something
+    was not reached."""
+
+    word: str
+    text: str
+    failed: bool = False
+
+
+def find_top_groups(paths: Sequence[str]) -> tuple[str, ...]:
+    """The top-level groups of groups' and projects' paths, each once."""
+    return tuple(dict.fromkeys(path.partition("/")[0] for path in paths))
+
+
+def stop_nights(api: FleetApi, groups: Sequence[str], *, running: bool) -> Iterator[SwitchLine]:
+    """Stop them below these groups; cancel what waits, with ``running`` also what runs. What fails
+    is said in its line and stops nothing else."""
+    yield from (_try_act(each, partial(_stop_group, api, each)) for each in groups)
+    for group in groups:
+        projects, lines = _list_projects(api, group)
+        yield from lines
+        yield from _cancel_below(api, projects, running=running)
+        yield from _list_differing(api, group, projects, off=True)
+
+
+def start_nights(api: FleetApi, groups: Sequence[str]) -> Iterator[SwitchLine]:
+    """Take the variable away, and say what still holds nights off."""
+    yield from (_try_act(each, partial(_start_group, api, each)) for each in groups)
+    for group in groups:
+        projects, lines = _list_projects(api, group)
+        yield from lines
+        yield from _list_differing(api, group, projects, off=False)
+
+
+def _stop_group(api: FleetApi, group: str) -> SwitchLine:
+    switch = GroupSwitch(api.client, group)
+    before = switch.read()
+    if is_off(before):
+        return SwitchLine("stopped", f"{group}: {SWITCH}=false was set before")
+    switch.write("false", new=before is None)
+    return SwitchLine("stopped", f"{group}: {SWITCH}=false")
+
+
+def _start_group(api: FleetApi, group: str) -> SwitchLine:
+    """Deleted rather than set to true, which would overrule a project's own ``enabled: false``."""
+    switch = GroupSwitch(api.client, group)
+    before = switch.read()
+    if before is None:
+        return SwitchLine("started", f"{group}: it was not stopped")
+    if not is_off(before):
+        return SwitchLine("started", f"{group}: {SWITCH}={before} is not ours, and stays")
+    switch.delete()
+    return SwitchLine("started", f"{group}: {SWITCH} is gone")
+
+
+def is_off(value: str | None) -> bool:
+    """Whether a night with this value would be skipped; a hidden one is taken for on."""
+    return value is not None and value.strip().lower() in OFF
+
+
+def _try_act(place: str, act: Callable[[], SwitchLine]) -> SwitchLine:
+    try:
+        return act()
+    except NightshiftError as error:
+        return _build_failure(place, error)
+
+
+def _build_failure(place: str, error: NightshiftError) -> SwitchLine:
+    help_text = error.remedy.text if isinstance(error, ApiError) and error.remedy else ""
+    return SwitchLine(
+        "not reached", f"{place}: {error.message}{help_text and f' ({help_text})'}", True
+    )
+
+
+# --- what is below --------------------------------------------------------------------------------
+
+
+def _list_projects(
+    api: FleetApi, group: str
+) -> tuple[Sequence[ReachedProject], Sequence[SwitchLine]]:
+    try:
+        found = list_reached(api, group)
+        if found is None:
+            text = f"{group}: GitLab has no such group, or this token does not see it"
+            return (), (SwitchLine("not reached", text, True),)
+        return list(found), ()
+    except ApiError as error:
+        return (), (_build_failure(f"what is below {group}", error),)
+
+
+def _list_differing(
+    api: FleetApi, group: str, projects: Sequence[ReachedProject], *, off: bool
+) -> Iterator[SwitchLine]:
+    """What overrides the variable (``off``), or keeps nights off by a setting of its own."""
+    found = [setting for each in projects for setting in each.settings]
+    try:
+        found += list_subgroup_settings(api, group)
+    except ApiError as error:
+        yield _build_failure(f"the groups below {group}", error)
+    scheduled = [each.path for each in projects if each.has_nights]
+    for read in _ask_each(api, partial(read_schedule_settings, api), scheduled):
+        if isinstance(read, SwitchLine):
+            yield read
+        else:
+            found += read[1]
+    differing = [each for each in found if is_off(each.value) is not off]
+    yield from (_describe_setting(each, off=off) for each in differing)
+    if unseen := [each.path for each in projects if each.unseen]:
+        count = count_words(len(unseen), "project")
+        text = f"the variables of {count} of {group}, {unseen[0]} first"
+        yield SwitchLine("not reached", f"{text}: this token does not see them", True)
+    count = count_words(len(projects), "project")
+    yield SwitchLine("below", f"{group}: {count}, {count_words(len(differing), 'setting')} differ")
+
+
+def _describe_setting(setting: SwitchSetting, *, off: bool) -> SwitchLine:
+    value = "a hidden value" if setting.value is None else setting.value
+    word = "overrides" if off else "still off"
+    return SwitchLine(word, f"{setting.place}: {setting.level} variable {SWITCH}={value}", off)
+
+
+def _cancel_below(
+    api: FleetApi, projects: Sequence[ReachedProject], *, running: bool
+) -> Iterator[SwitchLine]:
+    busy = [each.path for each in projects if each.busy]
+    for read in _ask_each(api, partial(_list_jobs, api), busy):
+        if isinstance(read, SwitchLine):
+            yield read
+        else:
+            yield from _cancel_jobs(api, *read, running=running)
+
+
+def _list_jobs(api: FleetApi, path: str) -> tuple[NightJob, ...]:
+    return list_night_jobs(api.client, path)  # each thread has its own client
+
+
+def _cancel_jobs(
+    api: FleetApi, path: str, jobs: Sequence[NightJob], *, running: bool
+) -> Iterator[SwitchLine]:
+    for pipeline in dict.fromkeys(each.pipeline for each in jobs):
+        its = [each for each in jobs if each.pipeline == pipeline]
+        settings = list_pipeline_settings(path, its[0])
+        yield from (_describe_setting(s, off=True) for s in settings if not is_off(s.value))
+        runs = any(each.running for each in its)
+        spends = any(each.name in SPENDING for each in its)
+        if running or (spends and not runs):
+            yield from (_try_act(path, partial(_cancel, api, path, each)) for each in its)
+        elif spends:
+            yield SwitchLine("runs on", f"{path}: pipeline {pipeline} (--running cancels it)")
+        else:
+            text = f"{path}: pipeline {pipeline} only publishes what was paid for"
+            yield SwitchLine("runs on", text)
+
+
+def _cancel(api: FleetApi, path: str, job: NightJob) -> SwitchLine:
+    cancel_job(api.client, path, job.id)
+    state = "ran" if job.running else "waited"
+    return SwitchLine("cancelled", f"{path}: {job.name} of pipeline {job.pipeline}, which {state}")
+
+
+def _ask_each(
+    api: FleetApi, ask: Callable[[str], Answer], paths: Sequence[str]
+) -> Iterator[tuple[str, Answer] | SwitchLine]:
+    """Each project's answer, or the line that says why there is none; several at a time."""
+
+    def ask_one(path: str) -> tuple[str, Answer] | SwitchLine:
+        try:
+            return path, ask(path)
+        except ApiError as error:
+            return _build_failure(path, error)
+
+    return api.map_at_once(ask_one, paths)

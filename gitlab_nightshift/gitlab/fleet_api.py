@@ -1,0 +1,337 @@
+"""What a fleet asks a GitLab for: projects in pages, by GraphQL; schedules and results, by REST.
+
+A page holds 100 projects with their files, nights and merge requests. GitLab counts a query's
+complexity before it runs it, 250 at most (``app/graphql/gitlab_schema.rb``): a field is 1, a list
+grows by 1% for each item. This one is 141.
+"""
+
+import re
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import quote
+
+from gitlab_nightshift.gitlab.api_error import ApiError, call_or_none
+from gitlab_nightshift.gitlab.ci_settings import CiSettings, Schedule
+from gitlab_nightshift.gitlab.pipelines import list_of_schedule
+from gitlab_nightshift.gitlab.project import TIMEOUT_S, check_server
+from gitlab_nightshift.system.retry import Again, Clock, RetryPolicy, write_notice
+
+if TYPE_CHECKING:
+    from gitlab_nightshift.gitlab.client import Client
+
+Node = Mapping[str, Any]
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
+Result = TypeVar("Result")
+
+PAGE, LEAST_PAGE = 100, 10
+MOST_PATHS = 50
+"""Of a query for projects by their paths (``app/graphql/resolvers/projects_resolver.rb``)."""
+MOST_NIGHTS, MOST_MERGE_REQUESTS = 6, 10
+"""Of a project, the newest; older nights are asked for where they are needed."""
+MOST_PIPELINES = 5
+"""Earlier pipelines of the control project that are searched for a plan."""
+LARGEST, LARGEST_PLAN = 4 * 1024 * 1024, 64 * 1024 * 1024
+"""Bytes of a night's result, of the last plan."""
+FILES = ("nightshift.yaml", ".gitlab-ci.yml")
+THREADS = 8
+"""Requests at a time."""
+PATIENCE_S = 300.0
+"""For one request: GitLab's own rate limits are by the minute."""
+OPTIONAL_FIELDS = ("isForked", "markedForDeletionOn")
+"""Fields that an older GitLab does not know."""
+_NIGHT = """
+  id status createdAt startedAt finishedAt user { username }
+  night: job(name: "nightshift") { id } publish: job(name: "nightshift:publish") { id }
+"""
+_NIGHTS = f"""
+  pipelines(source: "schedule", first: $nights, after: $older) {{
+    pageInfo {{ hasNextPage endCursor }} nodes {{ {_NIGHT} }}
+  }}
+"""
+_PROJECT = f"""
+  id fullPath archived topics lastActivityAt ciConfigPathOrDefault OPTIONAL
+  repository {{
+    empty rootRef blobs(paths: ["{FILES[0]}", "{FILES[1]}"], first: 2) {{
+      nodes {{ path rawTextBlob }} }}
+  }}
+  mergeRequests(labels: $labels, sort: CREATED_DESC, first: {MOST_MERGE_REQUESTS}) {{ nodes {{
+    iid title state createdAt mergedAt updatedAt reviewers {{ nodes {{ username }} }} }} }}
+  {_NIGHTS}
+"""
+_VARIABLES = "$labels: [String!], $nights: Int, $older: String, $first: Int, $after: String"
+GROUP_QUERY = f"""
+query($group: ID!, {_VARIABLES}) {{
+  group(fullPath: $group) {{
+    projects(includeSubgroups: true, first: $first, after: $after) {{
+      pageInfo {{ hasNextPage endCursor }} nodes {{ {_PROJECT} }}
+  }} }}
+}}
+"""
+_BY_PATH = f"""
+query($paths: [String!], {_VARIABLES}) {{
+  projects(fullPaths: $paths, first: $first, after: $after) {{
+    pageInfo {{ hasNextPage endCursor }} nodes {{ {_PROJECT} }}
+  }}
+}}
+"""
+_MORE_NIGHTS = f"""
+query($project: ID!, $nights: Int, $older: String) {{ project(fullPath: $project) {{ {_NIGHTS} }} }}
+"""
+_UNKNOWN_FIELD = re.compile(r"Field '(\w+)' doesn't exist on type")
+
+
+@dataclass(frozen=True)
+class ControlJob:
+    """Where a fleet's command runs: its project, branch and pipeline, as GitLab names them."""
+
+    project: str
+    ref: str
+    pipeline: str
+
+
+@dataclass(frozen=True)
+class RenewedPatience(RetryPolicy):
+    """Repeats each request for ``for_s`` seconds from when it is first sent: a fleet's command runs
+    much longer than one stage of a night."""
+
+    for_s: float = PATIENCE_S
+
+    def call_with_retries(self, call: Callable[[], Result], again: Again) -> Result:
+        """``call()``, repeated while it fails in a way that ``again`` says may pass."""
+        until = self.clock.now() + self.for_s
+        policy = RetryPolicy(until, self.clock, self.first_s, tell=self.tell)
+        return policy.call_with_retries(call, again)
+
+
+def open_fleet(
+    server_url: str,
+    token: str,
+    *,
+    timeout_s: float = TIMEOUT_S,
+    patience_s: float = PATIENCE_S,
+    clock: Clock | None = None,
+    tell: Callable[[str], None] = write_notice,
+) -> "FleetApi":
+    """The connection of a fleet's command; nothing is asked before a method is called.
+
+    ``timeout_s`` bounds each request, ``patience_s`` its repetitions. Raises ``E_CONFIG`` for a
+    server or a token that cannot be one.
+    """
+    check_server(server_url, token)
+    stopping = threading.Event()
+    clock = clock or Clock(sleep=partial(_sleep_until, stopping))
+    patience = RenewedPatience(0.0, clock, tell=tell, for_s=patience_s)
+    return FleetApi(server_url.rstrip("/"), token, timeout_s, patience, stopping)
+
+
+def _sleep_until(stopping: threading.Event, seconds: float) -> None:
+    if stopping.wait(seconds):
+        raise ApiError("this run was stopped", lasting=True)
+
+
+class FleetApi:
+    """All that is asked of one GitLab. Every method may raise :class:`ApiError`, and may be called
+    by several threads."""
+
+    def __init__(
+        self,
+        server_url: str,
+        token: str,
+        timeout_s: float,
+        patience: RenewedPatience,
+        stopping: threading.Event,
+    ) -> None:
+        self.clock, self.server_url = patience.clock, server_url
+        self._stopping, self._token = stopping, token
+        self._timeout_s, self._patience = timeout_s, patience
+        self._of_thread = threading.local()
+        self.missing_fields: tuple[str, ...] = ()
+
+    @property
+    def client(self) -> "Client":
+        """This thread's connection: requests' sessions are not made for several."""
+        found: Client | None = getattr(self._of_thread, "client", None)
+        if found is None:
+            found = self._of_thread.client = self._connect(self._patience)
+        return found
+
+    def _connect(self, patience: RetryPolicy) -> "Client":
+        from gitlab_nightshift.gitlab.client import Client
+
+        return Client(self.server_url, self._token, timeout_s=self._timeout_s, patience=patience)
+
+    def map_at_once(self, ask: Callable[[Item], Answer], items: Sequence[Item]) -> Iterator[Answer]:
+        """The answers in the order of the items, several requests at a time. Whoever is
+        interrupted waits for none of them: what waits is given up."""
+        with ThreadPoolExecutor(THREADS) as pool:
+            try:
+                yield from pool.map(ask, items)
+            except BaseException:
+                self._stopping.set()
+                pool.shutdown(cancel_futures=True)
+                raise
+
+    # --- projects -----------------------------------------------------------------------------
+
+    def find_account(self) -> str:
+        """The user name of the token's account."""
+        return str(self.client.own_user.get("username") or "")
+
+    def list_group_projects(
+        self, group: str, label: str, nights: int = MOST_NIGHTS
+    ) -> Iterator[Node] | None:
+        """The projects of a group and of the groups below it; None where there is no such group."""
+        values = {"group": group, "labels": [label], "nights": nights}
+        return self.list_nodes(GROUP_QUERY, values, ("group", "projects"))
+
+    def list_projects(
+        self, paths: Sequence[str], label: str, nights: int = MOST_NIGHTS
+    ) -> Iterator[Node]:
+        """The projects with these paths, as far as there are any."""
+        return self.list_by_paths(_BY_PATH, paths, {"labels": [label], "nights": nights})
+
+    def list_by_paths(
+        self, query: str, paths: Sequence[str], values: Mapping[str, Any]
+    ) -> Iterator[Node]:
+        """The nodes of a query for projects by ``$paths``, as many at a time as GitLab takes."""
+        for at in range(0, len(paths), MOST_PATHS):
+            batch = {"paths": list(paths[at : at + MOST_PATHS]), **values}
+            yield from self.list_nodes(query, batch, ("projects",)) or ()
+
+    def list_older_nights(self, project: str, cursor: str) -> Iterator[Node]:
+        """The scheduled pipelines of a project before those that are known, newest first."""
+        while cursor:
+            values = {"project": project, "nights": PAGE, "older": cursor}
+            found = _follow(self.client.send_query(_MORE_NIGHTS, values), ("project", "pipelines"))
+            if found is None:
+                return
+            yield from _list_found(found)
+            cursor = read_next(found)
+
+    # --- schedules ----------------------------------------------------------------------------
+
+    def list_schedules(self, project: int) -> tuple[Schedule, ...]:
+        """The schedules of a project; of the active ones, whether their variables make them
+        nights."""
+        rows = self.client.read_all_rows(f"/projects/{project}/pipeline_schedules")
+        settings = CiSettings(self.client, str(project))
+        return tuple(settings.read_schedule(row) for row in rows)
+
+    def list_started(self, project: int, schedule: int, since: str) -> tuple[int, ...]:
+        """The ids of a schedule's pipelines since a moment (ISO 8601), newest first."""
+        at = f"/projects/{project}/pipeline_schedules/{schedule}"
+        return tuple(int(row["id"]) for row in list_of_schedule(self.client, at, since))
+
+    def play(self, project: int, schedule: int) -> None:
+        """Ask GitLab to start a schedule's pipeline. Nothing is repeated: whoever calls looks first
+        at what became of it."""
+        self._connect(replace(self._patience, for_s=0.0)).http_post(
+            f"/projects/{project}/pipeline_schedules/{schedule}/play"
+        )
+
+    # --- results ------------------------------------------------------------------------------
+
+    def download_artifact(self, project: int, job: int, path: str) -> bytes:
+        """A small file out of a job's artifacts."""
+        return self.client.download(f"/projects/{project}/jobs/{job}/artifacts/{path}", LARGEST)
+
+    def find_last_artifact(
+        self, control: ControlJob, job: str, path: str, most: int = MOST_PIPELINES
+    ) -> bytes | None:
+        """A file that the last job of this name has left in an earlier pipeline of the control
+        project, also in one that goes on, and where the job ended with a warning; None where the
+        newest pipelines have none, or this token does not see them."""
+        at = f"/projects/{quote(control.project, safe='')}"
+        asked = {"ref": control.ref, "order_by": "id", "sort": "desc", "per_page": most + 1}
+        rows = call_or_none(lambda: self.client.read_rows(f"{at}/pipelines", **asked)) or []
+        earlier = [row["id"] for row in rows if str(row["id"]) != control.pipeline]
+        for pipeline in earlier[:most]:
+            jobs = call_or_none(partial(self.client.read_rows, f"{at}/pipelines/{pipeline}/jobs"))
+            ended = (each for each in jobs or () if each["status"] in ("success", "failed"))
+            if made := [each["id"] for each in ended if each["name"] == job]:
+                place = f"{at}/jobs/{max(made)}/artifacts/{path}"
+                if data := call_or_none(partial(self.client.download, place, LARGEST_PLAN)):
+                    return data
+        return None
+
+    # --- pages --------------------------------------------------------------------------------
+
+    def list_nodes(
+        self, query: str, values: Mapping[str, Any], path: tuple[str, ...]
+    ) -> Iterator[Node] | None:
+        """The nodes of a list by pages of 100 at most; ``path`` is where the answer has it. None
+        where there is no such thing. The query has ``$first`` and ``$after``; a page that takes
+        GitLab too long is asked for in smaller ones."""
+        first = self._ask_page(query, {**values, "after": None}, path, PAGE)
+        return None if first is None else self._continue(query, values, path, *first)
+
+    def _continue(
+        self, query: str, values: Mapping[str, Any], path: tuple[str, ...], page: Node, size: int
+    ) -> Iterator[Node]:
+        while True:
+            yield from _list_found(page)
+            if not (after := read_next(page)):
+                return
+            found = self._ask_page(query, {**values, "after": after}, path, size)
+            if found is None:  # deleted in the meantime
+                return
+            page, size = found
+
+    def _ask_page(
+        self, query: str, values: Mapping[str, Any], path: tuple[str, ...], size: int
+    ) -> tuple[Node, int] | None:
+        """A page, and the size that it was asked for in the end."""
+        while True:
+            fields = (each for each in OPTIONAL_FIELDS if each not in self.missing_fields)
+            text = query.replace("OPTIONAL", " ".join(fields))
+            try:
+                page = self._ask_once(text, {**values, "first": size}, path)
+                return None if page is None else (page, size)
+            except ApiError as error:
+                unknown = _UNKNOWN_FIELD.search(error.message)
+                if unknown and unknown[1] in OPTIONAL_FIELDS:
+                    self.missing_fields += (unknown[1],)
+                elif size > LEAST_PAGE and _is_too_much(error):
+                    size = max(LEAST_PAGE, size // 2)
+                else:
+                    raise
+
+    def _ask_once(self, text: str, values: Mapping[str, Any], path: tuple[str, ...]) -> Node | None:
+        """A page. What GitLab cannot show of one node, for an error of its own, is that node's
+        ``problem``; any other error is raised."""
+        problems: list[tuple[tuple[Any, ...], str]] = []
+        page = _follow(self.client.send_query(text, values, problems), path)
+        nodes, depth = list((page or {}).get("nodes") or ()), len(path)
+        for place, why in problems:
+            at = place[depth + 1] if place[: depth + 1] == (*path, "nodes") else len(nodes)
+            if at >= len(nodes) or not nodes[at] or "Timeout on" in why:
+                raise ApiError(f"GitLab's GraphQL refused the query: {why}", lasting=True)
+            nodes[at] = {**nodes[at], "problem": why}
+        return page and {**page, "nodes": nodes}
+
+
+def _is_too_much(error: ApiError) -> bool:
+    """Whether GitLab, or what stands before it, gave up on a query for the time it took."""
+    return error.status in (502, 503, 504) or "Timeout on" in error.message
+
+
+def _follow(answer: Any, path: tuple[str, ...]) -> Node | None:
+    for name in path:
+        answer = answer.get(name) if isinstance(answer, Mapping) else None
+    return answer if isinstance(answer, Mapping) else None
+
+
+def _list_found(page: Node) -> Iterator[Node]:
+    """GitLab shows null for what the token may not see."""
+    yield from (each for each in page.get("nodes") or () if isinstance(each, Mapping))
+
+
+def read_next(page: Node) -> str:
+    """The cursor of the next page; "" for none."""
+    info = page.get("pageInfo") or {}
+    return str(info.get("endCursor") or "") if info.get("hasNextPage") else ""

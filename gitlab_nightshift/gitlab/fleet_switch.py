@@ -1,0 +1,170 @@
+"""The switch of all nights below a group, and what overrides it: GitLab's order of variables.
+
+Those of a pipeline and of its schedule win over the project's, these over the nearest group's
+(doc/ci/variables: precedence). A variable in a pipeline's file is weaker than the group's.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import quote
+
+from gitlab_nightshift.gitlab.api_error import ApiError, call_or_none, transient
+from gitlab_nightshift.gitlab.fleet_api import FleetApi, Node
+from gitlab_nightshift.gitlab.night_jobs import NightJob
+
+if TYPE_CHECKING:
+    from gitlab_nightshift.gitlab.client import Client
+
+SWITCH = "NIGHTSHIFT_ENABLED"
+EVERYWHERE = "*"
+DESCRIPTION = "false stops all nights below this group (nightshift fleet stop)"
+Level = Literal["subgroup", "project", "schedule", "pipeline"]
+_VARIABLES = "ciVariables(first: 100) { nodes { key value environmentScope } }"
+_PROJECTS = f"""
+query($group: ID!, $first: Int, $after: String) {{ group(fullPath: $group) {{
+  projects(includeSubgroups: true, first: $first, after: $after) {{
+    pageInfo {{ hasNextPage endCursor }}
+    nodes {{ fullPath archived {_VARIABLES}
+      scheduled: pipelines(source: "schedule", first: 1) {{ nodes {{ id }} }}
+      running: pipelines(scope: RUNNING, first: 1) {{ nodes {{ id }} }}
+      pending: pipelines(scope: PENDING, first: 1) {{ nodes {{ id }} }}
+    }} }} }} }}
+"""
+_SUBGROUPS = f"""
+query($group: ID!, $first: Int, $after: String) {{ group(fullPath: $group) {{
+  descendantGroups(first: $first, after: $after) {{
+    pageInfo {{ hasNextPage endCursor }} nodes {{ fullPath {_VARIABLES} }}
+  }} }} }}
+"""
+# GitLab resolves Project.pipelineSchedules for one project in a request (doc/api/graphql).
+_SCHEDULES = """
+query($project: ID!) { project(fullPath: $project) { pipelineSchedules(first: 50) { nodes {
+  description variables(first: 100) { nodes { key value } } } } } }
+"""
+
+
+@dataclass(frozen=True)
+class SwitchSetting:
+    """A variable of our name at a ``level``; ``place`` says where, ``value`` is None for a hidden
+    one."""
+
+    level: Level
+    place: str
+    value: str | None
+
+
+@dataclass(frozen=True)
+class ReachedProject:
+    """A project below the group. ``has_nights`` is whether a schedule has run in it, ``busy``
+    whether any pipeline goes on; ``unseen`` is whether this token does not see its variables."""
+
+    path: str
+    settings: tuple[SwitchSetting, ...]
+    has_nights: bool
+    busy: bool
+    unseen: bool
+
+
+class GroupSwitch:
+    """The variable of one group. Every method may raise ApiError; REST shows and changes it to
+    those who may administer CI/CD variables: Owners (``lib/api/group_variables.rb``)."""
+
+    def __init__(self, client: "Client", group: str) -> None:
+        self._client, self._path = client, f"/groups/{quote(group, safe='')}/variables"
+
+    def read(self) -> str | None:
+        """Its value, None where there is no such variable for all environments."""
+        rows = self._client.read_all_rows(self._path)
+        found = (row for row in rows if row.get("key") == SWITCH and _is_everywhere(row))
+        return next((str(row.get("value")) for row in found), None)
+
+    def write(self, value: str, *, new: bool) -> None:
+        """Set it, for protected and other branches. Repeating that changes nothing."""
+        shown = {"protected": False, "masked": False, "description": DESCRIPTION}
+        if new:
+            try:
+                data = {"key": SWITCH, "value": value, "raw": True, **shown}
+                self._client.http_post(self._path, post_data=data)
+                return
+            except ApiError as error:  # the answer was lost, or another was faster
+                if not transient(error) and "taken" not in error.reason:
+                    raise
+                if self.read() is None:
+                    raise
+        data = {"value": value, "filter": {"environment_scope": EVERYWHERE}, **shown}
+        put = partial(self._client.http_put, f"{self._path}/{SWITCH}", post_data=data)
+        self._client.patience.call_with_retries(put, transient)
+
+    def delete(self) -> None:
+        """Take it away; one that is gone already was taken away by a request whose answer was
+        lost."""
+        query = {"filter[environment_scope]": EVERYWHERE}
+        path = f"{self._path}/{SWITCH}"
+        delete = partial(self._client.http_delete, path, query_data=query)
+        call_or_none(partial(self._client.patience.call_with_retries, delete, transient), 404)
+
+
+def list_reached(api: FleetApi, group: str) -> Iterator[ReachedProject] | None:
+    """The projects below a group that are not archived, in pages of 100; None where the token sees
+    no such group."""
+    nodes = api.list_nodes(_PROJECTS, {"group": group}, ("group", "projects"))
+    return None if nodes is None else (_read_project(n) for n in nodes if not n.get("archived"))
+
+
+def list_subgroup_settings(api: FleetApi, group: str) -> Iterator[SwitchSetting]:
+    """What the groups below a group set."""
+    nodes = api.list_nodes(_SUBGROUPS, {"group": group}, ("group", "descendantGroups"))
+    for node in nodes or ():
+        yield from _read_settings("subgroup", str(node.get("fullPath")), node)
+
+
+def read_schedule_settings(api: FleetApi, project: str) -> tuple[SwitchSetting, ...]:
+    """What the schedules of a project set; one request."""
+    answer = api.client.send_query(_SCHEDULES, {"project": project})
+    schedules = (answer.get("project") or {}).get("pipelineSchedules") or {}
+    return tuple(
+        SwitchSetting(
+            "schedule", f"{project}, schedule {each.get('description')}", row.get("value")
+        )
+        for each in schedules.get("nodes") or ()
+        for row in _list_rows(each, "variables")
+    )
+
+
+def list_pipeline_settings(project: str, job: NightJob) -> Iterator[SwitchSetting]:
+    """What the pipeline of a job was started with."""
+    for key, value in job.variables:
+        if key == SWITCH:
+            yield SwitchSetting("pipeline", f"{project}, pipeline {job.pipeline}", value)
+
+
+def _read_project(node: Node) -> ReachedProject:
+    path = str(node.get("fullPath"))
+    started = [bool((node.get(name) or {}).get("nodes")) for name in _PIPELINES]
+    unseen = node.get("ciVariables") is None
+    return ReachedProject(
+        path, tuple(_read_settings("project", path, node)), started[0], any(started[1:]), unseen
+    )
+
+
+_PIPELINES = ("scheduled", "running", "pending")
+
+
+def _read_settings(level: Level, place: str, node: Node) -> Iterator[SwitchSetting]:
+    for row in _list_rows(node, "ciVariables"):
+        scope = "" if _is_everywhere(row) else f", environment {row['environmentScope']}"
+        yield SwitchSetting(level, f"{place}{scope}", row.get("value"))
+
+
+def _list_rows(node: Mapping[str, Any], name: str) -> Iterator[Mapping[str, Any]]:
+    """Those of our name."""
+    for row in (node.get(name) or {}).get("nodes") or ():
+        if isinstance(row, Mapping) and row.get("key") == SWITCH:
+            yield row
+
+
+def _is_everywhere(row: Mapping[str, Any]) -> bool:
+    scope = row.get("environment_scope", row.get("environmentScope"))
+    return scope in (None, EVERYWHERE)

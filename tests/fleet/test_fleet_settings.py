@@ -1,0 +1,121 @@
+"""``fleet.yaml``: its values, and all mistakes at once with their places."""
+
+import re
+import textwrap
+from datetime import time
+from pathlib import Path
+
+import pytest
+
+from gitlab_nightshift.errors import Code, NightshiftError
+from gitlab_nightshift.fleet.fleet_settings import FleetSettings, read_fleet_file
+from gitlab_nightshift.settings.schema import build_schema
+from tests.support import fleet_table
+
+BUDGET = "budget: {night_usd: 50}\n"
+
+
+def read(tmp_path: Path, text: str) -> FleetSettings:
+    path = tmp_path / "fleet.yaml"
+    path.write_text(text)
+    return read_fleet_file(path).settings
+
+
+def list_mistakes(tmp_path: Path, text: str) -> list[str]:
+    with pytest.raises(NightshiftError) as caught:
+        read(tmp_path, text)
+    assert caught.value.code is Code.CONFIG
+    return caught.value.lines
+
+
+def test_defaults(tmp_path: Path) -> None:
+    settings = read(tmp_path, f"groups: [acme]\n{BUDGET}")
+    assert (settings.cadence, settings.max_running, settings.label) == ("weekly", 20, "night-shift")
+    assert (settings.window.start, settings.window.end) == (time(22), time(6))
+
+
+@pytest.mark.parametrize("start", ["22:30", "'22:30'"])
+def test_a_time_of_day_needs_no_quotes(tmp_path: Path, start: str) -> None:
+    """YAML 1.1 reads it as a number in base 60."""
+    settings = read(tmp_path, f"groups: [acme]\n{BUDGET}window: {{start: {start}, end: 06:00}}\n")
+    assert (settings.window.start, settings.window.end) == (time(22, 30), time(6))
+
+
+def test_the_last_rule_that_matches_decides_the_cadence(tmp_path: Path) -> None:
+    rules = (
+        "cadences:\n- {match: [acme/core], cadence: nightly}\n"
+        "- {match: ['acme/*/old'], cadence: when active}\n"
+    )
+    settings = read(tmp_path, f"groups: [acme]\n{BUDGET}{rules}")
+    paths = ("acme/core/api", "acme/core/old", "acme/web")
+    assert [*map(settings.find_cadence, paths)] == ["nightly", "when active", "weekly"]
+
+
+def test_mistakes_of_values_come_all_at_once_with_their_places(tmp_path: Path) -> None:
+    text = (
+        "gruops: [acme]\ngroups: [acme/]\nwindow: {start: 25:00}\ncadence: daily\n"
+        "budget:\n  night_usd: 0\n"
+    )
+    assert list_mistakes(tmp_path, text) == [
+        "fleet.yaml:2: groups.0: expected a path such as acme/tools, without the server and a last"
+        " slash",
+        "fleet.yaml:4: cadence: should be 'nightly', 'weekly' or 'when active'",
+        "fleet.yaml:3: window.start: expected a time of day such as 22:00",
+        "fleet.yaml:6: budget.night_usd: should be greater than 0",
+        "fleet.yaml:1: gruops: unknown key; did you mean groups?",
+    ]
+
+
+def test_contradictions_come_all_at_once_with_their_places(tmp_path: Path) -> None:
+    text = (
+        "groups:\n- acme\n- acme/tools\n- Acme\nprojects:\n- acme/web\n- b/c\n- b/c\n"
+        "budget:\n  night_usd: 5\n  month_usd: 4\nnight_limit_usd: 10\n"
+        "window: {start: '06:00', end: '22:00'}\n"
+    )
+    assert list_mistakes(tmp_path, text) == [
+        "fleet.yaml:3: groups: acme/tools lies in the group acme, which is listed too",
+        "fleet.yaml:4: groups: Acme is listed twice",
+        "fleet.yaml:6: projects: acme/web lies in the group acme, which is listed too",
+        "fleet.yaml:8: projects: b/c is listed twice",
+        "fleet.yaml:10: budget.night_usd: $5 cannot pay one night of $10",
+        "fleet.yaml:11: budget.month_usd: $4 cannot pay one night of $10",
+        "fleet.yaml:11: budget.month_usd: less than a single night's 5",
+        "fleet.yaml:13: window: it must last from a minute to 12 hours",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (BUDGET, "fleet.yaml: no projects: set groups or projects"),
+        ("groups: [acme]\n", "fleet.yaml: budget: Field required"),
+        ("- a\n", "fleet.yaml: expected keys and values at the top"),
+        ("a: [\n", "fleet.yaml:2: not YAML"),
+        (f"groups: [acme]\n{BUDGET}account: glpat-0123456789abcdef0123\n", "a secret"),
+    ],
+)
+def test_what_is_no_fleet_is_said_in_one_line(tmp_path: Path, text: str, why: str) -> None:
+    mistakes = list_mistakes(tmp_path, text)
+    assert any(why in each for each in mistakes), mistakes
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(NightshiftError, match=r"fleet.yaml: no such file"):
+        read_fleet_file(tmp_path / "fleet.yaml")
+
+
+def test_the_page_has_a_row_for_each_key_as_it_is() -> None:
+    text = fleet_table.PAGE.read_text(encoding="utf-8")
+    assert fleet_table.complete_page(text) == text, "make docs"
+    assert text.count("| `budget.night_usd` | required |") == 1
+
+
+def test_the_pages_example_is_a_fleet(tmp_path: Path) -> None:
+    text = fleet_table.PAGE.read_text(encoding="utf-8")
+    [example] = re.findall(r"```yaml\n( *# fleet.yaml\n.*?)```", text, re.DOTALL)
+    settings = read(tmp_path, textwrap.dedent(example))
+    assert (settings.groups, settings.budget.month_usd) == (["acme"], 1500)
+
+
+def test_its_keys_are_none_of_a_nights_schema() -> None:
+    assert "FleetSettings" not in build_schema()["$defs"]
