@@ -253,12 +253,12 @@ def _write_file_blocks(edit: Edit) -> list[Block]:
         found = map(list, matcher.get_grouped_opcodes(context))
         groups = [(g[0][1], g[-1][2], g[0][3], g[-1][4]) for g in found]
         blocks = [Block(1, edit.path, before[a:b], after[c:d]) for a, b, c, d in groups]
-        if all(_stands_once(before, block.search) for block in blocks):
+        if all(_occurs_once(before, block.search) for block in blocks):
             return blocks
     return [Block(1, edit.path, before, after)]
 
 
-def _stands_once(lines: tuple[str, ...], search: tuple[str, ...]) -> bool:
+def _occurs_once(lines: tuple[str, ...], search: tuple[str, ...]) -> bool:
     whole, needle = _frame_lines(lines), _frame_lines(search)
     first = whole.find(needle) if search else -1
     return first >= 0 and whole.find(needle, first + 1) < 0
