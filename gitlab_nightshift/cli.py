@@ -45,8 +45,9 @@ class ReportingParser(argparse.ArgumentParser):
 
     def format_help(self) -> str:
         """The help, with a title above the advanced commands: argparse knows one list of them."""
-        first = f"\n    {ADVANCED[0]} "
-        return super().format_help().replace(first, f"\n  advanced:{first}", 1)
+        text, first = super().format_help(), f"\n    {ADVANCED[0]} "
+        # `fleet` has a command of the same name.
+        return text if " " in self.prog else text.replace(first, f"\n  advanced:{first}", 1)
 
     def error(self, message: str) -> "NoReturn":
         """One line on stderr, exit status 2; of ``delegate`` the JSON object on stdout, too."""

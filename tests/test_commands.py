@@ -53,3 +53,14 @@ def test_each_command_has_examples(capsys: pytest.CaptureFixture[str]) -> None:
 def split_words(example: str) -> list[str]:
     """The arguments of an example: without the program, an explanation and a redirection."""
     return shlex.split(re.split(r"  | [|<>] ", example)[0])[1:]
+
+
+def test_only_the_commands_of_nightshift_itself_have_advanced_ones(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """`nightshift fleet plan` has the name of an advanced one."""
+    assert cli.build_parser().format_help().count("advanced:") == 1
+    with pytest.raises(SystemExit):
+        cli.build_parser().parse_args(["fleet", "--help"])
+    shown = capsys.readouterr().out
+    assert "\n    plan " in shown and "advanced" not in shown

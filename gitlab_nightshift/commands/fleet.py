@@ -22,6 +22,6 @@ def register(commands: "options.Commands") -> None:
         epilog=EXAMPLES,
         formatter_class=options.build_formatter,
     )
-    below = fleet.add_subparsers(metavar="|".join(SUBCOMMANDS), required=True)
+    below = fleet.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for name in SUBCOMMANDS:
         importlib.import_module(f"gitlab_nightshift.commands.fleet_{name}").register(below)
