@@ -50,8 +50,9 @@ def build_args(name: str, folder: Path, url: str = "") -> tuple[list[str], dict[
 
 @cache
 def read_help(*command: str) -> str:
-    env = {"PATH": os.environ["PATH"], "HOME": "/nonexistent"}
-    done = subprocess.run(command, capture_output=True, text=True, env=env, check=True)
+    with TemporaryDirectory() as home:  # codex makes its own folder there
+        env = {"PATH": os.environ["PATH"], "HOME": home}
+        done = subprocess.run(command, capture_output=True, text=True, env=env, check=True)
     return done.stdout
 
 

@@ -353,7 +353,7 @@ async def test_so_many_runs_and_no_more(here: Scene, monkeypatch: pytest.MonkeyP
     await here.ask(coder())
     await here.ask(coder())
     refused = await here.chat.ask(coder())
-    assert "2 tasks are under way" in refused["data"]["content"]
+    assert "2 tasks are running" in refused["data"]["content"]
     await here.nth(2)
     settle(here.project, "nightshift", "failed")
     await here.nth(3)
@@ -402,7 +402,7 @@ async def test_approve_starts_the_job_and_its_result_is_told(here: Scene) -> Non
     assert edited.text == f"Approved by <@{ADA}>, is being published.\n{asked.text}"
     assert edited.body["components"] == [] and approve_job(here) == "pending"
     again = await here.chat.ask(press(approve))
-    assert "decided already" in again["data"]["content"]
+    assert "already been decided" in again["data"]["content"]
 
     author = here.gitlab.users[0]
     url = f"{here.project.web_url}/-/merge_requests/1"
@@ -435,7 +435,7 @@ async def test_refuse_publishes_nothing(here: Scene) -> None:
     assert answer["type"] == 7 and answer["data"]["components"] == []
     assert answer["data"]["content"].startswith(f"Refused by <@{ADA}>: nothing is publ")
     again = await here.chat.ask(press(approve))
-    assert "decided already" in again["data"]["content"]
+    assert "already been decided" in again["data"]["content"]
     assert approve_job(here) == "manual"
 
 

@@ -80,7 +80,7 @@ def test_a_change_with_a_secret_in_it(tmp_path: Path, name: str) -> None:
     script = plays(QUICK, {"implement": [write(f"docs/{name}", f"It is {MODEL_KEY}.\n")]})
     with delegations(tmp_path, script) as context:
         done = context.ask()
-        done.failed("E_POLICY_DENY", 3, "holds the value of a")
+        done.failed("E_POLICY_DENY", 3, "the value of a")
         assert (context.branches(), done.result["artifacts"]["patch_file"]) == (["main"], None)
         kept = {str(p): unpacked(p) for p in context.context.rglob("*") if p.is_file()}
         assert places_of([MODEL_KEY], {**kept, "stdout": done.stdout, "log": done.log}) == []

@@ -92,7 +92,7 @@ PYTEST = Project(
             f"{PARSER_TEST}\n\nvars()['test_units'].__test__ = False\n",
             "test-deleted",
         ),
-        ("ruff.toml", 'lint.select = ["E"]\n', "settings of tools"),
+        ("ruff.toml", 'lint.select = ["E"]\n', "tool settings"),
     ),
     honest=PARSER_TEST + '\n\ndef test_hours():\n    assert seconds("2 h") == 7200\n'
     '    with pytest.raises(ValueError):\n        seconds("x h")\n',
@@ -154,7 +154,7 @@ MAKE = Project(
     product="cart.py",
     test="test_cart.py",
     cheats=(
-        ("Makefile", MAKEFILE.replace("-q", "-q || true"), "settings of tools"),
+        ("Makefile", MAKEFILE.replace("-q", "-q || true"), "tool settings"),
         (
             "cart.py",
             "import sys\n\n\n"

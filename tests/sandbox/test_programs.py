@@ -83,7 +83,7 @@ def test_the_real_claude_runs_a_whole_bead(landlock_room: Room) -> None:
         results = endpoint.messages[-1].tool_results
     assert (done.exit_status, done.stderr) == (0, "")
     assert json.loads(done.stdout)["structured_output"] == {"passed": True}
-    assert results[0].strip() == "hi"
+    assert results[0].splitlines()[0] == "hi"  # the CLI adds words of its own
     assert handoff.read_text() == "{}"
     assert done.told.refused == ()
 

@@ -44,9 +44,9 @@ class StageRecorder:
         assert (
             told["moved"]
             == Path(self.places.state_folder).exists()
-            == (confined["way"] == "landlock")
+            == (confined["mode"] == "landlock")
         )
-        self.done.append((confined["way"], confined["why"], confined["writable"]))
+        self.done.append((confined["mode"], confined["why"], confined["writable"]))
         return self._answers.pop(0)
 
 
