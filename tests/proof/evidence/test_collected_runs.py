@@ -168,3 +168,17 @@ def test_cases_that_go_with_the_code_are_asked_about_in_a_persons_change(
         subject = replace(made, context=replace(made.context, by_people=by_people))
         seen = compare(subject, lab)
     assert [(f.name, f.level) for f in seen.findings] == [("test-deleted", level)]
+
+
+def test_a_person_is_asked_about_a_test_that_a_helper_skips_here(tried: Tried) -> None:
+    """Their condition may be right about this machine; a night's is refused."""
+    helper = "def skip_on_old(version):\n    return version {} 3\n"
+    test = (
+        "import sys\n\nimport pytest\n\nfrom helper import skip_on_old\n\n\ndef test_one():\n"
+        "    if skip_on_old(sys.version_info.major):\n        pytest.skip('too old')\n"
+    )
+    before = {"helper.py": helper.format("<"), "test_a.py": test}
+    with tried(before, {"helper.py": helper.format("<=")}, commands=(PYTEST,)) as (night, lab):
+        person = replace(night, context=replace(night.context, by_people=True))
+        levels = [[(f.name, f.level) for f in compare(s, lab).findings] for s in (night, person)]
+    assert levels == [[("test-skipped", "fail")], [("test-skipped", "warn")]]
