@@ -175,7 +175,7 @@ def _try_confinement(session: Session, namespace_failure: str) -> _ConfinementTr
             if chosen.disabled:
                 return None
             with contextlib.closing(StageProcess(WORK_TRIAL, env, prefix=chosen.prefix)) as process:
-                process.send_task({"confined": chosen.to_data(places)})
+                process.send_task({"confined": chosen.describe(places)})
                 found = process.read_answer().get("found", [])
             if found or not chosen.has_lost_hidden_path():
                 break

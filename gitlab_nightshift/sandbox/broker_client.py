@@ -39,7 +39,7 @@ class BrokerTerms:
     gid: int | None
     landlock: int
 
-    def to_data(self) -> bytes:
+    def encode(self) -> bytes:
         """As JSON for ``inside/broker_service.py``."""
         fixed = {"uid": self.uid, "gid": self.gid, "landlock": self.landlock}
         return json.dumps({"folders": self.folders, "shared": self.shared, "fixed": fixed}).encode()
@@ -148,7 +148,7 @@ def _hand_over(channel: socket.socket, terms: BrokerTerms, listener: int) -> Non
     """Give the broker what it needs, and wait until it serves."""
     terms_fd = os.memfd_create("terms", os.MFD_CLOEXEC)
     try:
-        os.write(terms_fd, terms.to_data())
+        os.write(terms_fd, terms.encode())
         socket.send_fds(channel, [b"."], [terms_fd, listener])
         _read_answer(channel)
     finally:

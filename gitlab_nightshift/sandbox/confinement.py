@@ -114,7 +114,7 @@ class ConfinementChoice:
         """True if the prefix must fail, because a path that it hides is gone."""
         return has_gone(self.hidden_paths)
 
-    def to_data(self, paths: ConfinementPaths) -> dict[str, Any] | None:
+    def describe(self, paths: ConfinementPaths) -> dict[str, Any] | None:
         """As JSON for work itself (``self_confinement.py``)."""
         if self.disabled:
             return None

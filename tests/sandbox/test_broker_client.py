@@ -99,7 +99,7 @@ def work(
     places = ConfinementPaths(writable, (), (), "", "", (), {}, search_path="/usr/bin")
     data = {
         "code": CONFINED + code,
-        "confined": ConfinementChoice(ConfinementMode.LANDLOCK).to_data(places),
+        "confined": ConfinementChoice(ConfinementMode.LANDLOCK).describe(places),
         "monitored": monitored,
         "heard": heard,
         "inside": str(inside),

@@ -86,7 +86,7 @@ def site(tmp_path: Path) -> Iterator[tuple[ConfinementPaths, Path]]:
 
 def tried(chosen: ConfinementChoice, places: ConfinementPaths) -> Any:
     """What a process that is confined so reports."""
-    data = {"code": CODE, "confined": chosen.to_data(places), "writes": places.writable}
+    data = {"code": CODE, "confined": chosen.describe(places), "writes": places.writable}
     config = next(
         f"{git}/config" for git in (places.state_folder, places.git) if Path(git).exists()
     )
@@ -221,7 +221,7 @@ def test_shared_memory_is_open_only_where_agents_need_it(
     site: tuple[ConfinementPaths, Path], *, shared: bool, got: str
 ) -> None:
     file, places = Path(f"/dev/shm/nightshift-test-{os.getpid()}"), site[0]
-    confined = ConfinementChoice(ConfinementMode.LANDLOCK).to_data(places)
+    confined = ConfinementChoice(ConfinementMode.LANDLOCK).describe(places)
     data = {"code": SHARED, "confined": confined, "shared": shared, "file": str(file)}
     out, err = real_start(PLAIN_STAGE, data, {}).communicate()
     assert (out.decode().strip(), file.exists()) == (got, shared), err
@@ -260,7 +260,7 @@ def test_no_thread_is_forgotten(
     places, _ = site
     data = {
         "code": f"{code}\n{CODE}",
-        "confined": ConfinementChoice(ConfinementMode.LANDLOCK).to_data(places),
+        "confined": ConfinementChoice(ConfinementMode.LANDLOCK).describe(places),
     }
     process = real_start(PLAIN_STAGE, {**data, "writes": [], "config": ""}, {})
     _, err = process.communicate()

@@ -101,7 +101,7 @@ class ConfinedStage:
         # supervisor, because the stage itself must never read it.
         if moved := landlock and bool(self.paths.state_folder):
             move_git(Path(self.paths.git).parent, Path(self.paths.state_folder).parent)
-        confined = self._chosen.to_data(self._confinable)
+        confined = self._chosen.describe(self._confinable)
         return self._stage.run({**inputs, "confined": confined, "moved": moved})
 
 
