@@ -181,11 +181,7 @@ def _plan_run(session: Session, inputs: _PlanInputs, *, single_job: bool) -> Pla
     if earlier:
         plan = replace(plan, skip=earlier.why)
     elif project and (session.settings.rehearse or (plan.scheduled and not plan.skip)):
-        notes = check_with_gitlab(session.settings, project, _estimate_end(session))
-        identity = git_verbs.read_identity(session.machine_git, session.checkout)
-        choose_author(session, project, identity)
-        notes += _try_writing(session, project)
-        _try_push(session, facts)
+        notes = _try_publishing(session, project, facts)
         if not (request and request.head):  # a requested branch has its own history
             facts = _deepen_history(session, facts)
     plan = add_findings(plan, session.settings, facts, notes)
@@ -203,6 +199,16 @@ def _plan_run(session: Session, inputs: _PlanInputs, *, single_job: bool) -> Pla
     if plan.pausing and project and is_real_night:
         _tell_pause(session, project, plan)
     return PlannedRun(session, plan, inputs, earlier)
+
+
+def _try_publishing(session: Session, project: Project, facts: CheckoutFacts) -> tuple[str, ...]:
+    """Try what publish will need of GitLab, and return notes. Raises what refuses it."""
+    notes = check_with_gitlab(session.settings, project, _estimate_end(session))
+    identity = git_verbs.read_identity(session.machine_git, session.checkout)
+    choose_author(session, project, identity)
+    notes += _try_writing(session, project)
+    _try_push(session, facts)
+    return notes
 
 
 def _try_writing(session: Session, project: Project) -> tuple[str, ...]:
