@@ -145,7 +145,7 @@ def _format_date(started_at: str) -> str:
 
 
 def _build_timeline(result: RunResult) -> list[_TimelineRow]:
-    """The beads, each attempt that was sent back told at its last bead."""
+    """The beads; the last bead of an attempt that was sent back says why."""
     ends = {
         (bead.category, bead.attempt): number
         for number, bead in enumerate(result.beads)
