@@ -20,6 +20,7 @@ from gitlab_nightshift.records.products import Outcome, Plan
 from gitlab_nightshift.registry.sandbox_guarantees import GuaranteeState, ProbeSummary, Strength
 from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.repository import prepared_folders
+from gitlab_nightshift.run.session_opening import open_run
 from gitlab_nightshift.run.supervisor.work_paths import find_confinement_paths
 from gitlab_nightshift.run.work_setup import build_work_context
 from gitlab_nightshift.run_folder import Invocation, RunFolder
@@ -31,7 +32,7 @@ from gitlab_nightshift.sandbox.process_table import WORK_TRIAL
 from gitlab_nightshift.sandbox.proof import ProbeFinding, summarize_findings
 from gitlab_nightshift.sandbox.supervised_process import StageProcess
 from gitlab_nightshift.sandbox.tiers import CONFINED, Tier
-from gitlab_nightshift.session import Session, open_run
+from gitlab_nightshift.session import Session
 from gitlab_nightshift.settings.model import Promise
 from gitlab_nightshift.stages.work.baseline import Baseline
 from gitlab_nightshift.stages.work.model_access import configure_gateway

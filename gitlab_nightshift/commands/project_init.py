@@ -61,9 +61,10 @@ from gitlab_nightshift.proof.proof_commands import (
 from gitlab_nightshift.proof.reports.command_expansion import build_text_reader
 from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.repository.checkout import Checkout
+from gitlab_nightshift.run.session_opening import locate_project, open_without_results
 from gitlab_nightshift.run.work_setup import build_work_context
 from gitlab_nightshift.run_folder import Invocation
-from gitlab_nightshift.session import Session, locate_project, open_without_results
+from gitlab_nightshift.session import Session
 from gitlab_nightshift.settings.config_file import FILE_NAME
 from gitlab_nightshift.settings.load import override_settings
 from gitlab_nightshift.stages.work.proof_choice import Commands

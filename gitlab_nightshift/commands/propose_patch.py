@@ -29,9 +29,9 @@ from gitlab_nightshift.records.events import Emit, Event, Note
 from gitlab_nightshift.registry.categories import INJECTION_MITIGATION_PREAMBLE
 from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.repository.git import Git
+from gitlab_nightshift.run.session_opening import read_config_file
 from gitlab_nightshift.run_folder import Invocation, find_checkout_top
 from gitlab_nightshift.sandbox.process_table import PATCH
-from gitlab_nightshift.session import read_config_file
 from gitlab_nightshift.settings.load import load_settings
 from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.settings.setting_groups import Models

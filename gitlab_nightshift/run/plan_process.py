@@ -32,13 +32,14 @@ from gitlab_nightshift.run.publishing import (
     place_bundles,
     read_source_checkout,
 )
+from gitlab_nightshift.run.session_opening import locate_product, open_session
 from gitlab_nightshift.run.work_setup import build_work_context
 from gitlab_nightshift.run_folder import Invocation, RunFolder
 from gitlab_nightshift.sandbox.privilege_drop import restrict_to
 from gitlab_nightshift.sandbox.process_places import find_rights
 from gitlab_nightshift.sandbox.process_table import PLAN
 from gitlab_nightshift.sandbox.supervised_process import forward_signals, serve_stage
-from gitlab_nightshift.session import Session, locate_product, open_session
+from gitlab_nightshift.session import Session
 from gitlab_nightshift.stages.work.model_access import configure_gateway
 from gitlab_nightshift.stages.work.work_input import build_work_input
 from gitlab_nightshift.wire.channel import OutputChannel

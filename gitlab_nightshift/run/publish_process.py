@@ -15,7 +15,7 @@ from gitlab_nightshift.records.codec import make_record
 from gitlab_nightshift.records.notary_records import NotaryRecord
 from gitlab_nightshift.records.products import Bundle, Publication
 from gitlab_nightshift.records.request import TaskRequest
-from gitlab_nightshift.records.storage import read_own
+from gitlab_nightshift.records.storage import read_kept, read_own
 from gitlab_nightshift.redaction.redactor import Redactor
 from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.run.comment_runs import tell_ended
@@ -28,7 +28,6 @@ from gitlab_nightshift.sandbox.supervised_process import forward_signals, serve_
 from gitlab_nightshift.session import Session
 from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.stages.publish.publish_context import SourceCheckout
-from gitlab_nightshift.stages.report.killed_run import read_kept
 from gitlab_nightshift.stages.report.report_files import read_patch
 from gitlab_nightshift.stages.report.run_result import build_run_result
 from gitlab_nightshift.system.environment import build_search_path

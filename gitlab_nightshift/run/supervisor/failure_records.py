@@ -13,8 +13,8 @@ from gitlab_nightshift.records.bead_results import Usage
 from gitlab_nightshift.records.notary_records import NOTARY, NotaryRecord, find_refusal
 from gitlab_nightshift.records.products import Bundle, Outcome, Publication
 from gitlab_nightshift.records.run_results import RunResult
-from gitlab_nightshift.records.storage import write_record
-from gitlab_nightshift.stages.report.killed_run import build_partial_bundle, read_kept
+from gitlab_nightshift.records.storage import read_kept, write_record
+from gitlab_nightshift.stages.report.killed_run import build_partial_bundle
 from gitlab_nightshift.stages.report.report_files import is_reported, read_patch, write_results
 from gitlab_nightshift.stages.report.run_result import build_run_result
 from gitlab_nightshift.stages.report.upkeep_result import read_upkeep_result

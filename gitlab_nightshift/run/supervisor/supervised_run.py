@@ -24,6 +24,7 @@ from gitlab_nightshift.records.notary_records import (
     is_refused,
 )
 from gitlab_nightshift.records.products import Bundle, Outcome
+from gitlab_nightshift.records.storage import UPKEEP, read_kept
 from gitlab_nightshift.repository.alive_mark import keep_marked
 from gitlab_nightshift.run.supervisor.confined_stage import predict_isolation
 from gitlab_nightshift.run.supervisor.failure_records import (
@@ -83,8 +84,7 @@ from gitlab_nightshift.sandbox.credential_files import read_machine_secrets
 from gitlab_nightshift.sandbox.process_table import PLAN, PUBLISH, REPORT, WORK
 from gitlab_nightshift.sealed_start import build_own_environment, find_checkouts
 from gitlab_nightshift.stages.report.annotations import build_report_url
-from gitlab_nightshift.stages.report.killed_run import read_kept
-from gitlab_nightshift.stages.report.result_files import UPKEEP, move_upkeep
+from gitlab_nightshift.stages.report.result_files import move_upkeep
 from gitlab_nightshift.system.certificates import copy_certificates
 from gitlab_nightshift.system.descendants import become_subreaper, end_orphans, list_own_children
 

@@ -3,30 +3,38 @@ somebody else had."""
 
 import contextlib
 import json
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from gitlab_nightshift.errors import Code
 from gitlab_nightshift.records.bead_results import BeadResult, Usage
-from gitlab_nightshift.records.codec import InvalidRecordError, decode_record, make_record
+from gitlab_nightshift.records.codec import make_record
 from gitlab_nightshift.records.notary_records import NOTARY, NotaryRecord
 from gitlab_nightshift.records.products import Bundle, Outcome, Plan, Publication
 from gitlab_nightshift.records.run_results import RunResult
-from gitlab_nightshift.records.storage import LARGEST_BUNDLE
+from gitlab_nightshift.records.storage import read_kept
 from gitlab_nightshift.stages.report.event_file import MOST_BYTES
 from gitlab_nightshift.stages.report.report_files import read_patch, write_results
+from gitlab_nightshift.stages.report.result_files import (
+    EARLIER,
+    OUTPUT,
+    RESULTS,
+    place_results,
+    remove_part,
+)
 from gitlab_nightshift.stages.report.run_result import build_run_result
+from gitlab_nightshift.stages.report.upkeep_result import read_upkeep_result
+from gitlab_nightshift.system.raw_logs import move_logs
 
 LONGEST_LINE = 2_000_000
 MOST_BEADS, LARGEST = 1_000, 1e15
 """What is taken for a file of ours: bytes of a line, beads, dollars or tokens."""
 
 _COST = "the cost is what was known until then"
-
-Record = TypeVar("Record", Plan, Bundle, Publication, NotaryRecord, RunResult)
 
 
 @dataclass
@@ -52,6 +60,18 @@ class _EventSummary:
         return max(0.0, (self.times[-1] - self.times[0]).total_seconds()) if self.times else 0.0
 
 
+def recover_results(private: Path, why: str = "killed", run_id: str = "unknown") -> None:
+    """Put what a killed run had got into its output folder, unless there are newer results."""
+    with contextlib.suppress(OSError):
+        output = Path(os.fsdecode((private / OUTPUT).read_bytes()))
+        remove_part(private, output)
+        if not os.path.lexists(output):
+            with contextlib.suppress(OSError):
+                write_killed(private / RESULTS, private / EARLIER, why, run_id)
+                move_logs(private / "logs", private / RESULTS / "logs")
+            place_results(private, output)
+
+
 def write_killed(results: Path, earlier: Path, why: str, run_id: str) -> None:
     """Write into ``results`` what a run would have written there at its end, had it not been
     killed: ``FAILED`` and ``why``, or what it had published already. Nothing for a command that
@@ -61,7 +81,6 @@ def write_killed(results: Path, earlier: Path, why: str, run_id: str) -> None:
     are redacted already. Raises OSError.
     """
     from gitlab_nightshift.redaction.redactor import Redactor
-    from gitlab_nightshift.stages.report.upkeep_result import read_upkeep_result
 
     summary = _read_summary(results / "events.jsonl")
     if not summary.run or summary.ended or read_kept(RunResult, results / "result.json"):
@@ -108,14 +127,6 @@ def _add_plan(bundle: Bundle, results: Path, earlier: Path, run_id: str) -> Bund
         target_branch=plan.target_branch,
         task=plan.task,
     )
-
-
-def read_kept(kind: type[Record], path: Path) -> Record | None:
-    """A record that is there and whole."""
-    with contextlib.suppress(OSError, InvalidRecordError), path.open("rb") as file:
-        made = decode_record(kind, file.read(LARGEST_BUNDLE + 1))
-        return made if made.version == kind.version else None
-    return None
 
 
 # --- the events ---------------------------------------------------------------------------------

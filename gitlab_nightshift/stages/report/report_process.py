@@ -11,9 +11,8 @@ from gitlab_nightshift.records.bead_results import Usage
 from gitlab_nightshift.records.codec import make_record
 from gitlab_nightshift.records.notary_records import NOTARY, NotaryRecord
 from gitlab_nightshift.records.products import Bundle, Publication
-from gitlab_nightshift.records.storage import read_own
+from gitlab_nightshift.records.storage import read_kept, read_own
 from gitlab_nightshift.sandbox.supervised_process import serve_stage
-from gitlab_nightshift.stages.report.killed_run import read_kept
 from gitlab_nightshift.stages.report.report_files import read_patch, render_result_files
 from gitlab_nightshift.stages.report.run_result import build_run_result
 from gitlab_nightshift.stages.report.upkeep_result import read_upkeep_result

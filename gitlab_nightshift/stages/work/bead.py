@@ -215,7 +215,9 @@ class _Process:
         self._context, self._task, self._scratch, self._access = bead_context, task, scratch, access
         self._name = name
         self._reader = bead_context.provider.build_reader()
-        self._watch = Watch(bead_context, self._reader, access)
+        self._watch = Watch(
+            bead_context.work, bead_context.ledger, bead_context.disks, self._reader, access
+        )
 
     def run(self, prompt: BeadPrompt) -> BeadResult:
         started = read_clock()
