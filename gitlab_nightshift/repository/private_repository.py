@@ -59,6 +59,10 @@ class DiffFile:
 DiffEntries = tuple[tuple[DiffFile, str], ...]
 
 
+Row = tuple[str, str]
+"""An entry of a folder: its mode, as git stores it, and its id."""
+
+
 @dataclass(frozen=True)
 class Repository:
     """A private bare repository."""
@@ -69,7 +73,10 @@ class Repository:
     differences: dict[tuple[str, str], DiffEntries] = field(
         default_factory=dict, repr=False, compare=False
     )
-    """What was read before, by full ids: these name the same objects for ever."""
+    trees: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
+    folders: dict[str, Mapping[str, Row]] = field(default_factory=dict, repr=False, compare=False)
+    """What was read before, by full ids, which name the same objects for ever: bytes of blobs,
+    differences of trees, a commit's tree, and the entries of folders."""
 
     def run(
         self, *args: str, stdin: bytes = b"", index: Path | None = None, memory: int | None = None

@@ -5,7 +5,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from gitlab_nightshift.repository.blobs import read_blobs, write_modified_tree
+from gitlab_nightshift.repository.blobs import read_blobs
+from gitlab_nightshift.repository.tree_objects import write_modified_tree
 from gitlab_nightshift.repository.git import Git, find_repository_paths
 from gitlab_nightshift.repository.private_repository import (
     MOST_KEPT,
