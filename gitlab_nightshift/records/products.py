@@ -13,6 +13,7 @@ from gitlab_nightshift.records.handoffs import AnalysisResult, Answers, Draft, V
 from gitlab_nightshift.records.request import TaskRequest
 from gitlab_nightshift.records.tool_calls import ToolUse
 from gitlab_nightshift.records.verdicts import Check, Finding, GatedFile
+from gitlab_nightshift.text.counts import count_words
 
 VERSION = 1
 BUNDLE_VERSION = 2
@@ -116,10 +117,9 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class ChangeSummary:
-    """A change as this program read it from the tree: ids are full git object ids."""
+class ChangeSize:
+    """The change as git has it."""
 
-    tree_id: str
     files: tuple[str, ...]
     added: Annotated[int, Between(0, _MOST)]
     deleted: Annotated[int, Between(0, _MOST)]
@@ -128,6 +128,21 @@ class ChangeSummary:
     def lines(self) -> int:
         """Added plus deleted lines, the measure of ``max_diff_lines``."""
         return self.added + self.deleted
+
+    @property
+    def delta(self) -> str:
+        """``+3 -1``."""
+        return f"+{self.added} -{self.deleted}"
+
+    def __str__(self) -> str:
+        return f"{count_words(self.lines, 'line')}, {count_words(len(self.files), 'file')}"
+
+
+@dataclass(frozen=True)
+class ProposedChange(ChangeSize):
+    """A change in a bundle: its size, and the full id of the tree that it makes."""
+
+    tree_id: str
 
 
 @dataclass(frozen=True)
@@ -140,7 +155,7 @@ class Proposal:
     ``verify_tools`` are the commands that Verify was seen to run besides reading (None: not known).
     """
 
-    change: ChangeSummary
+    change: ProposedChange
     category: str
     is_fallback: bool
     analysis: AnalysisResult

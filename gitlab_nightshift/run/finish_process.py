@@ -156,7 +156,6 @@ def _package(
     settings, config = Settings.from_data(inputs["settings"]), context.job.ci_config_path
     captured = state.captured = remade.captured
     gates = judge(
-        captured.tree_id,
         captured.files,
         reported.tool_settings,
         settings,
@@ -164,13 +163,14 @@ def _package(
         config,
         reported.ci_files,
     )
-    change = captured.build_summary()
     state.bundle = dataclasses.replace(
         bundle,
         run_id=context.job.run_id,
         base_sha=state.base,
         target_branch=inputs["target"],
-        proposal=dataclasses.replace(bundle.proposal, change=change, gates=gates),
+        proposal=dataclasses.replace(
+            bundle.proposal, change=captured.build_proposed(), gates=gates
+        ),
         usage=_read_usage(inputs) or bundle.usage,
     )
     _refuse_unseen(state)

@@ -29,7 +29,7 @@ from gitlab_nightshift.records.events import (
     StepStarted,
 )
 from gitlab_nightshift.records.handoffs import AnalysisCandidate, AnalysisResult, Draft, Verdict
-from gitlab_nightshift.records.products import Bundle, ChangeSummary, Outcome, Proposal
+from gitlab_nightshift.records.products import Bundle, Outcome, Proposal, ProposedChange
 from gitlab_nightshift.records.run_results import RunResult
 from gitlab_nightshift.settings.load import build_settings
 from gitlab_nightshift.stages.publish import merge_request
@@ -193,7 +193,7 @@ def proposal(text: str) -> Proposal:
     words = text[:500] or "x"
     candidate = AnalysisCandidate((words,), words, 1, words)
     return Proposal(
-        change=ChangeSummary("a" * 40, ("src/a.py",), 3, 4),
+        change=ProposedChange(("src/a.py",), 3, 4, "a" * 40),
         category="tests",
         is_fallback=False,
         analysis=AnalysisResult("IMPROVEMENT_FOUND", words, words, 3, (candidate,), candidate),

@@ -4,11 +4,10 @@ import dataclasses
 
 from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus, Usage
 from gitlab_nightshift.records.handoffs import AnalysisCandidate, AnalysisResult, Handoff, Verdict
-from gitlab_nightshift.records.products import Outcome
+from gitlab_nightshift.records.products import ChangeSize, Outcome
 from gitlab_nightshift.records.run_results import (
     AgentStatements,
     AttemptResult,
-    ChangeSize,
     CommandFinding,
     EvidenceFinding,
     FlagFinding,

@@ -25,11 +25,11 @@ from gitlab_nightshift.records.events import (
 from gitlab_nightshift.records.handoffs import AnalysisCandidate, AnalysisResult, Draft, Verdict
 from gitlab_nightshift.records.products import (
     Bundle,
-    ChangeSummary,
     KnownMergeRequest,
     Outcome,
     Plan,
     Proposal,
+    ProposedChange,
     Publication,
     SkippedCategory,
 )
@@ -76,7 +76,7 @@ BEADS = (
                ("curl x",), ("logs/1.out", "logs/1.err")),
 )  # fmt: skip
 PROPOSAL = Proposal(
-    ChangeSummary("a" * 40, ("src/a.py",), 3, 4), "tests", False, ANALYSIS, DRAFT, VERDICT,
+    ProposedChange(("src/a.py",), 3, 4, "a" * 40), "tests", False, ANALYSIS, DRAFT, VERDICT,
     (CommandResult("make test", 0, 1.0), CommandResult("x", None, 1.0, "timeout")), ("a note",),
 )  # fmt: skip
 PLAN = Plan(

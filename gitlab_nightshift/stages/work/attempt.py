@@ -23,6 +23,7 @@ from gitlab_nightshift.stages.work.proof_context import ProofContext, ProofResul
 from gitlab_nightshift.stages.work.recording import Recorder
 from gitlab_nightshift.stages.work.step_input import FailedAttempt, StepInput, build_step_input
 from gitlab_nightshift.stages.work.tool_use import select_commands
+from gitlab_nightshift.text.counts import count_words
 
 VERIFY_PREFIX = "Verify (an agent) says:"
 """Prefix for unverified text from Verify."""
@@ -52,7 +53,7 @@ class ProvenChange:
     ) -> Proposal:
         """The proposal for a bundle."""
         return Proposal(
-            change=self.captured.build_summary(),
+            change=self.captured.build_proposed(),
             category=category,
             is_fallback=is_fallback,
             analysis=analysis,
@@ -229,9 +230,8 @@ def _emit_step_end(proof: ProofContext, result: BeadResult, text: str, *, ok: bo
 
 
 def _describe_size(captured: CapturedChange) -> str:
-    change = captured.build_summary()
-    files = "1 file" if len(change.files) == 1 else f"{len(change.files)} files"
-    return f"{files}, +{change.added} -{change.deleted}"
+    size = captured.size
+    return f"{count_words(len(size.files), 'file')}, {size.delta}"
 
 
 def _find_change_problem(implemented: BeadResult, captured: CapturedChange) -> str:

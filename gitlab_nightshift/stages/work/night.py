@@ -187,7 +187,7 @@ def propose_change(
     except Interruption as stop:
         draft = draft_from_analysis(analysis)
         reason, stopped = f"{STOPPED}; the verified change is kept", stop.code.value
-    request, changed = night.plan.request, proven.captured.build_summary().files
+    request, changed = night.plan.request, proven.captured.size.files
     fallback = category != night.plan.scheduled
     proposal = proven.build_proposal(category, analysis, draft, is_fallback=fallback)
     return Ending(

@@ -138,7 +138,7 @@ def _build_result(
     logs = context.private / "logs"
     raw = (logs / Path(path).name for path in (artifacts.raw_stdout, artifacts.raw_stderr) if path)
     logs_cut = any(map(_is_log_cut, (*raw, *logs.glob(f"*{TEST_LOG}*"))))
-    change = state.captured.build_summary() if state.captured else None
+    change = state.captured.size if state.captured else None
     kept = change if change and (not failure or state.left) else None
     return DelegationResult(
         ok=failure is None,
@@ -208,9 +208,9 @@ def _list_figures(
         yield "the task was not done"
         yield "the changes were undone" if _rolled_back(state, failure) else ""
     else:
-        change = state.captured.build_summary()
+        change = state.captured.size
         count = len(change.files)
-        yield f"{count} file{'s'[: count != 1]} changed, +{change.added} -{change.deleted}"
+        yield f"{count} file{'s'[: count != 1]} changed, {change.delta}"
         tested = {"passed": "the test passed", "failed": "", "skipped": "no test was requested"}
         yield tested[_find_test_result(state)]
         yield _describe_delivery(context, state)
