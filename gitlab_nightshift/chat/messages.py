@@ -13,6 +13,7 @@ from gitlab_nightshift.chat.run_outcome import EndedRun
 from gitlab_nightshift.gitlab.pipelines import Pipeline
 from gitlab_nightshift.records.products import Outcome
 from gitlab_nightshift.records.task_text import TaskCommand
+from gitlab_nightshift.records.usage import Bound, format_usd
 from gitlab_nightshift.registry.agent_registry import list_requestable_agents
 from gitlab_nightshift.text.counts import count_words
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
@@ -167,8 +168,8 @@ def _describe_commands(run: EndedRun, redact: Redact) -> list[str]:
 
 def _describe_usage(run: EndedRun) -> str:
     cost, seconds = run.result.total_cost_usd, run.result.total_duration_s
-    most = "at most " if run.result.assumed_tokens else ""
-    parts = [] if cost is None else [f"{most}${cost:.2f}"]
+    bound: Bound = "at most" if run.result.assumed_tokens else ""
+    parts = [] if cost is None else [format_usd(cost, bound)]
     parts += [] if seconds is None else [f"{seconds / 60:.0f} min"]
     return ", ".join(parts) + ", " if parts else ""
 

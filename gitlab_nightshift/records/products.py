@@ -3,15 +3,16 @@
 Money is in USD, durations are in seconds, times are ISO 8601 with a zone.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Annotated
 
-from gitlab_nightshift.records.bead_results import BeadResult, CommandResult, Usage
+from gitlab_nightshift.records.bead_results import BeadResult, CommandResult
 from gitlab_nightshift.records.field_bounds import Between
 from gitlab_nightshift.records.handoffs import AnalysisResult, Answers, Draft, Verdict
 from gitlab_nightshift.records.request import TaskRequest
 from gitlab_nightshift.records.tool_calls import ToolUse
+from gitlab_nightshift.records.usage import SpendingLimit, Usage
 from gitlab_nightshift.records.verdicts import Check, Finding, GatedFile
 from gitlab_nightshift.text.counts import count_words
 
@@ -114,6 +115,11 @@ class Plan:
     skipped_before: tuple[str, ...] = ()
     jobs: tuple[PipelineJob, ...] = ()
     version: int = VERSION
+
+    @property
+    def limit(self) -> SpendingLimit:
+        """What all its beads together may use."""
+        return SpendingLimit(self.max_budget_usd, self.max_tokens)
 
 
 @dataclass(frozen=True)
@@ -218,6 +224,10 @@ class Bundle:
     answers: Answers = ()
     baseline: tuple[CommandResult, ...] = ()
     version: int = BUNDLE_VERSION
+
+    def with_usage(self, counted: Usage | None) -> "Bundle":
+        """With the gateway's count; without a gateway (None) the agents' own figures stay."""
+        return replace(self, usage=counted) if counted else self
 
 
 @dataclass(frozen=True)

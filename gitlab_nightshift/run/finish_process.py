@@ -14,13 +14,13 @@ from typing import Any
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.job.job_facts import JobFacts
 from gitlab_nightshift.policy.write_gate import to_approve
-from gitlab_nightshift.records.bead_results import Usage
 from gitlab_nightshift.records.codec import InvalidRecordError, decode_record, make_record
 from gitlab_nightshift.records.delegation_records import Payload, WorkReport
 from gitlab_nightshift.records.events import GateApproved, GateRequired
 from gitlab_nightshift.records.notary_records import NotaryRecord, find_refusal
 from gitlab_nightshift.records.products import Bundle, Outcome
 from gitlab_nightshift.records.storage import LARGEST_BUNDLE
+from gitlab_nightshift.records.usage import Usage
 from gitlab_nightshift.records.verdicts import GatedFile
 from gitlab_nightshift.repository.changed_files import list_changed_files
 from gitlab_nightshift.repository.delegated_repository import DelegationSource, open_source_record
@@ -164,14 +164,13 @@ def _package(
         reported.ci_files,
     )
     state.bundle = dataclasses.replace(
-        bundle,
+        bundle.with_usage(_read_usage(inputs)),
         run_id=context.job.run_id,
         base_sha=state.base,
         target_branch=inputs["target"],
         proposal=dataclasses.replace(
             bundle.proposal, change=captured.build_proposed(), gates=gates
         ),
-        usage=_read_usage(inputs) or bundle.usage,
     )
     _refuse_unseen(state)
     _pass_write_gate(context, gates)

@@ -16,7 +16,7 @@ from markdown_it.token import Token
 
 from gitlab_nightshift.gitlab.marker import Marker, write_marker
 from gitlab_nightshift.job.job_facts import read_job
-from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus, CommandResult, Usage
+from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus, CommandResult
 from gitlab_nightshift.records.events import (
     BeadEnded,
     CommandEnded,
@@ -31,6 +31,7 @@ from gitlab_nightshift.records.events import (
 from gitlab_nightshift.records.handoffs import AnalysisCandidate, AnalysisResult, Draft, Verdict
 from gitlab_nightshift.records.products import Bundle, Outcome, Proposal, ProposedChange
 from gitlab_nightshift.records.run_results import RunResult
+from gitlab_nightshift.records.usage import Usage
 from gitlab_nightshift.settings.load import build_settings
 from gitlab_nightshift.stages.publish import merge_request
 from gitlab_nightshift.stages.publish.description import render_description

@@ -1,6 +1,6 @@
 """Events of every kind, with odd texts, and a record of each stage."""
 
-from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus, CommandResult, Usage
+from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus, CommandResult
 from gitlab_nightshift.records.events import (
     ArtifactWritten,
     BeadEnded,
@@ -34,6 +34,7 @@ from gitlab_nightshift.records.products import (
     SkippedCategory,
 )
 from gitlab_nightshift.records.run_results import RunResult
+from gitlab_nightshift.records.usage import Usage
 from gitlab_nightshift.registry.sandbox_guarantees import GuaranteeState, ProbeSummary, Strength
 
 ODD = "two\nlines \u2028 \x1b[31m \ud800 ü"

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gitlab_nightshift.records.bead_results import BeadResult
-from gitlab_nightshift.records.events import format_cost
 from gitlab_nightshift.records.products import Outcome
 from gitlab_nightshift.records.run_results import RunResult
+from gitlab_nightshift.records.usage import format_cost
 from gitlab_nightshift.stages.report.patch_view import parse_patch
 from gitlab_nightshift.stages.report.result_texts import (
     describe_attempt,

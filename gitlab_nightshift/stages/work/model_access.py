@@ -9,9 +9,9 @@ from gitlab_nightshift.agents.agent import Provider
 from gitlab_nightshift.gateway.gateway_client import RemoteGateway
 from gitlab_nightshift.gateway.gateway_config import GatewayConfig, build_gateway_config
 from gitlab_nightshift.gateway.keys import BeadTicket
-from gitlab_nightshift.records.bead_results import Usage
 from gitlab_nightshift.records.events import Emit, Note
 from gitlab_nightshift.records.tool_calls import ToolUse
+from gitlab_nightshift.records.usage import SpendingLimit, Usage
 from gitlab_nightshift.sandbox.process import EndReason, ProgramEnd
 from gitlab_nightshift.sandbox.tiers import Gate
 from gitlab_nightshift.settings.model import Settings
@@ -87,16 +87,14 @@ class ModelAccess:
     gates: tuple[Gate, ...] = ()
 
     @contextlib.contextmanager
-    def open_bead(
-        self, name: str, model: str, budget_usd: float, budget_tokens: int | None
-    ) -> Iterator[BeadAccess]:
+    def open_bead(self, name: str, model: str, limit: SpendingLimit) -> Iterator[BeadAccess]:
         """Open a bead's access; its placeholder is valid during the block."""
         with self._egress.open_bead_proxy(name) as proxy:
             if self._gateway is None:
                 yield BeadAccess(proxy)
                 return
             ticket = self._gateway.open_bead(
-                name, {model}, budget_usd=budget_usd, budget_tokens=budget_tokens
+                name, {model}, budget_usd=limit.usd, budget_tokens=limit.tokens
             )
             env = self._provider.build_access_env(ticket.base_url, ticket.placeholder)
             try:
@@ -133,10 +131,9 @@ def configure_gateway(
     settings: Settings,
     provider: Provider,
     env: Mapping[str, str],
-    budget_usd: float | None,
-    budget_tokens: int | None,
+    limit: SpendingLimit,
 ) -> GatewayConfig | None:
     """The gateway's configuration for this provider; None if none is needed. Raises
     ``E_CONFIG``."""
     keys = () if provider.find_cloud_variables(env) else provider.keys
-    return build_gateway_config(settings, keys, env, budget_usd, budget_tokens)
+    return build_gateway_config(settings, keys, env, limit)

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus, CommandResult, Usage
+from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus, CommandResult
 from gitlab_nightshift.records.handoffs import (
     AnalysisCandidate,
     AnalysisResult,
@@ -25,6 +25,7 @@ from gitlab_nightshift.records.run_results import (
     AttemptResult,
     RunResult,
 )
+from gitlab_nightshift.records.usage import Usage
 from gitlab_nightshift.records.verdicts import Check, CheckOutcome, Finding, GatedFile
 from gitlab_nightshift.stages.report.run_result import (
     build_run_result,
