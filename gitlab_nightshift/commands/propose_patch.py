@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from gitlab_nightshift.agents.model.blocks import Block, MalformedError
+from gitlab_nightshift.agents.model.blocks import MalformedError
 from gitlab_nightshift.agents.model.chat_client import ChatClient, EndpointError
-from gitlab_nightshift.agents.model.edits import Edit, NotApplicableError, write_blocks
+from gitlab_nightshift.agents.model.edits import Edit, NotApplicableError
 from gitlab_nightshift.agents.model.loop import AgentLoop, LoopLimits
 from gitlab_nightshift.agents.model.tools import Toolbox
 from gitlab_nightshift.agents.model.trimmed_messages import ContextTooSmallError
@@ -75,7 +75,6 @@ class PatchProposal:
     ``reason`` is why it proposes nothing, "" where it does.
     """
 
-    blocks: tuple[Block, ...]
     edits: tuple[Edit, ...]
     model: str
     usage: Usage
@@ -172,7 +171,7 @@ class _PatchLoop:
         if outside := [edit.path for edit in edits if not within(edit.path, self.settings)]:
             raise NightshiftError(Code.APPLY_FAILED, f"{outside[0]}: outside the settings' paths")
         used = self.way.read_usage() or NOT_KNOWN
-        return PatchProposal(write_blocks(edits), edits, model, used, "" if edits else said)
+        return PatchProposal(edits, model, used, "" if edits else said)
 
     def _is_hidden(self, path: str) -> bool:
         return is_secret(path) or is_secret(f"{path}/")

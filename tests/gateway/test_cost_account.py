@@ -87,6 +87,7 @@ def test_an_unknown_price_is_an_unknown_cost() -> None:
     one = account(5.0, 5000)
     reserved = one.reserve("other", text(100), 1000)
     assert one.read_usage() == Usage(0.0, 0)
+    assert one.compute_most() == Usage(None, 1100, 0.0, 1100), "nor is what is on its way free"
     one.settle(reserved, Tokens(input=5))
     assert one.read_usage() == Usage(None, 5)
 
