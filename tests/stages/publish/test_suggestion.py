@@ -73,5 +73,5 @@ def test_a_thread_elsewhere_and_a_long_patch() -> None:
 
 def test_a_change_of_two_files_is_none_although_the_first_is_the_commented_one() -> None:
     new = [*OLD[:149], "other", *OLD[150:]]
-    both = [diff(new, around) + diff(new, around, "b.py") for around in (3, 100)]
-    assert "```diff\ndiff --git" in render_suggestion(*both, SPOT)
+    both = diff(new, 3) + diff(new, 3, "b.py")
+    assert "```diff\ndiff --git" in render_suggestion(both, both, SPOT)
