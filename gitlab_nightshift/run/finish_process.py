@@ -85,6 +85,7 @@ def _run_finish(inputs: Mapping[str, Any]) -> int:
         began=inputs["began"],
     )
     state = DelegationState(Path(inputs["final"]), inputs["base"], inputs["used"], inputs["model"])
+    state.usage = inputs["usage"] and make_record(Usage, inputs["usage"])
     state.notary = inputs["notary"] and make_record(NotaryRecord, inputs["notary"])
     failure = _find_failure(inputs, state)
     packed_source = inputs.get("source")
@@ -97,7 +98,7 @@ def _run_finish(inputs: Mapping[str, Any]) -> int:
         if not payload.workspace.clean_after and not payload.execution.dry_run:
             leave_failure = catch_failure(context, lambda: _leave(context, inputs, state, source))
             failure = failure or leave_failure
-    state.usage, state.dirty = _read_usage(inputs), source is not None and _is_dirty(source)
+    state.dirty = source is not None and _is_dirty(source)
     finalize(context, state, failure, Path(inputs["results"]))
     return 0
 
@@ -164,7 +165,7 @@ def _package(
         reported.ci_files,
     )
     state.bundle = dataclasses.replace(
-        bundle.with_usage(_read_usage(inputs)),
+        bundle.with_usage(state.usage),
         run_id=context.job.run_id,
         base_sha=state.base,
         target_branch=inputs["target"],
@@ -189,11 +190,6 @@ def _read_bundle(results: Path) -> Bundle:
     if not ready or not bundle.proposal:
         raise NightshiftError(_parse_code(bundle.error_code), bundle.reason)
     return bundle
-
-
-def _read_usage(inputs: Mapping[str, Any]) -> Usage | None:
-    """The usage that the gateway counted, None without a gateway."""
-    return make_record(Usage, inputs["usage"]) if inputs["usage"] else None
 
 
 def _refuse_unseen(state: DelegationState) -> None:

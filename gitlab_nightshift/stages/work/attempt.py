@@ -14,7 +14,6 @@ from gitlab_nightshift.records.events import Note, StepEnded
 from gitlab_nightshift.records.handoffs import AnalysisResult, Draft, Verdict
 from gitlab_nightshift.records.products import Proposal
 from gitlab_nightshift.records.tool_calls import ToolUse
-from gitlab_nightshift.records.verdicts import Finding, GatedFile
 from gitlab_nightshift.repository.capture import CapturedChange
 from gitlab_nightshift.repository.checkout import Checkout
 from gitlab_nightshift.repository.disk_space import is_full_disk
@@ -37,15 +36,11 @@ RunStep = Callable[[str, int, StepInput], BeadResult]
 
 @dataclass(frozen=True)
 class ProvenChange:
-    """A change that passed every proof, as captured then, with the findings of its proofs."""
+    """A change that passed every proof, as captured then; of the findings, those to report."""
 
     captured: CapturedChange
     verdict: Verdict
     proof: ProofResult
-    findings: tuple[Finding, ...]
-    gates: tuple[GatedFile, ...] = ()
-    symbols: tuple[str, ...] = ()
-    digest: str = ""
     verify_tools: ToolUse | None = None
 
     def build_proposal(
@@ -62,10 +57,10 @@ class ProvenChange:
             commands=self.proof.commands,
             notes=self.proof.notes,
             checks=self.proof.checks,
-            findings=self.findings,
-            gates=self.gates,
-            symbols=self.symbols,
-            digest=self.digest,
+            findings=self.proof.findings,
+            gates=self.proof.gates,
+            symbols=self.proof.symbols,
+            digest=self.proof.digest,
             verify_tools=self.verify_tools,
         )
 
@@ -204,17 +199,14 @@ def _prove_change(
     _emit_step_end(proof, verified, "passed")
     assert isinstance(verified.handoff, Verdict)
     warnings = tuple(f for f in (*reading.findings, *result.findings) if f.level == "warn")
-    ran = select_commands(verified.tools)
-    return ProvenChange(
-        captured,
-        verified.handoff,
-        result,
-        warnings,
-        reading.gates,
-        reading.symbols,
-        reading.digest,
-        verify_tools=ran,
+    whole = dataclasses.replace(
+        reading,
+        commands=result.commands,
+        notes=result.notes,
+        checks=result.checks,
+        findings=warnings,
     )
+    return ProvenChange(captured, verified.handoff, whole, select_commands(verified.tools))
 
 
 def _fail_attempt(

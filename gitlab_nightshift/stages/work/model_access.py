@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gitlab_nightshift.agents.agent import Provider
-from gitlab_nightshift.gateway.gateway_client import RemoteGateway
+from gitlab_nightshift.gateway.gateway_client import BeadState, RemoteGateway
 from gitlab_nightshift.gateway.gateway_config import GatewayConfig, build_gateway_config
 from gitlab_nightshift.gateway.keys import BeadTicket
 from gitlab_nightshift.records.events import Emit, Note
@@ -39,9 +39,8 @@ class BeadAccess:
 
     def read_usage(self) -> Usage | None:
         """The gateway's figures so far; None without a gateway."""
-        if self._gateway is None or self._ticket is None:
-            return None
-        return self._gateway.look(self._ticket).usage
+        state = self._look()
+        return state.usage if state else None
 
     def settle_usage(self, wait_s: float) -> Usage | None:
         """The bead's final usage, once its process is gone. Invalidates its placeholder, and waits
@@ -58,15 +57,16 @@ class BeadAccess:
 
     def describe_stop_reason(self) -> str:
         """Why beads cannot continue, "" if they can."""
-        if self._gateway is None or self._ticket is None:
-            return ""
-        return self._gateway.look(self._ticket).unusable
+        state = self._look()
+        return state.unusable if state else ""
 
     def exhausted(self) -> bool:
         """True if a request did not fit into the budget."""
-        if self._gateway is None or self._ticket is None:
-            return False
-        return self._gateway.look(self._ticket).exhausted
+        state = self._look()
+        return bool(state and state.exhausted)
+
+    def _look(self) -> BeadState | None:
+        return self._gateway.look(self._ticket) if self._gateway and self._ticket else None
 
 
 def compute_drain_s(ended: ProgramEnd, timeout_s: float | None, run_left_s: float | None) -> float:

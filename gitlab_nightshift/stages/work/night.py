@@ -178,7 +178,7 @@ def propose_change(
     proven: ProvenChange,
     tried: list[CategoryResult],
 ) -> Ending:
-    needed = to_approve(proven.gates)
+    needed = to_approve(proven.proof.gates)
     reason, stopped = "a verified change is ready to be published", ""
     if needed:
         reason += f", once it is approved: {needed}"
