@@ -117,9 +117,8 @@ def _look(session: Session, found: Examination) -> None:
     limits = session.settings.max_diff_lines, session.settings.max_budget_usd
     plan = Plan(session.job.run_id, today, base, "", "", (), *limits)
     ledger = open_ledger(plan, None)
-    budget = ledger.compute_left_usd(), ledger.compute_left_tokens()
     config = configure_gateway(
-        work_context.settings, tools.provider, work_context.model_env, *budget
+        work_context.settings, tools.provider, work_context.model_env, plan.limit
     )
     with open_gateway(config, work_context.model_env, work_context.emit) as gateway:
         run_workflow(plan, work_context, tools, ledger, LOOK, gateway)

@@ -137,8 +137,7 @@ def _plan_work_alone(session: Session, plan: Plan) -> dict[str, Any]:
 def _pack_work(session: Session, plan: Plan) -> dict[str, Any]:
     work_context = build_work_context(session, plan.request)
     provider = build_provider(work_context.settings)
-    budget = plan.max_budget_usd, plan.max_tokens
-    gateway = configure_gateway(work_context.settings, provider, work_context.model_env, *budget)
+    gateway = configure_gateway(work_context.settings, provider, work_context.model_env, plan.limit)
     return {
         "plan": plan,
         "place": build_work_input(work_context),

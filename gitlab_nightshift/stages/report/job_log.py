@@ -15,7 +15,6 @@ from functools import singledispatchmethod
 from typing import TextIO
 
 from gitlab_nightshift.errors import Code, is_disk_full
-from gitlab_nightshift.records.bead_results import Usage
 from gitlab_nightshift.records.events import (
     ArtifactWritten,
     BeadEnded,
@@ -36,12 +35,12 @@ from gitlab_nightshift.records.events import (
     RunStarted,
     StepEnded,
     StepStarted,
-    format_cost,
     format_elapsed,
 )
 from gitlab_nightshift.records.products import Outcome
 from gitlab_nightshift.records.run_results import RunResult
 from gitlab_nightshift.records.storage import map_texts
+from gitlab_nightshift.records.usage import Usage, format_cost
 from gitlab_nightshift.registry.sandbox_guarantees import GuaranteeState
 from gitlab_nightshift.system.version import VERSION
 from gitlab_nightshift.text.printable_text import make_printable
@@ -67,11 +66,8 @@ def format_line(text: str, width: int = WIDTH) -> str:
 
 def _describe_spending(result: RunResult) -> str:
     """Category, time and cost in a few words."""
-    spent = format_cost(result.usage)
-    if result.total_cost_usd == 0 and result.total_tokens == 0:
-        spent = "nothing spent"
     category = "" if result.category_used == "none" else format_line(result.category_used)
-    words = (category, format_elapsed(result.total_duration_s), spent)
+    words = (category, format_elapsed(result.total_duration_s), format_cost(result.usage))
     return ", ".join(word for word in words if word)
 
 

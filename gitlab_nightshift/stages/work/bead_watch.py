@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gitlab_nightshift.agents.agent import OutputReader, Report
-from gitlab_nightshift.records.bead_results import BeadStatus, Usage
+from gitlab_nightshift.records.bead_results import BeadStatus
 from gitlab_nightshift.records.events import Progress, read_clock
+from gitlab_nightshift.records.usage import Usage, add_usage
 from gitlab_nightshift.repository.disk_space import Disks
 from gitlab_nightshift.stages.work.model_access import BeadAccess
 from gitlab_nightshift.stages.work.run_budget import Ledger
@@ -75,7 +76,7 @@ class Watch:
         if progress.text:
             self._pace.note(progress.text)
             self._show()
-        left = self._ledger.compute_left_tokens()
+        left = self._ledger.compute_left().tokens
         self._spent = self._spent or (left is not None and (self._read_usage().tokens or 0) >= left)
         # Ended at once: a CLI may retry a provider that refuses the key until its time limit.
         return self._spent or bool(progress.unusable)
@@ -104,11 +105,14 @@ class Watch:
         return report
 
     def _read_usage(self) -> Usage:
-        return self._access.read_usage() or Usage(0.0, self._tokens)
+        """Without a gateway, what its agent reports: no cost before its end, so until then that of
+        the beads before it is told, where there are any."""
+        before = 0.0 if self._ledger.results else None
+        return self._access.read_usage() or Usage(before, self._tokens)
 
     def _show(self) -> None:
         if text := self._pace.take_due_text():
-            total = self._ledger.compute_usage() + self._read_usage()
+            total = add_usage([*self._ledger.list_usage(), self._read_usage()])
             text = text.replace(f"{self._work.checkout}/", "")
             elapsed = read_clock() - self._started
             self._work.emit(Progress(text, elapsed, total.cost_usd, total.tokens))
