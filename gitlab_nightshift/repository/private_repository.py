@@ -27,6 +27,8 @@ GONE = "000000"
 """The mode of a path that does not exist."""
 PLAIN_MODES = frozenset({GONE, "100644", "100755"})
 """Git's modes of regular files and of deleted ones."""
+_NOT_ON_CHECKOUT = frozenset(("false", "no", "off", "0", "", "input"))
+"""Values of core.autocrlf with which a checkout converts nothing (git-config(1))."""
 MOST_KEPT = 3
 """Indexes of trees that were read before, besides the newest."""
 APPLY_MEMORY = 512 * 1024 * 1024
@@ -63,10 +65,12 @@ Row = tuple[str, str]
 
 @dataclass(frozen=True)
 class Repository:
-    """A private bare repository."""
+    """A private bare repository. Unless it is ``converting``, git writes files as their blobs are,
+    where no attribute file of the tree says otherwise."""
 
     git: Git
     folder: Path
+    converting: bool = True
     blobs: dict[str, bytes] = field(default_factory=dict, repr=False, compare=False)
     differences: dict[tuple[str, str], tuple[DiffFile, ...]] = field(
         default_factory=dict, repr=False, compare=False
@@ -146,7 +150,9 @@ def create_private_repository(
     for name, data in (*files, ("shallow", parts.shallow)):
         if data:
             (folder / name).write_bytes(data)
-    return Repository(git, folder)
+    plain = settings.get("core.autocrlf", "false").lower() in _NOT_ON_CHECKOUT
+    machine = "GIT_ATTR_NOSYSTEM" not in git.env
+    return Repository(git, folder, converting=bool(parts.attributes or machine or not plain))
 
 
 # --- trees and commits ------------------------------------------------------------------------

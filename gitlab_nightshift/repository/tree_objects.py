@@ -85,7 +85,8 @@ def _resolve(repository: Repository, revision: str) -> str:
     if not is_full_id(revision):
         return resolve_tree(repository, revision)
     if revision not in repository.trees:
-        repository.trees[revision] = resolve_tree(repository, revision)
+        tree = resolve_tree(repository, revision)
+        repository.trees.update({revision: tree, tree: tree})
     return repository.trees[revision]
 
 
