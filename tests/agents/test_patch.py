@@ -12,7 +12,7 @@ from gitlab_nightshift.agents.agent import BeadTask, Provider, Report
 from gitlab_nightshift.agents.plain_model import LineReader
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.records.bead_results import BeadStatus
-from gitlab_nightshift.records.usage import Usage
+from gitlab_nightshift.records.usage import NOT_KNOWN
 from gitlab_nightshift.sandbox.process import EndReason, ProgramEnd
 from gitlab_nightshift.settings.load import load_settings
 from gitlab_nightshift.settings.model import Settings
@@ -247,4 +247,4 @@ def test_how_a_bead_ended(
         reader.read_line(json.dumps({"type": "result", **result}).encode())
     report = reader.build_report(ProgramEnd(end, status, 1.0), b"Traceback\nKeyError: 'x'\n")
     assert report.status is expected
-    assert report.usage == Usage(None, 0), "the gateway knows what was used"
+    assert report.usage == NOT_KNOWN, "the gateway knows what was used"

@@ -37,6 +37,7 @@ _TONES = {
     Outcome.FAILED: "bad",
     Outcome.APPROVAL_REQUIRED: "warned",
 }
+_KINDS = {"+": "added", "-": "deleted", " ": "same", "@": "hunk", "\\": "note"}
 _LEVELS = {"pass": "Passed", "warn": "Look at", "fail": "Failed", "not_known": "Not judged"}
 _BEADS = {
     "analyze": "Look for an improvement",
@@ -71,6 +72,7 @@ def render_page(result: RunResult, patch: str) -> str:
         timeline=_build_timeline(result),
         tried=[line for line in result.summary.splitlines() if line.strip()],
         diff=parse_patch(patch) if result.change else (),
+        kinds=_KINDS,
         levels=_LEVELS,
         link=find_link(result.mr_url),
         pipeline=find_link(result.pipeline_url),
