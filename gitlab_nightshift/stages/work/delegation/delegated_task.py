@@ -12,7 +12,7 @@ from gitlab_nightshift.gateway.gateway_client import RemoteGateway
 from gitlab_nightshift.proof.proof_commands import Runner
 from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus, CommandResult
 from gitlab_nightshift.records.delegation_records import Payload, TestResult, WorkReport
-from gitlab_nightshift.records.events import CmdEnd, CmdStart, Emit, read_clock
+from gitlab_nightshift.records.events import read_clock
 from gitlab_nightshift.records.handoffs import AnalysisCandidate, AnalysisResult
 from gitlab_nightshift.records.products import Outcome, Plan
 from gitlab_nightshift.registry.categories import TASK
@@ -165,7 +165,6 @@ def _do_task(night: Night, phases: Phases, progress: DelegationProgress) -> Endi
     def run_step(bead: str, attempt: int, step_input: StepInput) -> BeadResult:
         phases.enter(_PHASES[bead], attempt)
         progress.began = True
-        night.emit(CmdStart(f"agent: {bead}"))
         return run_night_bead(night, bead, TASK, attempt, analysis, step_input)
 
     def end_attempt(failed: FailedAttempt) -> None:
@@ -229,12 +228,10 @@ def _find_error_code(last: FailedAttempt, ledger: Ledger) -> Code:
 class _ProgressRecorder(Recorder):
     """Records as the night's recorder does, and keeps what the result needs."""
 
-    emit: Emit
     progress: DelegationProgress
 
     def keep(self, task: BeadTask, ended: ProgramEnd, stdout: Path) -> None:
         self.progress.exit_code = ended.exit_status
-        self.emit(CmdEnd(f"agent: {task.bead}", ended.exit_status, round(ended.duration_s, 3)))
         super().keep(task, ended, stdout)
 
     def keep_change(
@@ -245,32 +242,23 @@ class _ProgressRecorder(Recorder):
 
 
 @dataclass(frozen=True)
-class _ReportingRunner(Runner):
-    """Reports the start and the end of each command."""
+class _TestRecorder(Runner):
+    """Notes the results of the test that was asked for."""
 
     progress: DelegationProgress | None = None
 
     def run(
         self, argv: Sequence[str], log: str, *, at_most_s: float | None = None
     ) -> CommandResult:
-        result = self._run_with_events(argv, log, at_most_s)
+        result = super().run(argv, log, at_most_s=at_most_s)
         if self.progress and log.startswith(TEST_LOG):
             self.progress.tests.append(result)
         return result
 
-    def _run_with_events(
-        self, argv: Sequence[str], log: str, at_most_s: float | None
-    ) -> CommandResult:
-        command = " ".join(argv)
-        self.emit(CmdStart(command))
-        result = super().run(argv, log, at_most_s=at_most_s)
-        self.emit(CmdEnd(command, result.exit_status, round(result.duration_s, 3)))
-        return result
-
 
 def _watch_progress(night: Night, phases: Phases, progress: DelegationProgress) -> Night:
-    recorder = _ProgressRecorder(**vars(night.recorder), emit=night.emit, progress=progress)
-    runner = _ReportingRunner(**vars(night.proof.runner), progress=progress)
+    recorder = _ProgressRecorder(**vars(night.recorder), progress=progress)
+    runner = _TestRecorder(**vars(night.proof.runner), progress=progress)
 
     def begin_proof(attempt: int) -> None:
         phases.enter(Phase.VERIFY, attempt)

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from gitlab_nightshift.errors import Interruption, NightshiftError
 from gitlab_nightshift.records.bead_results import CommandResult
-from gitlab_nightshift.records.events import Emit, PhaseEnd, PhaseStart
+from gitlab_nightshift.records.events import Emit, StepEnded, StepStarted
 from gitlab_nightshift.repository.capture import CapturedChange
 
 TEST_LOG = "checks-"
@@ -38,12 +38,14 @@ class Phases:
             return
         self.leave()
         self._open = (phase, attempt)
-        self.emit(PhaseStart(phase.value, attempt))
+        again = f" · attempt {attempt}" if attempt > 1 else ""
+        title = f"{phase.value}{again}"
+        self.emit(StepStarted(phase.value, title, phase=True, attempt=attempt))
 
     def leave(self, why: str = "") -> None:
         """End the current phase; ``why`` if it failed."""
         if self._open:
-            self.emit(PhaseEnd(self._open[0].value, not why, why))
+            self.emit(StepEnded(self._open[0].value, not why, why, phase=True))
         self._open = None
 
     @contextmanager
