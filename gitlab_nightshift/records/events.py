@@ -14,6 +14,9 @@ from gitlab_nightshift.records.bead_results import BeadResult, CommandResult, Us
 from gitlab_nightshift.records.run_results import RunResult
 from gitlab_nightshift.registry.sandbox_guarantees import ProbeSummary, Strength
 
+AGENT = "agent: "
+"""How the program of an agent is named, before its bead."""
+
 
 @dataclass(frozen=True)
 class Event:

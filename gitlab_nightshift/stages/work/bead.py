@@ -12,6 +12,7 @@ from gitlab_nightshift.errors import Code, Interruption, NightshiftError
 from gitlab_nightshift.policy.night_gates import any_command
 from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus
 from gitlab_nightshift.records.events import (
+    AGENT,
     BeadEnded,
     Note,
     ProgramEnded,
@@ -227,7 +228,7 @@ class _Process:
 
     def run(self, prompt: BeadPrompt) -> BeadResult:
         started = read_clock()
-        self._context.work.emit(ProgramStarted(f"agent: {self._task.bead}"))
+        self._context.work.emit(ProgramStarted(f"{AGENT}{self._task.bead}"))
         try:
             return self._finish_bead(self._run_process(prompt))
         except ProgramStartError as error:
@@ -243,7 +244,7 @@ class _Process:
 
     def _finish_bead(self, ended: ProgramEnd) -> BeadResult:
         emit, logs = self._context.work.emit, self._context.work.logs
-        program, took_s = f"agent: {self._task.bead}", round(ended.duration_s, 3)
+        program, took_s = f"{AGENT}{self._task.bead}", round(ended.duration_s, 3)
         emit(ProgramEnded(program, ended.exit_status, took_s))
         self._context.keep(self._task, ended, logs.find_log(f"{self._name}.out"))
         last = logs.read_tail(f"{self._name}.err", STDERR_TAIL)

@@ -7,8 +7,19 @@ from enum import StrEnum
 
 from gitlab_nightshift.errors import Interruption, NightshiftError
 from gitlab_nightshift.records.bead_results import CommandResult
-from gitlab_nightshift.records.events import Emit, StepEnded, StepStarted
+from gitlab_nightshift.records.events import (
+    AGENT,
+    BeadEnded,
+    CommandEnded,
+    Emit,
+    Event,
+    ProgramEnded,
+    ProgramStarted,
+    StepEnded,
+    StepStarted,
+)
 from gitlab_nightshift.repository.capture import CapturedChange
+from gitlab_nightshift.stages.work.delegation.delegation_workspace import DelegationWorkspace
 
 TEST_LOG = "checks-"
 """How the log names of the test begin; other commands are evidence."""
@@ -23,6 +34,15 @@ class Phase(StrEnum):
     VERIFY = "Verify"
     PACKAGE = "Package"
     FINALIZE = "Finalize"
+
+
+_PHASES = {
+    "implement": Phase.APPLY,
+    "checks": Phase.VERIFY,
+    "evidence": Phase.VERIFY,
+    "verify": Phase.VERIFY,
+}
+"""The phase that a step of an attempt belongs to, by the first word of its key."""
 
 
 @dataclass
@@ -60,18 +80,37 @@ class Phases:
 
 @dataclass
 class DelegationProgress:
-    """What has happened so far, for a result whatever comes next.
+    """What has happened so far, for a result whatever comes next: a sink that passes events on,
+    each in its phase.
 
     ``change`` is what the last attempt changed, None where there is nothing to undo; ``exit_code``
     the last agent process's; ``tests`` the runs of the test that was asked for. ``began``: an agent
     has been started; ``said``: the last Implement's own words about its change.
     """
 
+    emit: Emit
+    phases: Phases
+    workspace: DelegationWorkspace | None = None
     began: bool = False
     exit_code: int | None = None
     change: CapturedChange | None = None
     said: str = ""
     tests: list[CommandResult] = field(default_factory=list)
+
+    def __call__(self, event: Event) -> None:
+        """Note what the event tells, and pass it on."""
+        match event:
+            case StepStarted(key=key) if phase := _PHASES.get(key.partition("-")[0]):
+                self.phases.enter(phase, int(key.rpartition("-")[2]))
+            case ProgramStarted(command=command) if command.startswith(AGENT):
+                self.began = True
+            case ProgramEnded(command=command) if command.startswith(AGENT):
+                self.exit_code = event.exit_status
+            case BeadEnded(result=result) if result.bead == "implement":
+                self.said = result.said
+            case CommandEnded(result=result):
+                self.tests.append(result)
+        self.emit(event)
 
     @property
     def changed(self) -> bool:
