@@ -1,11 +1,8 @@
 """The phases of a delegation, and what is known of it so far."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from gitlab_nightshift.errors import Interruption, NightshiftError
 from gitlab_nightshift.records.bead_results import CommandResult
 from gitlab_nightshift.records.events import (
     AGENT,
@@ -67,15 +64,6 @@ class Phases:
         if self._open:
             self.emit(StepEnded(self._open[0].value, not why, why, phase=True))
         self._open = None
-
-    @contextmanager
-    def report_failure(self) -> Iterator[None]:
-        """Report a failure as the end of the current phase."""
-        try:
-            yield
-        except (NightshiftError, Interruption) as error:
-            self.leave(str(error))
-            raise
 
 
 @dataclass
