@@ -4,16 +4,13 @@ It holds the token, and prepares the input of gateway, work and publish. It gets
 the names of the keys that are set.
 """
 
-import json
 import os
 import traceback
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gitlab_nightshift.agents import build_provider
 from gitlab_nightshift.errors import Code, Interruption, NightshiftError
-from gitlab_nightshift.gateway.gateway_config import to_bytes
 from gitlab_nightshift.records.codec import make_record
 from gitlab_nightshift.records.notary_records import BundleOrigin
 from gitlab_nightshift.records.products import Plan
@@ -40,8 +37,7 @@ from gitlab_nightshift.sandbox.process_places import find_rights
 from gitlab_nightshift.sandbox.process_table import PLAN
 from gitlab_nightshift.sandbox.supervised_process import forward_signals, serve_stage
 from gitlab_nightshift.session import Session
-from gitlab_nightshift.stages.work.model_access import configure_gateway
-from gitlab_nightshift.stages.work.work_input import build_work_input
+from gitlab_nightshift.stages.work.work_input import pack_work
 from gitlab_nightshift.wire.channel import OutputChannel
 from gitlab_nightshift.wire.exit_status import run_guarded
 
@@ -136,15 +132,7 @@ def _plan_work_alone(session: Session, plan: Plan) -> dict[str, Any]:
 
 def _pack_work(session: Session, plan: Plan) -> dict[str, Any]:
     work_context = build_work_context(session, plan.request)
-    provider = build_provider(work_context.settings)
-    budget = plan.max_budget_usd, plan.max_tokens
-    gateway = configure_gateway(work_context.settings, provider, work_context.model_env, *budget)
-    return {
-        "plan": plan,
-        "place": build_work_input(work_context),
-        "gateway": json.loads(to_bytes(gateway)) if gateway else None,
-        "publish": None,
-    }
+    return {"plan": plan, **pack_work(work_context, plan), "publish": None}
 
 
 def _pack_publish(session: Session, plan: Plan) -> dict[str, Any]:
