@@ -1,7 +1,7 @@
 """What CONTRIBUTING promises who adds one: it stands in one place, and all else follows.
 
-Agents, commands and settings have such tests of their own (``agents/test_choice.py``,
-``test_commands.py``, ``settings/test_model.py``).
+Agents, commands and settings have such tests of their own
+(``nights_agents/test_example_provider.py``, ``test_commands.py``, ``settings/test_model.py``).
 """
 
 import json
