@@ -112,7 +112,7 @@ def _find_last_logs(beads: Sequence[BeadResult]) -> tuple[str, ...]:
 
 
 def _build_workflow(task: DelegationTask, progress: DelegationProgress) -> Workflow:
-    """The test is not run beforehand: the task may be to fix it."""
+    """In a workspace of its own, without a baseline: the task may be to fix the test."""
 
     def make_place(plan: Plan, work_context: WorkContext) -> tuple[Plan, WorkContext]:
         path = task.scratch / (task.source.top.name or "checkout")
