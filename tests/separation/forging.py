@@ -76,7 +76,7 @@ def tell(out: channel.OutputChannel, bundle: Told, told: Told) -> None:
         events.BeadEnded(bead),
         events.Note(f"is it {told['guess']}?"),
         events.GateApproved("write", "the maintainer"),
-        events.PhaseStart("Package"),
+        events.StepStarted("Package", "Package", phase=True),
     ]
     for event in forged:
         out(event)

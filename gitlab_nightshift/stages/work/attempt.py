@@ -187,7 +187,6 @@ def _prove_change(
     if reading.why:
         return _fail_attempt(proof, implemented, reading.why, Code.POLICY_DENY)
     _emit_step_end(proof, implemented, _describe_size(captured))
-    proof.on_proof_start(implemented.attempt)
     name = f"{implemented.category}-{implemented.attempt}"
     result = prove(checkout, proof, captured, subject, name, reading.undecided)
     if result.why:

@@ -11,7 +11,14 @@ from gitlab_nightshift.agents.agent import BeadTask, Provider, Report
 from gitlab_nightshift.errors import Code, Interruption, NightshiftError
 from gitlab_nightshift.policy.night_gates import any_command
 from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus
-from gitlab_nightshift.records.events import BeadEnded, Note, read_clock
+from gitlab_nightshift.records.events import (
+    AGENT,
+    BeadEnded,
+    Note,
+    ProgramEnded,
+    ProgramStarted,
+    read_clock,
+)
 from gitlab_nightshift.records.products import Outcome
 from gitlab_nightshift.records.storage import limit_record
 from gitlab_nightshift.repository.disk_space import Disks, report_full_disk
@@ -222,6 +229,7 @@ class _Process:
 
     def run(self, prompt: BeadPrompt) -> BeadResult:
         started = read_clock()
+        self._context.work.emit(ProgramStarted(f"{AGENT}{self._task.bead}"))
         try:
             return self._finish_bead(self._run_process(prompt))
         except ProgramStartError as error:
@@ -236,12 +244,14 @@ class _Process:
             raise
 
     def _finish_bead(self, ended: ProgramEnd) -> BeadResult:
-        logs = self._context.work.logs
+        emit, logs = self._context.work.emit, self._context.work.logs
+        program, took_s = f"{AGENT}{self._task.bead}", round(ended.duration_s, 3)
+        emit(ProgramEnded(program, ended.exit_status, took_s))
         self._context.keep(self._task, ended, logs.find_log(f"{self._name}.out"))
         last = logs.read_tail(f"{self._name}.err", STDERR_TAIL)
         report = self._watch.override_report(self._reader.build_report(ended, last))
         if report.note:
-            self._context.work.emit(Note(f"{self._task.bead}: {report.note}"))
+            emit(Note(f"{self._task.bead}: {report.note}"))
         timeout_s = self._context.work.settings.bead_timeout
         wait_s = compute_drain_s(ended, timeout_s, self._context.ledger.compute_left_s())
         return self._settle_result(report, ended, wait_s)

@@ -16,6 +16,8 @@ from gitlab_nightshift.records.events import (
     CommandEnded,
     Event,
     Note,
+    ProgramEnded,
+    ProgramStarted,
     Progress,
     RunEnded,
     RunStarted,
@@ -119,6 +121,22 @@ def test_in_ci_it_is_the_same_text_with_sections_and_colours(
     assert COLOUR.sub("", MARKER.sub("", in_ci)) == plain
     assert "\x1b[0Ksection" not in shown(STORY, capsys, colour=True)
     assert "\x1b" not in plain
+
+
+@each(("programs", "command"), [(True, "    $ make test\n"), (False, "")])
+def test_phases_are_told_without_a_section_and_programs_where_somebody_follows_them(
+    programs: bool, command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = JobLog(sections=True, colour=False, redact=NO_SECRETS, programs=programs)
+    for event in (
+        StepStarted("Apply", "Apply · attempt 2", phase=True, attempt=2),
+        ProgramStarted("make test"),
+        ProgramEnded("make test", 0, 1.0),
+        StepEnded("Apply", True, "", phase=True),
+        StepEnded("Verify", False, "two\nlines", phase=True),
+    ):
+        log(event)
+    assert capsys.readouterr().out == f"■ Apply · attempt 2\n{command}  Verify: two lines\n"
 
 
 def test_markers_are_exactly_as_gitlab_wants_them(capsys: pytest.CaptureFixture[str]) -> None:
