@@ -88,11 +88,16 @@ class Ledger:
             raise self.build_deadline_stop()
 
     def build_budget_stop(self) -> Stop:
-        """The stop for a used-up budget, which is not an error."""
-        tokens = self.compute_left_tokens()
-        if tokens is not None and tokens <= 0:
-            return Stop(Outcome.NO_IMPROVEMENT, f"budget of {self.max_tokens} tokens reached")
-        return Stop(Outcome.NO_IMPROVEMENT, f"budget of ${self.max_budget_usd:g} reached")
+        """The stop for a used-up budget, which is not an error.
+
+        A request that does not fit stops the run while something of each limit is left: the one
+        with less left is named.
+        """
+        budget, tokens = f"${self.max_budget_usd:g}", self.compute_left_tokens()
+        if self.max_tokens and tokens is not None:
+            usd_part = self.compute_left_usd() / self.max_budget_usd
+            budget = budget if usd_part < tokens / self.max_tokens else f"{self.max_tokens} tokens"
+        return Stop(Outcome.NO_IMPROVEMENT, f"budget of {budget} reached")
 
     def build_deadline_stop(self) -> Stop:
         """The stop at the run's deadline."""
