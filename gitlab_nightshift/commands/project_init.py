@@ -36,6 +36,11 @@ from gitlab_nightshift.onboarding.ci_file import (
 from gitlab_nightshift.onboarding.found_project import find_environment, list_parts
 from gitlab_nightshift.onboarding.gitlab_steps import choose_schedule_name
 from gitlab_nightshift.onboarding.onboarding_request import describe_rehearsal
+from gitlab_nightshift.onboarding.pipeline_rules import (
+    PipelineJobs,
+    find_request_jobs,
+    find_scheduled_jobs,
+)
 from gitlab_nightshift.onboarding.settings_file import (
     DASHBOARD,
     LACKS,
@@ -43,11 +48,6 @@ from gitlab_nightshift.onboarding.settings_file import (
     has_no_command,
     put_in_force,
     write_settings,
-)
-from gitlab_nightshift.onboarding.started_jobs import (
-    PipelineJobs,
-    find_request_jobs,
-    find_scheduled_jobs,
 )
 from gitlab_nightshift.proof.diagnosis import describe_missing
 from gitlab_nightshift.proof.implied_commands import BuildFiles, find_test_commands

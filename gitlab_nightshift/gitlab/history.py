@@ -1,4 +1,4 @@
-"""Many nights of a project, from GitLab alone: merge requests, and results while artifacts last."""
+"""Many nights of a project, by GitLab: merge requests, and results until artifacts expire."""
 
 import itertools
 import json
@@ -21,19 +21,20 @@ PAGE, MOST_MERGE_REQUESTS = 100, 1000
 LONGEST_REASON = 300
 LARGEST_RESULT = 4 * 1024 * 1024
 JOBS = ("nightshift", "nightshift:publish")
-"""Jobs of the template that write a night's result."""
+"""The template's jobs that write a night's result."""
 
 
 @dataclass(frozen=True)
 class HistoryRequest:
-    """What to read: from which day on, how many nights at most (two requests each), how nights'
-    branches begin, their label ("" for none), and where in the artifacts the result is."""
+    """What to read: from ``since`` on at most ``most_nights`` nights (two requests each);
+    ``prefix`` of nights' branches, their ``label`` ("" for none), and the path of the result in the
+    artifacts."""
 
     since: date
     most_nights: int
     prefix: str
     label: str
-    place: str
+    result_path: str
 
 
 def read_history(client: "Client", project: ProjectFacts, wanted: HistoryRequest) -> NightHistory:
@@ -95,7 +96,7 @@ def _build_merge_request(
 def _list_pipelines(
     client: "Client", project: ProjectFacts, wanted: HistoryRequest
 ) -> list[Mapping[str, Any]]:
-    """The newest scheduled pipelines of the default branch; that a night ran in one shows later."""
+    """The newest scheduled pipelines of the default branch, whatever ran in them."""
     found = client.projects.get(project.id, lazy=True).pipelines.list(
         source="schedule",
         ref=project.default_branch,
@@ -113,7 +114,7 @@ def _list_pipelines(
 def _read_night(
     client: "Client", project: ProjectFacts, pipeline: Mapping[str, Any], wanted: HistoryRequest
 ) -> PastNight | None:
-    """A night; None for a pipeline of another schedule."""
+    """The night of a pipeline; None if it had none."""
     path = f"/projects/{project.id}"
     jobs = client.read_rows(f"{path}/pipelines/{pipeline['id']}/jobs")
     ended = ("success", "failed")
@@ -123,14 +124,17 @@ def _read_night(
     url, started = str(pipeline["web_url"]), str(pipeline.get("created_at") or "")
     lost = PastNight(project.path, str(pipeline["id"]), url, started)
     try:
-        data = client.download(f"{path}/jobs/{max(own)}/artifacts/{wanted.place}", LARGEST_RESULT)
+        data = client.download(
+            f"{path}/jobs/{max(own)}/artifacts/{wanted.result_path}", LARGEST_RESULT
+        )
         return read_result(json.loads(data), lost)
     except (ApiError, ValueError, RecursionError):
         return lost
 
 
 def read_result(result: Any, night: PastNight) -> PastNight:
-    """What ``result.json`` says, of any version; artifacts are what a job has left there."""
+    """The night with what its ``result.json``, of any version, says. A job may have written
+    anything there, so each field is checked."""
     if not isinstance(result, dict):
         return night
     outcome, code = str(result.get("outcome") or "")[:40], str(result.get("error_code") or "")[:40]
@@ -149,7 +153,7 @@ def read_result(result: Any, night: PastNight) -> PastNight:
 
 
 def find_cost(result: object) -> float | None:
-    """What a night has cost in USD, by its result; None where that says nothing usable."""
+    """The cost of a night in USD, by its result; None if that has no plausible one."""
     cost = result.get("total_cost_usd") if isinstance(result, dict) else None
     known = isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost < 1e6
     return float(cost) if known and cost is not None else None

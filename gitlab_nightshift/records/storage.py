@@ -19,8 +19,8 @@ from gitlab_nightshift.records.codec import (
     make_older_record,
     to_data,
 )
+from gitlab_nightshift.records.fleet_records import FleetPlan
 from gitlab_nightshift.records.notary_records import NotaryRecord
-from gitlab_nightshift.records.planned_fleet import FleetPlan
 from gitlab_nightshift.records.products import Bundle, Plan, Publication
 from gitlab_nightshift.records.run_results import RunResult
 

@@ -77,7 +77,7 @@ def test_what_is_not_there_is_named_all_at_once_with_its_place(
     file = read(tmp_path, "groups:\n- acme\n- gone\nprojects:\n- acme2/none\n")
     with pytest.raises(NightshiftError) as caught:
         discover_all(connect(gitlab), file)
-    why = "GitLab has none, or this token does not see it"
+    why = "does not exist, or this token does not see it"
     assert caught.value.lines == [
         f"fleet.yaml:3: groups: gone: {why}",
         f"fleet.yaml:5: projects: acme2/none: {why}",

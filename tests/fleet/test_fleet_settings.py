@@ -73,12 +73,12 @@ def test_contradictions_come_all_at_once_with_their_places(tmp_path: Path) -> No
         "window: {start: '06:00', end: '22:00'}\n"
     )
     assert list_mistakes(tmp_path, text) == [
-        "fleet.yaml:3: groups: acme/tools lies in the group acme, which is listed too",
+        "fleet.yaml:3: groups: acme/tools is in the group acme, which is listed too",
         "fleet.yaml:4: groups: Acme is listed twice",
-        "fleet.yaml:6: projects: acme/web lies in the group acme, which is listed too",
+        "fleet.yaml:6: projects: acme/web is in the group acme, which is listed too",
         "fleet.yaml:8: projects: b/c is listed twice",
-        "fleet.yaml:10: budget.night_usd: $5 cannot pay one night of $10",
-        "fleet.yaml:11: budget.month_usd: $4 cannot pay one night of $10",
+        "fleet.yaml:10: budget.night_usd: $5 cannot pay for one night of $10",
+        "fleet.yaml:11: budget.month_usd: $4 cannot pay for one night of $10",
         "fleet.yaml:11: budget.month_usd: less than a single night's 5",
         "fleet.yaml:13: window: it must last from a minute to 12 hours",
     ]

@@ -11,7 +11,7 @@ from gitlab_nightshift.fleet.discovery import discover
 from gitlab_nightshift.fleet.fleet_settings import FleetBudget, FleetSettings
 from gitlab_nightshift.fleet.night_costs import CostRequest, FleetCosts, read_costs
 from gitlab_nightshift.gitlab.fleet_api import open_fleet
-from gitlab_nightshift.records.planned_fleet import NightCost
+from gitlab_nightshift.records.fleet_records import NightCost
 from gitlab_nightshift.system.retry import Clock
 from tests.support.fleet_standin import PLAN_TOKEN, FleetStandin
 from tests.support.standin_pipelines import add_scheduled

@@ -11,9 +11,9 @@ from gitlab_nightshift.demo.standin_api import StandinCall
 from gitlab_nightshift.demo.standin_requests import StandinAnswer
 from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.fleet.discovery import discover
-from gitlab_nightshift.fleet.night_start import Share, Start, start_nights
+from gitlab_nightshift.fleet.night_start import Shard, StartResult, start_nights
 from gitlab_nightshift.gitlab.fleet_api import FleetApi, open_fleet
-from gitlab_nightshift.records.planned_fleet import FleetPlan, PlannedProject
+from gitlab_nightshift.records.fleet_records import FleetPlan, PlannedProject
 from gitlab_nightshift.system.retry import Clock
 from tests.fleet.test_night_costs import SETTINGS
 from tests.support import standin_pipelines
@@ -43,11 +43,11 @@ def build_plan(gitlab: FleetStandin, made_at: datetime = NOW) -> FleetPlan:
 
 def start(
     gitlab: FleetStandin, plan: FleetPlan | None = None, now: datetime = NOW
-) -> dict[str, Start]:
+) -> dict[str, StartResult]:
     """What became of each, by the end of the path; it never really waits."""
     waited: list[float] = []
     api = open_fleet(gitlab.url, RUN_TOKEN, clock=Clock(sleep=waited.append), tell=lambda _: None)
-    found = start_nights(api, plan or build_plan(gitlab), Share(), now)
+    found = start_nights(api, plan or build_plan(gitlab), Shard(), now)
     return {each.path.rpartition("-")[2]: each for each in found}
 
 
@@ -97,8 +97,8 @@ def test_a_gitlab_without_the_filter_is_asked_for_all_pipelines(
 
 def test_each_project_is_in_one_shard_alone(gitlab: FleetStandin) -> None:
     gitlab.add_fleet("more", 60)
-    shares = [Share(index, 3) for index in (1, 2, 3)]
-    parts = [{each.id for each in gitlab.projects if share.holds(each.id)} for share in shares]
+    shards = [Shard(index, 3) for index in (1, 2, 3)]
+    parts = [{each.id for each in gitlab.projects if shard.contains(each.id)} for shard in shards]
     assert all(parts)
     assert sum(map(len, parts)) == len(set().union(*parts)) == 66
 
@@ -107,7 +107,7 @@ def test_it_waits_as_long_as_gitlab_asks(gitlab: FleetStandin) -> None:
     waited: list[float] = []
     gitlab.fail_next("POST", "/play", 429, {"message": "later"}, {"Retry-After": "37"})
     api = open_fleet(gitlab.url, RUN_TOKEN, clock=Clock(sleep=waited.append), tell=lambda _: None)
-    assert len(list(start_nights(api, build_plan(gitlab), Share(), NOW))) == 6
+    assert len(list(start_nights(api, build_plan(gitlab), Shard(), NOW))) == 6
     assert 37.0 in waited
 
 
@@ -161,7 +161,7 @@ def test_what_changed_since_the_plan_is_named_and_the_rest_goes_on(gitlab: Fleet
     found = start(gitlab, plan)
     why = {name: each.text for name, each in found.items() if each.outcome == "failed"}
     assert why["0"].startswith("it has no schedule 'Night shift (fleet)': nightshift fleet init")
-    assert why["1"].startswith("GitLab took it and has made no pipeline")
+    assert why["1"].startswith("GitLab accepted the play, but has created no pipeline")
     assert "403" in why["2"]
     assert why["3"].endswith("the account needs a role that may push or merge to the branch")
     assert why["4"] == "moved, deleted, or hidden from this token since the plan"

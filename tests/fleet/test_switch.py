@@ -12,7 +12,7 @@ from gitlab_nightshift import cli
 from gitlab_nightshift.fleet.switch import find_top_groups, is_off, start_nights, stop_nights
 from gitlab_nightshift.gitlab.fleet_api import FleetApi, open_fleet
 from gitlab_nightshift.gitlab.fleet_switch import SWITCH
-from gitlab_nightshift.gitlab.night_jobs import list_night_jobs
+from gitlab_nightshift.gitlab.pipelines import list_night_jobs
 from gitlab_nightshift.settings.load import load_settings
 from tests.support.fleet_standin import OWNER_TOKEN, RUN_TOKEN, FleetStandin
 from tests.support.group_endpoints import GroupSettings
@@ -147,7 +147,7 @@ def test_what_waits_is_cancelled_and_what_runs_only_if_asked(
     lines = stop(api)
     assert ("cancelled", f"{waits.path}: nightshift of pipeline 60001, which waited") in lines
     assert ("runs on", f"{runs.path}: pipeline 60002 (--running cancels it)") in lines
-    paid = f"{publishes.path}: pipeline 60003 only publishes what was paid for"
+    paid = f"{publishes.path}: pipeline 60003 only publishes finished work"
     assert ("runs on", paid) in lines
     assert list_statuses(waits) == {"nightshift": "canceled", "build": "pending"}
     assert list_statuses(runs)["nightshift:work"] == "running"

@@ -167,7 +167,7 @@ def test_a_fine_grained_token_that_may_not_even_describe_itself(gitlab: FullStan
             {"message": "You cannot perform write operations on a read-only instance"},
             "read-only instance: GitLab accepts changes again when an administrator ends that",
         ),
-        ({"message": "403 Forbidden - Odd."}, "Odd: have an administrator of this GitLab look"),
+        ({"message": "403 Forbidden - Odd."}, "Odd: ask an administrator of this GitLab"),
     ],
 )
 def test_a_refusal_is_told_by_its_body_and_not_as_a_scope(

@@ -152,7 +152,9 @@ def test_a_file_of_certificates_that_is_not_there(
 ) -> None:
     monkeypatch.setenv("REQUESTS_CA_BUNDLE", "/nonexistent/ca.pem")
     error = failure(open_project("https://127.0.0.1:1", "7", TOKEN, clock=time.clock))
-    assert error.message.endswith("file of certificates that REQUESTS_CA_BUNDLE names is not there")
+    assert error.message.endswith(
+        "REQUESTS_CA_BUNDLE names a file of certificates that does not exist"
+    )
     assert time.pauses == []
 
 

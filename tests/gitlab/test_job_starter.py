@@ -7,7 +7,7 @@ import pytest
 import responses
 
 from gitlab_nightshift.gitlab.api_error import ApiError
-from gitlab_nightshift.gitlab.job_starter import JobStart
+from gitlab_nightshift.gitlab.pipelines import JobStart
 from gitlab_nightshift.gitlab.project import open_project
 
 from .conftest import API, PROJECT, TOKEN

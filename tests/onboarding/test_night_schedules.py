@@ -4,7 +4,7 @@ import pytest
 
 from gitlab_nightshift.gitlab.ci_settings import Schedule
 from gitlab_nightshift.onboarding.ci_file import TEMPLATE
-from gitlab_nightshift.onboarding.night_schedules import find_marks, is_night
+from gitlab_nightshift.onboarding.pipeline_rules import find_marks, is_night
 
 INCLUDE = f"include: {{project: g/gitlab-nightshift, file: {TEMPLATE}"
 DESCRIBED = f"{INCLUDE}, inputs: {{schedule_description: Nightly}}}}\n"

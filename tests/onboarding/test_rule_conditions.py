@@ -2,7 +2,7 @@
 
 import pytest
 
-from gitlab_nightshift.onboarding.rule_conditions import evaluate_condition
+from gitlab_nightshift.onboarding.pipeline_rules import evaluate_condition
 
 KNOWN = {"CI_PIPELINE_SOURCE": "schedule", "CI_COMMIT_BRANCH": "main", "CI_COMMIT_TAG": None}
 

@@ -3,7 +3,7 @@
 import yaml
 
 from gitlab_nightshift.onboarding.ci_file import parse_config
-from gitlab_nightshift.onboarding.started_jobs import find_request_jobs, find_scheduled_jobs
+from gitlab_nightshift.onboarding.pipeline_rules import find_request_jobs, find_scheduled_jobs
 
 FILE = """
 stages: [test, deploy]

@@ -178,7 +178,7 @@ def _show_pipeline(project: FullProject, pipeline: StandinPipeline) -> Node:
         "id": f"gid://gitlab/Ci::Pipeline/{pipeline.id}",
         "status": find_status(jobs).upper(),
         "createdAt": pipeline.created_at,
-        "startedAt": pipeline.created_at if any(each.began for each in jobs) else None,
+        "startedAt": pipeline.created_at if any(each.started for each in jobs) else None,
         "finishedAt": pipeline.finished_at,
         "user": _show_user(pipeline.user),
         "job": find_job,
