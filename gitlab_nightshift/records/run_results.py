@@ -1,8 +1,8 @@
 """The whole run as one record: what ``result.json`` holds, version 2.
 
-Texts under the fields become the descriptions of the published JSON Schema. What this program ran,
-counted or read from git stands in fields of their own; what an agent alone says stands in ``said``
-and in the hand-offs of ``beads``.
+The strings under the fields are the descriptions in the published JSON Schema. What this program
+ran, counted or read from git has fields of its own; what only an agent says is in ``said`` and in
+the hand-offs of ``beads``.
 """
 
 from dataclasses import dataclass
@@ -193,7 +193,7 @@ class RunResult:
 
 
 def build_command_finding(result: CommandResult) -> CommandFinding:
-    """A command as ``result.json`` has it."""
+    """A command for ``result.json``."""
     level: ResultLevel = "fail"
     if result.ok:
         level = "warn" if result.flaky else "pass"
@@ -203,7 +203,7 @@ def build_command_finding(result: CommandResult) -> CommandFinding:
 
 
 def build_notarized_finding(seen: NotarizedCommand) -> CommandFinding:
-    """A command that the notary ran, as ``result.json`` has it: all its runs are told."""
+    """A command that the notary ran, for ``result.json``, with all its runs."""
     last = seen.runs[-1]
     told = [describe_run(each) for each in seen.runs[:-1]]
     if seen.base:
@@ -217,11 +217,11 @@ def build_notarized_finding(seen: NotarizedCommand) -> CommandFinding:
 
 
 def build_evidence_finding(check: Check) -> EvidenceFinding:
-    """A check as ``result.json`` has it."""
+    """A check for ``result.json``."""
     return EvidenceFinding(check.title, _LEVELS[check.outcome], check.detail)
 
 
 def build_flag_finding(finding: Finding) -> FlagFinding:
-    """A red flag as ``result.json`` has it."""
+    """A red flag for ``result.json``."""
     level: ResultLevel = "fail" if finding.level == "fail" else "warn"
     return FlagFinding(finding.name, level, finding.file, finding.line, finding.detail)
