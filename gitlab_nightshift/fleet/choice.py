@@ -200,6 +200,7 @@ def _list_own_rules(choice: FleetChoice, project: FleetProject) -> Iterator[str]
         zone = zoneinfo.ZoneInfo(settings.timezone)
     except (ValueError, OSError):  # an invalid time zone: its own night reports it
         return
+    # A night's own weekday is that of its start, which may be after midnight.
     day = max(choice.now, choice.window.find_hour(project.id)).astimezone(zone)
     if WEEKDAYS[day.weekday()] not in settings.weekdays:
         yield f"its category_schedule has no {WEEKDAYS[day.weekday()]}"
@@ -240,6 +241,7 @@ def estimate_merged(requests: tuple[FleetMergeRequest, ...], now: dt.datetime) -
         each.state == "opened" and parse_moment(each.created) < now - IGNORED_AFTER
         for each in requests
     )
+    # Laplace's rule of succession: a single merged one is not yet 100%, and none are a half.
     return (merged + 1) / (ended + ignored + 2)
 
 
@@ -277,6 +279,7 @@ def _count_used(choice: FleetChoice, projects: tuple[FleetProject, ...]) -> _Tal
             tally.groups.update(_list_limited_groups(choice.settings, project))
             if tonight[0].running:  # a finished one's merge request is counted above
                 tally.reviewers.update(list_reviewers(project))
+    # The last plan knew costs of nights that are no longer on the page that GitLab shows.
     first = month.date().isoformat()
     tally.spent_month += sum(
         each.counted_usd
@@ -294,6 +297,7 @@ def _allot(choice: FleetChoice, tally: _Tally, project: FleetProject) -> Planned
     """Start a project's night, now or later, or say which limit is reached."""
     if reason := next(_list_reached_limits(choice, tally, project), ""):
         return _build_row(choice, project, "no", reason)
+    # Reserved before its hour too: projects with later hours keep their place in the order.
     _reserve(choice, tally, project)
     hour = choice.window.find_hour(project.id)
     cadence = choice.settings.find_cadence(project.path)

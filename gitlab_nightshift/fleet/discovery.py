@@ -126,6 +126,7 @@ def read_night_settings(text: str | None) -> NightSettings:
     except (ValueError, RecursionError):
         return NightSettings(found=True, error="its nightshift.yaml is not YAML")
     data = _as_dict(documents[0] if documents else None)
+    # The keys may be below code_agent: too.
     data = {**_as_dict(data.get("code_agent")), **data}
     labels, open_mrs = data.get("labels"), data.get("max_open_mrs")
     days = data.get("category_schedule")
@@ -166,6 +167,7 @@ def _as_list(value: Any) -> list[Any]:
 def read_nights(nodes: Any) -> Iterator[FleetNight]:
     """The nights among scheduled pipelines: those with one of the template's jobs."""
     for node in nodes:
+        # In three stages, only nightshift:publish has the result of the whole night.
         job = node.get("publish") or node.get("night")
         if job:
             yield FleetNight(

@@ -55,6 +55,7 @@ def read_switches(project: Project, number: int) -> Switches:
     ticked = list_ticked(issue.description, START)
     if not ticked:
         return NOTHING_OFF
+    # The description alone proves nothing: whoever may edit it can tick a box.
     by_box = find_ticking(ticked, project.issues.list_system_notes(number, MOST_PAGES), 0)
     people = project.people.find_maintainers(each.author_id for each in by_box.values())
     everything, groups, refused = "", dict[str, str](), list[str]()

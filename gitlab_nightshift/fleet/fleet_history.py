@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.fleet.choice import find_exclusion
 from gitlab_nightshift.fleet.discovery import discover
 from gitlab_nightshift.fleet.fleet_settings import FleetSettings
@@ -98,10 +97,12 @@ def _list_requests(
 ) -> Iterator[PastMergeRequest]:
     """The merge requests from the projects' own branches, each once."""
     values = {"labels": [settings.label], "since": since.isoformat()}
+    # A listed group may be moved into another one, and a project into a listed group.
     seen: set[tuple[int, int]] = set()
     for node in _list_nodes(api, settings, values):
         project = read_global_id((node.get("project") or {}).get("id"))
         iid = int(node.get("iid") or 0)
+        # From its own branch: anybody may give a fork's merge request the label.
         own = project in projects and node.get("sourceProjectId") == project
         if own and (project, iid) not in seen:
             seen.add((project, iid))
@@ -176,13 +177,11 @@ def _read_night(api: FleetApi, project: FleetProject, night: FleetNight) -> tupl
     key = build_key(project, night)
     lost = PastNight(project.path, str(night.pipeline), url, night.created)
     try:
-        data = api.download_artifact(project.id, night.job, place)
-        return key, read_result(json.loads(data), lost)
-    except ApiError as error:
-        if error.status != 404:
-            return key, lost
-    except (NightshiftError, ValueError, RecursionError):
-        pass
+        data = api.read_json_artifact(project.id, night.job, place)
+    except ApiError:
+        return key, lost
+    if data is not None:
+        return key, read_result(data, lost)
     failure = "" if night.status == "success" else f"no result: the pipeline {night.status}"
     return key, replace(lost, failure=failure)
 

@@ -176,6 +176,7 @@ def read_fleet_file(path: Path) -> FleetFile:
             text = describe_problem(each, found, FleetSettings)
             mistakes.append(f"{file.name}: {text}" if each["type"] == "missing" else text)
         raise build_mistakes_error(mistakes) from None
+    # Contradictions can be judged only between valid values.
     made = FleetFile(settings, found)
     if mistakes := [*mistakes, *_find_contradictions(made)]:
         raise build_mistakes_error(mistakes)

@@ -6,11 +6,9 @@ that file, all results of the month are read again; a night without a result cou
 """
 
 import datetime as dt
-import json
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.fleet.discovery import read_nights
 from gitlab_nightshift.fleet.fleet_settings import FleetSettings
 from gitlab_nightshift.fleet.night_window import parse_moment
@@ -45,6 +43,7 @@ class FleetCosts:
 
 def read_costs(api: FleetApi, projects: Iterable[FleetProject], wanted: CostRequest) -> FleetCosts:
     """Read the unknown costs: one request for each night that ended since the last plan."""
+    # A day more, as the days of costs are in UTC, and the month is in the fleet's time zone.
     since = wanted.since.date() - dt.timedelta(days=1)
     kept = {key: each for key, each in wanted.known.items() if each.day >= f"{since}"}
     todo = [
@@ -88,13 +87,9 @@ def _read_cost(
         return NightCost(build_key(project, night), day, 0.0, limit)
     place = f"{project.settings.output_dir}/result.json"
     try:
-        data: object = json.loads(api.download_artifact(project.id, night.job, place))
+        data = api.read_json_artifact(project.id, night.job, place)
     except ApiError as error:
-        if error.status != 404:
-            return error
-        data = None
-    except (NightshiftError, ValueError, RecursionError):
-        data = None
+        return error
     return NightCost(build_key(project, night), day, find_cost(data), limit)
 
 

@@ -64,8 +64,8 @@ def start_nights(
     if due:
         api.clock.sleep(SETTLING_S)
     ends_at = dt.datetime.fromisoformat(plan.made_at) + PLAN_LASTS
-    left_s = (ends_at - now).total_seconds()
-    until = api.clock.now() + left_s
+    # The plan's end by the monotonic clock, for all that follows.
+    until = api.clock.now() + (ends_at - now).total_seconds()
     yield from api.map_at_once(partial(_start_one, api, plan.window_start, until), due)
 
 
@@ -76,6 +76,7 @@ def _start_one(api: FleetApi, since: str, until: float, project: PlannedProject)
             project.path, "failed", "this plan is too old: the next one decides anew"
         )
     try:
+        # Read just before the play: a person may have activated a schedule since the plan.
         schedule = _find_schedule(project.path, api.list_schedules(project.id))
         if isinstance(schedule, StartResult):
             return schedule
@@ -110,6 +111,7 @@ def _play(api: FleetApi, project: PlannedProject, schedule: int, since: str) -> 
         except ApiError as error:
             if not transient(error):
                 raise
+            # GitLab may have started the pipeline although it answered with an error.
             why = error.message
             api.clock.sleep(max(pause_s, min(error.retry_after_s, 60.0)))
             if found := api.list_started(project.id, schedule, since):

@@ -34,6 +34,7 @@ def find_window(settings: FleetSettings, now: dt.datetime) -> NightWindow:
 
     zone = zoneinfo.ZoneInfo(settings.timezone)
     today = now.astimezone(zone).date()
+    # Yesterday's window may last past midnight.
     days = (today + dt.timedelta(days=n) for n in (-1, 0, 1, 2))
     return next(made for day in days if now < (made := _build_window(settings, day, zone)).end)
 
@@ -58,6 +59,7 @@ def find_month_start(settings: FleetSettings, window: NightWindow) -> dt.datetim
 
 def spread(purpose: str, project: int) -> int:
     """A stable pseudo-random number of a project, to spread projects evenly."""
+    # Not hash(), which differs from process to process.
     return zlib.crc32(f"{purpose} {project}".encode())
 
 

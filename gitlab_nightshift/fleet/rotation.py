@@ -113,6 +113,7 @@ def _read_held(project: Project) -> _Held | Rotation:
 def _replace(project: Project, held: _Held, today: date) -> Rotation:
     ends = today + LASTS
     made = project.setup.create_token(NAME, ends)
+    # The scope selects the variable to change: another one of this name may have another scope.
     secret = NewSecret(TOKEN, made.value, held.variable.scope, describe_token(made.id, ends))
     try:
         project.with_token(made.value).check_access()

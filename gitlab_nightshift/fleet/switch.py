@@ -159,15 +159,12 @@ def _cancel_below(
     api: FleetApi, projects: Sequence[ReachedProject], *, running: bool
 ) -> Iterator[SwitchLine]:
     busy = [each.path for each in projects if each.busy]
-    for read in _ask_each(api, partial(_list_jobs, api), busy):
+    # api.client is asked for in the thread that uses it: each thread has its own.
+    for read in _ask_each(api, lambda path: list_night_jobs(api.client, path), busy):
         if isinstance(read, SwitchLine):
             yield read
         else:
             yield from _cancel_jobs(api, *read, running=running)
-
-
-def _list_jobs(api: FleetApi, path: str) -> tuple[NightJob, ...]:
-    return list_night_jobs(api.client, path)  # each thread has its own client
 
 
 def _cancel_jobs(
@@ -179,6 +176,7 @@ def _cancel_jobs(
         yield from (_describe_setting(s, off=True) for s in settings if not is_off(s.value))
         runs = any(each.running for each in its)
         spends = any(each.name in SPENDING for each in its)
+        # Of a night in three jobs, the waiting ones follow a running one, and are spared with it.
         if running or (spends and not runs):
             yield from (_try_act(path, partial(_cancel, api, path, each)) for each in its)
         elif spends:

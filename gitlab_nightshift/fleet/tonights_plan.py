@@ -70,6 +70,7 @@ def plan_fleet(
     if mistakes := [*list_missing(file, found, gone), *list_unpayable(file, found)]:
         raise build_mistakes_error(mistakes)
     window = find_window(file.settings, now)
+    # A window may begin on the last day of the month before.
     since = min(window.start, find_month_start(file.settings, window))
     wanted = CostRequest(since, {each.night: each for each in last.costs}, file.settings)
     costs = read_costs(api, found.projects, wanted)

@@ -188,6 +188,7 @@ def _read_schedule(row: Mapping[str, Any], switched: bool | None) -> Schedule:
     return Schedule(
         id=int(row["id"]),
         description=str(row.get("description") or ""),
+        # GitLab stores full refs, even if a short one was sent (lib/api/ci/pipeline_schedules.rb).
         ref=str(row.get("ref") or "").removeprefix("refs/heads/"),
         active=bool(row.get("active")),
         owner=str(owner.get("username") or ""),

@@ -5,6 +5,7 @@ complexity before it runs it, and allows 250 (``app/graphql/gitlab_schema.rb``):
 and a list 1% more for each of its items. This query costs 141.
 """
 
+import json
 import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -238,6 +239,17 @@ class FleetApi:
         """A small file from a job's artifacts."""
         return self.client.download(f"/projects/{project}/jobs/{job}/artifacts/{path}", LARGEST)
 
+    def read_json_artifact(self, project: int, job: int, path: str) -> object:
+        """The content of a JSON file from a job's artifacts; None if it is missing or invalid."""
+        try:
+            return json.loads(self.download_artifact(project, job, path))
+        except ApiError as error:
+            if error.status != 404:
+                raise
+        except (ValueError, RecursionError):
+            pass
+        return None
+
     def find_last_artifact(
         self, control: ControlJob, job: str, path: str, most: int = MOST_PIPELINES
     ) -> bytes | None:
@@ -250,6 +262,7 @@ class FleetApi:
         earlier = [row["id"] for row in rows if str(row["id"]) != control.pipeline]
         for pipeline in earlier[:most]:
             jobs = call_or_none(partial(self.client.read_rows, f"{at}/pipelines/{pipeline}/jobs"))
+            # A job that ended with a warning (allow_failure) is "failed", and has its artifacts.
             ended = (each for each in jobs or () if each["status"] in ("success", "failed"))
             if made := [each["id"] for each in ended if each["name"] == job]:
                 place = f"{at}/jobs/{max(made)}/artifacts/{path}"
@@ -292,6 +305,7 @@ class FleetApi:
                 return None if page is None else (page, size)
             except ApiError as error:
                 unknown = _UNKNOWN_FIELD.search(error.message)
+                # An unknown field fails the whole query, so it is left out from here on.
                 if unknown and unknown[1] in OPTIONAL_FIELDS:
                     self.missing_fields += (unknown[1],)
                 elif size > LEAST_PAGE and _is_too_much(error):
@@ -306,6 +320,7 @@ class FleetApi:
         nodes, depth = list((page or {}).get("nodes") or ()), len(path)
         for place, why in problems:
             at = place[depth + 1] if place[: depth + 1] == (*path, "nodes") else len(nodes)
+            # A timeout is an error of the field at which it struck: the rest is missing as well.
             if at >= len(nodes) or not nodes[at] or "Timeout on" in why:
                 raise ApiError(f"GitLab's GraphQL refused the query: {why}", lasting=True)
             nodes[at] = {**nodes[at], "problem": why}

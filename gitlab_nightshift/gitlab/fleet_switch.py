@@ -94,6 +94,8 @@ class GroupSwitch:
                     raise
                 if self.read() is None:
                     raise
+        # Without the filter, GitLab would change a variable of this key with any scope
+        # (lib/api/group_variables.rb).
         data = {"value": value, "filter": {"environment_scope": EVERYWHERE}, **shown}
         put = partial(self._client.http_put, f"{self._path}/{SWITCH}", post_data=data)
         self._client.patience.call_with_retries(put, transient)

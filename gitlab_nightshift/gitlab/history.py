@@ -121,6 +121,7 @@ def _read_night(
     own = [job["id"] for job in jobs if job["name"] in JOBS and job["status"] in ended]
     if not own:
         return None
+    # Of a retried job, the last try has the result that counts.
     url, started = str(pipeline["web_url"]), str(pipeline.get("created_at") or "")
     lost = PastNight(project.path, str(pipeline["id"]), url, started)
     try:
@@ -155,5 +156,6 @@ def read_result(result: Any, night: PastNight) -> PastNight:
 def find_cost(result: object) -> float | None:
     """The cost of a night in USD, by its result; None if that has no plausible one."""
     cost = result.get("total_cost_usd") if isinstance(result, dict) else None
+    # In Python, True is an int.
     known = isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost < 1e6
     return float(cost) if known and cost is not None else None

@@ -73,6 +73,7 @@ class Issues:
     def list_system_notes(self, iid: int, pages: int = 1) -> tuple[SystemNote, ...]:
         """The newest system notes, from at most ``pages`` pages of all notes."""
         path, found = f"{self._path}/{iid}/notes", list[dict[str, Any]]()
+        # GitLab has no filter for system notes: comments fill the pages too.
         for page in range(1, pages + 1):
             rows = self._client.read_rows(path, sort="desc", order_by="created_at", page=page)
             found += rows

@@ -37,6 +37,7 @@ def write_marker(marker: Marker) -> str:
 def encode_for_comment(data: object) -> str:
     """JSON that cannot end an HTML comment early."""
     text = json.dumps(data)
+    # Escapes of JSON: the reader gets the same data. The marker's pattern relies on no < and >.
     for mark in ("<", ">", "--"):
         text = text.replace(mark, "".join(f"\\u{ord(char):04x}" for char in mark))
     return text
@@ -44,6 +45,7 @@ def encode_for_comment(data: object) -> str:
 
 def read_marker(description: str | None) -> Marker | None:
     """The last marker of a description; None if it has no valid one."""
+    # The last one: text before it is an agent's, and may contain a marker.
     found = _MARKER.findall(description or "")
     try:
         data = json.loads(found[-1]) if found else None

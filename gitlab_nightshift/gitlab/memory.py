@@ -106,6 +106,7 @@ def read_memory(client: "Client", project: ProjectFacts, prefix: str, label: str
     own = {"labels": label} if label else {"search": "nightshift", "in": "description"}
     opened = _list_page(client, project, state="opened")
     known = _list_page(client, project, state="all", **own)
+    # With a full page, open ones of nights may be missing from both lists.
     if len(opened) == PAGE:
         known += _list_page(client, project, state="opened", **own)
     known = list({row["iid"]: row for row in (*opened, *known)}.values())
@@ -203,19 +204,16 @@ def _read_details(
     iids = [row["iid"] for row in (*nightly, *others)]
     found: dict[int, _Details] = {}
     try:
-        for batch in _split(iids, BATCH):
-            found |= _ask_graphql(client, project, batch)
+        for at in range(0, len(iids), BATCH):
+            found |= _ask_graphql(client, project, iids[at : at + BATCH])
     except ApiError as error:
+        # REST takes two requests each, so only for the last rejections: they matter most.
         closed = [row["iid"] for row in nightly if row["state"] == "closed"][:MOST_BY_REST]
         found |= {iid: _ask_rest(client, project, iid) for iid in closed if iid not in found}
         missing = len(iids) - len(found)
         text = f"files and comments of {missing} merge requests: {error}"
         return found, (text,) if missing else ()
     return found, ()
-
-
-def _split(iids: Sequence[int], size: int) -> Iterable[Sequence[int]]:
-    return (iids[at : at + size] for at in range(0, len(iids), size))
 
 
 def _ask_graphql(

@@ -103,6 +103,7 @@ class MergeRequests:
 
     def _list(self, **filters: str) -> Iterator[MergeRequest]:
         """At most ``MOST_MERGE_REQUESTS`` merge requests without those from forks, newest first."""
+        # The list has forks' merge requests too.
         found = self._remote.mergerequests.list(iterator=True, per_page=PAGE, **filters)
         for each in itertools.islice(found, MOST_MERGE_REQUESTS):
             if each.attributes.get("source_project_id") == self._project:

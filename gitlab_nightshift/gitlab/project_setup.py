@@ -150,6 +150,7 @@ class ProjectSetup:
         this token may not see that."""
         scope = f"{build_project_path(source)}/job_token_scope"
         limits = call_or_none(lambda: self._client.http_get(scope))
+        # Without the inbound limit, the job tokens of all projects are accepted.
         if isinstance(limits, dict) and limits.get("inbound_enabled") is False:
             return True
         rows = self._list_allowed(f"{scope}/allowlist")
@@ -183,6 +184,7 @@ class ProjectSetup:
             {"action": "create" if new else "update", "file_path": name, "content": text}
             for name, (text, new) in files.items()
         ]
+        # force: the branch of an earlier try is replaced, not continued.
         asked = {"branch": branch, "start_sha": start, "commit_message": message, "force": True}
         self._post("repository/commits", {**asked, "actions": actions})
 

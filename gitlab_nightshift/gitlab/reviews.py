@@ -118,6 +118,8 @@ class Reviews:
         try:
             self._client.http_put(f"{at}/rebase")
         except ApiError as error:
+            # 403: the branch is missing, or protected from pushes or force pushes
+            # (app/services/merge_requests/rebase_service.rb). 409: GitLab is rebasing it now.
             if error.status in (403, 409):
                 return error.reason
             raise

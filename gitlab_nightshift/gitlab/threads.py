@@ -169,6 +169,7 @@ class Threads:
         """All threads, oldest first; None if there are more than ``MOST_THREADS``."""
         at = f"{self._project}/{where}/{iid}/discussions"
         listed = self._client.http_list(at, iterator=True, per_page=PAGE)
+        # One more than the limit tells whether it is exceeded.
         found = [_read_thread(each) for each in itertools.islice(listed, MOST_THREADS + 1)]
         return tuple(filter(None, found)) if len(found) <= MOST_THREADS else None
 
@@ -238,6 +239,7 @@ def _read_comment(data: Mapping[str, Any]) -> Comment:
         author_id=int(author.get("id") or 0),
         author_name=str(author.get("name") or ""),
         system=data.get("system") is True,
+        # "confidential" is the name of "internal" in older versions.
         internal=data.get("internal") is True or data.get("confidential") is True,
         resolvable=data.get("resolvable") is True,
         resolved=data.get("resolved") is True,

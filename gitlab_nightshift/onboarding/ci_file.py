@@ -47,11 +47,12 @@ def add_include(text: str, wanted: TemplateInclude, name: str) -> str:
     """
     before = parse_config(text, name)
     mark, body, end = _split_ends(text)
-    key = _find_pair(_read_nodes(body), "include")
+    key = _find_include_node(body)
     existing = _find_template(key) if key else None
     if existing is not None:
         return mark + _renew_version(body, existing, wanted) + end
-    added = _add_item(body, key, wanted) if key else _append(body, _write_block(wanted))
+    block = f"{_HEAD}include:\n{_write_item(wanted, '  ')}\n"
+    added = _add_item(body, key, wanted) if key else _append(body, block)
     if (wanted.prepare or wanted.variables) and JOB not in before:
         added = _append(added, _write_job(wanted))
     added = keep_line_ends(text, mark + added + end)
@@ -134,17 +135,13 @@ def parse_config(text: str, name: str) -> dict[str, Any]:
     return data
 
 
-def _read_nodes(text: str) -> Any:
+def _find_include_node(text: str) -> Any:
+    """The node of ``include`` in the last document; None without one."""
     import yaml
 
-    return list(yaml.compose_all(text, build_gitlab_loader()) or [None])[-1:] or [None]
-
-
-def _find_pair(documents: list[Any], key: str) -> Any:
-    """The value's node of a top-level key in the last document; None without one."""
-    root = documents[0]
-    pairs = root.value if root is not None else []
-    return next((value for name, value in pairs if name.value == key), None)
+    documents = list(yaml.compose_all(text, build_gitlab_loader()))
+    pairs = documents[-1].value if documents and documents[-1] is not None else []
+    return next((value for name, value in pairs if name.value == "include"), None)
 
 
 def _find_template(include: Any) -> dict[str, Any] | None:
@@ -199,10 +196,6 @@ def keep_line_ends(before: str, after: str) -> str:
     if "\n" not in before or re.search(r"(?<!\r)\n", before):
         return after
     return re.sub(r"(?<!\r)\n", "\r\n", after)
-
-
-def _write_block(wanted: TemplateInclude) -> str:
-    return f"{_HEAD}include:\n{_write_item(wanted, '  ')}\n"
 
 
 def _write_item(wanted: TemplateInclude, indent: str) -> str:

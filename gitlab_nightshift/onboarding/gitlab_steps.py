@@ -80,6 +80,7 @@ def _plan_token(
         try:
             made = project.setup.create_token(NAME, ends)
         except ApiError as error:
+            # GitLab.com has project access tokens on paid tiers only.
             if error.status not in (400, 403, 404) or error.remedy:
                 raise
             return (

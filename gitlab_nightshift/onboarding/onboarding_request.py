@@ -53,7 +53,9 @@ def render_description(facts: OnboardingFacts) -> str:
     parts = [
         UPDATE if facts.versions[0] else FIRST,
         _list_section("Before you merge", facts.to_do),
-        _list_section(_describe_tests(facts.tried), list(map(_describe_trial, facts.tried))),
+        _list_section(
+            _describe_tests(facts.tried), [f"{each.command}: {each.result}" for each in facts.tried]
+        ),
         f"## Rehearsal\n\n{_write_sentence(facts.rehearsal)}" if facts.rehearsal else "",
         f"## The first night\n\n{to_markdown_line(facts.first_night, LONGEST_ROW)}",
         _render_rows(facts.rows),
@@ -99,10 +101,6 @@ def _describe_tests(tried: Sequence[TriedCommand]) -> str:
     return "Tests, tried as a night would run them" if run else "Tests, not tried yet"
 
 
-def _describe_trial(tried: TriedCommand) -> str:
-    return f"{tried.command}: {tried.result}"
-
-
 def _render_rows(rows: Sequence[tuple[str, str, str]]) -> str:
     shown = [
         f"| {name} | {state} | {to_markdown_line(text, LONGEST_ROW).replace('|', '&#124;')} |"
@@ -136,6 +134,7 @@ def open_onboarding(
             f"the branch {BRANCH} has commits by someone else: merge it, or delete it and try again"
         )
         raise NightshiftError(Code.CONFIG, text)
+    # The branch first: GitLab opens a merge request for an existing branch only.
     project.setup.commit_files(BRANCH, base, MESSAGE, files)
     if opened:
         project.setup.update_description(opened.iid, description)

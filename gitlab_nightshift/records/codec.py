@@ -73,6 +73,7 @@ def decode_record(kind: type[Kind], data: bytes) -> Kind:
 def decode_json(data: bytes) -> Any:
     """A JSON value without repeated keys, NaN or infinity. Raises InvalidRecordError."""
     try:
+        # json.loads takes bytes, but would guess UTF-16 and UTF-32 too.
         text = data.decode("utf-8", "surrogatepass")
         return json.loads(text, object_pairs_hook=_refuse_repeated_keys, parse_constant=_refuse)
     except InvalidRecordError:
@@ -161,6 +162,7 @@ def _build_choice_reader(known: tuple[Any, ...], _exact: bool = True) -> Read:
 
     def choose(value: Any) -> Any:
         for each in known:
+            # Equal values may have other types: 1 == True, and a StrEnum is equal to its string.
             if value == each and type(value) is (str if isinstance(each, StrEnum) else type(each)):
                 return each
         raise InvalidRecordError(f"it is not one of {names}")
@@ -172,6 +174,7 @@ def _build_union_reader(parts: tuple[Any, ...], exact: bool) -> Read:
     readers = [_find_reader(part, exact=exact) for part in parts]
 
     def try_each(value: Any) -> Any:
+        # The first error is told: None is listed last, and says the least.
         errors = []
         for read in readers:
             try:

@@ -81,6 +81,7 @@ def replace_surrogates(text: str) -> str:
 
 def write_record(path: Path, record: Any) -> None:
     """Write a record to ``path`` atomically."""
+    # In the same folder: a rename is atomic only within a file system.
     part = path.with_name(path.name + ".part")
     part.write_text(to_json(record), encoding="utf-8")
     part.replace(path)
