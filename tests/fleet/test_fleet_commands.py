@@ -1,7 +1,6 @@
 """``nightshift fleet plan`` and ``fleet run`` as a control project's jobs run them."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -28,13 +27,6 @@ def play(self, project, schedule):
 FleetApi.play = play
 """
 """The process is killed before or after its n-th play has been answered."""
-
-
-@pytest.fixture
-def gitlab(tmp_path: Path) -> Iterator[FleetStandin]:
-    with FleetStandin(tmp_path / "gitlab") as standin:
-        yield standin
-        assert standin.errors == []
 
 
 @pytest.fixture

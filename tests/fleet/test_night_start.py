@@ -1,9 +1,7 @@
 """Starting nights: exactly once, wherever the start is killed, whatever GitLab answers."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 
@@ -15,20 +13,18 @@ from gitlab_nightshift.fleet.night_start import Shard, StartResult, start_nights
 from gitlab_nightshift.gitlab.fleet_api import FleetApi, open_fleet
 from gitlab_nightshift.records.fleet_records import FleetPlan, PlannedProject
 from gitlab_nightshift.system.retry import Clock
+from tests.fleet.conftest import get_project
 from tests.fleet.test_night_costs import SETTINGS
 from tests.support import standin_pipelines
 from tests.support.fleet_standin import RUN_TOKEN, FleetStandin
-from tests.support.standin_records import FullProject, as_full
+from tests.support.standin_records import as_full
 
 NOW = datetime.now(UTC)
 
 
-@pytest.fixture
-def gitlab(tmp_path: Path) -> Iterator[FleetStandin]:
-    with FleetStandin(tmp_path / "gitlab") as standin:
-        standin.add_fleet("acme", 6)
-        yield standin
-        assert standin.errors == []
+@pytest.fixture(autouse=True)
+def _fleet(gitlab: FleetStandin) -> None:
+    gitlab.add_fleet("acme", 6)
 
 
 def build_plan(gitlab: FleetStandin, made_at: datetime = NOW) -> FleetPlan:
@@ -55,15 +51,11 @@ def count_nights(gitlab: FleetStandin) -> list[int]:
     return [len(as_full(each).pipelines) for each in gitlab.projects]
 
 
-def get(gitlab: FleetStandin, number: int) -> FullProject:
-    return as_full(gitlab.projects[number])
-
-
 def test_a_second_start_finds_everything_started(gitlab: FleetStandin) -> None:
     assert {each.outcome for each in start(gitlab).values()} == {"started"}
     assert {each.outcome for each in start(gitlab).values()} == {"already"}
     assert count_nights(gitlab) == [1] * 6
-    pipeline = get(gitlab, 0).pipelines[0]
+    pipeline = get_project(gitlab, 0).pipelines[0]
     assert (pipeline.source, pipeline.user.username) == ("schedule", "fleet-bot")
 
 
@@ -142,10 +134,10 @@ def test_without_the_look_a_lost_answer_would_start_a_second_night(
 def test_an_active_schedule_belongs_to_the_project_and_is_not_played(
     gitlab: FleetStandin,
 ) -> None:
-    get(gitlab, 1).schedules.append(gitlab.build_schedule(active=True, description="mine"))
-    get(gitlab, 2).schedules[0].active = True
+    get_project(gitlab, 1).schedules.append(gitlab.build_schedule(active=True, description="mine"))
+    get_project(gitlab, 2).schedules[0].active = True
     other = gitlab.build_schedule(active=True, description="release", variables={})
-    get(gitlab, 3).schedules.append(other)
+    get_project(gitlab, 3).schedules.append(other)
     found = start(gitlab)
     assert [found[f"{n}"].outcome for n in range(4)] == ["started", "own", "own", "started"]
     assert found["1"].text == "its schedule 'mine' is active, @fleet-bot's: not played"
@@ -153,10 +145,12 @@ def test_an_active_schedule_belongs_to_the_project_and_is_not_played(
 
 def test_what_changed_since_the_plan_is_named_and_the_rest_goes_on(gitlab: FleetStandin) -> None:
     plan = build_plan(gitlab)
-    get(gitlab, 0).schedules.clear()
-    get(gitlab, 1).pipeline_jobs.clear()
-    get(gitlab, 2).archived = True
-    gitlab.fail_next("POST", f"/projects/{get(gitlab, 3).id}/.*/play", 403, {"message": "403"})
+    get_project(gitlab, 0).schedules.clear()
+    get_project(gitlab, 1).pipeline_jobs.clear()
+    get_project(gitlab, 2).archived = True
+    gitlab.fail_next(
+        "POST", f"/projects/{get_project(gitlab, 3).id}/.*/play", 403, {"message": "403"}
+    )
     del gitlab.projects[4]
     found = start(gitlab, plan)
     why = {name: each.text for name, each in found.items() if each.outcome == "failed"}

@@ -1,30 +1,24 @@
 """``fleet stop`` and ``fleet start`` on a stand-in of many projects."""
 
-from collections.abc import Iterator
-from contextlib import redirect_stderr, redirect_stdout
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from gitlab_nightshift import cli
 from gitlab_nightshift.fleet.switch import find_top_groups, is_off, start_nights, stop_nights
 from gitlab_nightshift.gitlab.fleet_api import FleetApi, open_fleet
 from gitlab_nightshift.gitlab.fleet_switch import SWITCH
 from gitlab_nightshift.gitlab.pipelines import list_night_jobs
 from gitlab_nightshift.settings.load import load_settings
+from tests.fleet.conftest import get_project, run_command
 from tests.support.fleet_standin import OWNER_TOKEN, RUN_TOKEN, FleetStandin
 from tests.support.group_endpoints import GroupSettings
-from tests.support.standin_records import FullProject, PipelineJob, StandinPipeline, as_full
+from tests.support.standin_records import FullProject, PipelineJob, StandinPipeline
 
 
-@pytest.fixture
-def gitlab(tmp_path: Path) -> Iterator[FleetStandin]:
-    with FleetStandin(tmp_path / "gitlab") as standin:
-        standin.add_fleet("acme", 120)
-        yield standin
-        assert standin.errors == []
+@pytest.fixture(autouse=True)
+def _fleet(gitlab: FleetStandin) -> None:
+    gitlab.add_fleet("acme", 120)
 
 
 @pytest.fixture
@@ -48,10 +42,6 @@ def start(api: FleetApi) -> list[tuple[str, str]]:
 def list_values(groups: GroupSettings, group: str = "acme") -> list[tuple[str, bool]]:
     rows = groups.variables.get(group, [])
     return [(row["value"], row["protected"]) for row in rows if row["key"] == SWITCH]
-
-
-def get_project(gitlab: FleetStandin, number: int) -> FullProject:
-    return as_full(gitlab.projects[number])
 
 
 def add_jobs(gitlab: FleetStandin, project: FullProject, **jobs: str) -> None:
@@ -229,15 +219,6 @@ def test_lost_answers_of_what_can_be_repeated_fail_nothing(
 
 def test_the_groups_of_a_fleet_are_its_top_level_groups() -> None:
     assert find_top_groups(["acme/a", "acme/b/c", "other"]) == ("acme", "other")
-
-
-def run_command(gitlab: FleetStandin, token: str, *args: str) -> tuple[int, str, str]:
-    env = {"CI_SERVER_URL": gitlab.url, "GITLAB_TOKEN": token}
-    out, err = StringIO(), StringIO()
-    parsed = cli.build_parser(["fleet", *args]).parse_args(["fleet", *args])
-    with redirect_stdout(out), redirect_stderr(err):
-        status = int(parsed.run(parsed, env))
-    return status, out.getvalue(), err.getvalue()
 
 
 def test_the_commands_say_what_they_did_and_end_with_13_where_something_was_not_reached(
