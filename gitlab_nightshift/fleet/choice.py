@@ -89,7 +89,9 @@ def _decide_alone(
     if tonight := list_tonight(choice, project):
         return _build_row(choice, project, "started", _describe(choice, tonight))
     if project.id in pending:
-        return _count_pending(choice, tally, project)
+        _reserve(choice, tally, project)
+        tally.running += 1
+        return _build_row(choice, project, "wait", "the last plan may just be starting it")
     reason = find_not_due(choice, project)
     return _build_row(choice, project, "no", reason) if reason else None
 
@@ -308,13 +310,6 @@ def _allot(choice: FleetChoice, tally: _Tally, project: FleetProject) -> Planned
         return _build_row(choice, project, "wait", text)
     tally.running += 1
     return _build_row(choice, project, "start", f"{cadence}: due")
-
-
-def _count_pending(choice: FleetChoice, tally: _Tally, project: FleetProject) -> PlannedProject:
-    """A project that may just be starting counts for every limit."""
-    _reserve(choice, tally, project)
-    tally.running += 1
-    return _build_row(choice, project, "wait", "the last plan may just be starting it")
 
 
 def _reserve(choice: FleetChoice, tally: _Tally, project: FleetProject) -> None:

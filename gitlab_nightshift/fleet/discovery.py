@@ -130,7 +130,8 @@ def read_night_settings(text: str | None) -> NightSettings:
     data = {**_as_dict(data.get("code_agent")), **data}
     labels, open_mrs = data.get("labels"), data.get("max_open_mrs")
     days = data.get("category_schedule")
-    given = [data.get("reviewer"), *_as_list(data.get("reviewers"))]
+    more = data.get("reviewers")
+    given = [data.get("reviewer"), *(more if isinstance(more, list) else ())]
     return NightSettings(
         found=True,
         enabled=str(data.get("enabled", True)).lower() not in ("false", "no", "off"),
@@ -150,7 +151,6 @@ def _read_amount(value: Any) -> float:
 
 
 def _read_weekdays(days: Any, *, has_category: bool) -> tuple[str, ...]:
-    """The weekdays with a category, by their first three letters."""
     if has_category:
         return WEEKDAYS
     return tuple(str(day).strip().lower()[:3] for day in _as_dict(days)) or _DEFAULTS.weekdays
@@ -158,10 +158,6 @@ def _read_weekdays(days: Any, *, has_category: bool) -> tuple[str, ...]:
 
 def _as_dict(value: Any) -> dict[Any, Any]:
     return value if isinstance(value, dict) else {}
-
-
-def _as_list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
 
 
 def read_nights(nodes: Any) -> Iterator[FleetNight]:

@@ -46,7 +46,8 @@ def make_report(
     figures = compute_figures(NAME, str(since), today, found.history, found.silent)
     files = {
         PAGE: render_history(figures),
-        DATA: to_json(_drop_rows(figures)),
+        # Without the single merge requests and nights: thousands of projects have many.
+        DATA: to_json(replace(figures, history=NightHistory(unknown=figures.history.unknown))),
         METRICS: render_metrics(figures),
         NIGHTS_FILE: encode_nights(found.nights),
     }
@@ -73,11 +74,6 @@ def _read_known_nights(api: FleetApi, folder: Path, control: ControlJob | None) 
         return decode_nights(data or b"{}", api.server_url)
     except (ValueError, TypeError, KeyError, RecursionError):
         return {}
-
-
-def _drop_rows(figures: HistoryFigures) -> HistoryFigures:
-    """The figures without the single merge requests and nights of thousands of projects."""
-    return replace(figures, history=NightHistory(unknown=figures.history.unknown))
 
 
 def build_message(figures: HistoryFigures, link: str) -> Notification:

@@ -144,7 +144,6 @@ def _read_request(project: str, iid: int, node: Node) -> PastMergeRequest:
 def _read_nights(
     api: FleetApi, projects: Iterable[FleetProject], since: dt.datetime, known: Nights
 ) -> tuple[Nights, tuple[str, ...]]:
-    """The finished nights, and what could not be read."""
     nights: dict[str, PastNight] = {}
     todo: list[tuple[FleetProject, FleetNight]] = []
     for project in projects:

@@ -90,7 +90,6 @@ def _start_one(api: FleetApi, since: str, until: float, project: PlannedProject)
 
 
 def _find_schedule(path: str, schedules: tuple[Schedule, ...]) -> Schedule | StartResult:
-    """The schedule to play, or why there is none."""
     own = [each for each in schedules if each.active and each.switched]
     fleet = [each for each in schedules if each.description == FLEET_SCHEDULE]
     if active := next((each for each in (*own, *fleet) if each.active), None):

@@ -60,7 +60,8 @@ class _Held:
         """True if the stored token has expired or will soon. If it is unknown which is stored, any
         of the tokens counts."""
         asked = [self.stored] if self.stored else self.tokens
-        return any(not each.active or _ends_soon(each, today) for each in asked)
+        ends = (each.ends_on if each.active else today for each in asked)
+        return any(day is not None and day <= today + WITHIN for day in ends)
 
 
 def rotate_token(project: Project, today: date, *, dry_run: bool = False) -> Rotation:
@@ -146,7 +147,3 @@ def _revoke(project: Project, tokens: Sequence[HeldToken]) -> str:
 
 def _is_night_running(project: Project) -> bool:
     return bool(project.list_night_jobs())
-
-
-def _ends_soon(token: HeldToken, today: date) -> bool:
-    return token.ends_on is not None and token.ends_on <= today + WITHIN

@@ -103,7 +103,6 @@ def read_access(
 
 
 def _build_access(token: Mapping[str, Any] | None, user: Mapping[str, Any]) -> Access:
-    """The access before its level is known."""
     login = user.get("username") or ""
     return Access(
         user_id=user.get("id") or 0,

@@ -162,7 +162,6 @@ def _read_settings(level: Level, place: str, node: Node) -> Iterator[SwitchSetti
 
 
 def _list_rows(node: Mapping[str, Any], name: str) -> Iterator[Mapping[str, Any]]:
-    """The rows of the switch's variable."""
     for row in (node.get(name) or {}).get("nodes") or ():
         if isinstance(row, Mapping) and row.get("key") == SWITCH:
             yield row

@@ -114,7 +114,6 @@ def _list_pipelines(
 def _read_night(
     client: "Client", project: ProjectFacts, pipeline: Mapping[str, Any], wanted: HistoryRequest
 ) -> PastNight | None:
-    """The night of a pipeline; None if it had none."""
     path = f"/projects/{project.id}"
     jobs = client.read_rows(f"{path}/pipelines/{pipeline['id']}/jobs")
     ended = ("success", "failed")

@@ -200,7 +200,6 @@ def _read_details(
     nightly: Sequence[Mapping[str, Any]],
     others: Sequence[Mapping[str, Any]],
 ) -> tuple[dict[int, _Details], tuple[str, ...]]:
-    """The details by number, and what is unknown."""
     iids = [row["iid"] for row in (*nightly, *others)]
     found: dict[int, _Details] = {}
     try:

@@ -85,17 +85,13 @@ class Pipelines:
         """The pipelines of the fleet's schedule since a moment (ISO 8601), newest first, without
         cancelled ones."""
         at = f"{build_project_path(self._project)}/pipeline_schedules"
-        schedules = [
-            row["id"]
-            for row in self._client.read_all_rows(at)
-            if row.get("description") == FLEET_SCHEDULE
-        ]
-        rows = [
-            row
-            for each in schedules
-            for row in list_of_schedule(self._client, f"{at}/{each}", since)
-        ]
-        return tuple(_read_pipeline(row) for row in rows if row["status"] not in NOT_RUN)
+        return tuple(
+            _read_pipeline(row)
+            for each in self._client.read_all_rows(at)
+            if each.get("description") == FLEET_SCHEDULE
+            for row in list_of_schedule(self._client, f"{at}/{each['id']}", since)
+            if row["status"] not in NOT_RUN
+        )
 
     def find_user(self, pipeline: int) -> str:
         """The name of the user who started a pipeline."""
@@ -150,7 +146,6 @@ def _read_pipeline(data: Mapping[str, Any]) -> Pipeline:
 
 
 def _explain_error(error: ApiError, ref: str) -> ApiError:
-    """GitLab's refusal with its remedy."""
     hints = {
         "set pipeline variables": "set Settings > CI/CD > Variables > Minimum role to use pipeline"
         " variables to the token's role",

@@ -199,7 +199,6 @@ def _find_night(found: Iterable[Schedule], wanted: SetupRequest) -> Schedule | N
 
 
 def _describe(project: Project, night: Schedule, wanted: SetupRequest) -> str:
-    """What to know about the existing schedule of nights."""
     if not wanted.by_fleet:
         return "" if night.active else " but inactive: activate it when nights should start"
     if night.active:

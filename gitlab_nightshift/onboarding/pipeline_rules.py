@@ -123,7 +123,6 @@ def list_jobs(config: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any
 def _merge_extended(
     body: Mapping[str, Any], config: Mapping[str, Any], depth: int = 0
 ) -> dict[str, Any]:
-    """A job with the keys of the jobs that it extends."""
     above: dict[str, Any] = {}
     names = body.get("extends")
     for name in [names] if isinstance(names, str) else names or []:

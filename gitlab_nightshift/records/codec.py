@@ -130,7 +130,6 @@ def _find_reader(kind: Any, *, exact: bool = True) -> Read:
 
 @cache
 def _build_reader(kind: Any, exact: bool) -> Read:
-    """The reader of a type, built once."""
     if kind in _PLAIN:
         return _PLAIN[kind]
     if origin := get_origin(kind):

@@ -89,7 +89,6 @@ def build_pipeline_variables(asked: TaskCommand) -> Mapping[str, str]:
 
 
 def _split_flags(words: list[str]) -> tuple[list[str], dict[str, list[str]]]:
-    """The words of the task, and each flag with its own words."""
     task: list[str] = []
     flags: dict[str, list[str]] = {}
     while words:

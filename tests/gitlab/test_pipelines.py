@@ -1,4 +1,4 @@
-"""Pipelines and jobs: variables that arrive unchanged, refusals with a remedy, who started a job."""
+"""Pipelines and jobs: variables that arrive unchanged, remedies of refusals, who started a job."""
 
 import re
 from typing import Any
