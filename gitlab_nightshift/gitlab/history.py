@@ -38,7 +38,7 @@ class HistoryRequest:
 
 
 def read_history(client: "Client", project: ProjectFacts, wanted: HistoryRequest) -> NightHistory:
-    """Read it. Raises ApiError where the merge requests cannot be read."""
+    """Read the history. Raises ApiError if the merge requests cannot be read."""
     known = read_memory(client, project, wanted.prefix, wanted.label)
     reasons = {each.iid: each.reasons for each in known.rejected}
     merge_requests = tuple(

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 MOST_THREADS = 2000
 PAGE = 100
 
-Said = Literal["started", "declined", "failed", "done"]
+ReplyStatus = Literal["started", "declined", "failed", "done"]
 _REPLY = compile_lazily(
     r"<!-- nightshift-reply: (started|declined|failed|done) note (\d{1,19}) run ([\w.-]{1,100}) -->"
 )
@@ -97,14 +97,14 @@ class UpkeepMark:
 class Reply:
     """The hidden marker in this program's reply: to which comment, by which run."""
 
-    said: Said
+    status: ReplyStatus
     note: int
     run_id: str
 
 
 def write_reply_marker(reply: Reply) -> str:
     """The hidden comment at the end of a reply."""
-    return f"<!-- nightshift-reply: {reply.said} note {reply.note} run {reply.run_id} -->"
+    return f"<!-- nightshift-reply: {reply.status} note {reply.note} run {reply.run_id} -->"
 
 
 def read_reply_marker(body: str) -> Reply | None:
@@ -112,8 +112,8 @@ def read_reply_marker(body: str) -> Reply | None:
     found = _REPLY.findall(body)
     if not found:
         return None
-    said, note, run_id = found[-1]
-    return Reply(said, int(note), run_id)
+    status, note, run_id = found[-1]
+    return Reply(status, int(note), run_id)
 
 
 def write_upkeep_mark(mark: UpkeepMark) -> str:

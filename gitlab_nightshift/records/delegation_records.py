@@ -76,11 +76,11 @@ class Execution:
     max_runtime_s: Annotated[int, Between(1, 86_400)] = 600
     """Seconds for the whole delegation."""
     network: Literal["off", "on"] = "off"
-    """`on`: the hosts of `policy.egress_hosts`, where the network gate lets them."""
+    """`on`: the hosts of `policy.egress_hosts`, as far as the network gate allows them."""
     dependency_policy: DependencyPolicy = "lockfile_only"
     """What may be installed, and whether manifests and lock files may change."""
     allow_fallback: bool = False
-    """True: the patch provider, where the chosen one is unavailable or denied."""
+    """True: use the patch provider if the chosen one is unavailable or denied."""
 
 
 @dataclass(frozen=True)

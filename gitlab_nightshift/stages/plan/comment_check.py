@@ -84,9 +84,9 @@ def _find_earlier_run(thread: Thread, place: CommentAddress, own_id: int, run_id
     this run and failed."""
     replies = (read_reply_marker(each.body) for each in thread.comments if each.author_id == own_id)
     for reply in replies:
-        if reply is None or reply.note != place.note or reply.said == "declined":
+        if reply is None or reply.note != place.note or reply.status == "declined":
             continue
-        if reply.said == "done" or reply.run_id != run_id:
+        if reply.status == "done" or reply.run_id != run_id:
             return reply.run_id
     return ""
 
