@@ -29,7 +29,7 @@ from gitlab_nightshift.settings.notations import WEEKDAYS
 
 RECENT = dt.timedelta(days=28)
 """How long a night counts for the order of projects."""
-OWN_SCHEDULE = dt.timedelta(days=8)
+OWN_SCHEDULE_WITHIN = dt.timedelta(days=8)
 """A project whose last night is older no longer counts as having a schedule of its own."""
 SETTLED = dt.timedelta(hours=1)
 """Activity so soon after a night is the night's own: its branch, its merge request."""
@@ -212,7 +212,7 @@ def _find_own_schedule(choice: FleetChoice, project: FleetProject) -> str:
     """The owner of the project's own schedule; "" for none. It has one if the last two nights are
     of the same user, and not of the fleet's account."""
     users = [each.user for each in project.nights[:2]]
-    recent = parse_moment(project.nights[0].created) > choice.now - OWN_SCHEDULE
+    recent = parse_moment(project.nights[0].created) > choice.now - OWN_SCHEDULE_WITHIN
     own = len(users) == 2 and users[0] == users[1] and users[0] != choice.account
     return users[0] if own and recent else ""
 

@@ -161,7 +161,7 @@ def _read_nights(
         if each.started >= first and key.partition("/")[0] in own
     }
     lost = 0
-    for key, read in api.map_at_once(lambda pair: _read_night(api, *pair), todo):
+    for key, read in api.map_concurrently(lambda pair: _read_night(api, *pair), todo):
         nights[key] = read
         lost += not (read.outcome or read.failure)
     text = f"the results of {lost} nights, which this token may not read, or GitLab did not send"

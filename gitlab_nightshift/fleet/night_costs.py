@@ -52,7 +52,7 @@ def read_costs(api: FleetApi, projects: Iterable[FleetProject], wanted: CostRequ
         for night in list_nights(api, project, wanted.since, wanted.known)
         if not night.running and build_key(project, night) not in kept
     ]
-    read = list(api.map_at_once(lambda pair: _read_cost(api, *pair, wanted.settings), todo))
+    read = list(api.map_concurrently(lambda pair: _read_cost(api, *pair, wanted.settings), todo))
     found = {each.night: each for each in read if isinstance(each, NightCost)}
     lost = [each for each in read if isinstance(each, ApiError)]
     unknown = f"what {len(lost)} nights have cost, so their limits count: {lost[0]}" if lost else ""

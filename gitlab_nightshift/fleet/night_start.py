@@ -20,7 +20,7 @@ from gitlab_nightshift.gitlab.ci_settings import FLEET_SCHEDULE, Schedule
 from gitlab_nightshift.gitlab.fleet_api import FleetApi
 from gitlab_nightshift.records.fleet_records import FleetPlan, PlannedProject
 
-PLAN_LASTS = dt.timedelta(minutes=40)
+PLAN_VALID_FOR = dt.timedelta(minutes=40)
 """How long after its creation a plan may be started. The next plan counts its nights longer."""
 SETTLING_S = 5.0
 """For the pipelines of schedules that a killed job has just played."""
@@ -63,10 +63,10 @@ def start_nights(
     due = [each for each in plan.projects if each.decision == "start" and shard.contains(each.id)]
     if due:
         api.clock.sleep(SETTLING_S)
-    ends_at = dt.datetime.fromisoformat(plan.made_at) + PLAN_LASTS
+    ends_at = dt.datetime.fromisoformat(plan.made_at) + PLAN_VALID_FOR
     # The plan's end by the monotonic clock, for all that follows.
     until = api.clock.now() + (ends_at - now).total_seconds()
-    yield from api.map_at_once(partial(_start_one, api, plan.window_start, until), due)
+    yield from api.map_concurrently(partial(_start_one, api, plan.window_start, until), due)
 
 
 def _start_one(api: FleetApi, since: str, until: float, project: PlannedProject) -> StartResult:

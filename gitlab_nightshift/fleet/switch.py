@@ -16,11 +16,11 @@ from gitlab_nightshift.gitlab.fleet_api import FleetApi
 from gitlab_nightshift.gitlab.fleet_switch import (
     SWITCH,
     GroupSwitch,
-    ReachedProject,
+    SwitchedProject,
     SwitchSetting,
     list_pipeline_settings,
-    list_reached,
     list_subgroup_settings,
+    list_switched_projects,
     read_schedule_settings,
 )
 from gitlab_nightshift.gitlab.pipelines import NIGHT_JOB, NightJob, cancel_job, list_night_jobs
@@ -113,9 +113,9 @@ def _build_failure(place: str, error: NightshiftError) -> SwitchLine:
 
 def _list_projects(
     api: FleetApi, group: str
-) -> tuple[Sequence[ReachedProject], Sequence[SwitchLine]]:
+) -> tuple[Sequence[SwitchedProject], Sequence[SwitchLine]]:
     try:
-        found = list_reached(api, group)
+        found = list_switched_projects(api, group)
         if found is None:
             text = f"{group}: GitLab has no such group, or this token does not see it"
             return (), (SwitchLine("not reached", text, True),)
@@ -125,7 +125,7 @@ def _list_projects(
 
 
 def _list_differing(
-    api: FleetApi, group: str, projects: Sequence[ReachedProject], *, off: bool
+    api: FleetApi, group: str, projects: Sequence[SwitchedProject], *, off: bool
 ) -> Iterator[SwitchLine]:
     """The settings that override the variable (``off``), or else still keep nights off."""
     found = [setting for each in projects for setting in each.settings]
@@ -156,7 +156,7 @@ def _describe_setting(setting: SwitchSetting, *, off: bool) -> SwitchLine:
 
 
 def _cancel_below(
-    api: FleetApi, projects: Sequence[ReachedProject], *, running: bool
+    api: FleetApi, projects: Sequence[SwitchedProject], *, running: bool
 ) -> Iterator[SwitchLine]:
     busy = [each.path for each in projects if each.busy]
     # api.client is asked for in the thread that uses it: each thread has its own.
@@ -203,4 +203,4 @@ def _ask_each(
         except ApiError as error:
             return _build_failure(path, error)
 
-    return api.map_at_once(ask_one, paths)
+    return api.map_concurrently(ask_one, paths)

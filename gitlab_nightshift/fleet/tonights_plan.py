@@ -12,7 +12,7 @@ from gitlab_nightshift.fleet.discovery import discover, list_missing
 from gitlab_nightshift.fleet.fleet_dashboard import NOTHING_OFF, Switches
 from gitlab_nightshift.fleet.fleet_settings import FleetFile
 from gitlab_nightshift.fleet.night_costs import CostRequest, read_costs
-from gitlab_nightshift.fleet.night_start import PLAN_LASTS
+from gitlab_nightshift.fleet.night_start import PLAN_VALID_FOR
 from gitlab_nightshift.fleet.night_window import (
     NightWindow,
     find_month_start,
@@ -26,7 +26,7 @@ from gitlab_nightshift.settings.load import build_mistakes_error
 
 PLAN_FILE, PLAN_JOB = "fleet-plan.json", "fleet:plan"
 GONE = "moved, deleted, or hidden from this token since the last plan"
-PLAN_COUNTS = PLAN_LASTS + dt.timedelta(minutes=5)
+PLAN_PENDING_FOR = PLAN_VALID_FOR + dt.timedelta(minutes=5)
 """How long the next plan counts a plan's nights as pending: longer, as runners' clocks differ."""
 
 
@@ -50,7 +50,7 @@ class LastPlan:
     def list_pending(self, window: NightWindow, now: dt.datetime) -> frozenset[int]:
         """Projects that jobs of the last plan may still start tonight."""
         is_tonights = self.window_start == window.start.isoformat()
-        lasts = now < parse_moment(self.made_at) + PLAN_COUNTS
+        lasts = now < parse_moment(self.made_at) + PLAN_PENDING_FOR
         return self.started if is_tonights and lasts else frozenset()
 
 

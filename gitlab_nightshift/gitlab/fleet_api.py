@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from gitlab_nightshift.gitlab.api_error import ApiError, call_or_none
 from gitlab_nightshift.gitlab.ci_settings import CiSettings, Schedule
-from gitlab_nightshift.gitlab.pipelines import list_of_schedule
+from gitlab_nightshift.gitlab.pipelines import list_schedule_pipelines
 from gitlab_nightshift.gitlab.project import TIMEOUT_S, check_server
 from gitlab_nightshift.gitlab.resources import build_project_path
 from gitlab_nightshift.system.retry import Again, Clock, RetryPolicy, write_notice
@@ -165,7 +165,9 @@ class FleetApi:
 
         return Client(self.server_url, self._token, timeout_s=self._timeout_s, patience=patience)
 
-    def map_at_once(self, ask: Callable[[Item], Answer], items: Sequence[Item]) -> Iterator[Answer]:
+    def map_concurrently(
+        self, ask: Callable[[Item], Answer], items: Sequence[Item]
+    ) -> Iterator[Answer]:
         """The answers in the order of the items, several requests at a time. An interruption
         cancels those that wait, and their retries."""
         with ThreadPoolExecutor(THREADS) as pool:
@@ -224,7 +226,7 @@ class FleetApi:
     def list_started(self, project: int, schedule: int, since: str) -> tuple[int, ...]:
         """The ids of a schedule's pipelines since a moment (ISO 8601), newest first."""
         at = f"/projects/{project}/pipeline_schedules/{schedule}"
-        return tuple(int(row["id"]) for row in list_of_schedule(self.client, at, since))
+        return tuple(int(row["id"]) for row in list_schedule_pipelines(self.client, at, since))
 
     def play(self, project: int, schedule: int) -> None:
         """Ask GitLab to start a schedule's pipeline. It is never retried: after a lost answer, the

@@ -57,7 +57,7 @@ class SwitchSetting:
 
 
 @dataclass(frozen=True)
-class ReachedProject:
+class SwitchedProject:
     """A project below the group. ``has_nights`` is true if any schedule has run in it, ``busy`` if
     any pipeline waits or runs, ``unseen`` if this token does not see its variables."""
 
@@ -108,7 +108,7 @@ class GroupSwitch:
         call_or_none(partial(self._client.patience.call_with_retries, delete, transient), 404)
 
 
-def list_reached(api: FleetApi, group: str) -> Iterator[ReachedProject] | None:
+def list_switched_projects(api: FleetApi, group: str) -> Iterator[SwitchedProject] | None:
     """The projects below a group, without archived ones; None if the token sees no such group."""
     nodes = api.list_nodes(_PROJECTS, {"group": group}, ("group", "projects"))
     return None if nodes is None else (_read_project(n) for n in nodes if not n.get("archived"))
@@ -141,12 +141,12 @@ def list_pipeline_settings(project: str, job: NightJob) -> Iterator[SwitchSettin
             yield SwitchSetting("pipeline", f"{project}, pipeline {job.pipeline}", value)
 
 
-def _read_project(node: Node) -> ReachedProject:
+def _read_project(node: Node) -> SwitchedProject:
     path = str(node.get("fullPath"))
     scheduled, *unfinished = (
         bool((node.get(name) or {}).get("nodes")) for name in ("scheduled", "running", "pending")
     )
-    return ReachedProject(
+    return SwitchedProject(
         path,
         tuple(_read_settings("project", path, node)),
         has_nights=scheduled,

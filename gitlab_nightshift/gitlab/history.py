@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from gitlab_nightshift.gitlab.api_error import ApiError
 from gitlab_nightshift.gitlab.marker import find_category, read_marker
-from gitlab_nightshift.gitlab.memory import is_of_night, read_memory
+from gitlab_nightshift.gitlab.memory import is_night_request, read_memory
 from gitlab_nightshift.gitlab.resources import ProjectFacts
 from gitlab_nightshift.records.history_records import NightHistory, PastMergeRequest, PastNight
 from gitlab_nightshift.records.products import Outcome
@@ -70,7 +70,7 @@ def _list_merge_requests(
         **own,
     )
     for each in itertools.islice(found, MOST_MERGE_REQUESTS):
-        if is_of_night(each.attributes, project, wanted.prefix, wanted.label):
+        if is_night_request(each.attributes, project, wanted.prefix, wanted.label):
             yield each.attributes
 
 

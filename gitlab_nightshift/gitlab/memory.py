@@ -110,7 +110,7 @@ def read_memory(client: "Client", project: ProjectFacts, prefix: str, label: str
     if len(opened) == PAGE:
         known += _list_page(client, project, state="opened", **own)
     known = list({row["iid"]: row for row in (*opened, *known)}.values())
-    nightly = [row for row in known if is_of_night(row, project, prefix, label)]
+    nightly = [row for row in known if is_night_request(row, project, prefix, label)]
     others = [row for row in opened if row not in nightly][:MOST_OTHERS]
     wanted = [
         row
@@ -147,7 +147,9 @@ def _list_page(client: "Client", project: ProjectFacts, **filters: str) -> list[
     return [row for row in found if "iid" in row]
 
 
-def is_of_night(row: Mapping[str, Any], project: ProjectFacts, prefix: str, label: str) -> bool:
+def is_night_request(
+    row: Mapping[str, Any], project: ProjectFacts, prefix: str, label: str
+) -> bool:
     """True for a night's merge request; see ``read_memory``."""
     if row.get("source_project_id") != project.id:
         return False

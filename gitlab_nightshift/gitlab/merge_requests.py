@@ -25,7 +25,7 @@ class MergeRequests:
         self._remote = client.projects.get(project, lazy=True)
         self._project, self._patience = project, patience
 
-    def find_of_run(self, run_id: str) -> MergeRequest | None:
+    def find_by_run(self, run_id: str) -> MergeRequest | None:
         """The newest merge request that a run has opened, in any state."""
         found = self._list(search=run_id, state="all")
         return next((each for each in found if each.marker and each.marker.run_id == run_id), None)

@@ -81,7 +81,7 @@ class Pipelines:
         )
         return tuple(int(each.id) for each in found)
 
-    def list_of_fleet(self, since: str) -> tuple[Pipeline, ...]:
+    def list_fleet_pipelines(self, since: str) -> tuple[Pipeline, ...]:
         """The pipelines of the fleet's schedule since a moment (ISO 8601), newest first, without
         cancelled ones."""
         at = f"{build_project_path(self._project)}/pipeline_schedules"
@@ -89,7 +89,7 @@ class Pipelines:
             _read_pipeline(row)
             for each in self._client.read_all_rows(at)
             if each.get("description") == FLEET_SCHEDULE
-            for row in list_of_schedule(self._client, f"{at}/{each['id']}", since)
+            for row in list_schedule_pipelines(self._client, f"{at}/{each['id']}", since)
             if row["status"] not in NOT_RUN
         )
 
@@ -117,7 +117,7 @@ class Pipelines:
         self._remote.jobs.get(job, lazy=True).play()
 
 
-def list_of_schedule(client: "Client", schedule: str, since: str) -> list[dict[str, Any]]:
+def list_schedule_pipelines(client: "Client", schedule: str, since: str) -> list[dict[str, Any]]:
     """The pipelines of a schedule (its API path) since a moment (ISO 8601), newest first."""
     at, first = f"{schedule}/pipelines", datetime.fromisoformat(since)
     rows = client.read_rows(at, created_after=since, sort="desc")

@@ -97,7 +97,7 @@ class Reviews:
         pairs = ((row.get("new_path"), row.get("diff")) for row in self._list_diffs(iid))
         return "\n".join(f"--- {path}\n{str(diff or '').rstrip()}" for path, diff in pairs)
 
-    def find_shown_lines(self, iid: int, path: str, line: int) -> tuple[int, int] | None:
+    def find_hunk_lines(self, iid: int, path: str, line: int) -> tuple[int, int] | None:
         """The first and last line of the diff's hunk that contains this line; None if none does."""
         diffs = (
             str(row.get("diff")) for row in self._list_diffs(iid) if row.get("new_path") == path

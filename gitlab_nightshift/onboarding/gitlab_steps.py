@@ -161,7 +161,7 @@ def _plan_schedule(project: Project, wanted: SetupRequest) -> SetupStep:
     switched = project.can_set_variables() is not False
     if not switched and not wanted.marks.description:
         return SetupStep("schedule", _FORBIDDEN, by_hand=True)
-    cron = HOUR + build_days(wanted.days)
+    cron = HOUR + build_cron_days(wanted.days)
     name = choose_schedule_name(by_fleet=wanted.by_fleet) if switched else wanted.marks.description
     active = not wanted.by_fleet
     new = NewSchedule(name, wanted.branch, cron, wanted.timezone, switched, active)
@@ -219,6 +219,6 @@ def _plan_labels(project: Project, wanted: SetupRequest) -> SetupStep:
     return SetupStep("labels", f"create {', '.join(each.name for each in missing)}", carry_out)
 
 
-def build_days(days: tuple[str, ...]) -> str:
+def build_cron_days(days: tuple[str, ...]) -> str:
     """The last field of cron for these weekdays; every day for none."""
     return ",".join(str(number) for number, day in enumerate(_DAYS) if day in days) or "*"

@@ -13,7 +13,7 @@ _NONE_PASSED = (
     "# dependencies without a network: docs/recipes.md of gitlab-nightshift",
 )
 DASHBOARD = "One issue shows open merge requests, past nights, rejected ideas, with boxes to tick."
-_NOT_IN_FORCE = re.compile(r"(?m)^# verify_commands:.*\n(?:#   - .*\n)*")
+_DISABLED_COMMANDS = re.compile(r"(?m)^# verify_commands:.*\n(?:#   - .*\n)*")
 LACKS = "cannot run here: "
 
 
@@ -72,19 +72,19 @@ def write_settings(
     return "\n".join(lines) + "\n"
 
 
-def has_no_command(text: str) -> bool:
+def lacks_commands(text: str) -> bool:
     """True if a file of this form has its test commands commented out."""
-    return bool(_NOT_IN_FORCE.search(text)) and not re.search("(?m)^verify_commands:", text)
+    return bool(_DISABLED_COMMANDS.search(text)) and not re.search("(?m)^verify_commands:", text)
 
 
-def put_in_force(text: str, tried: Sequence[TriedCommand]) -> str:
+def enable_commands(text: str, tried: Sequence[TriedCommand]) -> str:
     """The file with the commands that pass now, and its own line endings; unchanged if none
     passes."""
     if all(each.why for each in tried):
         return text
     lines = "\n".join(_write_commands(tried, passed=True))
     rest = text.replace("\r\n", "\n").replace("\n".join(_NONE_PASSED) + "\n", "")
-    return keep_line_ends(text, _NOT_IN_FORCE.sub(lambda _: f"{lines}\n", rest, count=1))
+    return keep_line_ends(text, _DISABLED_COMMANDS.sub(lambda _: f"{lines}\n", rest, count=1))
 
 
 def _write_commands(tried: Sequence[TriedCommand], *, passed: bool) -> list[str]:

@@ -164,7 +164,7 @@ def _find_spot(request: TaskRequest, thread: Thread, project: Project) -> DiffSp
     at = thread.comments[0].at
     if not request.suggest or at is None or at.head != request.head:
         return None
-    shown = project.reviews.find_shown_lines(request.place.iid, at.path, at.line)
+    shown = project.reviews.find_hunk_lines(request.place.iid, at.path, at.line)
     return DiffSpot(at.path, at.line, *shown) if shown else None
 
 
