@@ -243,7 +243,7 @@ def estimate_merged(requests: tuple[FleetMergeRequest, ...], now: dt.datetime) -
         each.state == "opened" and parse_moment(each.created) < now - IGNORED_AFTER
         for each in requests
     )
-    # Laplace's rule of succession: a single merged one is not yet 100%, and none are a half.
+    # Laplace's rule of succession: without data it is 1/2, with one merged of one 2/3.
     return (merged + 1) / (ended + ignored + 2)
 
 

@@ -142,7 +142,7 @@ def test_a_tick_of_last_year_still_counts(board: Board, monkeypatch: pytest.Monk
     assert board.read().everything == "", "by the newest notes alone nights would start again"
 
 
-def test_who_cannot_read_the_switches_starts_nothing(board: Board) -> None:
+def test_nothing_starts_while_switches_cannot_be_read(board: Board) -> None:
     with pytest.raises(NightshiftError) as caught:
         read_switches(board.project, 2)
     assert caught.value.message == "dashboard: ops/fleet has no issue 2"

@@ -120,7 +120,7 @@ def test_nights_that_fail_alike_are_one_line_whatever_differs_in_them(
     assert len(failures[0]["places"]) == 3
 
 
-def test_projects_never_heard_of_are_named(gitlab: FleetStandin, tmp_path: Path) -> None:
+def test_projects_without_nights_are_named(gitlab: FleetStandin, tmp_path: Path) -> None:
     gitlab.add_past_nights(1)
     silent = gitlab.add_light_project("acme/team-0/silent")
     gitlab.add_light_project("acme/team-0/not-set-up", files={"README.md": "#"})

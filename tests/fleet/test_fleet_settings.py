@@ -94,7 +94,9 @@ def test_contradictions_come_all_at_once_with_their_places(tmp_path: Path) -> No
         (f"groups: [acme]\n{BUDGET}account: glpat-0123456789abcdef0123\n", "a secret"),
     ],
 )
-def test_what_is_no_fleet_is_said_in_one_line(tmp_path: Path, text: str, why: str) -> None:
+def test_an_invalid_fleet_file_is_explained_in_one_line(
+    tmp_path: Path, text: str, why: str
+) -> None:
     mistakes = list_mistakes(tmp_path, text)
     assert any(why in each for each in mistakes), mistakes
 

@@ -287,7 +287,7 @@ def build_project(number: int, **facts: object) -> FleetProject:
         ({"included": None}, "its pipeline file is not .gitlab-ci.yml: set it up there"),
     ],
 )
-def test_who_is_never_asked(facts: dict[str, object], why: str) -> None:
+def test_projects_that_are_left_out_are_never_asked(facts: dict[str, object], why: str) -> None:
     [row] = choose_projects([build_project(1, **facts)], {}, SETTINGS)
     assert (row.state, row.why) == ("left out", why)
 

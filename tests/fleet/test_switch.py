@@ -60,7 +60,7 @@ def list_statuses(project: FullProject) -> dict[str, str]:
     return {job.name: job.status for job in project.jobs}
 
 
-def test_one_unprotected_variable_stops_all_and_is_taken_back(
+def test_one_unprotected_variable_stops_all_and_is_deleted_at_start(
     groups: GroupSettings, api: FleetApi
 ) -> None:
     lines = stop(api)
@@ -89,7 +89,9 @@ def test_a_variable_of_another_value_is_overwritten_and_one_of_an_environment_st
     assert list_values(groups) == [("true", True)]
 
 
-def test_what_is_no_stop_stays_at_start(groups: GroupSettings, api: FleetApi) -> None:
+def test_start_keeps_a_variable_that_does_not_stop_nights(
+    groups: GroupSettings, api: FleetApi
+) -> None:
     row = {"key": SWITCH, "value": "true", "environment_scope": "*", "protected": False}
     groups.variables["acme"] = [row]
     assert start(api)[0][1] == "acme: NIGHTSHIFT_ENABLED=true is not ours, and stays"

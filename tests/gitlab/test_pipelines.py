@@ -111,7 +111,7 @@ def started(
         return open_project(SERVER, PROJECT.rpartition("/")[2], TOKEN).find_job_start("7")
 
 
-def test_user_and_role() -> None:
+def test_a_jobs_starter_has_a_user_and_a_level() -> None:
     olga = {"id": 9, "state": "active", "access_level": 40}
     assert started(JOB, olga) == JobStart("4711", "running", 9, "olga", 40)
 
@@ -125,17 +125,19 @@ def test_user_and_role() -> None:
         ({}, {"id": 9, "state": "awaiting", "access_level": 40}),
     ],
 )
-def test_no_role_is_none(user: dict[str, Any], member: dict[str, Any] | None) -> None:
+def test_a_starter_without_an_active_membership_has_level_0(
+    user: dict[str, Any], member: dict[str, Any] | None
+) -> None:
     found = started({**JOB, "user": {**JOB["user"], **user}}, member)  # type: ignore[dict-item]
     assert found is not None
     assert found.level == 0
 
 
 @pytest.mark.parametrize("job", [None, {}, {**JOB, "user": None}, {**JOB, "user": {"id": "9"}}])
-def test_job_without_a_user_is_none(job: dict[str, Any] | None) -> None:
+def test_a_job_without_a_user_has_no_starter(job: dict[str, Any] | None) -> None:
     assert started(job) is None
 
 
-def test_refusal_is_an_error() -> None:
+def test_a_refusal_to_show_a_job_is_an_error() -> None:
     with pytest.raises(ApiError):
         started(None, status=403)

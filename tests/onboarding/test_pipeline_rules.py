@@ -43,7 +43,7 @@ nightshift: {before_script: [x]}
 """
 
 
-def test_the_jobs_of_a_night() -> None:
+def test_the_jobs_of_a_nights_pipeline_are_found() -> None:
     found = find_scheduled_jobs(parse_config(FILE, "ci"), "main")
     assert found.sure == ("always", "on-main", "old-main")
     unsure = "if-asked not-if-asked with-file shared old-pattern old-changes".split()
@@ -65,7 +65,7 @@ def test_a_workflow_may_exclude_schedules() -> None:
     assert find_scheduled_jobs(named, "main").excluded is False
 
 
-def test_the_jobs_of_a_merge_request() -> None:
+def test_the_jobs_of_a_merge_request_pipeline_are_found() -> None:
     config = parse_config(FILE, "ci")
     found = find_request_jobs(config, "topic", "main")
     assert found.sure == ("on-merge-requests", "kept-out")
@@ -140,7 +140,7 @@ def test_a_schedule_is_a_night_by_variable_description_or_input(
 KNOWN = {"CI_PIPELINE_SOURCE": "schedule", "CI_COMMIT_BRANCH": "main", "CI_COMMIT_TAG": None}
 
 
-def test_conditions() -> None:
+def test_conditions_are_evaluated_as_gitlab_does() -> None:
     for condition, expected in {
         '$CI_PIPELINE_SOURCE == "schedule"': True,
         "$CI_PIPELINE_SOURCE != 'schedule'": False,
@@ -175,5 +175,5 @@ def test_conditions() -> None:
         None,
     ],
 )
-def test_what_cannot_be_read_is_not_known(condition: str | None) -> None:
+def test_an_unreadable_condition_is_unknown(condition: str | None) -> None:
     assert evaluate_condition(condition, KNOWN) is None
