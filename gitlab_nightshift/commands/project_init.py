@@ -36,18 +36,18 @@ from gitlab_nightshift.onboarding.ci_file import (
 from gitlab_nightshift.onboarding.found_project import find_environment, list_parts
 from gitlab_nightshift.onboarding.gitlab_steps import choose_schedule_name
 from gitlab_nightshift.onboarding.onboarding_request import describe_rehearsal
+from gitlab_nightshift.onboarding.pipeline_rules import (
+    PipelineJobs,
+    find_request_jobs,
+    find_scheduled_jobs,
+)
 from gitlab_nightshift.onboarding.settings_file import (
     DASHBOARD,
     LACKS,
     TriedCommand,
-    has_no_command,
-    put_in_force,
+    enable_commands,
+    lacks_commands,
     write_settings,
-)
-from gitlab_nightshift.onboarding.started_jobs import (
-    PipelineJobs,
-    find_request_jobs,
-    find_scheduled_jobs,
 )
 from gitlab_nightshift.proof.diagnosis import describe_missing
 from gitlab_nightshift.proof.implied_commands import BuildFiles, find_test_commands
@@ -140,7 +140,7 @@ def _read_text(examined: ProjectExamination, name: str) -> str | None:
 def _find_settings(examined: ProjectExamination) -> Iterator[str]:
     """Try the test commands; write the settings file, unless the project has one with a command."""
     before = _read_text(examined, FILE_NAME)
-    if before is not None and not has_no_command(before):
+    if before is not None and not lacks_commands(before):
         yield format_line("settings", f"{FILE_NAME} exists: left as it is")
         return
     if before is not None:
@@ -154,7 +154,7 @@ def _find_settings(examined: ProjectExamination) -> Iterator[str]:
     first = write_settings(examined.tried, reviewer, given, dashboard=dashboard)
     if before is None and not dashboard:
         yield format_line("dashboard", f"off (log_issue). {DASHBOARD} To switch it on: --dashboard")
-    text = first if before is None else put_in_force(before, examined.tried)
+    text = first if before is None else enable_commands(before, examined.tried)
     examined.files.insert(0, NewFile(FILE_NAME, text, before))
 
 

@@ -1,4 +1,4 @@
-"""``fleet report``: figures of all projects, and what is told of them. Nothing is started."""
+"""``fleet report``: figures of all projects, their files, and one notification."""
 
 import datetime as dt
 from dataclasses import replace
@@ -27,7 +27,7 @@ from gitlab_nightshift.text.counts import count_words
 PAGE, DATA, METRICS = "fleet-report.html", "fleet-report.json", "fleet-metrics.txt"
 NAME = "the fleet"
 MOST_PIPELINES = 90
-"""Of the control project, between two reports: plans make one each hour."""
+"""Of the control project, searched for the last report: plans add one each hour."""
 MOST_TOLD = 3
 """Kinds of failures in the notification."""
 
@@ -39,15 +39,16 @@ def make_report(
     folder: Path,
     control: ControlJob | None,
 ) -> HistoryFigures:
-    """Read all, write the files into the folder, and return the figures; it is the same in the
-    artifacts of the last report. Raises ApiError, and ``E_CONFIG`` for a folder that cannot be
-    written."""
+    """Read all, write the files into ``folder``, and return the figures. Nights that the last
+    report has read, here or in its artifacts, are not read again. Raises ApiError, and ``E_CONFIG``
+    for a folder that cannot be written."""
     found = read_fleet_history(api, settings, since, _read_known_nights(api, folder, control))
     today = str(dt.datetime.now(dt.UTC).date())
     figures = compute_figures(NAME, str(since), today, found.history, found.silent)
     files = {
         PAGE: render_history(figures),
-        DATA: to_json(_drop_rows(figures)),
+        # Without the single merge requests and nights: thousands of projects have many.
+        DATA: to_json(replace(figures, history=NightHistory(unknown=figures.history.unknown))),
         METRICS: render_metrics(figures),
         NIGHTS_FILE: encode_nights(found.nights),
     }
@@ -61,8 +62,8 @@ def make_report(
 
 
 def _read_known_nights(api: FleetApi, folder: Path, control: ControlJob | None) -> Nights:
-    """From the file here, else from the control project's last report; none where there is none
-    that can be used: results that are still there are read again then."""
+    """The nights in the file here, else in the control project's last report. Without a usable file
+    there are none, and remaining results are read again."""
     try:
         data: bytes | None = (folder / NIGHTS_FILE).read_bytes()
     except OSError:
@@ -76,13 +77,8 @@ def _read_known_nights(api: FleetApi, folder: Path, control: ControlJob | None) 
         return {}
 
 
-def _drop_rows(figures: HistoryFigures) -> HistoryFigures:
-    """Without each merge request and night: of thousands of projects these are many."""
-    return replace(figures, history=NightHistory(unknown=figures.history.unknown))
-
-
 def build_message(figures: HistoryFigures, link: str) -> Notification:
-    """The one notification; ``link`` leads to the report, "" for none."""
+    """The notification; ``link`` is the report's address, "" for none."""
     total = figures.total
     each, nights = figures.cost_per_merged_usd, count_words(figures.nights, "night")
     cost = format_usd(figures.cost_usd, figures.bound)

@@ -1,4 +1,4 @@
-"""Beads and commands that have ended, and what they cost."""
+"""Results of beads and commands, and their costs."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -9,7 +9,7 @@ from gitlab_nightshift.records.usage import Usage
 
 
 class BeadStatus(StrEnum):
-    """How a bead's process ended; everything but ``ok`` is a failed bead."""
+    """How a bead ended; all but ``ok`` are failures."""
 
     OK = "ok"
     BUDGET = "budget"
@@ -26,11 +26,11 @@ class BeadStatus(StrEnum):
 
 @dataclass(frozen=True)
 class BeadResult:
-    """One bead's process, ended. ``handoff`` is the validated hand-off where there is one,
-    ``tools`` the tools that it was seen to call, None where nobody saw.
+    """The result of one bead. ``handoff`` is the validated hand-off, ``tools`` are its tool calls,
+    None if unknown.
 
-    Of an agent's own word are ``said``, its last one, and ``missing``, commands that its shell has
-    not found.
+    By the agent's own account: ``said`` is its last message, ``missing`` are commands that its
+    shell did not find.
     """
 
     bead: str
@@ -50,16 +50,16 @@ class BeadResult:
 
     @property
     def ok(self) -> bool:
-        """True where the process ended well and its hand-off is whole."""
+        """True if the process succeeded and its hand-off is valid."""
         return self.status is BeadStatus.OK
 
 
 @dataclass(frozen=True)
 class CommandResult:
-    """A command that this program ran itself. ``exit_status`` is None where it did not end.
+    """A command that this program ran itself. ``exit_status`` is None if it was stopped.
 
-    ``flaky``: it failed first, and passed when it was run again on the same files. ``output`` is
-    the end of what it printed.
+    ``flaky``: it failed first, and passed again on the same files. ``output`` is the end of its
+    output.
     """
 
     command: str

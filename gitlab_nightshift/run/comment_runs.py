@@ -275,7 +275,7 @@ def _write_reply(threads: Threads, place: CommentAddress, text: str, run_id: str
         reply = read_reply_marker(each.body) if each.author_id == own else None
         if reply is None or reply.note != place.note:
             continue
-        if reply.run_id == run_id or (place.note and reply.said == "declined"):
+        if reply.run_id == run_id or (place.note and reply.status == "declined"):
             if each.body != text:
                 threads.edit_comment(place, each.id, text)
             return True

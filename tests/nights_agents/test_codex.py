@@ -159,7 +159,8 @@ def test_a_night_in_a_hostile_checkout_opens_a_merge_request(tmp_path: Path) -> 
         ]
         assert first["error"].startswith("no command could be started: Failed to create")
         assert second["error"] == "the report file still holds the stub: the agent reported nothing"
-        assert third["error"].startswith("result: it is none of IMPROVEMENT_FOUND, NO_IMPROVEMENT")
+        refused = "result: it is not one of IMPROVEMENT_FOUND, NO_IMPROVEMENT"
+        assert third["error"].startswith(refused)
         assert fourth["handoff"]["reason"] == "By file."
         assert [(b["bead"], b["status"], b["model"]) for b in others] == [
             ("analyze", "ok", "gpt-6.1-sol"),

@@ -208,14 +208,14 @@ SPOILT = {
     "of another tree": (edited(lambda data: data.update(tree_id="a" * 40)), 12, "another change"),
     "of another run": (edited(lambda data: data.update(run_id="1")), 12, "another run"),
     "of another base": (edited(lambda data: data.update(base_sha="a" * 40)), 12, "another change"),
-    "with less": (edited(lambda data: data.update(commands=[])), 10, "does not say of each"),
+    "with less": (edited(lambda data: data.update(commands=[])), 10, "lacks the result of"),
     "of other commands": (
         edited(lambda data: data["commands"][0].update(command="true")),
-        *(10, "does not say of each"),
+        *(10, "lacks the result of"),
     ),
-    "with more": (edited(lambda data: data.update(evil=1)), 10, "its fields are others"),
+    "with more": (edited(lambda data: data.update(evil=1)), 10, "it has missing or unknown fields"),
     "two": (twice, 10, "it is not JSON"),
-    "with a field twice": (doubled, 10, "a key stands twice"),
+    "with a field twice": (doubled, 10, "a key is repeated"),
 }
 
 

@@ -240,6 +240,10 @@ class World:
 
 
 def ended(process: Process, timeout_s: float = warm.LIMIT_S) -> Done:
+    return Done(*finish(process, timeout_s))
+
+
+def finish(process: Process, timeout_s: float) -> tuple[int, str, str]:
     """Wait for a command; one that does not end is killed, and that is a failure."""
     with process:
         try:
@@ -247,7 +251,7 @@ def ended(process: Process, timeout_s: float = warm.LIMIT_S) -> Done:
         except subprocess.TimeoutExpired:
             process.kill()
             raise
-    return Done(process.wait(), out.decode(), err.decode())
+    return process.wait(), out.decode(), err.decode()
 
 
 def wait_in(night: Process, true: Callable[[], Any], what: str) -> None:

@@ -126,7 +126,7 @@ def compute_figures(
             ((_find_group(each.project), each) for each in nights),
             until,
         ),
-        reviewers=_count_shares(people, (), until),
+        reviewers=tuple(sorted(_count_shares(people, (), until), key=lambda each: -each.waiting)),
         failures=_group_failures(nights),
         weeks=tuple(_count_weeks(nights)),
         history=history,

@@ -79,9 +79,16 @@ class Ledger:
             raise self.build_deadline_stop()
 
     def build_budget_stop(self) -> Stop:
-        """The stop for a used-up budget, which is not an error."""
-        tokens = self.compute_left().tokens == 0
-        budget = f"{self.limit.tokens} tokens" if tokens else f"${self.limit.usd:g}"
+        """The stop for a used-up budget, which is not an error.
+
+        A request that does not fit stops the run while something of each limit is left: the one
+        with less left is named.
+        """
+        limit, left = self.limit, self.compute_left()
+        budget = f"${limit.usd:g}"
+        if limit.tokens and left.tokens is not None:
+            usd_part = (left.usd or 0.0) / limit.usd if limit.usd else 0.0
+            budget = budget if usd_part < left.tokens / limit.tokens else f"{limit.tokens} tokens"
         return Stop(Outcome.NO_IMPROVEMENT, f"budget of {budget} reached")
 
     def build_deadline_stop(self) -> Stop:

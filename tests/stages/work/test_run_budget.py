@@ -61,6 +61,7 @@ def test_nothing_is_spent_at_the_start() -> None:
         (ledger(bead(0.995, 1)), Outcome.NO_IMPROVEMENT, "budget of $1 reached", None),
         (ledger(bead(2.5, 1), usd=2.5), Outcome.NO_IMPROVEMENT, "budget of $2.5 reached", None),
         (ledger(bead(0, 9), tokens=9), Outcome.NO_IMPROVEMENT, "budget of 9 tokens reached", None),
+        (ledger(bead(2, 9), tokens=9), Outcome.NO_IMPROVEMENT, "budget of $1 reached", None),
         (ledger(left_s=0), Outcome.FAILED, "the run's deadline is reached", Code.TIMEOUT),
     ],
 )
@@ -70,6 +71,13 @@ def test_a_limit_that_is_reached(
     with pytest.raises(Stop) as caught:
         book.check()
     assert (caught.value.outcome, caught.value.reason, caught.value.code) == (outcome, reason, code)
+
+
+def test_a_request_that_does_not_fit_names_the_limit_with_less_left() -> None:
+    """An agent stops with something of both budgets left."""
+    for spent, named in (((0.5, 90), "100 tokens"), ((0.95, 20), "$1"), ((None, 90), "100 tokens")):
+        stop = ledger(bead(*spent), tokens=100).build_budget_stop()
+        assert stop.reason == f"budget of {named} reached"
 
 
 def test_the_last_cent_may_be_spent() -> None:
