@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, BinaryIO
 
-from gitlab_nightshift.gateway import control_messages
 from gitlab_nightshift.sandbox import stage_process
 from gitlab_nightshift.sandbox.process import start_process
 from gitlab_nightshift.sandbox.process_table import GATEWAY
@@ -49,7 +48,8 @@ def start_gateway(env: Mapping[str, str], *, likely: bool = True) -> Iterator[Ga
     It ends with the block, or with all copies of ``control``, or ``report``. Raises OSError.
     """
     own = {name: env[name] for name in _VARIABLES if name in env}
-    control, its_control = control_messages.create_socket_pair()
+    # SOCK_SEQPACKET keeps message boundaries: unix(7).
+    control, its_control = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     (its_config, config), (report, its_report) = os.pipe(), os.pipe()
     with (
         control,

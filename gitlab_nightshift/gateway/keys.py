@@ -3,8 +3,10 @@
 import secrets
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Annotated
 
 from gitlab_nightshift.errors import build_config_error
+from gitlab_nightshift.records.field_bounds import Pattern
 
 
 class Api(StrEnum):
@@ -21,6 +23,7 @@ _APIS = {
     OAUTH: Api.ANTHROPIC,
     "OPENAI_API_KEY": Api.OPENAI,
 }
+Word = Annotated[str, Pattern(r"[!-~]{1,2000}")]
 _PREFIX = {Api.ANTHROPIC: "sk-ant-placeholder-", Api.OPENAI: "sk-placeholder-"}
 
 
@@ -69,6 +72,15 @@ def make_placeholder(api: Api) -> str:
 class BeadTicket:
     """What a bead's agent gets instead of a key; ``base_url`` has no ``/v1``."""
 
-    bead: str
-    placeholder: str = field(repr=False)
-    base_url: str
+    bead: Word
+    placeholder: Word = field(repr=False)
+    base_url: Word
+
+
+@dataclass(frozen=True)
+class EgressTicket:
+    """What a bead's tools get: ``url`` is the value of ``HTTPS_PROXY`` (and ``HTTP_PROXY``)."""
+
+    bead: Word
+    url: Word = field(repr=False)
+    credential: Word = field(repr=False)

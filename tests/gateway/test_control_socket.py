@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,7 +16,7 @@ import pytest
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.gateway import control_messages, control_socket
 from gitlab_nightshift.gateway import gateway_client as module
-from gitlab_nightshift.gateway.control_socket import NOTES, Control
+from gitlab_nightshift.gateway.control_socket import CALLS_AT_ONCE, NOTES, Control
 from gitlab_nightshift.gateway.cost_totals import Totals, UsageFigures
 from gitlab_nightshift.gateway.gateway_client import GatewayGone, RemoteGateway
 from gitlab_nightshift.gateway.gateway_config import GatewayConfig
@@ -27,7 +26,7 @@ from gitlab_nightshift.gateway.upstream import build_upstream
 from gitlab_nightshift.gateway.usage_reports import Reports
 from gitlab_nightshift.records.bead_results import Usage
 from gitlab_nightshift.records.events import Event, Note
-from gitlab_nightshift.records.tool_calls import MOST_CALLS, ToolUse
+from gitlab_nightshift.records.tool_calls import MOST_CALLS, ToolUse, build_tool_call
 from tests.gateway.tools import KEY, MODEL, RawEndpoint, about, ask, hang, message, whole
 from tests.support.loops import LoopThread
 from tests.support.trees import wait_for
@@ -75,7 +74,7 @@ class Served:
 
 @contextlib.contextmanager
 def served(folder: Path, made: GatewayConfig) -> Iterator[Served]:
-    its, link = control_messages.create_socket_pair()
+    its, link = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     read, written = os.pipe()
     os.set_blocking(read, False)
     thread = LoopThread("gateway", lambda name: None)
@@ -228,7 +227,13 @@ def test_beads_have_an_end(gateway: Served, monkeypatch: pytest.MonkeyPatch) -> 
         remote.open_egress("b")
 
 
-BEAD = {"do": "open_bead", "bead": "b", "models": [MODEL], "budget_usd": 1, "budget_tokens": None}
+BEAD = {
+    "do": "OpenBead",
+    "bead": "b",
+    "models": [MODEL],
+    "budget_usd": 1,
+    "budget_tokens": None,
+}
 RUDE: list[bytes | dict[str, Any]] = [
     b"garbage",
     b"\xff\x00",
@@ -238,19 +243,20 @@ RUDE: list[bytes | dict[str, Any]] = [
     b"x" * (control_messages.LONGEST + 1),
     {},
     {"do": None},
-    {"do": ["look"]},
+    {"do": ["Look"]},
     {"do": "serve"},
+    {"do": "ControlRequest"},
     {"do": "__init__"},
-    {"do": "look"},
-    {"do": "look", "bead": "unknown"},
-    {"do": "look", "bead": 7},
-    {"do": "look", "bead": "b\nb"},
-    {"do": "look", "bead": "b" * 201},
-    {"do": "close_bead", "bead": "unknown", "wait_s": 0},
-    {"do": "close_bead", "bead": "b"},
-    {"do": "close_egress", "credential": "unknown"},
-    {"do": "open_egress", "bead": "b", "more": 1},
-    {"do": "listen", "what": "model"},
+    {"do": "Look"},
+    {"do": "Look", "placeholder": "unknown"},
+    {"do": "Look", "placeholder": 7},
+    {"do": "Look", "placeholder": "b\nb"},
+    {"do": "Look", "placeholder": "b" * 201},
+    {"do": "CloseBead", "placeholder": "unknown", "wait_s": 0},
+    {"do": "CloseBead", "placeholder": "b"},
+    {"do": "CloseEgress", "credential": "unknown"},
+    {"do": "OpenEgress", "bead": "b", "more": 1},
+    {"do": "Listen", "what": "model"},
     BEAD | {"models": []},
     BEAD | {"models": "all"},
     BEAD | {"models": [MODEL] * 17},
@@ -292,7 +298,7 @@ def test_what_is_handed_is_no_socket_to_listen_on(tmp_path: Path) -> None:
         folder.mkdir()
         with served(folder, config("http://127.0.0.1:9")) as gateway:
             handed = make()
-            question = json.dumps({"do": "listen", "what": "model"}).encode()
+            question = json.dumps({"do": "Listen", "what": "model"}).encode()
             socket.send_fds(gateway.link, [question], [handed])
             os.close(handed)
             gateway.link.settimeout(0.05)
@@ -335,7 +341,7 @@ def _connected() -> int:
 
 def test_a_flood_of_questions_ends_all(gateway: Served) -> None:
     """Nothing piles up: whoever reads no answer, or asks before it has come, is left."""
-    question = json.dumps({"do": "open_egress", "bead": "b"}).encode()
+    question = json.dumps({"do": "OpenEgress", "bead": "b"}).encode()
     gateway.link.setblocking(False)
 
     def flooded() -> bool:
@@ -449,6 +455,20 @@ def test_notes_wait_to_be_fetched_and_have_an_end(gateway: Served) -> None:
     assert texts[-1].startswith(f"{NOTES - 1} ")
 
 
+def test_the_longest_calls_and_notes_fit_into_a_message_in_any_script(gateway: Served) -> None:
+    """Escapes would need three times as many bytes."""
+    remote, wide = gateway.model(), chr(0x20000)
+    ticket = remote.open_bead("b", {MODEL}, budget_usd=1.0)
+    log = gateway.inner.list_accounts()[0].log
+    for number in range(CALLS_AT_ONCE):
+        log.add(build_tool_call(wide * 100, {"command": wide * 300}, f"{number}" + wide * 99))
+        gateway.inner.keep_note(Note(f"{number} " + wide * 2000))
+    found = remote.list_calls(ticket)
+    assert found is not None
+    assert found.calls == tuple(log.calls)
+    assert len(gateway.told) == CALLS_AT_ONCE
+
+
 def test_what_agents_are_refused_is_told(gateway: Served) -> None:
     remote = gateway.model()
     ticket = remote.open_bead("b", {MODEL}, budget_usd=1.0)
@@ -489,10 +509,7 @@ def test_a_signal_in_the_middle_of_an_answer(gateway: Served) -> None:
         def interrupted(link: socket.socket) -> None:
             raise KeyboardInterrupt
 
-        ours = SimpleNamespace(
-            send=control_messages.send, receive=interrupted, BadMessage=control_messages.BadMessage
-        )
-        patched.setattr(module, "control_messages", ours)
+        patched.setattr(control_messages, "receive_reply", interrupted)
         with pytest.raises(KeyboardInterrupt):
             remote.look(ticket)
     assert remote.look(ticket).unusable == "the model gateway has ended"

@@ -25,6 +25,7 @@ from gitlab_nightshift.gateway.egress.route import (
     look_up,
 )
 from gitlab_nightshift.gateway.egress.tunnel import Pipe, Traffic, relay_bytes
+from gitlab_nightshift.gateway.keys import EgressTicket
 from gitlab_nightshift.gateway.refusal import quote_text
 from gitlab_nightshift.records.events import Emit, Note
 from gitlab_nightshift.settings.allowed_hosts import format_host_port, parse_egress_host
@@ -49,18 +50,9 @@ class ProxyLimits:
     stop_s: float = 0.5
 
 
-@dataclass(frozen=True)
-class ProxyTicket:
-    """What a bead's tools get: ``url`` is the value of ``HTTPS_PROXY`` (and ``HTTP_PROXY``)."""
-
-    bead: str
-    url: str = field(repr=False)
-    credential: str = field(repr=False)
-
-
 @dataclass(eq=False)
 class _ProxyBead:
-    ticket: ProxyTicket
+    ticket: EgressTicket
     tasks: set["asyncio.Task[None]"] = field(default_factory=set)
     traffic: dict[str, Traffic] = field(default_factory=dict)
 
@@ -116,15 +108,15 @@ class EgressProxy:
             server.close()
         await self._end(self._tasks)
 
-    def open_bead(self, bead: str) -> ProxyTicket:
+    def open_bead(self, bead: str) -> EgressTicket:
         """Let a bead use the proxy."""
         credential = secrets.token_hex(16)
         url = f"http://{USER}:{credential}@127.0.0.1:{self.port}"
-        ticket = ProxyTicket(bead, url, credential)
+        ticket = EgressTicket(bead, url, credential)
         self._beads = (*self._beads, _ProxyBead(ticket))
         return ticket
 
-    async def close_bead(self, ticket: ProxyTicket) -> dict[str, Traffic]:
+    async def close_bead(self, ticket: EgressTicket) -> dict[str, Traffic]:
         """Cut a bead's connections and refuse later ones; what went to which ``host:port``."""
         bead = next(bead for bead in self._beads if bead.ticket is ticket)
         self._beads = tuple(other for other in self._beads if other is not bead)
