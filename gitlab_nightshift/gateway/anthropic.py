@@ -5,7 +5,7 @@ from typing import Any
 
 from gitlab_nightshift.gateway.limits import CLAUDE_IMAGE_TOKENS
 from gitlab_nightshift.gateway.refusal import RequestRefusal
-from gitlab_nightshift.gateway.shape import (
+from gitlab_nightshift.gateway.request_body import (
     Check,
     CheckedRequest,
     RequestTraits,

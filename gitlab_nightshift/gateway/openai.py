@@ -7,7 +7,7 @@ from typing import Any
 from gitlab_nightshift.gateway.limits import IMAGE_TOKENS
 from gitlab_nightshift.gateway.refusal import RequestRefusal
 from gitlab_nightshift.gateway.refused_fields import OF_MESSAGES
-from gitlab_nightshift.gateway.shape import (
+from gitlab_nightshift.gateway.request_body import (
     Check,
     CheckedRequest,
     RequestTraits,

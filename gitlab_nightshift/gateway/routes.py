@@ -8,7 +8,7 @@ from gitlab_nightshift.gateway.anthropic import check_count, check_messages
 from gitlab_nightshift.gateway.keys import Api
 from gitlab_nightshift.gateway.openai import check_chat, check_responses
 from gitlab_nightshift.gateway.refusal import RequestRefusal, quote_text
-from gitlab_nightshift.gateway.shape import CheckedRequest
+from gitlab_nightshift.gateway.request_body import CheckedRequest
 
 MODELS = "/v1/models"
 CHAT = "/v1/chat/completions"
