@@ -43,10 +43,9 @@ from gitlab_nightshift.gateway.refused_fields import (
     find_refused_fields,
     remove_fields,
 )
-from gitlab_nightshift.gateway.request_body import CheckedRequest
+from gitlab_nightshift.gateway.request_body import CheckedRequest, write_object
 from gitlab_nightshift.gateway.request_cost import Bill
 from gitlab_nightshift.gateway.routes import CHAT, Route
-from gitlab_nightshift.gateway.strict_json import write_object
 from gitlab_nightshift.gateway.upstream import Upstream
 from gitlab_nightshift.gateway.usage_meter import Meter
 from gitlab_nightshift.text.endpoint_errors import parse_error

@@ -12,8 +12,7 @@ from collections.abc import Collection, Iterator
 from typing import Any
 
 from gitlab_nightshift.gateway.limits import USUAL_OUTPUT, USUAL_TOKEN_BYTES
-from gitlab_nightshift.gateway.request_body import CheckedRequest
-from gitlab_nightshift.gateway.strict_json import JsonObject
+from gitlab_nightshift.gateway.request_body import CheckedRequest, JsonObject
 from gitlab_nightshift.text.endpoint_errors import refuses_tools
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 

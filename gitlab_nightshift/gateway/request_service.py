@@ -21,8 +21,8 @@ from gitlab_nightshift.gateway.limits import GatewayLimits
 from gitlab_nightshift.gateway.model_contexts import ask_for_contexts
 from gitlab_nightshift.gateway.model_list import pick_context
 from gitlab_nightshift.gateway.refusal import RequestRefusal, build_error_body
+from gitlab_nightshift.gateway.request_body import JsonObject, read_object
 from gitlab_nightshift.gateway.routes import CHAT, MODELS, build_models_answer, find_route
-from gitlab_nightshift.gateway.strict_json import JsonObject, read_object
 from gitlab_nightshift.gateway.upstream import Upstream
 
 REQUESTS_PER_BEAD = 16
