@@ -1,4 +1,4 @@
-"""The gateway's listening side: loopback, a UNIX socket, and the bounds of connections.
+"""The agents' side of the gateway: its sockets, their requests and the answers, all bounded.
 
 Imports aiohttp: only the gateway's own process reads this module.
 """
@@ -7,9 +7,10 @@ import asyncio
 import contextlib
 import logging
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any
 
+import aiohttp
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
@@ -133,12 +134,58 @@ class BodyReader:
 
 
 def _check_length(request: web.BaseRequest) -> int:
-    if (
-        request.content_length is None
-    ):  # also with chunked encoding: the parser accepts only one of both
+    # None with chunked encoding, too: aiohttp's parser refuses a request that has both headers.
+    if request.content_length is None:
         raise RequestRefusal("a request needs a Content-Length", 411)
     if request.headers.get("Content-Encoding", "identity").lower() != "identity":
         raise RequestRefusal("compressed requests are not accepted", 415)
     if request.content_type != "application/json":
         raise RequestRefusal("a request is JSON", 415)
     return request.content_length
+
+
+class AnswerReceiver:
+    """Passes an answer to the agent until that disconnects, then drops the rest.
+
+    ``gone`` is set once the agent has disconnected, or was disconnected because it read nothing for
+    ``reads_s`` seconds (then ``slow`` is set too).
+    """
+
+    def __init__(self, request: web.BaseRequest, reads_s: float) -> None:
+        self.gone, self.slow = asyncio.Event(), False
+        self._request, self._reads_s = request, reads_s
+        self._back: web.StreamResponse | None = None
+
+    def disconnect(self) -> None:
+        """Abort the agent's connection, so that it cannot take half an answer for a whole one."""
+        self.gone.set()
+        if self._request.transport:
+            self._request.transport.abort()
+
+    async def begin(self, headers: Mapping[str, str]) -> None:
+        """Send the head of the answer."""
+        self._back = web.StreamResponse(headers=headers)
+        await self._write_in_time(self._back.prepare(self._request))
+
+    async def take(self, chunk: bytes) -> None:
+        """Send a part of the answer."""
+        if self._back and not self.gone.is_set():
+            await self._write_in_time(self._back.write(chunk))
+
+    async def end(self) -> web.StreamResponse:
+        """End the answer."""
+        if self._back is None or self.gone.is_set():
+            return web.Response()
+        with contextlib.suppress(aiohttp.ClientError, ConnectionError):
+            await self._back.write_eof()  # some agents hang up once they have read the last event
+        return self._back
+
+    async def _write_in_time(self, writing: Awaitable[object]) -> None:
+        try:
+            async with asyncio.timeout(self._reads_s):
+                await writing
+        except TimeoutError:
+            self.slow = True
+            self.disconnect()
+        except (aiohttp.ClientError, ConnectionError):
+            self.disconnect()

@@ -14,9 +14,9 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 
-from gitlab_nightshift.gateway.answer_receiver import AnswerReceiver
 from gitlab_nightshift.gateway.answered_calls import CallReader
 from gitlab_nightshift.gateway.anthropic import filter_betas, fit_thinking
+from gitlab_nightshift.gateway.connections import AnswerReceiver
 from gitlab_nightshift.gateway.cost_account import Account, Reservation
 from gitlab_nightshift.gateway.endpoint_state import EndpointState
 from gitlab_nightshift.gateway.forward import (

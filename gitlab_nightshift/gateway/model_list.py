@@ -1,8 +1,10 @@
-"""The list of models of an endpoint, as vLLM, llama.cpp, Ollama and OpenRouter give it."""
+"""The list of models: as vLLM, llama.cpp, Ollama and OpenRouter give it, and as agents get it."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
+
+from gitlab_nightshift.gateway.keys import Api
 
 _NAMES = ("max_model_len", "n_ctx", "context_length")
 """The context's size: vLLM's, llama.cpp's and OpenRouter's; llama.cpp has it in ``meta``."""
@@ -29,3 +31,22 @@ def _find_context(row: dict[str, Any]) -> int:
     given = {**(meta if isinstance(meta, dict) else {}), **row}
     sizes = (given.get(name) for name in _NAMES)
     return next((size for size in sizes if type(size) is int and 0 < size < 10**9), 0)
+
+
+def build_models_answer(
+    api: Api, contexts: Mapping[str, int], refused: Collection[str] = ()
+) -> dict[str, Any]:
+    """The list of models that the bead may use, each with the tokens of its context in vLLM's form,
+    if they are known, and the fields of Chat Completions that the endpoint has ``refused``."""
+    names = sorted(contexts)
+    if api is Api.OPENAI:
+        rows = [
+            {"id": name, "object": "model", "created": 0, "owned_by": "x"}
+            | ({"max_model_len": contexts[name]} if contexts[name] else {})
+            | ({"refused": sorted(refused)} if refused else {})
+            for name in names
+        ]
+        return {"object": "list", "data": rows}
+    data = [{"type": "model", "id": name, "display_name": name} for name in names]
+    first, last = (names[0], names[-1]) if names else (None, None)
+    return {"data": data, "has_more": False, "first_id": first, "last_id": last}

@@ -48,22 +48,3 @@ def find_route(api: Api, method: str, target: str) -> tuple[Route, str]:
         what = f"{quote_text(method, 16)} {quote_text(target)}"
         raise RequestRefusal(f"{what} is no path of the model gateway", 404, "not_found_error")
     return route, query
-
-
-def build_models_answer(
-    api: Api, contexts: Mapping[str, int], refused: Collection[str] = ()
-) -> dict[str, Any]:
-    """The list of models that the bead may use, each with the tokens of its context in vLLM's form,
-    if they are known, and the fields of Chat Completions that the endpoint has ``refused``."""
-    names = sorted(contexts)
-    if api is Api.OPENAI:
-        rows = [
-            {"id": name, "object": "model", "created": 0, "owned_by": "x"}
-            | ({"max_model_len": contexts[name]} if contexts[name] else {})
-            | ({"refused": sorted(refused)} if refused else {})
-            for name in names
-        ]
-        return {"object": "list", "data": rows}
-    data = [{"type": "model", "id": name, "display_name": name} for name in names]
-    first, last = (names[0], names[-1]) if names else (None, None)
-    return {"data": data, "has_more": False, "first_id": first, "last_id": last}

@@ -246,7 +246,7 @@ def test_many_large_bodies_at_a_time() -> None:
         held = [connected(agent) for _ in range(2)]
         for connection in held:
             connection.sendall(raw)
-        bodies = agent.gateway.inner._service._bodies
+        bodies = agent.gateway.inner._bodies
         wait_for(lambda: bodies._held == 2_000_000, "both are held")
         assert status(agent.raw(raw)) == "429"
         for connection in held:
