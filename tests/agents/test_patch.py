@@ -9,7 +9,7 @@ import pytest
 
 from gitlab_nightshift.agents import build_provider, choose_agent
 from gitlab_nightshift.agents.agent import BeadTask, Provider, Report
-from gitlab_nightshift.agents.plain_model import LineReader
+from gitlab_nightshift.agents.plain_model import ModelStreamReader
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.records.bead_results import BeadStatus, Usage
 from gitlab_nightshift.sandbox.process import EndReason, ProgramEnd
@@ -150,7 +150,7 @@ def test_a_report_is_the_answer(tmp_path: Path) -> None:
 
 def test_to_change_nothing_is_an_answer(tmp_path: Path) -> None:
     _, report = run(tmp_path, [say("NO CHANGE: it is wrong")])
-    assert (report.status, report.said) == (BeadStatus.OK, "changes nothing: it is wrong")
+    assert (report.status, report.last_message) == (BeadStatus.OK, "changes nothing: it is wrong")
 
 
 def test_two_answers_that_cannot_be_used_are_enough(tmp_path: Path) -> None:
@@ -164,7 +164,7 @@ def test_two_answers_that_cannot_be_used_are_enough(tmp_path: Path) -> None:
 
 
 def told(*lines: object) -> list[str]:
-    reader = LineReader()
+    reader = ModelStreamReader()
     texts = [reader.read_line(json.dumps(line).encode()) for line in lines]
     return [text.text for text in texts if text]
 
@@ -195,13 +195,13 @@ def test_progress_for_a_person() -> None:
 )
 def test_why_an_answer_was_asked_for_again_is_one_bounded_line(why: object, note: str) -> None:
     """The process in the sandbox may print anything in the place of the reason."""
-    reader = LineReader()
+    reader = ModelStreamReader()
     reader.read_line(json.dumps({"type": "repeated", "why": why}).encode())
     assert reader.build_report(ProgramEnd(EndReason.EXITED, 0, 1.0), b"").note == note
 
 
 def test_that_a_model_was_shown_less_is_no_line_of_progress_among_others() -> None:
-    reader = LineReader()
+    reader = ModelStreamReader()
     for tokens in (12_000, 6_000):
         assert reader.read_line(b'{"type": "trimmed", "tokens": %d}' % tokens) is None
     reports = [
@@ -214,7 +214,7 @@ def test_that_a_model_was_shown_less_is_no_line_of_progress_among_others() -> No
 
 @pytest.mark.parametrize("raw", [b"", b"{", b"[]", b"1", b"[" * 99_999, b'{"type": ["shown"]}'])
 def test_any_line_is_read(raw: bytes) -> None:
-    assert LineReader().read_line(raw) is None
+    assert ModelStreamReader().read_line(raw) is None
 
 
 @pytest.mark.parametrize(
@@ -241,7 +241,7 @@ def test_any_line_is_read(raw: bytes) -> None:
 def test_how_a_bead_ended(
     end: EndReason, status: int, result: dict[str, Any], expected: BeadStatus
 ) -> None:
-    reader = LineReader()
+    reader = ModelStreamReader()
     if result:
         reader.read_line(json.dumps({"type": "result", **result}).encode())
     report = reader.build_report(ProgramEnd(end, status, 1.0), b"Traceback\nKeyError: 'x'\n")

@@ -1,12 +1,14 @@
-"""Tool calls and results as a CLI reports them: a stream may be cut, reordered, or lie."""
+"""What is read alike of every agent's output, which may be cut, reordered, or lie."""
 
 import json
 from pathlib import Path
 from typing import Any
 
-from gitlab_nightshift.agents.claude_stream import ClaudeStreamReader
-from gitlab_nightshift.agents.codex_stream import CodexStreamReader
-from gitlab_nightshift.agents.reported_calls import MOST_REFUSED, ReportedCalls
+import pytest
+
+from gitlab_nightshift.agents.claude_code import ClaudeStreamReader
+from gitlab_nightshift.agents.codex import CodexStreamReader
+from gitlab_nightshift.agents.output_reader import MOST_MISSING, MOST_REFUSED, ReportedCalls
 from gitlab_nightshift.records.tool_calls import MOST_CALLS, ToolCall
 from gitlab_nightshift.sandbox.process import EndReason, ProgramEnd
 
@@ -71,7 +73,7 @@ def test_refused_commands_are_named() -> None:
     many = ReportedCalls()
     for number in range(99):
         many.finish(str(number), "ok", f"nightshift: not allowed: p{number}; x", failed=True)
-    assert len(many.list_refused()) == MOST_REFUSED
+    assert len(many.refused) == MOST_REFUSED
 
 
 def test_of_any_shape_and_bounded() -> None:
@@ -89,3 +91,38 @@ def test_of_any_shape_and_bounded() -> None:
     assert calls[-1].subject == "x" * 300
     flood = read_claude(*(call(f"c{n}", "ls") for n in range(MOST_CALLS + 50)))[0] or ()
     assert len(flood) == MOST_CALLS
+
+
+def find_missing(output: object) -> tuple[str, ...]:
+    calls = ReportedCalls()
+    calls.finish("a", "failed", output, failed=True)
+    return tuple(calls.missing)
+
+
+@pytest.mark.parametrize(
+    ("output", "names"),
+    [
+        ("Exit code 127\n/bin/bash: line 1: python3: command not found", ("python3",)),
+        (
+            "sh: 1: python3: not found\nsh: 2: g++: not found\r\nsh: 3: python3: not found",
+            ("python3", "g++"),
+        ),
+        ("zsh: command not found: sbt", ("sbt",)),
+        ("bash: sbt: command not found", ("sbt",)),
+        ([{"type": "text", "text": "bash: sbt: command not found"}], ("sbt",)),
+        ("x" * 10**6 + "\nbash: sbt: command not found", ("sbt",)),
+        ("the page was not found\nconfig: key not found in x\nerror: a b: not found", ()),
+        ("curl: (22) The requested URL returned error: 404 not found", ()),
+        ([{"type": "text"}], ()),
+        (None, ()),
+    ],
+)
+def test_commands_that_a_shell_did_not_find_are_named(
+    output: object, names: tuple[str, ...]
+) -> None:
+    assert find_missing(output) == names
+
+
+def test_a_flood_of_missing_commands_is_bounded() -> None:
+    flood = "".join(f"sh: 1: p{number}: not found\n" for number in range(1000))
+    assert len(find_missing(flood)) == MOST_MISSING
