@@ -1,15 +1,17 @@
 """The interface of every agent: what it is asked, and what it answers."""
 
 import shutil
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.records.bead_results import BeadStatus, Usage
 from gitlab_nightshift.records.tool_calls import ToolCall
 from gitlab_nightshift.sandbox.process import EndReason, ProgramEnd
+from gitlab_nightshift.settings.model import Settings
 
 TOOLS: dict[str, tuple[str, ...]] = {
     "analyze": ("Bash", "Read", "Write"),
@@ -117,59 +119,55 @@ class OutputReader(Protocol):
         ...
 
 
-class Provider(Protocol):
-    """An agent: where its CLI is, how to call it, how to read its output."""
+class Provider(ABC):
+    """An agent: where its CLI is, how to call it, how to read its output.
 
-    @property
-    def name(self) -> str:
-        """The name in settings and results."""
-        ...
+    ``name`` is the one in settings and results. ``keys`` are variables that may hold its model key;
+    the gateway takes the first that is set. ``about`` is what ``nightshift providers`` shows.
+    """
 
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """Variables that may hold its model key; the gateway takes the first that is set."""
-        ...
+    name: ClassVar[str]
+    keys: ClassVar[tuple[str, ...]] = ()
+    about: ClassVar[ProviderInfo]
 
-    @property
-    def about(self) -> ProviderInfo:
-        """What ``nightshift providers`` shows."""
-        ...
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+
+    @abstractmethod
+    def check(self, env: Mapping[str, str]) -> None:
+        """Raise ``E_PROVIDER_UNAVAILABLE`` or ``E_CONFIG`` if it cannot be used at all."""
 
     def find_cloud_variables(self, env: Mapping[str, str]) -> tuple[str, ...]:
         """Names in ``agent_env`` that let the agent reach a cloud without the gateway."""
-        ...
-
-    def check(self, env: Mapping[str, str]) -> None:
-        """Raise ``E_PROVIDER_UNAVAILABLE`` or ``E_CONFIG`` if it cannot be used at all."""
-        ...
+        return ()
 
     def build_settings_env(self) -> dict[str, str]:
         """Variables that configure it; never a secret."""
-        ...
+        return {}
 
     def build_access_env(self, base_url: str, placeholder: str) -> dict[str, str]:
         """Variables that point it to the gateway."""
-        ...
+        return {}
 
-    def build_files(self, task: BeadTask) -> Mapping[str, str]:
+    def build_files(self, task: BeadTask) -> dict[str, str]:
         """Files that it needs beside the hand-off file: name → text."""
-        ...
+        return {}
 
+    @abstractmethod
     def build_bead_args(self, task: BeadTask, path: str) -> list[str]:
         """The command of a bead, without secrets or prompt; programs are looked up on ``path``."""
-        ...
 
     def build_stdin(self, shared: str, rest: str) -> bytes:
         """What it reads on stdin: the prompt, in the part that all beads share and the rest."""
-        ...
+        return (shared + rest).encode()
 
+    @abstractmethod
     def list_readable_paths(self, path: str) -> tuple[Path, ...]:
         """Files and folders of its own installation, which its process has to read."""
-        ...
 
+    @abstractmethod
     def build_reader(self) -> OutputReader:
         """A new reader for one bead's output."""
-        ...
 
 
 def check_program(name: str, package: str, env: Mapping[str, str]) -> None:
@@ -177,3 +175,16 @@ def check_program(name: str, package: str, env: Mapping[str, str]) -> None:
     if shutil.which(name, path=env.get("PATH")) is None:
         text = f"no agent CLI: {name} is not on PATH; install {package} by npm, or set"
         raise NightshiftError(Code.PROVIDER_UNAVAILABLE, f"{text} agent_executable")
+
+
+def check_key(keys: tuple[str, ...], env: Mapping[str, str]) -> None:
+    """Raise ``E_PROVIDER_UNAVAILABLE`` if no variable holds a model key."""
+    if not any(env.get(key) for key in keys):
+        others = f" (or {', '.join(keys[1:])})" if keys[1:] else ""
+        text = f"no model key: set {keys[0]} as a masked CI variable{others}"
+        raise NightshiftError(Code.PROVIDER_UNAVAILABLE, text)
+
+
+def find_program(name: str, path: str) -> Path:
+    """The program itself: a sandbox may not show a link to it."""
+    return Path(shutil.which(name, path=path) or name).resolve()

@@ -5,7 +5,6 @@ permissions are never used. What is said here of the CLI was seen with 2.1.197.
 """
 
 import json
-import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -17,17 +16,18 @@ from gitlab_nightshift.agents.agent import (
     AgentProgress,
     BeadTask,
     OutputReader,
+    Provider,
     ProviderInfo,
     Report,
+    check_key,
     check_program,
+    find_program,
 )
 from gitlab_nightshift.agents.output_reader import OutputLineReader, describe_call
-from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.records.bead_results import BeadStatus, Usage
 from gitlab_nightshift.records.events import format_elapsed
 from gitlab_nightshift.records.tool_calls import clean_line
 from gitlab_nightshift.sandbox.process import ProgramEnd
-from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.text.json_parts import (
     as_count,
     as_object,
@@ -42,7 +42,7 @@ LEAST_BUDGET_USD = 0.01
 """The CLI crashes on a budget that prints as zero."""
 
 
-class ClaudeCode:
+class ClaudeCode(Provider):
     """The ``claude`` CLI in print mode."""
 
     name = "claude_code"
@@ -55,17 +55,11 @@ class ClaudeCode:
         report_by="by the tool StructuredOutput",
     )
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-
     def check(self, env: Mapping[str, str]) -> None:
         """Check that the CLI is installed and has a key."""
         check_program(self._settings.agent_executable or "claude", "@anthropic-ai/claude-code", env)
-        if not self.find_cloud_variables(env) and not any(env.get(key) for key in KEYS):
-            raise NightshiftError(
-                Code.PROVIDER_UNAVAILABLE,
-                f"no model key: set {KEYS[0]} as a masked CI variable (or {', '.join(KEYS[1:])})",
-            )
+        if not self.find_cloud_variables(env):
+            check_key(KEYS, env)
 
     def find_cloud_variables(self, env: Mapping[str, str]) -> tuple[str, ...]:
         """The clouds whose credentials the team passes on by name."""
@@ -93,10 +87,6 @@ class ClaudeCode:
     def build_access_env(self, base_url: str, placeholder: str) -> dict[str, str]:
         """The gateway's address, and the placeholder where the CLI looks for a key."""
         return {"ANTHROPIC_BASE_URL": base_url, "ANTHROPIC_API_KEY": placeholder}
-
-    def build_files(self, task: BeadTask) -> dict[str, str]:
-        """None."""
-        return {}
 
     def build_bead_args(self, task: BeadTask, path: str) -> list[str]:
         """``claude -p`` with exactly the bead's tools, and rules for what they may access."""
@@ -134,9 +124,7 @@ class ClaudeCode:
         return (packages[-1],) if packages else (real,)
 
     def _find_executable(self, path: str) -> Path:
-        """The program itself: a sandbox may not show a link to it."""
-        name = self._settings.agent_executable or "claude"
-        return Path(shutil.which(name, path=path) or name).resolve()
+        return find_program(self._settings.agent_executable or "claude", path)
 
     def build_reader(self) -> OutputReader:
         """A fresh reader; as patient with a failing endpoint as with a silent CLI."""

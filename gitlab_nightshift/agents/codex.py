@@ -9,7 +9,6 @@ import functools
 import json
 import os
 import re
-import shutil
 import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -20,17 +19,18 @@ from gitlab_nightshift.agents.agent import (
     AgentProgress,
     BeadTask,
     OutputReader,
+    Provider,
     ProviderInfo,
     Report,
+    check_key,
     check_program,
+    find_program,
 )
 from gitlab_nightshift.agents.output_reader import OutputLineReader
-from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.records.bead_results import BeadStatus, Usage
 from gitlab_nightshift.records.events import format_elapsed
 from gitlab_nightshift.records.tool_calls import unwrap_command
 from gitlab_nightshift.sandbox.process import ProgramEnd, capture
-from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.text.json_parts import (
     as_count,
     as_object,
@@ -72,11 +72,11 @@ _FIXED_CONFIG = {
 }
 
 
-class Codex:
+class Codex(Provider):
     """The ``codex`` CLI in ``exec`` mode."""
 
     name = "codex"
-    keys: tuple[str, ...] = (KEY,)
+    keys = (KEY,)
     about = ProviderInfo(
         program="codex",
         tools="a shell; the allowed commands are asked for, and the sandbox is the wall",
@@ -85,24 +85,10 @@ class Codex:
         report_by="as your last message, with no other text in it",
     )
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-
     def check(self, env: Mapping[str, str]) -> None:
         """Check that the CLI is installed and has a key."""
         check_program(self._settings.agent_executable or "codex", "@openai/codex", env)
-        if not env.get(KEY):
-            raise NightshiftError(
-                Code.PROVIDER_UNAVAILABLE, f"no model key: set {KEY} as a masked CI variable"
-            )
-
-    def find_cloud_variables(self, env: Mapping[str, str]) -> tuple[str, ...]:
-        """None."""
-        return ()
-
-    def build_settings_env(self) -> dict[str, str]:
-        """None: a bead has its own HOME, and the command line says the rest."""
-        return {}
+        check_key(self.keys, env)
 
     def build_access_env(self, base_url: str, placeholder: str) -> dict[str, str]:
         """The placeholder; its own commands do not get it. The address is an argument."""
@@ -127,10 +113,6 @@ class Codex:
             "-",
         ]
 
-    def build_stdin(self, shared: str, rest: str) -> bytes:
-        """The prompt as it is: this service caches without marks."""
-        return (shared + rest).encode()
-
     def list_readable_paths(self, path: str) -> tuple[Path, ...]:
         """The ``node_modules`` folder that contains the CLI, else its package, else it alone."""
         real = self._find_executable(path)
@@ -144,8 +126,7 @@ class Codex:
 
     def _find_executable(self, path: str) -> Path:
         """The native program: npm's ``codex`` only starts it, and would need Node."""
-        name = self._settings.agent_executable or "codex"
-        real = Path(shutil.which(name, path=path) or name).resolve()
+        real = find_program(self._settings.agent_executable or "codex", path)
         return next(iter(_find_native_programs(real)), real)
 
     def _build_sandbox_args(self, program: Path, path: str, task: BeadTask) -> list[str]:

@@ -15,6 +15,8 @@ from gitlab_nightshift.agents.agent import (
     UNUSABLE_STATUSES,
     AgentProgress,
     BeadTask,
+    OutputReader,
+    Provider,
     ProviderInfo,
     Report,
 )
@@ -26,7 +28,6 @@ from gitlab_nightshift.records.bead_results import BeadStatus, Usage
 from gitlab_nightshift.records.tool_calls import clean_line
 from gitlab_nightshift.sandbox.process import ProgramEnd
 from gitlab_nightshift.sandbox.system_paths import build_python_command, list_interpreter_paths
-from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.text.json_parts import as_text, take_first_line
 
 KEY = "OPENAI_API_KEY"
@@ -38,11 +39,11 @@ PACKAGE = PROGRAM.parents[2]
 _SUBJECTS = ("command", "path", "pattern")
 
 
-class Model:
+class Model(Provider):
     """The agent ``model``: a model with tools, in a loop."""
 
     name = "model"
-    keys: tuple[str, ...] = (KEY,)
+    keys = (KEY,)
     one_request = False
     about = ProviderInfo(
         program="",
@@ -50,12 +51,8 @@ class Model:
         answer="by this program",
         cost="tokens; dollars by `prices`",
         report_by="by the tool `finish`",
-        runs_commands=True,
         hides_secrets=True,
     )
-
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
 
     def check(self, env: Mapping[str, str]) -> None:
         """Check that there is a model, and a key or an endpoint, which may need none."""
@@ -70,14 +67,6 @@ class Model:
                 f"no model: set {KEY} as a masked CI variable, or model_endpoint to a server that"
                 " needs no key",
             )
-
-    def find_cloud_variables(self, env: Mapping[str, str]) -> tuple[str, ...]:
-        """None."""
-        return ()
-
-    def build_settings_env(self) -> dict[str, str]:
-        """None."""
-        return {}
 
     def build_access_env(self, base_url: str, placeholder: str) -> dict[str, str]:
         """The gateway's address and the placeholder; the model's commands do not get them."""
@@ -112,15 +101,11 @@ class Model:
         spec = task.handoff_file.with_name(SPEC)
         return build_python_command(str(PROGRAM), str(spec))
 
-    def build_stdin(self, shared: str, rest: str) -> bytes:
-        """The prompt as it is."""
-        return (shared + rest).encode()
-
     def list_readable_paths(self, path: str) -> tuple[Path, ...]:
         """This package and its Python."""
         return (PACKAGE, *list_interpreter_paths())
 
-    def build_reader(self) -> "ModelStreamReader":
+    def build_reader(self) -> OutputReader:
         """A fresh reader."""
         return ModelStreamReader()
 
