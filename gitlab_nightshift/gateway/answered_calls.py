@@ -1,4 +1,4 @@
-"""Finds the tool calls in a model's answer, while the answer is passed on."""
+"""Finds the tool calls in a model's answer while it is passed on."""
 
 import json
 from collections.abc import Iterator
@@ -13,11 +13,11 @@ LARGEST_INPUT = 256_000
 MOST_OPEN = 64
 _ITEMS = frozenset({"function_call", "local_shell_call"})
 _SCRIPTED, MOST_SCRIPTED = "exec_command(", 20
-"""How a script of codex's tool ``exec`` runs a command, and the most commands read per script."""
+"""How a script for codex's tool ``exec`` runs a command, and the most that are read per script."""
 
 
 class CallLog:
-    """The calls of a bead in order: the first are kept, the others only counted."""
+    """A bead's calls in order: the first are kept, the others only counted."""
 
     def __init__(self) -> None:
         self.calls: list[ToolCall] = []
@@ -32,7 +32,7 @@ class CallLog:
 
 
 class CallReader:
-    """Reads the events of one answer of any interface. Accepts any JSON."""
+    """Reads the events of one answer, of any interface and with any JSON."""
 
     def __init__(self, log: CallLog) -> None:
         self._log = log
@@ -58,8 +58,8 @@ class CallReader:
                 self._keep_item(part)
 
     def end(self) -> None:
-        """Keep calls that were begun but never ended, because the stream was cut, and those of
-        Chat Completions, which have no mark of their end. Without any, its text may hold them."""
+        """Keep the calls that were begun but not ended, because the stream was cut, and those of
+        Chat Completions, which have no end mark. If there are none, its text may contain them."""
         for index in list(self._open):
             self._finish(index)
         for call in self._chat.calls:

@@ -14,16 +14,19 @@ import aiohttp
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
+from gitlab_nightshift.gateway.keys import Api
 from gitlab_nightshift.gateway.limits import GatewayLimits
-from gitlab_nightshift.gateway.refusal import RequestRefusal
+from gitlab_nightshift.gateway.refusal import RequestRefusal, build_error_body
 
 Handle = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 LINE_BYTES = 8 * 1024
 HEADERS = 64
 LINGER_S = 2.0
-CHUNK = 64 * 1024
+NO_RETRY = {"x-should-retry": "false"}
+"""The gateway has retried already: more retries would multiply the waiting. OpenAI's own client
+obeys this header (openai-python, _base_client.py)."""
 
-# Outside the tree of loggers: prints nowhere.
+# Outside the tree of loggers, so that nothing is printed.
 _silent = logging.Logger("gateway")
 _silent.addHandler(logging.NullHandler())
 
@@ -35,7 +38,9 @@ class Connections(web.Server):
     def __init__(self, handle: Handle, limits: GatewayLimits) -> None:
         super().__init__(
             self._serve_request,
-            handler_cancellation=True,  # off by default in aiohttp: needed to notice a disconnect
+            # Off by default: without it a handler learns of a disconnect only when it writes
+            # (docs.aiohttp.org, "Peer disconnection").
+            handler_cancellation=True,
             keepalive_timeout=limits.idle_s,
             access_log=None,
             logger=_silent,
@@ -145,10 +150,11 @@ def _check_length(request: web.BaseRequest) -> int:
 
 
 class AnswerReceiver:
-    """Passes an answer to the agent until that disconnects, then drops the rest.
+    """Passes an answer to the agent until the agent disconnects, then drops the rest: the
+    endpoint's answer is read to its end anyway.
 
     ``gone`` is set once the agent has disconnected, or was disconnected because it read nothing for
-    ``reads_s`` seconds (then ``slow`` is set too).
+    ``reads_s`` seconds (then ``slow`` is true too).
     """
 
     def __init__(self, request: web.BaseRequest, reads_s: float) -> None:
@@ -163,7 +169,7 @@ class AnswerReceiver:
             self._request.transport.abort()
 
     async def begin(self, headers: Mapping[str, str]) -> None:
-        """Send the head of the answer."""
+        """Send the answer's head."""
         self._back = web.StreamResponse(headers=headers)
         await self._write_in_time(self._back.prepare(self._request))
 
@@ -189,3 +195,10 @@ class AnswerReceiver:
             self.disconnect()
         except (aiohttp.ClientError, ConnectionError):
             self.disconnect()
+
+
+def build_error_response(api: Api, refusal: RequestRefusal) -> web.Response:
+    """A refusal as the provider's own clients read it."""
+    body = build_error_body(api, refusal.message, refusal.kind)
+    headers = {"content-type": "application/json", **NO_RETRY}
+    return web.Response(body=body, status=refusal.status, headers=headers)

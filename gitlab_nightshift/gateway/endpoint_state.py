@@ -25,22 +25,22 @@ class EndpointState:
         return [account for account in self.accounts.values() if not account.closed]
 
     def give_up(self, why: str) -> None:
-        """Mark the endpoint as unusable; the first reason stays."""
+        """Mark the endpoint as unusable; the first reason is kept."""
         self.unusable = self.unusable or why
 
     def note_pause(self, account: Account, text: str) -> None:
-        """Record that a request waits, each time."""
+        """Report that a request waits, every time."""
         self._emit(Note(f"model gateway, {account.bead}: {text}"))
 
     def note_once(self, account: Account, text: str) -> None:
-        """Record an event, once for all beads."""
+        """Report an event, once for all beads."""
         if text not in self._reported:
             self._reported.add(text)
             self.tell(account, text)
 
     def tell(self, account: Account | None, text: str) -> None:
-        """Record an event, once for each bead and text. Without a bead: the caller is a stranger,
-        and the event is that of the first bead that is running."""
+        """Report an event, once per bead and text. Without a bead, the caller is unknown: the event
+        is attributed to the first running bead."""
         known = account or next(iter(self.list_running()), None)
         if known and known.remember_refusal(text):
             self._emit(Note(f"model gateway, {known.bead}: {text}", warning=True))

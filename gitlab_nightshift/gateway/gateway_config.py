@@ -1,6 +1,6 @@
 """The configuration of the gateway's process: the keys, the proxies and the limits.
 
-It is built by the process that has the job's environment, and written once to a pipe that only the
+The process that has the job's environment builds it, and writes it once to a pipe that only the
 gateway reads.
 """
 
@@ -23,12 +23,13 @@ if TYPE_CHECKING:
     from gitlab_nightshift.settings.model import Settings
 
 OVERLOAD_S = 240.0
+"""Seconds that a request waits for an overloaded endpoint, at most."""
 
 
 @dataclass(frozen=True)
 class GatewayConfig:
-    """``upstream`` is None if no model is used. The budgets are those of the whole run, in USD and
-    tokens (None: no limit). ``models`` and ``egress_hosts`` are all that beads may use and reach,
+    """``upstream`` is None if no model is used. The budgets are the whole run's, in USD and tokens
+    (None: no limit). ``models`` and ``egress_hosts`` are all that beads may use and reach,
     ``proxies`` the job's own proxy variables. ``retry_s``: seconds for which requests to an
     overloaded endpoint are retried."""
 
@@ -49,11 +50,10 @@ def build_gateway_config(
     budget_usd: float | None,
     budget_tokens: int | None,
 ) -> GatewayConfig | None:
-    """The configuration for a run with this budget; None where nothing is asked of a gateway.
+    """The configuration for a run with this budget; None if it needs no gateway.
 
-    ``keys`` are the variables that may hold the model key, none where no agent is given one;
-    ``env`` holds them, and the way to the internet. Raises ``E_CONFIG`` for an endpoint or a proxy
-    that cannot be used.
+    ``keys`` are the variables that may hold the model key, empty if no agent gets one; ``env`` has
+    them and the proxy settings. Raises ``E_CONFIG`` for an endpoint or a proxy that cannot be used.
     """
     hosts = tuple(settings.policy.egress_hosts)
     if not keys and not hosts:
@@ -75,8 +75,8 @@ def build_gateway_config(
 
 
 def _choose_upstream(settings: "Settings", keys: Sequence[str], env: Mapping[str, str]) -> Upstream:
-    """The endpoint for the first key that is set. Without one, for a dummy key: a local model
-    server does not check it."""
+    """The endpoint for the first key that is set, else for a dummy key, which a local model server
+    does not check."""
     name = next((name for name in keys if env.get(name)), keys[0])
     value = env.get(name) or f"no-key-{secrets.token_hex(16)}"
     key = ModelKey(name, value, settings.model_key_header or "")
@@ -85,12 +85,12 @@ def _choose_upstream(settings: "Settings", keys: Sequence[str], env: Mapping[str
 
 
 def to_bytes(config: GatewayConfig) -> bytes:
-    """As JSON, for the process."""
+    """The configuration as JSON."""
     return json.dumps(dataclasses.asdict(config), default=str).encode()
 
 
 def from_bytes(data: bytes) -> GatewayConfig:
-    """What :func:`to_bytes` was given. Raises ``ValueError``, ``KeyError`` or ``TypeError``."""
+    """The configuration of :func:`to_bytes`. Raises ``ValueError``, ``KeyError``, ``TypeError``."""
     values: dict[str, Any] = json.loads(data)
     way = values["upstream"]
     return GatewayConfig(

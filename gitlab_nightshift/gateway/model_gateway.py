@@ -14,16 +14,21 @@ from aiohttp import web
 from yarl import URL
 
 from gitlab_nightshift.gateway.answered_calls import CallLog
-from gitlab_nightshift.gateway.connections import AnswerReceiver, BodyReader, Connections
+from gitlab_nightshift.gateway.connections import (
+    AnswerReceiver,
+    BodyReader,
+    Connections,
+    build_error_response,
+)
 from gitlab_nightshift.gateway.cost_account import Account, Budget
 from gitlab_nightshift.gateway.endpoint_state import EndpointState
-from gitlab_nightshift.gateway.exchange import NO_RETRY, AgentRequest, Exchange
+from gitlab_nightshift.gateway.exchange import AgentRequest, Exchange
 from gitlab_nightshift.gateway.forward import open_session, read_start
 from gitlab_nightshift.gateway.keys import Api, BeadTicket, make_placeholder
 from gitlab_nightshift.gateway.limits import GatewayLimits
 from gitlab_nightshift.gateway.model_list import build_models_answer, parse_contexts, pick_context
 from gitlab_nightshift.gateway.prices import KNOWN, Rates
-from gitlab_nightshift.gateway.refusal import RequestRefusal, build_error_body
+from gitlab_nightshift.gateway.refusal import RequestRefusal
 from gitlab_nightshift.gateway.request_body import JsonObject, read_object
 from gitlab_nightshift.gateway.routes import CHAT, MODELS, find_route
 from gitlab_nightshift.gateway.upstream import Upstream
@@ -38,8 +43,8 @@ LIST_S, LIST_BYTES = 10.0, 1024 * 1024
 class Gateway:
     """The gateway within an event loop, from ``start`` to ``stop``.
 
-    ``emit`` gets what is worth a line; ``rates`` are prices by model (:func:`merge_rates`),
-    ``purse`` what all beads together may use.
+    ``emit`` gets events for the log; ``rates`` are prices by model (:func:`merge_rates`), ``purse``
+    is what all beads together may use.
     """
 
     def __init__(
@@ -67,12 +72,13 @@ class Gateway:
 
     @property
     def unusable(self) -> str:
-        """Why no bead can go on: the endpoint refuses the key, or stays overloaded; else ""."""
+        """Why no bead can go on (the endpoint refuses the key, or stays overloaded), "" if they
+        can."""
         return self._endpoint.unusable
 
     async def start(self, unix: socket.socket | None = None) -> int:
-        """Listen on loopback, and on a UNIX socket that is bound; the port. Its requests name any
-        host. Raises ``E_CONFIG`` where a CA file cannot be read, ``OSError``."""
+        """Listen on loopback, and on a bound UNIX socket whose clients may name any host; returns
+        the port. Raises ``E_CONFIG`` if a CA file cannot be read, ``OSError``."""
         session = open_session(self._upstream, self._limits)
         self._exchange = Exchange(session, self._upstream, self._endpoint, self._limits)
         self._connections = Connections(self._handle, self._limits)
@@ -80,7 +86,7 @@ class Gateway:
         return self._port
 
     async def stop(self) -> None:
-        """End all beads and connections; what is not known yet is billed at its worst."""
+        """End all beads and connections, and bill the worst case of what is still unknown."""
         for account in self._endpoint.accounts.values():
             account.closed = True
         for account in list(self._working):
@@ -101,7 +107,7 @@ class Gateway:
         budget_usd: float | None,
         budget_tokens: int | None = None,
     ) -> BeadTicket:
-        """Let a bead use these models, as far as the budget goes (what is left of the run's)."""
+        """Let a bead use these models within its budget and what is left of the run's."""
         placeholder = make_placeholder(self._upstream.api)
         account = Account(
             bead,
@@ -116,15 +122,15 @@ class Gateway:
         return BeadTicket(bead, placeholder, self.url)
 
     async def drain_bead(self, placeholder: str, wait_s: float) -> bool:
-        """Refuse a bead's later requests. Answers that are still on their way have ``wait_s``
-        seconds to come to their end; True where all have."""
+        """Refuse a bead's later requests, and give its unfinished answers ``wait_s`` seconds. True
+        if all came to their end."""
         account = self._endpoint.accounts[placeholder]
         account.closed = True
         return await self._drain(account, wait_s)
 
     async def close_bead(self, placeholder: str) -> Usage:
-        """End a bead's requests and return what it has used; what is not known is billed at its
-        worst."""
+        """End a bead's requests and return what it has used, with the worst case of what is
+        unknown."""
         await self.drain_bead(placeholder, 0)
         account = self._endpoint.accounts[placeholder]
         await self._end_requests(account)
@@ -136,7 +142,7 @@ class Gateway:
         return self._endpoint.accounts[placeholder].read_usage()
 
     def exhausted(self, placeholder: str) -> bool:
-        """True where a request of the bead did not fit into its budget."""
+        """True if a request of the bead did not fit into its budget."""
         return self._endpoint.accounts[placeholder].exhausted
 
     def read_calls(self, placeholder: str) -> CallLog:
@@ -148,7 +154,7 @@ class Gateway:
         return placeholder in self._endpoint.accounts
 
     def list_accounts(self) -> tuple[Account, ...]:
-        """All beads, in the order of their beginning."""
+        """All beads, the oldest first."""
         return tuple(self._endpoint.accounts.values())
 
     async def _drain(self, account: Account, wait_s: float) -> bool:
@@ -168,7 +174,8 @@ class Gateway:
             await asyncio.wait(late, timeout=self._limits.stop_s)
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Serve a request in its own task, which goes on if the agent hangs up."""
+        """Serve a request in a task of its own: it goes on if the agent hangs up, as its answer is
+        billed either way."""
         receiver = AnswerReceiver(request, self._limits.agent_reads_s)
         try:
             return await asyncio.shield(asyncio.create_task(self._serve_request(request, receiver)))
@@ -187,21 +194,15 @@ class Gateway:
             return await self._answer_request(request, receiver, account)
         except RequestRefusal as refusal:
             self._endpoint.tell(account, refusal.message)
-            return self._build_error_response(refusal)
+            return build_error_response(self._upstream.api, refusal)
         except Exception as error:
             self._endpoint.tell(account, f"the model gateway failed: {type(error).__name__}")
-            return self._build_error_response(
-                RequestRefusal("the model gateway failed", 500, "api_error")
-            )
-
-    def _build_error_response(self, refusal: RequestRefusal) -> web.Response:
-        body = build_error_body(self._upstream.api, refusal.message, refusal.kind)
-        headers = {"content-type": "application/json", **NO_RETRY}
-        return web.Response(body=body, status=refusal.status, headers=headers)
+            fault = RequestRefusal("the model gateway failed", 500, "api_error")
+            return build_error_response(self._upstream.api, fault)
 
     def _find_account(self, request: web.BaseRequest) -> Account:
         """The bead whose placeholder the request carries, and nothing else as a key."""
-        # Two different keys are refused: which one counts would depend on the reader.
+        # Two different keys are refused: which one counts would depend on who reads the request.
         given = [*request.headers.getall("X-Api-Key", ())]
         for value in request.headers.getall("Authorization", ()):
             kind, _, token = value.partition(" ")
@@ -224,7 +225,7 @@ class Gateway:
             async with self._bodies.open_body(request) as raw:
                 question = route.check(read_object(raw, self._limits), account.models)
                 size = len(raw)
-                del raw  # free the memory while the answer comes
+                del raw  # free the memory while the answer arrives
                 asked = AgentRequest(request, receiver, account, route, query, question, size)
                 return await self._exchange.run(asked)
 

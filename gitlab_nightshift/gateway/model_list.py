@@ -7,11 +7,11 @@ from typing import Any
 from gitlab_nightshift.gateway.keys import Api
 
 _NAMES = ("max_model_len", "n_ctx", "context_length")
-"""The context's size: vLLM's, llama.cpp's and OpenRouter's; llama.cpp has it in ``meta``."""
+"""The context's size at vLLM, llama.cpp (in ``meta``) and OpenRouter. Ollama does not tell."""
 
 
 def parse_contexts(body: bytes) -> dict[str, int]:
-    """Tokens of input and answer together, by the models' ids; 0 where the list does not say."""
+    """Tokens of input and answer together by model id, 0 if the list does not say."""
     try:
         return {str(row["id"]): _find_context(row) for row in json.loads(body)["data"]}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
@@ -19,8 +19,8 @@ def parse_contexts(body: bytes) -> dict[str, int]:
 
 
 def pick_context(listed: Mapping[str, int], model: str) -> int | None:
-    """Of one model: 0 where its context is not known, None where it is not listed. A server of one
-    model may call it by another name, Ollama without its tag."""
+    """One model's context: 0 if unknown, None if the model is not listed. A server with a single
+    model may list it under another name, and Ollama with the tag ``latest``."""
     if len(listed) == 1:
         return next(iter(listed.values()))
     return listed.get(model, listed.get(f"{model}:latest"))
@@ -36,8 +36,8 @@ def _find_context(row: dict[str, Any]) -> int:
 def build_models_answer(
     api: Api, contexts: Mapping[str, int], refused: Collection[str] = ()
 ) -> dict[str, Any]:
-    """The list of models that the bead may use, each with the tokens of its context in vLLM's form,
-    if they are known, and the fields of Chat Completions that the endpoint has ``refused``."""
+    """The list of a bead's models: each with its context in vLLM's form if it is known, and with
+    the fields of Chat Completions that the endpoint has ``refused``."""
     names = sorted(contexts)
     if api is Api.OPENAI:
         rows = [

@@ -16,7 +16,7 @@ CHAT = "/v1/chat/completions"
 
 @dataclass(frozen=True)
 class Route:
-    """A path that is forwarded; ``queries`` are the query strings that it may have."""
+    """A path that is forwarded; ``queries`` are its allowed query strings."""
 
     path: str
     api: Api
@@ -37,11 +37,8 @@ _ROUTES = {
 
 
 def find_route(api: Api, method: str, target: str) -> tuple[Route, str]:
-    """The route of a request and its query, by the exact text of the request's target.
-
-    Nothing is decoded or normalized: any other spelling of a path is unknown. Raises
-    :class:`RequestRefusal` (404).
-    """
+    """The route and the query of a request, by the exact text of its target: nothing is decoded or
+    normalized, so any other spelling of a path is unknown. Raises :class:`RequestRefusal` (404)."""
     path, _, query = target.partition("?")
     route = _ROUTES.get(path)
     if method != "POST" or route is None or route.api is not api or query not in route.queries:

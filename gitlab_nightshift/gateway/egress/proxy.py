@@ -1,4 +1,4 @@
-"""The proxy through which agents reach the few hosts that settings allow, and nothing else."""
+"""The proxy through which agents reach the few hosts that the settings allow, and nothing else."""
 
 import asyncio
 import contextlib
@@ -39,7 +39,7 @@ USER = "nightshift"
 
 @dataclass(frozen=True)
 class ProxyLimits:
-    """Times in seconds; ``connections`` holds for all beads together."""
+    """Times in seconds; ``connections`` are those of all beads together."""
 
     connections: int = 128
     head_s: float = 10.0
@@ -60,10 +60,9 @@ class _ProxyBead:
 class EgressProxy:
     """The proxy within an event loop, from ``start`` to ``stop``.
 
-    ``hosts`` is ``policy.egress_hosts``: ``ValueError`` is raised for a bad one. ``onward``
-    names the job's own proxy for a host and port, where there is one. ``emit`` is called with every
-    refused target. A request needs the credential of a running bead.
-    """
+    ``hosts`` is ``policy.egress_hosts``; a bad one raises ``ValueError``. ``onward`` finds the
+    job's own proxy for a host and port. ``emit`` gets every refused target. A request needs the
+    credential of a running bead."""
 
     def __init__(
         self,
@@ -87,7 +86,7 @@ class EgressProxy:
         self.port = 0
 
     async def start(self, unix: socket.socket | None = None) -> int:
-        """Listen on loopback, and on a UNIX socket that is bound; the port."""
+        """Listen on loopback, and on a bound UNIX socket; returns the port."""
         listens = asyncio.start_server(self._accept, "127.0.0.1", 0, limit=HEAD_BYTES)
         self._servers.append(await listens)
         self.port = self._servers[0].sockets[0].getsockname()[1]
@@ -117,7 +116,7 @@ class EgressProxy:
         return ticket
 
     async def close_bead(self, ticket: EgressTicket) -> dict[str, Traffic]:
-        """Cut a bead's connections and refuse later ones; what went to which ``host:port``."""
+        """Cut a bead's connections and refuse later ones; returns its traffic by ``host:port``."""
         bead = next(bead for bead in self._beads if bead.ticket is ticket)
         self._beads = tuple(other for other in self._beads if other is not bead)
         await self._end(bead.tasks)
@@ -139,7 +138,7 @@ class EgressProxy:
         task.add_done_callback(self._tasks.discard)
 
     async def _serve(self, agent: Pipe) -> None:
-        """One connection, to its end."""
+        """Serve one connection to its end."""
         try:
             with contextlib.suppress(OSError, TimeoutError):
                 await self._read(agent)
@@ -212,7 +211,7 @@ async def _answer(writer: asyncio.StreamWriter, status: str, text: str, headers:
 
 
 async def _close(writer: asyncio.StreamWriter, seconds: float) -> None:
-    """Send what is left, for a while."""
+    """Close a connection, with some time to send what is buffered."""
     writer.close()
     with contextlib.suppress(OSError, TimeoutError):
         async with asyncio.timeout(seconds):

@@ -1,4 +1,4 @@
-"""Connects to a target: checks the allowlist, resolves the name once, uses exactly that address."""
+"""Connects to a target: checks the allowlist, resolves the name once, and uses that address."""
 
 import asyncio
 import socket
@@ -38,8 +38,8 @@ class NoTunnel(Exception):
 
 @dataclass(frozen=True)
 class EgressRoute:
-    """``onward`` names the job's own proxy for a target, None for the direct way; ``resolve`` looks
-    a name up, ``dial`` connects to an address: seams for tests."""
+    """``onward`` finds the job's own proxy for a target, None to connect directly. ``resolve``
+    looks up a name and ``dial`` connects to an address; tests replace them."""
 
     entries: tuple[OpenHost, ...]
     resolve_s: float
@@ -68,7 +68,7 @@ class EgressRoute:
     async def _connect_by_proxy(
         self, proxy: JobProxy, entry: OpenHost, host: str, port: int
     ) -> Pipe:
-        """A tunnel of the job's proxy, which looks the name up: only what is written is checked."""
+        """A tunnel through the job's proxy. As that resolves the name, only the name is checked."""
         address = parse_address(host)
         why = explain_refusal(address, private=entry.exact) if address else ""
         if why or host == "localhost" or host.endswith(".localhost"):
