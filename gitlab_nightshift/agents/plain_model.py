@@ -118,7 +118,7 @@ class Patch(Model):
     about = ProviderInfo(
         program="",
         tools="none: it is shown files, and its blocks are applied exactly or not at all",
-        answer="by the endpoint where it knows json_schema, else by this program",
+        answer="by the endpoint if it knows json_schema, else by this program",
         cost="tokens; dollars by `prices`",
         report_by="as your answer, with no other text in it",
         runs_commands=False,

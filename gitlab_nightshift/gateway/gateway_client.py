@@ -71,7 +71,7 @@ class RemoteGateway:
         budget_usd: float | None,
         budget_tokens: int | None = None,
     ) -> BeadTicket:
-        """Let a bead use these models, as far as its budget and the run's go."""
+        """Let a bead use these models within its budget and the run's."""
         asked = messages.OpenBead(bead, tuple(sorted(models)), budget_usd, budget_tokens)
         return self._ask(asked, BeadTicket)
 

@@ -1,10 +1,10 @@
 """The list of models: as vLLM, llama.cpp, Ollama and OpenRouter give it, and as agents get it."""
 
-import json
 from collections.abc import Collection, Mapping
 from typing import Any
 
 from gitlab_nightshift.gateway.keys import Api
+from gitlab_nightshift.text.json_parts import as_count, as_object, as_objects, parse_json
 
 _NAMES = ("max_model_len", "n_ctx", "context_length")
 """The context's size at vLLM, llama.cpp (in ``meta``) and OpenRouter. Ollama does not tell."""
@@ -12,10 +12,8 @@ _NAMES = ("max_model_len", "n_ctx", "context_length")
 
 def parse_contexts(body: bytes) -> dict[str, int]:
     """Tokens of input and answer together by model id, 0 if the list does not say."""
-    try:
-        return {str(row["id"]): _find_context(row) for row in json.loads(body)["data"]}
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return {}
+    rows = as_objects(as_object(parse_json(body)).get("data"))
+    return {str(row["id"]): _find_context(row) for row in rows if "id" in row}
 
 
 def pick_context(listed: Mapping[str, int], model: str) -> int | None:
@@ -27,10 +25,9 @@ def pick_context(listed: Mapping[str, int], model: str) -> int | None:
 
 
 def _find_context(row: dict[str, Any]) -> int:
-    meta = row.get("meta")
-    given = {**(meta if isinstance(meta, dict) else {}), **row}
-    sizes = (given.get(name) for name in _NAMES)
-    return next((size for size in sizes if type(size) is int and 0 < size < 10**9), 0)
+    given = {**as_object(row.get("meta")), **row}
+    sizes = (as_count(given.get(name), 10**9) for name in _NAMES)
+    return next(filter(None, sizes), 0)
 
 
 def build_models_answer(

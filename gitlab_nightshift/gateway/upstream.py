@@ -68,7 +68,7 @@ class Upstream:
 
     @property
     def secrets(self) -> tuple[bytes, ...]:
-        """What must not come back in an answer."""
+        """Values that an answer must not contain."""
         team = (value for _, value in self.headers if len(value) >= SHORTEST_SECRET)
         return tuple(value.encode() for value in (self.key.value, *team))
 

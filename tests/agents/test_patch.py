@@ -158,7 +158,7 @@ def test_two_answers_that_cannot_be_used_are_enough(tmp_path: Path) -> None:
     _, report = run(tmp_path, [say(outside), say(outside), say(outside)])
     assert report.status is BeadStatus.BAD_OUTPUT
     assert report.error == (
-        "block 1 (../x): the path is not plain: no empty part, no . and no .. can stand in it"
+        "block 1 (../x): the path is not plain: it cannot contain an empty part, . or .."
     )
     assert not (tmp_path / "x").exists()
 

@@ -119,7 +119,7 @@ def _parse_block(lines: list[str], start: int, block: Block) -> tuple[Block, int
         if line == divider and not block.delete:
             if middle is not None:
                 raise MalformedError(
-                    f"{block}: a second line {divider} (line {at + 1}); where the text itself holds"
+                    f"{block}: a second line {divider} (line {at + 1}); if the text itself contains"
                     " such a line, make all three marks of the block longer"
                 )
             middle = at
@@ -139,7 +139,7 @@ def _is_mark_of(line: str, width: int) -> bool:
 def _build_block(lines: list[str], start: int, middle: int | None, end: int, block: Block) -> Block:
     if block.delete:
         if end != start + 1:
-            raise MalformedError(f"{block}: nothing stands between the two marks of a deletion")
+            raise MalformedError(f"{block}: a deletion has nothing between its two marks")
         return block
     if middle is None:
         raise MalformedError(f"{block}: no line of = between SEARCH and REPLACE")

@@ -19,7 +19,7 @@ LARGEST_FILE = 5_000_000
 _OPEN = os.O_NOFOLLOW | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY
 _REASONS = {
-    errno.ELOOP: "a symbolic link stands in the path",
+    errno.ELOOP: "a part of the path is a symbolic link",
     errno.ENOTDIR: "a part of the path is a file or a link, not a folder",
     errno.EISDIR: "a folder",
 }

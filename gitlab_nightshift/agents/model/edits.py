@@ -75,7 +75,7 @@ def find_path_problem(path: str) -> str:
     if not path.isprintable() or len(path) > LONGEST_PATH:
         return "the path is too long or holds characters that no path here has"
     if any(part in ("", ".", "..") for part in parts):
-        return "the path is not plain: no empty part, no . and no .. can stand in it"
+        return "the path is not plain: it cannot contain an empty part, . or .."
     if any(len(part.encode()) > LONGEST_NAME for part in parts):
         return "a name in the path is too long"
     return "the path leads into .git" if is_dot_git(path) else ""

@@ -20,7 +20,7 @@ def build_block(path: str, text: str, old: str, new: str) -> Block:
     start = text.find(old)
     if start >= 0 and text.find(old, start + 1) >= 0:
         raise NotApplicableError(
-            [f"{path}: the old text stands there {text.count(old)} times; take more lines"]
+            [f"{path}: the old text occurs {text.count(old)} times; take more lines"]
         )
     lines, wanted = text.split("\n"), old.strip("\n").split("\n")
     if start >= 0:

@@ -86,7 +86,7 @@ SEARCH = Tool(
 )
 EDIT = Tool(
     "edit",
-    "Replace a text that stands exactly once in a file. An empty old text makes a new file.",
+    "Replace a text that occurs exactly once in a file. An empty old text creates a new file.",
     {"path": _TEXT, "old": _TEXT, "new": _TEXT},
     ("path", "old", "new"),
 )

@@ -126,7 +126,7 @@ def test_a_link_is_not_followed(bench: Bench) -> None:
         == folder
         == ("it cannot be read: a part of the path is a file or a link, not a folder")
     )
-    assert itself == "it cannot be read: a symbolic link stands in the path"
+    assert itself == "it cannot be read: a part of the path is a symbolic link"
 
 
 def test_searching(bench: Bench) -> None:
