@@ -4,18 +4,16 @@ The process that has the job's environment builds it, and writes it once to a pi
 gateway reads.
 """
 
-import dataclasses
-import json
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gitlab_nightshift.gateway.egress.company_proxy import make_proxy_chooser
 from gitlab_nightshift.gateway.keys import ModelKey
 from gitlab_nightshift.gateway.prices import Rates, merge_rates
 from gitlab_nightshift.gateway.upstream import Upstream, build_upstream
+from gitlab_nightshift.records.codec import decode_record, encode_record
 from gitlab_nightshift.settings.allowed_hosts import parse_egress_host
 from gitlab_nightshift.system.job_proxy import PROXIES
 
@@ -86,35 +84,9 @@ def _choose_upstream(settings: "Settings", keys: Sequence[str], env: Mapping[str
 
 def to_bytes(config: GatewayConfig) -> bytes:
     """The configuration as JSON."""
-    return json.dumps(dataclasses.asdict(config), default=str).encode()
+    return encode_record(config)
 
 
 def from_bytes(data: bytes) -> GatewayConfig:
-    """The configuration of :func:`to_bytes`. Raises ``ValueError``, ``KeyError``, ``TypeError``."""
-    values: dict[str, Any] = json.loads(data)
-    way = values["upstream"]
-    return GatewayConfig(
-        **{
-            **values,
-            "upstream": _read_upstream(way) if way else None,
-            "rates": {model: _read_rates(rates) for model, rates in values["rates"].items()},
-            "models": tuple(values["models"]),
-            "egress_hosts": tuple(values["egress_hosts"]),
-        }
-    )
-
-
-def _read_upstream(values: dict[str, Any]) -> Upstream:
-    return Upstream(
-        **{
-            **values,
-            "key": ModelKey(**values["key"]),
-            "headers": tuple((name, value) for name, value in values["headers"]),
-            "ca_files": tuple(map(Path, values["ca_files"])),
-            "ca_dir": Path(values["ca_dir"]) if values["ca_dir"] else None,
-        }
-    )
-
-
-def _read_rates(values: dict[str, Any]) -> Rates:
-    return Rates(**{**values, "long": _read_rates(values["long"]) if values["long"] else None})
+    """The configuration of :func:`to_bytes`. Raises InvalidRecordError."""
+    return decode_record(GatewayConfig, data)

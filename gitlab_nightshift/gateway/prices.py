@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
     from gitlab_nightshift.settings.setting_groups import Price
@@ -41,6 +41,12 @@ class Rates:
     cached: float
     long_above: int = 0
     long: "Rates | None" = None
+
+    @classmethod
+    def from_data(cls, data: dict[str, Any]) -> "Rates":
+        """The rates in a record: a codec cannot follow a type that contains itself."""
+        long = data["long"]
+        return cls(**{**data, "long": cls.from_data(long) if long else None})
 
     def compute_cost(self, tokens: Tokens) -> float:
         """USD of one request."""

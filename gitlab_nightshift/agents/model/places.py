@@ -41,18 +41,14 @@ def _replace_exactly(path: str, text: str, start: int, old: str, new: str) -> Bl
     outside: a block has lines without their ends."""
     end = start + len(old)
     first = text.rfind("\n", 0, start) + 1
-    stop = text.find("\n", end) if not old.endswith("\n") else end - 1
+    shared = old.endswith("\n") and (not new or new.endswith("\n"))
+    stop = end - 1 if shared else text.find("\n", end)
     stop = len(text) if stop < 0 else stop
-    after = text[first:start] + new + text[end:stop]
-    if old.endswith("\n"):
-        after = after.removesuffix("\n") if new.endswith("\n") or not new else after
-        if not new and first == start:
-            return Block(1, path, tuple(text[first:stop].split("\n")), ())
-        if new and not new.endswith("\n"):  # the next line is joined to it
-            stop = text.find("\n", end)
-            stop = len(text) if stop < 0 else stop
-            after = text[first:start] + new + text[end:stop]
-    return Block(1, path, tuple(text[first:stop].split("\n")), tuple(after.split("\n")))
+    search = tuple(text[first:stop].split("\n"))
+    if shared and not new and first == start:
+        return Block(1, path, search, ())
+    after = text[first:start] + (new.removesuffix("\n") if shared else new + text[end:stop])
+    return Block(1, path, search, tuple(after.split("\n")))
 
 
 def _find_loosely(lines: Sequence[str], wanted: Sequence[str]) -> list[int]:
