@@ -144,7 +144,6 @@ def test_a_key_or_a_cloud_will_do(
 
 SAMPLES = Path(__file__).parents[1] / "data" / "claude"
 PASSED = {"passed": True, "error_details": ""}
-KILLED = "the agent ended with SIGKILL (perhaps memory ran out) last words"
 
 
 @dataclass(frozen=True)
@@ -282,48 +281,7 @@ def test_patience_with_a_failing_endpoint_ends(
     assert (report.status, report.error) == (GONE, text)
 
 
-@pytest.mark.parametrize("end", [EndReason.IDLE, EndReason.TIMEOUT])
-def test_silence_while_the_endpoint_fails_is_the_endpoints(end: EndReason) -> None:
-    ended = ProgramEnd(end, -2, 1.0)
-    assert read([retry(500)], ended).status is GONE
-    answered = b'{"type": "assistant", "message": {"content": []}}'
-    assert read([retry(500), answered], ended).status is not GONE
-
-
 # --- the end --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("end", "status"),
-    [
-        (EndReason.IDLE, BeadStatus.IDLE),
-        (EndReason.TIMEOUT, BeadStatus.TIMEOUT),
-        (EndReason.OUTPUT_LIMIT, BeadStatus.OUTPUT_LIMIT),
-    ],
-)
-def test_what_this_program_did_comes_first(end: EndReason, status: BeadStatus) -> None:
-    """The cost that the CLI reports while it is ended counts all the same."""
-    report = read(sample("success"), ProgramEnd(end, -2, 1.0))
-    assert report.status is status
-    assert report.usage.cost_usd == pytest.approx(0.2315)
-    assert report.structured is None
-
-
-@pytest.mark.parametrize(
-    ("lines", "exit_status", "status", "error"),
-    [
-        ([], 0, BeadStatus.BAD_OUTPUT, "the agent printed no result (exit status 0) last words"),
-        ([b"Hello"], 3, BeadStatus.BAD_OUTPUT, "the agent printed no result (exit status 3) last"),
-        ([], 3, BROKEN, "the agent ended with exit status 3 last words"),
-        ([b'{"type": "x"}'], -9, BROKEN, KILLED),
-    ],
-)
-def test_an_end_without_a_result(
-    lines: list[bytes], exit_status: int, status: BeadStatus, error: str
-) -> None:
-    report = read(lines, ProgramEnd(EndReason.EXITED, exit_status, 1.0), b"first\nlast words\n")
-    assert report.status is status
-    assert report.error.startswith(error)
 
 
 def test_a_result_with_another_exit_status_is_no_success() -> None:

@@ -1,14 +1,24 @@
 """What is read alike of every agent's output, which may be cut, reordered, or lie."""
 
 import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gitlab_nightshift.agents.agent import Report
 from gitlab_nightshift.agents.claude_code import ClaudeStreamReader
 from gitlab_nightshift.agents.codex import CodexStreamReader
-from gitlab_nightshift.agents.output_reader import MOST_MISSING, MOST_REFUSED, ReportedCalls
+from gitlab_nightshift.agents.output_reader import (
+    MOST_MISSING,
+    MOST_REFUSED,
+    OutputLineReader,
+    ReportedCalls,
+)
+from gitlab_nightshift.agents.plain_model import ModelStreamReader
+from gitlab_nightshift.records.bead_results import BeadStatus, Usage
 from gitlab_nightshift.records.tool_calls import MOST_CALLS, ToolCall
 from gitlab_nightshift.sandbox.process import EndReason, ProgramEnd
 
@@ -47,6 +57,100 @@ def test_what_the_real_clis_printed() -> None:
     ran = codex.build_report(ENDED, b"").calls or ()
     assert ("make test", "exit status 0") in [(each.subject, each.reported) for each in ran]
     assert ("false", "exit status 1") in [(each.subject, each.reported) for each in ran]
+
+
+# --- how a bead ended ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Agent:
+    """A reader, output of a bead that succeeded, and lines that say how its endpoint does."""
+
+    make: Callable[[], OutputLineReader]
+    success: tuple[bytes, ...]
+    usage: Usage
+    retry: bytes = b""
+    answer: bytes = b""
+
+    def read(self, lines: Iterable[bytes], ended: ProgramEnd, stderr: bytes = b"") -> Report:
+        reader = self.make()
+        for line in lines:
+            reader.read_line(line)
+        return reader.build_report(ended, stderr)
+
+
+def read_sample(name: str) -> tuple[bytes, ...]:
+    return tuple((DATA / name).read_bytes().splitlines())
+
+
+AGENTS = {
+    "claude_code": Agent(
+        lambda: ClaudeStreamReader(600),
+        read_sample("claude/success.jsonl"),
+        Usage(pytest.approx(0.2315), 100700),
+        b'{"type": "system", "subtype": "api_retry", "error_status": 500}',
+        b'{"type": "assistant", "message": {"content": []}}',
+    ),
+    "codex": Agent(
+        lambda: CodexStreamReader(600),
+        read_sample("codex/success.jsonl"),
+        Usage(None, 4900),
+        b'{"type": "error", "message": "Reconnecting... 1/3 (unexpected status 529 <x>: busy)"}',
+        b'{"type": "item.completed", "item": {"type": "agent_message", "text": "x"}}',
+    ),
+    "model": Agent(ModelStreamReader, (b'{"type": "result", "ok": true}',), Usage(None, 0)),
+}
+STOPS = {
+    EndReason.IDLE: BeadStatus.IDLE,
+    EndReason.TIMEOUT: BeadStatus.TIMEOUT,
+    EndReason.OUTPUT_LIMIT: BeadStatus.OUTPUT_LIMIT,
+}
+
+
+@pytest.mark.parametrize("agent", AGENTS.values(), ids=AGENTS)
+@pytest.mark.parametrize("end", STOPS)
+def test_what_this_program_did_comes_first(agent: Agent, end: EndReason) -> None:
+    """The usage that the agent reports until it is ended counts all the same."""
+    report = agent.read(agent.success, ProgramEnd(end, -2, 1.0))
+    assert (report.status, report.structured) == (STOPS[end], None)
+    assert report.usage == agent.usage
+
+
+NO_RESULT, CRASHED = BeadStatus.BAD_OUTPUT, BeadStatus.CRASHED
+
+
+@pytest.mark.parametrize("agent", AGENTS.values(), ids=AGENTS)
+@pytest.mark.parametrize(
+    ("lines", "exit_status", "status", "error"),
+    [
+        ([], 0, NO_RESULT, "the agent printed no result (exit status 0) last words"),
+        ([b"Hello"], 3, NO_RESULT, "the agent printed no result (exit status 3) last words"),
+        ([], 3, CRASHED, "the agent ended with exit status 3 last words"),
+        (
+            [b'{"type": "x"}'],
+            -9,
+            CRASHED,
+            "the agent ended with SIGKILL (perhaps memory ran out) last words",
+        ),
+    ],
+)
+def test_an_end_without_a_result_is_told_by_the_process(
+    agent: Agent, lines: list[bytes], exit_status: int, status: BeadStatus, error: str
+) -> None:
+    ended = ProgramEnd(EndReason.EXITED, exit_status, 1.0)
+    report = agent.read(lines, ended, b"first\nlast words\n")
+    assert (report.status, report.error) == (status, error)
+
+
+@pytest.mark.parametrize("name", ["claude_code", "codex"])
+@pytest.mark.parametrize("end", [EndReason.IDLE, EndReason.TIMEOUT])
+def test_silence_while_the_endpoint_fails_is_the_endpoints(name: str, end: EndReason) -> None:
+    agent, ended = AGENTS[name], ProgramEnd(end, -2, 1.0)
+    assert agent.read([agent.retry], ended).status is BeadStatus.UNAVAILABLE
+    assert agent.read([agent.retry, agent.answer], ended).status is STOPS[end]
+
+
+# --- the calls ----------------------------------------------------------------------------------
 
 
 def test_results_that_come_early_twice_or_never() -> None:

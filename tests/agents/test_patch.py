@@ -217,33 +217,26 @@ def test_any_line_is_read(raw: bytes) -> None:
     assert ModelStreamReader().read_line(raw) is None
 
 
+ENDPOINT = {"ok": False, "what": "endpoint"}
+
+
 @pytest.mark.parametrize(
-    ("end", "status", "result", "expected"),
+    ("exit_status", "result", "expected"),
     [
-        (EndReason.IDLE, -15, {}, BeadStatus.IDLE),
-        (EndReason.TIMEOUT, -15, {"ok": True}, BeadStatus.TIMEOUT),
-        (EndReason.OUTPUT_LIMIT, -15, {}, BeadStatus.OUTPUT_LIMIT),
-        (EndReason.EXITED, 1, {}, BeadStatus.CRASHED),
-        (EndReason.EXITED, 1, {"ok": True}, BeadStatus.CRASHED),
-        (EndReason.EXITED, 0, {"ok": "yes"}, BeadStatus.CRASHED),
-        (EndReason.EXITED, 1, {"ok": False, "what": "answer"}, BeadStatus.BAD_OUTPUT),
-        (
-            EndReason.EXITED,
-            1,
-            {"ok": False, "what": "endpoint", "status": 404},
-            BeadStatus.UNAVAILABLE,
-        ),
-        (EndReason.EXITED, 1, {"ok": False, "what": "endpoint", "status": 400}, BeadStatus.CRASHED),
-        (EndReason.EXITED, 1, {"ok": False, "what": "endpoint", "status": [4]}, BeadStatus.CRASHED),
-        (EndReason.EXITED, 0, {"ok": True}, BeadStatus.OK),
+        (1, {"ok": True}, BeadStatus.CRASHED),
+        (0, {"ok": "yes"}, BeadStatus.CRASHED),
+        (1, {"ok": False, "what": "answer"}, BeadStatus.BAD_OUTPUT),
+        (1, {**ENDPOINT, "status": 404}, BeadStatus.UNAVAILABLE),
+        (1, {**ENDPOINT, "status": 400}, BeadStatus.CRASHED),
+        (1, {**ENDPOINT, "status": [4]}, BeadStatus.CRASHED),
+        (0, {"ok": True}, BeadStatus.OK),
     ],
 )
-def test_how_a_bead_ended(
-    end: EndReason, status: int, result: dict[str, Any], expected: BeadStatus
+def test_the_status_is_the_programs_own_unless_it_disagrees_with_its_exit(
+    exit_status: int, result: dict[str, Any], expected: BeadStatus
 ) -> None:
     reader = ModelStreamReader()
-    if result:
-        reader.read_line(json.dumps({"type": "result", **result}).encode())
-    report = reader.build_report(ProgramEnd(end, status, 1.0), b"Traceback\nKeyError: 'x'\n")
+    reader.read_line(json.dumps({"type": "result", **result}).encode())
+    report = reader.build_report(ProgramEnd(EndReason.EXITED, exit_status, 1.0), b"KeyError: 'x'\n")
     assert report.status is expected
     assert report.usage == Usage(None, 0), "the gateway knows what was used"
