@@ -133,7 +133,7 @@ def test_what_is_missing_is_told(
         ({"CLAUDE_CODE_USE_VERTEX": "1"}, {"agent_env": "CLAUDE_CODE_USE_VERTEX"}),
     ],
 )
-def test_a_key_or_a_cloud_will_do(
+def test_a_key_or_a_cloud_is_enough(
     tmp_path: Path, env: dict[str, str], settings: dict[str, str]
 ) -> None:
     executable(tmp_path / "bin")
@@ -214,7 +214,7 @@ def test_every_sample_is_known() -> None:
 
 
 @pytest.mark.parametrize("name", EXPECTED)
-def test_samples(name: str) -> None:
+def test_each_real_output_becomes_its_report(name: str) -> None:
     expected = EXPECTED[name]
     failed = expected.status is not OK
     report = read(sample(name), ProgramEnd(EndReason.EXITED, int(failed), 1.0))
@@ -337,7 +337,7 @@ def test_a_stream_that_was_lost_after_other_answers_is_no_success() -> None:
 
 
 @pytest.mark.parametrize("reason", ["max_turns", "aborted_tools", None, 1])
-def test_an_end_that_is_not_the_own_one_is_no_success(reason: object) -> None:
+def test_a_run_that_was_ended_early_is_no_success(reason: object) -> None:
     assert read([result(terminal_reason=reason)]).status is BROKEN
 
 
@@ -371,7 +371,7 @@ def test_tokens_without_a_result_have_an_unknown_price() -> None:
 
 
 @pytest.mark.parametrize("cost", [-1, float("nan"), float("inf"), "1.0", None, 10**400, [], True])
-def test_prices_that_are_none(cost: object) -> None:
+def test_a_cost_that_is_no_price_is_unknown(cost: object) -> None:
     line = json.dumps({"type": "result", "total_cost_usd": cost}).encode()
     known = read([line]).usage.cost_usd
     assert known is None or known == 1.0

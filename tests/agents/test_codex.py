@@ -178,7 +178,7 @@ def test_every_layout_of_npm(tmp_path: Path, native: str, places: str) -> None:
     assert codex().list_readable_paths(path) == (tmp_path / places,)
 
 
-def test_other_installations(tmp_path: Path) -> None:
+def test_other_installations_show_their_own_files_alone(tmp_path: Path) -> None:
     alone = program(tmp_path / "alone/codex")
     assert codex().list_readable_paths(str(alone.parent)) == (alone,)
     packed = program(tmp_path / "packed/bin/codex")
@@ -300,7 +300,7 @@ def test_every_sample_is_known() -> None:
 
 
 @pytest.mark.parametrize("name", EXPECTED)
-def test_samples(name: str) -> None:
+def test_each_real_output_becomes_its_report(name: str) -> None:
     expected = EXPECTED[name]
     failed = any(b'"turn.failed"' in line for line in sample(name))
     report = read(sample(name), ProgramEnd(EndReason.EXITED, int(failed), 1.0))
@@ -436,5 +436,5 @@ def test_no_line_breaks_the_reader(events: list[object], exit_status: int) -> No
 
 
 @given(st.binary())
-def test_any_bytes(raw: bytes) -> None:
+def test_no_bytes_break_the_reader(raw: bytes) -> None:
     read(raw.split(b"\n"))

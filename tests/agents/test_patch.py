@@ -169,7 +169,7 @@ def told(*lines: object) -> list[str]:
     return [text.text for text in texts if text]
 
 
-def test_progress_for_a_person() -> None:
+def test_events_become_lines_of_progress() -> None:
     assert told(
         {"type": "shown", "files": ["a", "b"], "tokens": 120},
         {"type": "hearing", "characters": 300},
@@ -213,7 +213,7 @@ def test_that_a_model_was_shown_less_is_no_line_of_progress_among_others() -> No
 
 
 @pytest.mark.parametrize("raw", [b"", b"{", b"[]", b"1", b"[" * 99_999, b'{"type": ["shown"]}'])
-def test_any_line_is_read(raw: bytes) -> None:
+def test_no_line_breaks_the_reader(raw: bytes) -> None:
     assert ModelStreamReader().read_line(raw) is None
 
 

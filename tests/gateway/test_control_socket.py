@@ -6,7 +6,7 @@ import os
 import socket
 import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -196,7 +196,7 @@ def test_other_models_are_refused(gateway: Served) -> None:
     assert remote.open_bead("b", {MODEL}, budget_usd=1.0), "and it goes on"
 
 
-def test_what_is_not_served(tmp_path: Path) -> None:
+def test_without_an_endpoint_or_hosts_nothing_is_served(tmp_path: Path) -> None:
     bare = config("http://127.0.0.1:9", upstream=None, egress_hosts=())
     with served(tmp_path, bare) as gateway:
         for what in ("model", "egress", "anything"):
@@ -208,13 +208,13 @@ def test_what_is_not_served(tmp_path: Path) -> None:
             gateway.remote.open_bead("b", {MODEL}, budget_usd=1.0)
 
 
-def test_each_is_served_once(gateway: Served) -> None:
+def test_each_service_starts_once(gateway: Served) -> None:
     remote = gateway.model()
     with pytest.raises(NightshiftError, match="serves no model"):
         remote.listen("model", gateway.folder / "again")
 
 
-def test_beads_have_an_end(gateway: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_beads_is_limited(gateway: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(control_socket, "BEADS", 3)
     remote = gateway.model()
     remote.listen("egress", gateway.folder / "egress")
@@ -291,7 +291,7 @@ def test_what_no_honest_work_asks_ends_all(tmp_path: Path) -> None:
     assert failures == []
 
 
-def test_what_is_handed_is_no_socket_to_listen_on(tmp_path: Path) -> None:
+def test_a_descriptor_that_is_no_listening_unix_socket_is_refused(tmp_path: Path) -> None:
     failures = []
     for make in (_file, _tcp, _connected):
         folder = tmp_path / make.__name__
@@ -353,17 +353,24 @@ def test_a_flood_of_questions_ends_all(gateway: Served) -> None:
     wait_for(flooded, "its end")
 
 
-def test_a_bead_that_is_closed_with_answers_on_their_way(tmp_path: Path) -> None:
-    """Its worst case is counted, and stands in the report; nothing it asks later goes on."""
+@contextlib.contextmanager
+def pending(folder: Path) -> Iterator[tuple[Served, RemoteGateway, BeadTicket, Future[int]]]:
+    """A bead whose request is on its way, to an endpoint that never answers."""
     with (
         RawEndpoint(lambda connection, _: hang(connection)) as endpoint,
-        served(tmp_path, config(endpoint.url)) as gateway,
+        served(folder, config(endpoint.url)) as gateway,
         ThreadPoolExecutor(1) as pool,
     ):
         remote = gateway.model()
         ticket = remote.open_bead("b", {MODEL}, budget_usd=2.0)
         asked = pool.submit(spend, ticket)
         wait_for(lambda: endpoint.requests, "the request is on its way")
+        yield gateway, remote, ticket, asked
+
+
+def test_a_bead_that_is_closed_with_answers_on_their_way(tmp_path: Path) -> None:
+    """Its worst case is counted, and stands in the report; nothing it asks later goes on."""
+    with pending(tmp_path) as (gateway, remote, ticket, asked):
         assert remote.look(ticket).usage == Usage(0.0, 0)
         used = remote.close_bead(ticket)
         assert used.assumed_usd == used.cost_usd == pytest.approx(1.51, abs=0.02)
@@ -410,15 +417,7 @@ def test_a_wait_for_answers_is_told_once_and_a_short_one_not_at_all(
 
 def test_what_is_pending_is_reported(tmp_path: Path) -> None:
     """So that the cost is known where the gateway dies, too."""
-    with (
-        RawEndpoint(lambda connection, _: hang(connection)) as endpoint,
-        served(tmp_path, config(endpoint.url)) as gateway,
-        ThreadPoolExecutor(1) as pool,
-    ):
-        remote = gateway.model()
-        ticket = remote.open_bead("b", {MODEL}, budget_usd=2.0)
-        asked = pool.submit(spend, ticket)
-        wait_for(lambda: endpoint.requests, "the request is on its way")
+    with pending(tmp_path) as (gateway, remote, ticket, asked):
         figures = gateway.totals.compute_sum()
         assert figures.usd == 0.0
         assert 1.49 < figures.pending_usd < 1.53
@@ -427,14 +426,7 @@ def test_what_is_pending_is_reported(tmp_path: Path) -> None:
 
 
 def test_the_end_of_the_work_settles_all(tmp_path: Path) -> None:
-    with (
-        RawEndpoint(lambda connection, _: hang(connection)) as endpoint,
-        served(tmp_path, config(endpoint.url)) as gateway,
-        ThreadPoolExecutor(1) as pool,
-    ):
-        ticket = gateway.model().open_bead("b", {MODEL}, budget_usd=2.0)
-        asked = pool.submit(spend, ticket)
-        wait_for(lambda: endpoint.requests, "the request is on its way")
+    with pending(tmp_path) as (gateway, _, _, asked):
         gateway.link.close()
         wait_for(gateway.inner.over.is_set, "its end")
         asked.exception()

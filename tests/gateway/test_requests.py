@@ -176,7 +176,7 @@ def test_what_a_cli_sends_goes_on_as_it_is() -> None:
     assert endpoint.messages[0].body == body
 
 
-def test_names_of_betas() -> None:
+def test_only_betas_that_change_how_a_model_answers_go_on() -> None:
     header = "oauth-2025-04-20,effort-20991231,files-api-2025-04-14,context-1m-2025-08-07,effort"
     kept, dropped = filter_betas(header, {MODEL})
     assert kept == "oauth-2025-04-20,effort-20991231"
