@@ -294,7 +294,7 @@ class ClaudeStreamReader(OutputLineReader):
 
     def _read_usage(self) -> Usage:
         result, seen = self._result, self._tokens.total
-        if not result:
+        if not result:  # the price of tokens that were seen is unknown, not 0
             return Usage(None if seen else 0.0, seen)
         usd = result.get("total_cost_usd")
         # NaN, which Python's parser takes, is in no range.

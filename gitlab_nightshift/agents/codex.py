@@ -105,6 +105,7 @@ class Codex(Provider):
         return [
             str(program),
             *("exec", "--json", "--color", "never", "--ephemeral"),
+            # The checkout's own .codex/config.toml counts only with --trust, which is never given.
             *("--ignore-user-config", "--ignore-rules", "--skip-git-repo-check"),
             *("-C", str(task.checkout), "-m", task.model),
             *self._build_sandbox_args(program, path, task),
@@ -130,6 +131,8 @@ class Codex(Provider):
         return next(iter(_find_native_programs(real)), real)
 
     def _build_sandbox_args(self, program: Path, path: str, task: BeadTask) -> list[str]:
+        # Within our sandbox the CLI's own cannot start: all commands would fail, and the CLI still
+        # end with exit status 0.
         if self._settings.isolation != "none" or not own_sandbox_works(str(program), path):
             return ["-s", "danger-full-access"]
         if task.bead not in WRITING_BEADS:
@@ -150,6 +153,7 @@ class Codex(Provider):
         return {
             "model_provider": "nightshift",
             "model_providers.nightshift": endpoint,
+            # Otherwise the model's commands have the key in their environment.
             "shell_environment_policy": {"inherit": "all", "exclude": [KEY]},
             **_FIXED_CONFIG,
             **{f"features.{name}": False for name in _DISABLED_FEATURES},

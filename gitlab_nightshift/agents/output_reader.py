@@ -76,6 +76,7 @@ class OutputLineReader(ABC):
         if ended.end not in STATUS_OF_END:
             return None
         status, error = STATUS_OF_END[ended.end]
+        # A CLI that waits for its endpoint is silent: the endpoint is at fault, not the agent.
         if self._failing_since and status in (BeadStatus.IDLE, BeadStatus.TIMEOUT):
             status, error = BeadStatus.UNAVAILABLE, "the model endpoint did not answer"
         return Report(status, usage, error)

@@ -196,6 +196,7 @@ def _limit_cache_marks(body: Mapping[str, Any]) -> None:
     conversation = [
         part for m in body.get("messages", ()) for part in _list_blocks(m.get("content"))
     ]
+    # Those of tools and system come last: every request shares these parts.
     marked = [part for part in (*conversation, *fixed) if part.get("cache_control")]
     most = MOST_CACHE_MARKS - bool(body.get("cache_control"))
     for part in marked[: max(len(marked) - most, 0)]:

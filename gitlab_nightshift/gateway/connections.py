@@ -44,7 +44,7 @@ class Connections(web.Server):
             keepalive_timeout=limits.idle_s,
             access_log=None,
             logger=_silent,
-            auto_decompress=False,
+            auto_decompress=False,  # a small body could become any size
             max_line_size=LINE_BYTES,
             max_field_size=LINE_BYTES,
             max_headers=HEADERS,
@@ -80,7 +80,7 @@ class Connections(web.Server):
         super().connection_made(handler, transport)
         self._open[handler] = transport
         if len(self._open) > self._limits.connections:
-            transport.abort()
+            transport.abort()  # at once, so that waiting connections cannot add up
         else:
             self._wait(transport)
 

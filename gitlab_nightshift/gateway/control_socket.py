@@ -110,7 +110,7 @@ class Control:
                 handed.close()
         some = [self._notes.popleft() for _ in range(min(len(self._notes), NOTES_AT_ONCE))]
         notes = tuple((note.text[:NOTE_CHARACTERS], note.warning) for note in some)
-        self._busy = None
+        self._busy = None  # before the answer, upon which the next request may come at once
         try:
             messages.send_reply(self._link, messages.GatewayReply(notes, result, code, error))
         except OSError:
@@ -164,6 +164,7 @@ class Control:
 
     async def _close_bead(self, placeholder: str, wait_s: float) -> messages.ClosedBead:
         gateway = self._require_gateway(placeholder)
+        # In short waits, so that requests of other beads are answered in between.
         done = await gateway.drain_bead(placeholder, min(wait_s, MAX_WAIT_S))
         if not done and wait_s > MAX_WAIT_S:
             return messages.ClosedBead(None)

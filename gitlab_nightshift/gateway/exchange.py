@@ -194,16 +194,16 @@ class Exchange:
                 raise BrokenAnswer("it is too large")
             if most_text is not None and meter.text_bytes > most_text:
                 raise BrokenAnswer(f"the endpoint takes no limit, and it has {most_text} bytes")
-            guard.check(chunk)
+            guard.check(chunk)  # before the agent gets it
             if stream:
                 bill.reserve_cost()
                 await receiver.take(chunk)
             else:
                 kept += chunk  # its cost, and so whether it may go on, is unknown before its end
-            if receiver.gone.is_set() and meter.final:
+            if receiver.gone.is_set() and meter.final:  # nobody reads the rest, and it is billed
                 break
         meter.end()
-        bill.settle()
+        bill.settle()  # before the agent has the end: its next request may follow at once
         if not meter.closed and not receiver.gone.is_set():
             raise BrokenAnswer("the stream ended without its end" if stream else "it is no JSON")
         await receiver.take(bytes(kept))

@@ -194,7 +194,7 @@ async def _send_billed(
     session: aiohttp.ClientSession, upstream: Upstream, sent: ForwardedRequest, bill: Bill
 ) -> aiohttp.ClientResponse:
     """Send it once, and bill it if it may have cost something."""
-    bill.begin()
+    bill.begin()  # before it is sent: from then on it may cost something
     try:
         response = await _send_request(session, upstream, sent)
     except (aiohttp.ClientError, TimeoutError, OSError) as error:

@@ -55,6 +55,7 @@ class ModelKey:
     @property
     def header(self) -> tuple[str, str]:
         """The header that carries the key to the endpoint."""
+        # Anthropic takes API keys in X-Api-Key, other tokens as Bearer, as OpenAI does its keys.
         name = self.header_name or (
             "X-Api-Key" if self.variable == "ANTHROPIC_API_KEY" else "Authorization"
         )

@@ -244,6 +244,7 @@ class Gateway:
     def _track_request(self, account: Account, receiver: AnswerReceiver) -> Iterator[None]:
         task = asyncio.current_task()
         assert task
+        # By bead, so that its end can wait for its requests, or end them.
         tasks = self._working.setdefault(account, {})
         if len(tasks) >= REQUESTS_PER_BEAD:
             raise RequestRefusal(

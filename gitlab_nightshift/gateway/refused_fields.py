@@ -86,6 +86,7 @@ def find_refused_fields(
         return (key,)
     if status in REFUSALS and key and question.max_output is None and _TOO_LARGE.search(error):
         return tuple(k for k in (question.output_key, *question.other_keys) if k)
+    # Other fields are only looked for in the server's own words: it may repeat the whole request.
     words = " ".join(_list_words(error))
     named = tuple(
         name

@@ -95,6 +95,7 @@ def write_object(value: JsonObject) -> bytes:
 
 
 def _check_depth(value: JsonObject, most: int) -> None:
+    # Level by level: a recursion of its own could exceed the stack where the parser's did not.
     level: list[Any] = [value]
     for _ in range(most):
         level = [

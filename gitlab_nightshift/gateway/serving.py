@@ -23,7 +23,7 @@ LAST_REPORT_S = 5.0
 def serve(raw: bytes, link: socket.socket, report: int) -> None:
     """Serve the configuration ``raw`` until the client is gone."""
     config = from_bytes(raw)
-    confine(config)
+    confine(config)  # before the first byte of an agent is read
     asyncio.run(_serve(config, link, report))
 
 

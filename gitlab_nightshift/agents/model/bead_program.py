@@ -91,6 +91,7 @@ def _build_loop(
 def _keep_out_of_diffs(git: Git, top: Path, hidden: list[str]) -> None:
     """Keep hidden files out of diffs: that of a missing tracked file prints its content."""
     if hidden:
+        # git then takes them for unchanged: git-update-index(1), "Skip-worktree bit".
         tracked = git.run("ls-files", "-z", "--", *hidden, cwd=top)
         git.run("update-index", "--skip-worktree", "-z", "--stdin", cwd=top, stdin=tracked)
 

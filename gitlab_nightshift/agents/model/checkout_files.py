@@ -51,7 +51,7 @@ def apply(top: Path, edits: Iterable[Edit]) -> None:
         done = _UndoLog()
         try:
             staged = [_stage_file(top, edit, stack, done) for edit in edits]
-            for each in staged:
+            for each in staged:  # only once all are written: what fails usually fails before
                 _put(each, done)
         except BaseException:
             done.undo()
@@ -124,6 +124,7 @@ def _read_content(fd: int) -> bytes:
     return b"".join(parts)
 
 
+# O_NONBLOCK: to open a FIFO would wait for its writer.
 @contextlib.contextmanager
 def _open_at(
     name: str, dir_fd: int | None, flags: int = os.O_RDONLY | os.O_NONBLOCK
@@ -164,7 +165,7 @@ def _stage_file(top: Path, edit: Edit, stack: contextlib.ExitStack, done: _UndoL
                 done.parts.append((fd, new))
                 write_all(file, edit.after)
                 if owner:
-                    with contextlib.suppress(PermissionError):
+                    with contextlib.suppress(PermissionError):  # only root may give a file away
                         os.fchown(file, *owner)
                 os.fchmod(file, mode)
         return _StagedFile(edit.path, fd, name, new, edit.before is not None)

@@ -143,7 +143,7 @@ class _TextFile:
         *raw, last = text.split("\n")
         self._lines = [line.removesuffix("\r") for line in raw]
         self._ends = ["\r\n" if line.endswith("\r") else "\n" for line in raw]
-        self._open = bool(last)
+        self._open = bool(last)  # the last line has no line end
         if last:
             self._lines.append(last)
             self._ends.append(self._ends[-1] if self._ends else "\n")
@@ -248,6 +248,7 @@ def _write_file_blocks(edit: Edit) -> list[Block]:
     before, after = (_TextFile(data or b"").list_lines() for data in (edit.before, edit.after))
     if edit.before is None:
         return [Block(1, edit.path, (), after)]
+    # autojunk would ignore lines that are frequent in a long file, such as empty ones.
     matcher = SequenceMatcher(None, before, after, autojunk=False)
     for context in (1, 3, 10, len(before)):
         found = map(list, matcher.get_grouped_opcodes(context))

@@ -49,7 +49,7 @@ def check_answer(found: dict[str, Any], schema: Schema) -> dict[str, Any]:
 
 def _find_objects(text: str) -> Iterator[dict[str, Any]]:
     """The outermost JSON objects of a text."""
-    decoder, at = json.JSONDecoder(strict=False), text.find("{")
+    decoder, at = json.JSONDecoder(strict=False), text.find("{")  # line ends within strings
     for _ in range(MOST_TRIED):
         if at < 0:
             return

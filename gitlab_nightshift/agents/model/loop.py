@@ -146,6 +146,7 @@ class AgentLoop:
                 text = f"{cut}. Answer with one short call of a tool."
                 self._conversation.add({"role": "user", "content": text})
             except EndpointError as error:
+                # Only at the first turn: later messages already contain tool calls.
                 if error.refuses_tools and not self._fenced and self._spent.turns == 1:
                     self._start(task, self._conversation.context, fenced=True)
                 elif error.too_long and reductions < MOST_REDUCTIONS:
@@ -171,6 +172,7 @@ class AgentLoop:
         )
         message = dict(reply.message)
         if reply.calls and len(calls) > MOST_CALLS:
+            # Servers refuse a message with a call that has no result.
             message["tool_calls"] = message["tool_calls"][:MOST_CALLS]
         self._conversation.add(message)
         if reply.text.strip():

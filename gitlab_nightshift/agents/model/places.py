@@ -85,6 +85,7 @@ def _show_nearest(lines: Sequence[str], wanted: Sequence[str]) -> str:
     best, at, second = LEAST_SIMILARITY, -1, 0.0
     for place, line in enumerate(lines[:MOST_COMPARED]):
         matcher.set_seq1(line.strip()[:500])
+        # quick_ratio is an upper bound of ratio, which is slow.
         if not first or matcher.quick_ratio() <= max(second, LEAST_SIMILARITY):
             continue
         like = matcher.ratio()

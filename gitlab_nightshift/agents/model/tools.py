@@ -204,6 +204,7 @@ class Toolbox:
     def _search(self, given: Mapping[str, Any]) -> ToolResult:
         folder = self.workspace.locate(str(given.get("folder") or ""))
         git = self.workspace.git
+        # -z: a path may contain the colon that would end it; -I: no binary files.
         words = [git.program, "grep", "-z", "-n", "-I", "-E", "--untracked", "--no-color"]
         done = run_bounded(
             [*words, "-e", given["pattern"], "--", folder or "."],
@@ -213,6 +214,7 @@ class Toolbox:
             longest=LARGEST_SEARCH,
         )
         text = done.output.decode("utf-8", "replace")
+        # 1: nothing found. A search that was ended for its size has another status, and matches.
         if done.exit_status not in (0, 1) and "\0" not in text:
             return ToolResult(cut_text(text, 500) or done.how, "failed")
         rows = (line.split("\0", 2) for line in text.splitlines())

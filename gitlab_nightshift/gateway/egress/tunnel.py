@@ -45,5 +45,5 @@ async def _carry(
         writer.write(data)
         setattr(count, way, getattr(count, way) + len(data))
         await writer.drain()  # waits while the other side reads slowly, so memory stays bounded
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError):  # half of the connection: the other may still carry data
         writer.write_eof()
