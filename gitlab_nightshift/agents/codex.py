@@ -27,9 +27,10 @@ from gitlab_nightshift.agents.agent import (
     find_program,
 )
 from gitlab_nightshift.agents.output_reader import OutputLineReader
-from gitlab_nightshift.records.bead_results import BeadStatus, Usage
+from gitlab_nightshift.records.bead_results import BeadStatus
 from gitlab_nightshift.records.events import format_elapsed
 from gitlab_nightshift.records.tool_calls import unwrap_command
+from gitlab_nightshift.records.usage import Usage
 from gitlab_nightshift.sandbox.process import ProgramEnd, capture
 from gitlab_nightshift.text.json_parts import (
     as_count,

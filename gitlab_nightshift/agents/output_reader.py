@@ -8,9 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 from gitlab_nightshift.agents.agent import STATUS_OF_END, AgentProgress, Report
-from gitlab_nightshift.records.bead_results import BeadStatus, Usage
+from gitlab_nightshift.records.bead_results import BeadStatus
 from gitlab_nightshift.records.events import read_clock
 from gitlab_nightshift.records.tool_calls import MOST_CALLS, ToolCall, build_tool_call, clean_line
+from gitlab_nightshift.records.usage import Usage
 from gitlab_nightshift.sandbox.process import ProgramEnd
 from gitlab_nightshift.text.json_parts import as_object, as_objects, as_text, parse_json
 from gitlab_nightshift.text.lazy_patterns import compile_lazily

@@ -17,7 +17,7 @@ from aiohttp import web
 from gitlab_nightshift.gateway.answered_calls import CallReader
 from gitlab_nightshift.gateway.anthropic import filter_betas, fit_thinking
 from gitlab_nightshift.gateway.connections import NO_RETRY, AnswerReceiver, build_error_response
-from gitlab_nightshift.gateway.cost_account import Account, Reservation
+from gitlab_nightshift.gateway.cost_account import Account, Bill, Reservation
 from gitlab_nightshift.gateway.endpoint_state import EndpointState
 from gitlab_nightshift.gateway.forward import (
     HIDDEN,
@@ -44,7 +44,6 @@ from gitlab_nightshift.gateway.refused_fields import (
     remove_fields,
 )
 from gitlab_nightshift.gateway.request_body import CheckedRequest, write_object
-from gitlab_nightshift.gateway.request_cost import Bill
 from gitlab_nightshift.gateway.routes import CHAT, Route
 from gitlab_nightshift.gateway.upstream import Upstream
 from gitlab_nightshift.gateway.usage_meter import Meter

@@ -11,7 +11,6 @@ from typing import TypeVar
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.gateway import control_messages as messages
 from gitlab_nightshift.gateway.keys import BeadTicket, EgressTicket
-from gitlab_nightshift.records.bead_results import Usage
 from gitlab_nightshift.records.codec import InvalidRecordError, make_record
 from gitlab_nightshift.records.events import Emit, Note
 from gitlab_nightshift.records.tool_calls import (
@@ -22,6 +21,7 @@ from gitlab_nightshift.records.tool_calls import (
     ToolUse,
     clean_line,
 )
+from gitlab_nightshift.records.usage import NOT_KNOWN, Usage
 from gitlab_nightshift.sandbox.tiers import Gate
 from gitlab_nightshift.system.signals import defer_signals
 from gitlab_nightshift.text.printable_text import make_printable
@@ -31,7 +31,6 @@ ANSWER_S = 120.0
 QUIET_S = 2.0
 """Seconds after which a wait is reported."""
 GONE = "the model gateway has ended"
-UNKNOWN = Usage(None, None)
 T = TypeVar("T")
 
 
@@ -80,7 +79,7 @@ class RemoteGateway:
         try:
             state = self._ask(messages.Look(ticket.placeholder), messages.BeadState)
         except GatewayGone:
-            return messages.BeadState(UNKNOWN, exhausted=False, unusable=GONE)
+            return messages.BeadState(NOT_KNOWN, exhausted=False, unusable=GONE)
         return replace(state, unusable=make_printable(state.unusable))
 
     def close_bead(self, ticket: BeadTicket, wait_s: float = 0.0) -> Usage:
@@ -102,7 +101,7 @@ class RemoteGateway:
                     messages.CloseBead(ticket.placeholder, left), messages.ClosedBead
                 ).usage
             except GatewayGone:
-                return UNKNOWN
+                return NOT_KNOWN
         return used
 
     def list_calls(self, ticket: BeadTicket) -> ToolUse | None:

@@ -14,6 +14,7 @@ from gitlab_nightshift.gateway.keys import ModelKey
 from gitlab_nightshift.gateway.prices import Rates, merge_rates
 from gitlab_nightshift.gateway.upstream import Upstream, build_upstream
 from gitlab_nightshift.records.codec import decode_record, encode_record
+from gitlab_nightshift.records.usage import SpendingLimit
 from gitlab_nightshift.settings.allowed_hosts import parse_egress_host
 from gitlab_nightshift.system.job_proxy import PROXIES
 
@@ -26,16 +27,14 @@ OVERLOAD_S = 240.0
 
 @dataclass(frozen=True)
 class GatewayConfig:
-    """``upstream`` is None if no model is used. The budgets are the whole run's, in USD and tokens
-    (None: no limit). ``models`` and ``egress_hosts`` are all that beads may use and reach,
-    ``proxies`` the job's own proxy variables. ``retry_s``: seconds for which requests to an
-    overloaded endpoint are retried."""
+    """``upstream`` is None if no model is used. ``limit`` is the whole run's. ``models`` and
+    ``egress_hosts`` are all that beads may use and reach, ``proxies`` the job's own proxy
+    variables. ``retry_s``: seconds for which requests to an overloaded endpoint are retried."""
 
     upstream: Upstream | None
     rates: Mapping[str, Rates]
     retry_s: float
-    budget_usd: float | None
-    budget_tokens: int | None
+    limit: SpendingLimit
     models: tuple[str, ...]
     egress_hosts: tuple[str, ...] = ()
     proxies: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -45,10 +44,9 @@ def build_gateway_config(
     settings: "Settings",
     keys: Sequence[str],
     env: Mapping[str, str],
-    budget_usd: float | None,
-    budget_tokens: int | None,
+    limit: SpendingLimit,
 ) -> GatewayConfig | None:
-    """The configuration for a run with this budget; None if it needs no gateway.
+    """The configuration for a run with this limit; None if it needs no gateway.
 
     ``keys`` are the variables that may hold the model key, empty if no agent gets one; ``env`` has
     them and the proxy settings. Raises ``E_CONFIG`` for an endpoint or a proxy that cannot be used.
@@ -64,8 +62,7 @@ def build_gateway_config(
         upstream=_choose_upstream(settings, keys, env) if keys else None,
         rates=merge_rates(settings.prices),
         retry_s=min(OVERLOAD_S, settings.idle_timeout / 2),
-        budget_usd=budget_usd,
-        budget_tokens=budget_tokens,
+        limit=limit,
         models=tuple(sorted(set(names))),
         egress_hosts=hosts,
         proxies={name: env[name] for name in PROXIES if env.get(name)} if hosts else {},

@@ -18,7 +18,7 @@ CONFIG_BYTES = 4 * 1024 * 1024
 def main(data: dict[str, Any]) -> int:
     """Serve until the end; returns the exit status. Of ``data["descriptors"]``, ``config`` is read
     to its end (if it is empty, no gateway is needed), ``control`` is the socket of
-    :mod:`control_socket`, ``report`` the pipe of :mod:`cost_totals`. With ``data["likely"]`` the
+    :mod:`control_socket`, ``report`` the pipe of :mod:`usage_reports`. With ``data["likely"]`` the
     modules are loaded while the configuration is still on its way."""
     # A signal to the group must not end it before its beads' costs are settled.
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -26,7 +26,7 @@ _VARIABLES = ("LANG", "SSL_CERT_FILE", "SSL_CERT_DIR")
 @dataclass(frozen=True)
 class GatewayProcess:
     """The process, and our ends: ``config`` takes one configuration, ``control`` is for its client
-    (:class:`RemoteGateway`), ``report`` brings the usage (:mod:`cost_totals`)."""
+    (:class:`RemoteGateway`), ``report`` brings the usage (:mod:`usage_reports`)."""
 
     process: "subprocess.Popen[bytes]"
     config: BinaryIO = field(repr=False)

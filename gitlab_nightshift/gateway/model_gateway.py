@@ -32,8 +32,8 @@ from gitlab_nightshift.gateway.refusal import RequestRefusal
 from gitlab_nightshift.gateway.request_body import JsonObject, read_object
 from gitlab_nightshift.gateway.routes import CHAT, MODELS, find_route
 from gitlab_nightshift.gateway.upstream import Upstream
-from gitlab_nightshift.records.bead_results import Usage
 from gitlab_nightshift.records.events import Emit
+from gitlab_nightshift.records.usage import SpendingLimit, Usage
 
 REQUESTS_PER_BEAD = 16
 LIST_S, LIST_BYTES = 10.0, 1024 * 1024
@@ -114,8 +114,7 @@ class Gateway:
             frozenset(models),
             placeholder,
             self._rates,
-            budget_usd,
-            budget_tokens,
+            SpendingLimit(budget_usd, budget_tokens),
             self._purse,
         )
         self._endpoint.accounts[placeholder] = account

@@ -13,7 +13,7 @@ from gitlab_nightshift.errors import build_config_error
 from gitlab_nightshift.repository.adjacent_folders import refuse_other_mount
 from gitlab_nightshift.repository.git import RepositoryPaths
 from gitlab_nightshift.repository.state_folder import StateFolder
-from gitlab_nightshift.repository.throwaway_git import MARKER, copy_throwaway
+from gitlab_nightshift.repository.throwaway_git import MARKER, copy_throwaway, is_unchanged
 from gitlab_nightshift.system.openat import (
     RefusedFileError,
     grant,
@@ -76,16 +76,22 @@ def move_git(checkout: Path, folder: Path) -> None:
 
 
 def renew(state: StateFolder) -> None:
-    """Give the next agent a fresh throw-away. Raises OSError.
+    """Give the next agent a fresh throw-away: the present one if nobody has changed it. Raises
+    OSError.
 
     Does nothing before ``mask_git``.
     """
-    if state.mounted and os.path.lexists(state.shown_git):
-        remove_path(state.shown_git)
+    shown = state.shown_git if state.mounted else state.checkout / ".git"
+    if not os.path.lexists(state.shown_git if state.mounted else state.real_git):
+        return
+    if os.path.lexists(shown) and is_unchanged(state.own / THROWAWAY, shown, state.user):
+        return
+    if state.mounted:
+        remove_path(shown)
         mask_git(state)
-    if os.path.lexists(state.real_git):
+    else:
         discard(state)
-        _copy_throwaway(state).rename(state.checkout / ".git")
+        _copy_throwaway(state).rename(shown)
 
 
 def discard(state: StateFolder) -> None:

@@ -112,6 +112,27 @@ def copy_throwaway(template: Path, target: Path, user: Owner | None) -> Path:
     return target
 
 
+def is_unchanged(template: Path, target: Path, user: Owner | None) -> bool:
+    """True if ``target`` is still what ``copy_throwaway`` would make: names, kinds, bytes, modes,
+    owners and attributes, and the time of an index. Call it while no process can change it. Raises
+    OSError."""
+    owner = user or (os.geteuid(), os.getegid())
+    kept, now = template.lstat(), target.lstat()
+    if kept.st_nlink > 1 and stat.S_ISREG(kept.st_mode):
+        return os.path.samestat(kept, now)
+    if kept.st_mode != now.st_mode or (now.st_uid, now.st_gid) != owner:
+        return False
+    if os.listxattr(target, follow_symlinks=False) != os.listxattr(template):
+        return False
+    if stat.S_ISDIR(kept.st_mode):
+        names = sorted(os.listdir(template))  # noqa: PTH208 - names alone
+        same = names == sorted(os.listdir(target))  # noqa: PTH208
+        return same and all(is_unchanged(template / n, target / n, user) for n in names)
+    if "index" in template.name and kept.st_mtime_ns != now.st_mtime_ns:
+        return False
+    return kept.st_size == now.st_size and template.read_bytes() == target.read_bytes()
+
+
 def _link_or_copy(source: Path, target: Path) -> None:
     """Copy the times only of an index, as git needs no others: a broker may have to set each."""
     if source.stat().st_nlink > 1:

@@ -117,6 +117,8 @@ class Log:
     def _appended(self, data: bytes) -> bool:
         """Append to the file, all or nothing; False if the disk is full."""
         left = data
+        if not left:
+            return True
         with open_to_append(find_stored_log(self._path)) as file:
             try:
                 while left:

@@ -15,7 +15,8 @@ from gitlab_nightshift.agents import claude_code, output_reader
 from gitlab_nightshift.agents.agent import TOOLS, AgentProgress, BeadTask, Report
 from gitlab_nightshift.agents.claude_code import ClaudeCode, ClaudeStreamReader
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.records.bead_results import BeadStatus, Usage
+from gitlab_nightshift.records.bead_results import BeadStatus
+from gitlab_nightshift.records.usage import Usage
 from gitlab_nightshift.sandbox.process import EndReason, ProgramEnd
 from gitlab_nightshift.settings.load import load_settings
 

@@ -199,6 +199,64 @@ def test_the_next_agent_finds_it_as_the_first_did(box: Box) -> None:
         assert git(box.root, "status", "--porcelain") == "M README.md"
 
 
+def _append_setting(git: Path) -> None:
+    with (git / "config").open("a") as file:
+        file.write("[core]\n\tfsmonitor = /bin/evil\n")
+
+
+def _change_bytes_alone(git: Path) -> None:
+    """The same size and times."""
+    head = git / "HEAD"
+    before, text = head.stat(), head.read_text()
+    head.write_text(text.replace(text[0], "0" if text[0] != "0" else "1", 1))
+    os.utime(head, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def _replace_by_link(git: Path) -> None:
+    kept = git.parent / "kept"
+    (git / "HEAD").rename(kept)
+    (git / "HEAD").symlink_to(kept)
+
+
+def _age_index(git: Path) -> None:
+    os.utime(git / "index", ns=(0, 0))
+
+
+CHANGES: dict[str, Callable[[Path], object]] = {
+    "setting": _append_setting,
+    "bytes": _change_bytes_alone,
+    "link": _replace_by_link,
+    "index": _age_index,
+    "hook": lambda git: write(git, "hooks/pre-commit", "evil", 0o755),
+    "empty": lambda git: (git / "refs/mine").mkdir(),
+    "gone": lambda git: (git / "HEAD").unlink(),
+    "mode": lambda git: (git / "HEAD").chmod(0o777),
+    "attribute": lambda git: os.setxattr(git / "HEAD", "user.mine", b"1"),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_every_change_of_the_throwaway_is_undone(box: Box, change: str) -> None:
+    with box.open() as checkout:
+        first, index = timeless(box.root), box.root / ".git/index"
+        written = index.stat().st_mtime_ns
+        try:
+            CHANGES[change](box.root / ".git")
+        except OSError:
+            pytest.skip("no extended attributes here")
+        checkout.restore()
+        assert timeless(box.root) == first
+        assert index.stat().st_mtime_ns == written
+        assert os.listxattr(box.root / ".git/HEAD") == []
+
+
+def test_an_unchanged_throwaway_is_kept(box: Box) -> None:
+    with box.open() as checkout:
+        inode = (box.root / ".git").stat().st_ino
+        checkout.restore()
+        assert (box.root / ".git").stat().st_ino == inode
+
+
 # --- whatever the agent does to .git ----------------------------------------------------------
 
 
@@ -396,6 +454,7 @@ def night(box: Box, when: str, in_it: Callable[[], object] = die) -> None:
             patch.setattr(checkout_module, "release", die)
         with box.open() as checkout:
             if when == "renewing":
+                write(box.root, ".git/mine")
                 checkout.restore()
             if when == "covered":
                 write(box.root, "README.md", "agent\n")
