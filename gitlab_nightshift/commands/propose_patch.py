@@ -11,10 +11,10 @@ from urllib.parse import urlsplit
 
 from gitlab_nightshift.agents.model.blocks import MalformedError
 from gitlab_nightshift.agents.model.chat_client import ChatClient, EndpointError
+from gitlab_nightshift.agents.model.conversation import ContextTooSmallError
 from gitlab_nightshift.agents.model.edits import Edit, NotApplicableError
 from gitlab_nightshift.agents.model.loop import AgentLoop, LoopLimits
 from gitlab_nightshift.agents.model.tools import Toolbox
-from gitlab_nightshift.agents.model.trimmed_messages import ContextTooSmallError
 from gitlab_nightshift.agents.model.workspace import Workspace
 from gitlab_nightshift.agents.plain_model import BASE_URL, KEY, Model
 from gitlab_nightshift.commands.apply_blocks import to_nightshift_error
@@ -155,7 +155,7 @@ class _PatchLoop:
     def request_proposal(self) -> PatchProposal:
         model, proposed = self.settings.models.implement, dict[str, Edit]()
         address, key = self.way.env[BASE_URL], self.way.env[KEY]
-        chat = ChatClient(address, key, model, repeats=self.tell)
+        chat = ChatClient(address, key, model, on_repeat=self.tell)
         workspace = Workspace(self.top, self.git, proposed=proposed, is_hidden=self._is_hidden)
         limits = LoopLimits(self.settings.max_answer_tokens, tokens=self.settings.max_tokens)
         loop = AgentLoop(chat, Toolbox(workspace, None), limits, None, self._tell_event)

@@ -15,7 +15,7 @@ from gitlab_nightshift.gateway.limits import (
 )
 from gitlab_nightshift.gateway.prices import Rates, Tokens
 from gitlab_nightshift.gateway.refusal import RequestRefusal
-from gitlab_nightshift.gateway.shape import InputTokens
+from gitlab_nightshift.gateway.request_body import InputTokens
 from gitlab_nightshift.gateway.usage_meter import Meter, MeteredUsage
 from gitlab_nightshift.records.usage import SpendingLimit, Usage
 

@@ -9,13 +9,24 @@ own.
 
 import dataclasses
 import json
+import math
 import types
 from collections.abc import Callable, Mapping
 from datetime import date
 from enum import StrEnum
 from functools import cache, partial
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    NoReturn,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from gitlab_nightshift.records.field_bounds import Between, Length, Pattern
 
@@ -75,7 +86,12 @@ def decode_json(data: bytes) -> Any:
     try:
         # json.loads takes bytes, but would guess UTF-16 and UTF-32 too.
         text = data.decode("utf-8", "surrogatepass")
-        return json.loads(text, object_pairs_hook=_refuse_repeated_keys, parse_constant=_refuse)
+        return json.loads(
+            text,
+            object_pairs_hook=_refuse_repeated_keys,
+            parse_constant=_refuse,
+            parse_float=_parse_finite,
+        )
     except InvalidRecordError:
         raise
     except (ValueError, RecursionError):
@@ -108,8 +124,14 @@ def _refuse_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return made
 
 
-def _refuse(_constant: str) -> Any:
+def _refuse(_constant: str) -> NoReturn:
     raise InvalidRecordError("NaN and Infinity are not allowed")
+
+
+def _parse_finite(text: str) -> float:
+    """Refuse ``1e999``: Python reads it as infinity, which JSON cannot express."""
+    number = float(text)
+    return number if math.isfinite(number) else _refuse(text)
 
 
 @cache

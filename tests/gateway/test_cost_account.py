@@ -15,7 +15,7 @@ from gitlab_nightshift.gateway.keys import Api
 from gitlab_nightshift.gateway.openai import check_responses
 from gitlab_nightshift.gateway.prices import KNOWN, Rates, Tokens, merge_rates
 from gitlab_nightshift.gateway.refusal import RequestRefusal
-from gitlab_nightshift.gateway.shape import InputTokens
+from gitlab_nightshift.gateway.request_body import InputTokens
 from gitlab_nightshift.gateway.usage_meter import Meter, MeteredUsage
 from gitlab_nightshift.records.usage import SpendingLimit, Usage
 from gitlab_nightshift.settings.setting_groups import Price

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gitlab_nightshift.agents.codex_stream import CodexStreamReader
+from gitlab_nightshift.agents.codex import CodexStreamReader
 from tests.support.model_endpoint import ModelEndpoint
 from tests.support.sandboxes import tier_or_skip
 from tests.support.shop import BEADS, DRAFT, FOUND, NOTE, completed, turns

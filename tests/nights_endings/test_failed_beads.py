@@ -86,9 +86,9 @@ def assert_noted(shop: World, analyses: Mapping[str, tuple[list[Step], str, str]
         assert why in noted[category]
 
 
-SEGFAULT = "the CLI ended with exit status -11 Segmentation fault"
+SEGFAULT = "the agent ended with exit status -11 Segmentation fault"
 BROKEN: dict[str, tuple[list[Step], str, str]] = {
-    "tests": ([leave(0)], "bad_output", "the CLI printed no result"),
+    "tests": ([leave(0)], "bad_output", "the agent printed no result"),
     "refactoring": ([cost(0.5), fail(text="it broke")], "crashed", "it broke"),
     "docs": ([crash(11)], "crashed", SEGFAULT),
     "security": ([crash(11)], "crashed", SEGFAULT),

@@ -308,7 +308,7 @@ class _Process:
             handoff=read.handoff,
             denied=tuple(what[:LONGEST_TEXT] for what in denied[:MOST_DENIED]),
             logs=tuple(f"logs/{name}" for name in logs),
-            said=report.said[: LONGEST_TEXT + 1],
+            said=report.last_message[: LONGEST_TEXT + 1],
             missing=report.missing,
         )
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gitlab_nightshift.agents.agent import Provider
-from gitlab_nightshift.gateway.gateway_client import BeadState, RemoteGateway
+from gitlab_nightshift.gateway.control_messages import BeadState
+from gitlab_nightshift.gateway.gateway_client import RemoteGateway
 from gitlab_nightshift.gateway.gateway_config import GatewayConfig, build_gateway_config
 from gitlab_nightshift.gateway.keys import BeadTicket
 from gitlab_nightshift.records.events import Emit, Note

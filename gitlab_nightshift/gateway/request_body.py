@@ -1,24 +1,26 @@
-"""Building blocks of the allowlist for request bodies.
+"""An agent's request body: read strictly, checked against an allowlist, written anew.
 
 An unknown key is dropped and reported. An unknown type of content or tool is refused, because the
 request would mean something else without it.
 """
 
+import json
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gitlab_nightshift.gateway.limits import BYTES_PER_TOKEN, FRAME_TOKENS
+from gitlab_nightshift.gateway.limits import BYTES_PER_TOKEN, FRAME_TOKENS, GatewayLimits
 from gitlab_nightshift.gateway.refusal import RequestRefusal, quote_text
-from gitlab_nightshift.gateway.strict_json import JsonObject
+from gitlab_nightshift.records.codec import InvalidRecordError, decode_record
 
+JsonObject = dict[str, Any]
 Check = Callable[["RequestTraits", Any], Any]
 
 
 @dataclass(frozen=True)
 class InputTokens:
-    """Tokens of a request's input: what such text usually has, and what it can have at most.
-    ``hour``: it is written into the cache for an hour, which costs more."""
+    """Tokens of a request's input: usually, and at most. ``hour``: they are written into the cache
+    for an hour, which costs more."""
 
     usual: int
     most: int
@@ -27,8 +29,8 @@ class InputTokens:
 
 @dataclass
 class RequestTraits:
-    """What the rules have found in a request: keys that were left out, the size of its images in
-    bytes and in tokens, whether it writes into the cache for an hour."""
+    """What was found in a request: keys that were left out, the size of its images in bytes and in
+    tokens, whether it writes into the cache for an hour."""
 
     dropped: set[str] = field(default_factory=set)
     image_bytes: int = 0
@@ -38,11 +40,11 @@ class RequestTraits:
 
 @dataclass
 class CheckedRequest:
-    """A request that passed: ``body`` is new and holds only what a rule knows.
+    """A request that passed: ``body`` is new and contains only known keys.
 
-    ``output_key`` is the key of the answer's limit in tokens, "" where nothing is billed.
-    ``other_keys`` are those to try where an endpoint refuses it, "" for none. ``optional`` are
-    fields without which it is tried where the endpoint refuses them.
+    ``output_key`` is the key of the answer's limit in tokens, "" if nothing is billed. If the
+    endpoint refuses it, ``other_keys`` are tried ("": no limit), and the request is sent without
+    refused fields that are ``optional``.
     """
 
     model: str
@@ -55,24 +57,62 @@ class CheckedRequest:
     optional: tuple[str, ...] = ()
 
     def estimate_input(self, size: int) -> InputTokens:
-        """Its input, of ``size`` bytes as they came.
-
-        No tokenizer makes more tokens than bytes. What pictures cost has nothing to do with theirs.
-        """
+        """Its input, which arrived as ``size`` bytes."""
+        # No tokenizer makes more tokens than bytes. Pictures cost tokens whatever their bytes.
         text = max(size - self.traits.image_bytes, 0)
         usual = text // BYTES_PER_TOKEN + 1 + self.traits.image_tokens
         return InputTokens(usual, text + FRAME_TOKENS + self.traits.image_tokens, self.traits.hour)
 
     @property
     def max_output(self) -> int | None:
-        """The limit of the answer, in tokens; None where the client set none."""
+        """The answer's limit in tokens, None if the client set none."""
         return self.body.get(self.output_key)
+
+
+def read_object(raw: bytes, limits: GatewayLimits) -> JsonObject:
+    """The object of a request body.
+
+    Raises RequestRefusal for anything else, and for all that two readers may take differently (a
+    key that appears twice, NaN), too many parts, too much depth.
+    """
+    # Before parsing: a million empty lists fit into 3 MB, but take far more memory as objects.
+    if sum(raw.count(sign) for sign in b"{[,") > limits.body_parts:
+        raise RequestRefusal("the request has too many parts", 413, "request_too_large")
+    try:
+        value = decode_record(JsonObject, raw)
+    except InvalidRecordError as error:
+        raise RequestRefusal(f"the request cannot be read: {error}") from None
+    _check_depth(value, limits.body_depth)
+    return value
+
+
+def write_object(value: JsonObject) -> bytes:
+    """The bytes to send: written anew, so that what was checked is what is sent."""
+    try:
+        return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+    except UnicodeEncodeError:  # a lone surrogate, which only an escape can express
+        return json.dumps(value, separators=(",", ":")).encode()
+
+
+def _check_depth(value: JsonObject, most: int) -> None:
+    # Level by level: a recursion of its own could exceed the stack where the parser's did not.
+    level: list[Any] = [value]
+    for _ in range(most):
+        level = [
+            inner
+            for outer in level
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(inner, dict | list)
+        ]
+        if not level:
+            return
+    raise RequestRefusal("the request is nested too deeply")
 
 
 def check_fields(
     traits: RequestTraits, value: Any, where: str, checks: Mapping[str, Check]
 ) -> JsonObject:
-    """An object with exactly the keys that ``checks`` knows, each checked."""
+    """An object with only the keys in ``checks``, each checked."""
     if not isinstance(value, dict):
         raise RequestRefusal(f"{where}: expected an object")
     for name in value:
@@ -82,7 +122,7 @@ def check_fields(
 
 
 def allow_anything(traits: RequestTraits, value: Any) -> Any:
-    """Free JSON: the input of a tool, a schema."""
+    """Any JSON: a tool's input, a schema."""
     return value
 
 
@@ -104,11 +144,8 @@ def allow_one_of(*known: object) -> Check:
     """One of these values."""
 
     def check(traits: RequestTraits, value: Any) -> Any:
-        if isinstance(value, dict | list) or not any(
-            # True equals 1 in Python
-            value == k and type(value) is type(k)
-            for k in known
-        ):
+        # By type, too: True equals 1.
+        if not any(type(value) is type(each) and value == each for each in known):
             raise RequestRefusal(
                 f"{quote_text(value)} is not allowed; known are {', '.join(map(str, known))}"
             )
@@ -118,7 +155,7 @@ def allow_one_of(*known: object) -> Check:
 
 
 def allow_picture(tokens: int) -> Check:
-    """The bytes of an image, as text; it costs at most ``tokens``."""
+    """The bytes of an image as text; it costs at most ``tokens``."""
 
     def check(traits: RequestTraits, value: Any) -> str:
         traits.image_tokens += tokens
@@ -129,7 +166,7 @@ def allow_picture(tokens: int) -> Check:
 
 
 def allow_list_of(check: Check) -> Check:
-    """A list of what ``check`` takes."""
+    """A list of what ``check`` allows."""
 
     def check_items(traits: RequestTraits, value: Any) -> Any:
         if not isinstance(value, list):
@@ -140,12 +177,12 @@ def allow_list_of(check: Check) -> Check:
 
 
 def allow_either(check: Check, otherwise: Check) -> Check:
-    """A text that ``check`` takes, or what ``otherwise`` takes."""
+    """A text that ``check`` allows, or something else that ``otherwise`` allows."""
     return lambda traits, value: (check if isinstance(value, str) else otherwise)(traits, value)
 
 
 def allow_null(check: Check) -> Check:
-    """Null, or what ``check`` takes."""
+    """Null, or what ``check`` allows."""
     return lambda traits, value: None if value is None else check(traits, value)
 
 
@@ -155,7 +192,7 @@ def allow_record(where: str, **checks: Check) -> Check:
 
 
 def allow_tagged(where: str, kinds: Mapping[str, Mapping[str, Check]], usual: str = "") -> Check:
-    """An object whose ``type`` is a known one; ``usual`` is the type of one without."""
+    """An object of a known ``type``; ``usual`` is the type of one that has none."""
 
     def check(traits: RequestTraits, value: Any) -> Any:
         if not isinstance(value, dict):
@@ -177,10 +214,10 @@ def check_body(
     server_side: Collection[str],
     silent: Collection[str] = (),
 ) -> CheckedRequest:
-    """A request with the parts that ``checks`` knows, for one of ``models``.
+    """A request with the parts in ``checks``, for one of ``models``.
 
-    ``server_side`` are keys that would make the provider reach the network or a store: refused, and
-    not only left out. ``silent`` are those that are left out without a word. Raises
+    ``server_side`` are keys that would make the provider reach the network or store something: they
+    are refused. ``silent`` are keys that are left out without a report. Raises
     :class:`RequestRefusal`.
     """
     model = _check_model(body, models)
@@ -196,7 +233,7 @@ def check_body(
 
 
 def _check_model(body: Mapping[str, Any], models: Collection[str]) -> str:
-    """The model, if it is one of the bead's."""
+    """The model, which has to be one of the bead's."""
     model = body.get("model")
     if not isinstance(model, str) or model not in models:
         known = ", ".join(sorted(models))
@@ -205,7 +242,7 @@ def _check_model(body: Mapping[str, Any], models: Collection[str]) -> str:
 
 
 def _check_limit(body: Mapping[str, Any], name: str) -> None:
-    """The answer's limit is a whole number of tokens, where it is there."""
+    """Check that the answer's limit, if any, is a number of tokens."""
     limit = body.get(name)
     if limit is not None and (type(limit) is not int or not 1 <= limit <= 1_000_000):
         raise RequestRefusal(f"{name}: expected a number of tokens")

@@ -64,7 +64,7 @@ def test_an_endpoint_without_a_list_costs_nothing_but_the_question() -> None:
 
 
 def test_an_endpoint_that_hangs_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gitlab_nightshift.gateway.model_contexts.LIST_S", 0.1)
+    monkeypatch.setattr("gitlab_nightshift.gateway.model_gateway.LIST_S", 0.1)
     with RawEndpoint(lambda connection, number: hang(connection)) as endpoint:
         assert [row.get("max_model_len") for row in listed(endpoint.url)] == [None, None]
 
