@@ -74,6 +74,16 @@ def wrong(pair: Pair, flags: frozenset[str]) -> list[str]:
     return [f"missing: {each}" for each in missing] + [f"extra: {each}" for each in extra]
 
 
+def read_lines(flag: str) -> Iterator[tuple[str, bool, list[str]]]:
+    """Each line of ``<flag>.lines``, whether it must raise the flag, and the levels it is raised
+    at where the line is added to an empty file."""
+    for row in (FOLDER / f"{flag}.lines").read_text(encoding="utf-8").rstrip("\n").split("\n"):
+        sign, path, code = row[0], *row[2:].split("|", 1)
+        change = change_of({path: ""}, {path: code.replace("¶", "\n") + "\n"})
+        found = judge(change, Context(Settings()))
+        yield row, sign == "+", [each.level for each in found if each.name == flag]
+
+
 def change_of(before: dict[str, str], after: dict[str, str]) -> Changeset:
     """A change between two trees; a file that only has another path is a rename."""
     paths = sorted({*before, *after})
