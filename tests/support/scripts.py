@@ -1,0 +1,58 @@
+"""Cases whose beginning is a shell's script, in a file: ``# NAME``, ``$ SCRIPT``, ``? KEY=VALUE …``
+(what is asked) and ``> …`` (what is expected), of each but the name any number of lines."""
+
+import os
+import shlex
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+_PERSON = {
+    f"GIT_{who}_{what}": text
+    for who in ("AUTHOR", "COMMITTER")
+    for what, text in (("NAME", "Ann"), ("EMAIL", "ann@example.org"))
+}
+
+
+@dataclass
+class ScriptCase:
+    """One case of a file."""
+
+    name: str
+    script: str = ""
+    asked: dict[str, str] = field(default_factory=dict)
+    expected: list[str] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+def read_cases(path: Path) -> list[ScriptCase]:
+    """All cases of a file."""
+    cases: list[ScriptCase] = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        sign, _, text = line.partition(" ")
+        if sign == "#":
+            cases.append(ScriptCase(text))
+        elif sign == "$":
+            cases[-1].script += f"{text}\n"
+        elif sign == "?":
+            pairs = (word.partition("=") for word in shlex.split(text))
+            cases[-1].asked.update((key, value) for key, _, value in pairs)
+        else:
+            assert sign == ">", line
+            cases[-1].expected.append(text)
+    return cases
+
+
+def run_script(folder: Path, script: str, env: Mapping[str, str] | None = None) -> None:
+    """Run a script in a folder, as a person; fails the test where one of its commands fails."""
+    done = subprocess.run(
+        ["sh", "-ec", script],
+        check=False,
+        cwd=folder,
+        env={"PATH": os.environ["PATH"], "HOME": "/nonexistent", **_PERSON, **(env or {})},
+        capture_output=True,
+    )
+    assert done.returncode == 0, f"{script}: {done.stderr!r}"
