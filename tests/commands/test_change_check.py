@@ -94,7 +94,7 @@ COMMANDS = r"""
 commit() { git add -A && git commit -q --allow-empty -m more; }
 logo() { printf '\0' > "${1:-logo.png}"; }
 skip() { sed -i 's/^def test_one/@pytest.mark.skip\n&/' tests/test_cart.py; }
-add_a_test() { printf '\n\ndef test_x(): assert total([]) == 0\n' >> tests/test_cart.py; }
+add_code() { mkdir sub; echo X = 1 > sub/other.py; }
 later() { echo "# Later" > README.md; }
 silence() { sed -i 's/items)$/items)  # noqa: C416/' cart.py; commit; }
 set_flag() { printf 'policy:\n  flags:\n    binary-file: %s\n' "$1" > nightshift.yaml; }
