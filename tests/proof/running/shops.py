@@ -139,3 +139,5 @@ GOLANG = {
     "shop.go": GO_SHOP,
     "shop_test.go": GO_TEST,
 }
+SHOPS = {"python": PYTHON, "node": JAVASCRIPT, "go": GOLANG}
+RUNS = {"unittest": UNITTEST, "pytest": PYTEST, "node": NODE, "go": GO}
