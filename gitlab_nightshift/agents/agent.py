@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.records.bead_results import BeadStatus, Usage
+from gitlab_nightshift.records.bead_results import BeadStatus
 from gitlab_nightshift.records.tool_calls import ToolCall
+from gitlab_nightshift.records.usage import Usage
 from gitlab_nightshift.sandbox.process import EndReason, ProgramEnd
 
 TOOLS: dict[str, tuple[str, ...]] = {

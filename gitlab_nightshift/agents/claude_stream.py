@@ -8,9 +8,10 @@ from typing import Any
 
 from gitlab_nightshift.agents.agent import UNUSABLE_STATUSES, AgentProgress, Report
 from gitlab_nightshift.agents.json_stream import JsonStreamReader
-from gitlab_nightshift.records.bead_results import BeadStatus, Usage
+from gitlab_nightshift.records.bead_results import BeadStatus
 from gitlab_nightshift.records.events import format_elapsed
 from gitlab_nightshift.records.tool_calls import clean_line
+from gitlab_nightshift.records.usage import Usage
 from gitlab_nightshift.sandbox.process import ProgramEnd
 
 MOST = 10**12

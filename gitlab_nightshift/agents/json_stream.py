@@ -10,8 +10,9 @@ from typing import Any
 
 from gitlab_nightshift.agents.agent import STATUS_OF_END, AgentProgress, Report
 from gitlab_nightshift.agents.reported_calls import ReportedCalls
-from gitlab_nightshift.records.bead_results import BeadStatus, Usage
+from gitlab_nightshift.records.bead_results import BeadStatus
 from gitlab_nightshift.records.events import read_clock
+from gitlab_nightshift.records.usage import Usage
 from gitlab_nightshift.sandbox.process import ProgramEnd
 
 

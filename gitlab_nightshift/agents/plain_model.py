@@ -23,8 +23,9 @@ from gitlab_nightshift.agents.model import inside
 from gitlab_nightshift.agents.reported_calls import ReportedCalls
 from gitlab_nightshift.errors import Code, NightshiftError, build_config_error
 from gitlab_nightshift.gateway.prices import merge_rates
-from gitlab_nightshift.records.bead_results import BeadStatus, Usage
+from gitlab_nightshift.records.bead_results import BeadStatus
 from gitlab_nightshift.records.tool_calls import clean_line
+from gitlab_nightshift.records.usage import NOT_KNOWN
 from gitlab_nightshift.sandbox.process import ProgramEnd
 from gitlab_nightshift.sandbox.system_paths import build_python_command, list_interpreter_paths
 from gitlab_nightshift.settings.model import Settings
@@ -206,7 +207,7 @@ class LineReader:
         )
 
     def _build_plain_report(self, ended: ProgramEnd, stderr: bytes) -> Report:
-        usage = Usage(None, 0)
+        usage = NOT_KNOWN
         if ended.end in STATUS_OF_END:
             return Report(STATUS_OF_END[ended.end][0], usage, STATUS_OF_END[ended.end][1])
         if not self._result:

@@ -7,7 +7,6 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from gitlab_nightshift import __version__
 from gitlab_nightshift.commands.init_records import (
     InitRequest,
     NewFile,
@@ -61,13 +60,15 @@ from gitlab_nightshift.proof.proof_commands import (
 from gitlab_nightshift.proof.reports.command_expansion import build_text_reader
 from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.repository.checkout import Checkout
+from gitlab_nightshift.run.session_opening import locate_project, open_without_results
 from gitlab_nightshift.run.work_setup import build_work_context
 from gitlab_nightshift.run_folder import Invocation
-from gitlab_nightshift.session import Session, locate_project, open_without_results
+from gitlab_nightshift.session import Session
 from gitlab_nightshift.settings.config_file import FILE_NAME
 from gitlab_nightshift.settings.load import override_settings
 from gitlab_nightshift.stages.work.proof_choice import Commands
 from gitlab_nightshift.stages.work.sandboxed_checkout import SandboxContext, open_sandboxed_checkout
+from gitlab_nightshift.system.version import VERSION
 from gitlab_nightshift.text.printable_text import make_printable
 
 MOST_NAMES = 8
@@ -227,7 +228,7 @@ def _find_pipeline(examined: ProjectExamination, project: Project | None) -> Ite
     }
     wanted = TemplateInclude(
         project=source,
-        ref=f"v{__version__}",
+        ref=f"v{VERSION}",
         inputs={**{key: value for key, value in inputs.items() if value}, "rehearse": True},
         reasons={**dict(found.reasons), **REASONS},
         prepare=found.prepare,
@@ -255,8 +256,8 @@ def _describe_version(examined: ProjectExamination, before: str, text: str) -> I
     if old and old != new:
         examined.versions = (old, new)
         yield format_line("version", f"{name}: raising the include from {old} to {new}")
-    if pinned and pinned.partition("@")[0] != __version__:
-        text = f"{name}: the include's input version pins {pinned}: set it to {__version__}"
+    if pinned and pinned.partition("@")[0] != VERSION:
+        text = f"{name}: the include's input version pins {pinned}: set it to {VERSION}"
         yield format_line("look at", text)
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from gitlab_nightshift.errors import build_config_error
 from gitlab_nightshift.gitlab.issues import KeptIssue
 from gitlab_nightshift.gitlab.project import Project
+from gitlab_nightshift.records.usage import format_usd
 from gitlab_nightshift.stages.publish.dashboard_page import list_ticked
 from gitlab_nightshift.stages.publish.dashboard_ticks import find_ticking
 from gitlab_nightshift.stages.publish.escaping import to_markdown_line, to_table_cell
@@ -129,7 +130,6 @@ def _render_figures(figures: HistoryFigures) -> Iterator[str]:
 
 def _render_share(share: ShareFigures) -> str:
     counts = (share.opened, share.merged, share.closed, share.waiting, share.ignored, share.nights)
-    money = (share.cost_usd, share.cost_per_merged_usd)
     cells = [to_table_cell(share.name, LONGEST_CELL), *map(str, counts)]
-    cells += ["not known" if usd is None else f"${usd:.2f}" for usd in money]
+    cells += map(format_usd, (share.cost_usd, share.cost_per_merged_usd))
     return f"| {' | '.join(cells)} |"

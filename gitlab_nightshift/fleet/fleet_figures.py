@@ -17,6 +17,7 @@ from gitlab_nightshift.fleet.fleet_settings import FleetSettings
 from gitlab_nightshift.gitlab.fleet_api import ControlJob, FleetApi
 from gitlab_nightshift.records.history_records import NightHistory
 from gitlab_nightshift.records.storage import to_json
+from gitlab_nightshift.records.usage import format_usd
 from gitlab_nightshift.stages.report.history_figures import HistoryFigures, compute_figures
 from gitlab_nightshift.stages.report.history_page import render_history
 from gitlab_nightshift.stages.report.metrics import render_metrics
@@ -83,14 +84,13 @@ def _drop_rows(figures: HistoryFigures) -> HistoryFigures:
 def build_message(figures: HistoryFigures, link: str) -> Notification:
     """The one notification; ``link`` leads to the report, "" for none."""
     total = figures.total
-    cost = "not known" if figures.cost_usd is None else f"${figures.cost_usd:.2f}"
-    each = figures.cost_per_merged_usd
-    nights, least = count_words(figures.nights, "night"), "at least " * figures.at_least
-    per_merged = "" if each is None else f", {least}${each:.2f} per merged request"
+    each, nights = figures.cost_per_merged_usd, count_words(figures.nights, "night")
+    cost = format_usd(figures.cost_usd, figures.bound)
+    per_merged = "" if each is None else f", {format_usd(each, figures.bound)} per merged request"
     lines = [
         f"{count_words(total.opened, 'merge request')}: {total.merged} merged, {total.closed}"
         f" closed, {total.waiting} open, of which {total.ignored} ignored",
-        f"{nights}, cost {least}{cost}{per_merged}",
+        f"{nights}, cost {cost}{per_merged}",
     ]
     lines += [
         f"{count_words(alike.nights, 'night')} in {count_words(alike.projects, 'project')} failed:"

@@ -13,15 +13,16 @@ from typing import Any
 
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.gateway import control_messages
-from gitlab_nightshift.gateway.cost_account import Account, Budget
-from gitlab_nightshift.gateway.cost_totals import BEADS
+from gitlab_nightshift.gateway.cost_account import Budget
 from gitlab_nightshift.gateway.egress.company_proxy import make_proxy_chooser
 from gitlab_nightshift.gateway.egress.proxy import EgressProxy, ProxyTicket
 from gitlab_nightshift.gateway.gateway_config import GatewayConfig
 from gitlab_nightshift.gateway.limits import GatewayLimits
 from gitlab_nightshift.gateway.model_gateway import Gateway
+from gitlab_nightshift.gateway.usage_reports import BEADS
 from gitlab_nightshift.records.events import Event, Note
 from gitlab_nightshift.records.tool_calls import MOST_CALLS
+from gitlab_nightshift.records.usage import Usage
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 MAX_WAIT_S = 0.2
@@ -49,7 +50,7 @@ class Control:
         self._gateway: Gateway | None = None
         self._proxy: EgressProxy | None = None
         if config.upstream:
-            purse = Budget(config.budget_usd, config.budget_tokens, changed=changed)
+            purse = Budget(config.limit, changed=changed)
             limits = GatewayLimits(retry_s=config.retry_s)
             self._gateway = Gateway(
                 config.upstream, self.keep_note, rates=config.rates, limits=limits, purse=purse
@@ -62,9 +63,10 @@ class Control:
         self._busy: asyncio.Task[None] | None = None
         self.over = asyncio.Event()
 
-    def list_accounts(self) -> tuple[Account, ...]:
-        """The accounts of all beads so far."""
-        return self._gateway.list_accounts() if self._gateway else ()
+    def list_usage(self) -> list[Usage]:
+        """What each bead so far has used at most."""
+        accounts = self._gateway.list_accounts() if self._gateway else ()
+        return [account.compute_most() for account in accounts]
 
     def keep_note(self, event: Event) -> None:
         """Keep a note until it is fetched."""

@@ -17,7 +17,7 @@ from aiohttp import web
 from gitlab_nightshift.gateway.answer_receiver import AnswerReceiver
 from gitlab_nightshift.gateway.answered_calls import CallReader
 from gitlab_nightshift.gateway.anthropic import filter_betas, fit_thinking
-from gitlab_nightshift.gateway.cost_account import Account, Reservation
+from gitlab_nightshift.gateway.cost_account import Account, Bill, Reservation
 from gitlab_nightshift.gateway.endpoint_state import EndpointState
 from gitlab_nightshift.gateway.forward import (
     HIDDEN,
@@ -43,7 +43,6 @@ from gitlab_nightshift.gateway.refused_fields import (
     find_refused_fields,
     remove_fields,
 )
-from gitlab_nightshift.gateway.request_cost import Bill
 from gitlab_nightshift.gateway.routes import CHAT, Route
 from gitlab_nightshift.gateway.shape import CheckedRequest
 from gitlab_nightshift.gateway.strict_json import write_object

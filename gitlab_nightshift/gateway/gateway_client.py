@@ -11,10 +11,10 @@ from typing import Any, TypeVar, cast
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.gateway import control_messages
 from gitlab_nightshift.gateway.keys import BeadTicket
-from gitlab_nightshift.records.bead_results import Usage
 from gitlab_nightshift.records.codec import make_record
 from gitlab_nightshift.records.events import Emit, Note
 from gitlab_nightshift.records.tool_calls import MOST_CALLS, ToolCall, ToolUse, clean_line
+from gitlab_nightshift.records.usage import NOT_KNOWN, Usage
 from gitlab_nightshift.sandbox.tiers import Gate
 from gitlab_nightshift.system.signals import defer_signals
 from gitlab_nightshift.text.printable_text import make_printable
@@ -24,7 +24,6 @@ ANSWER_S = 120.0
 QUIET_S = 2.0
 """Seconds after which a wait is reported."""
 GONE = "the model gateway has ended"
-UNKNOWN = Usage(None, None)
 LONGEST_TEXT = 2_000
 T = TypeVar("T")
 
@@ -109,7 +108,7 @@ class RemoteGateway:
         try:
             return self._ask("look", _read_bead_state, bead=ticket.placeholder)
         except GatewayGone:
-            return BeadState(UNKNOWN, exhausted=False, unusable=GONE)
+            return BeadState(NOT_KNOWN, exhausted=False, unusable=GONE)
 
     def close_bead(self, ticket: BeadTicket, wait_s: float = 0.0) -> Usage:
         """End a bead's requests, refuse later ones, and return what it has used.
@@ -128,7 +127,7 @@ class RemoteGateway:
             try:
                 used = self._ask("close_bead", _read_usage, bead=ticket.placeholder, wait_s=left)
             except GatewayGone:
-                return UNKNOWN
+                return NOT_KNOWN
         return used
 
     def list_calls(self, ticket: BeadTicket) -> ToolUse | None:

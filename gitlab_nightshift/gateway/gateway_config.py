@@ -16,6 +16,7 @@ from gitlab_nightshift.gateway.egress.company_proxy import make_proxy_chooser
 from gitlab_nightshift.gateway.keys import ModelKey
 from gitlab_nightshift.gateway.prices import Rates, merge_rates
 from gitlab_nightshift.gateway.upstream import Upstream, build_upstream
+from gitlab_nightshift.records.usage import SpendingLimit
 from gitlab_nightshift.settings.allowed_hosts import parse_egress_host
 from gitlab_nightshift.system.job_proxy import PROXIES
 
@@ -27,16 +28,14 @@ OVERLOAD_S = 240.0
 
 @dataclass(frozen=True)
 class GatewayConfig:
-    """``upstream`` is None if no model is used. The budgets are those of the whole run, in USD and
-    tokens (None: no limit). ``models`` and ``egress_hosts`` are all that beads may use and reach,
-    ``proxies`` the job's own proxy variables. ``retry_s``: seconds for which requests to an
-    overloaded endpoint are retried."""
+    """``upstream`` is None if no model is used. ``limit`` is that of the whole run. ``models`` and
+    ``egress_hosts`` are all that beads may use and reach, ``proxies`` the job's own proxy
+    variables. ``retry_s``: seconds for which requests to an overloaded endpoint are retried."""
 
     upstream: Upstream | None
     rates: Mapping[str, Rates]
     retry_s: float
-    budget_usd: float | None
-    budget_tokens: int | None
+    limit: SpendingLimit
     models: tuple[str, ...]
     egress_hosts: tuple[str, ...] = ()
     proxies: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -46,10 +45,9 @@ def build_gateway_config(
     settings: "Settings",
     keys: Sequence[str],
     env: Mapping[str, str],
-    budget_usd: float | None,
-    budget_tokens: int | None,
+    limit: SpendingLimit,
 ) -> GatewayConfig | None:
-    """The configuration for a run with this budget; None where nothing is asked of a gateway.
+    """The configuration for a run with this limit; None where nothing is asked of a gateway.
 
     ``keys`` are the variables that may hold the model key, none where no agent is given one;
     ``env`` holds them, and the way to the internet. Raises ``E_CONFIG`` for an endpoint or a proxy
@@ -66,8 +64,7 @@ def build_gateway_config(
         upstream=_choose_upstream(settings, keys, env) if keys else None,
         rates=merge_rates(settings.prices),
         retry_s=min(OVERLOAD_S, settings.idle_timeout / 2),
-        budget_usd=budget_usd,
-        budget_tokens=budget_tokens,
+        limit=limit,
         models=tuple(sorted(set(names))),
         egress_hosts=hosts,
         proxies={name: env[name] for name in PROXIES if env.get(name)} if hosts else {},
@@ -98,6 +95,7 @@ def from_bytes(data: bytes) -> GatewayConfig:
             **values,
             "upstream": _read_upstream(way) if way else None,
             "rates": {model: _read_rates(rates) for model, rates in values["rates"].items()},
+            "limit": SpendingLimit(**values["limit"]),
             "models": tuple(values["models"]),
             "egress_hosts": tuple(values["egress_hosts"]),
         }

@@ -18,8 +18,8 @@ CONFIG_BYTES = 4 * 1024 * 1024
 def main(data: dict[str, Any]) -> int:
     """Serve until the end; the exit status. ``data["descriptors"]``: ``config`` is read to its end
     (nothing in it: nobody wants a gateway), ``control`` is the socket of :mod:`control_socket`,
-    ``report`` the pipe of :mod:`cost_totals`. With ``data["likely"]`` it loads what it needs before
-    that end."""
+    ``report`` the pipe of :mod:`usage_reports`. With ``data["likely"]`` it loads what it needs
+    before that end."""
     # A signal to the group must not end it before its beads' costs are settled.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)

@@ -27,7 +27,7 @@ _VARIABLES = ("LANG", "SSL_CERT_FILE", "SSL_CERT_DIR")
 @dataclass(frozen=True)
 class GatewayProcess:
     """The process, and our ends: ``config`` takes one configuration, ``control`` is for
-    whoever asks (:class:`RemoteGateway`), ``report`` brings what is used (:mod:`cost_totals`)."""
+    whoever asks (:class:`RemoteGateway`), ``report`` brings what is used (:mod:`usage_reports`)."""
 
     process: "subprocess.Popen[bytes]"
     config: BinaryIO = field(repr=False)

@@ -14,8 +14,8 @@ from gitlab_nightshift.gateway.limits import GatewayLimits
 from gitlab_nightshift.gateway.prices import KNOWN, Rates
 from gitlab_nightshift.gateway.request_service import GatewayService
 from gitlab_nightshift.gateway.upstream import Upstream
-from gitlab_nightshift.records.bead_results import Usage
 from gitlab_nightshift.records.events import Emit
+from gitlab_nightshift.records.usage import SpendingLimit, Usage
 
 
 class Gateway:
@@ -79,8 +79,7 @@ class Gateway:
             frozenset(models),
             placeholder,
             self._rates,
-            budget_usd,
-            budget_tokens,
+            SpendingLimit(budget_usd, budget_tokens),
             self._purse,
         )
         self._accounts[placeholder] = account

@@ -38,7 +38,7 @@ def confine(config: GatewayConfig) -> None:
 
 async def _serve(config: GatewayConfig, link: socket.socket, pipe: int) -> None:
     reports, loop = Reports(pipe), asyncio.get_running_loop()
-    control = Control(link, config, lambda: reports.tell(control.list_accounts()))
+    control = Control(link, config, lambda: reports.tell(control.list_usage()))
     loop.set_exception_handler(lambda _, context: control.keep_note(_build_fault_note(context)))
     loop.add_reader(
         pipe, control.over.set
@@ -49,14 +49,14 @@ async def _serve(config: GatewayConfig, link: socket.socket, pipe: int) -> None:
     loop.remove_reader(pipe)
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(LAST_REPORT_S):
-            while not reports.tell(control.list_accounts()):
+            while not reports.tell(control.list_usage()):
                 await asyncio.sleep(0.05)
 
 
 async def _tell(reports: Reports, control: Control) -> None:
     while True:
         await asyncio.sleep(REPORT_S)
-        reports.tell(control.list_accounts())
+        reports.tell(control.list_usage())
 
 
 def _build_fault_note(context: dict[str, Any]) -> Note:

@@ -13,9 +13,9 @@ import gitlab
 import requests
 import urllib3.exceptions
 
-from gitlab_nightshift import __version__
 from gitlab_nightshift.gitlab.api_error import ApiError, not_performed, transient
 from gitlab_nightshift.system.retry import RetryPolicy, parse_retry_after
+from gitlab_nightshift.system.version import VERSION
 from gitlab_nightshift.text.printable_text import make_printable
 
 LONGEST_REASON = 300
@@ -56,7 +56,7 @@ class Client(gitlab.Gitlab):
             timeout=timeout_s,
             session=session,
             keep_base_url=True,
-            user_agent=f"gitlab-nightshift/{__version__}",
+            user_agent=f"gitlab-nightshift/{VERSION}",
         )
 
     def has_token_prefix(self, prefix: str) -> bool:

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Self, TypeVar
 
 from gitlab_nightshift.records.handoffs import Handoff
 from gitlab_nightshift.records.tool_calls import ToolUse
+from gitlab_nightshift.records.usage import Usage
 
 
 class BeadStatus(StrEnum):
@@ -22,35 +22,6 @@ class BeadStatus(StrEnum):
     TIMEOUT = "timeout"
     OUTPUT_LIMIT = "output_limit"
     DISK_FULL = "disk_full"
-
-
-@dataclass(frozen=True)
-class Usage:
-    """What a bead or a run cost. ``None`` is unknown, and a sum with an unknown is unknown.
-
-    ``assumed_usd`` and ``assumed_tokens`` are the part of it that no endpoint has reported: the
-    worst case of answers whose end did not arrive. With it the sum is what was used at most.
-    """
-
-    cost_usd: float | None = 0.0
-    tokens: int | None = 0
-    assumed_usd: float = 0.0
-    assumed_tokens: int = 0
-
-    def __add__(self, other: Self) -> "Usage":
-        return Usage(
-            _add_amounts(self.cost_usd, other.cost_usd),
-            _add_amounts(self.tokens, other.tokens),
-            self.assumed_usd + other.assumed_usd,
-            self.assumed_tokens + other.assumed_tokens,
-        )
-
-
-Number = TypeVar("Number", int, float)
-
-
-def _add_amounts(left: Number | None, right: Number | None) -> Number | None:
-    return None if left is None or right is None else left + right
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar
 
-from gitlab_nightshift.records.bead_results import BeadResult, CommandResult, Usage
+from gitlab_nightshift.records.bead_results import BeadResult, CommandResult
 from gitlab_nightshift.records.run_results import RunResult
 from gitlab_nightshift.registry.sandbox_guarantees import ProbeSummary, Strength
 
@@ -227,26 +227,6 @@ def format_elapsed(seconds: float) -> str:
     minutes, rest = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
-
-
-def format_cost(usage: Usage) -> str:
-    """Cost and tokens in words that fit a log line. Unknown stays unknown; where a part is assumed
-    the sums are what was used at most."""
-    most = "at most " if usage.assumed_tokens else ""
-    money = "cost unknown" if usage.cost_usd is None else f"{most}${usage.cost_usd:.2f}"
-    if usage.tokens is None:
-        return money
-    text = f"{money}, {'' if money.startswith(most) else most}{_format_tokens(usage.tokens)}"
-    if not most:
-        return text
-    guess = _format_tokens(usage.assumed_tokens)
-    if usage.cost_usd is not None:
-        guess = f"${usage.assumed_usd:.2f}"
-    return f"{text} ({guess} of it assumed: the end of an answer was not seen)"
-
-
-def _format_tokens(tokens: int) -> str:
-    return f"{tokens / 1000:.0f}k tokens" if tokens >= 1000 else f"{tokens} tokens"
 
 
 def read_clock() -> float:

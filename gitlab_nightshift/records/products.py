@@ -3,16 +3,18 @@
 Money is in USD, durations are in seconds, times are ISO 8601 with a zone.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Annotated
 
-from gitlab_nightshift.records.bead_results import BeadResult, CommandResult, Usage
+from gitlab_nightshift.records.bead_results import BeadResult, CommandResult
 from gitlab_nightshift.records.field_bounds import Between
 from gitlab_nightshift.records.handoffs import AnalysisResult, Answers, Draft, Verdict
 from gitlab_nightshift.records.request import TaskRequest
 from gitlab_nightshift.records.tool_calls import ToolUse
+from gitlab_nightshift.records.usage import SpendingLimit, Usage
 from gitlab_nightshift.records.verdicts import Check, Finding, GatedFile
+from gitlab_nightshift.text.counts import count_words
 
 VERSION = 1
 BUNDLE_VERSION = 2
@@ -114,12 +116,16 @@ class Plan:
     jobs: tuple[PipelineJob, ...] = ()
     version: int = VERSION
 
+    @property
+    def limit(self) -> SpendingLimit:
+        """What all its beads together may use."""
+        return SpendingLimit(self.max_budget_usd, self.max_tokens)
+
 
 @dataclass(frozen=True)
-class ChangeSummary:
-    """A change as this program read it from the tree: ids are full git object ids."""
+class ChangeSize:
+    """The change as git has it."""
 
-    tree_id: str
     files: tuple[str, ...]
     added: Annotated[int, Between(0, _MOST)]
     deleted: Annotated[int, Between(0, _MOST)]
@@ -128,6 +134,21 @@ class ChangeSummary:
     def lines(self) -> int:
         """Added plus deleted lines, the measure of ``max_diff_lines``."""
         return self.added + self.deleted
+
+    @property
+    def delta(self) -> str:
+        """``+3 -1``."""
+        return f"+{self.added} -{self.deleted}"
+
+    def __str__(self) -> str:
+        return f"{count_words(self.lines, 'line')}, {count_words(len(self.files), 'file')}"
+
+
+@dataclass(frozen=True)
+class ProposedChange(ChangeSize):
+    """A change in a bundle: its size, and the full id of the tree that it makes."""
+
+    tree_id: str
 
 
 @dataclass(frozen=True)
@@ -140,7 +161,7 @@ class Proposal:
     ``verify_tools`` are the commands that Verify was seen to run besides reading (None: not known).
     """
 
-    change: ChangeSummary
+    change: ProposedChange
     category: str
     is_fallback: bool
     analysis: AnalysisResult
@@ -203,6 +224,10 @@ class Bundle:
     answers: Answers = ()
     baseline: tuple[CommandResult, ...] = ()
     version: int = BUNDLE_VERSION
+
+    def with_usage(self, counted: Usage | None) -> "Bundle":
+        """With the gateway's count; without a gateway (None) the agents' own figures stay."""
+        return replace(self, usage=counted) if counted else self
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,11 @@ and in the hand-offs of ``beads``.
 from dataclasses import dataclass
 from typing import Literal
 
-from gitlab_nightshift.records.bead_results import BeadResult, CommandResult, Usage
+from gitlab_nightshift.records.bead_results import BeadResult, CommandResult
 from gitlab_nightshift.records.handoffs import AnalysisCandidate
 from gitlab_nightshift.records.notary_records import NotarizedCommand, describe_run
-from gitlab_nightshift.records.products import Outcome
+from gitlab_nightshift.records.products import ChangeSize, Outcome
+from gitlab_nightshift.records.usage import Usage
 from gitlab_nightshift.records.verdicts import Check, CheckOutcome, Finding, GatedFile
 
 RESULT_VERSION = 2
@@ -75,20 +76,6 @@ class AttemptResult:
     error_code: str = ""
     why: str = ""
     """Why it was sent back; empty where it passed. May quote an agent."""
-
-
-@dataclass(frozen=True)
-class ChangeSize:
-    """The change as git has it."""
-
-    files: tuple[str, ...]
-    added: int
-    deleted: int
-
-    @property
-    def lines(self) -> int:
-        """Added plus deleted lines."""
-        return self.added + self.deleted
 
 
 @dataclass(frozen=True)

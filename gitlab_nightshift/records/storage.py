@@ -1,5 +1,6 @@
 """Records as JSON files: versioned, written whole or not at all, checked when read."""
 
+import contextlib
 import dataclasses
 import json
 import math
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 LARGEST_BUNDLE = 16 * 1024 * 1024
 LARGEST_PATCH = 8 * 1024 * 1024
 """Bytes. A change of some hundred lines is far below."""
+UPKEEP = "upkeep"
+"""The folder in the results with what was done for an open merge request, before new work."""
 
 Record = TypeVar("Record", Plan, Bundle, Publication, NotaryRecord, RunResult, FleetPlan)
 _T = TypeVar("_T")
@@ -118,6 +121,14 @@ def read_own(kind: type[Record], path: Path) -> Record:
         raise NightshiftError(Code.CONFIG, f"{path}: {error.strerror}") from None
     except InvalidRecordError as error:
         raise build_record_error(kind, str(path), str(error)) from None
+
+
+def read_kept(kind: type[Record], path: Path) -> Record | None:
+    """A record of this version that is complete; None for any other file, or none."""
+    with contextlib.suppress(OSError, InvalidRecordError), path.open("rb") as file:
+        made = decode_record(kind, file.read(LARGEST_BUNDLE + 1))
+        return made if made.version == kind.version else None
+    return None
 
 
 def build_record(kind: type[Record], data: Any, place: str) -> Record:

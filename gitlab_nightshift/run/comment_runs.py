@@ -21,7 +21,8 @@ from gitlab_nightshift.repository.changed_files import refuse_changed
 from gitlab_nightshift.repository.commit_switch import build_pack, check_out_temporarily
 from gitlab_nightshift.repository.private_repository import create_private_repository
 from gitlab_nightshift.repository.remote import GitServer, fetch
-from gitlab_nightshift.session import Session, locate_product
+from gitlab_nightshift.run.session_opening import locate_product
+from gitlab_nightshift.session import Session
 from gitlab_nightshift.settings.load import override_settings
 from gitlab_nightshift.stages.plan.comment_check import read_request
 from gitlab_nightshift.stages.plan.trigger import (

@@ -32,13 +32,14 @@ from gitlab_nightshift.run.publishing import (
     place_bundles,
     read_source_checkout,
 )
+from gitlab_nightshift.run.session_opening import locate_product, open_session
 from gitlab_nightshift.run.work_setup import build_work_context
 from gitlab_nightshift.run_folder import Invocation, RunFolder
 from gitlab_nightshift.sandbox.privilege_drop import restrict_to
 from gitlab_nightshift.sandbox.process_places import find_rights
 from gitlab_nightshift.sandbox.process_table import PLAN
 from gitlab_nightshift.sandbox.supervised_process import forward_signals, serve_stage
-from gitlab_nightshift.session import Session, locate_product, open_session
+from gitlab_nightshift.session import Session
 from gitlab_nightshift.stages.work.model_access import configure_gateway
 from gitlab_nightshift.stages.work.work_input import build_work_input
 from gitlab_nightshift.wire.channel import OutputChannel
@@ -136,8 +137,7 @@ def _plan_work_alone(session: Session, plan: Plan) -> dict[str, Any]:
 def _pack_work(session: Session, plan: Plan) -> dict[str, Any]:
     work_context = build_work_context(session, plan.request)
     provider = build_provider(work_context.settings)
-    budget = plan.max_budget_usd, plan.max_tokens
-    gateway = configure_gateway(work_context.settings, provider, work_context.model_env, *budget)
+    gateway = configure_gateway(work_context.settings, provider, work_context.model_env, plan.limit)
     return {
         "plan": plan,
         "place": build_work_input(work_context),

@@ -31,6 +31,7 @@ from gitlab_nightshift.run.comment_runs import (
 from gitlab_nightshift.run.dashboard_runs import DashboardOrders, confirm_orders, read_orders
 from gitlab_nightshift.run.early_bundles import build_failed_bundle
 from gitlab_nightshift.run.publishing import read_checkout_facts
+from gitlab_nightshift.run.session_opening import locate_product
 from gitlab_nightshift.run.upkeep_planning import (
     PlannedUpkeep,
     find_upkeep_request,
@@ -43,7 +44,7 @@ from gitlab_nightshift.run.work_setup import (
     compute_work_seconds,
     find_verify_commands,
 )
-from gitlab_nightshift.session import Session, locate_product
+from gitlab_nightshift.session import Session
 from gitlab_nightshift.stages.plan.checkout_facts import CheckoutFacts, check_paths, deepen_facts
 from gitlab_nightshift.stages.plan.comment_check import find_other_run
 from gitlab_nightshift.stages.plan.earlier_nights import find_skips

@@ -138,8 +138,7 @@ def _pack_agent(
 ) -> dict[str, Any]:
     work_context = build_work_context(context, prepared.source, prepared.base, chosen)
     plan, provider = prepared.plan, build_provider(chosen.settings)
-    budget = plan.max_budget_usd, plan.max_tokens
-    gateway = configure_gateway(chosen.settings, provider, work_context.model_env, *budget)
+    gateway = configure_gateway(chosen.settings, provider, work_context.model_env, plan.limit)
     return {
         "place": build_work_input(work_context),
         "gateway": json.loads(to_bytes(gateway)) if gateway else None,

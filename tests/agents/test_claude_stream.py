@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from gitlab_nightshift.agents import claude_stream, json_stream
 from gitlab_nightshift.agents.agent import AgentProgress, Report
 from gitlab_nightshift.agents.claude_stream import ClaudeStreamReader
-from gitlab_nightshift.records.bead_results import BeadStatus, Usage
+from gitlab_nightshift.records.bead_results import BeadStatus
+from gitlab_nightshift.records.usage import Usage
 from gitlab_nightshift.sandbox.process import EndReason, ProgramEnd
 
 SAMPLES = Path(__file__).parents[1] / "data" / "claude"

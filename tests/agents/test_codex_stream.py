@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from gitlab_nightshift.agents import json_stream
 from gitlab_nightshift.agents.agent import Report
 from gitlab_nightshift.agents.codex_stream import CodexStreamReader
-from gitlab_nightshift.records.bead_results import BeadStatus, Usage
+from gitlab_nightshift.records.bead_results import BeadStatus
+from gitlab_nightshift.records.usage import Usage
 from gitlab_nightshift.sandbox.process import EndReason, ProgramEnd
 
 SAMPLES = Path(__file__).parents[1] / "data" / "codex"

@@ -11,7 +11,8 @@ from gitlab_nightshift.agents import build_provider, choose_agent
 from gitlab_nightshift.agents.agent import BeadTask, Provider, Report
 from gitlab_nightshift.agents.plain_model import LineReader
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.records.bead_results import BeadStatus, Usage
+from gitlab_nightshift.records.bead_results import BeadStatus
+from gitlab_nightshift.records.usage import Usage
 from gitlab_nightshift.sandbox.process import EndReason, ProgramEnd
 from gitlab_nightshift.settings.load import load_settings
 from gitlab_nightshift.settings.model import Settings

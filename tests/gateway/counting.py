@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from gitlab_nightshift.gateway.prices import KNOWN, Tokens
-from gitlab_nightshift.records.bead_results import Usage
+from gitlab_nightshift.records.usage import Usage
 from tests.gateway.tools import (
     STREAM,
     Client,

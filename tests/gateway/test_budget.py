@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from gitlab_nightshift.gateway import cost_account as account
-from gitlab_nightshift.gateway import request_cost, request_service
+from gitlab_nightshift.gateway import request_service
 from gitlab_nightshift.gateway.cost_account import NOTHING, Account
 from gitlab_nightshift.gateway.limits import GatewayLimits
 from gitlab_nightshift.gateway.prices import Tokens
 from gitlab_nightshift.gateway.usage_meter import MeteredUsage
-from gitlab_nightshift.records.bead_results import Usage
+from gitlab_nightshift.records.usage import Usage
 from tests.gateway.counting import (
     HANG_UPS,
     Provider,
@@ -71,7 +71,7 @@ def no_worst_case(monkeypatch: pytest.MonkeyPatch) -> None:
     def told_alone(worst: Tokens, seen: MeteredUsage) -> tuple[Tokens, Tokens]:
         return seen.tokens, NOTHING
 
-    monkeypatch.setattr(request_cost, "compute_billed_tokens", told_alone)
+    monkeypatch.setattr(account, "compute_billed_tokens", told_alone)
     monkeypatch.setattr(account.Account, "settle_rest", lambda one: None)
 
 

@@ -18,16 +18,15 @@ from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.gateway import control_messages, control_socket
 from gitlab_nightshift.gateway import gateway_client as module
 from gitlab_nightshift.gateway.control_socket import NOTES, Control
-from gitlab_nightshift.gateway.cost_totals import Totals, UsageFigures
 from gitlab_nightshift.gateway.gateway_client import GatewayGone, RemoteGateway
 from gitlab_nightshift.gateway.gateway_config import GatewayConfig
 from gitlab_nightshift.gateway.keys import BeadTicket, ModelKey
 from gitlab_nightshift.gateway.prices import KNOWN
 from gitlab_nightshift.gateway.upstream import build_upstream
-from gitlab_nightshift.gateway.usage_reports import Reports
-from gitlab_nightshift.records.bead_results import Usage
+from gitlab_nightshift.gateway.usage_reports import Reports, Totals
 from gitlab_nightshift.records.events import Event, Note
 from gitlab_nightshift.records.tool_calls import MOST_CALLS, ToolUse
+from gitlab_nightshift.records.usage import SpendingLimit, Usage, add_usage
 from tests.gateway.tools import KEY, MODEL, RawEndpoint, about, ask, hang, message, whole
 from tests.support.loops import LoopThread
 from tests.support.trees import wait_for
@@ -38,7 +37,7 @@ USED = {"input_tokens": 1000, "output_tokens": 100_000}
 
 def config(url: str, **more: Any) -> GatewayConfig:
     way = build_upstream(ModelKey("ANTHROPIC_API_KEY", KEY), url, {})
-    made = GatewayConfig(way, KNOWN, 1.0, 2.0, None, (MODEL, "unpriced"), ("example.org",))
+    made = GatewayConfig(way, KNOWN, 1.0, SpendingLimit(2.0), (MODEL, "unpriced"), ("example.org",))
     return replace(made, **more)
 
 
@@ -80,7 +79,7 @@ def served(folder: Path, made: GatewayConfig) -> Iterator[Served]:
     os.set_blocking(read, False)
     thread = LoopThread("gateway", lambda name: None)
     reports = Reports(written)
-    inner = Control(its, made, lambda: reports.tell(inner.list_accounts()))
+    inner = Control(its, made, lambda: reports.tell(inner.list_usage()))
     with ThreadPoolExecutor(1) as pool, its, link:
         serving = pool.submit(thread.run, inner.serve(), 300)
         try:
@@ -159,9 +158,9 @@ def test_a_bead_gets_what_the_run_has(tmp_path: Path) -> None:
         assert [s.exhausted for s in stands.values()] == [True, True, False]
         used = remote.close_bead(rich)
         assert used == stands["rich"].usage == Usage(about(1.503), 101_000)
-        told = gateway.totals
-        assert told.list_beads()[0] == ("rich", UsageFigures(used.cost_usd, 101_000))
-        assert told.compute_sum().tokens == 202_000
+        first_bead, *others = gateway.totals.list_usage()
+        assert first_bead == used
+        assert add_usage(others).tokens == 101_000
 
 
 def test_requests_of_all_beads_at_once_are_set_aside_from_one_budget(tmp_path: Path) -> None:
@@ -177,9 +176,9 @@ def test_requests_of_all_beads_at_once_are_set_aside_from_one_budget(tmp_path: P
         wait_for(lambda: len(endpoint.requests) == 2, "the others are on their way")
         assert sum(remote.look(each).exhausted for each in beads) == 2
         used = [remote.close_bead(each) for each in beads]
-        told = gateway.totals.compute_sum()
+        told = add_usage(gateway.totals.list_usage())
     assert 1.9 < sum(each.cost_usd or 0.0 for each in used) < 2.02
-    assert told.assumed_usd == told.usd == about(sum(each.cost_usd or 0.0 for each in used))
+    assert told.assumed_usd == told.cost_usd == about(sum(each.cost_usd or 0.0 for each in used))
 
 
 def test_no_budget_of_a_bead_makes_a_model_without_a_price_free(gateway: Served) -> None:
@@ -364,9 +363,7 @@ def test_a_bead_that_is_closed_with_answers_on_their_way(tmp_path: Path) -> None
         assert remote.close_bead(ticket, 60) == used, "asked again"
         assert asked.result() != 200
         assert spend(ticket) == 401
-        assert gateway.totals.compute_sum() == UsageFigures(
-            used.cost_usd, used.tokens or 0, used.assumed_usd, used.assumed_tokens
-        )
+        assert gateway.totals.list_usage() == (used,)
 
 
 def test_a_wait_for_answers_is_told_once_and_a_short_one_not_at_all(
@@ -413,9 +410,8 @@ def test_what_is_pending_is_reported(tmp_path: Path) -> None:
         ticket = remote.open_bead("b", {MODEL}, budget_usd=2.0)
         asked = pool.submit(spend, ticket)
         wait_for(lambda: endpoint.requests, "the request is on its way")
-        figures = gateway.totals.compute_sum()
-        assert figures.usd == 0.0
-        assert 1.49 < figures.pending_usd < 1.53
+        [used] = gateway.totals.list_usage()
+        assert used.cost_usd == used.assumed_usd == pytest.approx(1.51, abs=0.02)
         remote.close_bead(ticket)
         asked.result()
 
@@ -432,7 +428,8 @@ def test_the_end_of_the_work_settles_all(tmp_path: Path) -> None:
         gateway.link.close()
         wait_for(gateway.inner.over.is_set, "its end")
         asked.exception()
-        [account] = gateway.inner.list_accounts()
+        assert gateway.inner._gateway
+        [account] = gateway.inner._gateway.list_accounts()
         wait_for(lambda: account.read_usage().assumed_tokens, "the worst case to be counted")
 
 
@@ -471,11 +468,10 @@ def test_a_report_that_nobody_reads_stops_nothing(tmp_path: Path) -> None:
         remote = one.model()
         ticket = remote.open_bead("b", {MODEL}, budget_usd=2.0)
         assert spend(ticket) == 200
-        accounts, reports = one.inner.list_accounts(), Reports(written)
-        assert not reports.tell(accounts), "told the next time"
+        used, reports = one.inner.list_usage(), Reports(written)
+        assert not reports.tell(used), "told the next time"
         os.read(read, 1 << 20)
-        assert reports.tell(accounts)
-        assert Totals().compute_sum() == UsageFigures()
+        assert reports.tell(used)
         os.close(read)
         os.close(written)
 

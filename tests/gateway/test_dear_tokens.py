@@ -14,6 +14,7 @@ from gitlab_nightshift.gateway.keys import Api
 from gitlab_nightshift.gateway.prices import KNOWN, Tokens, merge_rates
 from gitlab_nightshift.gateway.shape import InputTokens
 from gitlab_nightshift.gateway.usage_meter import Meter
+from gitlab_nightshift.records.usage import SpendingLimit
 from gitlab_nightshift.settings.setting_groups import LongPrice, Price
 from tests.gateway.counting import usd
 from tests.gateway.tools import MODEL, RawEndpoint, about, client, message, whole
@@ -182,6 +183,6 @@ def test_a_long_input_has_a_price_of_its_own() -> None:
     cost = rates["gpt"].compute_cost
     assert cost(Tokens(input=200_000, output=1000)) == about(0.41)
     assert cost(Tokens(input=100_000, cached=100_001, output=1000)) == about(0.815004)
-    one = Account("analyze", frozenset({"gpt"}), "p", rates, 2.0, None)
+    one = Account("analyze", frozenset({"gpt"}), "p", rates, SpendingLimit(2.0))
     reserved = one.reserve("gpt", InputTokens(300_000, 300_000), 100_000)
     assert reserved.max_output == int((2.0 - 0.3 * 5) / 15e-6)

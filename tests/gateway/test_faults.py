@@ -10,7 +10,7 @@ import pytest
 
 from gitlab_nightshift.gateway import forward
 from gitlab_nightshift.gateway.limits import GatewayLimits
-from gitlab_nightshift.records.bead_results import Usage
+from gitlab_nightshift.records.usage import Usage
 from gitlab_nightshift.system.retry import Clock
 from tests.gateway.tools import (
     MODEL,

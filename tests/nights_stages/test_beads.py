@@ -124,5 +124,5 @@ def test_a_category_of_the_teams_own_and_an_unknown_cost(tmp_path: Path) -> None
             *(nothing, nothing, ("ok", None, 1996, *told), nothing),
         ]
         assert (result["total_cost_usd"], result["total_tokens"]) == (None, 2492)
-        assert "cost unknown, 2k tokens" in done.last_line
+        assert "cost not known, 2k tokens" in done.last_line
         assert "NIGHT_COST_USD=\n" in shop.products()["nightshift.env"].decode()

@@ -5,8 +5,7 @@ import json
 import typing
 from datetime import UTC, datetime
 
-from gitlab_nightshift.records.bead_results import Usage
-from gitlab_nightshift.records.events import Event, format_cost, format_elapsed, to_all, to_line
+from gitlab_nightshift.records.events import Event, format_elapsed, to_all, to_line
 from gitlab_nightshift.records.handoffs import Verdict
 from gitlab_nightshift.records.products import Outcome
 from gitlab_nightshift.records.run_results import RunResult
@@ -67,30 +66,3 @@ def test_a_record_is_redacted_to_its_depth() -> None:
 )
 def test_elapsed(seconds: float, text: str) -> None:
     assert format_elapsed(seconds) == text
-
-
-@each(
-    ("usd", "tokens", "text"),
-    [
-        (None, None, "cost unknown"),
-        (None, 1500, "cost unknown, 2k tokens"),
-        (0.0, 0, "$0.00, 0 tokens"),
-        (1.234, 999, "$1.23, 999 tokens"),
-        (1.5, None, "$1.50"),
-        (10.0, 312_400, "$10.00, 312k tokens"),
-    ],
-)
-def test_unknown_cost_is_said_to_be_unknown(
-    usd: float | None, tokens: int | None, text: str
-) -> None:
-    assert format_cost(Usage(usd, tokens)) == text
-
-
-def test_a_cost_that_is_assumed_is_told_as_the_most() -> None:
-    assumed = "(${} of it assumed: the end of an answer was not seen)"
-    assert (
-        format_cost(Usage(1.5, 1500, 0.48, 900))
-        == f"at most $1.50, 2k tokens {assumed.format('0.48')}"
-    )
-    unknown = format_cost(Usage(None, 1500, 0.0, 900))
-    assert unknown.startswith("cost unknown, at most 2k tokens (900 tokens of it assumed")

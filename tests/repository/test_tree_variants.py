@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from gitlab_nightshift.repository.blobs import read_blobs, write_modified_tree
+from gitlab_nightshift.repository.blobs import read_blobs
 from gitlab_nightshift.repository.git import Git, find_repository_paths
 from gitlab_nightshift.repository.private_repository import (
     MOST_KEPT,
@@ -15,6 +15,7 @@ from gitlab_nightshift.repository.private_repository import (
     open_scratch_index,
     resolve_tree,
 )
+from gitlab_nightshift.repository.tree_objects import write_modified_tree
 from tests.repository.conftest import Box
 from tests.repository.tools import commit, git, write
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from gitlab_nightshift.agents.agent import AgentProgress, BeadTask, ProviderInfo, Report
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.records.bead_results import BeadStatus, Usage
+from gitlab_nightshift.records.bead_results import BeadStatus
+from gitlab_nightshift.records.usage import Usage
 from gitlab_nightshift.sandbox.process import ProgramEnd
 from gitlab_nightshift.settings.model import Settings
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from gitlab_nightshift.demo.standin import Standin
 from gitlab_nightshift.demo.standin_api import Endpoint, StandinApiError, StandinCall
-from gitlab_nightshift.demo.standin_state import State
 
 BOOLEANS = "true false 1 0 t f on off yes no".split()
 PAGES = "page int, per_page int, pagination str"
@@ -524,10 +524,10 @@ BY_ENDPOINT = {(fact.method, fact.path): fact for fact in FACTS}
 def check_all_requests() -> None:
     """Put the table in front of both stand-ins, for as long as this process lives."""
 
-    def check(_state: State, call: StandinCall, endpoint: Endpoint) -> None:
+    def check(_standin: Standin, call: StandinCall, endpoint: Endpoint) -> None:
         check_request(call, endpoint)
 
-    State.check_request = check  # type: ignore[assignment,method-assign]
+    Standin.check_request = check  # type: ignore[assignment,method-assign]
 
 
 def check_request(call: StandinCall, endpoint: Endpoint) -> None:

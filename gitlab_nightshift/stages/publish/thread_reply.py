@@ -143,9 +143,8 @@ def _describe_proposal(bundle: Bundle) -> str:
     proposal = bundle.proposal
     if proposal is None:
         return "nothing"
-    size = f"+{proposal.change.added} -{proposal.change.deleted}"
     title = to_markdown_line(proposal.draft.title, 200)
-    return f"this: {title} ({_list_files(proposal.change.files)}, {size})"
+    return f"this: {title} ({_list_files(proposal.change.files)}, {proposal.change.delta})"
 
 
 def _describe_tests(bundle: Bundle, result: RunResult) -> str:

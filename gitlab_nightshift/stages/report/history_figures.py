@@ -12,6 +12,7 @@ from gitlab_nightshift.records.history_records import (
     PastMergeRequest,
     PastNight,
 )
+from gitlab_nightshift.records.usage import Bound
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 HISTORY_VERSION = 2
@@ -89,6 +90,11 @@ class HistoryFigures:
     history: NightHistory
     silent: tuple[str, ...] = ()
     version: int = HISTORY_VERSION
+
+    @property
+    def bound(self) -> Bound:
+        """What has to be said before the costs."""
+        return "at least" if self.at_least else ""
 
 
 def compute_figures(

@@ -14,9 +14,7 @@ from dataclasses import dataclass, field
 from functools import singledispatchmethod
 from typing import TextIO
 
-from gitlab_nightshift import __version__
 from gitlab_nightshift.errors import Code, is_disk_full
-from gitlab_nightshift.records.bead_results import Usage
 from gitlab_nightshift.records.events import (
     ArtifactWritten,
     BeadEnded,
@@ -37,13 +35,14 @@ from gitlab_nightshift.records.events import (
     RunStarted,
     StepEnded,
     StepStarted,
-    format_cost,
     format_elapsed,
 )
 from gitlab_nightshift.records.products import Outcome
 from gitlab_nightshift.records.run_results import RunResult
 from gitlab_nightshift.records.storage import map_texts
+from gitlab_nightshift.records.usage import Usage, format_cost
 from gitlab_nightshift.registry.sandbox_guarantees import GuaranteeState
+from gitlab_nightshift.system.version import VERSION
 from gitlab_nightshift.text.printable_text import make_printable
 
 WIDTH = 160
@@ -67,11 +66,8 @@ def format_line(text: str, width: int = WIDTH) -> str:
 
 def _describe_spending(result: RunResult) -> str:
     """Category, time and cost in a few words."""
-    spent = format_cost(result.usage)
-    if result.total_cost_usd == 0 and result.total_tokens == 0:
-        spent = "nothing spent"
     category = "" if result.category_used == "none" else format_line(result.category_used)
-    words = (category, format_elapsed(result.total_duration_s), spent)
+    words = (category, format_elapsed(result.total_duration_s), format_cost(result.usage))
     return ", ".join(word for word in words if word)
 
 
@@ -102,7 +98,7 @@ class JobLog:
 
     @_show.register
     def _(self, event: RunStarted) -> None:
-        self._print(self._paint(f"nightshift {__version__} · {format_line(event.project)}", "bold"))
+        self._print(self._paint(f"nightshift {VERSION} · {format_line(event.project)}", "bold"))
         for fact in event.facts:
             self._print(self._paint(f"  {format_line(fact, 400)}", "dim"))
 

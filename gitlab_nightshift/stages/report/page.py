@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gitlab_nightshift.records.bead_results import BeadResult
-from gitlab_nightshift.records.events import format_cost
 from gitlab_nightshift.records.products import Outcome
 from gitlab_nightshift.records.run_results import RunResult
+from gitlab_nightshift.records.usage import format_cost
 from gitlab_nightshift.stages.report.patch_view import parse_patch
 from gitlab_nightshift.stages.report.result_texts import (
-    count_words,
     describe_attempt,
     describe_command,
     describe_outcome,
@@ -24,6 +23,7 @@ from gitlab_nightshift.stages.report.result_texts import (
     list_proofs,
 )
 from gitlab_nightshift.stages.report.run_result import describe_bead
+from gitlab_nightshift.text.counts import count_words
 from gitlab_nightshift.text.printable_text import make_printable
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ def _format_date(started_at: str) -> str:
 
 
 def _build_timeline(result: RunResult) -> list[_TimelineRow]:
-    """The beads, each attempt that was sent back told at its last bead."""
+    """The beads; the last bead of an attempt that was sent back says why."""
     ends = {
         (bead.category, bead.attempt): number
         for number, bead in enumerate(result.beads)

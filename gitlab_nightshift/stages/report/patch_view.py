@@ -6,13 +6,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from gitlab_nightshift.text.lazy_patterns import compile_lazily
+from gitlab_nightshift.text.diff_rows import read_rows
 
 MOST_LINES = 3_000
 LONGEST_LINE = 2_000
 RowKind = Literal["added", "deleted", "same", "hunk", "note"]
-_HUNK = compile_lazily(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@.*")
-_SIGNS: dict[str, RowKind] = {"+": "added", "-": "deleted", " ": "same", "\\": "note"}
+_KINDS: dict[str, RowKind] = {
+    "+": "added",
+    "-": "deleted",
+    " ": "same",
+    "@": "hunk",
+    "\\": "note",
+}
 
 
 @dataclass(frozen=True)
@@ -64,22 +69,11 @@ def _read_name(lines: list[str]) -> str:
 
 
 def _read_rows(lines: list[str]) -> Iterator[PatchRow]:
-    old = new = 0
-    inside = False
-    for line in lines:
-        if match := _HUNK.fullmatch(line):
-            inside, old, new = True, int(match[1]), int(match[2])
-            yield PatchRow("hunk", 0, line[:LONGEST_LINE])
-        elif inside and line[:1] in _SIGNS:
-            kind = _SIGNS[line[:1]]
-            yield PatchRow(kind, _choose_number(kind, old, new), line[:LONGEST_LINE])
-            old += kind in ("same", "deleted")
-            new += kind in ("same", "added")
-        elif line.startswith(("new file", "deleted file", "rename ", "old mode", "new mode")):
-            yield PatchRow("note", 0, line[:LONGEST_LINE])
-        elif line.startswith("GIT binary patch"):
+    for row in read_rows(lines):
+        if row.sign:
+            number = row.old if row.sign == "-" else row.new
+            yield PatchRow(_KINDS[row.sign], number, row.line[:LONGEST_LINE])
+        elif row.line.startswith(("new file", "deleted file", "rename ", "old mode", "new mode")):
+            yield PatchRow("note", 0, row.line[:LONGEST_LINE])
+        elif row.line.startswith("GIT binary patch"):
             yield PatchRow("note", 0, "A binary file.")
-
-
-def _choose_number(kind: RowKind, old: int, new: int) -> int:
-    return {"deleted": old, "note": 0}.get(kind, new)

@@ -151,6 +151,7 @@ def run_bead(
 def _build_task(
     bead_context: BeadContext, bead: str, category: str, attempt: int, scratch: _Scratch
 ) -> BeadTask:
+    left = bead_context.ledger.compute_left()
     return BeadTask(
         bead=bead,
         category=category,
@@ -160,9 +161,9 @@ def _build_task(
         handoff_file=scratch.handoff_file,
         schema=build_schema(bead),
         allowed_commands=bead_context.work.allowed_commands,
-        budget_usd=bead_context.ledger.compute_left_usd(),
+        budget_usd=left.usd or 0.0,
         any_command=any_command(bead_context.work.settings),
-        budget_tokens=bead_context.ledger.compute_left_tokens(),
+        budget_tokens=left.tokens,
         left_s=bead_context.ledger.compute_left_s(),
         hidden=bead_context.hidden,
     )
@@ -195,8 +196,8 @@ def _run(
     scratch: _Scratch,
     prompt: BeadPrompt,
 ) -> BeadResult:
-    tokens = bead_context.ledger.compute_left_tokens()
-    with bead_context.access.open_bead(name, task.model, task.budget_usd, tokens) as access:
+    left = bead_context.ledger.compute_left()
+    with bead_context.access.open_bead(name, task.model, left) as access:
         task = dataclasses.replace(task, base_url=access.base_url)
         return _Process(bead_context, task, name, scratch, access).run(prompt)
 
@@ -215,7 +216,9 @@ class _Process:
         self._context, self._task, self._scratch, self._access = bead_context, task, scratch, access
         self._name = name
         self._reader = bead_context.provider.build_reader()
-        self._watch = Watch(bead_context, self._reader, access)
+        self._watch = Watch(
+            bead_context.work, bead_context.ledger, bead_context.disks, self._reader, access
+        )
 
     def run(self, prompt: BeadPrompt) -> BeadResult:
         started = read_clock()

@@ -178,7 +178,7 @@ def propose_change(
     proven: ProvenChange,
     tried: list[CategoryResult],
 ) -> Ending:
-    needed = to_approve(proven.gates)
+    needed = to_approve(proven.proof.gates)
     reason, stopped = "a verified change is ready to be published", ""
     if needed:
         reason += f", once it is approved: {needed}"
@@ -187,7 +187,7 @@ def propose_change(
     except Interruption as stop:
         draft = draft_from_analysis(analysis)
         reason, stopped = f"{STOPPED}; the verified change is kept", stop.code.value
-    request, changed = night.plan.request, proven.captured.build_summary().files
+    request, changed = night.plan.request, proven.captured.size.files
     fallback = category != night.plan.scheduled
     proposal = proven.build_proposal(category, analysis, draft, is_fallback=fallback)
     return Ending(

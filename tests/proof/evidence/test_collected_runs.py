@@ -10,7 +10,7 @@ from gitlab_nightshift.proof.evidence.lab import Evidence, EvidenceSubject, Lab
 from gitlab_nightshift.proof.proof_commands import CommandRun, run_and_collect
 from gitlab_nightshift.proof.reports.command_expansion import build_text_reader
 from gitlab_nightshift.records.verdicts import CheckOutcome
-from gitlab_nightshift.repository.blobs import write_modified_tree
+from gitlab_nightshift.repository.tree_objects import write_modified_tree
 from tests.support.scripts import ScriptCase, read_cases
 from tests.support.tables import each
 from tests.support.tried import Tried

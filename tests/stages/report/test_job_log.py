@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus, CommandResult, Usage
+from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus, CommandResult
 from gitlab_nightshift.records.events import (
     BeadEnded,
     CommandEnded,
@@ -24,6 +24,7 @@ from gitlab_nightshift.records.events import (
 )
 from gitlab_nightshift.records.products import Outcome
 from gitlab_nightshift.records.run_results import RunResult
+from gitlab_nightshift.records.usage import Usage
 from gitlab_nightshift.redaction.redactor import Redactor
 from gitlab_nightshift.stages.report.job_log import (
     CUT,
@@ -178,7 +179,7 @@ def test_an_end_without_a_start_closes_nothing(capsys: pytest.CaptureFixture[str
         ),
         (
             result(Outcome.NO_IMPROVEMENT, reason="All tried.", total_cost_usd=None),
-            "○ NO_IMPROVEMENT · All tried. · tests, 10:12, cost unknown, 312k tokens",
+            "○ NO_IMPROVEMENT · All tried. · tests, 10:12, cost not known, 312k tokens",
         ),
         (
             RunResult("1", Outcome.NO_IMPROVEMENT, reason="No category scheduled for today"),

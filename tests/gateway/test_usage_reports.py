@@ -6,43 +6,38 @@ from pathlib import Path
 
 import pytest
 
-from gitlab_nightshift.gateway import cost_totals
-from gitlab_nightshift.gateway.cost_totals import (
+from gitlab_nightshift.gateway import usage_reports
+from gitlab_nightshift.gateway.usage_reports import (
     BEADS,
     LINE_BYTES,
     Totals,
-    UsageFigures,
+    read_line,
     to_line,
 )
+from gitlab_nightshift.records.codec import InvalidRecordError
+from gitlab_nightshift.records.usage import Usage
 from tests.gateway.tools import read_totals
 
-ONE = UsageFigures(0.5, 1000, 0.1, 200, 0.25, 3000)
+ONE = Usage(0.5, 1000, 0.1, 200)
 
 
 def test_the_last_line_of_a_bead_counts() -> None:
-    lines = to_line(0, "analyze", UsageFigures(0.25, 10)) + to_line(1, "verify", ONE)
-    lines += to_line(0, "analyze", ONE)
+    lines = to_line(0, Usage(0.25, 10)) + to_line(1, ONE) + to_line(0, ONE)
     reader = Totals()
     for at in range(len(lines)):  # however a pipe cuts it
         reader.feed(lines[at : at + 1])
-    assert reader.list_beads() == (("analyze", ONE), ("verify", ONE))
-    assert (
-        reader.compute_sum()
-        == read_totals(lines)
-        == ONE + ONE
-        == UsageFigures(1.0, 2000, 0.2, 400, 0.5, 6000)
-    )
-    assert reader.bad == 0
-    assert read_totals(b"") == UsageFigures()
+    assert (reader.list_usage(), reader.bad) == ((ONE, ONE), 0)
+    assert read_totals(lines) == Usage(1.0, 2000, 0.2, 400)
+    assert read_totals(b"") == Usage()
 
 
 def test_a_cost_that_is_unknown_stays_so() -> None:
-    lines = to_line(0, "analyze", ONE) + to_line(1, "verify", UsageFigures(None, 7))
-    assert read_totals(lines) == UsageFigures(None, 1007, 0.1, 200, 0.25, 3000)
+    lines = to_line(0, ONE) + to_line(1, Usage(None, 7))
+    assert read_totals(lines) == Usage(None, 1007, 0.1, 200)
 
 
 def test_what_is_no_line_is_left_out() -> None:
-    good = to_line(0, "analyze", ONE)
+    good = to_line(0, ONE)
     bad = [
         b"",
         b"[]",
@@ -57,14 +52,15 @@ def test_what_is_no_line_is_left_out() -> None:
         good.replace(b"0.5", b"true"),
         good.replace(b"0.5", b'"0.5"'),
         good.replace(b"1000", b"1.5"),
-        good.replace(b'"analyze"', b"7"),
-        good.replace(b'"name"', b'"more": 1, "name"'),
-        to_line(BEADS, "one too many", ONE),
+        good.replace(b'"number":0', b'"number":-1'),
+        good.replace(b'"number"', b'"more":1,"number"'),
+        to_line(BEADS, ONE),
         b" " * LINE_BYTES + good,
     ]
+    assert good not in bad
     reader = Totals()
     reader.feed(good + b"\n".join(line.rstrip(b"\n") for line in bad) + b"\n")
-    assert (reader.compute_sum(), reader.bad) == (ONE, len(bad))
+    assert (reader.list_usage(), reader.bad) == ((ONE,), len(bad))
 
 
 def test_a_line_without_an_end_fills_no_memory() -> None:
@@ -72,16 +68,16 @@ def test_a_line_without_an_end_fills_no_memory() -> None:
     for _ in range(100):
         reader.feed(b"x" * 100_000)
     assert len(reader._rest) <= LINE_BYTES
-    reader.feed(b"\n" + to_line(0, "analyze", ONE))
-    assert (reader.compute_sum(), reader.bad) == (ONE, 1)
+    reader.feed(b"\n" + to_line(0, ONE))
+    assert (reader.list_usage(), reader.bad) == ((ONE,), 1)
 
 
 def test_the_reader_imports_the_standard_library_alone() -> None:
     """A supervisor is to import nothing else."""
-    top = Path(cost_totals.__file__).parents[2]
+    top = Path(usage_reports.__file__).parents[2]
     code = (
         f"import sys; sys.path.append({str(top)!r});"
-        "import gitlab_nightshift.gateway.cost_totals, gitlab_nightshift.gateway.control_messages;"
+        "from gitlab_nightshift.gateway import control_messages, usage_reports;"
         "print(*(n for n in sys.modules if n.partition('.')[0] not in sys.stdlib_module_names))"
     )
     done = subprocess.run(
@@ -92,5 +88,5 @@ def test_the_reader_imports_the_standard_library_alone() -> None:
 
 
 def test_a_figure_that_no_run_has_is_none() -> None:
-    with pytest.raises(ValueError, match="figure"):
-        cost_totals.read_line(to_line(0, "analyze", UsageFigures(1e300)))
+    with pytest.raises(InvalidRecordError, match="so much"):
+        read_line(to_line(0, Usage(1e13)).rstrip())
