@@ -3,6 +3,7 @@
 any number of lines."""
 
 import os
+import re
 import shlex
 import subprocess
 import tempfile
@@ -65,6 +66,16 @@ def read_cases(path: Path) -> list[ScriptCase]:
             assert sign == ">", line
             cases[-1].expected.append(text)
     return cases
+
+
+_NO_NEWLINE = "\n\\ No newline at end of file\n"
+
+
+def read_files(path: Path) -> tuple[str, dict[str, str]]:
+    """What a file says first, and the files in it: ``>>> PATH`` begins each."""
+    head, *parts = re.split(r"(?m)^>>> ", path.read_text(encoding="utf-8"))
+    sections = [part.removesuffix(_NO_NEWLINE).partition("\n") for part in parts]
+    return head, {name: content for name, _, content in sections}
 
 
 def run_script(folder: Path, script: str, env: Mapping[str, str] | None = None) -> None:

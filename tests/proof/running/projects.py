@@ -4,7 +4,6 @@ Each has the same functions: a decision, a result, numbers, texts, and statement
 """
 
 import os
-import re
 import shlex
 import subprocess
 from collections.abc import Mapping
@@ -14,6 +13,7 @@ from pathlib import Path
 from gitlab_nightshift.proof.running.faults import Fault, list_faults
 from gitlab_nightshift.proof.syntax.file_side import Side
 from tests.support.programs import find_lack
+from tests.support.scripts import read_files
 
 VARIABLE = "NS_c0ffee"
 ASSERTED = "asserted"
@@ -70,20 +70,15 @@ def _run(argv: tuple[str, ...], folder: Path, more: Mapping[str, str]) -> tuple[
     return done.returncode, done.stdout
 
 
-_NO_NEWLINE = "\n\\ No newline at end of file\n"
-
-
-def _read_project(text: str) -> Project:
-    """``build:`` and ``test:`` are commands, ``>>> PATH`` begins a file, the product first."""
-    head, *parts = re.split(r"(?m)^>>> ", text)
-    sections = [part.removesuffix(_NO_NEWLINE).partition("\n") for part in parts]
-    files = {path: content for path, _, content in sections}
+def _read_project(path: Path) -> Project:
+    """``build:`` and ``test:`` are commands, the first file is the product."""
+    head, files = read_files(path)
     commands = dict(line.split(": ", 1) for line in head.splitlines())
     build, test = (tuple(shlex.split(commands.get(name, ""))) for name in ("build", "test"))
     return Project(next(iter(files)), files, build, test)
 
 
 FOLDER = Path(__file__).parent / "samples"
-SAMPLES = {path.stem: _read_project(path.read_text()) for path in sorted(FOLDER.glob("*.files"))}
+SAMPLES = {path.stem: _read_project(path) for path in sorted(FOLDER.glob("*.files"))}
 PROJECTS = {language: project for language, project in SAMPLES.items() if project.test}
 """Those of the samples that are built and run."""
