@@ -13,7 +13,7 @@ from pathlib import Path
 from gitlab_nightshift.errors import NightshiftError, build_config_error
 from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.repository.broken_repository import render_damage
-from gitlab_nightshift.repository.changed_files import compare_line_ends
+from gitlab_nightshift.repository.changed_files import list_untouched
 from gitlab_nightshift.repository.git import Git, GitError, RepositoryPaths, split_names
 from gitlab_nightshift.repository.private_repository import (
     Repository,
@@ -125,7 +125,7 @@ def write_working_tree(worktree: Worktree) -> str:
     """
     index = _copy_index(worktree, worktree.paths.index)
     run = functools.partial(_run_git, worktree, index)
-    if untouched := compare_line_ends(run, worktree.top).untouched:
+    if untouched := list_untouched(run, worktree.top):
         names = split_names(run("diff-files", "-z", "--name-only"))
         stdin = b"".join(os.fsencode(n) + b"\0" for n in names if n not in untouched)
         arguments = ("--pathspec-from-file=-", "--pathspec-file-nul")

@@ -36,14 +36,14 @@ class _Char(_Simple):
     _type_ = "c"
 
 
-class _Function(_ctypes.CFuncPtr):
+class _LibcFunction(_ctypes.CFuncPtr):
     _flags_ = _ctypes.FUNCFLAG_CDECL | _ctypes.FUNCFLAG_USE_ERRNO
     _restype_ = _Int
 
 
 _libc = _ctypes.dlopen(None, 0)  # type: ignore[arg-type]  # what is loaded already
 _syscall, _prctl, _connect, _bind, _mount = (
-    _Function(_ctypes.dlsym(_libc, name))
+    _LibcFunction(_ctypes.dlsym(_libc, name))
     for name in ("syscall", "prctl", "connect", "bind", "mount")
 )
 _syscall.restype = _Long
