@@ -28,7 +28,8 @@ def read_blobs(repository: Repository, blobs: Iterable[str]) -> dict[str, bytes]
 
 
 def read_objects(repository: Repository, ids: Sequence[str], kind: str) -> dict[str, bytes]:
-    """The bytes of objects of one kind by id; missing and damaged ones are left out."""
+    """The bytes of objects of one kind by their names, such as ids; missing and damaged ones are
+    left out."""
     if not ids:
         return {}
     stdin = "".join(f"{blob}\n" for blob in ids).encode()
@@ -40,12 +41,12 @@ def read_objects(repository: Repository, ids: Sequence[str], kind: str) -> dict[
     at = 0
     for name in ids:
         end = out.index(b"\n", at)
-        size = out[at:end].split()[-1]
+        found, *_, size = out[at:end].decode().split()
         at = end + 1
         if size.isdigit():
             data = out[at : at + int(size)]
             at += int(size) + 1
-            if _compute_id(kind, [data], len(data), len(name)) == name:
+            if compute_id(kind, [data], len(data), len(found)) == found:
                 contents[name] = data
     return contents
 
@@ -64,10 +65,11 @@ def read_tree_file(repository: Repository, tree: str, path: str) -> bytes | None
 
 def compute_blob_id(parts: Iterable[bytes], size: int, length: int) -> str:
     """The object id (``length`` hex digits) of a blob of ``size`` bytes, given in parts."""
-    return _compute_id("blob", parts, size, length)
+    return compute_id("blob", parts, size, length)
 
 
-def _compute_id(kind: str, parts: Iterable[bytes], size: int, length: int) -> str:
+def compute_id(kind: str, parts: Iterable[bytes], size: int, length: int) -> str:
+    """The object id of any kind of object."""
     digest = hashlib.sha1() if length == 40 else hashlib.sha256()  # noqa: S324
     digest.update(b"%s %d\0" % (kind.encode(), size))
     for part in parts:
@@ -82,7 +84,7 @@ def write_blob(repository: Repository, data: bytes, length: int) -> str:
 
 def write_object(repository: Repository, kind: str, data: bytes, length: int) -> str:
     """Store a loose object; returns its id, which has ``length`` hex digits."""
-    name = _compute_id(kind, [data], len(data), length)
+    name = compute_id(kind, [data], len(data), length)
     file = repository.folder / "objects" / name[:2] / name[2:]
     file.parent.mkdir(exist_ok=True)
     if not file.exists():

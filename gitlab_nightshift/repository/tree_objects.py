@@ -8,7 +8,7 @@ by name, that of a folder as if it ended with "/" (git's tree.c: base_name_compa
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from gitlab_nightshift.repository.blobs import read_objects, write_blob, write_object
+from gitlab_nightshift.repository.blobs import compute_id, read_objects, write_blob, write_object
 from gitlab_nightshift.repository.private_repository import (
     Repository,
     Row,
@@ -80,14 +80,17 @@ def read_folders_above(repository: Repository, tree: str, paths: Iterable[str]) 
 
 
 def _resolve(repository: Repository, revision: str) -> str:
-    if revision in repository.folders:
-        return revision
-    if not is_full_id(revision):
-        return resolve_tree(repository, revision)
-    if revision not in repository.trees:
-        tree = resolve_tree(repository, revision)
-        repository.trees.update({revision: tree, tree: tree})
-    return repository.trees[revision]
+    """The id of a tree, or of that of a commit."""
+    known = repository.trees
+    if revision not in known:
+        name = f"{revision}^{{tree}}"
+        data = read_objects(repository, [name], "tree").get(name)
+        if data is None or not is_full_id(revision):
+            return resolve_tree(repository, revision)  # git says what is wrong
+        tree = compute_id("tree", [data], len(data), len(revision))
+        repository.folders[tree] = dict(_parse_rows(data, len(tree)))
+        known.update({revision: tree, tree: tree})
+    return known[revision]
 
 
 def _get_folder(row: Row | None) -> str:
@@ -97,10 +100,9 @@ def _get_folder(row: Row | None) -> str:
 
 def _read_folders(repository: Repository, ids: Collection[str]) -> dict[str, Rows]:
     known = repository.folders
-    new = [each for each in ids if each not in known]
-    objects = read_objects(repository, new, "tree")
+    objects = read_objects(repository, [each for each in ids if each not in known], "tree")
     known.update((each, dict(_parse_rows(data, len(each)))) for each, data in objects.items())
-    for each in (each for each in new if each not in known):  # git says what is wrong with it
+    for each in (each for each in ids if each not in known):  # git says what is wrong with it
         known[each] = dict(_parse_rows(repository.run("cat-file", "tree", each), len(each)))
     return {each: known[each] for each in ids}
 
@@ -144,5 +146,5 @@ def _write_folder(repository: Repository, rows: Rows, length: int) -> str:
         for name in order
     )
     made = write_object(repository, "tree", data, length)
-    repository.folders[made] = dict(rows)
+    repository.folders[made], repository.trees[made] = dict(rows), made
     return made

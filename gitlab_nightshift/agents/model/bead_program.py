@@ -7,10 +7,10 @@ import json
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gitlab_nightshift.agents.model.bead_spec import BeadSpec
 from gitlab_nightshift.agents.model.blocks import MalformedError
 from gitlab_nightshift.agents.model.chat_client import ChatClient, EndpointError
 from gitlab_nightshift.agents.model.conversation import ContextTooSmallError
@@ -25,30 +25,6 @@ HEARTBEAT_S = 5.0
 BASE_URL, KEY = "OPENAI_BASE_URL", "OPENAI_API_KEY"
 _OWN_VARIABLES = (BASE_URL, KEY)
 """The agent's own: its commands do not get them."""
-
-
-@dataclass(frozen=True)
-class BeadSpec:
-    """One bead, as the provider writes it; none of it is secret. ``usd``, ``tokens`` and
-    ``seconds`` are what is left of the run, ``hidden`` are files that were taken away, ``rates``
-    USD per million tokens in and out."""
-
-    bead: str
-    model: str
-    checkout: str
-    handoff: str
-    schema: dict[str, Any] | None
-    one_request: bool
-    edits: bool
-    hidden: list[str]
-    allowed: list[str]
-    any_command: bool
-    answer_tokens: int
-    command_s: float
-    usd: float | None
-    tokens: int | None
-    seconds: float | None
-    rates: list[float]
 
 
 def main(spec_file: str, env: Mapping[str, str]) -> int:

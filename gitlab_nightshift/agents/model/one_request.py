@@ -7,8 +7,9 @@ files of the repository, and answers with a JSON object or with blocks.
 import json
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from gitlab_nightshift.agents.model.bead_spec import BeadSpec
 from gitlab_nightshift.agents.model.blocks import MalformedError, find_no_change_reason, parse
 from gitlab_nightshift.agents.model.chat_client import ChatClient, EndpointError, Message
 from gitlab_nightshift.agents.model.conversation import (
@@ -28,9 +29,6 @@ from gitlab_nightshift.agents.model.texts import (
 from gitlab_nightshift.agents.model.workspace import OutsideError, Workspace
 from gitlab_nightshift.repository.git import PLAIN_DIFF, read_commit_messages, split_names
 
-if TYPE_CHECKING:
-    from gitlab_nightshift.agents.model.bead_program import BeadSpec
-
 SHOWN_TOKENS, LEAST_TOKENS = 24_000, 1_000
 """Tokens of the repository to show at first, and at least."""
 LEAST_ANSWER = 1024
@@ -41,9 +39,7 @@ Tell = Callable[[Mapping[str, Any]], None]
 class OneRequest:
     """One bead: its request, and what is made of the answer."""
 
-    def __init__(
-        self, chat: ChatClient, workspace: Workspace, spec: "BeadSpec", tell: Tell
-    ) -> None:
+    def __init__(self, chat: ChatClient, workspace: Workspace, spec: BeadSpec, tell: Tell) -> None:
         self._chat, self._workspace, self._spec, self._tell = chat, workspace, spec, tell
         self._answer, self._shown = spec.answer_tokens, SHOWN_TOKENS
 
