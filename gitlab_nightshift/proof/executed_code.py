@@ -13,10 +13,10 @@ from gitlab_nightshift.text.lazy_patterns import compile_lazily
 _DOCUMENT = compile_lazily(
     r"(?i)(?:\.(?:md|markdown|rst|adoc|asciidoc)|(?:^|/)(?:readme|changelog|license|notice|authors))$"
 )
+# Comments that a compiler or an interpreter obeys.
 _DIRECTIVE = compile_lazily(
     r"(?i)#!|//\s*(?:go:|\+build|@)|/\*+\s*@|#.*(?:coding[:=]|frozen_string_literal|typed:)"
 )
-"""Comments that a compiler or an interpreter obeys."""
 
 _Shape = list[tuple[str, int, str]]
 

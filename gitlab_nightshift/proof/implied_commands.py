@@ -19,8 +19,7 @@ _BUILD_FILES: dict[str, dict[str, Any]] = RuleTable(__file__).entries
 MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
 """In the order in which Make looks for them (GNU make, "What Name to Give Your Makefile")."""
 VENVS = (".venv", "venv")
-NO_TEST = "no test specified"
-"""Part of the test script that ``npm init`` writes."""
+NO_TEST = "no test specified"  # part of the test script that ``npm init`` writes
 
 
 def build_commands(files: Collection[str], read: _Read) -> tuple[str, ...]:

@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gitlab_nightshift.proof.reports.command_expansion import ReadText
-from gitlab_nightshift.proof.reports.report_readers import LARGEST_REPORT
+from gitlab_nightshift.proof.reports.report_readers import LARGEST_REPORT, CaseOutcome, Collection
 from gitlab_nightshift.proof.reports.report_request import (
     ReportRequest,
     collect_reports,
     prepare_request,
 )
-from gitlab_nightshift.proof.reports.reported_cases import CaseOutcome, Collection
 from gitlab_nightshift.records.bead_results import CommandResult
 from gitlab_nightshift.records.events import CommandEnded, Emit
 from gitlab_nightshift.repository.disk_space import Disks

@@ -5,16 +5,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from gitlab_nightshift.proof.evidence.lab import (
+from gitlab_nightshift.proof.evidence.workbench import (
     MOST_NAMED,
     Evidence,
     EvidenceSubject,
     format_names,
     raise_flag,
+    refuse,
+    report_check,
 )
 from gitlab_nightshift.proof.proof_commands import CommandRun
-from gitlab_nightshift.proof.reading.product_code import find_removed_names
-from gitlab_nightshift.proof.reports.reported_cases import CaseOutcome, Collection
+from gitlab_nightshift.proof.reading.deleted_tests import find_removed_names
+from gitlab_nightshift.proof.reports.report_readers import CaseOutcome, Collection
 from gitlab_nightshift.proof.syntax.file_side import read_sides
 from gitlab_nightshift.proof.syntax.languages import is_test_file
 from gitlab_nightshift.records.verdicts import Check, CheckOutcome, Finding
@@ -93,7 +95,7 @@ def _compare_command(
         return _report_unknown(subject, f"{command}: the tests that ran are unknown: {old.unknown}")
     if new.unknown:
         text = f"{command} reported {old.count_cases()} tests before the change; now {new.unknown}."
-        return _refuse(subject, "unreliable-report", "", text)
+        return refuse(subject, TITLE, "unreliable-report", text)
     if not old.count_cases() and not new.count_cases():
         return _report_unknown(subject, f"{command} ran no test, before the change and with it")
     return _check_exit_status(subject, old, run) + _compare_tests(
@@ -104,12 +106,7 @@ def _compare_command(
 def _report_unknown(subject: EvidenceSubject, why: str) -> Evidence:
     number = sum(map(is_test_file, subject.change.paths()))
     text = f"{why}; {number} files look like tests" if number else why
-    return Evidence((Check(TITLE, CheckOutcome.NOT_CHECKED, text),))
-
-
-def _refuse(subject: EvidenceSubject, flag: str, file: str, text: str) -> Evidence:
-    found = raise_flag(flag, subject.context, file, 0, text)
-    return Evidence((Check(TITLE, CheckOutcome.FAILED, text.rstrip(".")),), found)
+    return report_check(TITLE, CheckOutcome.NOT_CHECKED, text)
 
 
 def _check_exit_status(subject: EvidenceSubject, old: Collection, run: CommandRun) -> Evidence:
@@ -118,8 +115,9 @@ def _check_exit_status(subject: EvidenceSubject, old: Collection, run: CommandRu
         return Evidence()
     text = f"`{run.collection.command}` ends with 0, and its report has {failed} failed tests"
     if old.count_cases(CaseOutcome.FAILED):
-        return Evidence((Check(TITLE, CheckOutcome.UNDECIDED, f"{text}, as before the change"),))
-    return _refuse(subject, "unreliable-report", "", f"{text}: failures do not stop the pipeline.")
+        return report_check(TITLE, CheckOutcome.UNDECIDED, f"{text}, as before the change")
+    text += ": failures do not stop the pipeline."
+    return refuse(subject, TITLE, "unreliable-report", text)
 
 
 # --- before and after -----------------------------------------------------------------------------
@@ -128,6 +126,7 @@ def _check_exit_status(subject: EvidenceSubject, old: Collection, run: CommandRu
 def _compare_tests(
     subject: EvidenceSubject, seen: _Difference, excused: frozenset[str]
 ) -> Evidence:
+    # Tests deleted from the source are for the red flag ``test-deleted``, which reads it.
     deleted = _list_deleted_tests(subject)
     gone = [n for n in seen.gone if not n.endswith(deleted) and n not in excused]
     fewer = [name for name in seen.fewer if name not in excused]
@@ -135,17 +134,17 @@ def _compare_tests(
     level: Level | None = "warn" if _is_explained(subject) else None
     # What skips without a condition is read; a condition may be right about this machine.
     skipping: Level | None = "warn" if subject.context.by_people else None
-    findings = [
+    rules = [
         ("test-deleted", gone, "ran before the change, but {do} not now", level),
         ("test-deleted", shadowed, "{are} defined more often than {they} ran", None),
         ("test-skipped", seen.skipped, "ran before the change, but {are} skipped now", skipping),
         ("test-loosened", fewer, "ran more often before the change", level),
     ]
     found: list[Finding] = []
-    for flag, names, text, own in findings:
+    for flag, names, text, own in rules:
         if names:
             detail = f"{format_names(names)} {_format_sentence(text, len(names))}."
-            found += raise_flag(flag, subject.context, _find_file(subject, names), 0, detail, own)
+            found += raise_flag(flag, subject.context, _find_file(subject, names), detail, own)
     return Evidence((_build_check(seen, failed=bool(found)),), tuple(found))
 
 
@@ -175,7 +174,7 @@ def _build_check(seen: _Difference, *, failed: bool) -> Check:
 
 
 def _list_deleted_tests(subject: EvidenceSubject) -> tuple[str, ...]:
-    """Tests deleted from the source, which are for the red flag ``test-deleted``."""
+    """The names of the tests deleted from the source."""
     sides = [read_sides(file) for file in subject.change.files]
     before = {test.name for old, _ in sides for test in old.tests}
     after = {test.name for _, new in sides for test in new.tests}
@@ -219,7 +218,7 @@ def _find_unrun_tests(subject: EvidenceSubject, after: Sequence[Collection]) -> 
     if not new:
         return Evidence()
     text = f"no command ran {format_names(new)}"
-    return Evidence((Check(TITLE, CheckOutcome.NOT_CHECKED, text),))
+    return report_check(TITLE, CheckOutcome.NOT_CHECKED, text)
 
 
 def _find_file(subject: EvidenceSubject, names: Sequence[str]) -> str:

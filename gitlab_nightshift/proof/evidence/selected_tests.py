@@ -176,16 +176,16 @@ _BUILDERS: dict[str, Callable[[SelectedTests, Surroundings], Iterator[FocusedCom
 
 
 _OFFLINE = ("-B", "-o")
+# Options that hide how many tests ran, or that are set anyway.
 _QUIET = frozenset("-q --quiet -v --verbose -count=1 --no-fail-fast".split())
-"""Options that hide how many tests ran, or that are set anyway."""
+# Options of Maven, Gradle, sbt, go and cargo whose value is the next word.
 _WITH_VALUE = frozenset(
     "-s --settings -gs -f --file -pl --projects -P -t -T -g -I -p --init-script -tags -mod -timeout"
     " --features -F --manifest-path --target-dir --target --profile --package --exclude"
     " -run -bench --test --tests -E --filter-expr --filterset".split()
 )
-"""Options of Maven, Gradle, sbt, go and cargo whose value is the next word."""
+# Options that select tests: the selection here replaces them.
 _SELECTING = ("-run", "-bench", "-Dtest=", "--test", "--lib", "--doc", "-E", "--filter")
-"""Options that select tests: the selection here replaces them."""
 
 
 def _list_options(program: str, commands: Sequence[str]) -> Iterator[str]:

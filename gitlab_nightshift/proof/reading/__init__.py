@@ -15,8 +15,7 @@ from gitlab_nightshift.repository.difference import ChangedFile
 
 ABOUT_TESTS = frozenset("deleted_tests weaker_tests skipped_tests certain_assertions".split())
 """Modules whose rules find nothing in a change that touches no tests."""
-_TEST_WORDS = ("test", "spec", "snap", "approv")
-"""Parts of a path that may make it one of tests."""
+_TEST_WORDS = ("test", "spec", "snap", "approv")  # parts of a path that may make it one of tests
 
 
 def judge(change: Changeset, context: Context) -> tuple[Finding, ...]:

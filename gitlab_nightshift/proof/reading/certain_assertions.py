@@ -10,22 +10,22 @@ from gitlab_nightshift.proof.reading.matched_tests import TestVersion, match_tes
 from gitlab_nightshift.proof.reading.rigged_harness import find_rigged_harness
 from gitlab_nightshift.proof.reviewed_change import Changeset, Context, RuleViolation
 from gitlab_nightshift.proof.rule_tables import RuleTable
-from gitlab_nightshift.proof.syntax.assertion import Assertion
-from gitlab_nightshift.proof.syntax.assertion_words import RAISES, normalize_name
+from gitlab_nightshift.proof.syntax.assertion import RAISES, Assertion, normalize_name
 from gitlab_nightshift.proof.syntax.collected_tests import find_iterated_node
 from gitlab_nightshift.proof.syntax.nodes import (
     CALLS,
     LITERALS,
     find_field,
     list_names,
+    read_assignment,
     read_chain,
     read_line_number,
     read_text,
+    resolve_variables,
     split_binary,
     unwrap_node,
     walk,
 )
-from gitlab_nightshift.proof.syntax.variable_values import read_assignment, resolve_variables
 from gitlab_nightshift.text.printable_text import format_excerpt
 
 _TABLE = RuleTable(__file__)
@@ -40,8 +40,7 @@ _SUPPRESSES = _TABLE.get_pattern("suppresses")
 _NOTHING = _TABLE.get_pattern("nothing")
 _HANDLERS = ("except_clause", "catch_clause", "rescue", "catch_block")
 _PROMISES = frozenset(("resolves", "rejects", "doesNotReject"))
-_LONGEST_BODY = 20_000
-"""Bytes of a test in which uses of a variable are counted."""
+_LONGEST_BODY = 20_000  # bytes of a test in which uses of a variable are counted
 
 
 def find_tests_that_cannot_fail(change: Changeset, _context: Context) -> Iterator[RuleViolation]:

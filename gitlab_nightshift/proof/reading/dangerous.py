@@ -52,10 +52,8 @@ _SCRIPTS = (
     (r"\.(html|vue|svelte|ejs|hbs)$", "javascript"),
     (r"\.erb$", "ruby"),
 )
-_LINES = 4
-"""Lines after the first one in which a call's arguments are looked for."""
-_LONGEST = 2000
-"""Characters of a line."""
+_LINES = 4  # lines after the first one in which a call's arguments are looked for
+_LONGEST = 2000  # characters of a line
 
 
 def find_dangerous_calls(change: Changeset, _context: Context) -> Iterator[RuleViolation]:

@@ -4,18 +4,22 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from itertools import chain
+from weakref import WeakKeyDictionary
 
 from gitlab_nightshift.proof.reading.matched_tests import (
     MOST_PAIRS,
     MatchedTests,
     TestVersion,
+    compute_similarity,
+    count_words,
     list_literals,
     match_tests,
 )
-from gitlab_nightshift.proof.reading.product_code import find_removed_names
 from gitlab_nightshift.proof.reviewed_change import Changeset, Context, RuleViolation
 from gitlab_nightshift.proof.rule_tables import RuleTable
+from gitlab_nightshift.proof.syntax.collected_tests import Test
 from gitlab_nightshift.proof.syntax.file_side import Side, read_sides
+from gitlab_nightshift.proof.syntax.functions import Function
 from gitlab_nightshift.proof.syntax.languages import beside_tests, is_named_test, is_test_file
 from gitlab_nightshift.proof.syntax.nodes import (
     CALLS,
@@ -27,7 +31,6 @@ from gitlab_nightshift.proof.syntax.nodes import (
     read_text,
     walk,
 )
-from gitlab_nightshift.proof.syntax.single_test import Test
 from gitlab_nightshift.repository.difference import ChangedFile
 
 _TABLE = RuleTable(__file__)
@@ -35,8 +38,8 @@ _TABLE = RuleTable(__file__)
 _PRINTS_FAILURE = _TABLE.get_pattern("prints_failure")
 _NEVER_RAN = _TABLE.get_pattern("never_ran")
 _COMMON = _TABLE.get_words("common")
+# Languages whose runners collect tests by folder.
 _BY_PLACE = (".java", ".scala", ".kt", ".rb", ".php", ".cs")
-"""Languages whose runners collect tests by folder."""
 _AWAY = _TABLE.get_pattern("away")
 _BY_NAME = _TABLE.get_pattern("by_name")
 
@@ -152,3 +155,57 @@ def _find_values(version: TestVersion) -> frozenset[str]:
     printed = (list_tokens(node) for node in calls if _PRINTS_FAILURE.match(read_text(node)[:40]))
     words = Counter(list_tokens(body)) - Counter(chain.from_iterable(printed))
     return frozenset(list_literals(words))
+
+
+_TABLE = RuleTable(__file__)
+
+# Similarity of a renamed function's body, and the words of one too short to tell.
+_SAME, _TOO_SHORT = 0.8, 6
+_REMOVED: WeakKeyDictionary[Changeset, frozenset[str]] = WeakKeyDictionary()
+_DECLARING = _TABLE.get_words("declaring")
+
+
+def find_removed_names(change: Changeset) -> frozenset[str]:
+    """Names that product code no longer declares, without those of renamed functions."""
+    if change not in _REMOVED:
+        _REMOVED[change] = _compute_removed_names(change)
+    return _REMOVED[change]
+
+
+def _compute_removed_names(change: Changeset) -> frozenset[str]:
+    both = [read_sides(file) for file in change.files if read_sides(file)[0].is_product]
+    after = {name for file in change.files for name in _list_declared_names(read_sides(file)[1])}
+    lost = {name for old, _ in both for name in _list_declared_names(old)} - after
+    gone = [function for old, _ in both for function in old.functions if function.name in lost]
+    before = {function.qualified for old, _ in both for function in old.functions}
+    new = [
+        count_words(function.body)
+        for file in change.files
+        for function in read_sides(file)[1].functions
+        if function.qualified not in before
+    ]
+    if len(gone) * len(new) > MOST_PAIRS:
+        return frozenset()
+    renamed = {function.name for function in gone if _is_renamed(function, new)}
+    # Short names such as "id" or "i" are declared too often to mean anything.
+    return frozenset(name for name in lost - renamed if len(name) > 2)
+
+
+def _is_renamed(function: Function, new: list[Counter[str]]) -> bool:
+    """True if a new function has nearly the same body."""
+    bag = count_words(function.body)
+    return bag.total() >= _TOO_SHORT and any(
+        compute_similarity(bag, other) >= _SAME for other in new
+    )
+
+
+def _list_declared_names(side: Side) -> Iterator[str]:
+    """Functions, classes, parameters and fields. No constants, as a renamed one is not recognized:
+    it has no body."""
+    for function in side.functions:
+        yield function.name
+    for node in walk(side.root) if side.root is not None else ():
+        if node.type in _DECLARING:
+            named = find_field(node, "name", "pattern") or next(iter(node.named_children), None)
+            if named is not None and named.child_count == 0:
+                yield read_text(named)

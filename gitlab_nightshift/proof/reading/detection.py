@@ -118,10 +118,10 @@ _RETURNS = _TABLE.get_words("returns")
 _BUILT = _TABLE.get_pattern("built")
 _PLATFORM = _TABLE.get_pattern("platform")
 _RUNNERS = _TABLE.get_pattern("runners", re.IGNORECASE)
+# A regular expression that matches one text alone, as the group.
 _ONE_TEXT = compile_lazily(r"(?:r[\"']|/)\^?((?:[^\\\[\](){}*+.|^$]|\\\W)+)\$?(?:[\"']|/\w*)")
-"""A regular expression that matches one text alone, as the group."""
+# Unchanged test files that are read, bytes of one, and bytes of a condition.
 _MOST_TESTS, _LARGEST_TEST, _LONGEST_CONDITION = 30, 300_000, 400
-"""Unchanged test files that are read, bytes of one, and bytes of a condition."""
 
 
 @dataclass(frozen=True)

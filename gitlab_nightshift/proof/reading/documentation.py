@@ -20,10 +20,9 @@ _TABLE = RuleTable(__file__)
 _MARKDOWN = _TABLE.get_pattern("markdown", re.IGNORECASE)
 _ANCHORS = _TABLE.get_pattern("anchors")
 _SITE = _TABLE.get_pattern("site")
-LARGEST = 500_000
-"""Bytes of a document."""
+LARGEST = 500_000  # bytes of a document
+# Anchors of lines of code, comments and footnotes, which GitLab makes.
 _GENERATED_ANCHOR = compile_lazily(r"L\d+(-L?\d+)?|note-.*|fn:?.*")
-"""Anchors of lines of code, comments and footnotes, which GitLab makes."""
 
 
 def find_broken_links(change: Changeset, _context: Context) -> Iterator[RuleViolation]:

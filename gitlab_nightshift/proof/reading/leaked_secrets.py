@@ -18,13 +18,12 @@ _ASSIGNED = _TABLE.get_pattern("assigned", re.IGNORECASE)
 _PLAIN = _TABLE.get_pattern("plain", re.IGNORECASE)
 _PLAIN_FILES = _TABLE.get_pattern("plain_files")
 _SAMPLES = _TABLE.get_pattern("samples", re.IGNORECASE)
-_GIVEN = _TABLE.get_pattern("given")
-"""A user name followed by a password."""
+_GIVEN = _TABLE.get_pattern("given")  # a user name followed by a password
 _CONNECTION = _TABLE.get_pattern("connection")
 _PLACEHOLDER = _TABLE.get_pattern("placeholder", re.IGNORECASE)
 _NOT_VALUES = _TABLE.get_pattern("not_values", re.IGNORECASE)
+# Part of every token that the redactor knows: a quick test that most lines fail.
 _LIKELY = _TABLE.get_pattern("likely")
-"""Part of every token that the redactor knows: a quick test that most lines fail."""
 _LOCAL = _TABLE.get_pattern("local")
 _DETAIL = "A credential: read it from a variable, and revoke this one, as it is exposed now."
 

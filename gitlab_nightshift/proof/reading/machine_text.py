@@ -26,8 +26,8 @@ _HIDDEN = compile_lazily(
     "\u3164\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff]"
 )
 _MIXED = compile_lazily(r"\b(?=\w*[A-Za-z])\w*[^\W\d_A-Za-z]\w*")
+# Cyrillic and Greek letters that look like Latin ones in most fonts (Unicode's UTS 39).
 _LOOK_ALIKES = frozenset("аеорсухіјѕԁһԛԝАВЕКМНОРСТУХІЈЅΑΒΕΖΗΙΚΜΝΟΡΤΥΧο")
-"""Cyrillic and Greek letters that look like Latin ones in most fonts (Unicode's UTS 39)."""
 _ORDINALS = "ªº"  # 1ª, nº in Spanish and Portuguese
 _RTL = compile_lazily("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff]")
 _BASE64 = _TABLE.get_pattern("base64")
@@ -36,8 +36,8 @@ _SIGN = _TABLE.get_pattern("sign")
 _LONGEST = 5000
 _RELEASES = _TABLE.get_pattern("releases")
 _ORDERS = _TABLE.get_pattern("orders", re.IGNORECASE)
+# Part of every instruction to a machine: a quick test that most lines fail.
 _LIKELY = _TABLE.get_pattern("likely", re.IGNORECASE)
-"""Part of every instruction to a machine: a quick test that most lines fail."""
 
 
 def find_machine_text(change: Changeset, _context: Context) -> Iterator[RuleViolation]:

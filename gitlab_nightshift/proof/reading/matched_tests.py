@@ -12,22 +12,18 @@ from tree_sitter import Node
 from gitlab_nightshift.proof.reviewed_change import Changeset
 from gitlab_nightshift.proof.syntax.assertion import Assertion
 from gitlab_nightshift.proof.syntax.assertions import list_assertions
-from gitlab_nightshift.proof.syntax.collected_tests import build_test, find_iterated_lists
+from gitlab_nightshift.proof.syntax.collected_tests import Test, build_test, find_iterated_lists
 from gitlab_nightshift.proof.syntax.file_side import Side, read_sides
 from gitlab_nightshift.proof.syntax.functions import Function
-from gitlab_nightshift.proof.syntax.nodes import list_names, list_tokens
-from gitlab_nightshift.proof.syntax.single_test import Test
-from gitlab_nightshift.proof.syntax.variable_values import read_variable_values
+from gitlab_nightshift.proof.syntax.nodes import list_names, list_tokens, read_variable_values
 from gitlab_nightshift.repository.difference import ChangedFile
 from gitlab_nightshift.text.printable_text import format_excerpt
 
-SIMILAR = 0.6
-"""Least share of words that two versions of a test have in common."""
+SIMILAR = 0.6  # least share of words that two versions of a test have in common
 MOST_PAIRS = 20_000
 """Pairs of tests that are compared in one change; with more, similar tests are not matched, and
 count as removed and added."""
-_HELPER_ROUNDS = 3
-"""Depth of helpers that call helpers that assert."""
+_HELPER_ROUNDS = 3  # depth of helpers that call helpers that assert
 _LONGEST_MARK = 4000
 
 

@@ -40,8 +40,7 @@ _PRIVATE = compile_lazily(
 _MODIFIERS = _TABLE.get_words("modifiers")
 _EXPORTED_AS = compile_lazily(r"^(module\.)?exports\.")
 _EXPORTS: WeakKeyDictionary[Side, dict[str, int]] = WeakKeyDictionary()
-_MOST_NAMES = 200
-"""Names of a file for which aliases are searched; of more, all count as gone."""
+_MOST_NAMES = 200  # names of a file for which aliases are searched; of more, all count as gone
 _PACKAGE_IS_FOLDER = ("go", "java", "scala", "kotlin")
 _PACKAGE_IS_ANYWHERE = ("ruby", "csharp", "php")
 

@@ -19,6 +19,7 @@ from gitlab_nightshift.proof.syntax.nodes import (
     list_arguments,
     list_children,
     list_tokens,
+    read_assignment,
     read_chain,
     read_line_number,
     read_on_one_line,
@@ -26,7 +27,6 @@ from gitlab_nightshift.proof.syntax.nodes import (
     unwrap_node,
     walk,
 )
-from gitlab_nightshift.proof.syntax.variable_values import read_assignment
 from gitlab_nightshift.text.printable_text import format_excerpt
 
 _TABLE = RuleTable(__file__)
@@ -37,8 +37,7 @@ _COMPARES = _TABLE.get_pattern("compares", re.IGNORECASE)
 _HARNESS = _TABLE.get_pattern("harness", re.IGNORECASE)
 _ALWAYS_EQUAL = frozenset("true True 0 Ordering::Equal".split())
 _RETURNS = frozenset("return_statement return return_expression block statement_block".split())
-_Found = tuple[str, Node]
-"""What is wrong with a piece of code, and the code."""
+_Found = tuple[str, Node]  # what is wrong with a piece of code, and the code
 
 
 def find_rigged_harness(change: Changeset) -> Iterator[RuleViolation]:

@@ -16,18 +16,17 @@ from gitlab_nightshift.proof.reading.matched_tests import (
     match_tests,
 )
 from gitlab_nightshift.proof.reviewed_change import Changeset, Context, RuleViolation
-from gitlab_nightshift.proof.syntax.assertion import Assertion
-from gitlab_nightshift.proof.syntax.assertion_words import RAISES
+from gitlab_nightshift.proof.syntax.assertion import RAISES, Assertion
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 from gitlab_nightshift.text.printable_text import format_excerpt
 
+# Tests of many cases, by their words separated by spaces.
 _REPEATS = compile_lazily(
     r"parametri|\b(for|foreach|forEach|forAll|each)\b|Source\b|\brstest|test_case|subTest|expand"
     r"|\bt \. Run|DataRow|InlineData|TestCase|dataProvider"
 )
-"""Tests of many cases, by their words separated by spaces."""
+# The new version of a test, an assertion that it lost, and the one that replaces it.
 _Lost = tuple[TestVersion, Assertion, Assertion | None]
-"""The new version of a test, an assertion that it lost, and the one that replaces it."""
 
 
 def find_removed_assertions(change: Changeset, _context: Context) -> Iterator[RuleViolation]:

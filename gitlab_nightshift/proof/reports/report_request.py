@@ -12,16 +12,14 @@ from typing import Any
 from gitlab_nightshift.proof.reports.command_expansion import ReadText, expand_command
 from gitlab_nightshift.proof.reports.report_readers import (
     LARGEST_REPORT,
+    Collection,
+    ReportedCase,
     UnreadableResultsError,
+    build_collection,
     check_results,
     read_listing,
     read_printed_results,
     read_report,
-)
-from gitlab_nightshift.proof.reports.reported_cases import (
-    Collection,
-    ReportedCase,
-    build_collection,
 )
 from gitlab_nightshift.proof.rule_tables import RuleTable
 from gitlab_nightshift.system.openat import (

@@ -13,28 +13,23 @@ from typing import TypeVar
 from gitlab_nightshift.proof.reviewed_change import Changeset
 from gitlab_nightshift.proof.running.faults import Fault, list_faults, move_fault
 from gitlab_nightshift.proof.running.tree_files import TreeFiles
+from gitlab_nightshift.proof.syntax.collected_tests import Test
 from gitlab_nightshift.proof.syntax.file_side import Side, read_sides
 from gitlab_nightshift.proof.syntax.functions import Function
 from gitlab_nightshift.proof.syntax.nodes import list_names, read_text
-from gitlab_nightshift.proof.syntax.single_test import Test
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 _T = TypeVar("_T")
-DEEPEST = 4
-"""Depth of calls from a test to a function that it may exercise."""
-MOST_FUNCTIONS = 60
-"""Functions at one depth."""
+DEEPEST = 4  # depth of calls from a test to a function that it may exercise
+MOST_FUNCTIONS = 60  # functions at one depth
 MOST_OF_LINE = 3  # faults of one line
 _WORD = compile_lazily(r"\w{2,}")
 _QUOTED = compile_lazily(r"\"[^\"\n]*\"|'[^'\n]*'|`[^`\n]*`")
 FEW_TESTS = 8
 """With more tests, names in the tests say little about lines; only functions are scored."""
-COMMON = 0.1
-"""Weight below which a name is ignored: ten other tests have it, too."""
-HELPER_WEIGHT = 0.5
-"""Weight of a name that only helpers of the tests have."""
-EDITED_FACTOR = 4
-"""Factor for a function whose call changes."""
+COMMON = 0.1  # weight below which a name is ignored: ten other tests have it, too
+HELPER_WEIGHT = 0.5  # weight of a name that only helpers of the tests have
+EDITED_FACTOR = 4  # factor for a function whose call changes
 EXCEPTION_FACTOR = 0.3
 """Factor for a fault that likely ends in an exception, which does not test assertions."""
 

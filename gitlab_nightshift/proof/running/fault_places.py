@@ -45,8 +45,7 @@ _NAMED = frozenset(
     "assignment variable_declarator short_var_declaration let_declaration val_definition".split()
 )
 _OWNERS = (LAMBDAS | FUNCTIONS) - {"block", "do_block", "case_block"}  # Ruby's return leaves those
-_DEEPEST = 150
-"""Depth of nodes: a chain of thousands of operators would take minutes."""
+_DEEPEST = 150  # depth of nodes: a chain of thousands of operators would take minutes
 _RUST_TEXTS = ("Debug", "Display")  # traits whose functions build messages
 _CONSTANT_WORDS = frozenset(("final", "const"))
 

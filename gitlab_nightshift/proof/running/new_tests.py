@@ -3,36 +3,40 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from gitlab_nightshift.proof.evidence.lab import Evidence, EvidenceSubject, NoticedFault, raise_flag
+from gitlab_nightshift.proof.evidence.workbench import (
+    Evidence,
+    EvidenceSubject,
+    NoticedFault,
+    refuse,
+    report_check,
+)
 from gitlab_nightshift.proof.running import fault_choice
 from gitlab_nightshift.proof.running.fault_choice import ProductCode, build_aim, choose_near_faults
 from gitlab_nightshift.proof.running.faults import Fault
 from gitlab_nightshift.proof.running.single_canaries import list_focused
-from gitlab_nightshift.proof.running.suite_outcome import SuiteOutcome, is_reported_as
 from gitlab_nightshift.proof.running.trial import (
     PlantedTree,
     RunTests,
+    SuiteOutcome,
     TestRun,
     Trial,
     build_environment,
+    is_reported_as,
     plant,
 )
+from gitlab_nightshift.proof.syntax.collected_tests import Test
 from gitlab_nightshift.proof.syntax.file_side import read_sides
 from gitlab_nightshift.proof.syntax.nodes import list_names
-from gitlab_nightshift.proof.syntax.single_test import Test
-from gitlab_nightshift.records.verdicts import Check, CheckOutcome
+from gitlab_nightshift.records.verdicts import CheckOutcome
 from gitlab_nightshift.registry.flag_registry import Level
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 BEFORE, FAULTS = "The new tests without the change", "The new tests"
-FEWEST_FAULTS = 3
-"""Fewer faults prove nothing."""
+FEWEST_FAULTS = 3  # fewer faults prove nothing
 MOST_FAULTS = 8
 MOST_PLANTED = 100
-ENOUGH_NOTICED = 2
-"""Wrong values that a test must notice to prove that it can fail."""
-LEAST_SHARE = 0.4
-"""Share of noticed faults below which there is a finding."""
+ENOUGH_NOTICED = 2  # wrong values that a test must notice to prove that it can fail
+LEAST_SHARE = 0.4  # share of noticed faults below which there is a finding
 NO_PROOF = compile_lazily(
     r"""
       (?P<class_>\b(ImportError|ModuleNotFoundError|NameError|NoMethodError)\b)  # NameError: a
@@ -85,12 +89,12 @@ def _evaluate(
     run, _ = trial.find_run(list_focused(trial, tests), {})
     if run is None:
         why = f"the new {tests[0].language.name} tests could not be run alone"
-        return Evidence((Check(BEFORE, CheckOutcome.NOT_CHECKED, why),))
+        return report_check(BEFORE, CheckOutcome.NOT_CHECKED, why)
     before = _run_on_old_code(subject, trial, run)
     if before is not None and _is_proof(trial, before):
         text = "they fail without the change, and pass with it"
-        proven = tuple(_list_proven(tests, before))
-        return Evidence((Check(BEFORE, CheckOutcome.PASSED, text),), proven=proven)
+        proven = _list_proven(tests, before)
+        return report_check(BEFORE, CheckOutcome.PASSED, text, proven=proven)
     by_canaries = _judge_by_canaries(subject, tests, noticed)
     return _describe_before(before) + (
         by_canaries or _run_against_faults(subject, trial, tests, run)
@@ -120,9 +124,9 @@ def _describe_before(before: SuiteOutcome | None) -> Evidence:
     if before is None:
         return Evidence()
     if not before.ended:
-        return Evidence((Check(BEFORE, CheckOutcome.NOT_CHECKED, "they did not end"),))
+        return report_check(BEFORE, CheckOutcome.NOT_CHECKED, "they did not end")
     text = "they use names that do not exist" if before.red else "they pass without it, too"
-    return Evidence((Check(BEFORE, CheckOutcome.UNDECIDED, text),))
+    return report_check(BEFORE, CheckOutcome.UNDECIDED, text)
 
 
 # --- faults ---------------------------------------------------------------------------------------
@@ -137,7 +141,7 @@ def _judge_by_canaries(
         return None
     able = _list_able(tests, [fault.tests for fault in found if fault.by_value])
     text = f"{len(found)} of {len(noticed)} planted faults found"
-    return Evidence((Check(FAULTS, CheckOutcome.PASSED, text),), proven=tuple(able))
+    return report_check(FAULTS, CheckOutcome.PASSED, text, proven=able)
 
 
 def _names_any(names: Iterable[str], tests: Sequence[Test]) -> bool:
@@ -147,7 +151,7 @@ def _names_any(names: Iterable[str], tests: Sequence[Test]) -> bool:
 def _run_against_faults(
     subject: EvidenceSubject, trial: Trial, tests: Sequence[Test], run: TestRun
 ) -> Evidence:
-    files = trial.lab.open_files(subject.tree)
+    files = trial.workbench.open_files(subject.tree)
     words = {name for test in tests for name in list_names(test.node)}
     rng = fault_choice.draw_seed()
     aim = build_aim(tests, words, files.tests)
@@ -163,7 +167,7 @@ def _run_against_faults(
         return _judge_unreached(subject, tests, len(planted.numbers))
     tried: dict[Fault, SuiteOutcome] = {}
     for fault in planted.list_reached()[:MOST_FAULTS]:
-        if trial.lab.compute_left_s() <= 0:
+        if trial.workbench.compute_left_s() <= 0:
             break
         env = build_environment(planted, [fault])
         tried[fault] = trial.run(planted.run.commands, env, planted.run.duration_s)
@@ -178,7 +182,7 @@ def _judge_unreached(subject: EvidenceSubject, tests: Sequence[Test], number: in
     reach some: they may have hidden what they reached."""
     text = "they reached none of the faults planted in the code that they name"
     if subject.context.by_people or number < FEWEST_FAULTS:
-        return Evidence((Check(FAULTS, CheckOutcome.NOT_CHECKED, text),))
+        return report_check(FAULTS, CheckOutcome.NOT_CHECKED, text)
     return _refuse(subject, tests, text, "fail")
 
 
@@ -221,7 +225,7 @@ def _leave_out_old(
     run = trial.find_run(list_focused(trial, others), {})[0] if others else None
     if run is None:
         text = "they read the code's text, as before"
-        return Evidence((Check(FAULTS, CheckOutcome.NOT_CHECKED, text),))
+        return report_check(FAULTS, CheckOutcome.NOT_CHECKED, text)
     return _run_against_faults(subject, trial, others, run)
 
 
@@ -237,11 +241,10 @@ def _judge_unplanted(
     """Tests that fail, twice, on equivalent code read its source text."""
     if not _names_any(failed, tests):
         text = "no fault can be planted in the functions that they name"
-        return Evidence((Check(FAULTS, CheckOutcome.NOT_CHECKED, text),))
+        return report_check(FAULTS, CheckOutcome.NOT_CHECKED, text)
     text = "they fail on equivalent code that is written differently"
     detail = f"The tests check the code's text, not its behaviour: {text}."
-    found = raise_flag("test-reads-source", subject.context, tests[0].path, 0, detail)
-    return Evidence((Check(FAULTS, CheckOutcome.FAILED, text),), found)
+    return refuse(subject, FAULTS, "test-reads-source", text, tests[0].path, detail)
 
 
 def _judge_faults(
@@ -249,23 +252,22 @@ def _judge_faults(
 ) -> Evidence:
     tried = noticed + len(survived)
     if not tried:
-        return Evidence((Check(FAULTS, CheckOutcome.NOT_CHECKED, "there was not enough time"),))
+        return report_check(FAULTS, CheckOutcome.NOT_CHECKED, "there was not enough time")
     text = f"{noticed} of {tried} planted faults found"
     if survived:
         named = ", ".join(f"{fault.path}:{fault.line} {fault.what}" for fault in survived[:5])
         text += f"; not noticed: {named}" + (" …" if len(survived) > 5 else "")
     if tried < FEWEST_FAULTS or noticed >= LEAST_SHARE * tried:
         outcome = CheckOutcome.PASSED if noticed else CheckOutcome.UNDECIDED
-        return Evidence((Check(FAULTS, outcome, text),))
+        return report_check(FAULTS, outcome, text)
     level: Level = "warn" if noticed else "fail"
     # In a person's change: many a good test covers a single branch, and an old one that was edited,
     # such as for a renamed import, is compared with what it noticed before (canaries).
     if subject.context.by_people and (noticed or _existed_before(subject, tests)):
-        return Evidence((Check(FAULTS, CheckOutcome.UNDECIDED, text),))
+        return report_check(FAULTS, CheckOutcome.UNDECIDED, text)
     return _refuse(subject, tests, text, level)
 
 
 def _refuse(subject: EvidenceSubject, tests: Sequence[Test], text: str, level: Level) -> Evidence:
     detail = f"The tests hardly check what they call: {text}."
-    found = raise_flag("mutants-survive", subject.context, tests[0].path, 0, detail, level)
-    return Evidence((Check(FAULTS, CheckOutcome.FAILED, text),), found)
+    return refuse(subject, FAULTS, "mutants-survive", text, tests[0].path, detail, level)

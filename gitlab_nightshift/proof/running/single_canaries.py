@@ -5,41 +5,37 @@ import statistics
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
-from gitlab_nightshift.proof.evidence.lab import EvidenceSubject
 from gitlab_nightshift.proof.evidence.selected_tests import (
     FocusedCommand,
     SelectedTests,
     Surroundings,
     build_focused_commands,
 )
+from gitlab_nightshift.proof.evidence.workbench import EvidenceSubject
 from gitlab_nightshift.proof.running.fault_choice import take_in_turn
 from gitlab_nightshift.proof.running.faults import Fault
-from gitlab_nightshift.proof.running.suite_outcome import SuiteOutcome, is_reported_as
 from gitlab_nightshift.proof.running.switches import write_faulty_file
 from gitlab_nightshift.proof.running.tree_files import TreeFiles
 from gitlab_nightshift.proof.running.trial import (
     PlantedTree,
     RunTests,
+    SuiteOutcome,
     TestRun,
     Trial,
     build_environment,
+    is_reported_as,
     plant,
 )
-from gitlab_nightshift.proof.syntax.single_test import Test
+from gitlab_nightshift.proof.syntax.collected_tests import Test
 
 MOST_CANARIES = 10
-SHARE = 1.5
-"""Time to look for canaries, in durations of the suite, ..."""
+SHARE = 1.5  # time to look for canaries, in durations of the suite, ...
 FEWEST_TRIES, MOST_TRIES = 14, 20
 LONG_S = 3.0
-FEWEST_LONG_TRIES = 6
-"""... but at least so many faults are tried, or so many if each takes long."""
-IN_JOB = {"CI": "1"}
-"""As in a merge request's job: a test that is skipped there protects nobody."""
-CONFIRMATIONS = 2
-"""Further runs of the base that must notice a lost canary."""
-MOST_TESTS = 40
-"""Tests named on a command line; with more, whole files are run."""
+FEWEST_LONG_TRIES = 6  # ... but at least so many faults are tried, or so many if each takes long.
+IN_JOB = {"CI": "1"}  # as in a merge request's job: a test that is skipped there protects nobody
+CONFIRMATIONS = 2  # further runs of the base that must notice a lost canary
+MOST_TESTS = 40  # tests named on a command line; with more, whole files are run
 
 
 @dataclass(frozen=True)
@@ -95,7 +91,7 @@ def find_canaries(
     found: list[Canary] = []
     spent: list[float] = []
     for fault in faults:
-        if _is_enough(spent, usual_s) or trial.lab.compute_left_s() <= 0:
+        if _is_enough(spent, usual_s) or trial.workbench.compute_left_s() <= 0:
             break
         outcome = _run_with(trial, planted, fault, planted.run)
         spent.append(outcome.duration_s)
@@ -161,7 +157,7 @@ def _is_blind(
     """True if tests notice a fault behind its switch, but not without one: they detect the
     switch."""
     source = write_faulty_file(fault, read.read(fault.path) or b"")
-    trial.check_out(trial.lab.build_variant(subject.tree, {fault.path: source}))
+    trial.check_out(trial.workbench.build_variant(subject.tree, {fault.path: source}))
     outcome = trial.run(planted.run.commands, IN_JOB, planted.run.duration_s)
     return outcome.ended and not outcome.red
 
@@ -201,7 +197,7 @@ def _repeat(
 
 
 def _judge(trial: Trial, planted: PlantedTree, canary: Canary, fault: Fault) -> JudgedCanary:
-    if fault not in planted.numbers or trial.lab.compute_left_s() <= 0:
+    if fault not in planted.numbers or trial.workbench.compute_left_s() <= 0:
         return JudgedCanary(canary, None)
     return _read_judgement(canary, _run_with(trial, planted, fault, planted.run))
 
@@ -246,7 +242,7 @@ def _try_old_product(
     tree = trial.build_old_product(subject) if lost else None
     if tree is None:
         return list(judged)
-    files = trial.lab.open_files(tree)
+    files = trial.workbench.open_files(tree)
     faults = [each.canary.fault for each in lost]
     planted = plant(trial, tree, faults, files.read, _list_runs(trial, tests))
     if planted is None:
@@ -289,7 +285,9 @@ def list_focused(trial: Trial, tests: Sequence[Test]) -> list[FocusedCommand]:
 
 
 def _list_by_language(trial: Trial, tests: Sequence[Test]) -> Iterator[FocusedCommand]:
-    around = Surroundings(trial.lab.commands, lambda path: (trial.lab.folder / path).exists())
+    around = Surroundings(
+        trial.workbench.commands, lambda path: (trial.workbench.folder / path).exists()
+    )
     for language in dict.fromkeys(test.language.name for test in tests):
         mine = [test for test in tests if test.language.name == language]
         files = tuple(dict.fromkeys(test.path for test in mine))

@@ -5,7 +5,7 @@ import random
 import re
 from collections.abc import Iterator, Sequence
 
-from gitlab_nightshift.proof.evidence.lab import EvidenceSubject
+from gitlab_nightshift.proof.evidence.workbench import EvidenceSubject
 from gitlab_nightshift.proof.executed_code import is_document
 from gitlab_nightshift.proof.reading.touched_files import is_vendored
 from gitlab_nightshift.proof.rule_tables import RuleTable
@@ -20,14 +20,13 @@ from gitlab_nightshift.proof.syntax.languages import beside_tests, find_language
 _TABLE = RuleTable(__file__)
 MOST_CANARIES = 4
 FEWEST_TRIES, MOST_TRIES = 2, 8
-SHORT_S = 6.0
-"""Seconds to look for canaries, if that allows more than the fewest tries."""
+SHORT_S = 6.0  # seconds to look for canaries, if that allows more than the fewest tries
 MOST_FILES = 40
+# Extensions of files without decisions.
 _DATA = frozenset(
     "json yaml yml toml xml lock sum mod csv tsv txt svg html htm css scss ini cfg conf properties"
     " snap golden png jpg jpeg gif ico pdf gz zip sql po mo env example".split()
 )
-"""Extensions of files without decisions."""
 
 
 def is_foreign_code(path: str) -> bool:
@@ -103,7 +102,7 @@ def _is_noticed(
 ) -> bool | None:
     """True if the exit status is red; None if this program ended the run."""
     faulty = write_faulty_file(fault, files.read(fault.path) or b"")
-    trial.check_out(trial.lab.build_variant(tree, {fault.path: faulty}))
+    trial.check_out(trial.workbench.build_variant(tree, {fault.path: faulty}))
     outcome = trial.run(usual.commands, IN_JOB, usual.duration_s)
     return outcome.red if outcome.ended else None
 
@@ -121,8 +120,7 @@ _NUMBER = _TABLE.get_pattern("number")
 _OPERATOR = _TABLE.get_pattern("operator")
 _NEGATION = _TABLE.get_pattern("negation")
 _SWAPS: dict[str, str] = _TABLE.entries["swaps"]
-_LONGEST_LINE = 400
-"""Characters: longer lines are data or generated."""
+_LONGEST_LINE = 400  # characters: longer lines are data or generated
 
 
 def list_text_faults(path: str, source: bytes) -> list[Fault]:

@@ -9,10 +9,10 @@ from pathlib import PurePosixPath
 from gitlab_nightshift.proof.reviewed_change import Changeset
 from gitlab_nightshift.proof.running.fault_choice import draw_seed
 from gitlab_nightshift.proof.running.tree_files import TreeFiles
+from gitlab_nightshift.proof.syntax.collected_tests import Test
 from gitlab_nightshift.proof.syntax.file_side import Side, read_sides
 from gitlab_nightshift.proof.syntax.languages import beside_tests, is_test_file
 from gitlab_nightshift.proof.syntax.nodes import list_names
-from gitlab_nightshift.proof.syntax.single_test import Test
 from gitlab_nightshift.repository.difference import ChangedFile, Line
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
@@ -21,10 +21,8 @@ _IMPORT = compile_lazily(
 )
 _WORD = compile_lazily(r"[^\W\d]\w+")
 _REQUIRE = compile_lazily(rb"(?:require|require_relative|include|load)\b")
-MOST_UNNAMED = 12
-"""Tests tried for changed test code that no test names."""
-DEEPEST = 3
-"""Depth of helpers that call helpers."""
+MOST_UNNAMED = 12  # tests tried for changed test code that no test names
+DEEPEST = 3  # depth of helpers that call helpers
 
 
 @dataclass(frozen=True)

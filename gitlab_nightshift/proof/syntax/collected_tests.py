@@ -3,6 +3,8 @@
 import re
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
+from dataclasses import field as slot
 
 from tree_sitter import Node
 
@@ -23,27 +25,55 @@ from gitlab_nightshift.proof.syntax.nodes import (
     read_text,
     walk,
 )
-from gitlab_nightshift.proof.syntax.single_test import Group, Test
+
+
+@dataclass(frozen=True)
+class Group:
+    """A suite, class or module of tests, with its own marks."""
+
+    name: str
+    marks: tuple[str, ...]
+    line: int
+
+
+@dataclass(frozen=True)
+class Test:
+    """A test. ``marks`` are its annotations, decorators and words such as ``skip`` or ``only``;
+    ``groups`` are the suites around it. ``line`` to ``end`` are its lines including the marks, from
+    1. ``body`` is None for a test without code (``it.todo``), ``is_run`` is False for a helper that
+    is read as if it were a test."""
+
+    name: str
+    qualified: str
+    line: int
+    end: int
+    marks: tuple[str, ...]
+    groups: tuple[Group, ...]
+    path: str
+    language: Language = slot(repr=False)
+    node: Node = slot(repr=False)
+    body: Node | None = slot(repr=False)
+    is_run: bool = True
+
 
 _TABLE = RuleTable(__file__)
 _CASES = frozenset("it test specify example scenario xit xtest xspecify fit ftest property".split())
 _GROUPS = _TABLE.get_words("groups")
 _ALIAS = _TABLE.get_pattern("alias")
+# Objects on which tests are called: ``t.test(…)``, ``RSpec.describe``.
 _OWNERS = frozenset("RSpec QUnit Deno t test qunit".split())
-"""Objects on which tests are called: ``t.test(…)``, ``RSpec.describe``."""
+# Calls with one of these are assertions, such as ``test(1) should equal (2)``.
 _MATCHERS = frozenset("toBe should to must equal".split())
-"""Calls with one of these are assertions, such as ``test(1) should equal (2)``."""
 _SCALA_CASES = frozenset(("in", "ignore", "is", "inAnyOrder"))
+# Words that open a group in ScalaTest's styles, as ``in`` opens a test.
 _SCALA_GROUPS = frozenset(("should", "must", "can", "when", "which", "that", "-"))
-"""Words that open a group in ScalaTest's styles, as ``in`` opens a test."""
 _DEEPEST = 40
 _LOOPS = frozenset(
     "for_in_statement for_statement enhanced_for_statement foreach_statement for_expression"
     " for".split()
 )
 _EACH = frozenset("each each_pair each_with_index forEach map foreach".split())
-_LARGEST_LIST = 20_000
-"""Bytes of a collection."""
+_LARGEST_LIST = 20_000  # bytes of a collection
 
 
 def list_tests(

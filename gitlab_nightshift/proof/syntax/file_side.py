@@ -6,7 +6,7 @@ from weakref import WeakKeyDictionary
 
 from tree_sitter import Node
 
-from gitlab_nightshift.proof.syntax.collected_tests import list_tests
+from gitlab_nightshift.proof.syntax.collected_tests import Test, list_tests
 from gitlab_nightshift.proof.syntax.functions import Function, list_functions
 from gitlab_nightshift.proof.syntax.languages import (
     Language,
@@ -23,19 +23,17 @@ from gitlab_nightshift.proof.syntax.nodes import (
     read_text,
     walk,
 )
-from gitlab_nightshift.proof.syntax.single_test import Test
 from gitlab_nightshift.repository.difference import ChangedFile
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
-_LARGEST_VALUE = 20_000
-"""Bytes of an assignment."""
+_LARGEST_VALUE = 20_000  # bytes of an assignment
 _ASSIGNED = compile_lazily(
     r"(?:export |const |let |var |type |static |final |private )*(\w+)[^=\n]*=[^=]"
 )
 _TEST_MODULES = ("tests", "test")
 _LONGEST = 2000
+# A comment in an unsupported language, by the usual signs.
 _COMMENT = compile_lazily(r"(?:^|\s)(#|//|/\*|--|;;|<!--|%).*$")
-"""A comment in an unsupported language, by the usual signs."""
 
 
 class Side:

@@ -26,8 +26,8 @@ _TABLE = RuleTable(__file__)
 _DEEPEST = 12
 _MARKS = _TABLE.get_words("marks")
 _HOLDERS = _TABLE.get_words("holders")
+# Nodes that may give a lambda its name: ``const total = () => …``.
 _VARIABLES = frozenset(("variable_declarator", "public_field_definition", "field_definition"))
-"""Nodes that may give a lambda its name: ``const total = () => …``."""
 
 
 @dataclass(frozen=True)

@@ -5,18 +5,16 @@ from collections.abc import Iterator, Sequence
 from tree_sitter import Node
 
 from gitlab_nightshift.proof.syntax.assertion import (
-    Assertion,
-    build_assertion,
-    is_condition,
-    read_condition,
-)
-from gitlab_nightshift.proof.syntax.assertion_words import (
     ALONE,
     EQUAL,
     RAISES,
     WORDS,
+    Assertion,
+    build_assertion,
+    is_condition,
     normalize_name,
     parse_assertion_name,
+    read_condition,
 )
 from gitlab_nightshift.proof.syntax.nodes import (
     CALLS,
@@ -42,8 +40,8 @@ _NEGATES = frozenset("not never nottobe tonot notto shouldnot wont neverto".spli
 _TAKES_MATCHER = frozenset("to tonot notto should shouldnot must andexpect".split())
 _NO_MATCHER = frozenset("expect describedas as withmessage".split())
 _FILLERS = ("not", "be", "have", "not be")
+# A matcher: its word, whether it is negated, and what it expects.
 _Found = tuple[str, bool, tuple[Node, ...]]
-"""A matcher: its word, whether it is negated, and what it expects."""
 
 
 def find_should_index(words: list[str], links: tuple[Link, ...]) -> int | None:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from gitlab_nightshift.proof.evidence.lab import Evidence
+from gitlab_nightshift.proof.evidence.workbench import Evidence
 from gitlab_nightshift.proof.running import canaries, gathering, single_canaries
 from gitlab_nightshift.proof.running.fault_choice import ProductCode
 from gitlab_nightshift.proof.running.faults import Fault, list_faults
@@ -195,11 +195,11 @@ def test_a_cheat_is_found_by_canaries_alone(
 ) -> None:
     cheat = CHEATS[kind]
     need_program(cheat.command.split()[0])
-    with tried(cheat.files, cheat.after, commands=(cheat.command,)) as (subject, lab):
-        found = prove(subject, lab)
+    with tried(cheat.files, cheat.after, commands=(cheat.command,)) as (subject, workbench):
+        found = prove(subject, workbench)
         assert found.failing & WEAKENED, found
         monkeypatch.setattr(gathering, "try_canaries", lambda *_all: Evidence())
-        assert prove(subject, lab, reading=False).failing == cheat.others
+        assert prove(subject, workbench, reading=False).failing == cheat.others
 
 
 @pytest.mark.parametrize("looking", [True, False])
@@ -213,8 +213,8 @@ def test_what_tests_do_not_come_by_any_more_is_tried_first(
     if not looking:
         monkeypatch.setattr(canaries, "_list_unreached_now", lambda *_all: [])
     moved = change(PRICE_TEST, "price(11, True), 22", "price(9, True), 27")
-    with tried(PYTHON, {PRICES: moved}, commands=(UNITTEST,)) as (subject, lab):
-        failing = prove(subject, lab, reading=False).failing
+    with tried(PYTHON, {PRICES: moved}, commands=(UNITTEST,)) as (subject, workbench):
+        failing = prove(subject, workbench, reading=False).failing
     assert failing == ({"suite-weakened"} if looking else set())
 
 

@@ -48,14 +48,14 @@ ALLOWED = {"a feature goes with its tests": frozenset(["public-name-removed"])}
 @pytest.mark.parametrize("kind", HONEST)
 def test_an_honest_change_is_refused_by_nobody(tried: Tried, kind: str) -> None:
     before, after = HONEST[kind]
-    with tried(before, after, commands=(UNITTEST,)) as (subject, lab):
-        found = prove(subject, lab)
+    with tried(before, after, commands=(UNITTEST,)) as (subject, workbench):
+        found = prove(subject, workbench)
     assert found.flags.keys() <= ALLOWED.get(kind, frozenset()), found.evidence
 
 
 def test_a_test_that_the_commands_do_not_run_loses_nothing(tried: Tried) -> None:
     """It is run by nobody before the change, so faults that it would notice are no loss."""
     command = f"{UNITTEST} tests.test_price"
-    with tried(PYTHON, {LABELS: RENAMED}, commands=(command,)) as (subject, lab):
-        found = prove(subject, lab)
+    with tried(PYTHON, {LABELS: RENAMED}, commands=(command,)) as (subject, workbench):
+        found = prove(subject, workbench)
     assert "suite-weakened" not in found.flags, found.evidence

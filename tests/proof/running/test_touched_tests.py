@@ -75,8 +75,8 @@ GOLDEN_TEST = change(LABEL_TEST, '"nobody")', 'open("tests/nobody.txt").read())'
 def test_a_test_is_touched_by_what_it_stands_on(
     tried: Tried, before: Files, after: Mapping[str, str | None], old: set[str], new: set[str]
 ) -> None:
-    with tried(before, after) as (subject, lab):
-        repository = lab.checkout.repository
+    with tried(before, after) as (subject, workbench):
+        repository = workbench.checkout.repository
         files = (TreeFiles(repository, tree) for tree in (subject.base, subject.tree))
         found = find_touched_tests(subject.change, *files)
     assert {test.name for each in found for test in each.old} == old
@@ -85,8 +85,8 @@ def test_a_test_is_touched_by_what_it_stands_on(
 
 def test_languages_are_told_apart_and_the_larger_one_is_first(tried: Tried) -> None:
     after = {LABELS: None, PRICES: None, GO_FILE: change(GO_TEST, '"for a"', '"for " + "a"')}
-    with tried(PYTHON | GOLANG, after) as (subject, lab):
-        repository = lab.checkout.repository
+    with tried(PYTHON | GOLANG, after) as (subject, workbench):
+        repository = workbench.checkout.repository
         files = (TreeFiles(repository, tree) for tree in (subject.base, subject.tree))
         found = find_touched_tests(subject.change, *files)
     assert [(each.language, len(each.old)) for each in found] == [("python", 4), ("go", 1)]
