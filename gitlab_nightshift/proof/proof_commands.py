@@ -52,7 +52,10 @@ class Runner:
         A program that cannot be started or exceeds a limit is a failed result with an ``error``.
         ``at_most_s`` (seconds) tightens the limits.
         """
-        disks = Disks((self.scratch, self.folder))
+        disks, limits = Disks((self.scratch, self.folder)), self.limits()
+        if at_most_s is not None:
+            left = at_most_s if limits.timeout_s is None else min(limits.timeout_s, at_most_s)
+            limits = dataclasses.replace(limits, timeout_s=left)
         try:
             with self.logs.open_logs(f"{log}.out", f"{log}.err") as (out, err):
                 ended = stream(
@@ -62,7 +65,7 @@ class Runner:
                     stdin=b"",
                     stdout=out,
                     stderr=err,
-                    limits=_tighten_limits(self.limits(), at_most_s),
+                    limits=limits,
                     on_line=lambda _line: False,
                     on_tick=lambda: disks.find_full() is not None,
                     confined=self.confined,
@@ -70,13 +73,13 @@ class Runner:
         except OSError as error:
             why = f"cannot be started: {error.strerror}"
             return CommandResult(shlex.join(argv), NOT_FOUND, 0.0, why)
+        status, why = None, f"ended by this program: {ended.end}"
         if ended.end is EndReason.STOPPED or (ended.exit_status and disks.find_full()):
-            self.renew()
-            return CommandResult(shlex.join(argv), None, round(ended.duration_s, 3), DISK_FULL)
-        if ended.end is EndReason.EXITED:
-            return CommandResult(shlex.join(argv), ended.exit_status, round(ended.duration_s, 3))
-        why = f"ended by this program: {ended.end}"
-        return CommandResult(shlex.join(argv), None, round(ended.duration_s, 3), why)
+            self.renew()  # what it wrote fills the disk
+            why = DISK_FULL
+        elif ended.end is EndReason.EXITED:
+            status, why = ended.exit_status, ""
+        return CommandResult(shlex.join(argv), status, round(ended.duration_s, 3), why)
 
     def renew(self) -> None:
         """Replace HOME and TMPDIR by empty folders, owned by the owner of ``scratch``.
@@ -199,10 +202,3 @@ def _unwrap_line(line: str) -> str:
         return str(read.get("Output", ""))
     except ValueError:
         return f"{line}\n"
-
-
-def _tighten_limits(limits: ProcessLimits, at_most_s: float | None) -> ProcessLimits:
-    if at_most_s is None:
-        return limits
-    left = at_most_s if limits.timeout_s is None else min(limits.timeout_s, at_most_s)
-    return dataclasses.replace(limits, timeout_s=left)

@@ -1,7 +1,7 @@
 """Compares the tests that ran before a change and with it, by the runners' reports."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -131,7 +131,10 @@ def _compare_tests(
     gone = [n for n in seen.gone if not n.endswith(deleted) and n not in excused]
     fewer = [name for name in seen.fewer if name not in excused]
     shadowed = list(_find_shadowed(subject, seen.new))
-    level: Level | None = "warn" if _is_explained(subject) else None
+    # Explained by deleted product code; in a person's change, by any change of it.
+    changed = any(s.is_product for file in subject.change.files for s in read_sides(file))
+    explained = find_removed_names(subject.change) or (subject.context.by_people and changed)
+    level: Level | None = "warn" if explained else None
     # What skips without a condition is read; a condition may be right about this machine.
     skipping: Level | None = "warn" if subject.context.by_people else None
     rules = [
@@ -144,15 +147,10 @@ def _compare_tests(
     for flag, names, text, own in rules:
         if names:
             detail = f"{format_names(names)} {_format_sentence(text, len(names))}."
-            found += raise_flag(flag, subject.context, _find_file(subject, names), detail, own)
+            first = names[0].partition("::")[0]
+            changed = any(first in (f.path, f.old_path) for f in subject.change.files)
+            found += raise_flag(flag, subject.context, first if changed else "", detail, own)
     return Evidence((_build_check(seen, failed=bool(found)),), tuple(found))
-
-
-def _is_explained(subject: EvidenceSubject) -> bool:
-    """True if product code was deleted, too; in a person's change, if any product code changes."""
-    change = subject.change
-    changed = any(side.is_product for file in change.files for side in read_sides(file))
-    return bool(find_removed_names(change)) or (subject.context.by_people and changed)
 
 
 def _build_check(seen: _Difference, *, failed: bool) -> Check:
@@ -183,7 +181,9 @@ def _list_deleted_tests(subject: EvidenceSubject) -> tuple[str, ...]:
 
 def _find_shadowed(subject: EvidenceSubject, new: Collection) -> Iterator[str]:
     """Tests to which the change adds a second definition with the same name, which hides one."""
-    by_end = _group_by_end(new.counts)
+    by_end: dict[str, list[str]] = {}
+    for name in new.counts:
+        by_end.setdefault(name.rpartition("::")[2], []).append(name)
     for file in subject.change.files:
         before, after = read_sides(file)
         old = Counter(test.qualified for test in before.tests)
@@ -192,13 +192,6 @@ def _find_shadowed(subject: EvidenceSubject, new: Collection) -> Iterator[str]:
                 here = full.startswith(f"{file.path}::")
                 if here and old[name] < 2 <= times and new.count_run(full) < times:
                     yield full
-
-
-def _group_by_end(names: Iterable[str]) -> Mapping[str, list[str]]:
-    index: dict[str, list[str]] = {}
-    for name in names:
-        index.setdefault(name.rpartition("::")[2], []).append(name)
-    return index
 
 
 def _find_unrun_tests(subject: EvidenceSubject, after: Sequence[Collection]) -> Evidence:
@@ -219,11 +212,6 @@ def _find_unrun_tests(subject: EvidenceSubject, after: Sequence[Collection]) -> 
         return Evidence()
     text = f"no command ran {format_names(new)}"
     return report_check(TITLE, CheckOutcome.NOT_CHECKED, text)
-
-
-def _find_file(subject: EvidenceSubject, names: Sequence[str]) -> str:
-    first = names[0].partition("::")[0]
-    return first if any(first in (f.path, f.old_path) for f in subject.change.files) else ""
 
 
 def _format_sentence(text: str, number: int) -> str:

@@ -19,8 +19,12 @@ from gitlab_nightshift.proof.reviewed_change import Changeset, Context, RuleViol
 from gitlab_nightshift.proof.rule_tables import RuleTable
 from gitlab_nightshift.proof.syntax.collected_tests import Test
 from gitlab_nightshift.proof.syntax.file_side import Side, read_sides
-from gitlab_nightshift.proof.syntax.functions import Function
-from gitlab_nightshift.proof.syntax.languages import beside_tests, is_named_test, is_test_file
+from gitlab_nightshift.proof.syntax.languages import (
+    beside_tests,
+    has_inline_tests,
+    is_named_test,
+    is_test_file,
+)
 from gitlab_nightshift.proof.syntax.nodes import (
     CALLS,
     MEMBERS,
@@ -34,7 +38,6 @@ from gitlab_nightshift.proof.syntax.nodes import (
 from gitlab_nightshift.repository.difference import ChangedFile
 
 _TABLE = RuleTable(__file__)
-
 _PRINTS_FAILURE = _TABLE.get_pattern("prints_failure")
 _NEVER_RAN = _TABLE.get_pattern("never_ran")
 _COMMON = _TABLE.get_words("common")
@@ -63,7 +66,7 @@ def find_deleted_tests(change: Changeset, _context: Context) -> Iterator[RuleVio
             yield RuleViolation(file.old_path, 0, detail)
         elif file.status == "D" and len(mine) > 1:
             yield RuleViolation(file.path, 0, f"The file is deleted with its {len(mine)} tests.")
-        elif file.status == "D" and not mine and _is_unparsed_test(file.path, read_sides(file)[0]):
+        elif file.status == "D" and not mine and _is_unparsed_test(file):
             yield RuleViolation(file.path, 0, "A test file is deleted.")
         else:
             yield from (_report_deleted(version, tests) for version in mine)
@@ -72,7 +75,7 @@ def find_deleted_tests(change: Changeset, _context: Context) -> Iterator[RuleVio
 def _is_moved_out(file: ChangedFile) -> bool:
     """True for a test file that got a name or a folder in which no runner looks for tests."""
     old, new = file.old_path, file.path
-    if old == new or not is_test_file(old) or old.endswith(".rs"):
+    if old == new or not is_test_file(old) or has_inline_tests(old):
         return False
     if not is_test_file(new) or (_BY_NAME.search(old) and not _BY_NAME.search(new)):
         return True
@@ -85,16 +88,19 @@ def _report_deleted(version: TestVersion, tests: MatchedTests) -> RuleViolation:
     """Only a warning for a duplicate: whether the other test notices the same faults is shown only
     by running it."""
     path, line, name = version.file.path, version.test.line, version.name
-    if twin := _find_twin(version, tests):
+    words = _list_words_in_groups(version)
+    others = (new for _, new in tests.pairs if new.file is version.file)
+    if twin := next((new for new in others if _list_words_in_groups(new) == words), None):
         return RuleViolation(path, line, f"{name} is gone: does {twin.name} say the same?", "warn")
     detail = f"{name} is gone, though what it tests still exists."
     ran = not any(map(_NEVER_RAN.search, version.test.marks))
     return RuleViolation(path, line, detail, certain=None if ran else False)
 
 
-def _is_unparsed_test(path: str, old: Side) -> bool:
+def _is_unparsed_test(file: ChangedFile) -> bool:
     """True for a test file of an unsupported language; a snapshot is made again by its test."""
-    return old.root is None and is_named_test(path) and "snap" not in path
+    unparsed = read_sides(file)[0].root is None
+    return unparsed and is_named_test(file.path) and "snap" not in file.path
 
 
 def _is_unreadable(version: TestVersion) -> bool:
@@ -114,13 +120,6 @@ def _list_used_names(test: Test) -> frozenset[str]:
         elif node.type == "keyword_argument":
             found.add(read_text(find_field(node, "name")))
     return frozenset(found)
-
-
-def _find_twin(version: TestVersion, tests: MatchedTests) -> TestVersion | None:
-    """A remaining test in the same file and group with the same body."""
-    words = _list_words_in_groups(version)
-    others = (new for _, new in tests.pairs if new.file is version.file)
-    return next((new for new in others if _list_words_in_groups(new) == words), None)
 
 
 def _list_words_in_groups(version: TestVersion) -> tuple[str, ...]:
@@ -186,17 +185,12 @@ def _compute_removed_names(change: Changeset) -> frozenset[str]:
     ]
     if len(gone) * len(new) > MOST_PAIRS:
         return frozenset()
-    renamed = {function.name for function in gone if _is_renamed(function, new)}
+    # A renamed function has nearly the same body.
+    bags = [(function.name, count_words(function.body)) for function in gone]
+    bags = [(name, bag) for name, bag in bags if bag.total() >= _TOO_SHORT]
+    renamed = {n for n, bag in bags if any(compute_similarity(bag, b) >= _SAME for b in new)}
     # Short names such as "id" or "i" are declared too often to mean anything.
     return frozenset(name for name in lost - renamed if len(name) > 2)
-
-
-def _is_renamed(function: Function, new: list[Counter[str]]) -> bool:
-    """True if a new function has nearly the same body."""
-    bag = count_words(function.body)
-    return bag.total() >= _TOO_SHORT and any(
-        compute_similarity(bag, other) >= _SAME for other in new
-    )
 
 
 def _list_declared_names(side: Side) -> Iterator[str]:
@@ -204,7 +198,7 @@ def _list_declared_names(side: Side) -> Iterator[str]:
     it has no body."""
     for function in side.functions:
         yield function.name
-    for node in walk(side.root) if side.root is not None else ():
+    for node in side.walk():
         if node.type in _DECLARING:
             named = find_field(node, "name", "pattern") or next(iter(node.named_children), None)
             if named is not None and named.child_count == 0:

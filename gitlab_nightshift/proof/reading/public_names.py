@@ -8,6 +8,7 @@ lists, constants and fields are found by its ``exports.scm``.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from weakref import WeakKeyDictionary
 
 from tree_sitter import Node, QueryCursor
@@ -41,8 +42,6 @@ _MODIFIERS = _TABLE.get_words("modifiers")
 _EXPORTED_AS = compile_lazily(r"^(module\.)?exports\.")
 _EXPORTS: WeakKeyDictionary[Side, dict[str, int]] = WeakKeyDictionary()
 _MOST_NAMES = 200  # names of a file for which aliases are searched; of more, all count as gone
-_PACKAGE_IS_FOLDER = ("go", "java", "scala", "kotlin")
-_PACKAGE_IS_ANYWHERE = ("ruby", "csharp", "php")
 
 
 def find_removed_public_names(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
@@ -62,26 +61,22 @@ def find_removed_public_names(change: Changeset, _context: Context) -> Iterator[
         for name, at in gone.items():
             outer, _, last = name.rpartition(".")
             if outer not in gone and last not in CONSTRUCTORS:  # with a class go its methods
-                yield RuleViolation(
-                    file.path,
-                    at,
-                    f"{format_excerpt(name)} is gone: keep an alias for its users.",
-                )
+                detail = f"{format_excerpt(name)} is gone: keep an alias for its users."
+                yield RuleViolation(file.path, at, detail)
 
 
 def _still_exists(name: str, file: ChangedFile, change: Changeset) -> bool:
     """True if the name is declared, imported or assigned in the file after the change, or exported
     by another file of the same package."""
     old, new = read_sides(file)
-    language = old.language.name if old.language else ""
-    others = [new]
-    for other in change.files:
-        after = read_sides(other)[1]
-        if after.language is not None and after.language.name == language and after is not new:
-            folder = after.path.rpartition("/")[0] == old.path.rpartition("/")[0]
-            if language in _PACKAGE_IS_ANYWHERE or (language in _PACKAGE_IS_FOLDER and folder):
-                others.append(after)
-    return _is_bound(name, new, change) or any(name in find_exports(each) for each in others)
+    package = old.language.package if old.language else "file"
+    package_files = [new]
+    for after in (read_sides(other)[1] for other in change.files):
+        folder = after.path.rpartition("/")[0] == old.path.rpartition("/")[0]
+        shares = package == "anywhere" or (package == "folder" and folder)
+        if shares and after.language == old.language:
+            package_files.append(after)
+    return _is_bound(name, new, change) or any(name in find_exports(f) for f in package_files)
 
 
 def _is_bound(name: str, side: Side, change: Changeset) -> bool:
@@ -148,12 +143,8 @@ def _is_moved(name: str, file: ChangedFile, change: Changeset) -> bool:
 def is_library(side: Side) -> bool:
     """True for product code that other code may import."""
     private = side.path.endswith(".py") and re.search(r"(^|/)_(?!_)[^/]*(/|\.py$)", side.path)
-    return (
-        side.is_product
-        and not private
-        and not _NO_LIBRARY.search(side.path)
-        and side.root is not None
-    )
+    known = side.is_product and not private and not _NO_LIBRARY.search(side.path)
+    return known and side.root is not None
 
 
 def find_exports(side: Side) -> dict[str, int]:
@@ -164,7 +155,8 @@ def find_exports(side: Side) -> dict[str, int]:
 
 
 def _collect_exports(side: Side) -> dict[str, int]:
-    captures = _capture_exports(side)
+    query = load_query(side.language, "exports") if side.language else None
+    captures = QueryCursor(query).captures(side.root) if query and side.root is not None else {}
     listed = {_EXPORTED_AS.sub("", read_text(node)) for node in captures.get("listed", ())}
     private = _find_private_names(side)
     found = {
@@ -178,11 +170,6 @@ def _collect_exports(side: Side) -> dict[str, int]:
         if not name.startswith("_") and _is_listed(name, listed, side):
             found[name] = read_line_number(node)
     return found | dict(_find_fields(side, captures.get("field", ())))
-
-
-def _capture_exports(side: Side) -> dict[str, list[Node]]:
-    query = load_query(side.language, "exports") if side.language else None
-    return QueryCursor(query).captures(side.root) if query and side.root is not None else {}
 
 
 def _is_listed(name: str, listed: set[str], side: Side) -> bool:
@@ -257,9 +244,8 @@ def _list_hidden(group: Function) -> Iterator[str]:
 
 def _read_modifiers(node: Node) -> frozenset[str]:
     """The words before a definition: public, private, static, …"""
-    inside = [
-        inner for child in node.children if child.type == "modifiers" for inner in child.children
-    ]
+    groups = (child.children for child in node.children if child.type == "modifiers")
+    inside = chain.from_iterable(groups)
     found = [child for child in node.children if child.type in _MODIFIERS]
     found += [child for child in inside if "annotation" not in child.type]
     return frozenset(word for each in found for word in re.findall(r"\w+", read_text(each)))

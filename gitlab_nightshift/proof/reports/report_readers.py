@@ -177,11 +177,17 @@ def _read_line(line: str) -> Iterator[ReportedCase]:
 def _read_tap(text: str) -> list[ReportedCase]:
     """A run in TAP 13 or 14: a plan, and as many results, numbered in order. Results that a test
     prints itself make it unreadable; indented lines belong to a result."""
+    # A result needs no number (testanything.org, TAP 14), but both runners here write one: a test
+    # printed a line without one.
     plans, results = _PLAN.findall(text), _RESULT.findall(text)
     numbers = [number for _, number, *_ in results]
     if plans != [str(len(results))] or numbers != [str(n) for n in range(1, len(results) + 1)]:
         raise UnreadableResultsError("its results do not match its plan")
-    return [build_case("", name, _judge_tap(failed, mark)) for failed, _, name, mark in results]
+    outcomes = {"": CaseOutcome.PASSED, "not ": CaseOutcome.FAILED}
+    return [
+        build_case("", name, CaseOutcome.SKIPPED if mark else outcomes[failed.lower()])
+        for failed, _, name, mark in results
+    ]
 
 
 def _read_tape(text: str) -> Iterator[ReportedCase]:
@@ -191,12 +197,6 @@ def _read_tape(text: str) -> Iterator[ReportedCase]:
         if results := _RESULT.findall(body):
             bad = any(failed and not mark for failed, *_, mark in results)
             yield build_case("", name, CaseOutcome.FAILED if bad else CaseOutcome.PASSED)
-
-
-def _judge_tap(failed: str, mark: str) -> CaseOutcome:
-    if mark:
-        return CaseOutcome.SKIPPED
-    return CaseOutcome.FAILED if failed else CaseOutcome.PASSED
 
 
 def _read_tree(read: Any) -> Iterator[ReportedCase]:
@@ -246,6 +246,7 @@ class _JunitReader:
         elif name == "testcase":
             holder = attributes.get("classname", "")
             suites = "::".join(filter(None, self._suites))
+            # pytest writes "file" with junit_family=xunit1 alone (_pytest/junitxml.py: families).
             place = attributes.get("file") or (suites if holder in ("", "test") else holder)
             self._open = _join_place(place, holder), attributes["name"]
             self._outcome = CaseOutcome.PASSED

@@ -16,7 +16,7 @@ from gitlab_nightshift.proof.running.base_canaries import BaseCanaries
 from gitlab_nightshift.proof.running.canary_judgement import (
     CanaryInputs,
     collect_inputs,
-    judge_kept,
+    judge_noticed,
     judge_singles,
     report_unknown,
 )
@@ -35,7 +35,7 @@ from gitlab_nightshift.proof.running.single_canaries import (
 )
 from gitlab_nightshift.proof.running.text_canaries import (
     find_text_canaries,
-    is_foreign_code,
+    is_unsupported_code,
     judge_text_canaries,
 )
 from gitlab_nightshift.proof.running.touched_tests import TouchedTests, find_touched_tests
@@ -44,7 +44,7 @@ from gitlab_nightshift.proof.running.whole_suite import try_combined
 from gitlab_nightshift.proof.syntax.collected_tests import Test
 
 MOST_PLANTED = 300  # faults in one build; tests reach only a few of them
-FOREIGN = "in code of an unsupported language"
+UNSUPPORTED = "in code of an unsupported language"
 
 
 def try_canaries(
@@ -64,18 +64,17 @@ def try_canaries(
     if base.unable:
         return report_unknown(base.unable)
     inputs = collect_inputs(subject, workbench, before, runs)
-    found = _try_texts(inputs, base) if _is_foreign(inputs) else Evidence()
+    found = Evidence()
+    unsupported = any(is_unsupported_code(file.raw_path) for file in subject.change.files)
+    if unsupported or not inputs.before.products:
+        found += _try_texts(inputs, base)
+    # All faults at once show hooks, settings and forced exit statuses. They mask one another, so
+    # that they miss what single ones near the change find: 3 of 13 cheats in a trial.
     if inputs.before.products:
         found += try_combined(inputs, base)
     for touched in find_touched_tests(subject.change, inputs.before, inputs.after):
         found += _try_near(inputs, touched)
     return found
-
-
-def _is_foreign(inputs: CanaryInputs) -> bool:
-    """True if the product, or changed code, is in an unsupported language."""
-    changed = any(is_foreign_code(file.raw_path) for file in inputs.subject.change.files)
-    return changed or not inputs.before.products
 
 
 def _try_texts(inputs: CanaryInputs, base: BaseCanaries) -> Evidence:
@@ -85,10 +84,9 @@ def _try_texts(inputs: CanaryInputs, base: BaseCanaries) -> Evidence:
     after = inputs.after
     judged = judge_text_canaries(trial, subject, base.texts, inputs.before, after, usual)
     if not judged:
-        return report_unknown(
-            f"none {FOREIGN} that the change leaves alone makes the commands fail"
-        )
-    return judge_kept(inputs, judged, FOREIGN)
+        why = f"none {UNSUPPORTED} that the change leaves alone makes the commands fail"
+        return report_unknown(why)
+    return judge_noticed(inputs, judged, UNSUPPORTED)
 
 
 def _try_near(inputs: CanaryInputs, touched: TouchedTests) -> Evidence:
@@ -101,8 +99,16 @@ def _try_near(inputs: CanaryInputs, touched: TouchedTests) -> Evidence:
     moved = keep_unchanged(subject.change, inputs.code, chosen)
     base = plant_singles(trial, subject.base, touched.old, list(moved), inputs.before)
     reached = base.list_reached() if base else []
-    tests = _list_reported(inputs, touched)
-    new = _plant_reached(inputs, tests, [moved[fault] for fault in reached], base)
+    # Tests that no command reports would run only by name, such as those of a file that no runner
+    # collects any more.
+    usual = inputs.usual_tests
+    tests = _keep_reported(touched.new, usual) if usual else touched.new or touched.old
+    # The change with all faults that the base's tests reached, unless all of them are tried anyway:
+    # those that tests no longer reach are tried first.
+    new = None
+    if base and base.reached is not None and len(reached) > MOST_TRIES:
+        faults = [moved[fault] for fault in reached]
+        new = plant_singles(trial, subject.tree, tests, faults, inputs.after)
     tried = take_in_turn([_list_unreached_now(reached, moved, new), reached])
     usual_s = inputs.usual.duration_s
     found = find_canaries(trial, base, touched.old, list(dict.fromkeys(tried)), usual_s)
@@ -112,31 +118,12 @@ def _try_near(inputs: CanaryInputs, touched: TouchedTests) -> Evidence:
     return judge_singles(inputs, judged)
 
 
-def _plant_reached(
-    inputs: CanaryInputs, tests: Sequence[Test], faults: Sequence[Fault], base: PlantedTree | None
-) -> PlantedTree | None:
-    """The change with all faults that the base's tests reached, to see which of them tests still
-    reach. None if that is unknown, or if all are tried anyway."""
-    if base is None or base.reached is None or len(faults) <= MOST_TRIES:
-        return None
-    return plant_singles(inputs.trial, inputs.subject.tree, tests, faults, inputs.after)
-
-
 def _list_unreached_now(
     reached: Sequence[Fault], moved: Mapping[Fault, Fault], new: PlantedTree | None
 ) -> list[Fault]:
-    """Faults that the tests reached before, but not with the change: tried first."""
-    if new is None or new.reached is None:
-        return []
-    return [fault for fault in reached if moved[fault] not in new.reached]
-
-
-def _list_reported(inputs: CanaryInputs, touched: TouchedTests) -> tuple[Test, ...]:
-    """The tests after the change that the project's own commands report. Others would run only by
-    name, such as those of a file that no runner collects any more."""
-    if not inputs.usual_tests:
-        return touched.new or touched.old
-    return _keep_reported(touched.new, inputs.usual_tests)
+    """Faults that the tests reached before, but not with the change."""
+    now = new.reached if new else None
+    return [fault for fault in reached if moved[fault] not in now] if now is not None else []
 
 
 def _keep_reported(tests: Sequence[Test], names: frozenset[str]) -> tuple[Test, ...]:

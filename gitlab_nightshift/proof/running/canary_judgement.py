@@ -1,7 +1,7 @@
 """Judges whether the tests still notice canaries: the same tests, others, or none."""
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gitlab_nightshift.proof.evidence.workbench import (
@@ -34,8 +34,8 @@ FEWEST_SILENT = 3
 
 @dataclass(frozen=True)
 class CanaryInputs:
-    """What one attempt is judged by: the base (``before``) and the change (``after``). ``code``
-    is the base's product code, ``usual`` the run of the project's own commands on the change,
+    """What one attempt is judged by: the base (``before``) and the change (``after``). ``code`` is
+    the base's product code, ``usual`` the run of the project's own commands on the change,
     ``usual_tests`` the names that it reported, ``tests_before`` those on the base."""
 
     subject: EvidenceSubject
@@ -97,25 +97,20 @@ def fail_unknown(inputs: CanaryInputs, why: str) -> Evidence:
 def judge_singles(inputs: CanaryInputs, judged: Sequence[JudgedCanary]) -> Evidence:
     """Judge canaries that were tried one at a time; record which tests noticed each."""
     noticed = tuple(NoticedFault(e.canary.fault.by_value, e.noticed_by) for e in judged)
-    seen = Evidence(canaries=tuple(_list_by_test(judged)), noticed=noticed)
-    return seen + judge_kept(inputs, judged)
+    by_test = [(name, each.still_noticed) for each in judged for name in each.canary.found_by]
+    seen = Evidence(canaries=tuple(by_test), noticed=noticed)
+    return seen + judge_noticed(inputs, judged)
 
 
-def _list_by_test(judged: Sequence[JudgedCanary]) -> Iterator[tuple[str, bool | None]]:
-    for each in judged:
-        for name in each.canary.found_by:
-            yield name, each.kept
-
-
-def judge_kept(
+def judge_noticed(
     inputs: CanaryInputs, judged: Sequence[JudgedCanary], where: str = "near the change"
 ) -> Evidence:
     """A canary that no test notices any more refuses the change. If others notice it now, tests
     that miss it are a warning; ``FEWEST_SILENT`` misses or more refuse a night's change."""
     if not judged:
         return report_unknown("the tests that notice faults had two results on the same code")
-    lost = [each for each in judged if each.kept is False]
-    unknown = [each for each in judged if each.kept is None]
+    lost = [each for each in judged if each.still_noticed is False]
+    unknown = [each for each in judged if each.still_noticed is None]
     number = f"{len(judged)} planted fault{'s' * (len(judged) > 1)} {where}"
     if lost:
         text = _describe_lost(lost, len(judged))

@@ -88,9 +88,6 @@ def mutate(
         _WORD.sub(lambda word, words=words: words[word[1]], template)  # type: ignore[misc]
         for words in (on, markers)
     )
-    return Mutation(node, _describe(what, node), plain, switched, by_value)
-
-
-def _describe(what: str, node: Node) -> str:
-    shown = " ".join(read_text(node).split())
-    return f"`{shown[:_LONGEST_SHOWN]}{'…' * (len(shown) > _LONGEST_SHOWN)}` {what}"
+    shown = " ".join(kept.split())
+    shown = shown[:_LONGEST_SHOWN] + "…" * (len(shown) > _LONGEST_SHOWN)
+    return Mutation(node, f"`{shown}` {what}", plain, switched, by_value)

@@ -13,7 +13,7 @@ from gitlab_nightshift.proof.running.fault_kinds import (
     list_omissions,
     list_results,
 )
-from gitlab_nightshift.proof.running.fault_places import TABLE, is_left_out, list_places
+from gitlab_nightshift.proof.running.fault_places import TABLE, is_excluded, list_places
 from gitlab_nightshift.proof.running.fault_templates import SWITCH, Mutation, read_templates
 from gitlab_nightshift.proof.syntax.file_side import Side
 from gitlab_nightshift.proof.syntax.functions import Function
@@ -52,7 +52,7 @@ def list_faults(side: Side, functions: Iterable[Function]) -> list[Fault]:
     tests = {test.node.start_byte for test in side.tests}
     found: dict[tuple[int, int], Fault] = {}
     for function in functions:
-        if function.node.start_byte in tests or is_left_out(side, function):
+        if function.node.start_byte in tests or is_excluded(side, function):
             continue
         for place in list_places(function):
             for mutation in (each for kind in _KINDS for each in kind(place, templates)):

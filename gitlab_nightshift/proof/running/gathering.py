@@ -17,7 +17,6 @@ from gitlab_nightshift.proof.running.trial import Trial, is_reported_as
 from gitlab_nightshift.proof.syntax.collected_tests import Test
 from gitlab_nightshift.proof.syntax.file_side import read_sides
 from gitlab_nightshift.records.verdicts import Check, CheckOutcome, Finding
-from gitlab_nightshift.repository.difference import ChangedFile
 
 Gather = Callable[[EvidenceSubject, Workbench], Evidence]
 
@@ -115,7 +114,7 @@ def _refute(subject: EvidenceSubject, finding: Finding, seen: Evidence) -> str:
         tests = list(_find_tests(subject, finding))
         found = {n for n, _ in seen.canaries}
         by_test = [{n for n in found if is_reported_as(n, test)} for test in tests]
-        # A deleted file needs canaries of all its tests; a line may be in two tests' sides.
+        # A deleted file needs canaries of all its tests; a line has a test on each side.
         known = all(by_test) if finding.line == 0 else any(by_test)
         if known and _is_excused(seen, set().union(*by_test)):
             return "But each planted fault that it noticed is still noticed."
@@ -131,10 +130,9 @@ def _find_tests(subject: EvidenceSubject, finding: Finding) -> Iterator[Test]:
     """The tests at a finding's line, on either side; line 0 means all tests of a deleted file."""
     for file in subject.change.files:
         if finding.file in (file.path, file.old_path):
-            gone = file.status == "D" and finding.line == 0
-            yield from read_sides(file)[0].tests if gone else _list_at(file, finding.line)
-
-
-def _list_at(file: ChangedFile, line: int) -> Iterator[Test]:
-    for side in read_sides(file):
-        yield from (test for test in side.tests if test.line <= line <= test.end)
+            old, new = read_sides(file)
+            if file.status == "D" and finding.line == 0:
+                yield from old.tests
+            else:
+                tests = (*old.tests, *new.tests)
+                yield from (test for test in tests if test.line <= finding.line <= test.end)

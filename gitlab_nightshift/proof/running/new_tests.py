@@ -71,7 +71,7 @@ def evaluate_new_tests(
     return found
 
 
-def _group_by_language(subject: EvidenceSubject) -> Iterator[list[Test]]:
+def _group_by_language(subject: EvidenceSubject) -> Iterable[list[Test]]:
     groups: dict[str, list[Test]] = {}
     for file in subject.change.files:
         before, after = read_sides(file)
@@ -79,7 +79,7 @@ def _group_by_language(subject: EvidenceSubject) -> Iterator[list[Test]]:
         for test in after.tests:
             if old.get(test.qualified) != test.node.text:
                 groups.setdefault(test.language.name, []).append(test)
-    yield from groups.values()
+    return groups.values()
 
 
 def _evaluate(
@@ -91,14 +91,14 @@ def _evaluate(
         why = f"the new {tests[0].language.name} tests could not be run alone"
         return report_check(BEFORE, CheckOutcome.NOT_CHECKED, why)
     before = _run_on_old_code(subject, trial, run)
-    if before is not None and _is_proof(trial, before):
+    proof = before is not None and before.red and before.ended
+    if before is not None and proof and not NO_PROOF.search(trial.read_output()):
         text = "they fail without the change, and pass with it"
-        proven = _list_proven(tests, before)
+        failed = tests if len(tests) == 1 else [t for t in tests if _names_any(before.failed, [t])]
+        proven = [(test.path, test.qualified) for test in failed]
         return report_check(BEFORE, CheckOutcome.PASSED, text, proven=proven)
-    by_canaries = _judge_by_canaries(subject, tests, noticed)
-    return _describe_before(before) + (
-        by_canaries or _run_against_faults(subject, trial, tests, run)
-    )
+    found = _judge_by_canaries(tests, noticed) or _run_against_faults(subject, trial, tests, run)
+    return _describe_before(before) + found
 
 
 def _run_on_old_code(subject: EvidenceSubject, trial: Trial, run: TestRun) -> SuiteOutcome | None:
@@ -108,16 +108,6 @@ def _run_on_old_code(subject: EvidenceSubject, trial: Trial, run: TestRun) -> Su
         return None
     trial.check_out(tree)
     return trial.run(run.commands, {}, run.duration_s)
-
-
-def _is_proof(trial: Trial, before: SuiteOutcome) -> bool:
-    return before.red and before.ended and not NO_PROOF.search(trial.read_output())
-
-
-def _list_proven(tests: Sequence[Test], before: SuiteOutcome) -> Iterator[tuple[str, str]]:
-    for test in tests:
-        if len(tests) == 1 or any(is_reported_as(name, test) for name in before.failed):
-            yield test.path, test.qualified
 
 
 def _describe_before(before: SuiteOutcome | None) -> Evidence:
@@ -132,9 +122,7 @@ def _describe_before(before: SuiteOutcome | None) -> Evidence:
 # --- faults ---------------------------------------------------------------------------------------
 
 
-def _judge_by_canaries(
-    subject: EvidenceSubject, tests: Sequence[Test], noticed: Sequence[NoticedFault]
-) -> Evidence | None:
+def _judge_by_canaries(tests: Sequence[Test], noticed: Sequence[NoticedFault]) -> Evidence | None:
     """What already tried faults prove about these tests; None if that is too little."""
     found = [fault for fault in noticed if _names_any(fault.tests, tests)]
     if len(noticed) < FEWEST_FAULTS or len(found) < LEAST_SHARE * len(noticed):
@@ -160,9 +148,8 @@ def _run_against_faults(
     planted = plant(trial, subject.tree, faults, files.read, [_build_run(trial, run, seen)])
     if planted is None:
         failed = seen[-1].failed if seen else frozenset[str]()
-        return _leave_out_old(subject, trial, tests, failed) or _judge_unplanted(
-            subject, trial, tests, failed
-        )
+        without_old = _leave_out_old(subject, trial, tests, failed)
+        return without_old or _judge_unplanted(subject, tests, failed)
     if planted.reached == frozenset():
         return _judge_unreached(subject, tests, len(planted.numbers))
     tried: dict[Fault, SuiteOutcome] = {}
@@ -171,8 +158,10 @@ def _run_against_faults(
             break
         env = build_environment(planted, [fault])
         tried[fault] = trial.run(planted.run.commands, env, planted.run.duration_s)
-    survived = [fault for fault, outcome in tried.items() if not _is_found(outcome, tests)]
-    found = _judge_faults(subject, tests, len(tried) - len(survived), survived)
+    red = [(fault, outcome.failed) for fault, outcome in tried.items() if outcome.red]
+    noticed = {fault for fault, failed in red if not failed or _names_any(failed, tests)}
+    survived = [fault for fault in tried if fault not in noticed]
+    found = _judge_faults(subject, tests, len(noticed), survived)
     by_value = [outcome.failed for fault, outcome in tried.items() if fault.by_value]
     return found + Evidence(proven=tuple(_list_able(tests, by_value)))
 
@@ -184,10 +173,6 @@ def _judge_unreached(subject: EvidenceSubject, tests: Sequence[Test], number: in
     if subject.context.by_people or number < FEWEST_FAULTS:
         return report_check(FAULTS, CheckOutcome.NOT_CHECKED, text)
     return _refuse(subject, tests, text, "fail")
-
-
-def _is_found(outcome: SuiteOutcome, tests: Sequence[Test]) -> bool:
-    return outcome.red and (_names_any(outcome.failed, tests) or not outcome.failed)
 
 
 def _list_able(
@@ -236,7 +221,7 @@ def _existed_before(subject: EvidenceSubject, tests: Sequence[Test]) -> bool:
 
 
 def _judge_unplanted(
-    subject: EvidenceSubject, trial: Trial, tests: Sequence[Test], failed: frozenset[str]
+    subject: EvidenceSubject, tests: Sequence[Test], failed: frozenset[str]
 ) -> Evidence:
     """Tests that fail, twice, on equivalent code read its source text."""
     if not _names_any(failed, tests):

@@ -131,14 +131,10 @@ def _list_named_lines(path: str, output: str, others: Set[str]) -> list[int]:
         before = _NAMED.search(output, max(match.start() - LONGEST_PATH, 0), match.start())
         name = (before[0] if before else "") + basename(path)
         name = name.removeprefix("./")
-        if name not in others and _is_same_path(name, path):
+        named, rooted = "/" + name.lstrip("/"), "/" + path
+        if name not in others and (named.endswith(rooted) or rooted.endswith(named)):
             found.append(int(match[1]))
     return found
-
-
-def _is_same_path(named: str, path: str) -> bool:
-    named, path = "/" + named.lstrip("/"), "/" + path
-    return named.endswith(path) or path.endswith(named)
 
 
 # --- One file -------------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ _DATA = frozenset(
 )
 
 
-def is_foreign_code(path: str) -> bool:
+def is_unsupported_code(path: str) -> bool:
     """True if a file's extension looks like code of an unsupported language."""
     name, _, ending = path.rpartition("/")[2].rpartition(".")
     known = find_language(path) is not None or ending.lower() in _DATA or is_document(path)
@@ -78,23 +78,18 @@ def judge_text_canaries(
 
 def _choose_faults(files: TreeFiles, rng: random.Random) -> list[Fault]:
     """Faults of each file in turn."""
-    paths = [path for path in files.list_paths() if _is_product(path)]
+    others = (beside_tests, is_named_test, is_vendored)
+    paths = [
+        p for p in files.list_paths() if is_unsupported_code(p) and not any(f(p) for f in others)
+    ]
     rng.shuffle(paths)
-    rows = [list(_list_faults(files, path)) for path in paths[:MOST_FILES]]
+    sources = ((path, files.read(path) or b"") for path in paths[:MOST_FILES])
+    rows = [
+        list_text_faults(path, source) for path, source in sources if len(source) <= LARGEST_FILE
+    ]
     for row in rows:
         rng.shuffle(row)
     return list(take_in_turn(rows))
-
-
-def _is_product(path: str) -> bool:
-    others = beside_tests(path) or is_named_test(path) or is_vendored(path)
-    return is_foreign_code(path) and not others
-
-
-def _list_faults(files: TreeFiles, path: str) -> Iterator[Fault]:
-    source = files.read(path)
-    if source is not None and len(source) <= LARGEST_FILE:
-        yield from list_text_faults(path, source)
 
 
 def _is_noticed(
@@ -135,14 +130,13 @@ def list_text_faults(path: str, source: bytes) -> list[Fault]:
     closed = True
     for number, line in enumerate(lines, 1):
         code = _remove_texts(line)
-        begins = (
-            not _SKIPPED.search(line) and not _MESSAGES.search(code) and len(line) < _LONGEST_LINE
-        )
-        if closed and begins and not _OPENS.search(code) and not line.startswith("#!"):
-            found += (
-                _make_fault(path, number, at + len(line[:start].encode()), old, new)
-                for start, old, new in sorted(_list_changes(code))
-            )
+        skipped = _SKIPPED.search(line) or _MESSAGES.search(code) or len(line) >= _LONGEST_LINE
+        if closed and not skipped and not _OPENS.search(code) and not line.startswith("#!"):
+            for start, old, new in sorted(_list_changes(code)):
+                what = f"`{old}` as `{new}`" if new else f"`{old.strip()}` left out"
+                begin = at + len(line[:start].encode())
+                span = (begin, begin + len(old.encode()))
+                found.append(Fault(path, number, what, "", *span, new, "", by_value=True))
         closed = _ends_closed(code, closed)
         at += len(line.encode())
     return found
@@ -176,8 +170,3 @@ def _list_changes(code: str) -> Iterator[tuple[int, str, str]]:
         yield found.start(), found[0], str(int(found[0]) + 1)
     for found in _NEGATION.finditer(code):
         yield found.start(), found[0], ""
-
-
-def _make_fault(path: str, line: int, start: int, old: str, new: str) -> Fault:
-    what = f"`{old}` as `{new}`" if new else f"`{old.strip()}` left out"
-    return Fault(path, line, what, "", start, start + len(old.encode()), new, "", by_value=True)

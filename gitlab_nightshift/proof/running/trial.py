@@ -3,7 +3,7 @@
 import dataclasses
 import secrets
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,7 +21,6 @@ from gitlab_nightshift.proof.running.switches import (
 )
 from gitlab_nightshift.proof.syntax.collected_tests import Test
 from gitlab_nightshift.proof.syntax.file_side import read_sides
-from gitlab_nightshift.repository.difference import ChangedFile
 from gitlab_nightshift.system.openat import RefusedFileError, read_regular
 
 
@@ -137,7 +136,12 @@ class Trial:
 
     def build_old_product(self, subject: EvidenceSubject) -> str | None:
         """The change's tree with the old product code; None if no product code changes."""
-        files = [file for file in subject.change.files if _is_only_product(file)]
+        files = []
+        for file in subject.change.files:
+            before, after = read_sides(file)
+            product = before.is_product or after.is_product
+            if product and not before.tests and not after.tests:
+                files.append(file)
         old_files: dict[str, bytes | None] = {file.raw_path: None for file in files}
         old_files |= {file.raw_old_path: file.old for file in files}
         return self.workbench.build_variant(subject.tree, old_files) if old_files else None
@@ -188,12 +192,8 @@ class Trial:
             return None
         return frozenset(f for f, number in planted.numbers.items() if b"%d" % number in seen)
 
-    def run_focused(self, focused: FocusedCommand) -> SuiteOutcome:
-        """Run chosen tests in the checkout."""
-        return self.run([shlex.join(focused.argv)], {})
-
     def find_run(
-        self, focused: Sequence[FocusedCommand], env: Mapping[str, str]
+        self, focused: Iterable[FocusedCommand], env: Mapping[str, str]
     ) -> tuple[TestRun | None, str]:
         """The first of these commands that passes and runs a test, or else their output."""
         printed = []
@@ -214,13 +214,6 @@ class Trial:
         if outcome.red or not self.workbench.commands:
             return None, self.read_output() if self.runs else ""
         return TestRun(self.workbench.commands, outcome.duration_s, False, bool(outcome.ran)), ""
-
-
-def _is_only_product(file: ChangedFile) -> bool:
-    """True if a file has product code and no test, before and after."""
-    before, after = read_sides(file)
-    product = before.is_product or after.is_product
-    return product and not before.tests and not after.tests
 
 
 def plant(

@@ -3,6 +3,7 @@ forced exit statuses or settings, and tests hidden from the runner."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from gitlab_nightshift.proof.evidence.workbench import Evidence, refuse, report_check
 from gitlab_nightshift.proof.running.base_canaries import BaseCanaries
@@ -37,8 +38,6 @@ _REDUCTION = 4  # if a fault ends the run, the next try has so many times fewer
 _CUT_SHORT = 0.5  # a run that reports less than this share of the tests was ended by a fault
 _CANDIDATES = 8  # faults drawn for each wanted one, as the change may edit some of their functions
 
-_Choose = Callable[[CanaryInputs, int], Sequence[Fault]]
-
 
 @dataclass(frozen=True)
 class CombinedRun:
@@ -53,7 +52,8 @@ def try_combined(inputs: CanaryInputs, base: BaseCanaries) -> Evidence:
     lost fault must be noticed on the base again; ``base`` caches its run for other attempts."""
     if not base.tried:
         base.tried = True
-        base.combined = _find_noticed(inputs, _choose_far)
+        choose = partial(choose_far_faults, inputs.code, inputs.rng)
+        base.combined = _find_noticed(inputs, choose)
     if base.combined is None:
         return report_unknown("no fault was found that the tests of the base notice")
     before = _leave_out_changed(inputs, base.combined)
@@ -64,17 +64,21 @@ def try_combined(inputs: CanaryInputs, base: BaseCanaries) -> Evidence:
     new = _run_on_change(inputs, moved, faults)
     if new is None or not new.ended or (new.red and not _list_silent(old, new)):
         return _judge_combined(inputs, faults, moved, old, new)
-    steady = _keep_steady(inputs, before)
+    # Flaky tests do not count: a second run on the base has to confirm the first.
+    run = _run_on_base(inputs, faults)
+    again = run.outcome if run else SuiteOutcome(red=False)
+    failed = old.failed & again.failed
+    steady = replace(old, red=again.red, ended=again.ended, failed=failed)
     flaky = old.failed - steady.failed
     text = f"{format_tests(flaky)} had two results on the base: not counted"
     found = report_unknown(text) if flaky or not steady.noticed else Evidence()
     return found + _judge_combined(inputs, faults, moved, steady, new) if steady.noticed else found
 
 
-def _find_noticed(inputs: CanaryInputs, choose: _Choose) -> CombinedRun | None:
+def _find_noticed(inputs: CanaryInputs, choose: Callable[[int], list[Fault]]) -> CombinedRun | None:
     """Run the base's suite with as many faults as ``choose`` is asked for. After a useless run try
     other faults, or fewer; None if all runs are useless."""
-    faults = choose(inputs, MOST_FAULTS)
+    faults = choose(MOST_FAULTS)
     for _ in range(_MOST_TRIES):
         run = _run_on_base(inputs, faults)
         if run and run.outcome.noticed and not _is_cut_short(run.outcome, inputs.tests_before):
@@ -83,15 +87,11 @@ def _find_noticed(inputs: CanaryInputs, choose: _Choose) -> CombinedRun | None:
         # A few faults that nothing notices may hide one another: then even fewer, not others.
         try_others = green and len(faults) == MOST_FAULTS
         number = MOST_FAULTS if try_others else max(len(faults) // _REDUCTION, 1)
-        faults = choose(inputs, number)
+        faults = choose(number)
     return None
 
 
-def _choose_far(inputs: CanaryInputs, most: int) -> list[Fault]:
-    return choose_far_faults(inputs.code, inputs.rng, most)
-
-
-def _choose_far_unchanged(inputs: CanaryInputs, most: int) -> list[Fault]:
+def _choose_unchanged(inputs: CanaryInputs, most: int) -> list[Fault]:
     """Faults in functions that the change leaves alone."""
     many = choose_far_faults(inputs.code, inputs.rng, most * _CANDIDATES)
     return list(keep_unchanged(inputs.subject.change, inputs.code, many))[:most]
@@ -108,7 +108,7 @@ def _leave_out_changed(inputs: CanaryInputs, combined: CombinedRun) -> CombinedR
         fewer = _run_on_base(inputs, faults)
         if fewer is not None and fewer.outcome.noticed:
             return fewer
-    return _find_noticed(inputs, _choose_far_unchanged)
+    return _find_noticed(inputs, partial(_choose_unchanged, inputs))
 
 
 def _is_cut_short(outcome: SuiteOutcome, usual_tests: frozenset[str]) -> bool:
@@ -118,14 +118,6 @@ def _is_cut_short(outcome: SuiteOutcome, usual_tests: frozenset[str]) -> bool:
 
 def _list_silent(old: SuiteOutcome, new: SuiteOutcome) -> frozenset[str]:
     return (old.failed & new.ran) - new.failed
-
-
-def _keep_steady(inputs: CanaryInputs, before: CombinedRun) -> SuiteOutcome:
-    """The base's outcome, less what a second run does not confirm: flaky tests do not count."""
-    run = _run_on_base(inputs, before.faults)
-    again = run.outcome if run else SuiteOutcome(red=False)
-    failed = before.outcome.failed & again.failed
-    return replace(before.outcome, red=again.red, ended=again.ended, failed=failed)
 
 
 def _run_on_base(inputs: CanaryInputs, faults: Sequence[Fault]) -> CombinedRun | None:
@@ -226,9 +218,5 @@ def _look_at_silent(
 
 
 def _find_tests(files: TreeFiles, names: frozenset[str]) -> list[Test]:
-    return [
-        test
-        for side in files.tests
-        for test in side.tests
-        if any(is_reported_as(name, test) for name in names)
-    ]
+    tests = (test for side in files.tests for test in side.tests)
+    return [test for test in tests if any(is_reported_as(name, test) for name in names)]

@@ -19,6 +19,7 @@ from gitlab_nightshift.proof.syntax.nodes import (
     COMMENTS,
     STRINGS,
     find_field,
+    list_lines,
     read_line_number,
     read_text,
     walk,
@@ -52,6 +53,10 @@ class Side:
         """The root of the syntax tree."""
         return parse(self.language, self.source) if self.language and self.source else None
 
+    def walk(self) -> Iterator[Node]:
+        """Every node in source order; none if it is not parsed."""
+        return walk(self.root) if self.root is not None else iter(())
+
     @cached_property
     def functions(self) -> tuple[Function, ...]:
         """Functions, methods and classes, without those inside functions."""
@@ -80,11 +85,11 @@ class Side:
     def lines_without_code(self) -> frozenset[int]:
         """The lines of comments, of multi-line strings, and of tests in a Rust product file."""
         found: set[int] = set()
-        for node in walk(self.root) if self.root is not None else ():
+        for node in self.walk():
             long = node.type in STRINGS and node.start_point[0] != node.end_point[0]
             tests = node.type == "mod_item" and read_text(find_field(node, "name")) in _TEST_MODULES
             if node.type in COMMENTS or long or tests:
-                found |= set(range(read_line_number(node), node.end_point[0] + 2))
+                found |= {*list_lines(node)}
         return frozenset(found)
 
     @cached_property
@@ -107,11 +112,8 @@ _SIDES: WeakKeyDictionary[ChangedFile, tuple[Side, Side]] = WeakKeyDictionary()
 def read_sides(file: ChangedFile) -> tuple[Side, Side]:
     """The file before and after. A binary file has empty sides."""
     if file not in _SIDES:
-        hidden = file.binary
-        _SIDES[file] = (
-            Side(file.raw_old_path, None if hidden else file.old),
-            Side(file.raw_path, None if hidden else file.new),
-        )
+        old, new = (None, None) if file.binary else (file.old, file.new)
+        _SIDES[file] = Side(file.raw_old_path, old), Side(file.raw_path, new)
     return _SIDES[file]
 
 
@@ -122,7 +124,7 @@ def _list_comments(side: Side) -> Iterator[tuple[int, str]]:
             if found := _COMMENT.search(line[:_LONGEST]):
                 yield number, found[0].strip()
         return
-    for node in walk(side.root):
+    for node in side.walk():
         alone = node.type == "string" and node.parent and node.parent.type == "expression_statement"
         if node.type in COMMENTS or alone:
             for offset, line in enumerate(read_text(node).split("\n")):

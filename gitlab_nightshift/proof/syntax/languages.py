@@ -25,7 +25,7 @@ _TABLE = RuleTable(__file__)
 _BESIDE_TESTS = _TABLE.get_pattern("beside_tests")
 _CODE = _TABLE.get_pattern("code", re.IGNORECASE)
 _NAMED_TEST = _TABLE.get_pattern("named_test")
-_PATTERNS = ("test_files", "named", "marked")
+_PATTERNS = ("test_files", "named", "marked", "bases")
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,9 @@ class Language:
     ``queries`` is the language whose queries it uses. ``test_files`` matches the paths of files
     that a runner collects. ``calls``: tests may be calls with a callback (``it("adds", () => …)``).
     ``named`` matches the names of functions that are tests by their name alone, ``marked`` the
-    annotation or attribute that makes a function a test. ``inline_tests``: product files may hold
-    tests. Languages of one ``family`` (its own name by default) call each other's code, and share
+    annotation or attribute that makes a function a test; with ``bases``, the named ones are tests
+    only in a class whose heading that matches. ``inline_tests``: product files may hold tests.
+    Languages of one ``family`` (its own name by default) call each other's code, and share
     their test runners. ``public``: see ``reading/public_names.py``; ``package``: files share their
     names in a "folder" or "anywhere"; ``keywords``: arguments may be passed by name. Only a file
     with one of ``error_words``, if there are any, can hide an error; ``error_values``: errors are
@@ -52,6 +53,7 @@ class Language:
     calls: bool = False
     named: re.Pattern[str] | None = None
     marked: re.Pattern[str] | None = None
+    bases: re.Pattern[str] | None = None
     inline_tests: bool = False
     public: Mapping[str, str] = field(hash=False, compare=False, default_factory=dict)
     package: str = "file"
@@ -70,7 +72,7 @@ def _read_languages() -> dict[str, Language]:
 def _read_language(name: str) -> Language:
     row = read_language_table(name, "language")
     read: dict[str, Any] = {"queries": name, "family": name, **row}
-    read |= {key: _TABLE.compile(row[key]) for key in _PATTERNS if key in row}
+    read |= {key: _TABLE.compile(row[key]) if row[key] else None for key in _PATTERNS if key in row}
     read |= {key: tuple(row.get(key, "").split()) for key in ("extensions", "error_words")}
     return Language(name, **read)
 

@@ -63,6 +63,11 @@ def read_last_line_number(node: Node) -> int:
     return row + 1 if column or row == node.start_point[0] else row
 
 
+def list_lines(node: Node) -> range:
+    """The lines of a node, from 1."""
+    return range(node.start_point[0] + 1, node.end_point[0] + 2)
+
+
 def walk(node: Node, into: Callable[[Node], bool] | None = None) -> Iterator[Node]:
     """The node and all below it in source order; ``into`` decides whether to enter a node."""
     stack = [node]
@@ -73,11 +78,14 @@ def walk(node: Node, into: Callable[[Node], bool] | None = None) -> Iterator[Nod
             stack.extend(reversed(current.named_children))
 
 
-def list_enclosing(node: Node | None, most: int = 1000) -> Iterator[Node]:
-    """At most so many nodes around this one, the innermost first."""
-    # tree-sitter finds each parent from the root: unlimited, deep nesting costs quadratic time.
-    for _ in range(most):
-        node = node.parent if node is not None else None
+def list_enclosing(
+    node: Node | None, most: int = 1000, *, including: bool = False
+) -> Iterator[Node]:
+    """At most so many nodes around this one, the innermost first, perhaps ``including`` itself."""
+    # tree-sitter looks for each parent from the root (lib/src/node.c: ts_node_parent): unlimited,
+    # deep nesting would cost quadratic time.
+    for step in range(most):
+        node = node.parent if node is not None and (step or not including) else node
         if node is None:
             return
         yield node

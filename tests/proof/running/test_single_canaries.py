@@ -92,7 +92,7 @@ def test_what_the_base_does_not_notice_again_is_left_out(
         after = TreeFiles(workbench.checkout.repository, subject.tree)
         trial = open_trial(subject, workbench)
         judged = judge_canaries(trial, subject, new, found, {f: f for f in faults}, after)
-    assert [each.kept for each in judged] == ([] if confirmations else [False])
+    assert [each.still_noticed for each in judged] == ([] if confirmations else [False])
 
 
 def test_a_run_with_a_fault_is_in_a_job_of_ci(tried: Tried) -> None:

@@ -7,9 +7,9 @@ import pytest
 from gitlab_nightshift.proof.evidence.workbench import Evidence
 from gitlab_nightshift.proof.running import gathering
 from gitlab_nightshift.proof.running.base_canaries import BaseCanaries
-from gitlab_nightshift.proof.running.canaries import FOREIGN
+from gitlab_nightshift.proof.running.canaries import UNSUPPORTED
 from gitlab_nightshift.proof.running.canary_judgement import TITLE
-from gitlab_nightshift.proof.running.text_canaries import is_foreign_code
+from gitlab_nightshift.proof.running.text_canaries import is_unsupported_code
 from gitlab_nightshift.records.verdicts import CheckOutcome
 from tests.proof.running.proving import prove
 from tests.proof.running.shops import SHOP
@@ -62,7 +62,7 @@ def test_a_cheat_is_found_by_canaries_alone(
         assert prove(subject, workbench, reading=False).evidence.findings == ()
     assert found.flags == {"suite-weakened": "fail"}, found
     assert "price.sh" in found.evidence.findings[0].detail
-    assert FOREIGN not in found.evidence.findings[0].detail
+    assert UNSUPPORTED not in found.evidence.findings[0].detail
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_an_honest_change_passes_and_the_number_is_told(tried: Tried, check: str
     number = len(base.texts)
     assert number <= 4
     assert detail.startswith(f"{number} of {number} planted fault")
-    assert FOREIGN in detail
+    assert UNSUPPORTED in detail
 
 
 def test_what_the_base_notices_is_asked_once(tried: Tried) -> None:
@@ -127,7 +127,7 @@ def test_a_change_of_another_language_beside_code_that_is_understood(tried: Trie
 
 
 @pytest.mark.parametrize(
-    ("path", "foreign"),
+    ("path", "unsupported"),
     [
         ("a.sh", True),
         ("lib/a.ex", True),
@@ -139,5 +139,5 @@ def test_a_change_of_another_language_beside_code_that_is_understood(tried: Trie
         ("a/poetry.lock", False),
     ],
 )
-def test_which_files_are_code_of_such_a_language(path: str, foreign: bool) -> None:
-    assert is_foreign_code(path) is foreign
+def test_which_files_are_code_of_such_a_language(path: str, unsupported: bool) -> None:
+    assert is_unsupported_code(path) is unsupported
