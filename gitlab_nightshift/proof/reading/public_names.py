@@ -156,10 +156,12 @@ def find_exports(side: Side) -> dict[str, int]:
 
 def _collect_exports(side: Side) -> dict[str, int]:
     query = load_query(side.language, "exports") if side.language else None
-    captures = QueryCursor(query).captures(side.root) if query and side.root is not None else {}
+    found = QueryCursor(query).captures(side.root) if query and side.root is not None else {}
+    # The binding returns them in no order: a finding would name any line of an overloaded name.
+    captures = {key: sorted(nodes, key=lambda n: n.start_byte) for key, nodes in found.items()}
     listed = {_EXPORTED_AS.sub("", read_text(node)) for node in captures.get("listed", ())}
     private = _find_private_names(side)
-    found = {
+    exports = {
         each.qualified: read_line_number(each.node)
         for each in side.functions
         if not _is_in_tests(each) and each.qualified not in private
@@ -168,8 +170,8 @@ def _collect_exports(side: Side) -> dict[str, int]:
     for node in captures.get("constant", ()):
         name = read_text(node)
         if not name.startswith("_") and _is_listed(name, listed, side):
-            found[name] = read_line_number(node)
-    return found | dict(_find_fields(side, captures.get("field", ())))
+            exports[name] = read_line_number(node)
+    return exports | dict(_find_fields(side, captures.get("field", ())))
 
 
 def _is_listed(name: str, listed: set[str], side: Side) -> bool:

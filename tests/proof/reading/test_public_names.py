@@ -1,5 +1,7 @@
 """public-name-removed, signature-changed."""
 
+from gitlab_nightshift.proof.reading.public_names import find_exports
+from gitlab_nightshift.proof.syntax.file_side import Side
 from tests.support.pairs import Pair, read_pairs, wrong
 from tests.support.tables import each
 
@@ -345,3 +347,12 @@ class A {
 @each("pair", read_pairs(NAMES + SIGNATURES))
 def test_what_callers_miss(pair: Pair) -> None:
     assert not wrong(pair, FLAGS)
+
+
+def test_the_line_of_an_overloaded_name_is_always_the_same() -> None:
+    """tree-sitter returns what a query captures in the order of its addresses."""
+    kinds = ("string", "number", "boolean", "Date", "RegExp", "Map", "Set", "symbol")
+    overloads = [f"export function total(items: {kind}[]): {kind}" for kind in kinds]
+    source = "\n".join(["declare namespace cart {", *overloads, "}"]).encode()
+    sides = [Side("src/cart.d.ts", source) for _ in range(20)]
+    assert len({find_exports(side)["total"] for side in sides}) == 1
