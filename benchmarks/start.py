@@ -1,12 +1,13 @@
 """What starting costs: the help, the version, and what the sealed start adds to `config show`; the
-CPU of `check` on one changed line, git's included; and `run` until its first sandbox.
+CPU of `check` on one changed line and of `doctor --boundary`, with all their processes; and `run`
+until its first sandbox.
 
     PYTHONPATH=. python benchmarks/start.py [RUNS]
 
 All run in turn, so that a noisy machine is noisy for all; the unit is a Python that does nothing,
 for `check` one that imports pydantic and tree-sitter, for `run` python-gitlab, pydantic and yaml.
-The goals: help and version within 3 of it, the seal within 100 ms a night, `check` within 3 (3.5
-to 3.7 in November 2026), `run` within 1.5 (6.6, and 8.2 of its CPU, on two busy cores).
+The goals: help and version within 3 of it, the seal within 100 ms a night, `check` within 3,
+`doctor --boundary` within a second, `run` within 1.5 (6.6, and 8.2 of its CPU, on two busy cores).
 """
 
 import os
@@ -76,6 +77,29 @@ def change_one_line(folder: str) -> None:
     file.write_text("def add(a, b):\n    return b + a\n")
 
 
+def measure_doctor(runs: int) -> None:
+    """Print the CPU of ``doctor --boundary`` in a small project."""
+    spent = []
+    with tempfile.TemporaryDirectory() as folder, world(Path(folder).resolve()) as night:
+        for _ in range(runs + 1):
+            before = read_cpu()
+            arguments = [sys.executable, *COMMAND, "doctor", "--boundary"]
+            subprocess.run(
+                arguments,
+                cwd=night.checkout,
+                env=build_job(night),
+                check=True,
+                stdout=subprocess.DEVNULL,
+            )
+            spent.append(read_cpu() - before)
+    print(f"{'doctor':<14} {statistics.median(spent[1:]):6.1f} ms of CPU")
+
+
+def build_job(night: World) -> dict[str, str]:
+    """The environment of a job whose agents get the strongest sandbox."""
+    return {k: v for k, v in night.env.items() if k not in ("NIGHTSHIFT_ISOLATION", "PYTHONPATH")}
+
+
 def compare_run(runs: int) -> None:
     """Print how long ``run`` takes until the first sandbox of something that is not its own."""
     imports = [sys.executable, "-P", "-c", "import gitlab, pydantic, yaml"]
@@ -97,8 +121,7 @@ def time_first_sandbox(night: World) -> tuple[float, float]:
 
     The stages of a run are in bubblewrap, too, but what they see of /tmp is the machine's own.
     """
-    env = {k: v for k, v in night.env.items() if k not in ("NIGHTSHIFT_ISOLATION", "PYTHONPATH")}
-    command = [sys.executable, *COMMAND, "run"]
+    command, env = [sys.executable, *COMMAND, "run"], build_job(night)
     began = time.perf_counter()
     with subprocess.Popen(
         command, cwd=night.checkout, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
@@ -148,6 +171,7 @@ def main(runs: int) -> None:
     added = statistics.median(each["sealed"] - each["in one Python"] for each in rounds)
     print(f"{'the seal':<14} {added:+6.1f} ms")
     compare_check(runs)
+    measure_doctor(runs)
     compare_run(runs)
 
 

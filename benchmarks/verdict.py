@@ -38,8 +38,8 @@ from gitlab_nightshift.proof.reviewed_change import Context, read_change
 from gitlab_nightshift.proof.running.base_canaries import BaseCanaries
 from gitlab_nightshift.proof.running.gathering import gather_evidence
 from gitlab_nightshift.redaction.redactor import Redactor
-from gitlab_nightshift.repository.blobs import write_modified_tree
 from gitlab_nightshift.repository.checkout import Checkout, open_checkout
+from gitlab_nightshift.repository.tree_objects import write_modified_tree
 from gitlab_nightshift.sandbox.process import ProcessLimits
 from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.system.raw_logs import build_logs

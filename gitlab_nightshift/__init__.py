@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from gitlab_nightshift.system.version import VERSION
+
 TYPE_CHECKING = False  # not imported: typing costs a start 6 ms
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 
 def delegate(payload: Mapping[str, Any], env: Mapping[str, str]) -> dict[str, Any]:

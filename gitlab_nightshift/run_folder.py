@@ -94,8 +94,15 @@ def mend(
     path = build_search_path(env, checkout)
     mended = repair(checkout, private=private, search_path=path, just_now=bool(ending))
     for place in {private.parent, choose_short_parent(private.parent)}:
-        collect(place, checkout, lambda folder: result_files.recover_results(folder, *ending))
+        collect(place, checkout, lambda folder: _recover_results(folder, *ending))
     return mended
+
+
+def _recover_results(folder: Path, *ending: str) -> None:
+    # Imported here: it reads records, and most starts find no killed run.
+    from gitlab_nightshift.stages.report.killed_run import recover_results
+
+    recover_results(folder, *ending)
 
 
 def find_temp_folder(env: Mapping[str, str]) -> Path:

@@ -1,7 +1,7 @@
 """What CONTRIBUTING promises who adds one: it stands in one place, and all else follows.
 
-Agents, commands and settings have such tests of their own (``agents/test_choice.py``,
-``test_commands.py``, ``settings/test_model.py``).
+Agents, commands and settings have such tests of their own
+(``nights_agents/test_example_provider.py``, ``test_commands.py``, ``settings/test_model.py``).
 """
 
 import json
@@ -9,7 +9,6 @@ import shutil
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,10 +16,11 @@ from gitlab_nightshift.proof.running.faults import list_faults
 from gitlab_nightshift.proof.running.switches import write_switched_files
 from gitlab_nightshift.proof.syntax import languages
 from gitlab_nightshift.proof.syntax.file_side import Side
-from gitlab_nightshift.records.events import to_line
+from gitlab_nightshift.records.events import Event, to_line
 from gitlab_nightshift.records.storage import map_texts
 from gitlab_nightshift.sandbox.process_table import INSTALLATION, ROWS, Confined
 from gitlab_nightshift.sandbox.tiers import Tier
+from gitlab_nightshift.stages.report.job_log import JobLog
 from gitlab_nightshift.wire import event_wire
 from tests.sandbox.conftest import need
 from tests.support import process_tables
@@ -28,16 +28,25 @@ from tests.support.stages import PLAIN_STAGE, real_start
 
 
 @dataclass(frozen=True)
-class DoorOpened:
+class DoorOpened(Event):
     by: str
 
 
-def test_an_event_is_a_record_that_goes_through_all_pipes(monkeypatch: pytest.MonkeyPatch) -> None:
+def print_door(log: JobLog, event: DoorOpened) -> None:
+    log._print(f"opened by {event.by}")
+
+
+def test_an_event_is_a_record_that_goes_through_all_pipes(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And the job log's line for it."""
     monkeypatch.setitem(event_wire.KINDS, "door_opened", DoorOpened)
-    event: Any = DoorOpened("ada")
-    sent = event_wire.encode_event(map_texts(event, str.upper))
-    received: Any = event_wire.decode_event(sent, ("door_opened",))
+    vars(JobLog)["_show"].register(DoorOpened, print_door)
+    sent = event_wire.encode_event(map_texts(DoorOpened("ada"), str.upper))
+    received = event_wire.decode_event(sent, ("door_opened",))
     assert received == DoorOpened("ADA")
+    JobLog(sections=False, colour=False, redact=str)(received)
+    assert capsys.readouterr().out == "opened by ADA\n"
     line = json.loads(to_line(received, datetime.now(UTC), "1"))
     assert (line["event"], line["by"]) == ("door_opened", "ADA")
 

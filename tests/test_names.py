@@ -47,11 +47,12 @@ VERBS = frozenset(
     match measure mend merge mount move mutate narrow normalize notarize note notify open order
     outlive override pack package paint pair parse pass pick pin place plan plant play pluralize
     post predict prepare preview print probe propose prove publish push put quote raise rank
-    read reap rebase rebuild receive recognize recreate record recover redact refresh refuse
+    read reap rebase rebuild receive reduce recognize recreate record recover redact refresh refuse
     register relay release remake remember remove rename render renew repeat replace reply
     report request require rescan reserve resolve respond restore restrict retry revoke rewrite
     rotate run save scan score search select send serve set settle share shorten show shut sign
-    signal silence sleep sort split stage start stop store stream strip style suggest summarize
+    signal silence sleep sort split stage start stop store stream strip style subtract
+    suggest summarize
     supervise switch take tell tick tidy tighten tolerate touch track transfer try tunnel turn
     undo unescape unlink unmask unpack unquote unwrap update use validate verify wait wake walk
     warn watch weaken work wrap write

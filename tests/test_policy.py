@@ -12,15 +12,15 @@ from gitlab_nightshift.policy.path_patterns import find_matching, matches, withi
 from gitlab_nightshift.policy.sensitive_files import HARMLESS, PIPELINE, SENSITIVE
 from gitlab_nightshift.policy.tool_settings import TOOL_GROUPS
 from gitlab_nightshift.policy.write_gate import list_gated_files, to_approve
-from gitlab_nightshift.records.products import ChangeSummary
+from gitlab_nightshift.records.products import ChangeSize
 from gitlab_nightshift.registry.pipeline_files import NO_INCLUDES, CiFiles, follow
 from gitlab_nightshift.settings.load import build_settings
 from gitlab_nightshift.settings.model import Settings
 from tests.support.tables import each
 
 
-def change_of(*paths: str, lines: int = 1) -> ChangeSummary:
-    return ChangeSummary("a" * 40, paths, lines, 0)
+def change_of(*paths: str, lines: int = 1) -> ChangeSize:
+    return ChangeSize(paths, lines, 0)
 
 
 def found(

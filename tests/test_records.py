@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.records.bead_results import BeadStatus, CommandResult, Usage
+from gitlab_nightshift.records.bead_results import BeadStatus, CommandResult
 from gitlab_nightshift.records.handoffs import AnalysisCandidate, AnalysisResult, Draft, Verdict
 from gitlab_nightshift.records.products import Bundle, Outcome, Plan
 from gitlab_nightshift.records.run_results import RESULT_VERSION, RunResult
 from gitlab_nightshift.records.storage import read_record, to_json, write_record
+from gitlab_nightshift.records.usage import Usage
 from tests.support.samples import (
     ANALYSIS,
     BEADS,
@@ -107,7 +108,7 @@ def changed(**values: Any) -> dict[str, Any]:
         (changed(base_sha=None), "base_sha: "),
         (changed(usage={"cost_usd": "much"}), "usage.cost_usd: "),
         (changed(beads=[{}]), "beads.0.bead: "),
-        (changed(proposal={"change": {}}), "proposal.change.tree_id: "),
+        (changed(proposal={"change": {}}), "proposal.change.files: "),
         ({"version": 2}, "run_id: "),
     ],
     ids=lambda value: str(value)[:20],

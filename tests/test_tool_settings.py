@@ -12,7 +12,7 @@ from gitlab_nightshift.policy.tool_settings import (
     find_settings_files,
     list_changed_settings,
 )
-from gitlab_nightshift.records.products import ChangeSummary
+from gitlab_nightshift.records.products import ChangeSize
 from gitlab_nightshift.settings.load import build_settings
 from tests.support.tables import each
 
@@ -23,7 +23,7 @@ def describe(path: str, old: str | bytes | None, new: str | bytes | None) -> str
 
 
 def violations(path: str, tools: dict[str, str], **settings: object) -> tuple[str, ...]:
-    change = ChangeSummary("a" * 40, (path,), 1, 0)
+    change = ChangeSize((path,), 1, 0)
     return find_violations(change, tools, build_settings(settings), (), ".gitlab-ci.yml")
 
 

@@ -14,7 +14,7 @@ ENDPOINT = "OPENAI_BASE_URL"
 
 @dataclass(frozen=True)
 class Choice:
-    """The settings with an agent by its name; ``why`` is "" where the team has named it."""
+    """The settings with a real agent's name; ``why`` is "" if the team has named it."""
 
     settings: Settings
     why: str = ""
@@ -25,8 +25,8 @@ class Choice:
 
 
 def choose_agent(settings: Settings, env: Mapping[str, str]) -> Choice:
-    """Which agent ``auto`` means in this environment: where none can be used, the first, whose
-    ``check`` then says what is missing."""
+    """Choose what ``auto`` means in this environment. If no agent can be used, it is the first one,
+    whose ``check`` then says what is missing."""
     if settings.agent != "auto":
         return Choice(settings.with_agent(settings.agent))
     missing: list[str] = []
@@ -49,7 +49,7 @@ def build_provider(settings: Settings) -> Provider:
 
 
 def build_agent(name: str, settings: Settings) -> Provider:
-    """The provider of an agent by its name; no other agent is loaded."""
+    """The provider of an agent by its name. Only this agent's module is loaded."""
     module, _, kind = AGENTS[name].provider.partition(":")
     provider: Provider = getattr(importlib.import_module(module), kind)(settings)
     return provider

@@ -1,15 +1,18 @@
-"""The interface of every agent, whichever CLI it is: what it is asked and what it answers."""
+"""The interface of every agent: what it is asked, and what it answers."""
 
 import shutil
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.records.bead_results import BeadStatus, Usage
+from gitlab_nightshift.records.bead_results import BeadStatus
 from gitlab_nightshift.records.tool_calls import ToolCall
+from gitlab_nightshift.records.usage import Usage
 from gitlab_nightshift.sandbox.process import EndReason, ProgramEnd
+from gitlab_nightshift.settings.model import Settings
 
 TOOLS: dict[str, tuple[str, ...]] = {
     "analyze": ("Bash", "Read", "Write"),
@@ -17,7 +20,7 @@ TOOLS: dict[str, tuple[str, ...]] = {
     "verify": ("Bash", "Read", "Write"),
     "mr": ("Bash", "Read"),
 }
-"""The tools of each bead (contract, "Beads"); Write of Analyze and Verify is the hand-off's."""
+"""The tools of each bead (contract, "Beads"). Analyze and Verify need Write for the hand-off."""
 
 STATUS_OF_END = {
     EndReason.IDLE: (BeadStatus.IDLE, "no output for too long"),
@@ -26,16 +29,16 @@ STATUS_OF_END = {
 }
 """What is reported of a process that this program has ended."""
 UNUSABLE_STATUSES = (401, 402, 403, 404, 429, 500, 502, 503, 504, 529)
-"""A model endpoint that answers so would not serve another bead either."""
+"""HTTP statuses of a model endpoint that would not serve another bead either."""
 
 
 @dataclass(frozen=True)
 class BeadTask:
-    """One bead, as it is given to an agent's CLI. The prompt itself goes to stdin.
+    """One bead, as an agent's CLI gets it. The prompt itself goes to stdin.
 
-    ``base_url`` is the gateway's, without ``/v1``; "" where there is none. ``budget_tokens`` and
+    ``base_url`` is the gateway's, without ``/v1``; "" without a gateway. ``budget_tokens`` and
     ``left_s`` (seconds) are what is left of the run, None for no limit. ``hidden`` are files that
-    are not there while it works.
+    are taken away while it works.
     """
 
     bead: str
@@ -56,9 +59,9 @@ class BeadTask:
 
 @dataclass(frozen=True)
 class AgentProgress:
-    """What a line of output says: what is being done ("" for nothing new), usage so far.
+    """What a line of output says: what the agent does ("" for nothing new), and usage so far.
 
-    ``unusable`` is why the provider cannot be used at all, "" where it can: the bead is ended.
+    ``unusable`` is why the provider cannot be used at all, "" if it can; it ends the bead.
     """
 
     text: str = ""
@@ -68,10 +71,11 @@ class AgentProgress:
 
 @dataclass(frozen=True)
 class Report:
-    """How a bead ended, from the CLI's own output. ``note`` is what else has to be known of it, ""
-    for nothing: a progress line is one of many, and may not be logged. ``said`` is the agent's own
-    last word. The CLI reports ``calls``, the tools that were called (None: it reports none),
-    ``refused``, commands that were not started, and ``missing``, those that a shell has not found.
+    """How a bead ended, from the CLI's own output.
+
+    ``note`` is for the log, "" for none: progress lines are many, and may not be logged. By the
+    CLI's word alone: ``last_message`` of the agent, ``calls`` of tools (None: it reports none),
+    commands that were ``refused``, and those that a shell found ``missing``.
     """
 
     status: BeadStatus
@@ -80,7 +84,7 @@ class Report:
     structured: object = None
     denied: tuple[str, ...] = ()
     note: str = ""
-    said: str = ""
+    last_message: str = ""
     missing: tuple[str, ...] = ()
     calls: tuple[ToolCall, ...] | None = None
     refused: tuple[str, ...] = ()
@@ -91,9 +95,9 @@ class ProviderInfo:
     """What an agent is, for a person who chooses one: its ``program`` ("": part of this package),
     its tools and what limits it to them, who checks the form of its answers, how cost is known.
 
-    ``report_by`` tells the model how it hands its report over, "" where it writes the file. Without
-    ``runs_commands`` no process of the model's runs, so what the agent reports is trusted. With
-    ``hides_secrets`` the checkout's files of secrets are away while it works."""
+    ``report_by`` tells the model how to hand over its report, "" if it writes the file. Without
+    ``runs_commands`` the model starts no process, so what the agent reports is trusted. With
+    ``hides_secrets`` the checkout's secret files are taken away while it works."""
 
     program: str
     tools: str
@@ -105,74 +109,83 @@ class ProviderInfo:
 
 
 class OutputReader(Protocol):
-    """Reads one bead's output while it comes."""
+    """Reads one bead's output as it arrives."""
 
     def read_line(self, raw: bytes) -> AgentProgress | None:
-        """What a line of stdout says, None for nothing."""
+        """Read a line of stdout; None if it says nothing."""
         ...
 
     def build_report(self, ended: ProgramEnd, stderr: bytes) -> Report:
-        """The end, from all lines seen, how the process ended and the last of stderr."""
+        """Judge the bead by all lines, how the process ended, and the end of stderr."""
         ...
 
 
-class Provider(Protocol):
-    """An agent: where its CLI is, how it is called, how its output is read."""
+class Provider(ABC):
+    """An agent: where its CLI is, how to call it, how to read its output.
 
-    @property
-    def name(self) -> str:
-        """The name in settings and results."""
-        ...
+    ``name`` is the one in settings and results. ``keys`` are variables that may hold its model key;
+    the gateway takes the first that is set. ``about`` is what ``nightshift providers`` shows.
+    """
 
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """Variables that hold its model key, by preference; the gateway takes the first set one."""
-        ...
+    name: ClassVar[str]
+    keys: ClassVar[tuple[str, ...]] = ()
+    about: ClassVar[ProviderInfo]
 
-    @property
-    def about(self) -> ProviderInfo:
-        """What ``nightshift providers`` says of it."""
-        ...
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+
+    @abstractmethod
+    def check(self, env: Mapping[str, str]) -> None:
+        """Raise ``E_PROVIDER_UNAVAILABLE`` or ``E_CONFIG`` if it cannot be used at all."""
 
     def find_cloud_variables(self, env: Mapping[str, str]) -> tuple[str, ...]:
-        """Names in ``agent_env`` that let the agent use a cloud without the gateway."""
-        ...
-
-    def check(self, env: Mapping[str, str]) -> None:
-        """Raise ``E_PROVIDER_UNAVAILABLE`` or ``E_CONFIG`` where it cannot be used at all."""
-        ...
+        """Names in ``agent_env`` that let the agent reach a cloud without the gateway."""
+        return ()
 
     def build_settings_env(self) -> dict[str, str]:
-        """Variables that it sets itself; never a secret."""
-        ...
+        """Variables that configure it; never a secret."""
+        return {}
 
     def build_access_env(self, base_url: str, placeholder: str) -> dict[str, str]:
         """Variables that point it to the gateway."""
-        ...
+        return {}
 
-    def build_files(self, task: BeadTask) -> Mapping[str, str]:
-        """Files that it needs besides the hand-off file: name → text."""
-        ...
+    def build_files(self, task: BeadTask) -> dict[str, str]:
+        """Files that it needs beside the hand-off file: name → text."""
+        return {}
 
+    @abstractmethod
     def build_bead_args(self, task: BeadTask, path: str) -> list[str]:
-        """The command of a bead, programs looked up on ``path``. No secret, no prompt in it."""
-        ...
+        """The command of a bead, without secrets or prompt; programs are looked up on ``path``."""
 
     def build_stdin(self, shared: str, rest: str) -> bytes:
-        """What it gets on stdin: a prompt, in the part that all beads share and the rest."""
-        ...
+        """What it reads on stdin: the prompt, in the part that all beads share and the rest."""
+        return (shared + rest).encode()
 
+    @abstractmethod
     def list_readable_paths(self, path: str) -> tuple[Path, ...]:
-        """Files and folders that its process has to read: its own installation."""
-        ...
+        """Files and folders of its own installation, which its process has to read."""
 
+    @abstractmethod
     def build_reader(self) -> OutputReader:
-        """A fresh reader for one bead's output."""
-        ...
+        """A new reader for one bead's output."""
 
 
 def check_program(name: str, package: str, env: Mapping[str, str]) -> None:
-    """Raise ``E_PROVIDER_UNAVAILABLE`` where an agent's CLI is not on PATH."""
+    """Raise ``E_PROVIDER_UNAVAILABLE`` if an agent's CLI is not on PATH."""
     if shutil.which(name, path=env.get("PATH")) is None:
         text = f"no agent CLI: {name} is not on PATH; install {package} by npm, or set"
         raise NightshiftError(Code.PROVIDER_UNAVAILABLE, f"{text} agent_executable")
+
+
+def check_key(keys: tuple[str, ...], env: Mapping[str, str]) -> None:
+    """Raise ``E_PROVIDER_UNAVAILABLE`` if no variable holds a model key."""
+    if not any(env.get(key) for key in keys):
+        others = f" (or {', '.join(keys[1:])})" if keys[1:] else ""
+        text = f"no model key: set {keys[0]} as a masked CI variable{others}"
+        raise NightshiftError(Code.PROVIDER_UNAVAILABLE, text)
+
+
+def find_program(name: str, path: str) -> Path:
+    """The program itself: a sandbox may not show a link to it."""
+    return Path(shutil.which(name, path=path) or name).resolve()

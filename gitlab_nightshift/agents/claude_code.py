@@ -1,18 +1,41 @@
-"""Claude Code: its command line and environment.
+"""Claude Code: its command line, its environment, and what it prints.
 
 The rules of the CLI guide an honest agent; the sandbox is what holds a hostile one. Flags that skip
-permissions are never used.
+permissions are never used. What is said here of the CLI was seen with 2.1.197.
 """
 
 import json
-import shutil
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from gitlab_nightshift.agents.agent import TOOLS, BeadTask, ProviderInfo, check_program
-from gitlab_nightshift.agents.claude_stream import ClaudeStreamReader
-from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.settings.model import Settings
+from gitlab_nightshift.agents.agent import (
+    TOOLS,
+    UNUSABLE_STATUSES,
+    AgentProgress,
+    BeadTask,
+    OutputReader,
+    Provider,
+    ProviderInfo,
+    Report,
+    check_key,
+    check_program,
+    find_program,
+)
+from gitlab_nightshift.agents.output_reader import OutputLineReader, describe_call
+from gitlab_nightshift.records.bead_results import BeadStatus
+from gitlab_nightshift.records.events import format_elapsed
+from gitlab_nightshift.records.tool_calls import clean_line
+from gitlab_nightshift.records.usage import Usage
+from gitlab_nightshift.sandbox.process import ProgramEnd
+from gitlab_nightshift.text.json_parts import (
+    as_count,
+    as_object,
+    as_objects,
+    as_text,
+    take_first_line,
+)
 
 KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
 CLOUDS = ("CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY")
@@ -20,7 +43,7 @@ LEAST_BUDGET_USD = 0.01
 """The CLI crashes on a budget that prints as zero."""
 
 
-class ClaudeCode:
+class ClaudeCode(Provider):
     """The ``claude`` CLI in print mode."""
 
     name = "claude_code"
@@ -33,17 +56,11 @@ class ClaudeCode:
         report_by="by the tool StructuredOutput",
     )
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-
     def check(self, env: Mapping[str, str]) -> None:
-        """The CLI is there, and a key for it."""
+        """Check that the CLI is installed and has a key."""
         check_program(self._settings.agent_executable or "claude", "@anthropic-ai/claude-code", env)
-        if not self.find_cloud_variables(env) and not any(env.get(key) for key in KEYS):
-            raise NightshiftError(
-                Code.PROVIDER_UNAVAILABLE,
-                f"no model key: set {KEYS[0]} as a masked CI variable (or {', '.join(KEYS[1:])})",
-            )
+        if not self.find_cloud_variables(env):
+            check_key(KEYS, env)
 
     def find_cloud_variables(self, env: Mapping[str, str]) -> tuple[str, ...]:
         """The clouds whose credentials the team passes on by name."""
@@ -57,13 +74,13 @@ class ClaudeCode:
             "DISABLE_AUTOUPDATER": "1",
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
             "CLAUDE_CODE_DISABLE_GIT_INSTRUCTIONS": "1",
-            # It would put what is left of the budget before the prompt, which no cache survives,
-            # and read in files that a quoted line names by "@".
+            # Attachments would put the rest of the budget before the prompt, which no cache
+            # survives, and load files that a quoted line names by "@".
             "CLAUDE_CODE_DISABLE_ATTACHMENTS": "1",
             "CLAUDE_CODE_DISABLE_AUTO_MEMORY": "1",
             "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1",
             "CLAUDE_CODE_MAX_RETRIES": "1",
-            # Its default of two minutes ends long builds.
+            # The CLI's default of two minutes ends long builds.
             "BASH_DEFAULT_TIMEOUT_MS": command_ms,
             "BASH_MAX_TIMEOUT_MS": command_ms,
         }
@@ -72,21 +89,21 @@ class ClaudeCode:
         """The gateway's address, and the placeholder where the CLI looks for a key."""
         return {"ANTHROPIC_BASE_URL": base_url, "ANTHROPIC_API_KEY": placeholder}
 
-    def build_files(self, task: BeadTask) -> dict[str, str]:
-        """None."""
-        return {}
-
     def build_bead_args(self, task: BeadTask, path: str) -> list[str]:
         """``claude -p`` with exactly the bead's tools, and rules for what they may access."""
         schema = ["--json-schema", json.dumps(task.schema)] if task.schema else []
         return [
             str(self._find_executable(path)),
+            # Plain json prints nothing before the end, so a working CLI would look idle.
             *("-p", "--input-format", "stream-json", "--output-format", "stream-json"),
             *("--verbose", "--include-partial-messages"),
             *("--model", task.model),
+            # This flag alone restricts tools: next to --dangerously-skip-permissions, which root
+            # cannot use anyway, --allowedTools restricts nothing.
             *("--tools", ",".join(TOOLS[task.bead])),
             *("--permission-mode", "dontAsk"),
             *("--allowedTools", *_build_rules(task)),
+            # Otherwise the checkout's hooks and .mcp.json servers run before any permission check.
             *("--setting-sources", "user", "--strict-mcp-config"),
             *("--max-budget-usd", f"{max(task.budget_usd, LEAST_BUDGET_USD):.4f}"),
             "--no-session-persistence",
@@ -94,25 +111,23 @@ class ClaudeCode:
         ]
 
     def build_stdin(self, shared: str, rest: str) -> bytes:
-        """One message of two blocks. The service caches a prompt up to a mark and by whole blocks,
-        and the CLI marks the last one only, which no other bead begins with."""
+        """One message of two blocks. The service caches whole blocks up to a mark, and the CLI
+        itself marks only the last one, which no other bead shares."""
         marked = {"type": "text", "text": shared, "cache_control": {"type": "ephemeral"}}
         blocks = [marked, {"type": "text", "text": rest}]
         message = {"type": "user", "message": {"role": "user", "content": blocks}}
         return json.dumps(message).encode() + b"\n"
 
     def list_readable_paths(self, path: str) -> tuple[Path, ...]:
-        """The folder of npm's packages that it is in, else the program alone."""
+        """The ``node_modules`` folder that contains the CLI, else the program alone."""
         real = self._find_executable(path)
         packages = [folder for folder in real.parents if folder.name == "node_modules"]
         return (packages[-1],) if packages else (real,)
 
     def _find_executable(self, path: str) -> Path:
-        """The program itself, not a link to it, which a sandbox may not show."""
-        name = self._settings.agent_executable or "claude"
-        return Path(shutil.which(name, path=path) or name).resolve()
+        return find_program(self._settings.agent_executable or "claude", path)
 
-    def build_reader(self) -> ClaudeStreamReader:
+    def build_reader(self) -> OutputReader:
         """A fresh reader; as patient with a failing endpoint as with a silent CLI."""
         return ClaudeStreamReader(self._settings.idle_timeout)
 
@@ -121,7 +136,7 @@ def _build_rules(task: BeadTask) -> list[str]:
     """Path rules for checkout and hand-off, and a rule for each allowed command.
 
     In the CLI an ``Edit`` rule governs Edit, Write and shell redirection, a ``Write`` rule nothing;
-    reading the checkout needs no rule. The stub has to be read before it is replaced.
+    reading the checkout needs no rule. The CLI has to read the hand-off's stub before it writes it.
     """
     rules = [f"Read(/{task.handoff_file.parent}/**)"]
     if task.schema:
@@ -136,3 +151,210 @@ def _build_rules(task: BeadTask) -> list[str]:
 def _build_command_rule(command: str) -> str:
     """One word: that program with any arguments; several words: exactly that command."""
     return f"Bash({command} *)" if len(command.split()) == 1 else f"Bash({command})"
+
+
+# --- what it prints -------------------------------------------------------------------------------
+
+LARGEST_USD = 10**12
+"""Larger costs cannot be a bead's."""
+MOST_RECENT, LONGEST_NAME = 1_000, 200
+KEY_REFUSALS = {401, 403}
+MOST_KEY_REFUSALS = 3
+"""The CLI itself retries a refused key for more than 90 s; three refusals take about 4 s."""
+UNUSABLE_ERRORS = {
+    "authentication_failed",
+    "billing_error",
+    "model_not_found",
+    "rate_limit",
+    "server_error",
+}
+FINISHED_REASONS = {"end_turn", "stop_sequence", "tool_use"}
+"""Why a model stops once its answer is complete."""
+_FINISHED_END = {"stop_reason": "end_turn", "terminal_reason": "completed"}
+_REPEATED_KEYS = ("subtype", "is_error", "result", "structured_output")
+"""What two results of one run have to agree on."""
+
+
+class ClaudeStreamReader(OutputLineReader):
+    """Reads ``--output-format stream-json``. The CLI waits for an overloaded endpoint without
+    end, so this reader gives up for it."""
+
+    def __init__(self, patience_s: float) -> None:
+        super().__init__(patience_s)
+        self._result: dict[str, Any] = {}
+        self._disagreed = self._answering = False
+        self._tokens = TokenTally()
+        self._current = ""
+        self._api_error, self._key_refusals = "", 0
+
+    def _handle_event(self, event: dict[str, Any]) -> AgentProgress | None:
+        kind = event.get("type")
+        if kind == "result":
+            self._handle_result(event)
+        if kind == "system" and event.get("subtype") == "api_retry":
+            return self._handle_retry(as_count(event.get("error_status")))
+        if kind == "stream_event":
+            return self._handle_partial(as_object(event.get("event")))
+        if kind == "user":
+            self._handle_tool_results(as_object(event.get("message")))
+        if kind == "assistant" and isinstance(event.get("message"), dict):
+            return self._handle_message(event["message"], str(event.get("error") or ""))
+        return None
+
+    def build_report(self, ended: ProgramEnd, stderr: bytes) -> Report:
+        """The report, with the commands that the CLI did not allow."""
+        report = super().build_report(ended, stderr)
+        rows = as_objects(self._result.get("permission_denials"))[:50]
+        denied = tuple(_describe_tool(row.get("tool_name"), row.get("tool_input")) for row in rows)
+        return replace(report, denied=denied)
+
+    def _report_own_end(self, ended: ProgramEnd, usage: Usage, stderr: bytes) -> Report:
+        result = self._result
+        if not result:
+            return self._report_missing_end(ended, usage, stderr)
+        # Without a key, subtype is "success" beside is_error: neither proves anything alone.
+        succeeded = result.get("subtype") == "success" and result.get("is_error") is False
+        if not succeeded or ended.exit_status != 0:
+            status, error = _classify_failure(result, self._api_error, ended.exit_status)
+            return Report(status, usage, error)
+        if why := self._describe_cut():
+            return Report(BeadStatus.CRASHED, usage, f"the CLI calls it a success, with {why}")
+        return Report(BeadStatus.OK, usage, "", result.get("structured_output"))
+
+    def _handle_result(self, event: dict[str, Any]) -> None:
+        if self._result and any(self._result.get(k) != event.get(k) for k in _REPEATED_KEYS):
+            self._disagreed = True
+        self._result, self._last_message = event, as_text(event.get("result"))
+
+    def _describe_cut(self) -> str:
+        """What shows that a successful run is not complete, "" if it is. The CLI also calls it a
+        success if the last answer stopped at a limit, or its stream broke off between two blocks
+        (stop_reason null). Older CLIs lack both keys, and ``stop_reason`` may be an earlier
+        answer's."""
+        stop, end = (self._result.get(key, whole) for key, whole in _FINISHED_END.items())
+        if self._disagreed:
+            return "two results that disagree"
+        if end != _FINISHED_END["terminal_reason"]:
+            return f"the end {clean_line(str(end), LONGEST_NAME)}"
+        if self._answering:
+            return "an answer that was cut off (it has no stop_reason)"
+        if not isinstance(stop, str) or stop not in FINISHED_REASONS:
+            why = clean_line(str(stop), LONGEST_NAME)
+            return f"an answer that was cut off (stop_reason: {why})"
+        return ""
+
+    def _handle_retry(self, status: int) -> AgentProgress:
+        self._key_refusals += status in KEY_REFUSALS
+        failing_s = self._measure_failing()
+        if self._key_refusals >= MOST_KEY_REFUSALS:
+            self._unusable = f"the model endpoint refused the key (HTTP {status})"
+        elif failing_s >= self._patience_s:
+            answer = f"answered {status}" if status else "did not answer"
+            self._unusable = f"the model endpoint {answer} for {format_elapsed(failing_s)}"
+        text = f"the model endpoint answers {status or 'nothing'}; the CLI tries again"
+        return AgentProgress(text, unusable=self._unusable)
+
+    def _handle_partial(self, part: dict[str, Any]) -> AgentProgress | None:
+        """An event of an unfinished message: only these have its output tokens so far."""
+        if part.get("type") == "message_start" and isinstance(part.get("message"), dict):
+            self._current = str(part["message"].get("id"))
+            self._failing_since, self._answering = 0.0, True
+        if part.get("type") != "message_delta":
+            return None
+        self._note_stop(as_object(part.get("delta")))
+        self._tokens.count(self._current, _count_tokens(part.get("usage")))
+        return AgentProgress(tokens=self._tokens.total)
+
+    def _note_stop(self, part: dict[str, Any]) -> None:
+        """Note the end of an answer. If the CLI repeats a request, the new answer comes whole."""
+        if part.get("stop_reason"):
+            self._answering = False
+
+    def _handle_message(self, message: dict[str, Any], error: str) -> AgentProgress:
+        self._note_stop(message)
+        self._api_error = error
+        if not error:
+            self._failing_since = 0.0
+        usage = _count_tokens(message.get("usage"))
+        self._tokens.count(str(message.get("id")), usage, grows=True)
+        texts = []
+        for part in as_objects(message.get("content")):
+            if part.get("type") == "text":
+                texts.append(take_first_line(str(part.get("text", "")), 120))
+            if part.get("type") == "tool_use":
+                self._calls.add(part.get("id"), part.get("name"), part.get("input"))
+                texts.append(_describe_tool(part.get("name"), part.get("input")))
+        return AgentProgress(", ".join(filter(None, texts)), self._tokens.total)
+
+    def _handle_tool_results(self, message: dict[str, Any]) -> None:
+        for part in as_objects(message.get("content")):
+            if part.get("type") == "tool_result":
+                failed = part.get("is_error") is True
+                result, call = "failed" if failed else "ok", part.get("tool_use_id")
+                self._calls.finish(call, result, part.get("content"), failed=failed)
+
+    def _read_usage(self) -> Usage:
+        result, seen = self._result, self._tokens.total
+        if not result:  # the price of tokens that were seen is unknown, not 0
+            return Usage(None if seen else 0.0, seen)
+        usd = result.get("total_cost_usd")
+        # NaN, which Python's parser takes, is in no range.
+        known = isinstance(usd, int | float) and 0 <= usd < LARGEST_USD
+        return Usage(float(usd or 0) if known else None, max(_count_model_tokens(result), seen))
+
+
+class TokenTally:
+    """The tokens of messages, each counted by its last figure. An agent can print millions of
+    messages: of older ones only the sum is kept."""
+
+    def __init__(self) -> None:
+        self.total = 0
+        self._recent: dict[str, int] = {}
+
+    def count(self, name: str, tokens: int, *, grows: bool = False) -> None:
+        """Count a message; if it ``grows``, a smaller figure than before is ignored."""
+        name = name[:LONGEST_NAME]
+        before = self._recent.pop(name, 0)
+        now = max(tokens, before) if grows else tokens
+        self._recent[name] = now
+        self.total += now - before
+        if len(self._recent) > MOST_RECENT:
+            del self._recent[next(iter(self._recent))]
+
+
+def _classify_failure(
+    result: dict[str, Any], api_error: str, exit_status: int
+) -> tuple[BeadStatus, str]:
+    """The status and the reason of a run that the CLI calls an error."""
+    subtype = str(result.get("subtype", ""))
+    errors = result.get("errors")
+    listed = " ".join(map(str, errors)) if isinstance(errors, list) else ""
+    text = str(result.get("result") or listed or subtype)[:500]
+    status = as_count(result.get("api_error_status"))
+    if subtype == "error_max_budget_usd":
+        return BeadStatus.BUDGET, "the budget is spent"
+    if subtype == "error_max_structured_output_retries":
+        return BeadStatus.NO_HANDOFF, text
+    if api_error in UNUSABLE_ERRORS or status in UNUSABLE_STATUSES:
+        return BeadStatus.UNAVAILABLE, text
+    return BeadStatus.CRASHED, f"the CLI reports an error (exit status {exit_status}): {text}"
+
+
+def _describe_tool(name: object, given: object) -> str:
+    if name == "StructuredOutput":
+        return "reports"
+    return describe_call(name, given, ("command", "file_path", "description"))
+
+
+def _count_tokens(usage: object) -> int:
+    rows = as_object(usage).items()
+    return sum(as_count(value) for key, value in rows if key.endswith("_tokens"))
+
+
+def _count_model_tokens(result: dict[str, Any]) -> int:
+    return sum(
+        as_count(value)
+        for row in as_objects(list(as_object(result.get("modelUsage")).values()))
+        for key, value in row.items()
+        if key.endswith("Tokens") and key != "maxOutputTokens"
+    )

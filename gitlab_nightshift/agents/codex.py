@@ -1,35 +1,58 @@
-"""Codex: its command line and environment.
+"""Codex: its command line, its environment, and what it prints.
 
 Inside our boundary its own sandbox cannot work and is switched off: ours protects the machine.
-Where the team has switched ours off (``isolation: none``) its own is used, if it works there.
+If the team has switched ours off (``isolation: none``), its own is used where it works. What is
+said here of the CLI was seen with 0.169.0.
 """
 
 import functools
 import json
 import os
-import shutil
+import re
 import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
-from gitlab_nightshift.agents.agent import BeadTask, ProviderInfo, check_program
-from gitlab_nightshift.agents.codex_schema import restrict_schema
-from gitlab_nightshift.agents.codex_stream import CodexStreamReader
-from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.sandbox.process import capture
-from gitlab_nightshift.settings.model import Settings
+from gitlab_nightshift.agents.agent import (
+    UNUSABLE_STATUSES,
+    AgentProgress,
+    BeadTask,
+    OutputReader,
+    Provider,
+    ProviderInfo,
+    Report,
+    check_key,
+    check_program,
+    find_program,
+)
+from gitlab_nightshift.agents.output_reader import OutputLineReader
+from gitlab_nightshift.records.bead_results import BeadStatus
+from gitlab_nightshift.records.events import format_elapsed
+from gitlab_nightshift.records.tool_calls import unwrap_command
+from gitlab_nightshift.records.usage import Usage
+from gitlab_nightshift.sandbox.process import ProgramEnd, capture
+from gitlab_nightshift.text.json_parts import (
+    as_count,
+    as_object,
+    as_objects,
+    as_text,
+    parse_json,
+    take_first_line,
+)
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 KEY = "OPENAI_API_KEY"
 SCHEMA = "schema.json"
-CHANGING = ("implement", "verify")
-"""Beads whose commands write in the checkout: a build does, too."""
-_OFF = (
+WRITING_BEADS = ("implement", "verify")
+"""Beads whose commands write to the checkout: a build does, too."""
+_DISABLED_FEATURES = (
     *("apps", "auth_elicitation", "browser_use", "computer_use", "goals", "hooks"),
     *("image_generation", "in_app_browser", "memories", "multi_agent", "multi_agent_v2", "plugins"),
     *("remote_plugin", "shell_snapshot", "tool_suggest", "unbounded_connection_retries"),
 )
 """Features that a bead has no use for: each uses the network, or adds cost to every request."""
-_QUIET = {
+_FIXED_CONFIG = {
     "agents.enabled": False,
     "analytics.enabled": False,
     "check_for_update_on_startup": False,
@@ -39,22 +62,22 @@ _QUIET = {
     "skills.bundled.enabled": False,
     "skills.include_instructions": False,
     "web_search": "disabled",
-    # What the checkout says is data: AGENTS.md is read like any other file, if at all.
+    # The checkout is data: AGENTS.md, which the CLI would take as instructions, is a file like any.
     "project_doc_max_bytes": 0,
-    # TMPDIR, a bead's own, is writable as well. In /tmp the CLI's sandbox makes mount points, among
-    # them an empty /tmp/.git, which others take for a checkout.
+    # A bead's own TMPDIR is writable anyway. In /tmp the CLI's sandbox makes mount points, such as
+    # an empty /tmp/.git, which other programs take for a checkout.
     "sandbox_workspace_write.exclude_slash_tmp": True,
-    # A login shell would set a PATH of its own.
+    # A login shell would replace PATH.
     "allow_login_shell": False,
     "approval_policy": "never",
 }
 
 
-class Codex:
+class Codex(Provider):
     """The ``codex`` CLI in ``exec`` mode."""
 
     name = "codex"
-    keys: tuple[str, ...] = (KEY,)
+    keys = (KEY,)
     about = ProviderInfo(
         program="codex",
         tools="a shell; the allowed commands are asked for, and the sandbox is the wall",
@@ -63,24 +86,10 @@ class Codex:
         report_by="as your last message, with no other text in it",
     )
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-
     def check(self, env: Mapping[str, str]) -> None:
-        """The CLI is there, and a key for it."""
+        """Check that the CLI is installed and has a key."""
         check_program(self._settings.agent_executable or "codex", "@openai/codex", env)
-        if not env.get(KEY):
-            raise NightshiftError(
-                Code.PROVIDER_UNAVAILABLE, f"no model key: set {KEY} as a masked CI variable"
-            )
-
-    def find_cloud_variables(self, env: Mapping[str, str]) -> tuple[str, ...]:
-        """None."""
-        return ()
-
-    def build_settings_env(self) -> dict[str, str]:
-        """None: HOME is a bead's own, and all else stands on the command line."""
-        return {}
+        check_key(self.keys, env)
 
     def build_access_env(self, base_url: str, placeholder: str) -> dict[str, str]:
         """The placeholder; its own commands do not get it. The address is an argument."""
@@ -91,12 +100,13 @@ class Codex:
         return {SCHEMA: json.dumps(restrict_schema(task.schema))} if task.schema else {}
 
     def build_bead_args(self, task: BeadTask, path: str) -> list[str]:
-        """``codex exec`` with nothing of the user's or the checkout's configuration."""
+        """``codex exec``, without any configuration of the user or the checkout."""
         program = self._find_executable(path)
         schema = ["--output-schema", str(task.handoff_file.with_name(SCHEMA))]
         return [
             str(program),
             *("exec", "--json", "--color", "never", "--ephemeral"),
+            # The checkout's own .codex/config.toml counts only with --trust, which is never given.
             *("--ignore-user-config", "--ignore-rules", "--skip-git-repo-check"),
             *("-C", str(task.checkout), "-m", task.model),
             *self._build_sandbox_args(program, path, task),
@@ -105,31 +115,28 @@ class Codex:
             "-",
         ]
 
-    def build_stdin(self, shared: str, rest: str) -> bytes:
-        """The prompt as it is: this service finds what was sent before by itself."""
-        return (shared + rest).encode()
-
     def list_readable_paths(self, path: str) -> tuple[Path, ...]:
-        """The folder of npm's packages that it is in, else its own package, else it alone."""
+        """The ``node_modules`` folder that contains the CLI, else its package, else it alone."""
         real = self._find_executable(path)
         packages = [folder for folder in real.parents if folder.name == "node_modules"]
         own = [folder for folder in real.parents if (folder / "codex-package.json").is_file()]
         return (*packages[-1:], *own[:1], real)[:1]
 
-    def build_reader(self) -> CodexStreamReader:
+    def build_reader(self) -> OutputReader:
         """A fresh reader; as patient with a failing endpoint as with a silent CLI."""
         return CodexStreamReader(self._settings.idle_timeout)
 
     def _find_executable(self, path: str) -> Path:
-        """The native program itself: npm's ``codex`` only starts it, and would need Node."""
-        name = self._settings.agent_executable or "codex"
-        real = Path(shutil.which(name, path=path) or name).resolve()
+        """The native program: npm's ``codex`` only starts it, and would need Node."""
+        real = find_program(self._settings.agent_executable or "codex", path)
         return next(iter(_find_native_programs(real)), real)
 
     def _build_sandbox_args(self, program: Path, path: str, task: BeadTask) -> list[str]:
+        # Within our sandbox the CLI's own cannot start: all commands would fail, and the CLI still
+        # end with exit status 0.
         if self._settings.isolation != "none" or not own_sandbox_works(str(program), path):
             return ["-s", "danger-full-access"]
-        if task.bead not in CHANGING:
+        if task.bead not in WRITING_BEADS:
             return ["-s", "read-only"]
         return ["-s", "workspace-write", "--add-dir", str(task.handoff_file.parent)]
 
@@ -139,7 +146,7 @@ class Codex:
             "base_url": f"{task.base_url}/v1",
             "env_key": KEY,
             "wire_api": "responses",
-            # The gateway waits for an overloaded endpoint, so the CLI does not.
+            # The gateway waits for an overloaded endpoint, so the CLI need not.
             "request_max_retries": 1,
             "stream_max_retries": 3,
             "stream_idle_timeout_ms": int(self._settings.idle_timeout * 1000),
@@ -147,27 +154,28 @@ class Codex:
         return {
             "model_provider": "nightshift",
             "model_providers.nightshift": endpoint,
+            # Otherwise the model's commands have the key in their environment.
             "shell_environment_policy": {"inherit": "all", "exclude": [KEY]},
-            **_QUIET,
-            **{f"features.{name}": False for name in _OFF},
+            **_FIXED_CONFIG,
+            **{f"features.{name}": False for name in _DISABLED_FEATURES},
         }
 
 
 @functools.cache
 def own_sandbox_works(program: str, path: str) -> bool:
-    """Try the CLI's own sandbox with a command that does nothing (0.1 s). Where it fails in a bead,
-    every command fails and the CLI says that all is well."""
+    """Try the CLI's own sandbox with a command that does nothing (0.1 s). If it fails in a bead,
+    every command fails, and the CLI still ends with exit status 0 and a cheerful message."""
     with tempfile.TemporaryDirectory(prefix="nightshift-") as folder:
         home, tmp = Path(folder, "home"), Path(folder, "tmp")
         home.mkdir()
-        tmp.mkdir()  # it refuses a HOME below TMPDIR
+        tmp.mkdir()  # beside HOME: the CLI cannot start its sandbox from a HOME below TMPDIR
         env = {"PATH": path, "HOME": str(home), "TMPDIR": str(tmp)}
         argv = [program, "sandbox", "--", "/bin/sh", "-c", ":"]
         return capture(argv, cwd=home, env=env, timeout_s=20).ok
 
 
 def _find_native_programs(script: Path) -> Iterable[Path]:
-    """The program that npm's ``codex.js`` starts, where npm or pnpm installs it."""
+    """The program that npm's ``codex.js`` starts: npm and pnpm install it in different folders."""
     if script.name != "codex.js":
         return ()
     package = script.parents[1]
@@ -178,14 +186,187 @@ def _find_native_programs(script: Path) -> Iterable[Path]:
 
 
 def _format_options(config: Mapping[str, object]) -> list[str]:
-    """``-c key=value`` for each; the values are TOML."""
+    """``-c key=value`` options, whose values are TOML."""
     return [
         word for key, value in config.items() for word in ("-c", f"{key}={_format_toml(value)}")
     ]
 
 
 def _format_toml(value: object) -> str:
-    """A value as TOML, which writes texts, numbers and lists as JSON does."""
+    """A value as TOML, whose strings, numbers and lists look like JSON's."""
     if isinstance(value, dict):
         return "{" + ",".join(f"{key}={_format_toml(inner)}" for key, inner in value.items()) + "}"
     return json.dumps(value)
+
+
+# --- the schema of its last message ---------------------------------------------------------------
+
+_KEPT = frozenset({"type", "enum", "const", "description", "$ref"})
+
+
+def restrict_schema(schema: Any) -> Any:
+    """A JSON Schema in the subset that OpenAI's structured outputs take: every property is
+    required, no other one is allowed, and what the subset does not know is left out. The hand-off
+    is validated by the whole schema later, as the CLI does not check it."""
+    if not isinstance(schema, dict):
+        return schema
+    made = {key: value for key, value in schema.items() if key in _KEPT}
+    if "anyOf" in schema:
+        made["anyOf"] = [restrict_schema(part) for part in schema["anyOf"]]
+    for key in ("$defs", "properties"):
+        if key in schema:
+            made[key] = {name: restrict_schema(part) for name, part in schema[key].items()}
+    if "items" in schema:
+        made["items"] = restrict_schema(schema["items"])
+    if schema.get("type") == "object":
+        made["required"] = list(schema.get("properties", {}))
+        made["additionalProperties"] = False
+    return made
+
+
+# --- what it prints -------------------------------------------------------------------------------
+
+LONGEST = 500
+UNUSABLE_CODES = {
+    "billing_hard_limit_reached",
+    "insufficient_quota",
+    "invalid_api_key",
+    "model_not_found",
+    "rate_limit_exceeded",
+    "unsupported_model",
+}
+_STATUS = compile_lazily(r"(?:unexpected|last) status:? (\d{3})\b")
+# How the CLI describes a failing endpoint if it names no status.
+_NO_ANSWER = compile_lazily(
+    r"(?i)experiencing high demand|connection failed|stream disconnected|error sending request"
+    r"|usage limit|quota exceeded|at capacity"
+)
+# How it says that its own sandbox, or the system, did not let a command begin.
+_NOT_STARTED = compile_lazily(
+    r"bwrap: |error building bubblewrap command|codex-linux-sandbox|Failed to create unified exec"
+)
+_NO_REASON = "it gave no reason"
+
+
+class CodexStreamReader(OutputLineReader):
+    """Reads the events of ``codex exec --json``."""
+
+    def __init__(self, patience_s: float) -> None:
+        super().__init__(patience_s)
+        self._asked = self._ended = False
+        self._failure = ""
+        self._tokens = 0
+        self._commands = self._not_started = 0
+        self._why_not_started = ""
+
+    def _handle_event(self, event: dict[str, Any]) -> AgentProgress | None:
+        kind, item = event.get("type"), event.get("item")
+        if kind == "turn.started":
+            self._asked, self._ended = True, False
+        if kind == "error":
+            return self._handle_error(as_text(event.get("message")))
+        if kind == "turn.failed":
+            error = event.get("error")
+            self._failure = as_text(as_object(error).get("message", error)) or _NO_REASON
+        if kind == "turn.completed":
+            return self._handle_completion(as_object(event.get("usage")))
+        if kind in ("item.started", "item.completed") and isinstance(item, dict):
+            return self._handle_item(item, done=kind == "item.completed")
+        return None
+
+    def _report_own_end(self, ended: ProgramEnd, usage: Usage, stderr: bytes) -> Report:
+        if self._failure:
+            return _report_failure(self._failure, usage)
+        if not self._ended or ended.exit_status != 0:
+            return self._report_missing_end(ended, usage, stderr)
+        if self._commands and self._not_started == self._commands:
+            error = f"no command could be started: {self._why_not_started}"
+            return Report(BeadStatus.CRASHED, usage, error)
+        answer = parse_json(self._last_message)  # if it is no object, the hand-off file counts
+        return Report(BeadStatus.OK, usage, "", answer if isinstance(answer, dict) else None)
+
+    def _handle_error(self, message: str) -> AgentProgress | None:
+        """The CLI retries, or gives up: then ``turn.failed`` follows with the same text, or the
+        turn is already over."""
+        if self._ended:
+            self._failure = self._failure or message or _NO_REASON
+        if not message.startswith("Reconnecting"):
+            return None
+        failing_s = self._measure_failing()
+        status = _find_http_status(message)
+        answer = f"answers {status}" if status else "does not answer"
+        if failing_s >= self._patience_s:
+            self._unusable = f"the model endpoint {answer} for {format_elapsed(failing_s)}"
+        text = f"the model endpoint {answer}; the CLI tries again"
+        return AgentProgress(text, unusable=self._unusable)
+
+    def _handle_completion(self, usage: dict[str, Any]) -> AgentProgress:
+        """A whole turn. Cached tokens are part of the input, reasoning tokens of the output."""
+        self._ended = True
+        self._tokens += sum(as_count(usage.get(key)) for key in ("input_tokens", "output_tokens"))
+        return AgentProgress(tokens=self._tokens)
+
+    def _handle_item(self, item: dict[str, Any], *, done: bool) -> AgentProgress | None:
+        kind = item.get("type")
+        if kind != "error":
+            self._failing_since = 0.0
+        if kind == "agent_message" and done:
+            self._last_message = as_text(item.get("text"))
+        if done and kind in ("command_execution", "file_change"):
+            if kind == "command_execution":
+                self._count_command(item)
+            return None  # it was reported when it started
+        text = _describe_item(item)
+        return AgentProgress(text) if text else None
+
+    def _count_command(self, command: dict[str, Any]) -> None:
+        """Count a command, and whether it began: of a broken sandbox only the commands tell."""
+        self._commands += 1
+        name, status = command.get("id"), command.get("exit_code")
+        self._calls.add(name, "command", command)
+        how = f"exit status {status}" if type(status) is int else "no exit status"
+        self._calls.finish(name, how, command.get("aggregated_output"), failed=status != 0)
+        output = as_text(command.get("aggregated_output"))
+        if status != 0 and _NOT_STARTED.match(output.lstrip()):
+            self._not_started += 1
+            self._why_not_started = take_first_line(output, LONGEST)
+
+    def _read_usage(self) -> Usage:
+        """No dollars: the CLI knows no prices. It reports tokens at the end only."""
+        if not self._asked:
+            return Usage()
+        return Usage(None, self._tokens if self._ended else None)
+
+
+def _report_failure(failure: str, usage: Usage) -> Report:
+    """A failed turn. If it is the endpoint's fault, no other bead could do better. The text is the
+    CLI's own or an error body of the endpoint; of it one line is kept, without our address."""
+    error = as_object(as_object(parse_json(failure)).get("error"))
+    text = as_text(error.get("message")) or failure
+    text = take_first_line(re.sub(r", url: \S+", "", text), LONGEST)
+    if (
+        _find_http_status(failure) in UNUSABLE_STATUSES
+        or as_text(error.get("code")) in UNUSABLE_CODES
+        or _NO_ANSWER.search(failure)
+    ):
+        return Report(BeadStatus.UNAVAILABLE, usage, text)
+    return Report(BeadStatus.CRASHED, usage, f"the CLI reports: {text}")
+
+
+def _find_http_status(text: str) -> int:
+    found = _STATUS.search(text)
+    return int(found[1]) if found else 0
+
+
+def _describe_item(item: dict[str, Any]) -> str:
+    """An item as one short line: a command, the files of a change, the first line of a text."""
+    kind, text = item.get("type"), as_text(item.get("text"))
+    if kind == "command_execution":
+        command = unwrap_command(as_text(item.get("command")))
+        return f"runs {take_first_line(command, LONGEST)}"[:160]
+    if kind == "file_change":
+        paths = [as_text(row.get("path")) for row in as_objects(item.get("changes"))]
+        return f"edits {', '.join(paths)}"[:160]
+    if kind == "agent_message":
+        return "reports" if isinstance(parse_json(text), dict) else take_first_line(text, 120)
+    return take_first_line(as_text(item.get("message")), 160) if kind == "error" else ""

@@ -1,6 +1,6 @@
 """A model behind Chat Completions, without an agent's CLI.
 
-A small program of this package runs in the sandbox in the place of a CLI: as ``model`` it gives the
+Instead of a CLI, a small program of this package runs in the sandbox: as ``model`` it gives the
 model tools, in a loop; as ``patch`` it asks once for each bead.
 """
 
@@ -11,23 +11,25 @@ from pathlib import Path
 from typing import Any
 
 from gitlab_nightshift.agents.agent import (
-    STATUS_OF_END,
     TOOLS,
     UNUSABLE_STATUSES,
     AgentProgress,
     BeadTask,
+    OutputReader,
+    Provider,
     ProviderInfo,
     Report,
 )
 from gitlab_nightshift.agents.model import inside
-from gitlab_nightshift.agents.reported_calls import ReportedCalls
+from gitlab_nightshift.agents.output_reader import OutputLineReader, describe_call
 from gitlab_nightshift.errors import Code, NightshiftError, build_config_error
 from gitlab_nightshift.gateway.prices import merge_rates
-from gitlab_nightshift.records.bead_results import BeadStatus, Usage
+from gitlab_nightshift.records.bead_results import BeadStatus
 from gitlab_nightshift.records.tool_calls import clean_line
+from gitlab_nightshift.records.usage import NOT_KNOWN, Usage
 from gitlab_nightshift.sandbox.process import ProgramEnd
 from gitlab_nightshift.sandbox.system_paths import build_python_command, list_interpreter_paths
-from gitlab_nightshift.settings.model import Settings
+from gitlab_nightshift.text.json_parts import as_text, take_first_line
 
 KEY = "OPENAI_API_KEY"
 BASE_URL = "OPENAI_BASE_URL"
@@ -35,13 +37,14 @@ SPEC = "bead.json"
 LONGEST_NOTE, MOST_KINDS = 300, 10
 PROGRAM = Path(inside.__file__)
 PACKAGE = PROGRAM.parents[2]
+_SUBJECTS = ("command", "path", "pattern")
 
 
-class Model:
+class Model(Provider):
     """The agent ``model``: a model with tools, in a loop."""
 
     name = "model"
-    keys: tuple[str, ...] = (KEY,)
+    keys = (KEY,)
     one_request = False
     about = ProviderInfo(
         program="",
@@ -49,15 +52,11 @@ class Model:
         answer="by this program",
         cost="tokens; dollars by `prices`",
         report_by="by the tool `finish`",
-        runs_commands=True,
         hides_secrets=True,
     )
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-
     def check(self, env: Mapping[str, str]) -> None:
-        """A model, and a key or an endpoint that may need none."""
+        """Check that there is a model, and a key or an endpoint, which may need none."""
         if not self._settings.models.implement:
             raise build_config_error(
                 "models.implement: name the model of your endpoint; the agent"
@@ -70,20 +69,12 @@ class Model:
                 " needs no key",
             )
 
-    def find_cloud_variables(self, env: Mapping[str, str]) -> tuple[str, ...]:
-        """None."""
-        return ()
-
-    def build_settings_env(self) -> dict[str, str]:
-        """None."""
-        return {}
-
     def build_access_env(self, base_url: str, placeholder: str) -> dict[str, str]:
-        """The gateway's address, and the placeholder; the model's commands do not get them."""
+        """The gateway's address and the placeholder; the model's commands do not get them."""
         return {BASE_URL: base_url, KEY: placeholder}
 
     def build_files(self, task: BeadTask) -> dict[str, str]:
-        """What the program is to do; nothing of it is secret."""
+        """The program's task (``bead_program.BeadSpec``); none of it is secret."""
         rates = merge_rates(self._settings.prices).get(task.model)
         spec = {
             "bead": task.bead,
@@ -97,7 +88,7 @@ class Model:
             "allowed": list(task.allowed_commands),
             "any_command": task.any_command,
             "answer_tokens": self._settings.max_answer_tokens,
-            # The bead is ended after so much silence.
+            # Less than the silence after which the bead is ended.
             "command_s": max(self._settings.idle_timeout * 0.9, 1.0),
             "usd": task.budget_usd,
             "tokens": task.budget_tokens,
@@ -107,21 +98,17 @@ class Model:
         return {SPEC: json.dumps(spec)}
 
     def build_bead_args(self, task: BeadTask, path: str) -> list[str]:
-        """This package's own program, on the interpreter alone."""
+        """This package's own program, with the standard library alone."""
         spec = task.handoff_file.with_name(SPEC)
         return build_python_command(str(PROGRAM), str(spec))
-
-    def build_stdin(self, shared: str, rest: str) -> bytes:
-        """The prompt as it is."""
-        return (shared + rest).encode()
 
     def list_readable_paths(self, path: str) -> tuple[Path, ...]:
         """This package and its Python."""
         return (PACKAGE, *list_interpreter_paths())
 
-    def build_reader(self) -> "LineReader":
+    def build_reader(self) -> OutputReader:
         """A fresh reader."""
-        return LineReader()
+        return ModelStreamReader()
 
 
 class Patch(Model):
@@ -132,7 +119,7 @@ class Patch(Model):
     about = ProviderInfo(
         program="",
         tools="none: it is shown files, and its blocks are applied exactly or not at all",
-        answer="by the endpoint where it knows json_schema, else by this program",
+        answer="by the endpoint if it knows json_schema, else by this program",
         cost="tokens; dollars by `prices`",
         report_by="as your answer, with no other text in it",
         runs_commands=False,
@@ -140,23 +127,16 @@ class Patch(Model):
     )
 
 
-class LineReader:
-    """Reads what the program prints; hostile data like any agent's output."""
+class ModelStreamReader(OutputLineReader):
+    """Reads what the program prints; it is as hostile as any agent's output."""
 
     def __init__(self) -> None:
+        super().__init__(0)
         self._result: dict[str, Any] = {}
         self._notes = dict[str, str]()
         self._mistakes = dict[str, int]()
-        self._calls = ReportedCalls()
 
-    def read_line(self, raw: bytes) -> AgentProgress | None:
-        """One JSON line."""
-        try:
-            event = json.loads(raw)
-        except (ValueError, RecursionError):
-            return None
-        if not isinstance(event, dict):
-            return None
+    def _handle_event(self, event: dict[str, Any]) -> AgentProgress | None:
         self._keep(event)
         text = _describe_event(event)
         return AgentProgress(text[:160]) if text else None
@@ -164,7 +144,7 @@ class LineReader:
     def _keep(self, event: dict[str, Any]) -> None:
         kind, call_id = event.get("type"), str(event.get("id"))[:100]
         if kind == "result":
-            self._result = event
+            self._result, self._last_message = event, as_text(event.get("said"))
         elif kind == "call":
             self._calls.add(call_id, event.get("tool"), event.get("input"))
         elif kind == "result_of":
@@ -172,8 +152,7 @@ class LineReader:
             failed = how not in ("ok", "exit status 0")
             self._calls.finish(call_id, how, event.get("output"), failed=failed)
         elif kind == "shown":
-            files = event.get("files")
-            for path in files if isinstance(files, list) else []:
+            for path in _list_files(event):
                 self._calls.add(str(path)[-100:], "Read", {"file_path": path})
         elif kind == "mistake":
             name = clean_line(event.get("kind"), 60)
@@ -186,60 +165,48 @@ class LineReader:
             self._notes["repeated"] = clean_line(event.get("why"), LONGEST_NOTE)
 
     def build_report(self, ended: ProgramEnd, stderr: bytes) -> Report:
-        """The status: what this program did to the process first, then what the process reported.
+        """The report, with a note of what went wrong on the way."""
+        counts = ", ".join(f"{count} × {name}" for name, count in self._mistakes.items())
+        unusable = f"calls that could not be used: {counts}" if counts else ""
+        note = "; ".join(filter(None, (*self._notes.values(), unusable)))
+        return dataclasses.replace(super().build_report(ended, stderr), note=note)
 
-        Only the gateway knows the tokens.
-        """
-        told = ", ".join(f"{count} × {name}" for name, count in self._mistakes.items())
-        notes = [
-            *self._notes.values(),
-            *([f"calls that could not be used: {told}"] if told else []),
-        ]
-        said = self._result.get("said")
-        return dataclasses.replace(
-            self._build_plain_report(ended, stderr),
-            note="; ".join(filter(None, notes)),
-            said=said if isinstance(said, str) else "",
-            calls=self._calls.list_calls(),
-            refused=self._calls.list_refused(),
-            missing=self._calls.missing.names,
-        )
+    def _read_usage(self) -> Usage:
+        return NOT_KNOWN  # only the gateway counts them
 
-    def _build_plain_report(self, ended: ProgramEnd, stderr: bytes) -> Report:
-        usage = Usage(None, 0)
-        if ended.end in STATUS_OF_END:
-            return Report(STATUS_OF_END[ended.end][0], usage, STATUS_OF_END[ended.end][1])
-        if not self._result:
-            last = stderr.decode("utf-8", "replace").strip().splitlines()[-1:] or [""]
-            error = f"it ended with {ended.how} {last[0]}".strip()
-            return Report(BeadStatus.CRASHED, usage, error)
-        if self._result.get("ok") is True and ended.exit_status == 0:
-            return Report(BeadStatus.OK, usage, structured=self._result.get("structured"))
-        return Report(_classify_failure(self._result), usage, str(self._result.get("error"))[:2000])
+    def _report_own_end(self, ended: ProgramEnd, usage: Usage, stderr: bytes) -> Report:
+        result = self._result
+        if not result:
+            return self._report_missing_end(ended, usage, stderr)
+        if result.get("ok") is True and ended.exit_status == 0:
+            return Report(BeadStatus.OK, usage, structured=result.get("structured"))
+        status = BeadStatus.CRASHED
+        if result.get("what") == "answer":
+            status = BeadStatus.BAD_OUTPUT
+        if result.get("what") == "endpoint" and result.get("status") in UNUSABLE_STATUSES:
+            status = BeadStatus.UNAVAILABLE
+        return Report(status, usage, str(result.get("error"))[:2000])
+
+
+def _list_files(event: Mapping[str, Any]) -> list[object]:
+    files = event.get("files")
+    return files if isinstance(files, list) else []
 
 
 def _describe_event(event: Mapping[str, Any]) -> str:
     """A line of progress, "" for none."""
-    kind = event.get("type")
-    if kind == "shown":
-        files = event.get("files")
-        count = len(files) if isinstance(files, list) else 0
-        return f"shows the model {count} files, about {event.get('tokens')} tokens"
-    if kind == "hearing":
-        return f"the model answers: {event.get('characters')} characters"
-    if kind == "refused":
-        return f"asks once more: {str(event.get('problem')).partition(chr(10))[0]}"
-    if kind == "call":
-        given = event.get("input")
-        rows = given if isinstance(given, dict) else {}
-        subject = next((rows[k] for k in ("command", "path", "pattern") if rows.get(k)), "")
-        words = " ".join(map(str, subject)) if isinstance(subject, list) else str(subject)
-        return clean_line(f"{event.get('tool')} {words}", 160)
-    return str(event.get("text", "")).partition("\n")[0] if kind == "said" else ""
-
-
-def _classify_failure(result: Mapping[str, Any]) -> BeadStatus:
-    if result.get("what") == "answer":
-        return BeadStatus.BAD_OUTPUT
-    unusable = result.get("what") == "endpoint" and result.get("status") in UNUSABLE_STATUSES
-    return BeadStatus.UNAVAILABLE if unusable else BeadStatus.CRASHED
+    match event.get("type"):
+        case "shown":
+            count, tokens = len(_list_files(event)), event.get("tokens")
+            return f"shows the model {count} files, about {tokens} tokens"
+        case "hearing":
+            return f"the model answers: {event.get('characters')} characters"
+        case "refused":
+            return f"asks once more: {take_first_line(str(event.get('problem')), 160)}"
+        case "call":
+            call = describe_call(event.get("tool"), event.get("input"), _SUBJECTS)
+            return clean_line(call, 160)
+        case "said":
+            return take_first_line(str(event.get("text", "")), 160)
+        case _:
+            return ""

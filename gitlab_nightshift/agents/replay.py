@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from gitlab_nightshift.agents.agent import BeadTask, OutputReader, ProviderInfo
+from gitlab_nightshift.agents.agent import BeadTask, OutputReader, Provider, ProviderInfo
 from gitlab_nightshift.agents.claude_code import ClaudeCode
 from gitlab_nightshift.errors import build_config_error
 from gitlab_nightshift.sandbox.system_paths import build_python_command, list_interpreter_paths
@@ -18,11 +18,10 @@ INDEX = "recording.json"
 PLAYER = Path(__file__).with_name("replay_player.py")
 
 
-class Replay:
-    """The agent ``replay``."""
+class Replay(Provider):
+    """The agent ``replay``, which asks no model: it reads its prompt and ignores it."""
 
     name = "replay"
-    keys: tuple[str, ...] = ()
     about = ProviderInfo(
         program="",
         tools="none: it repeats what was recorded",
@@ -32,11 +31,12 @@ class Replay:
     )
 
     def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
         self._folder = Path(settings.replay_dir or "").absolute()
         self._recorded = ClaudeCode(settings)
 
     def check(self, env: Mapping[str, str]) -> None:
-        """The recording is there and of a known format."""
+        """Check that the recording exists and has a known format."""
         index = self._folder / INDEX
         try:
             data = json.loads(index.read_bytes())
@@ -48,31 +48,11 @@ class Replay:
                 f"replay_dir: {index}: version {FORMAT} of claude_code is expected"
             )
 
-    def find_cloud_variables(self, env: Mapping[str, str]) -> tuple[str, ...]:
-        """None."""
-        return ()
-
-    def build_settings_env(self) -> dict[str, str]:
-        """None."""
-        return {}
-
-    def build_access_env(self, base_url: str, placeholder: str) -> dict[str, str]:
-        """None: a recording asks no model."""
-        return {}
-
-    def build_files(self, task: BeadTask) -> dict[str, str]:
-        """None."""
-        return {}
-
     def build_bead_args(self, task: BeadTask, path: str) -> list[str]:
-        """The player, with the bead's folder of the recording."""
+        """The player, with the recording's folder of this bead."""
         folder = self._folder / format_bead_folder(task.bead, task.category, task.attempt)
-        places = [str(folder), str(task.checkout), str(task.handoff_file)]
-        return build_python_command(str(PLAYER), *places)
-
-    def build_stdin(self, shared: str, rest: str) -> bytes:
-        """The prompt, which nobody reads."""
-        return (shared + rest).encode()
+        given = (PLAYER, folder, task.checkout, task.handoff_file)
+        return build_python_command(*map(str, given))
 
     def list_readable_paths(self, path: str) -> tuple[Path, ...]:
         """The player, its Python, and the recording."""

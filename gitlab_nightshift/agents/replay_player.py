@@ -1,6 +1,7 @@
-"""A process that acts as a recorded bead did: same output, same hand-off, same files.
+"""A process that does what a recorded bead did: same output, same hand-off, same files.
 
-Run as a script with the bead's folder, the checkout and the hand-off file; standard library only.
+A script with three arguments: the bead's folder, the checkout, the hand-off file. Standard library
+only.
 """
 
 import json
@@ -10,16 +11,16 @@ import time
 from pathlib import Path
 
 RECORDED_CHECKOUT = Path("/recorded/checkout")
-"""Stands in recorded output where the checkout's own path stood."""
+"""Replaces the checkout's own path in recorded output."""
 
 
 def encode_json_path(path: Path) -> bytes:
-    """A path as it stands in a JSON string."""
+    """A path as it is written in a JSON string."""
     return json.dumps(str(path), ensure_ascii=False)[1:-1].encode("utf-8", "surrogateescape")
 
 
 def play(folder: Path, checkout: Path, handoff: Path) -> int:
-    """Play one bead; the recorded exit status, or 3 where the recording has no such bead."""
+    """Play one bead; returns the recorded exit status, or 3 if the recording has no such bead."""
     sys.stdin.buffer.read()
     if not folder.is_dir():
         sys.stderr.write(f"the recording has no bead {folder.name}\n")
@@ -46,7 +47,7 @@ def _change(files: Path, checkout: Path, deleted: list[str]) -> None:
     for name in deleted:
         (checkout / name).unlink(missing_ok=True)
     for file in sorted(files.rglob("*")) if files.is_dir() else []:
-        if "__pycache__" in file.parts:  # pip makes it in a recording that a package brings
+        if "__pycache__" in file.parts:  # pip adds it to a recording that is part of a package
             continue
         target = checkout / file.relative_to(files)
         if file.is_dir() and not file.is_symlink():

@@ -13,7 +13,9 @@ from gitlab_nightshift.chat.run_outcome import EndedRun
 from gitlab_nightshift.gitlab.pipelines import Pipeline
 from gitlab_nightshift.records.products import Outcome
 from gitlab_nightshift.records.task_text import TaskCommand
+from gitlab_nightshift.records.usage import Bound, format_usd
 from gitlab_nightshift.registry.agent_registry import list_requestable_agents
+from gitlab_nightshift.text.counts import count_words
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 from gitlab_nightshift.text.printable_text import remove_hidden
 
@@ -141,17 +143,17 @@ def _describe_flags(asked: TaskCommand, redact: Redact) -> str:
 
 
 def _describe_change(run: EndedRun, redact: Redact) -> list[str]:
-    if not run.files:
+    if not (size := run.change).files:
         return []
-    lines = [f"{len(run.files)} file(s) changed, {run.added} lines added, {run.deleted} deleted:"]
-    lines += [f"- {format_code(redact(name), 120)}" for name in run.files[:MOST_FILES]]
-    left = len(run.files) - MOST_FILES
+    lines = [f"{count_words(len(size.files), 'file')} changed, {size.delta}:"]
+    lines += [f"- {format_code(redact(name), 120)}" for name in size.files[:MOST_FILES]]
+    left = len(size.files) - MOST_FILES
     return [*lines, f"- and {left} more"] if left > 0 else lines
 
 
 def _describe_commands(run: EndedRun, redact: Redact) -> list[str]:
     commands = run.result.commands or run.result.reported
-    if run.files and not commands:
+    if run.change.files and not commands:
         return ["No test was run by the night shift itself."]
     said = "" if run.result.commands else "the work job reports: "
     lines = [
@@ -166,8 +168,8 @@ def _describe_commands(run: EndedRun, redact: Redact) -> list[str]:
 
 def _describe_usage(run: EndedRun) -> str:
     cost, seconds = run.result.total_cost_usd, run.result.total_duration_s
-    most = "at most " if run.result.assumed_tokens else ""
-    parts = [] if cost is None else [f"{most}${cost:.2f}"]
+    bound: Bound = "at most" if run.result.assumed_tokens else ""
+    parts = [] if cost is None else [format_usd(cost, bound)]
     parts += [] if seconds is None else [f"{seconds / 60:.0f} min"]
     return ", ".join(parts) + ", " if parts else ""
 

@@ -6,7 +6,7 @@ from typing import Annotated, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ValidationError
 
-from gitlab_nightshift.records.products import Outcome
+from gitlab_nightshift.records.products import ChangeSize, Outcome
 
 _Text = Annotated[str, AfterValidator(lambda text: text[:10_000])]
 
@@ -34,10 +34,7 @@ class Result(BaseModel):
     reported: list[ExecutedCommand] = []
 
 
-class _Change(BaseModel):
-    files: list[_Text] = []
-    added: int = 0
-    deleted: int = 0
+_NOTHING = ChangeSize((), 0, 0)
 
 
 class _Draft(BaseModel):
@@ -45,7 +42,7 @@ class _Draft(BaseModel):
 
 
 class _Proposal(BaseModel):
-    change: _Change = _Change()
+    change: ChangeSize = _NOTHING
     draft: _Draft = _Draft()
 
 
@@ -59,9 +56,7 @@ class EndedRun:
 
     result: Result
     title: str = ""
-    files: tuple[str, ...] = ()
-    added: int = 0
-    deleted: int = 0
+    change: ChangeSize = _NOTHING
     patch: bytes = b""
 
 
@@ -74,14 +69,7 @@ def read_ended_run(result: bytes, bundle: bytes | None) -> EndedRun | None:
     proposal = whole.proposal if whole else None
     if proposal is None:
         return EndedRun(parsed)
-    change = proposal.change
-    return EndedRun(
-        parsed,
-        proposal.draft.title,
-        tuple(change.files),
-        change.added,
-        change.deleted,
-    )
+    return EndedRun(parsed, proposal.draft.title, proposal.change)
 
 
 _Model = TypeVar("_Model", bound=BaseModel)

@@ -13,6 +13,7 @@ from gitlab_nightshift.job.job_secrets import read_secrets
 from gitlab_nightshift.proof.implied_commands import BuildFiles, find_test_commands
 from gitlab_nightshift.records.events import Emit
 from gitlab_nightshift.records.storage import map_texts
+from gitlab_nightshift.records.usage import SpendingLimit
 from gitlab_nightshift.redaction.redactor import Redactor
 from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.sandbox.credential_files import read_machine_secrets
@@ -65,7 +66,7 @@ def _with_runs(asked: CheckRequest, judgement: Judgement, folder: Path, emit: Em
         emit=emit,
         programs=tools.programs,
     )
-    hosts = build_gateway_config(settings, (), asked.env, 0.0, 0)
+    hosts = build_gateway_config(settings, (), asked.env, SpendingLimit(0.0, 0))
     with open_gateway(hosts, asked.env, emit) as gateway:
         sandbox_context = SandboxContext(work, gateway, "check", (), lambda: work.seconds)
         read = judgement.findings

@@ -11,8 +11,8 @@ from gitlab_nightshift.agents import build_provider, choose_agent
 from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.job.job_secrets import MODEL_KEYS
 from gitlab_nightshift.repository import git as git_verbs
+from gitlab_nightshift.run.session_opening import read_config_file, read_uncommitted_config
 from gitlab_nightshift.run_folder import Invocation, find_checkout_top
-from gitlab_nightshift.session import read_config_file, read_uncommitted_config
 from gitlab_nightshift.settings.config_file import FILE_NAME, ConfigFile
 from gitlab_nightshift.settings.load import load_settings
 from gitlab_nightshift.settings.model import Settings

@@ -10,6 +10,7 @@ from gitlab_nightshift.commands.provider_table import list_providers
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.gateway.gateway_config import build_gateway_config
 from gitlab_nightshift.gateway.model_probe import ProbedModel, ask_for_model
+from gitlab_nightshift.records.usage import SpendingLimit
 from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.run.publishing import read_checkout_facts
 from gitlab_nightshift.run.work_setup import find_verify_commands
@@ -142,7 +143,7 @@ def _describe_models(session: Session) -> Iterator[DoctorRow]:
             "model", "not known", "the agent uses a cloud provider's service: not tried"
         )
         return
-    config = build_gateway_config(settings, provider.keys, session.env, None, None)
+    config = build_gateway_config(settings, provider.keys, session.env, SpendingLimit())
     if config is None or config.upstream is None:
         yield DoctorRow("model", "ok", "this agent uses no model")
         return

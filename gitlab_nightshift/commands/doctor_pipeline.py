@@ -7,7 +7,7 @@ from gitlab_nightshift.commands.doctor_row import DoctorRow, refuse
 from gitlab_nightshift.errors import build_config_error
 from gitlab_nightshift.gitlab.project import Project
 from gitlab_nightshift.onboarding.ci_file import find_source, parse_config
-from gitlab_nightshift.onboarding.started_jobs import find_scheduled_jobs
+from gitlab_nightshift.onboarding.pipeline_rules import find_scheduled_jobs
 from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.session import Session
 

@@ -13,8 +13,9 @@ from gitlab_nightshift.commands.doctor_row import DoctorRow, RowState, try_rows
 from gitlab_nightshift.commands.examination import examine
 from gitlab_nightshift.registry.sandbox_guarantees import GuaranteeState
 from gitlab_nightshift.repository import git as git_verbs
+from gitlab_nightshift.run.session_opening import locate_project, open_run
 from gitlab_nightshift.run_folder import Invocation
-from gitlab_nightshift.session import Session, locate_project, open_run
+from gitlab_nightshift.session import Session
 from gitlab_nightshift.stages.report.job_log import JobLog, format_line
 
 WIDTH = 1000

@@ -20,6 +20,7 @@ from gitlab_nightshift.records.products import Outcome, Plan
 from gitlab_nightshift.registry.sandbox_guarantees import GuaranteeState, ProbeSummary, Strength
 from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.repository import prepared_folders
+from gitlab_nightshift.run.session_opening import open_run
 from gitlab_nightshift.run.supervisor.work_paths import find_confinement_paths
 from gitlab_nightshift.run.work_setup import build_work_context
 from gitlab_nightshift.run_folder import Invocation, RunFolder
@@ -31,7 +32,7 @@ from gitlab_nightshift.sandbox.process_table import WORK_TRIAL
 from gitlab_nightshift.sandbox.proof import ProbeFinding, summarize_findings
 from gitlab_nightshift.sandbox.supervised_process import StageProcess
 from gitlab_nightshift.sandbox.tiers import CONFINED, Tier
-from gitlab_nightshift.session import Session, open_run
+from gitlab_nightshift.session import Session
 from gitlab_nightshift.settings.model import Promise
 from gitlab_nightshift.stages.work.baseline import Baseline
 from gitlab_nightshift.stages.work.model_access import configure_gateway
@@ -116,9 +117,8 @@ def _look(session: Session, found: Examination) -> None:
     limits = session.settings.max_diff_lines, session.settings.max_budget_usd
     plan = Plan(session.job.run_id, today, base, "", "", (), *limits)
     ledger = open_ledger(plan, None)
-    budget = ledger.compute_left_usd(), ledger.compute_left_tokens()
     config = configure_gateway(
-        work_context.settings, tools.provider, work_context.model_env, *budget
+        work_context.settings, tools.provider, work_context.model_env, plan.limit
     )
     with open_gateway(config, work_context.model_env, work_context.emit) as gateway:
         run_workflow(plan, work_context, tools, ledger, LOOK, gateway)

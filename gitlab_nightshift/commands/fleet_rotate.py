@@ -43,7 +43,7 @@ def run(args: argparse.Namespace, env: Env) -> int:
         return path, _try_act(partial(rotate_token, project, today, dry_run=args.dry_run))
 
     counts: Counter[str] = Counter()
-    for path, done in api.map_at_once(rotate, paths):
+    for path, done in api.map_concurrently(rotate, paths):
         word, text = ("failed", done) if isinstance(done, str) else (done.state, done.text)
         counts[word] += 1
         if word != "kept" or args.dry_run:

@@ -42,7 +42,7 @@ def read_figures(
         most_nights=MOST_NIGHTS,
         prefix=settings.branch_prefix,
         label=_find_label(settings),
-        place=f"{settings.output_dir}/result.json",
+        result_path=f"{settings.output_dir}/result.json",
     )
     dashboard = _DashboardRequest(token, settings.log_issue)
     history = _complete_nights(project.read_history(wanted), project, dashboard)

@@ -12,7 +12,6 @@ from gitlab_nightshift.sandbox.privilege_drop import restrict_to
 from gitlab_nightshift.sandbox.process_places import find_rights
 from gitlab_nightshift.sandbox.process_table import ProcessRow
 from gitlab_nightshift.system.file_names import choose_short_parent
-from gitlab_nightshift.system.retry import write_notice
 
 
 def keep_to_row(
@@ -37,4 +36,6 @@ def keep_to_row(
     try:
         restrict_to(replace(find_rights(row, places, env), ports=ports))
     except OSError as error:
+        from gitlab_nightshift.system.retry import write_notice
+
         write_notice(f"warning: this process is not confined: {error.strerror}")

@@ -29,8 +29,8 @@ def run(args: argparse.Namespace, env: Env) -> int:
     from gitlab_nightshift.commands.kept_command import keep_to_row
     from gitlab_nightshift.run import planning
     from gitlab_nightshift.run.address_check import check_addresses
+    from gitlab_nightshift.run.session_opening import open_run
     from gitlab_nightshift.sandbox.process_table import JOBS
-    from gitlab_nightshift.session import open_run
 
     with open_run(options.build_invocation(args, env)) as session:
         keep_to_row(JOBS, env, session.checkout)

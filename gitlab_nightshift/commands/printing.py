@@ -6,8 +6,9 @@ import sys
 from collections.abc import Iterable
 
 from gitlab_nightshift.agents.model.blocks import render
-from gitlab_nightshift.agents.model.edits import Edit
+from gitlab_nightshift.agents.model.edits import Edit, write_blocks
 from gitlab_nightshift.commands.propose_patch import PatchProposal
+from gitlab_nightshift.records.usage import format_cost
 from gitlab_nightshift.system.retry import write_notice
 from gitlab_nightshift.text.printable_text import replace_controls
 
@@ -27,7 +28,7 @@ def format_proposal(proposal: PatchProposal, form: str) -> str:
     """The blocks, a unified diff or JSON of a proposal (``form``: blocks, diff, json)."""
     if form == "diff":
         return "".join(map(format_diff, proposal.edits))
-    blocks = render(proposal.blocks)
+    blocks = render(write_blocks(proposal.edits))
     if form != "json":
         return blocks
     whole = {
@@ -45,12 +46,9 @@ def format_proposal(proposal: PatchProposal, form: str) -> str:
 
 def format_proposal_line(proposal: PatchProposal) -> str:
     """The model's result and cost, for a person."""
-    used = proposal.usage
-    price = "cost unknown" if used.cost_usd is None else f"${used.cost_usd:.4f}"
-    most = "at most " if used.assumed_tokens else ""
     count = len(proposal.edits)
     found = f"{count} file{'s' if count != 1 else ''}" if count else f"no change: {proposal.reason}"
-    return f"{proposal.model}: {found} ({most}{used.tokens or 0} tokens, {price})"
+    return f"{proposal.model}: {found} ({format_cost(proposal.usage)})"
 
 
 def format_edits(edits: Iterable[Edit], *, dry_run: bool, as_json: bool) -> str:

@@ -7,7 +7,6 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from gitlab_nightshift import __version__
 from gitlab_nightshift.commands.init_records import (
     InitRequest,
     NewFile,
@@ -37,18 +36,18 @@ from gitlab_nightshift.onboarding.ci_file import (
 from gitlab_nightshift.onboarding.found_project import find_environment, list_parts
 from gitlab_nightshift.onboarding.gitlab_steps import choose_schedule_name
 from gitlab_nightshift.onboarding.onboarding_request import describe_rehearsal
+from gitlab_nightshift.onboarding.pipeline_rules import (
+    PipelineJobs,
+    find_request_jobs,
+    find_scheduled_jobs,
+)
 from gitlab_nightshift.onboarding.settings_file import (
     DASHBOARD,
     LACKS,
     TriedCommand,
-    has_no_command,
-    put_in_force,
+    enable_commands,
+    lacks_commands,
     write_settings,
-)
-from gitlab_nightshift.onboarding.started_jobs import (
-    PipelineJobs,
-    find_request_jobs,
-    find_scheduled_jobs,
 )
 from gitlab_nightshift.proof.diagnosis import describe_missing
 from gitlab_nightshift.proof.implied_commands import BuildFiles, find_test_commands
@@ -61,13 +60,15 @@ from gitlab_nightshift.proof.proof_commands import (
 from gitlab_nightshift.proof.reports.command_expansion import build_text_reader
 from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.repository.checkout import Checkout
+from gitlab_nightshift.run.session_opening import locate_project, open_without_results
 from gitlab_nightshift.run.work_setup import build_work_context
 from gitlab_nightshift.run_folder import Invocation
-from gitlab_nightshift.session import Session, locate_project, open_without_results
+from gitlab_nightshift.session import Session
 from gitlab_nightshift.settings.config_file import FILE_NAME
 from gitlab_nightshift.settings.load import override_settings
 from gitlab_nightshift.stages.work.proof_choice import Commands
 from gitlab_nightshift.stages.work.sandboxed_checkout import SandboxContext, open_sandboxed_checkout
+from gitlab_nightshift.system.version import VERSION
 from gitlab_nightshift.text.printable_text import make_printable
 
 MOST_NAMES = 8
@@ -139,7 +140,7 @@ def _read_text(examined: ProjectExamination, name: str) -> str | None:
 def _find_settings(examined: ProjectExamination) -> Iterator[str]:
     """Try the test commands; write the settings file, unless the project has one with a command."""
     before = _read_text(examined, FILE_NAME)
-    if before is not None and not has_no_command(before):
+    if before is not None and not lacks_commands(before):
         yield format_line("settings", f"{FILE_NAME} exists: left as it is")
         return
     if before is not None:
@@ -153,7 +154,7 @@ def _find_settings(examined: ProjectExamination) -> Iterator[str]:
     first = write_settings(examined.tried, reviewer, given, dashboard=dashboard)
     if before is None and not dashboard:
         yield format_line("dashboard", f"off (log_issue). {DASHBOARD} To switch it on: --dashboard")
-    text = first if before is None else put_in_force(before, examined.tried)
+    text = first if before is None else enable_commands(before, examined.tried)
     examined.files.insert(0, NewFile(FILE_NAME, text, before))
 
 
@@ -227,7 +228,7 @@ def _find_pipeline(examined: ProjectExamination, project: Project | None) -> Ite
     }
     wanted = TemplateInclude(
         project=source,
-        ref=f"v{__version__}",
+        ref=f"v{VERSION}",
         inputs={**{key: value for key, value in inputs.items() if value}, "rehearse": True},
         reasons={**dict(found.reasons), **REASONS},
         prepare=found.prepare,
@@ -255,8 +256,8 @@ def _describe_version(examined: ProjectExamination, before: str, text: str) -> I
     if old and old != new:
         examined.versions = (old, new)
         yield format_line("version", f"{name}: raising the include from {old} to {new}")
-    if pinned and pinned.partition("@")[0] != __version__:
-        text = f"{name}: the include's input version pins {pinned}: set it to {__version__}"
+    if pinned and pinned.partition("@")[0] != VERSION:
+        text = f"{name}: the include's input version pins {pinned}: set it to {VERSION}"
         yield format_line("look at", text)
 
 

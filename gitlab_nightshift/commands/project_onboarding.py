@@ -7,13 +7,11 @@ from gitlab_nightshift.commands.doctor_gitlab import list_gitlab_rows
 from gitlab_nightshift.commands.doctor_pipeline import MOST_ERRORS
 from gitlab_nightshift.commands.init_records import ProjectExamination, format_line
 from gitlab_nightshift.errors import NightshiftError, build_config_error
-from gitlab_nightshift.gitlab.access import WANTED
 from gitlab_nightshift.gitlab.api_error import ApiError
 from gitlab_nightshift.gitlab.project import Project
 from gitlab_nightshift.job.job_secrets import MODEL_KEYS
 from gitlab_nightshift.onboarding.ci_file import find_rehearsal, find_shape, parse_config
 from gitlab_nightshift.onboarding.gitlab_steps import SetupRequest, SetupStep, list_steps
-from gitlab_nightshift.onboarding.night_schedules import find_marks
 from gitlab_nightshift.onboarding.onboarding_request import (
     BRANCH,
     OnboardingFacts,
@@ -21,12 +19,13 @@ from gitlab_nightshift.onboarding.onboarding_request import (
     open_onboarding,
     render_description,
 )
-from gitlab_nightshift.onboarding.started_jobs import find_request_jobs
+from gitlab_nightshift.onboarding.pipeline_rules import find_marks, find_request_jobs
 from gitlab_nightshift.run.comment_runs import find_project
 from gitlab_nightshift.run.publishing import read_checkout_facts
 from gitlab_nightshift.session import Session
 from gitlab_nightshift.settings.config_file import FILE_NAME
 from gitlab_nightshift.stages.publish.merge_request import list_usual_labels
+from gitlab_nightshift.text.gitlab_refusals import TOKEN_RIGHTS
 
 LEFT_OUT = ("GitLab", "token expiry", "pipeline")
 """Rows about the token, which is not the nights' own, and about the pipeline file, which the merge
@@ -62,7 +61,7 @@ def _find_open_project(session: Session) -> Project | None:
         if project := find_project(session):
             project.check_access()
     except NightshiftError as error:
-        text = error.message.replace(WANTED, "role Maintainer, scope api")
+        text = error.message.replace(TOKEN_RIGHTS, "role Maintainer, scope api")
         raise NightshiftError(error.code, text) from None
     return project
 

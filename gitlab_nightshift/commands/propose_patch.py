@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from gitlab_nightshift.agents.model.blocks import Block, MalformedError
+from gitlab_nightshift.agents.model.blocks import MalformedError
 from gitlab_nightshift.agents.model.chat_client import ChatClient, EndpointError
-from gitlab_nightshift.agents.model.edits import Edit, NotApplicableError, write_blocks
+from gitlab_nightshift.agents.model.conversation import ContextTooSmallError
+from gitlab_nightshift.agents.model.edits import Edit, NotApplicableError
 from gitlab_nightshift.agents.model.loop import AgentLoop, LoopLimits
 from gitlab_nightshift.agents.model.tools import Toolbox
-from gitlab_nightshift.agents.model.trimmed_messages import ContextTooSmallError
 from gitlab_nightshift.agents.model.workspace import Workspace
 from gitlab_nightshift.agents.plain_model import BASE_URL, KEY, Model
 from gitlab_nightshift.commands.apply_blocks import to_nightshift_error
@@ -24,14 +24,14 @@ from gitlab_nightshift.gateway.gateway_start import open_gateway
 from gitlab_nightshift.policy.path_patterns import within
 from gitlab_nightshift.policy.prompts import SEPARATOR
 from gitlab_nightshift.policy.secret_names import is_secret
-from gitlab_nightshift.records.bead_results import Usage
 from gitlab_nightshift.records.events import Emit, Event, Note
+from gitlab_nightshift.records.usage import NOT_KNOWN, SpendingLimit, Usage
 from gitlab_nightshift.registry.categories import INJECTION_MITIGATION_PREAMBLE
 from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.repository.git import Git
+from gitlab_nightshift.run.session_opening import read_config_file
 from gitlab_nightshift.run_folder import Invocation, find_checkout_top
 from gitlab_nightshift.sandbox.process_table import PATCH
-from gitlab_nightshift.session import read_config_file
 from gitlab_nightshift.settings.load import load_settings
 from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.settings.setting_groups import Models
@@ -75,7 +75,6 @@ class PatchProposal:
     ``reason`` is why it proposes nothing, "" where it does.
     """
 
-    blocks: tuple[Block, ...]
     edits: tuple[Edit, ...]
     model: str
     usage: Usage
@@ -101,11 +100,12 @@ def propose(call: Invocation, wish: PatchRequest, tell: Callable[[str], None]) -
         check_bounds(settings, provider, call.env)
         names = (*provider.keys, *MODEL_VARIABLES, *NETWORK)
         env = {name: call.env[name] for name in names if call.env.get(name)}
-        emit, budget = _build_note_teller(tell), (settings.max_budget_usd, settings.max_tokens)
-        config = configure_gateway(settings, provider, env, *budget)
+        emit = _build_note_teller(tell)
+        limit = SpendingLimit(settings.max_budget_usd, settings.max_tokens)
+        config = configure_gateway(settings, provider, env, limit)
         with open_gateway(config, env, emit) as gateway:
             access = open_access(provider, env, RunEgress(), gateway, sockets / "gateway", emit)
-            with access.open_bead("patch", settings.models.implement, *budget) as way:
+            with access.open_bead("patch", settings.models.implement, limit) as way:
                 port = urlsplit(way.env[BASE_URL]).port
                 keep_to_row(PATCH, call.env, top, ports=(port,) if port else ())
                 loop = _PatchLoop(top, git, settings, call, wish, task, way, tell)
@@ -155,7 +155,7 @@ class _PatchLoop:
     def request_proposal(self) -> PatchProposal:
         model, proposed = self.settings.models.implement, dict[str, Edit]()
         address, key = self.way.env[BASE_URL], self.way.env[KEY]
-        chat = ChatClient(address, key, model, repeats=self.tell)
+        chat = ChatClient(address, key, model, on_repeat=self.tell)
         workspace = Workspace(self.top, self.git, proposed=proposed, is_hidden=self._is_hidden)
         limits = LoopLimits(self.settings.max_answer_tokens, tokens=self.settings.max_tokens)
         loop = AgentLoop(chat, Toolbox(workspace, None), limits, None, self._tell_event)
@@ -170,8 +170,8 @@ class _PatchLoop:
         edits = tuple(edit for edit in proposed.values() if edit.before != edit.after)
         if outside := [edit.path for edit in edits if not within(edit.path, self.settings)]:
             raise NightshiftError(Code.APPLY_FAILED, f"{outside[0]}: outside the settings' paths")
-        used = self.way.read_usage() or Usage(None, 0)
-        return PatchProposal(write_blocks(edits), edits, model, used, "" if edits else said)
+        used = self.way.read_usage() or NOT_KNOWN
+        return PatchProposal(edits, model, used, "" if edits else said)
 
     def _is_hidden(self, path: str) -> bool:
         return is_secret(path) or is_secret(f"{path}/")

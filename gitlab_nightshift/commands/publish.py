@@ -52,8 +52,8 @@ def run(args: argparse.Namespace, env: Env) -> int:
     from gitlab_nightshift.errors import NightshiftError, to_exit_status
     from gitlab_nightshift.records.notary_records import BundleOrigin
     from gitlab_nightshift.run import publishing
+    from gitlab_nightshift.run.session_opening import open_run
     from gitlab_nightshift.sandbox.process_table import JOBS
-    from gitlab_nightshift.session import open_run
 
     call = options.build_invocation(args, env)
     with contextlib.ExitStack() as stack:

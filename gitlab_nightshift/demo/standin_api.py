@@ -86,15 +86,21 @@ class Endpoint:
         return {k: unquote(v) for k, v in found.groupdict().items()} if found else None
 
 
-def answer(state: State, endpoints: Sequence[Endpoint], request: StandinRequest) -> StandinAnswer:
-    """Answer one request; a bug of the stand-in itself is a 500 and recorded in ``errors``."""
+def answer(
+    state: State,
+    endpoints: Sequence[Endpoint],
+    request: StandinRequest,
+    check: Callable[[StandinCall, Endpoint], None],
+) -> StandinAnswer:
+    """Answer one request that ``check`` lets pass; a bug of the stand-in itself is a 500 and
+    recorded in ``errors``."""
     try:
         # One request at a time: handlers read and change the state in several steps.
         with state.lock:
             endpoint, values = _find_endpoint(endpoints, request)
             token = _authenticate(state, request.credentials, endpoint)
             call = StandinCall(state, request, token, values)
-            state.check_request(call, endpoint)
+            check(call, endpoint)
             _authorize(call, endpoint)
             return endpoint.answer(call)
     except StandinApiError as error:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from gitlab_nightshift.demo.standin_repository import create_bare
 from gitlab_nightshift.demo.standin_requests import (
@@ -17,9 +17,6 @@ from gitlab_nightshift.demo.standin_requests import (
 )
 from gitlab_nightshift.repository.git import Git
 from gitlab_nightshift.repository.http_backend import build_server_git
-
-if TYPE_CHECKING:
-    from gitlab_nightshift.demo.standin_api import Endpoint, StandinCall
 
 GUEST, REPORTER, DEVELOPER, MAINTAINER = 10, 20, 30, 40
 NOBODY = 60
@@ -187,11 +184,7 @@ class State:
         self.requests: list[RecordedRequest] = []
         self.credentials_seen: list[Credential] = []
         self.errors: list[BaseException] = []
-        self.more_endpoints: list[Endpoint] = []
         self._ids = {kind: itertools.count(first) for kind, first in FIRST_IDS.items()}
-
-    def check_request(self, call: "StandinCall", endpoint: "Endpoint") -> None:
-        """For tests, which check each request against GitLab's API description."""
 
     def allocate_id(self, kind: str) -> int:
         """A new id; each kind has its own range, so that no id is valid for another kind."""

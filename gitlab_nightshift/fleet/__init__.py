@@ -1,1 +1,1 @@
-"""Many projects: which there are, which are due tonight, their start, what became of them."""
+"""Many projects: find them, choose and start tonight's nights, and report on them."""

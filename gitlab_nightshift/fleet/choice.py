@@ -1,4 +1,4 @@
-"""Which projects get a night tonight: pure functions of what GitLab shows and of ``fleet.yaml``."""
+"""Which projects get a night tonight: pure functions of GitLab's answers and ``fleet.yaml``."""
 
 import datetime as dt
 from collections import Counter
@@ -16,27 +16,29 @@ from gitlab_nightshift.fleet.night_window import (
     spread,
 )
 from gitlab_nightshift.records.fleet_records import (
+    Decision,
     Discovery,
     FleetMergeRequest,
     FleetNight,
+    FleetPlan,
     FleetProject,
+    PlannedProject,
 )
 from gitlab_nightshift.records.history_records import IGNORED_AFTER
-from gitlab_nightshift.records.planned_fleet import Decision, FleetPlan, PlannedProject
 from gitlab_nightshift.settings.notations import WEEKDAYS
 
 RECENT = dt.timedelta(days=28)
-"""Nights that count for the order."""
-OWN_SCHEDULE = dt.timedelta(days=8)
-"""How long after its last night a project is taken to have a schedule of its own."""
+"""How long a night counts for the order of projects."""
+OWN_SCHEDULE_WITHIN = dt.timedelta(days=8)
+"""A project whose last night is older no longer counts as having a schedule of its own."""
 SETTLED = dt.timedelta(hours=1)
-"""What GitLab notes as activity so soon after a night is the night's own."""
-_UNPLAIN = (":", "code_owners", "approval_rules")
+"""Activity so soon after a night is the night's own: its branch, its merge request."""
+_NO_USER_NAME = (":", "code_owners", "approval_rules")
 
 
 @dataclass
-class _Caps:
-    """What tonight's nights have used so far of each limit."""
+class _Tally:
+    """How much of each limit is used so far."""
 
     spent_night: float = 0.0
     spent_month: float = 0.0
@@ -48,7 +50,7 @@ class _Caps:
 
 @dataclass(frozen=True)
 class FleetChoice:
-    """What a choice is made from; ``account`` plays the schedules."""
+    """The input of a choice; ``account`` plays the schedules."""
 
     settings: FleetSettings
     window: NightWindow
@@ -66,34 +68,36 @@ def choose_tonight(
     pending: frozenset[int] = frozenset(),
     switches: Switches = NOTHING_OFF,
 ) -> FleetPlan:
-    """The plan for the window that is open, or for the next one. Jobs of the last plan may still
-    start ``pending``."""
+    """The plan for the open window, or for the next one. ``pending`` are projects that jobs of the
+    last plan may still start."""
     account = settings.account or found.account
     choice = FleetChoice(settings, find_window(settings, now), now, account, costs, switches)
-    caps = _count_used(choice, found.projects)
-    rows = {each.id: _judge_alone(choice, caps, each, pending) for each in found.projects}
+    tally = _count_used(choice, found.projects)
+    rows = {each.id: _decide_alone(choice, tally, each, pending) for each in found.projects}
     candidates = (each for each in found.projects if rows[each.id] is None)
     for project in sorted(candidates, key=lambda each: rank(each, now)):
-        rows[project.id] = _allot(choice, caps, project)
-    return _build_plan(choice, caps, found, tuple(row for row in rows.values() if row))
+        rows[project.id] = _allot(choice, tally, project)
+    return _build_plan(choice, tally, found, tuple(row for row in rows.values() if row))
 
 
-def _judge_alone(
-    choice: FleetChoice, caps: _Caps, project: FleetProject, pending: frozenset[int]
+def _decide_alone(
+    choice: FleetChoice, tally: _Tally, project: FleetProject, pending: frozenset[int]
 ) -> PlannedProject | None:
-    """What is decided of a project whatever is left of the limits; None where a night is due."""
+    """The decision about a project if it does not depend on limits; None if a night is due."""
     if reason := find_obstacle(choice, project):
         return _build_row(choice, project, "no", reason)
     if tonight := list_tonight(choice, project):
         return _build_row(choice, project, "started", _describe(choice, tonight))
     if project.id in pending:
-        return _count_pending(choice, caps, project)
+        _reserve(choice, tally, project)
+        tally.running += 1
+        return _build_row(choice, project, "wait", "the last plan may just be starting it")
     reason = find_not_due(choice, project)
     return _build_row(choice, project, "no", reason) if reason else None
 
 
 def _build_plan(
-    choice: FleetChoice, caps: _Caps, found: Discovery, rows: tuple[PlannedProject, ...]
+    choice: FleetChoice, tally: _Tally, found: Discovery, rows: tuple[PlannedProject, ...]
 ) -> FleetPlan:
     window, costs = choice.window, choice.costs
     return FleetPlan(
@@ -102,9 +106,9 @@ def _build_plan(
         window_start=window.start.isoformat(),
         window_end=window.end.isoformat(),
         account=choice.account,
-        spent_night_usd=round(caps.spent_night - caps.reserved, 4),
-        spent_month_usd=round(caps.spent_month - caps.reserved, 4),
-        reserved_usd=round(caps.reserved, 4),
+        spent_night_usd=round(tally.spent_night - tally.reserved, 4),
+        spent_month_usd=round(tally.spent_month - tally.reserved, 4),
+        reserved_usd=round(tally.reserved, 4),
         running=sum(night.running for each in found.projects for night in each.nights),
         projects=rows,
         costs=tuple(costs.ended.values()),
@@ -122,23 +126,23 @@ def _describe(choice: FleetChoice, tonight: list[FleetNight]) -> str:
     text = f"pipeline {newest.pipeline} is {newest.status}"
     waits = newest.status in ("created", "pending", "preparing", "waiting_for_resource")
     if waits and parse_moment(newest.created) < choice.now - SETTLED:
-        text += ", for an hour already: has the project a runner that is free?"
+        text += ", for an hour already: does the project have a free runner?"
     return text
 
 
 def list_unpayable(file: FleetFile, found: Discovery) -> Iterator[str]:
-    """A line for each budget that cannot pay a single night."""
+    """A line for each budget that cannot pay for a single night."""
     settings = file.settings
     limits = [find_limit(each, settings) for each in found.projects if each.set_up]
     for name in ("night_usd", "month_usd"):
         most = getattr(settings.budget, name)
         if limits and most is not None and most < min(limits):
-            text = f"${most:g} cannot pay one night: the lowest limit is ${min(limits):g}"
+            text = f"${most:g} cannot pay for one night: the lowest limit is ${min(limits):g}"
             yield f"{file.find_place('budget', name)}: budget.{name}: {text}"
 
 
 def find_exclusion(fleet: FleetSettings, project: FleetProject) -> str:
-    """Why a project is none of the fleet's business; "" where it is."""
+    """Why a project is not in the fleet; "" if it is."""
     settings = project.settings
     reasons: tuple[tuple[bool | None, str], ...] = (
         (project.deleted, "marked for deletion"),
@@ -153,7 +157,7 @@ def find_exclusion(fleet: FleetSettings, project: FleetProject) -> str:
 
 
 def find_obstacle(choice: FleetChoice, project: FleetProject) -> str:
-    """Why a project has no nights at all; "" where it may have one."""
+    """Why a project cannot have nights; "" if it can."""
     reasons: tuple[tuple[bool, str], ...] = (
         (project.included is False, "not set up: its .gitlab-ci.yml lacks the template"),
         (not project.settings.found, "not set up: no nightshift.yaml"),
@@ -164,11 +168,11 @@ def find_obstacle(choice: FleetChoice, project: FleetProject) -> str:
 
 
 def find_not_due(choice: FleetChoice, project: FleetProject) -> str:
-    """Why no night is due tonight, by the dates; "" where one is."""
-    return next(_list_not_due(choice, project), "")
+    """Why no night is due tonight; "" if one is."""
+    return next(_list_reasons_not_due(choice, project), "")
 
 
-def _list_not_due(choice: FleetChoice, project: FleetProject) -> Iterator[str]:
+def _list_reasons_not_due(choice: FleetChoice, project: FleetProject) -> Iterator[str]:
     if choice.window.night in choice.settings.quiet_dates:
         yield f"{choice.window.night} is a quiet date"
     yield from _list_own_rules(choice, project)
@@ -187,7 +191,7 @@ def _list_not_due(choice: FleetChoice, project: FleetProject) -> Iterator[str]:
 
 
 def _list_own_rules(choice: FleetChoice, project: FleetProject) -> Iterator[str]:
-    """What the project's own settings would skip its night for."""
+    """Reasons for which the project's own settings would skip its night."""
     import zoneinfo
 
     settings = project.settings
@@ -196,66 +200,71 @@ def _list_own_rules(choice: FleetChoice, project: FleetProject) -> Iterator[str]
         yield f"{opened} night-shift merge requests are open; its limit is {settings.max_open}"
     try:
         zone = zoneinfo.ZoneInfo(settings.timezone)
-    except (ValueError, OSError):  # its own night says so
+    except (ValueError, OSError):  # an invalid time zone: its own night reports it
         return
+    # A night's own weekday is that of its start, which may be after midnight.
     day = max(choice.now, choice.window.find_hour(project.id)).astimezone(zone)
     if WEEKDAYS[day.weekday()] not in settings.weekdays:
         yield f"its category_schedule has no {WEEKDAYS[day.weekday()]}"
 
 
 def _find_own_schedule(choice: FleetChoice, project: FleetProject) -> str:
-    """Whose schedule it is, if not the fleet's account has played the last two nights."""
+    """The owner of the project's own schedule; "" for none. It has one if the last two nights are
+    of the same user, and not of the fleet's account."""
     users = [each.user for each in project.nights[:2]]
-    recent = parse_moment(project.nights[0].created) > choice.now - OWN_SCHEDULE
+    recent = parse_moment(project.nights[0].created) > choice.now - OWN_SCHEDULE_WITHIN
     own = len(users) == 2 and users[0] == users[1] and users[0] != choice.account
     return users[0] if own and recent else ""
 
 
 def _find_night(choice: FleetChoice, night: FleetNight) -> dt.date:
-    """The date of the window in which a night was, or which came next."""
+    """The date of a night's window, or of the next one after it."""
     return find_window(choice.settings, parse_moment(night.created)).night
 
 
 def list_tonight(choice: FleetChoice, project: FleetProject) -> list[FleetNight]:
-    """A project's nights since the window has opened."""
+    """A project's nights since the window opened, newest first."""
     return [each for each in project.nights if parse_moment(each.created) >= choice.window.start]
 
 
 def rank(project: FleetProject, now: dt.datetime) -> tuple[int, float, str, int]:
-    """What comes first: fewest nights lately, then merged more often, then the longest ago."""
+    """Sort key: the fewest recent nights first, then the best merge rate, then the oldest night."""
     recent = sum(parse_moment(each.created) > now - RECENT for each in project.nights)
     last = project.nights[0].created if project.nights else ""
     return recent, -estimate_merged(project.merge_requests, now), last, spread("rank", project.id)
 
 
 def estimate_merged(requests: tuple[FleetMergeRequest, ...], now: dt.datetime) -> float:
-    """The share of a project's merge requests that are merged, closer to a half the fewer there
-    are; those that wait for long are ignored, those that have just been opened do not count."""
+    """The estimated merge rate, from 0 to 1: the fewer merge requests, the closer to a half. Those
+    open for long count as not merged, recent ones not at all."""
     merged = sum(each.state == "merged" for each in requests)
     ended = sum(each.state != "opened" for each in requests)
     ignored = sum(
         each.state == "opened" and parse_moment(each.created) < now - IGNORED_AFTER
         for each in requests
     )
+    # Laplace's rule of succession: without data it is 1/2, with one merged of one 2/3.
     return (merged + 1) / (ended + ignored + 2)
 
 
 def list_reviewers(project: FleetProject) -> tuple[str, ...]:
-    """Who would review: user names of its settings, else whoever reviewed its last request."""
+    """Likely reviewers: the user names in its settings, else those of its last merge request."""
     named = [
-        each for each in project.settings.reviewers if not any(mark in each for mark in _UNPLAIN)
+        each
+        for each in project.settings.reviewers
+        if not any(mark in each for mark in _NO_USER_NAME)
     ]
     if named:
         return tuple(named)
     return next((each.reviewers for each in project.merge_requests if each.reviewers), ())
 
 
-def _count_used(choice: FleetChoice, projects: tuple[FleetProject, ...]) -> _Caps:
-    """What is used of the limits before anything is chosen."""
-    caps, month = _Caps(), find_month_start(choice.settings, choice.window)
+def _count_used(choice: FleetChoice, projects: tuple[FleetProject, ...]) -> _Tally:
+    """What earlier nights use of the limits."""
+    tally, month = _Tally(), find_month_start(choice.settings, choice.window)
     shown: set[str] = set()
     for project in projects:
-        caps.reviewers.update(
+        tally.reviewers.update(
             name
             for each in project.merge_requests
             if each.state == "opened"
@@ -265,73 +274,72 @@ def _count_used(choice: FleetChoice, projects: tuple[FleetProject, ...]) -> _Cap
         for night in project.nights:
             usd = choice.costs.count(project, night, choice.settings)
             shown.add(f"{project.id}/{night.pipeline}")
-            caps.running += night.running
-            caps.spent_month += usd if parse_moment(night.created) >= month else 0
-            caps.spent_night += usd if night in tonight else 0
+            tally.running += night.running
+            tally.spent_month += usd if parse_moment(night.created) >= month else 0
+            tally.spent_night += usd if night in tonight else 0
         if tonight:
-            caps.groups.update(_list_limited_groups(choice.settings, project))
-            if tonight[0].running:  # a merge request that is there already is counted as one
-                caps.reviewers.update(list_reviewers(project))
+            tally.groups.update(_list_limited_groups(choice.settings, project))
+            if tonight[0].running:  # a finished one's merge request is counted above
+                tally.reviewers.update(list_reviewers(project))
+    # The last plan knew costs of nights that are no longer on the page that GitLab shows.
     first = month.date().isoformat()
-    caps.spent_month += sum(
+    tally.spent_month += sum(
         each.counted_usd
         for key, each in choice.costs.ended.items()
         if key not in shown and each.day >= first
     )
-    return caps
+    return tally
 
 
 def _list_limited_groups(settings: FleetSettings, project: FleetProject) -> list[str]:
     return [each for each in settings.group_limits if project.path.startswith(f"{each}/")]
 
 
-def _allot(choice: FleetChoice, caps: _Caps, project: FleetProject) -> PlannedProject:
-    """Give a project its share of each limit, or say which is used up."""
-    if reason := next(_list_reached(choice, caps, project), ""):
+def _allot(choice: FleetChoice, tally: _Tally, project: FleetProject) -> PlannedProject:
+    """Start a project's night, now or later, or say which limit is reached."""
+    if reason := next(_list_reached_limits(choice, tally, project), ""):
         return _build_row(choice, project, "no", reason)
-    _use(choice, caps, project)
+    # Reserved before its hour too: projects with later hours keep their place in the order.
+    _reserve(choice, tally, project)
     hour = choice.window.find_hour(project.id)
     cadence = choice.settings.find_cadence(project.path)
     if not choice.window.is_open(choice.now) or hour > choice.now:
         return _build_row(choice, project, "later", f"{cadence}: at its hour")
-    if caps.running >= choice.settings.max_running:
-        text = f"{caps.running} nights are running; max_running is {choice.settings.max_running}"
+    if tally.running >= choice.settings.max_running:
+        text = f"{tally.running} nights are running; max_running is {choice.settings.max_running}"
         return _build_row(choice, project, "wait", text)
-    caps.running += 1
+    tally.running += 1
     return _build_row(choice, project, "start", f"{cadence}: due")
 
 
-def _count_pending(choice: FleetChoice, caps: _Caps, project: FleetProject) -> PlannedProject:
-    """A project whose start may be under way takes part in every limit."""
-    _use(choice, caps, project)
-    caps.running += 1
-    return _build_row(choice, project, "wait", "the last plan may just be starting it")
-
-
-def _use(choice: FleetChoice, caps: _Caps, project: FleetProject) -> None:
+def _reserve(choice: FleetChoice, tally: _Tally, project: FleetProject) -> None:
     limit = find_limit(project, choice.settings)
-    caps.spent_night += limit
-    caps.spent_month += limit
-    caps.reserved += limit
-    caps.groups.update(_list_limited_groups(choice.settings, project))
-    caps.reviewers.update(list_reviewers(project))
+    tally.spent_night += limit
+    tally.spent_month += limit
+    tally.reserved += limit
+    tally.groups.update(_list_limited_groups(choice.settings, project))
+    tally.reviewers.update(list_reviewers(project))
 
 
-def _list_reached(choice: FleetChoice, caps: _Caps, project: FleetProject) -> Iterator[str]:
+def _list_reached_limits(
+    choice: FleetChoice, tally: _Tally, project: FleetProject
+) -> Iterator[str]:
     settings, limit = choice.settings, find_limit(project, choice.settings)
     budget = settings.budget
-    if caps.spent_night + limit > budget.night_usd:
-        used = f"${caps.spent_night:.2f} of ${budget.night_usd:g} are spent or reserved"
+    if tally.spent_night + limit > budget.night_usd:
+        used = f"${tally.spent_night:.2f} of ${budget.night_usd:g} are spent or reserved"
         yield f"the night's budget: {used}, this may cost ${limit:g}"
-    if budget.month_usd is not None and caps.spent_month + limit > budget.month_usd:
-        used = f"${caps.spent_month:.2f} of ${budget.month_usd:g} are spent or reserved"
+    if budget.month_usd is not None and tally.spent_month + limit > budget.month_usd:
+        used = f"${tally.spent_month:.2f} of ${budget.month_usd:g} are spent or reserved"
         yield f"the month's budget: {used}, this may cost ${limit:g}"
     for group in _list_limited_groups(settings, project):
-        if caps.groups[group] >= settings.group_limits[group]:
+        if tally.groups[group] >= settings.group_limits[group]:
             yield f"{group} has its {settings.group_limits[group]} nights tonight"
     for name in list_reviewers(project):
-        if caps.reviewers[name] >= settings.max_open_per_reviewer:
-            text = f"@{name} has {caps.reviewers[name]} night-shift merge requests, open or tonight"
+        if tally.reviewers[name] >= settings.max_open_per_reviewer:
+            text = (
+                f"@{name} has {tally.reviewers[name]} night-shift merge requests, open or tonight"
+            )
             yield f"{text}; max_open_per_reviewer is {settings.max_open_per_reviewer}"
 
 

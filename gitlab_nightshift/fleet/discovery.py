@@ -1,4 +1,4 @@
-"""Which projects a fleet has: groups and lists of ``fleet.yaml`` as GitLab knows them."""
+"""Which projects a fleet has: the groups and projects of ``fleet.yaml``, by GitLab."""
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
@@ -20,14 +20,15 @@ from gitlab_nightshift.settings.load import build_mistakes_error
 from gitlab_nightshift.settings.notations import WEEKDAYS
 
 LARGEST_FILE = 200_000
-"""Characters of a settings file that is read."""
+"""Characters of a settings file that are read."""
 _DEFAULTS = NightSettings()
 _LACKS = {"isForked": "which projects are forks", "markedForDeletionOn": "which will be deleted"}
 
 
 def discover(api: FleetApi, settings: FleetSettings) -> Discovery:
-    """Find the projects, each once. Those that are archived, empty, forks or opted out are among
-    them: why a project gets no night is said of each. Raises ApiError."""
+    """Find the projects, each once. Raises ApiError.
+
+    Archived, empty, forked and opted-out ones are included, so that each gets its reason."""
     found: dict[int, FleetProject] = {}
     missing_groups = []
     for group in settings.groups:
@@ -49,7 +50,7 @@ def discover(api: FleetApi, settings: FleetSettings) -> Discovery:
 
 
 def discover_all(api: FleetApi, file: FleetFile) -> Discovery:
-    """The same. Raises ``E_CONFIG`` with a line for each group and project that is not there."""
+    """Find the projects. Raises ``E_CONFIG`` with a line for each missing group and project."""
     found = discover(api, file.settings)
     if mistakes := list(list_missing(file, found)):
         raise build_mistakes_error(mistakes)
@@ -57,8 +58,8 @@ def discover_all(api: FleetApi, file: FleetFile) -> Discovery:
 
 
 def list_missing(file: FleetFile, found: Discovery, gone: Collection[str] = ()) -> Iterator[str]:
-    """A line for each group and project that is not there, with its place in the file; without
-    those that are known to have been there."""
+    """A line for each missing group and project, with its place in the file, except for those that
+    existed before (``gone``)."""
     settings = file.settings
     for key, paths, missing in (
         ("groups", settings.groups, found.missing_groups),
@@ -66,18 +67,18 @@ def list_missing(file: FleetFile, found: Discovery, gone: Collection[str] = ()) 
     ):
         for path in (each for each in missing if each not in gone):
             place = file.find_place(key, str(paths.index(path)))
-            yield f"{place}: {key}: {path}: GitLab has none, or this token does not see it"
+            yield f"{place}: {key}: {path}: does not exist, or this token does not see it"
 
 
 def is_chosen(project: FleetProject, settings: FleetSettings) -> bool:
-    """Whether a group's project is in the fleet, by its path and its topics."""
+    """True if a group's project is in the fleet, by its path and topics."""
     if settings.include and not matches(project.path, settings.include):
         return False
     return not settings.topics or bool({*project.topics} & {*settings.topics})
 
 
 def read_project(node: Node) -> FleetProject:
-    """A project from GraphQL's answer (``gitlab/fleet_api.py``)."""
+    """A project from a node of GraphQL's answer (``gitlab/fleet_api.py``)."""
     repository = node.get("repository") or {}
     files = {
         str(each.get("path")): str(each.get("rawTextBlob") or "")
@@ -109,13 +110,13 @@ def _read_settings(node: Node, text: str | None) -> NightSettings:
 
 
 def includes_template(text: str) -> bool:
-    """Whether a pipeline's file names the template or the component. Its YAML is not read: of
-    thousands of projects, some are large, and the night itself says what is wrong with one."""
+    """True if a pipeline file names the template or the component. It is not parsed: some of
+    thousands of files are large, and a night itself reports what is wrong with its own."""
     return TEMPLATE in text or f"/{PROJECT_NAME}/" in text
 
 
 def read_night_settings(text: str | None) -> NightSettings:
-    """What matters here of a settings file; the night itself checks it all."""
+    """The settings that a fleet needs from a file; a night itself checks it all."""
     if text is None:
         return _DEFAULTS
     from gitlab_nightshift.policy.settings_parser import load_documents
@@ -125,10 +126,12 @@ def read_night_settings(text: str | None) -> NightSettings:
     except (ValueError, RecursionError):
         return NightSettings(found=True, error="its nightshift.yaml is not YAML")
     data = _as_dict(documents[0] if documents else None)
+    # The keys may be below code_agent: too.
     data = {**_as_dict(data.get("code_agent")), **data}
     labels, open_mrs = data.get("labels"), data.get("max_open_mrs")
     days = data.get("category_schedule")
-    given = [data.get("reviewer"), *_as_list(data.get("reviewers"))]
+    more = data.get("reviewers")
+    given = [data.get("reviewer"), *(more if isinstance(more, list) else ())]
     return NightSettings(
         found=True,
         enabled=str(data.get("enabled", True)).lower() not in ("false", "no", "off"),
@@ -148,7 +151,6 @@ def _read_amount(value: Any) -> float:
 
 
 def _read_weekdays(days: Any, *, has_category: bool) -> tuple[str, ...]:
-    """Those with a category, by their first three letters."""
     if has_category:
         return WEEKDAYS
     return tuple(str(day).strip().lower()[:3] for day in _as_dict(days)) or _DEFAULTS.weekdays
@@ -158,13 +160,10 @@ def _as_dict(value: Any) -> dict[Any, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _as_list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
 def read_nights(nodes: Any) -> Iterator[FleetNight]:
-    """The nights among scheduled pipelines: those with a job of the template, of its last try."""
+    """The nights among scheduled pipelines: those with one of the template's jobs."""
     for node in nodes:
+        # In three stages, only nightshift:publish has the result of the whole night.
         job = node.get("publish") or node.get("night")
         if job:
             yield FleetNight(
@@ -174,7 +173,7 @@ def read_nights(nodes: Any) -> Iterator[FleetNight]:
                 str(node.get("finishedAt") or ""),
                 str((node.get("user") or {}).get("username") or ""),
                 read_global_id(job.get("id")),
-                began=bool(node.get("startedAt")),
+                started=bool(node.get("startedAt")),
             )
 
 

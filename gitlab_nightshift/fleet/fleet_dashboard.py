@@ -1,9 +1,9 @@
 """The fleet's dashboard: one issue of the control project, with figures and switches.
 
-The issue is named by its number in ``fleet.yaml``: one found by its text could be anybody's. A
-switch is a ticked box, and GitLab's own note says who ticked it: only a Maintainer's counts.
-``fleet plan`` obeys it before anything is chosen. Nights that a project starts itself, and those
-that run, are stopped by ``fleet stop``.
+``fleet.yaml`` has the issue's number: anybody could write an issue with the same text. A switch is
+a ticked box. GitLab's system note tells who ticked it, and only a Maintainer's tick counts. ``fleet
+plan`` obeys switches; running nights, and those that projects start themselves, need ``fleet
+stop``.
 """
 
 import re
@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from gitlab_nightshift.errors import build_config_error
 from gitlab_nightshift.gitlab.issues import KeptIssue
 from gitlab_nightshift.gitlab.project import Project
+from gitlab_nightshift.records.usage import format_usd
 from gitlab_nightshift.stages.publish.dashboard_page import list_ticked
 from gitlab_nightshift.stages.publish.dashboard_ticks import find_ticking
 from gitlab_nightshift.stages.publish.escaping import to_markdown_line, to_table_cell
@@ -23,21 +24,21 @@ START = "<!-- nightshift-fleet -->"
 ALL = "start no nights"
 MOST_ROWS, LONGEST_CELL = 30, 120
 MOST_PAGES = 20
-"""Of notes: each report's edit is one, a page holds 100."""
+"""Pages of 100 notes; each report's edit adds one note."""
 _BELOW = re.compile(re.escape(ALL) + r" below ([\w./-]{1,250})")
 
 
 @dataclass(frozen=True)
 class Switches:
-    """What Maintainers have switched off: everything, or groups, each by whom; ``refused`` says of
-    other ticked boxes why they do not count."""
+    """What Maintainers switched off: ``everything`` (by this user, "" for on), or ``groups`` →
+    user. ``refused`` are other ticked boxes, with the reasons why they do not count."""
 
     everything: str = ""
     groups: Mapping[str, str] = field(default_factory=dict)
     refused: tuple[str, ...] = ()
 
     def find_reason(self, path: str) -> str:
-        """Why a project gets no night; "" where nothing is switched off."""
+        """Why a project gets no night; "" if it is not switched off."""
         if self.everything:
             return f"switched off on the dashboard by @{self.everything}"
         below = (name for group, name in self.groups.items() if path.startswith(f"{group}/"))
@@ -49,12 +50,13 @@ NOTHING_OFF = Switches()
 
 
 def read_switches(project: Project, number: int) -> Switches:
-    """The switches in the control project's issue of this number. Raises ApiError, and
-    ``E_CONFIG`` where there is none: who cannot read them starts nothing."""
+    """The switches in the control project's issue with this number. Raises ApiError, and
+    ``E_CONFIG`` without such an issue: nothing starts while switches cannot be read."""
     issue = _find_issue(project, number)
     ticked = list_ticked(issue.description, START)
     if not ticked:
         return NOTHING_OFF
+    # The description alone proves nothing: whoever may edit it can tick a box.
     by_box = find_ticking(ticked, project.issues.list_system_notes(number, MOST_PAGES), 0)
     people = project.people.find_maintainers(each.author_id for each in by_box.values())
     everything, groups, refused = "", dict[str, str](), list[str]()
@@ -81,8 +83,8 @@ def _find_issue(project: Project, number: int) -> KeptIssue:
 def write_dashboard(
     project: Project, number: int, figures: HistoryFigures, groups: Iterable[str]
 ) -> str:
-    """Write the page, and return its address. What people wrote before the mark stays, as do
-    ticked boxes. Raises ApiError, and ``E_CONFIG`` where there is no such issue."""
+    """Write the page, and return its address. Ticked boxes and people's text before the mark are
+    kept. Raises ApiError, and ``E_CONFIG`` without such an issue."""
     issue, switches = _find_issue(project, number), read_switches(project, number)
     page = render_dashboard(figures, groups, switches, issue.description)
     if page != issue.description:
@@ -123,13 +125,12 @@ def _render_figures(figures: HistoryFigures) -> Iterator[str]:
     if figures.silent:
         names = ", ".join(figures.silent[:MOST_ROWS])
         count = count_words(len(figures.silent), "project")
-        yield f"\n## Never heard of\n\n{count}: {to_markdown_line(names)}"
+        yield f"\n## Set up, but without nights\n\n{count}: {to_markdown_line(names)}"
     yield from (f"\nNot known: {to_markdown_line(text)}" for text in figures.history.unknown)
 
 
 def _render_share(share: ShareFigures) -> str:
     counts = (share.opened, share.merged, share.closed, share.waiting, share.ignored, share.nights)
-    money = (share.cost_usd, share.cost_per_merged_usd)
     cells = [to_table_cell(share.name, LONGEST_CELL), *map(str, counts)]
-    cells += ["not known" if usd is None else f"${usd:.2f}" for usd in money]
+    cells += map(format_usd, (share.cost_usd, share.cost_per_merged_usd))
     return f"| {' | '.join(cells)} |"

@@ -1,4 +1,4 @@
-"""``fleet report``: figures of all projects, and what is told of them. Nothing is started."""
+"""``fleet report``: figures of all projects, their files, and one notification."""
 
 import datetime as dt
 from dataclasses import replace
@@ -17,6 +17,7 @@ from gitlab_nightshift.fleet.fleet_settings import FleetSettings
 from gitlab_nightshift.gitlab.fleet_api import ControlJob, FleetApi
 from gitlab_nightshift.records.history_records import NightHistory
 from gitlab_nightshift.records.storage import to_json
+from gitlab_nightshift.records.usage import format_usd
 from gitlab_nightshift.stages.report.history_figures import HistoryFigures, compute_figures
 from gitlab_nightshift.stages.report.history_page import render_history
 from gitlab_nightshift.stages.report.metrics import render_metrics
@@ -26,7 +27,7 @@ from gitlab_nightshift.text.counts import count_words
 PAGE, DATA, METRICS = "fleet-report.html", "fleet-report.json", "fleet-metrics.txt"
 NAME = "the fleet"
 MOST_PIPELINES = 90
-"""Of the control project, between two reports: plans make one each hour."""
+"""Of the control project, searched for the last report: plans add one each hour."""
 MOST_TOLD = 3
 """Kinds of failures in the notification."""
 
@@ -38,15 +39,16 @@ def make_report(
     folder: Path,
     control: ControlJob | None,
 ) -> HistoryFigures:
-    """Read all, write the files into the folder, and return the figures; it is the same in the
-    artifacts of the last report. Raises ApiError, and ``E_CONFIG`` for a folder that cannot be
-    written."""
+    """Read all, write the files into ``folder``, and return the figures. Nights that the last
+    report has read, here or in its artifacts, are not read again. Raises ApiError, and ``E_CONFIG``
+    for a folder that cannot be written."""
     found = read_fleet_history(api, settings, since, _read_known_nights(api, folder, control))
     today = str(dt.datetime.now(dt.UTC).date())
     figures = compute_figures(NAME, str(since), today, found.history, found.silent)
     files = {
         PAGE: render_history(figures),
-        DATA: to_json(_drop_rows(figures)),
+        # Without the single merge requests and nights: thousands of projects have many.
+        DATA: to_json(replace(figures, history=NightHistory(unknown=figures.history.unknown))),
         METRICS: render_metrics(figures),
         NIGHTS_FILE: encode_nights(found.nights),
     }
@@ -60,8 +62,8 @@ def make_report(
 
 
 def _read_known_nights(api: FleetApi, folder: Path, control: ControlJob | None) -> Nights:
-    """From the file here, else from the control project's last report; none where there is none
-    that can be used: results that are still there are read again then."""
+    """The nights in the file here, else in the control project's last report. Without a usable file
+    there are none, and remaining results are read again."""
     try:
         data: bytes | None = (folder / NIGHTS_FILE).read_bytes()
     except OSError:
@@ -75,22 +77,16 @@ def _read_known_nights(api: FleetApi, folder: Path, control: ControlJob | None) 
         return {}
 
 
-def _drop_rows(figures: HistoryFigures) -> HistoryFigures:
-    """Without each merge request and night: of thousands of projects these are many."""
-    return replace(figures, history=NightHistory(unknown=figures.history.unknown))
-
-
 def build_message(figures: HistoryFigures, link: str) -> Notification:
-    """The one notification; ``link`` leads to the report, "" for none."""
+    """The notification; ``link`` is the report's address, "" for none."""
     total = figures.total
-    cost = "not known" if figures.cost_usd is None else f"${figures.cost_usd:.2f}"
-    each = figures.cost_per_merged_usd
-    nights, least = count_words(figures.nights, "night"), "at least " * figures.at_least
-    per_merged = "" if each is None else f", {least}${each:.2f} per merged request"
+    each, nights = figures.cost_per_merged_usd, count_words(figures.nights, "night")
+    cost = format_usd(figures.cost_usd, figures.bound)
+    per_merged = "" if each is None else f", {format_usd(each, figures.bound)} per merged request"
     lines = [
         f"{count_words(total.opened, 'merge request')}: {total.merged} merged, {total.closed}"
         f" closed, {total.waiting} open, of which {total.ignored} ignored",
-        f"{nights}, cost {least}{cost}{per_merged}",
+        f"{nights}, cost {cost}{per_merged}",
     ]
     lines += [
         f"{count_words(alike.nights, 'night')} in {count_words(alike.projects, 'project')} failed:"

@@ -1,8 +1,8 @@
-"""What became of a fleet's nights and merge requests, from GitLab in pages.
+"""A fleet's past nights and merge requests, from GitLab in pages.
 
-Merge requests come by group, 100 a page. A night's result is read once, while its artifacts last:
-what it says is kept in ``fleet-nights.json``, in the report job's artifacts, for the next report.
-Without that file the results that are still there are read again; the others are not known.
+Merge requests come by group, 100 a page. A night's result is read once, before its artifacts
+expire, and kept for the next report in ``fleet-nights.json``, in the report job's artifacts.
+Without that file, remaining results are read again, and the others are unknown.
 """
 
 import datetime as dt
@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.fleet.choice import find_exclusion
 from gitlab_nightshift.fleet.discovery import discover
 from gitlab_nightshift.fleet.fleet_settings import FleetSettings
@@ -27,7 +26,7 @@ from gitlab_nightshift.records.history_records import NightHistory, PastMergeReq
 NIGHTS_FILE, REPORT_JOB = "fleet-nights.json", "fleet:report"
 NIGHTS_VERSION = 1
 KEPT = dt.timedelta(days=400)
-"""How long a night stays in the file."""
+"""How long the file keeps a night."""
 _REQUEST = """
   pageInfo { hasNextPage endCursor }
   nodes { iid title state createdAt mergedAt updatedAt webUrl sourceProjectId
@@ -51,8 +50,8 @@ Nights = Mapping[str, PastNight]
 
 @dataclass(frozen=True)
 class FleetHistory:
-    """A fleet's history; ``silent`` are projects without a night though they are set up, and
-    ``nights`` those that the next report need not read again."""
+    """A fleet's history. ``silent`` are projects that are set up but had no night; ``nights`` need
+    not be read again by the next report."""
 
     history: NightHistory
     silent: tuple[str, ...]
@@ -63,8 +62,8 @@ class FleetHistory:
 def read_fleet_history(
     api: FleetApi, settings: FleetSettings, since: dt.date, known: Nights
 ) -> FleetHistory:
-    """Read it from this day on (UTC); ``known`` are the nights that the last report has read.
-    Raises ApiError where the projects or the merge requests cannot be listed."""
+    """Read the history from this day on (UTC); ``known`` are the nights of the last report. Raises
+    ApiError if the projects or merge requests cannot be listed."""
     found = discover(api, settings)
     start = dt.datetime.combine(since, dt.time(), dt.UTC)
     projects = {each.id: each for each in found.projects}
@@ -96,14 +95,14 @@ def _list_requests(
     since: dt.datetime,
     projects: Mapping[int, FleetProject],
 ) -> Iterator[PastMergeRequest]:
-    """Those of branches in a fleet's very projects, each once."""
+    """The merge requests from the projects' own branches, each once."""
     values = {"labels": [settings.label], "since": since.isoformat()}
+    # A listed group may be moved into another one, and a project into a listed group.
     seen: set[tuple[int, int]] = set()
     for node in _list_nodes(api, settings, values):
-        project, iid = (
-            read_global_id((node.get("project") or {}).get("id")),
-            int(node.get("iid") or 0),
-        )
+        project = read_global_id((node.get("project") or {}).get("id"))
+        iid = int(node.get("iid") or 0)
+        # From its own branch: anybody may give a fork's merge request the label.
         own = project in projects and node.get("sourceProjectId") == project
         if own and (project, iid) not in seen:
             seen.add((project, iid))
@@ -145,7 +144,6 @@ def _read_request(project: str, iid: int, node: Node) -> PastMergeRequest:
 def _read_nights(
     api: FleetApi, projects: Iterable[FleetProject], since: dt.datetime, known: Nights
 ) -> tuple[Nights, tuple[str, ...]]:
-    """The nights that have ended, and what could not be read."""
     nights: dict[str, PastNight] = {}
     todo: list[tuple[FleetProject, FleetNight]] = []
     for project in projects:
@@ -163,7 +161,7 @@ def _read_nights(
         if each.started >= first and key.partition("/")[0] in own
     }
     lost = 0
-    for key, read in api.map_at_once(lambda pair: _read_night(api, *pair), todo):
+    for key, read in api.map_concurrently(lambda pair: _read_night(api, *pair), todo):
         nights[key] = read
         lost += not (read.outcome or read.failure)
     text = f"the results of {lost} nights, which this token may not read, or GitLab did not send"
@@ -171,25 +169,24 @@ def _read_nights(
 
 
 def _read_night(api: FleetApi, project: FleetProject, night: FleetNight) -> tuple[str, PastNight]:
-    """A night without a result has failed, unless its artifacts have expired."""
+    """The night with its result. Without one it has failed, unless the pipeline succeeded: then its
+    artifacts have expired."""
     place = f"{project.settings.output_dir}/result.json"
     url = f"{api.server_url}/{project.path}/-/pipelines/{night.pipeline}"
     key = build_key(project, night)
     lost = PastNight(project.path, str(night.pipeline), url, night.created)
     try:
-        data = api.download_artifact(project.id, night.job, place)
-        return key, read_result(json.loads(data), lost)
-    except ApiError as error:
-        if error.status != 404:
-            return key, lost
-    except (NightshiftError, ValueError, RecursionError):
-        pass
+        data = api.read_json_artifact(project.id, night.job, place)
+    except ApiError:
+        return key, lost
+    if data is not None:
+        return key, read_result(data, lost)
     failure = "" if night.status == "success" else f"no result: the pipeline {night.status}"
     return key, replace(lost, failure=failure)
 
 
 def encode_nights(nights: Nights) -> str:
-    """The file's text: a list for each night, as thousands of projects have many."""
+    """The file's text: an array for each night keeps it small."""
     rows = [
         [key, n.project, n.started, n.outcome, n.category, n.cost_usd, n.failure]
         for key, n in sorted(nights.items())
@@ -198,7 +195,7 @@ def encode_nights(nights: Nights) -> str:
 
 
 def decode_nights(data: bytes, server_url: str) -> Nights:
-    """The nights of a file. Raises ValueError for one of another form."""
+    """The nights of a file. Raises ValueError, TypeError or KeyError for an invalid one."""
     found = json.loads(data)
     if not isinstance(found, dict) or found.get("version") != NIGHTS_VERSION:
         raise ValueError("another version")

@@ -26,7 +26,7 @@ LONGEST_WINDOW = dt.timedelta(hours=12)
 
 
 def parse_time(value: Any) -> Any:
-    """A time of day from ``22:00``, which YAML without quotes reads as 1320."""
+    """A time of day from ``22:00``, which YAML 1.1 reads as 1320 (base 60) without quotes."""
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 24 * 60:
         return dt.time(value // 60, value % 60)
     found = re.fullmatch(r"([01]?[0-9]|2[0-3]):([0-5][0-9])", str(value))
@@ -36,7 +36,7 @@ def parse_time(value: Any) -> Any:
 
 
 def check_path(value: str) -> str:
-    """The path of a group or a project, as its address shows it."""
+    """The path of a group or project, as in its address."""
     if not re.fullmatch(r"[A-Za-z0-9_.][\w.-]*(/[A-Za-z0-9_.][\w.-]*)*", value):
         raise ValueError("expected a path such as acme/tools, without the server and a last slash")
     return value
@@ -143,13 +143,13 @@ class FleetSettings(Part):
 
 @dataclass(frozen=True)
 class FleetFile:
-    """The settings, and where in the file they stand."""
+    """The settings, and where in the file they are."""
 
     settings: FleetSettings
     assignments: tuple[Assignment, ...]
 
     def find_place(self, *loc: str) -> str:
-        """File and line of a key, or of a list's item by its number."""
+        """The file and line of a key, or of a list's item by its index."""
         for each in self.assignments:
             shared = min(len(each.path), len(loc))
             if each.path[:shared] == loc[:shared]:
@@ -176,6 +176,7 @@ def read_fleet_file(path: Path) -> FleetFile:
             text = describe_problem(each, found, FleetSettings)
             mistakes.append(f"{file.name}: {text}" if each["type"] == "missing" else text)
         raise build_mistakes_error(mistakes) from None
+    # Contradictions can be judged only between valid values.
     made = FleetFile(settings, found)
     if mistakes := [*mistakes, *_find_contradictions(made)]:
         raise build_mistakes_error(mistakes)
@@ -195,7 +196,7 @@ def _read_text(path: Path) -> str:
 
 
 def _find_contradictions(file: FleetFile) -> Iterator[str]:
-    """What each key alone does not show."""
+    """Mistakes that no key shows alone."""
     settings = file.settings
     if not (settings.groups or settings.projects):
         yield f"{FLEET_FILE}: no projects: set groups or projects"
@@ -206,7 +207,7 @@ def _find_contradictions(file: FleetFile) -> Iterator[str]:
         most = getattr(budget, name)
         if limit and most is not None and most < limit:
             place = file.find_place("budget", name)
-            yield f"{place}: budget.{name}: ${most:g} cannot pay one night of ${limit:g}"
+            yield f"{place}: budget.{name}: ${most:g} cannot pay for one night of ${limit:g}"
     if budget.month_usd is not None and budget.month_usd < budget.night_usd:
         place = file.find_place("budget", "month_usd")
         yield f"{place}: budget.month_usd: less than a single night's {budget.night_usd:g}"
@@ -215,20 +216,20 @@ def _find_contradictions(file: FleetFile) -> Iterator[str]:
 
 
 def _find_overlaps(file: FleetFile, key: str, paths: list[str]) -> Iterator[str]:
-    """Entries that another group already holds, or that stand there twice."""
+    """Entries that are listed twice, or are in another listed group."""
     for number, path in enumerate(paths):
         place = f"{file.find_place(key, str(number))}: {key}: {path}"
         above = [
             each for each in file.settings.groups if path.lower().startswith(f"{each}/".lower())
         ]
         if above:
-            yield f"{place} lies in the group {above[0]}, which is listed too"
+            yield f"{place} is in the group {above[0]}, which is listed too"
         elif path.lower() in map(str.lower, paths[:number]):
             yield f"{place} is listed twice"
 
 
 def measure_window(window: Window) -> dt.timedelta:
-    """How long it lasts by the clock; nothing for equal times."""
+    """The length of the window by the clock; zero for equal times."""
     day = dt.date(2000, 1, 1)
     start, end = (dt.datetime.combine(day, each) for each in (window.start, window.end))
     return (end - start) % dt.timedelta(days=1)

@@ -1,30 +1,27 @@
-"""What nights have cost, by their results.
+"""The costs of nights, by their results.
 
-A night's ``result.json`` is in its job's artifacts, which GitLab keeps for 30 days. It is read
-once: what it says is kept in ``fleet-plan.json``, in the artifacts of the control project, and the
-next plan takes it from there. Without that file, all results of the month are read again. A night
-whose result is gone by then counts at its limit.
+A night's ``result.json`` is in its job's artifacts, which last 30 days. It is read once: its cost
+is kept in ``fleet-plan.json``, in the artifacts of the control project, for the next plan. Without
+that file, all results of the month are read again; a night without a result counts at its limit.
 """
 
 import datetime as dt
-import json
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.fleet.discovery import read_nights
 from gitlab_nightshift.fleet.fleet_settings import FleetSettings
 from gitlab_nightshift.fleet.night_window import parse_moment
 from gitlab_nightshift.gitlab.api_error import ApiError
 from gitlab_nightshift.gitlab.fleet_api import FleetApi
 from gitlab_nightshift.gitlab.history import find_cost
-from gitlab_nightshift.records.fleet_records import FleetNight, FleetProject
-from gitlab_nightshift.records.planned_fleet import NightCost
+from gitlab_nightshift.records.fleet_records import FleetNight, FleetProject, NightCost
 
 
 @dataclass(frozen=True)
 class CostRequest:
-    """Costs of nights from ``since`` on; those that the last plan knew; limits by the settings."""
+    """Which costs to read: of nights from ``since`` on, except for those ``known`` to the last
+    plan; the settings have the limits."""
 
     since: dt.datetime
     known: Mapping[str, NightCost]
@@ -33,19 +30,20 @@ class CostRequest:
 
 @dataclass(frozen=True)
 class FleetCosts:
-    """The nights that have ended, by their keys; ``unknown`` says what could not be read."""
+    """The costs of finished nights, by ``build_key``; ``unknown`` names what could not be read."""
 
     ended: Mapping[str, NightCost]
     unknown: tuple[str, ...] = ()
 
     def count(self, project: FleetProject, night: FleetNight, settings: FleetSettings) -> float:
-        """What a budget counts for a night: its cost, or its limit until it has reported."""
+        """What a night counts for budgets: its cost, or its limit until that is known."""
         found = self.ended.get(build_key(project, night))
         return found.counted_usd if found else find_limit(project, settings)
 
 
 def read_costs(api: FleetApi, projects: Iterable[FleetProject], wanted: CostRequest) -> FleetCosts:
-    """Read what is not known yet: a request for each night that has ended since the last plan."""
+    """Read the unknown costs: one request for each night that ended since the last plan."""
+    # A day more, as the days of costs are in UTC, and the month is in the fleet's time zone.
     since = wanted.since.date() - dt.timedelta(days=1)
     kept = {key: each for key, each in wanted.known.items() if each.day >= f"{since}"}
     todo = [
@@ -54,7 +52,7 @@ def read_costs(api: FleetApi, projects: Iterable[FleetProject], wanted: CostRequ
         for night in list_nights(api, project, wanted.since, wanted.known)
         if not night.running and build_key(project, night) not in kept
     ]
-    read = list(api.map_at_once(lambda pair: _read_cost(api, *pair, wanted.settings), todo))
+    read = list(api.map_concurrently(lambda pair: _read_cost(api, *pair, wanted.settings), todo))
     found = {each.night: each for each in read if isinstance(each, NightCost)}
     lost = [each for each in read if isinstance(each, ApiError)]
     unknown = f"what {len(lost)} nights have cost, so their limits count: {lost[0]}" if lost else ""
@@ -64,8 +62,8 @@ def read_costs(api: FleetApi, projects: Iterable[FleetProject], wanted: CostRequ
 def list_nights(
     api: FleetApi, project: FleetProject, since: dt.datetime, known: Container[str]
 ) -> Iterator[FleetNight]:
-    """A project's nights from ``since`` on. Older ones than the page has are asked for only if
-    whoever knew the ``known`` ones cannot have seen them."""
+    """A project's nights from ``since`` on. Nights beyond the first page are read only if the
+    oldest on it is not ``known``: else the last reader has seen them."""
     for night in project.nights:
         if parse_moment(night.created) >= since:
             yield night
@@ -83,28 +81,23 @@ def list_nights(
 def _read_cost(
     api: FleetApi, project: FleetProject, night: FleetNight, settings: FleetSettings
 ) -> NightCost | ApiError:
-    """An error where the result may be there: the next plan asks again. Artifacts are for
-    Developers, unless a project says otherwise."""
+    """The night's cost; an error if its result may exist, so that the next plan asks again."""
     limit, day = find_limit(project, settings), night.created[:10]
-    if not night.began:  # cancelled while it waited
+    if not night.started:  # cancelled before a runner took it
         return NightCost(build_key(project, night), day, 0.0, limit)
     place = f"{project.settings.output_dir}/result.json"
     try:
-        data: object = json.loads(api.download_artifact(project.id, night.job, place))
+        data = api.read_json_artifact(project.id, night.job, place)
     except ApiError as error:
-        if error.status != 404:
-            return error
-        data = None
-    except (NightshiftError, ValueError, RecursionError):
-        data = None
+        return error
     return NightCost(build_key(project, night), day, find_cost(data), limit)
 
 
 def find_limit(project: FleetProject, settings: FleetSettings) -> float:
-    """What a project's night may cost, in USD."""
+    """The limit of a project's night, in USD."""
     return settings.night_limit_usd or project.settings.limit_usd
 
 
 def build_key(project: FleetProject, night: FleetNight) -> str:
-    """What a night is called in the plan."""
+    """A night's key in the plan: ``<project's id>/<pipeline's id>``."""
     return f"{project.id}/{night.pipeline}"

@@ -1,4 +1,4 @@
-"""When a night is: the window of ``fleet.yaml``, and a project's hour within it."""
+"""When nights start: the window of ``fleet.yaml``, and each project's hour in it."""
 
 import datetime as dt
 import math
@@ -12,28 +12,29 @@ HOUR = dt.timedelta(hours=1)
 
 @dataclass(frozen=True)
 class NightWindow:
-    """One night's window: the date on which it begins, and its moments in UTC."""
+    """One night's window: the date on which it begins, its start and its end in UTC."""
 
     night: dt.date
     start: dt.datetime
     end: dt.datetime
 
     def is_open(self, now: dt.datetime) -> bool:
-        """Whether nights may start at this moment."""
+        """True if nights may start at this moment."""
         return self.start <= now < self.end
 
     def find_hour(self, project: int) -> dt.datetime:
-        """From when on a project's night is due: the same hour each night, by its id."""
+        """When a project's night is due: at the same hour each night, by its id."""
         hours = math.ceil((self.end - self.start) / HOUR)
         return self.start + HOUR * (spread("hour", project) % hours)
 
 
 def find_window(settings: FleetSettings, now: dt.datetime) -> NightWindow:
-    """The window that is open now, else the next one."""
+    """The open window, else the next one."""
     import zoneinfo
 
     zone = zoneinfo.ZoneInfo(settings.timezone)
     today = now.astimezone(zone).date()
+    # Yesterday's window may last past midnight.
     days = (today + dt.timedelta(days=n) for n in (-1, 0, 1, 2))
     return next(made for day in days if now < (made := _build_window(settings, day, zone)).end)
 
@@ -47,7 +48,7 @@ def _build_window(settings: FleetSettings, day: dt.date, zone: dt.tzinfo) -> Nig
 
 
 def find_month_start(settings: FleetSettings, window: NightWindow) -> dt.datetime:
-    """When the calendar month of a night begins, in the fleet's time zone."""
+    """The start of a night's calendar month, in the fleet's time zone."""
     import zoneinfo
 
     first = dt.datetime.combine(
@@ -57,12 +58,13 @@ def find_month_start(settings: FleetSettings, window: NightWindow) -> dt.datetim
 
 
 def spread(purpose: str, project: int) -> int:
-    """A number that a project keeps, by which projects are spread evenly."""
+    """A stable pseudo-random number of a project, to spread projects evenly."""
+    # Not hash(), which differs from process to process.
     return zlib.crc32(f"{purpose} {project}".encode())
 
 
 def parse_moment(text: str) -> dt.datetime:
-    """A moment of GitLab's, ISO 8601; the beginning of time for none."""
+    """A time from GitLab (ISO 8601); the year 1 for none."""
     try:
         return dt.datetime.fromisoformat(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Which projects get an onboarding merge request now: pure choice, and what it is made of."""
+"""Which projects get an onboarding merge request now: what is read for that, and a pure choice."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -34,8 +34,8 @@ class OnboardingRequest:
 
 @dataclass(frozen=True)
 class OnboardingRow:
-    """A project, and what is to be done: ``ask`` by a merge request, or ``complete`` in GitLab
-    what the merged files need; the others need nothing, ``why`` says so."""
+    """A project and what to do: ``ask`` by a merge request, or ``complete`` the setup in GitLab
+    after its merge. Other states need nothing, for the reason ``why``."""
 
     project: FleetProject
     state: State
@@ -53,7 +53,7 @@ def read_requests(api: FleetApi, projects: Iterable[FleetProject]) -> dict[int, 
 
 
 def _read_request(project: int, node: Node) -> OnboardingRequest | None:
-    """That of the project's own branch: a fork's is anybody's."""
+    """The newest from the project's own branch, not from a fork."""
     for each in (node.get("mergeRequests") or {}).get("nodes") or ():
         if each and each.get("sourceProjectId") == project:
             return OnboardingRequest(str(each.get("state")), str(each.get("webUrl") or ""))
@@ -65,8 +65,8 @@ def choose_projects(
     requests: Mapping[int, OnboardingRequest],
     settings: FleetSettings,
 ) -> tuple[OnboardingRow, ...]:
-    """A row for each project; those that people worked on last are asked first, and no more than
-    may be open at a time."""
+    """A row for each project, the most recently active first. No more are asked than may be open at
+    a time."""
     ranked = sorted(projects, key=lambda each: each.last_activity, reverse=True)
     rows = [_judge(each, requests.get(each.id), settings) for each in ranked]
     free = settings.max_open_onboarding - sum(row.state == "waits" for row in rows)
@@ -85,16 +85,16 @@ def _limit(rows: Iterable[OnboardingRow], free: int) -> Iterator[OnboardingRow]:
 def _judge(
     project: FleetProject, request: OnboardingRequest | None, settings: FleetSettings
 ) -> OnboardingRow:
-    elsewhere = "its pipeline's file is elsewhere: set it up there"
+    elsewhere = "its pipeline file is not .gitlab-ci.yml: set it up there"
     if why := find_exclusion(settings, project) or elsewhere * (project.included is None):
         return OnboardingRow(project, "left out", why)
     if project.set_up:
         done = bool(project.nights)
-        text = "" if done else "has had no night: what GitLab needs is completed"
+        text = "" if done else "has had no night: its setup in GitLab is completed"
         return OnboardingRow(project, "set up" if done else "complete", text)
     if request is None:
         return OnboardingRow(project, "ask", "")
     if request.state in ("opened", "locked"):
         return OnboardingRow(project, "waits", request.url)
-    said = "closed" if request.state == "closed" else "merged, and its files are gone again"
-    return OnboardingRow(project, "answered", f"{said}: {request.url}")
+    answer = "closed" if request.state == "closed" else "merged, but its files are gone again"
+    return OnboardingRow(project, "answered", f"{answer}: {request.url}")

@@ -1,8 +1,8 @@
-"""A project's night token is replaced before it ends: create, store, verify, then revoke.
+"""Rotate a project's night token before it expires: create, store, verify, then revoke the old one.
 
-Nothing is kept between runs. The variable's description names the token that it holds, so a run
-that was killed anywhere is continued by the next one: until the new token is in the variable the
-old one works, and afterwards only tokens that the variable does not name are revoked.
+No state is kept between runs: the variable's description names the token in it. The next run
+therefore continues one that was killed at any point. The old token works until the variable has the
+new one, and only tokens that the variable does not name are revoked.
 """
 
 from collections.abc import Sequence
@@ -33,9 +33,9 @@ State = Literal["rotated", "revoked", "kept", "waits", "not ours"]
 
 @dataclass(frozen=True)
 class Rotation:
-    """What became of a project's token. ``rotated``: a new one is in the variable, ``revoked``:
-    only tokens that an earlier run had left were taken back, ``kept``: nothing was due, ``waits``:
-    a night is running, ``not ours``: the variable holds no token that this program has made."""
+    """The result for a project. ``rotated``: the variable has a new token; ``revoked``: only
+    leftovers of an earlier run were revoked; ``kept``: nothing was due; ``waits``: a night is
+    running; ``not ours``: this program did not create the variable's token."""
 
     state: State
     text: str
@@ -43,50 +43,53 @@ class Rotation:
 
 @dataclass(frozen=True)
 class _Held:
-    """The variable, and the project's tokens of our name that were not revoked; ``stored`` is the
-    one that the variable is known to hold."""
+    """The variable, and this program's tokens that are not revoked; ``stored`` is the one in the
+    variable, None if unknown."""
 
     variable: CiVariable
     tokens: Sequence[HeldToken]
     stored: HeldToken | None
 
     @property
-    def left(self) -> tuple[HeldToken, ...]:
-        """Working tokens beside the stored one, of a run that was killed."""
+    def leftovers(self) -> tuple[HeldToken, ...]:
+        """Active tokens besides the stored one, created by a run that was killed."""
         known = self.stored and self.stored.active
         return tuple(t for t in self.tokens if known and t.active and t is not self.stored)
 
     def is_due(self, today: date) -> bool:
-        """Whether the stored token ends soon, or has ended; of several the first one counts where
-        the variable does not say which it holds."""
+        """True if the stored token has expired or will soon. If it is unknown which is stored, any
+        of the tokens counts."""
         asked = [self.stored] if self.stored else self.tokens
-        return any(not each.active or _ends_soon(each, today) for each in asked)
+        ends = (each.ends_on if each.active else today for each in asked)
+        return any(day is not None and day <= today + WITHIN for day in ends)
 
 
 def rotate_token(project: Project, today: date, *, dry_run: bool = False) -> Rotation:
-    """Replace the token if it ends within two weeks and no night is running.
+    """Replace the token if it expires within two weeks and no night is running.
 
-    Raises ApiError, and ``E_PUBLISH`` where the new token does not do what the old one did: it is
-    taken back then, and the old one stays.
+    Raises ApiError, and an error if the new token lacks rights: then it is revoked, and the old one
+    stays.
     """
     held = _read_held(project)
     if isinstance(held, Rotation):
         return held
     due = held.is_due(today)
-    if not (due or held.left):
+    if not (due or held.leftovers):
         return Rotation("kept", f"until {held.stored.ends_on if held.stored else 'later'}")
     if _is_night_running(project):
         return Rotation("waits", "a night is running")
     if dry_run:
-        return Rotation("kept", "would be rotated" if due else f"would revoke {len(held.left)}")
+        return Rotation(
+            "kept", "would be rotated" if due else f"would revoke {len(held.leftovers)}"
+        )
     if not due:
-        return Rotation("revoked", _revoke(project, held.left))
+        return Rotation("revoked", _revoke(project, held.leftovers))
     return _replace(project, held, today)
 
 
 def describe_own_end(client: "Client", today: date) -> str:
-    """A sentence where the command's own token ends soon, which nobody else replaces; "" where it
-    does not, or GitLab does not say."""
+    """A warning if the command's own token expires soon, which is not rotated; "" if not, or if
+    that is unknown."""
     path = "/personal_access_tokens/self"
     found = call_or_none(lambda: client.read_object(path), 400, 403, 404) or {}
     ends = parse_day(found.get("expires_at"))
@@ -111,22 +114,24 @@ def _read_held(project: Project) -> _Held | Rotation:
 def _replace(project: Project, held: _Held, today: date) -> Rotation:
     ends = today + LASTS
     made = project.setup.create_token(NAME, ends)
+    # The scope selects the variable to change: another one of this name may have another scope.
     secret = NewSecret(TOKEN, made.value, held.variable.scope, describe_token(made.id, ends))
     try:
         project.with_token(made.value).check_access()
-    except BaseException:  # a signal, too: nothing holds the new token yet
+    except BaseException:  # a signal too: the new token is not stored yet
         project.setup.revoke_token(made.id)
         raise
-    # Not taken back from here on: the variable may hold it although the answer was lost.
+    # Not revoked from here on: if the answer is lost, the variable may have the new token.
     project.setup.replace_secret(secret)
     _verify_stored(project, secret)
-    if _is_night_running(project):  # it began before the new token was stored, and has the old one
+    if _is_night_running(project):  # it started with the old token
         return Rotation("rotated", f"until {ends}; the old one is revoked after tonight's night")
     return Rotation("rotated", f"until {ends}; {_revoke(project, held.tokens)}")
 
 
 def _verify_stored(project: Project, secret: NewSecret) -> None:
-    """A hidden value cannot be read back: GitLab writes it and its description together."""
+    """Check the description: GitLab stores it together with the value, which cannot be read
+    back."""
     found = project.ci_settings.list_variables() or ()
     if not any(v.key == TOKEN and v.description == secret.description for v in found):
         text = f"{TOKEN} was not stored: the old token stays"
@@ -142,7 +147,3 @@ def _revoke(project: Project, tokens: Sequence[HeldToken]) -> str:
 
 def _is_night_running(project: Project) -> bool:
     return bool(project.list_night_jobs())
-
-
-def _ends_soon(token: HeldToken, today: date) -> bool:
-    return token.ends_on is not None and token.ends_on <= today + WITHIN

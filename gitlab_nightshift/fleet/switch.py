@@ -1,7 +1,8 @@
 """Stop all nights of groups at once, and start them again.
 
-The group's variable is written first: every night checks it before a token is spent, also one
-that waits for a runner now. What overrides it, waits or runs is looked at afterwards.
+The group's variable is written first, since every night checks it before it spends a token, even
+one that waits for a runner. Then overriding variables, and waiting and running jobs, are looked
+for.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -15,26 +16,26 @@ from gitlab_nightshift.gitlab.fleet_api import FleetApi
 from gitlab_nightshift.gitlab.fleet_switch import (
     SWITCH,
     GroupSwitch,
-    ReachedProject,
+    SwitchedProject,
     SwitchSetting,
     list_pipeline_settings,
-    list_reached,
     list_subgroup_settings,
+    list_switched_projects,
     read_schedule_settings,
 )
-from gitlab_nightshift.gitlab.night_jobs import NIGHT_JOB, NightJob, cancel_job, list_night_jobs
+from gitlab_nightshift.gitlab.pipelines import NIGHT_JOB, NightJob, cancel_job, list_night_jobs
 from gitlab_nightshift.text.counts import count_words
 
 Answer = TypeVar("Answer")
 OFF = frozenset("false f no n off 0".split())
-"""How settings write it, in lower case."""
+"""Values that switch nights off, in lower case: what settings accept as false."""
 SPENDING = (NIGHT_JOB, f"{NIGHT_JOB}:work")
 """The jobs that spend tokens."""
 
 
 @dataclass(frozen=True)
 class SwitchLine:
-    """What was done or found: ``word`` is what kind of line it is, ``failed`` is whether something
+    """A line about what was done or found: ``word`` is its kind, ``failed`` is true if something
     was not reached."""
 
     word: str
@@ -48,8 +49,8 @@ def find_top_groups(paths: Sequence[str]) -> tuple[str, ...]:
 
 
 def stop_nights(api: FleetApi, groups: Sequence[str], *, running: bool) -> Iterator[SwitchLine]:
-    """Stop them below these groups; cancel what waits, with ``running`` also what runs. What fails
-    is said in its line and stops nothing else."""
+    """Stop nights below these groups: cancel waiting jobs, with ``running`` also running ones. A
+    failure becomes a line, and does not stop the rest."""
     yield from (_try_act(each, partial(_stop_group, api, each)) for each in groups)
     for group in groups:
         projects, lines = _list_projects(api, group)
@@ -59,7 +60,7 @@ def stop_nights(api: FleetApi, groups: Sequence[str], *, running: bool) -> Itera
 
 
 def start_nights(api: FleetApi, groups: Sequence[str]) -> Iterator[SwitchLine]:
-    """Take the variable away, and say what still holds nights off."""
+    """Delete the variable, and list the settings that still keep nights off."""
     yield from (_try_act(each, partial(_start_group, api, each)) for each in groups)
     for group in groups:
         projects, lines = _list_projects(api, group)
@@ -77,7 +78,7 @@ def _stop_group(api: FleetApi, group: str) -> SwitchLine:
 
 
 def _start_group(api: FleetApi, group: str) -> SwitchLine:
-    """Deleted rather than set to true, which would overrule a project's own ``enabled: false``."""
+    """Delete the variable: the value true would override a project's own ``enabled: false``."""
     switch = GroupSwitch(api.client, group)
     before = switch.read()
     if before is None:
@@ -89,7 +90,7 @@ def _start_group(api: FleetApi, group: str) -> SwitchLine:
 
 
 def is_off(value: str | None) -> bool:
-    """Whether a night with this value would be skipped; a hidden one is taken for on."""
+    """True if a night with this value is skipped; a hidden value (None) counts as on."""
     return value is not None and value.strip().lower() in OFF
 
 
@@ -112,9 +113,9 @@ def _build_failure(place: str, error: NightshiftError) -> SwitchLine:
 
 def _list_projects(
     api: FleetApi, group: str
-) -> tuple[Sequence[ReachedProject], Sequence[SwitchLine]]:
+) -> tuple[Sequence[SwitchedProject], Sequence[SwitchLine]]:
     try:
-        found = list_reached(api, group)
+        found = list_switched_projects(api, group)
         if found is None:
             text = f"{group}: GitLab has no such group, or this token does not see it"
             return (), (SwitchLine("not reached", text, True),)
@@ -124,9 +125,9 @@ def _list_projects(
 
 
 def _list_differing(
-    api: FleetApi, group: str, projects: Sequence[ReachedProject], *, off: bool
+    api: FleetApi, group: str, projects: Sequence[SwitchedProject], *, off: bool
 ) -> Iterator[SwitchLine]:
-    """What overrides the variable (``off``), or keeps nights off by a setting of its own."""
+    """The settings that override the variable (``off``), or else still keep nights off."""
     found = [setting for each in projects for setting in each.settings]
     try:
         found += list_subgroup_settings(api, group)
@@ -155,18 +156,15 @@ def _describe_setting(setting: SwitchSetting, *, off: bool) -> SwitchLine:
 
 
 def _cancel_below(
-    api: FleetApi, projects: Sequence[ReachedProject], *, running: bool
+    api: FleetApi, projects: Sequence[SwitchedProject], *, running: bool
 ) -> Iterator[SwitchLine]:
     busy = [each.path for each in projects if each.busy]
-    for read in _ask_each(api, partial(_list_jobs, api), busy):
+    # api.client is asked for in the thread that uses it: each thread has its own.
+    for read in _ask_each(api, lambda path: list_night_jobs(api.client, path), busy):
         if isinstance(read, SwitchLine):
             yield read
         else:
             yield from _cancel_jobs(api, *read, running=running)
-
-
-def _list_jobs(api: FleetApi, path: str) -> tuple[NightJob, ...]:
-    return list_night_jobs(api.client, path)  # each thread has its own client
 
 
 def _cancel_jobs(
@@ -178,12 +176,13 @@ def _cancel_jobs(
         yield from (_describe_setting(s, off=True) for s in settings if not is_off(s.value))
         runs = any(each.running for each in its)
         spends = any(each.name in SPENDING for each in its)
+        # Of a night in three jobs, the waiting ones follow a running one, and are spared with it.
         if running or (spends and not runs):
             yield from (_try_act(path, partial(_cancel, api, path, each)) for each in its)
         elif spends:
             yield SwitchLine("runs on", f"{path}: pipeline {pipeline} (--running cancels it)")
         else:
-            text = f"{path}: pipeline {pipeline} only publishes what was paid for"
+            text = f"{path}: pipeline {pipeline} only publishes finished work"
             yield SwitchLine("runs on", text)
 
 
@@ -196,7 +195,7 @@ def _cancel(api: FleetApi, path: str, job: NightJob) -> SwitchLine:
 def _ask_each(
     api: FleetApi, ask: Callable[[str], Answer], paths: Sequence[str]
 ) -> Iterator[tuple[str, Answer] | SwitchLine]:
-    """Each project's answer, or the line that says why there is none; several at a time."""
+    """Each project's answer, or the line with its error; several requests at a time."""
 
     def ask_one(path: str) -> tuple[str, Answer] | SwitchLine:
         try:
@@ -204,4 +203,4 @@ def _ask_each(
         except ApiError as error:
             return _build_failure(path, error)
 
-    return api.map_at_once(ask_one, paths)
+    return api.map_concurrently(ask_one, paths)

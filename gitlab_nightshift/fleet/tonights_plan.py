@@ -1,4 +1,4 @@
-"""``fleet plan``: find the projects, read what nights have cost, choose. Nothing is changed."""
+"""``fleet plan``: find the projects, read the costs of nights, and choose. It changes nothing."""
 
 import datetime as dt
 import json
@@ -12,7 +12,7 @@ from gitlab_nightshift.fleet.discovery import discover, list_missing
 from gitlab_nightshift.fleet.fleet_dashboard import NOTHING_OFF, Switches
 from gitlab_nightshift.fleet.fleet_settings import FleetFile
 from gitlab_nightshift.fleet.night_costs import CostRequest, read_costs
-from gitlab_nightshift.fleet.night_start import PLAN_LASTS
+from gitlab_nightshift.fleet.night_start import PLAN_VALID_FOR
 from gitlab_nightshift.fleet.night_window import (
     NightWindow,
     find_month_start,
@@ -20,20 +20,20 @@ from gitlab_nightshift.fleet.night_window import (
     parse_moment,
 )
 from gitlab_nightshift.gitlab.fleet_api import ControlJob, FleetApi
-from gitlab_nightshift.records.planned_fleet import FleetPlan, NightCost, PlannedProject
+from gitlab_nightshift.records.fleet_records import FleetPlan, NightCost, PlannedProject
 from gitlab_nightshift.records.storage import build_record
 from gitlab_nightshift.settings.load import build_mistakes_error
 
 PLAN_FILE, PLAN_JOB = "fleet-plan.json", "fleet:plan"
 GONE = "moved, deleted, or hidden from this token since the last plan"
-PLAN_COUNTS = PLAN_LASTS + dt.timedelta(minutes=5)
-"""How long the next plan counts what a plan may still start: runners' clocks differ."""
+PLAN_PENDING_FOR = PLAN_VALID_FOR + dt.timedelta(minutes=5)
+"""How long the next plan counts a plan's nights as pending: longer, as runners' clocks differ."""
 
 
 @dataclass(frozen=True)
 class LastPlan:
-    """What the last plan tells the next one: costs that it has read, and when it was made for which
-    projects to start, of which ``paths``; ``note`` is why there is none."""
+    """What the next plan needs of the last one: its costs, when it was made, the ids of projects
+    that it ``started``, the ``paths`` of all; ``note`` is why there is no last plan."""
 
     costs: tuple[NightCost, ...] = ()
     made_at: str = ""
@@ -43,14 +43,14 @@ class LastPlan:
     note: str = ""
 
     def knows(self, path: str) -> bool:
-        """Whether it had this project, or one of this group: what is gone since is no mistake of
+        """True if it had this project, or one of this group. Then its absence now is no mistake in
         the file."""
         return any(f"{each}/".startswith(f"{path}/") for each in self.paths)
 
     def list_pending(self, window: NightWindow, now: dt.datetime) -> frozenset[int]:
-        """Projects that jobs of that plan may still start tonight."""
+        """Projects that jobs of the last plan may still start tonight."""
         is_tonights = self.window_start == window.start.isoformat()
-        lasts = now < parse_moment(self.made_at) + PLAN_COUNTS
+        lasts = now < parse_moment(self.made_at) + PLAN_PENDING_FOR
         return self.started if is_tonights and lasts else frozenset()
 
 
@@ -61,15 +61,16 @@ def plan_fleet(
     now: dt.datetime,
     switches: Switches = NOTHING_OFF,
 ) -> FleetPlan:
-    """The plan of this moment. ``switches`` are what is off on the dashboard.
+    """The plan for this moment. ``switches`` are the dashboard's.
 
-    Raises ``E_CONFIG`` with all that is wrong with the file, and ApiError.
+    Raises ``E_CONFIG`` with all mistakes in the file, and ApiError.
     """
     found = discover(api, file.settings)
     gone = [each for each in (*found.missing_groups, *found.missing_projects) if last.knows(each)]
     if mistakes := [*list_missing(file, found, gone), *list_unpayable(file, found)]:
         raise build_mistakes_error(mistakes)
     window = find_window(file.settings, now)
+    # A window may begin on the last day of the month before.
     since = min(window.start, find_month_start(file.settings, window))
     wanted = CostRequest(since, {each.night: each for each in last.costs}, file.settings)
     costs = read_costs(api, found.projects, wanted)
@@ -80,7 +81,7 @@ def plan_fleet(
 
 
 def read_last_plan(api: FleetApi, folder: Path, control: ControlJob | None) -> LastPlan:
-    """From ``fleet-plan.json`` here, else from the control project's pipelines in GitLab."""
+    """The last plan, from ``fleet-plan.json`` here, else from the control project's pipelines."""
     try:
         data: bytes | None = (folder / PLAN_FILE).read_bytes()
     except OSError:
@@ -101,7 +102,7 @@ def read_last_plan(api: FleetApi, folder: Path, control: ControlJob | None) -> L
 
 
 def format_plan(plan: FleetPlan) -> Iterator[str]:
-    """The table, and what it comes to."""
+    """The plan as a table with totals."""
     width = max((len(each.path) for each in plan.projects), default=0)
     for each in plan.projects:
         at = f"{dt.datetime.fromisoformat(each.at):%H:%M}Z" if each.decision == "later" else ""

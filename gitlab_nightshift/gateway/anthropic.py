@@ -5,7 +5,7 @@ from typing import Any
 
 from gitlab_nightshift.gateway.limits import CLAUDE_IMAGE_TOKENS
 from gitlab_nightshift.gateway.refusal import RequestRefusal
-from gitlab_nightshift.gateway.shape import (
+from gitlab_nightshift.gateway.request_body import (
     Check,
     CheckedRequest,
     RequestTraits,
@@ -26,9 +26,9 @@ from gitlab_nightshift.text.lazy_patterns import compile_lazily
 LONG_CONTEXT = "[1m]"
 """How a user asks the CLI for the long context; the CLI sends the plain id and a beta header."""
 LEAST_THINKING = 1024
-"""Tokens: the smallest budget for thinking that the service accepts."""
+"""Tokens: the smallest thinking budget that the service accepts."""
 MOST_CACHE_MARKS = 4
-"""The service refuses a request with more."""
+"""The service refuses a request with more breakpoints of the cache."""
 SERVER_SIDE = ("mcp_servers", "container")
 """Keys that make the provider act on its own side: refused."""
 _BETAS = frozenset(
@@ -190,12 +190,13 @@ def _check_request(
 
 
 def _limit_cache_marks(body: Mapping[str, Any]) -> None:
-    """If there are too many marks, remove the first ones of the conversation: this program adds one
-    there to those of the CLI."""
+    """If there are too many marks, remove the first ones of the conversation, where this program
+    adds one to those of the CLI."""
     fixed = [part for name in ("tools", "system") for part in _list_blocks(body.get(name))]
     conversation = [
         part for m in body.get("messages", ()) for part in _list_blocks(m.get("content"))
     ]
+    # Those of tools and system come last: every request shares these parts.
     marked = [part for part in (*conversation, *fixed) if part.get("cache_control")]
     most = MOST_CACHE_MARKS - bool(body.get("cache_control"))
     for part in marked[: max(len(marked) - most, 0)]:
@@ -207,7 +208,7 @@ def _list_blocks(content: Any) -> list[dict[str, Any]]:
 
 
 def fit_thinking(body: dict[str, Any], limit: int) -> None:
-    """Keep a fixed thinking budget below a lowered limit, as the service requires."""
+    """Lower a fixed thinking budget with the limit, which the service requires to be larger."""
     thinking = body.get("thinking") or {}
     budget = thinking.get("budget_tokens")
     if isinstance(budget, int) and budget >= limit:
@@ -218,7 +219,7 @@ def fit_thinking(body: dict[str, Any], limit: int) -> None:
 
 
 def list_plain_models(models: Iterable[str]) -> set[str]:
-    """The model ids as requests contain them."""
+    """The model ids as they are in requests."""
     return {model.removesuffix(LONG_CONTEXT) for model in models}
 
 

@@ -1,4 +1,4 @@
-"""The gateway's listening side: loopback, a UNIX socket, and the bounds of connections.
+"""The agents' side of the gateway: its sockets, their requests and the answers, all bounded.
 
 Imports aiohttp: only the gateway's own process reads this module.
 """
@@ -7,22 +7,26 @@ import asyncio
 import contextlib
 import logging
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any
 
+import aiohttp
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
+from gitlab_nightshift.gateway.keys import Api
 from gitlab_nightshift.gateway.limits import GatewayLimits
-from gitlab_nightshift.gateway.refusal import RequestRefusal
+from gitlab_nightshift.gateway.refusal import RequestRefusal, build_error_body
 
 Handle = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 LINE_BYTES = 8 * 1024
 HEADERS = 64
 LINGER_S = 2.0
-CHUNK = 64 * 1024
+NO_RETRY = {"x-should-retry": "false"}
+"""The gateway has retried already: more retries would multiply the waiting. OpenAI's own client
+obeys this header (openai-python, _base_client.py)."""
 
-# Outside the tree of loggers: prints nowhere.
+# Outside the tree of loggers, so that nothing is printed.
 _silent = logging.Logger("gateway")
 _silent.addHandler(logging.NullHandler())
 
@@ -34,11 +38,13 @@ class Connections(web.Server):
     def __init__(self, handle: Handle, limits: GatewayLimits) -> None:
         super().__init__(
             self._serve_request,
-            handler_cancellation=True,  # off by default in aiohttp: needed to notice a disconnect
+            # Off by default: without it a handler learns of a disconnect only when it writes
+            # (docs.aiohttp.org, "Peer disconnection").
+            handler_cancellation=True,
             keepalive_timeout=limits.idle_s,
             access_log=None,
             logger=_silent,
-            auto_decompress=False,
+            auto_decompress=False,  # a small body could become any size
             max_line_size=LINE_BYTES,
             max_field_size=LINE_BYTES,
             max_headers=HEADERS,
@@ -74,7 +80,7 @@ class Connections(web.Server):
         super().connection_made(handler, transport)
         self._open[handler] = transport
         if len(self._open) > self._limits.connections:
-            transport.abort()
+            transport.abort()  # at once, so that waiting connections cannot add up
         else:
             self._wait(transport)
 
@@ -133,12 +139,66 @@ class BodyReader:
 
 
 def _check_length(request: web.BaseRequest) -> int:
-    if (
-        request.content_length is None
-    ):  # also with chunked encoding: the parser accepts only one of both
+    # None with chunked encoding, too: aiohttp's parser refuses a request that has both headers.
+    if request.content_length is None:
         raise RequestRefusal("a request needs a Content-Length", 411)
     if request.headers.get("Content-Encoding", "identity").lower() != "identity":
         raise RequestRefusal("compressed requests are not accepted", 415)
     if request.content_type != "application/json":
         raise RequestRefusal("a request is JSON", 415)
     return request.content_length
+
+
+class AnswerReceiver:
+    """Passes an answer to the agent until the agent disconnects, then drops the rest: the
+    endpoint's answer is read to its end anyway.
+
+    ``gone`` is set once the agent has disconnected, or was disconnected because it read nothing for
+    ``reads_s`` seconds (then ``slow`` is true too).
+    """
+
+    def __init__(self, request: web.BaseRequest, reads_s: float) -> None:
+        self.gone, self.slow = asyncio.Event(), False
+        self._request, self._reads_s = request, reads_s
+        self._back: web.StreamResponse | None = None
+
+    def disconnect(self) -> None:
+        """Abort the agent's connection, so that it cannot take half an answer for a whole one."""
+        self.gone.set()
+        if self._request.transport:
+            self._request.transport.abort()
+
+    async def begin(self, headers: Mapping[str, str]) -> None:
+        """Send the answer's head."""
+        self._back = web.StreamResponse(headers=headers)
+        await self._write_in_time(self._back.prepare(self._request))
+
+    async def take(self, chunk: bytes) -> None:
+        """Send a part of the answer."""
+        if self._back and not self.gone.is_set():
+            await self._write_in_time(self._back.write(chunk))
+
+    async def end(self) -> web.StreamResponse:
+        """End the answer."""
+        if self._back is None or self.gone.is_set():
+            return web.Response()
+        with contextlib.suppress(aiohttp.ClientError, ConnectionError):
+            await self._back.write_eof()  # some agents hang up once they have read the last event
+        return self._back
+
+    async def _write_in_time(self, writing: Awaitable[object]) -> None:
+        try:
+            async with asyncio.timeout(self._reads_s):
+                await writing
+        except TimeoutError:
+            self.slow = True
+            self.disconnect()
+        except (aiohttp.ClientError, ConnectionError):
+            self.disconnect()
+
+
+def build_error_response(api: Api, refusal: RequestRefusal) -> web.Response:
+    """A refusal as the provider's own clients read it."""
+    body = build_error_body(api, refusal.message, refusal.kind)
+    headers = {"content-type": "application/json", **NO_RETRY}
+    return web.Response(body=body, status=refusal.status, headers=headers)

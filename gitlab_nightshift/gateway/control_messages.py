@@ -1,54 +1,191 @@
-"""The messages between the gateway's process and its user: one JSON object each, of bounded size.
+"""The messages between the gateway's process and its client, one at a time and each answered.
 
-The socket keeps message boundaries (``SOCK_SEQPACKET``, unix(7)); a message may carry a listening
-socket.
+Both ends are hostile to each other: work reads what agents wrote, and agents' requests reach the
+gateway. So every message is a record of this module, read by the codec, of bounded size.
 """
 
 import json
 import socket
-from typing import Any, NoReturn
+from dataclasses import dataclass
+from typing import Annotated, Any, TypeVar
+
+from gitlab_nightshift.gateway.keys import Word
+from gitlab_nightshift.records.codec import InvalidRecordError, decode_record, make_record, to_data
+from gitlab_nightshift.records.field_bounds import Between, Length, Pattern
+from gitlab_nightshift.records.tool_calls import MOST_CALLS, ToolCall
+from gitlab_nightshift.records.usage import Usage
 
 LONGEST = 64 * 1024
 """Bytes of a message."""
+MOST_MODELS = 16
+_LARGEST = 10**12
+Record = TypeVar("Record")
+
+Name = Annotated[str, Pattern(r"[!-~]{1,200}")]
+Text = Annotated[str, Length(2000)]
+Count = Annotated[int, Between(0, 1 << 53)]
+Amount = Annotated[float, Between(-_LARGEST, _LARGEST)]
 
 
-class BadMessage(ValueError):
-    """A message that no honest peer sends: it ends the conversation."""
+class ControlRequest:
+    """What a client may ask; its name travels as ``do``, and nothing else is answered."""
 
 
-def create_socket_pair() -> tuple[socket.socket, socket.socket]:
-    """The gateway's end and its user's end; a child inherits neither unless it is passed on."""
-    return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+@dataclass(frozen=True)
+class Listen(ControlRequest):
+    """Serve ``model`` or ``egress``, once, also on the UNIX socket that comes with the message."""
+
+    what: Name
 
 
-def send(link: socket.socket, message: dict[str, Any], handed: socket.socket | None = None) -> None:
-    """Send a message. Raises OSError if the peer is gone or does not read."""
-    data = json.dumps(message, allow_nan=False).encode()
+@dataclass(frozen=True)
+class OpenBead(ControlRequest):
+    """Let a bead use these models; its budgets are in USD and tokens, None for no limit."""
+
+    bead: Name
+    models: Annotated[tuple[Name, ...], Length(MOST_MODELS, least=1)]
+    budget_usd: Amount | None
+    budget_tokens: Annotated[int, Between(-_LARGEST, _LARGEST)] | None
+
+
+@dataclass(frozen=True)
+class Look(ControlRequest):
+    """The state of a bead. Here and below, ``placeholder`` says which."""
+
+    placeholder: Name
+
+
+@dataclass(frozen=True)
+class CloseBead(ControlRequest):
+    """End a bead; unfinished answers get ``wait_s`` seconds."""
+
+    placeholder: Name
+    wait_s: Amount
+
+
+@dataclass(frozen=True)
+class ListCalls(ControlRequest):
+    """Some of a bead's tool calls, from number ``start`` on."""
+
+    placeholder: Name
+    start: Annotated[int, Between(0, MOST_CALLS)]
+
+
+@dataclass(frozen=True)
+class OpenEgress(ControlRequest):
+    """Let a bead use the egress proxy."""
+
+    bead: Name
+
+
+@dataclass(frozen=True)
+class CloseEgress(ControlRequest):
+    """Cut a bead's connections through the proxy."""
+
+    credential: Name
+
+
+_KINDS = {kind.__name__: kind for kind in ControlRequest.__subclasses__()}
+
+
+@dataclass(frozen=True)
+class ListeningPort:
+    """The port on loopback."""
+
+    port: Annotated[int, Between(1, 65535)]
+
+
+@dataclass(frozen=True)
+class BeadState:
+    """A bead's usage so far, whether a request exceeded its budget, and why no bead can go on (""
+    if they can)."""
+
+    usage: Usage
+    exhausted: bool
+    unusable: Text
+
+
+@dataclass(frozen=True)
+class ClosedBead:
+    """A bead's final usage; None while an answer is unfinished: then the client asks again."""
+
+    usage: Usage | None
+
+
+@dataclass(frozen=True)
+class SomeCalls:
+    """Some of a bead's tool calls, how many the gateway kept, and how many it did not keep."""
+
+    calls: tuple[ToolCall, ...]
+    count: Count
+    more: Count
+
+
+@dataclass(frozen=True)
+class EgressTraffic:
+    """The hosts to which most was sent, with bytes sent and received; ``more`` counts others."""
+
+    hosts: tuple[tuple[Word, Count, Count], ...] = ()
+    more: Count = 0
+
+
+@dataclass(frozen=True)
+class GatewayReply:
+    """An answer: its ``result``, or an error by its code. ``notes`` are texts for the log that have
+    waited for a request, each with true for a warning."""
+
+    notes: tuple[tuple[Annotated[str, Length(2000, least=1)], bool], ...]
+    result: Any = None
+    code: Text = ""
+    error: Text = ""
+
+
+def send_request(
+    link: socket.socket, request: ControlRequest, handed: socket.socket | None = None
+) -> None:
+    """Send a request. Raises OSError if the gateway is gone."""
+    _send(link, {"do": type(request).__name__, **to_data(request)}, handed)
+
+
+def send_reply(link: socket.socket, reply: GatewayReply) -> None:
+    """Send an answer. Raises OSError if the client is gone or does not read."""
+    _send(link, to_data(reply), None)
+
+
+def receive_request(link: socket.socket) -> tuple[ControlRequest, socket.socket | None]:
+    """The next request, and the socket that came with it. Raises EOFError at the end, OSError, and
+    InvalidRecordError for what no honest client sends."""
+    data, handed = _receive(link)
+    try:
+        message = decode_record(dict[str, Any], data)
+        kind = _KINDS.get(str(message.pop("do", None)))
+        if kind is None or (handed is None) == (kind is Listen):
+            raise InvalidRecordError("it is no request")
+        return make_record(kind, message), handed
+    except BaseException:
+        if handed:
+            handed.close()
+        raise
+
+
+def receive_reply(link: socket.socket) -> GatewayReply:
+    """The next answer. Raises EOFError at the end, InvalidRecordError, OSError."""
+    return decode_record(GatewayReply, _receive(link)[0])
+
+
+def _send(link: socket.socket, message: object, handed: socket.socket | None) -> None:
+    # UTF-8 rather than escapes: so the longest calls and notes fit into a message in any script.
+    text = json.dumps(message, ensure_ascii=False, allow_nan=False)
+    data = text.encode("utf-8", "surrogatepass")
     socket.send_fds(link, [data], [handed.fileno()] if handed else [])
 
 
-def receive(link: socket.socket) -> tuple[dict[str, Any], socket.socket | None]:
-    """Receive the next message. Raises EOFError at the end, BadMessage, OSError."""
+def _receive(link: socket.socket) -> tuple[bytes, socket.socket | None]:
     data, descriptors, flags, _ = socket.recv_fds(link, LONGEST, 1)
     handed = [socket.socket(fileno=each) for each in descriptors]
-    # A longer message, or more descriptors, would be cut silently (recvmsg(2)).
+    # The kernel cuts a longer message, and drops more descriptors, without an error: recvmsg(2).
     if flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC):
-        raise BadMessage("too long")
+        raise InvalidRecordError("it is too long")
     if not data:
         raise EOFError
-    return read_object(data), next(iter(handed), None)
-
-
-def read_object(data: bytes) -> dict[str, Any]:
-    """Parse a JSON object. Raises BadMessage."""
-    try:
-        value = json.loads(data, parse_constant=_refuse)
-    except (ValueError, RecursionError):
-        raise BadMessage("no JSON") from None
-    if not isinstance(value, dict):
-        raise BadMessage("no object")
-    return value
-
-
-def _refuse(name: str) -> NoReturn:
-    raise BadMessage(f"{name} is not allowed")
+    return data, next(iter(handed), None)

@@ -5,24 +5,23 @@ honest work never makes ends the conversation, and with it this process.
 """
 
 import asyncio
-import dataclasses
 import socket
 from collections import deque
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.gateway import control_messages
-from gitlab_nightshift.gateway.cost_account import Account, Budget
-from gitlab_nightshift.gateway.cost_totals import BEADS
+from gitlab_nightshift.gateway import control_messages as messages
+from gitlab_nightshift.gateway.cost_account import Budget
 from gitlab_nightshift.gateway.egress.company_proxy import make_proxy_chooser
-from gitlab_nightshift.gateway.egress.proxy import EgressProxy, ProxyTicket
+from gitlab_nightshift.gateway.egress.proxy import EgressProxy
 from gitlab_nightshift.gateway.gateway_config import GatewayConfig
+from gitlab_nightshift.gateway.keys import BeadTicket, EgressTicket
 from gitlab_nightshift.gateway.limits import GatewayLimits
 from gitlab_nightshift.gateway.model_gateway import Gateway
+from gitlab_nightshift.gateway.usage_reports import BEADS
+from gitlab_nightshift.records.codec import InvalidRecordError, to_data
 from gitlab_nightshift.records.events import Event, Note
-from gitlab_nightshift.records.tool_calls import MOST_CALLS
-from gitlab_nightshift.text.lazy_patterns import compile_lazily
+from gitlab_nightshift.records.usage import Usage
 
 MAX_WAIT_S = 0.2
 """Seconds that one answer may take: a client that waits longer asks again."""
@@ -32,9 +31,6 @@ CALLS_AT_ONCE = 10
 """Tool calls that go with an answer: even the longest ones fit into a message."""
 MOST_HOSTS = 20
 """Hosts of a bead whose traffic is reported: those to which most was sent."""
-MODELS, MOST = 16, 1e12
-"""Models of one bead; the highest number in a request."""
-_NAME = compile_lazily(r"[!-~]{1,200}")
 
 
 class Control:
@@ -49,7 +45,7 @@ class Control:
         self._gateway: Gateway | None = None
         self._proxy: EgressProxy | None = None
         if config.upstream:
-            purse = Budget(config.budget_usd, config.budget_tokens, changed=changed)
+            purse = Budget(config.limit, changed=changed)
             limits = GatewayLimits(retry_s=config.retry_s)
             self._gateway = Gateway(
                 config.upstream, self.keep_note, rates=config.rates, limits=limits, purse=purse
@@ -58,13 +54,14 @@ class Control:
             onward = make_proxy_chooser(config.proxies)
             self._proxy = EgressProxy(config.egress_hosts, self.keep_note, onward=onward)
         self._listening: set[str] = set()
-        self._tickets: dict[str, ProxyTicket] = {}
+        self._tickets: dict[str, EgressTicket] = {}
         self._busy: asyncio.Task[None] | None = None
         self.over = asyncio.Event()
 
-    def list_accounts(self) -> tuple[Account, ...]:
-        """The accounts of all beads so far."""
-        return self._gateway.list_accounts() if self._gateway else ()
+    def list_usage(self) -> list[Usage]:
+        """What each bead so far has used at most."""
+        accounts = self._gateway.list_accounts() if self._gateway else ()
+        return [account.compute_most() for account in accounts]
 
     def keep_note(self, event: Event) -> None:
         """Keep a note until it is fetched."""
@@ -75,7 +72,7 @@ class Control:
         """Serve until the other end closes or breaks the protocol, or ``over`` is set."""
         loop = asyncio.get_running_loop()
         self._link.setblocking(False)
-        loop.add_reader(self._link, self._receive_question)
+        loop.add_reader(self._link, self._receive)
         try:
             await self.over.wait()
         finally:
@@ -85,184 +82,118 @@ class Control:
             if self._proxy:
                 await self._proxy.stop()
 
-    def _receive_question(self) -> None:
+    def _receive(self) -> None:
         try:
-            message, handed = control_messages.receive(self._link)
+            request, handed = messages.receive_request(self._link)
         except BlockingIOError:
             return
-        except (EOFError, OSError, control_messages.BadMessage):
+        except (EOFError, OSError, InvalidRecordError):
             self.over.set()
             return
         if self._busy:  # honest work waits for each answer
             self.over.set()
             return
-        self._busy = asyncio.get_running_loop().create_task(self._answer(message, handed))
+        self._busy = asyncio.get_running_loop().create_task(self._answer(request, handed))
 
-    async def _answer(self, message: dict[str, Any], handed: socket.socket | None) -> None:
+    async def _answer(self, request: messages.ControlRequest, handed: socket.socket | None) -> None:
+        result, code, error = None, "", ""
         try:
-            reply = await self._build_reply(message, handed)
-        except Exception as error:
-            if handed:
+            result = to_data(await self._serve_request(request, handed))
+        except InvalidRecordError:
+            self.over.set()
+            return
+        except NightshiftError as failure:
+            code, error = failure.code.value, failure.message[:NOTE_CHARACTERS]
+        except Exception as failure:
+            code = Code.INTERNAL.value
+            error = f"the model gateway failed: {type(failure).__name__}"
+        finally:
+            if handed and result is None:
                 handed.close()
-            if isinstance(error, control_messages.BadMessage):
-                self.over.set()
-                return
-            reply = _build_error_reply(error)
         some = [self._notes.popleft() for _ in range(min(len(self._notes), NOTES_AT_ONCE))]
-        notes = [[note.text[:NOTE_CHARACTERS], note.warning] for note in some]
-        self._busy = None
+        notes = tuple((note.text[:NOTE_CHARACTERS], note.warning) for note in some)
+        self._busy = None  # before the answer, upon which the next request may come at once
         try:
-            control_messages.send(self._link, {**reply, "notes": notes})
+            messages.send_reply(self._link, messages.GatewayReply(notes, result, code, error))
         except OSError:
             self.over.set()
 
-    async def _build_reply(
-        self, message: dict[str, Any], handed: socket.socket | None
-    ) -> dict[str, Any]:
-        do = message.pop("do", None)
-        # The method name comes only from this table: getattr must not reach any other.
-        checks = _CALLS.get(do) if isinstance(do, str) else None
-        if checks is None or set(message) != set(checks) or (handed is None) == (do == "listen"):
-            raise control_messages.BadMessage("not a question")
-        values = {name: check(message[name]) for name, check in checks.items()}
-        reply: dict[str, Any] = await getattr(self, f"_{do}")(
-            **values, **_build_socket_argument(handed)
-        )
-        return reply
+    async def _serve_request(
+        self, asked: messages.ControlRequest, handed: socket.socket | None
+    ) -> object:
+        result: object = None
+        match asked:
+            case messages.Listen() if handed:
+                result = await self._listen(asked.what, handed)
+            case messages.OpenBead():
+                result = self._open_bead(asked)
+            case messages.Look():
+                result = self._look(asked.placeholder)
+            case messages.CloseBead():
+                result = await self._close_bead(asked.placeholder, asked.wait_s)
+            case messages.ListCalls():
+                log = self._require_gateway(asked.placeholder).read_calls(asked.placeholder)
+                some = log.calls[asked.start : asked.start + CALLS_AT_ONCE]
+                result = messages.SomeCalls(tuple(some), len(log.calls), log.more)
+            case messages.OpenEgress():
+                result = self._open_egress(asked.bead)
+            case messages.CloseEgress():
+                result = await self._close_egress(asked.credential)
+        return result
 
-    async def _listen(self, what: str, handed: socket.socket) -> dict[str, Any]:
+    async def _listen(self, what: str, handed: socket.socket) -> messages.ListeningPort:
         service = {"model": self._gateway, "egress": self._proxy}.get(what)
         if service is None or what in self._listening:
             raise _build_refusal(f"the gateway serves no {what}")
         if (handed.family, handed.type) != (socket.AF_UNIX, socket.SOCK_STREAM):
-            raise control_messages.BadMessage("no UNIX socket")
+            raise InvalidRecordError("it is no UNIX socket")
         self._listening.add(what)
-        return {"port": await service.start(handed)}
+        return messages.ListeningPort(await service.start(handed))
 
-    async def _open_bead(
-        self,
-        bead: str,
-        models: list[str],
-        budget_usd: float | None,
-        budget_tokens: int | None,
-    ) -> dict[str, Any]:
+    def _open_bead(self, asked: messages.OpenBead) -> BeadTicket:
         gateway = self._require_gateway()
-        if unknown := set(models) - set(self._models):
+        if unknown := set(asked.models) - set(self._models):
             raise _build_refusal(f"the gateway serves no model {', '.join(sorted(unknown))}")
         if len(gateway.list_accounts()) >= BEADS:
             raise _build_refusal("the gateway has served too many beads")
-        ticket = gateway.open_bead(bead, models, budget_usd=budget_usd, budget_tokens=budget_tokens)
-        return {"placeholder": ticket.placeholder, "base_url": ticket.base_url}
+        usd, tokens = asked.budget_usd, asked.budget_tokens
+        return gateway.open_bead(asked.bead, asked.models, budget_usd=usd, budget_tokens=tokens)
 
-    async def _look(self, bead: str) -> dict[str, Any]:
-        """A bead's usage so far, and whether it, or the whole run, must stop."""
-        gateway = self._require_gateway(bead)
-        used = dataclasses.asdict(gateway.read_usage(bead))
-        spent = gateway.exhausted(bead)
-        return {"usage": used, "exhausted": spent, "unusable": gateway.unusable}
+    def _look(self, placeholder: str) -> messages.BeadState:
+        gateway = self._require_gateway(placeholder)
+        usage = gateway.read_usage(placeholder)
+        return messages.BeadState(usage, gateway.exhausted(placeholder), gateway.unusable)
 
-    async def _close_bead(self, bead: str, wait_s: float) -> dict[str, Any]:
-        """End a bead. The usage is None while an answer is pending: then the client asks again."""
-        gateway = self._require_gateway(bead)
-        done = await gateway.drain_bead(bead, min(wait_s, MAX_WAIT_S))
+    async def _close_bead(self, placeholder: str, wait_s: float) -> messages.ClosedBead:
+        gateway = self._require_gateway(placeholder)
+        # In short waits, so that requests of other beads are answered in between.
+        done = await gateway.drain_bead(placeholder, min(wait_s, MAX_WAIT_S))
         if not done and wait_s > MAX_WAIT_S:
-            return {"usage": None}
-        return {"usage": dataclasses.asdict(await gateway.close_bead(bead))}
+            return messages.ClosedBead(None)
+        return messages.ClosedBead(await gateway.close_bead(placeholder))
 
-    async def _list_calls(self, bead: str, start: int) -> dict[str, Any]:
-        """Some of the tool calls in a bead's answers, from the one at ``start``."""
-        log = self._require_gateway(bead).read_calls(bead)
-        some = log.calls[start : start + CALLS_AT_ONCE]
-        rows = [[call.tool, call.subject, call.call_id] for call in some]
-        return {"calls": rows, "count": len(log.calls), "more": log.more}
-
-    async def _open_egress(self, bead: str) -> dict[str, Any]:
+    def _open_egress(self, bead: str) -> EgressTicket:
         if self._proxy is None or not self._proxy.port or len(self._tickets) >= BEADS:
             raise _build_refusal("the gateway opens no host")
         ticket = self._proxy.open_bead(bead)
         self._tickets[ticket.credential] = ticket
-        return {"credential": ticket.credential, "url": ticket.url}
+        return ticket
 
-    async def _close_egress(self, credential: str) -> dict[str, Any]:
-        """The hosts to which most was sent, with bytes both ways, and the number of others."""
+    async def _close_egress(self, credential: str) -> messages.EgressTraffic:
         if self._proxy is None or credential not in self._tickets:
-            raise control_messages.BadMessage("no such bead")
+            raise InvalidRecordError("there is no such bead")
         traffic = await self._proxy.close_bead(self._tickets[credential])
         rows = sorted(traffic.items(), key=lambda row: row[1].sent, reverse=True)
-        hosts = [[name, each.sent, each.received] for name, each in rows[:MOST_HOSTS]]
-        return {"traffic": hosts, "more": len(rows[MOST_HOSTS:])}
+        hosts = [(name, each.sent, each.received) for name, each in rows[:MOST_HOSTS]]
+        return messages.EgressTraffic(tuple(hosts), len(rows[MOST_HOSTS:]))
 
-    def _require_gateway(self, bead: str = "") -> Gateway:
+    def _require_gateway(self, placeholder: str = "") -> Gateway:
         if self._gateway is None or "model" not in self._listening:
             raise _build_refusal("the gateway serves no model")
-        if bead and not self._gateway.has_served(bead):
-            raise control_messages.BadMessage("no such bead")
+        if placeholder and not self._gateway.has_served(placeholder):
+            raise InvalidRecordError("there is no such bead")
         return self._gateway
-
-
-def _build_error_reply(error: Exception) -> dict[str, Any]:
-    if isinstance(error, NightshiftError):
-        return {"error": error.message[:NOTE_CHARACTERS], "code": error.code.value}
-    text = f"the model gateway failed: {type(error).__name__}"
-    return {"error": text, "code": Code.INTERNAL.value}
 
 
 def _build_refusal(text: str) -> NightshiftError:
     return NightshiftError(Code.POLICY_DENY, text)
-
-
-def _build_socket_argument(handed: socket.socket | None) -> dict[str, socket.socket]:
-    return {"handed": handed} if handed else {}
-
-
-# --- the values of a request ----------------------------------------------------------------------
-
-
-def _check_name(value: object) -> str:
-    if isinstance(value, str) and _NAME.fullmatch(value):
-        return value
-    raise control_messages.BadMessage("not a name")
-
-
-def _check_names(value: object) -> list[str]:
-    if isinstance(value, list) and 0 < len(value) <= MODELS:
-        return [_check_name(each) for each in value]
-    raise control_messages.BadMessage("not names")
-
-
-def _check_amount(value: object) -> float:
-    if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= MOST:
-        return float(value)
-    raise control_messages.BadMessage("not an amount")
-
-
-def _check_limit(value: object) -> float | None:
-    return None if value is None else _check_amount(value)
-
-
-def _check_count(value: object) -> int | None:
-    if isinstance(value, float):
-        raise control_messages.BadMessage("not a count")
-    return None if value is None else int(_check_amount(value))
-
-
-def _check_start(value: object) -> int:
-    if type(value) is int and 0 <= value <= MOST_CALLS:
-        return value
-    raise control_messages.BadMessage("not a position")
-
-
-_CALLS: Mapping[str, Mapping[str, Callable[[object], Any]]] = {
-    "listen": {"what": _check_name},
-    "open_bead": {
-        "bead": _check_name,
-        "models": _check_names,
-        "budget_usd": _check_limit,
-        "budget_tokens": _check_count,
-    },
-    "look": {"bead": _check_name},
-    "close_bead": {"bead": _check_name, "wait_s": _check_amount},
-    "list_calls": {"bead": _check_name, "start": _check_start},
-    "open_egress": {"bead": _check_name},
-    "close_egress": {"credential": _check_name},
-}

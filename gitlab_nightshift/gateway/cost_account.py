@@ -1,4 +1,5 @@
-"""The cost of a bead: reserved before a request is forwarded, settled after its answer."""
+"""The cost of a bead's requests: the worst case is reserved before one is sent, and replaced by its
+usage once that is known."""
 
 import contextlib
 import hmac
@@ -14,9 +15,9 @@ from gitlab_nightshift.gateway.limits import (
 )
 from gitlab_nightshift.gateway.prices import Rates, Tokens
 from gitlab_nightshift.gateway.refusal import RequestRefusal
-from gitlab_nightshift.gateway.shape import InputTokens
-from gitlab_nightshift.gateway.usage_meter import MeteredUsage
-from gitlab_nightshift.records.bead_results import Usage
+from gitlab_nightshift.gateway.request_body import InputTokens
+from gitlab_nightshift.gateway.usage_meter import Meter, MeteredUsage
+from gitlab_nightshift.records.usage import SpendingLimit, Usage
 
 NOTHING = Tokens()
 
@@ -35,22 +36,16 @@ class Reservation:
 
 @dataclass
 class Budget:
-    """What all beads of a run may use together, whatever each one's own budget; None: no limit.
-    ``changed`` is called before a request is forwarded, and once its cost is known."""
+    """What all beads of a run may use together, whatever each one's own budget. ``changed`` is
+    called before a request is forwarded, and once its cost is known."""
 
-    usd: float | None = None
-    tokens: int | None = None
+    limit: SpendingLimit = SpendingLimit()
     accounts: list["Account"] = field(default_factory=list)
     changed: Callable[[], object] = lambda: None
 
-    def compute_remaining(self) -> tuple[float | None, int | None]:
-        """USD and tokens that are neither used nor reserved."""
-        usd = sum(account.compute_committed_usd() for account in self.accounts)
-        tokens = sum(account.compute_committed_tokens() for account in self.accounts)
-        return (
-            None if self.usd is None else self.usd - usd,
-            None if self.tokens is None else self.tokens - tokens,
-        )
+    def compute_remaining(self) -> SpendingLimit:
+        """What is neither used nor reserved."""
+        return self.limit.subtract(account.compute_committed() for account in self.accounts)
 
     def can_exceed_reserved(self) -> bool:
         """True if a pending answer can cost more than is reserved for it."""
@@ -60,8 +55,7 @@ class Budget:
 class Account:
     """The costs of one bead's requests.
 
-    ``budget_usd`` and ``budget_tokens`` are the bead's limits (None: none); ``purse`` is the run's
-    budget.
+    ``limit`` is the bead's own; ``purse`` is the run's budget.
     """
 
     def __init__(
@@ -70,8 +64,7 @@ class Account:
         models: frozenset[str],
         placeholder: str,
         rates: Mapping[str, Rates],
-        budget_usd: float | None,
-        budget_tokens: int | None,
+        limit: SpendingLimit,
         purse: Budget | None = None,
     ) -> None:
         self.bead, self.models, self.closed = bead, models, False
@@ -79,7 +72,7 @@ class Account:
         self.log = CallLog()
         self._placeholder = placeholder.encode()
         self._rates = rates
-        self._purses = (Budget(budget_usd, budget_tokens, [self]), purse or Budget())
+        self._purses = (Budget(limit, [self]), purse or Budget())
         self._purses[1].accounts.append(self)
         self.reserved: list[Reservation] = []
         self._used, self._unknown = Usage(), False
@@ -159,9 +152,8 @@ class Account:
             total = reported + assumed
             usd = self._compute_cost(reserved.model, total)
             guess = usd - self._compute_cost(reserved.model, reported) if assumed.total else 0.0
-            self._used += Usage(usd, total.total, guess, assumed.total)
-            unpriced = reserved.model not in self._rates and total.total > 0
-            self._unknown = self._unknown or unpriced
+            self._used += Usage(usd, total.total, max(guess, 0.0), assumed.total)
+            self._unknown = self._unknown or self._is_unpriced(reserved.model, total)
             self._purses[1].changed()
 
     def settle_rest(self) -> None:
@@ -169,23 +161,26 @@ class Account:
         for reserved in tuple(self.reserved):
             self.settle(reserved, NOTHING, reserved.worst)
 
-    def compute_committed_usd(self) -> float:
-        """USD used, as far as prices are known, and reserved."""
-        return (self._used.cost_usd or 0.0) + sum(r.usd for r in self.reserved)
+    def compute_committed(self) -> Usage:
+        """What is used and reserved, in USD as far as prices are known."""
+        usd, tokens = (sum(r.usd for r in self.reserved), sum(r.held.total for r in self.reserved))
+        return self._used + Usage(usd, tokens)
 
-    def compute_committed_tokens(self) -> int:
-        """Tokens used and reserved."""
-        return (self._used.tokens or 0) + sum(r.held.total for r in self.reserved)
-
-    def compute_pending(self) -> Usage:
-        """The worst case of all pending requests."""
+    def compute_most(self) -> Usage:
+        """The usage if nothing more is heard of all pending requests: their worst case is used."""
         usd = sum(self._compute_cost(r.model, r.worst) for r in self.reserved)
-        return Usage(usd, sum(r.worst.total for r in self.reserved))
+        tokens = sum(r.worst.total for r in self.reserved)
+        unpriced = any(self._is_unpriced(r.model, r.worst) for r in self.reserved)
+        return self.read_usage() + Usage(None if unpriced else usd, tokens, usd, tokens)
 
     def _unbounded(self, model: str) -> bool:
         """True if the only budget is in dollars and the model's price is unknown."""
-        alone = any(p.usd is not None and p.tokens is None for p in self._purses)
+        limits = [purse.limit for purse in self._purses]
+        alone = any(limit.usd is not None and limit.tokens is None for limit in limits)
         return alone and model not in self._rates
+
+    def _is_unpriced(self, model: str, tokens: Tokens) -> bool:
+        return model not in self._rates and tokens.total > 0
 
     def _build_budget_refusal(self) -> RequestRefusal:
         self.exhausted = True
@@ -204,15 +199,15 @@ class Account:
     def _compute_remaining_output(self, model: str, sent: Tokens) -> int | None:
         """Output tokens that the remaining budget allows after the input; None: no limit."""
         limits, rates = [], self._rates.get(model)
-        for usd, tokens in (purse.compute_remaining() for purse in self._purses):
-            if usd is not None and rates:
-                left = usd - rates.compute_cost(sent)
+        for remaining in (purse.compute_remaining() for purse in self._purses):
+            if remaining.usd is not None and rates:
+                left = remaining.usd - rates.compute_cost(sent)
                 if output := rates.pick_rates(sent).output:
                     limits.append(int(left * 1_000_000 / output))
                 elif left < 0:
                     limits.append(0)
-            if tokens is not None:
-                limits.append(tokens - sent.total)
+            if remaining.tokens is not None:
+                limits.append(remaining.tokens - sent.total)
         return min(limits, default=None)
 
 
@@ -231,3 +226,49 @@ def compute_billed_tokens(worst: Tokens, metered: MeteredUsage) -> tuple[Tokens,
     elif not metered.final:
         assumed = replace(assumed, output=max(worst.output - reported.output, 0))
     return reported, assumed
+
+
+@dataclass
+class Bill:
+    """One request, over all its tries. ``reserved`` is None where nothing is billed, and once it is
+    settled; ``assumed`` becomes true where a worst case was billed, ``untold`` where a whole answer
+    has reported no usage."""
+
+    account: Account
+    reserved: Reservation | None
+    meter: Meter | None = None
+    assumed: bool = False
+    untold: bool = False
+    _owed: bool = False
+
+    def begin(self) -> None:
+        """Start a try, which is billed from here on. Raises :class:`RequestRefusal` if an earlier
+        try was lost and the budget does not allow another."""
+        if self._owed and self.reserved:
+            lost, self.reserved, self.assumed = self.reserved, None, True
+            self.reserved = self.account.renew(lost)
+        self._owed = True
+
+    def forgive(self) -> None:
+        """The try has cost nothing: it was not sent, or the endpoint refused it."""
+        self._owed = False
+
+    def reserve_cost(self) -> None:
+        """Reserve the actual cost once an answer's last event is read: the agent may then send its
+        next request, while the endpoint still keeps the connection open."""
+        if self.reserved and self.meter and self.meter.ended:
+            billed = compute_billed_tokens(self.reserved.worst, self.meter.read_usage())
+            self.reserved = self.account.replace(self.reserved, sum(billed, NOTHING))
+
+    def settle(self) -> None:
+        """Once; before the agent sees the end of its answer."""
+        if self.reserved is None:
+            return
+        reserved, self.reserved = self.reserved, None
+        reported = assumed = NOTHING
+        if self._owed:
+            metered = self.meter.end() if self.meter else MeteredUsage(NOTHING, final=False)
+            reported, assumed = compute_billed_tokens(reserved.worst, metered)
+            self.untold = metered.untold
+        self.assumed = self.assumed or assumed.total > 0
+        self.account.settle(reserved, reported, assumed)

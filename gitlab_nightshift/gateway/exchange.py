@@ -14,10 +14,10 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 
-from gitlab_nightshift.gateway.answer_receiver import AnswerReceiver
 from gitlab_nightshift.gateway.answered_calls import CallReader
 from gitlab_nightshift.gateway.anthropic import filter_betas, fit_thinking
-from gitlab_nightshift.gateway.cost_account import Account, Reservation
+from gitlab_nightshift.gateway.connections import NO_RETRY, AnswerReceiver, build_error_response
+from gitlab_nightshift.gateway.cost_account import Account, Bill, Reservation
 from gitlab_nightshift.gateway.endpoint_state import EndpointState
 from gitlab_nightshift.gateway.forward import (
     HIDDEN,
@@ -33,7 +33,7 @@ from gitlab_nightshift.gateway.forward import (
 )
 from gitlab_nightshift.gateway.limits import GatewayLimits
 from gitlab_nightshift.gateway.openai import LIGHT
-from gitlab_nightshift.gateway.refusal import RequestRefusal, build_error_body, quote_text
+from gitlab_nightshift.gateway.refusal import RequestRefusal, quote_text
 from gitlab_nightshift.gateway.refused_fields import (
     BY_BYTES,
     TOOLS,
@@ -43,31 +43,27 @@ from gitlab_nightshift.gateway.refused_fields import (
     find_refused_fields,
     remove_fields,
 )
-from gitlab_nightshift.gateway.request_cost import Bill
+from gitlab_nightshift.gateway.request_body import CheckedRequest, write_object
 from gitlab_nightshift.gateway.routes import CHAT, Route
-from gitlab_nightshift.gateway.shape import CheckedRequest
-from gitlab_nightshift.gateway.strict_json import write_object
 from gitlab_nightshift.gateway.upstream import Upstream
 from gitlab_nightshift.gateway.usage_meter import Meter
 from gitlab_nightshift.text.endpoint_errors import parse_error
 
 AGENT = "nightshift"
 VERSION = "2023-06-01"
-NO_RETRY = {"x-should-retry": "false"}
-
-
 NO_END = "the end of an answer was not seen: the most that it can have cost is counted"
 NO_USAGE = "this endpoint reports no usage: its tokens are at most the bytes sent and received"
 
 
 class BrokenAnswer(Exception):
-    """An answer that cannot go on: the agent's connection is aborted, not ended properly."""
+    """An answer that cannot go on. The agent's connection is aborted, so that the agent does not
+    take half an answer for a whole one."""
 
 
 @dataclass(frozen=True)
 class AgentRequest:
-    """A checked request: ``size`` is its size in bytes as received, ``betas`` are the beta features
-    that it may use."""
+    """A checked request: ``size`` is that of the body as received, in bytes, ``betas`` are the beta
+    features that it may use."""
 
     http: web.BaseRequest
     receiver: AnswerReceiver
@@ -81,7 +77,7 @@ class AgentRequest:
 
 @dataclass(frozen=True)
 class Exchange:
-    """The connections, endpoint and limits that all requests share."""
+    """What all requests share: connections, endpoint and limits."""
 
     session: aiohttp.ClientSession
     upstream: Upstream
@@ -98,13 +94,13 @@ class Exchange:
         kept, dropped = filter_betas(betas, request.account.models)
         request = replace(request, betas=kept)
         self._tell(request.account, request.question, dropped)
-        while True:  # each refusal adds to what is left out, so this ends
+        while True:  # each refusal removes one more field, so this ends
             with contextlib.suppress(RefusedFieldError):
                 return await self._send_limited(request)
 
     async def _send_limited(self, request: AgentRequest) -> web.StreamResponse:
-        """Forward it without what the endpoint has refused before. Raises RefusedFieldError if it
-        refuses another field."""
+        """Forward it without the fields that the endpoint has refused so far. Raises
+        RefusedFieldError if it refuses another one."""
         path, refused = request.route.path, self.endpoint.refused_fields
         key, last = choose_limit_key(request.question, path, refused)
         question, account, reserved, most = request.question, request.account, None, None
@@ -115,13 +111,14 @@ class Exchange:
             reserved = account.reserve(question.model, sent, choose_limit(question, key))
             most = reserved.max_output if key == BY_BYTES else None
         left_out = [name for place, name in refused if place == path]
-        body = _build_body(question, key, reserved, left_out, self._list_options(path))
+        options = self.upstream.options if path == CHAT else {}
+        body = _build_body(question, key, reserved, left_out, options)
         bill = Bill(account, reserved)
         try:
             sent_on = _build_forwarded_request(request, body)
             del body
             if last and not question.optional:
-                question.body.clear()  # free the memory while the answer comes
+                question.body.clear()  # nothing can be tried again: free the memory
             return await self._send_request(request, sent_on, bill, "" if last else key, most)
         except AbandonedRequest:
             return web.Response()
@@ -135,9 +132,6 @@ class Exchange:
             elif bill.assumed:
                 self.endpoint.tell(account, NO_END)
 
-    def _list_options(self, path: str) -> Mapping[str, Any]:
-        return self.upstream.options if path == CHAT else {}
-
     def _tell(self, account: Account, question: CheckedRequest, dropped: Iterable[str]) -> None:
         for name in (*question.dropped, *(f"anthropic-beta {name}" for name in dropped)):
             self.endpoint.tell(account, f"{quote_text(name)} is not known and was left out")
@@ -148,8 +142,8 @@ class Exchange:
     async def _send_request(
         self, request: AgentRequest, sent: ForwardedRequest, bill: Bill, key: str, most: int | None
     ) -> web.StreamResponse:
-        """Forward it. The limit's ``key`` may be refused ("": it may not); ``most`` limits the
-        answer's bytes."""
+        """Forward it. ``key`` is the limit's field if the endpoint may refuse it; ``most`` limits
+        the bytes of the answer's text."""
         receiver, account = request.receiver, request.account
         tell = functools.partial(self.endpoint.note_pause, account)
         retries = Retries(self.limits, receiver.gone, bool(self.endpoint.unusable), tell)
@@ -199,24 +193,25 @@ class Exchange:
                 raise BrokenAnswer("it is too large")
             if most_text is not None and meter.text_bytes > most_text:
                 raise BrokenAnswer(f"the endpoint takes no limit, and it has {most_text} bytes")
-            guard.check(chunk)
+            guard.check(chunk)  # before the agent gets it
             if stream:
                 bill.reserve_cost()
                 await receiver.take(chunk)
             else:
-                kept += chunk  # its cost is unknown before its end
-            if receiver.gone.is_set() and meter.final:
+                kept += chunk  # its cost, and so whether it may go on, is unknown before its end
+            if receiver.gone.is_set() and meter.final:  # nobody reads the rest, and it is billed
                 break
         meter.end()
-        bill.settle()
+        bill.settle()  # before the agent has the end: its next request may follow at once
         if not meter.closed and not receiver.gone.is_set():
             raise BrokenAnswer("the stream ended without its end" if stream else "it is no JSON")
         await receiver.take(bytes(kept))
         return await receiver.end()
 
     async def _read_chunk(self, response: aiohttp.ClientResponse, meter: Meter) -> bytes:
-        """The next bytes, b"" at the end, even if the connection stays open after the closing mark.
-        Has its own timeout: aiohttp's is lost once it closes the connection for a broken chunk."""
+        """The next bytes, b"" at the end, even if the connection stays open after the closing
+        mark."""
+        # A timeout of its own: aiohttp's is lost once it closes the connection for a broken chunk.
         limit_s = self.limits.linger_s if meter.closed else self.limits.silent_s
         try:
             async with asyncio.timeout(limit_s):
@@ -234,7 +229,7 @@ class Exchange:
         status = response.status
         if status in REFUSED:
             self.endpoint.give_up(f"the model endpoint refused the key (HTTP {status})")
-            return self._build_own_error(
+            return self._build_error(
                 status, "the model endpoint refused the key", "authentication_error"
             )
         if status in OVERLOAD:
@@ -249,8 +244,7 @@ class Exchange:
         if response.content_type != "application/json":
             said = parse_error(body)[1]
             text = f"the model endpoint answered HTTP {status}{': ' if said else ''}{said}"
-            return self._build_own_error(status, text, "api_error")
-        # The gateway has retried already: the CLI's own retries would multiply the waiting.
+            return self._build_error(status, text, "api_error")
         headers = {**pick_agent_headers(response.headers), **NO_RETRY}
         return web.Response(status=status, body=body, headers=headers)
 
@@ -266,10 +260,8 @@ class Exchange:
                 self.endpoint.note_once(request.account, f"the model endpoint refuses {name}")
             raise RefusedFieldError
 
-    def _build_own_error(self, status: int, message: str, kind: str) -> web.Response:
-        body = build_error_body(self.upstream.api, message, kind)
-        headers = {"content-type": "application/json", **NO_RETRY}
-        return web.Response(status=status, body=body, headers=headers)
+    def _build_error(self, status: int, message: str, kind: str) -> web.Response:
+        return build_error_response(self.upstream.api, RequestRefusal(message, status, kind))
 
 
 class _SecretGuard:
@@ -277,7 +269,7 @@ class _SecretGuard:
 
     def __init__(self, secrets: Iterable[bytes]) -> None:
         self._secrets = tuple(secrets)
-        # A secret may be split over two chunks: keep one byte less than the longest.
+        # A secret may be split over two chunks: keep one byte less than the longest of them.
         self._keep = max(len(secret) for secret in self._secrets) - 1
         self._last = b""
 
@@ -296,8 +288,8 @@ def _build_body(
     left_out: Collection[str],
     options: Mapping[str, Any],
 ) -> bytes:
-    """The body with its answer limited by ``key``, instead of the client's own limit, without the
-    fields that are ``left_out``, and with the team's ``options``."""
+    """The body to send: its answer limited by ``key`` instead of the client's own limit, without
+    the fields that are ``left_out``, with the team's ``options``."""
     body = remove_fields(question.body, left_out) if question.optional else question.body
     body = {**body, **options} if options else body
     if reserved and reserved.max_output is not None:

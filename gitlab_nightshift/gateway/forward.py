@@ -14,21 +14,22 @@ import aiohttp
 import tenacity  # noqa: F401 - loaded before the first request, not by it
 from yarl import URL
 
+from gitlab_nightshift.gateway.cost_account import Bill
 from gitlab_nightshift.gateway.keys import Api
 from gitlab_nightshift.gateway.limits import GatewayLimits
 from gitlab_nightshift.gateway.openai import LIGHT
 from gitlab_nightshift.gateway.refusal import RequestRefusal
-from gitlab_nightshift.gateway.request_cost import Bill
 from gitlab_nightshift.gateway.upstream import Upstream
 from gitlab_nightshift.system.retry import Clock, RemoteFailure, RetryPolicy, parse_retry_after
 from gitlab_nightshift.text.endpoint_errors import find_pause_s, is_empty_account, parse_error
 
 OVERLOAD = frozenset({429, 502, 503, 529})
+"""Statuses that are worth a retry; 529 is Anthropic's."""
 REFUSED = frozenset({401, 403})
-NEVER_MADE = frozenset({503, 529})
-"""Errors above 499 after which no answer was produced, whichever server reports them."""
-PERHAPS_MADE = frozenset({408, 499})
-"""Errors below 500 by which a proxy on the way reports that it timed out."""
+FREE_FAILURES = frozenset({503, 529})
+"""Statuses above 499 after which no answer was produced, whichever server reports them."""
+PROXY_TIMEOUTS = frozenset({408, 499})
+"""Statuses below 500 by which a proxy on the way reports that it timed out."""
 PASSED_BACK = ("content-type", "request-id", "x-request-id", "retry-after")
 """Headers of an answer that the agent gets: no cookies, no account ids."""
 HEADER_BYTES = 32 * 1024
@@ -37,7 +38,7 @@ HIDDEN = b"[redacted]"
 
 @dataclass(frozen=True)
 class ForwardedRequest:
-    """A request as it is forwarded: path and query are the gateway's own."""
+    """A request as it is forwarded; path and query are the gateway's own."""
 
     path: str
     query: str
@@ -67,7 +68,7 @@ def open_session(upstream: Upstream, limits: GatewayLimits) -> aiohttp.ClientSes
 
 
 class UnreachableEndpoint(RequestRefusal, RemoteFailure):
-    """No answer at all. ``lasting``: a retry can only fail again."""
+    """No answer at all. ``lasting``: every retry would fail."""
 
     def __init__(self, fault: str, lasting: bool) -> None:
         super().__init__(f"the model endpoint cannot be reached: {fault}", 502, "api_error")
@@ -85,7 +86,7 @@ class OverloadedEndpoint(RemoteFailure):
 
 
 class EmptyAccount(UnreachableEndpoint):
-    """A refusal (429) about money: no retry helps. Told in the endpoint's own words."""
+    """A refusal (429) about money, in the endpoint's own words: no retry helps."""
 
     def __init__(self, said: str) -> None:
         RequestRefusal.__init__(
@@ -95,15 +96,15 @@ class EmptyAccount(UnreachableEndpoint):
 
 
 class AbandonedRequest(Exception):
-    """The agent has disconnected before there was an answer: no retry."""
+    """The agent has disconnected before there was an answer, so nobody needs a retry."""
 
 
 @dataclass(frozen=True)
 class Retries:
-    """When to retry at an overloaded endpoint, unless the agent has ``gone``.
+    """When to retry at an overloaded endpoint, unless the agent is ``gone``.
 
-    Once a deadline has passed without success, later requests have one try each (``once``): the
-    caller ends the bead anyway. ``tell`` gets a line before each longer pause.
+    Once the endpoint is unusable, requests have one try each (``once``): the caller ends the bead
+    anyway. ``tell`` gets a line before each longer pause.
     """
 
     limits: GatewayLimits
@@ -133,8 +134,8 @@ async def open_answer(
     retries: Retries,
     bill: Bill,
 ) -> AsyncIterator[tuple[aiohttp.ClientResponse, bytes]]:
-    """The endpoint's answer, its head read, and the start of an overloaded one's body. A try is
-    billed unless it surely cost nothing.
+    """The endpoint's answer, of which only the head is read, and the start of an overloaded one's
+    body. A try is billed unless it certainly cost nothing.
 
     Raises UnreachableEndpoint if there is none, RequestRefusal if a retry exceeds the budget,
     :class:`AbandonedRequest`.
@@ -157,7 +158,7 @@ async def open_answer(
         await retries.wait(seconds)
 
     try:
-        with contextlib.suppress(OverloadedEndpoint):  # no more retries: it is passed on
+        with contextlib.suppress(OverloadedEndpoint):  # out of retries: the agent gets the refusal
             await retries.build_policy().await_with_retries(
                 send_once, lambda failure: not failure.lasting, wait
             )
@@ -170,7 +171,7 @@ async def open_answer(
 async def _read_error(
     response: aiohttp.ClientResponse, limits: GatewayLimits, upstream: Upstream
 ) -> bytes:
-    """The start of an error's body, without secrets; b"" where it does not come."""
+    """The start of an error's body, without secrets; b"" if it does not arrive."""
     body = b""
     with contextlib.suppress(aiohttp.ClientError, TimeoutError, OSError):
         async with asyncio.timeout(limits.connect_s):
@@ -181,17 +182,19 @@ async def _read_error(
 
 
 def _find_pause_s(headers: Mapping[str, str], body: bytes) -> float:
-    """Seconds that the endpoint wants to be left alone: by its headers, Azure's in milliseconds, or
-    by its words."""
-    told_ms = parse_retry_after(headers.get("Retry-After-Ms", ""))
-    return told_ms / 1000 or parse_retry_after(headers.get("Retry-After", "")) or find_pause_s(body)
+    """Seconds that the endpoint asks to wait, in its headers or its words."""
+    # Azure's, in milliseconds; OpenAI's own client prefers it, too (_base_client.py).
+    pause_ms = parse_retry_after(headers.get("Retry-After-Ms", ""))
+    return (
+        pause_ms / 1000 or parse_retry_after(headers.get("Retry-After", "")) or find_pause_s(body)
+    )
 
 
 async def _send_billed(
     session: aiohttp.ClientSession, upstream: Upstream, sent: ForwardedRequest, bill: Bill
 ) -> aiohttp.ClientResponse:
-    """Make one try, and bill it if it may have cost something."""
-    bill.begin()
+    """Send it once, and bill it if it may have cost something."""
+    bill.begin()  # before it is sent: from then on it may cost something
     try:
         response = await _send_request(session, upstream, sent)
     except (aiohttp.ClientError, TimeoutError, OSError) as error:
@@ -229,10 +232,9 @@ def _build_headers(upstream: Upstream, sent: ForwardedRequest) -> dict[str, str]
 
 
 async def read_start(response: aiohttp.ClientResponse, most: int) -> bytes:
-    """The beginning of a body."""
+    """The first bytes of a body."""
     found = b""
-    with_end = response.content.iter_chunked(most)
-    async for chunk in with_end:
+    async for chunk in response.content.iter_chunked(most):
         found += chunk
         if len(found) >= most:
             break
@@ -240,18 +242,15 @@ async def read_start(response: aiohttp.ClientResponse, most: int) -> bytes:
 
 
 def pick_agent_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    """The part of an answer's headers that goes back."""
+    """The headers of an answer that the agent gets."""
     return {name: headers[name] for name in PASSED_BACK if name in headers}
 
 
 def _was_never_sent(error: Exception) -> bool:
     """True if the request did not reach the endpoint. If a connection breaks later, or stays
     silent, a lost answer may have been billed."""
-    early = (
-        *(aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError),
-        *(aiohttp.ClientHttpProxyError, aiohttp.InvalidURL),
-    )
-    return isinstance(error, early)
+    early = aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError
+    return isinstance(error, early | aiohttp.ClientHttpProxyError | aiohttp.InvalidURL)
 
 
 def _costs_nothing(response: aiohttp.ClientResponse) -> bool:
@@ -261,16 +260,16 @@ def _costs_nothing(response: aiohttp.ClientResponse) -> bool:
     status = response.status
     if status in (500, 502):
         return response.content_type == "application/json"
-    return status in NEVER_MADE or (300 <= status <= 498 and status not in PERHAPS_MADE)
+    return status in FREE_FAILURES or (300 <= status <= 498 and status not in PROXY_TIMEOUTS)
 
 
 def _is_permanent(error: Exception) -> bool:
     """True for errors that no retry fixes: a certificate, a name, an answer that is not HTTP."""
-    wrong = (aiohttp.ClientSSLError, aiohttp.ClientResponseError, aiohttp.InvalidURL)
-    return isinstance(error, wrong)
+    lasting = aiohttp.ClientSSLError | aiohttp.ClientResponseError | aiohttp.InvalidURL
+    return isinstance(error, lasting)
 
 
 def _describe_error(error: Exception) -> str:
-    """The kind of an error: its text may contain a URL with a password."""
+    """The kind of an error, not its text, which may contain a URL with a password."""
     certificate = isinstance(error, aiohttp.ClientConnectorCertificateError)
     return "its certificate is not trusted" if certificate else type(error).__name__

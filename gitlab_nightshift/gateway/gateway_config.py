@@ -1,21 +1,20 @@
 """The configuration of the gateway's process: the keys, the proxies and the limits.
 
-It is built by the process that has the job's environment, and written once to a pipe that only the
+The process that has the job's environment builds it, and writes it once to a pipe that only the
 gateway reads.
 """
 
-import dataclasses
-import json
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gitlab_nightshift.gateway.egress.company_proxy import make_proxy_chooser
 from gitlab_nightshift.gateway.keys import ModelKey
 from gitlab_nightshift.gateway.prices import Rates, merge_rates
 from gitlab_nightshift.gateway.upstream import Upstream, build_upstream
+from gitlab_nightshift.records.codec import decode_record, encode_record
+from gitlab_nightshift.records.usage import SpendingLimit
 from gitlab_nightshift.settings.allowed_hosts import parse_egress_host
 from gitlab_nightshift.system.job_proxy import PROXIES
 
@@ -23,20 +22,19 @@ if TYPE_CHECKING:
     from gitlab_nightshift.settings.model import Settings
 
 OVERLOAD_S = 240.0
+"""Seconds that a request waits for an overloaded endpoint, at most."""
 
 
 @dataclass(frozen=True)
 class GatewayConfig:
-    """``upstream`` is None if no model is used. The budgets are those of the whole run, in USD and
-    tokens (None: no limit). ``models`` and ``egress_hosts`` are all that beads may use and reach,
-    ``proxies`` the job's own proxy variables. ``retry_s``: seconds for which requests to an
-    overloaded endpoint are retried."""
+    """``upstream`` is None if no model is used. ``limit`` is the whole run's. ``models`` and
+    ``egress_hosts`` are all that beads may use and reach, ``proxies`` the job's own proxy
+    variables. ``retry_s``: seconds for which requests to an overloaded endpoint are retried."""
 
     upstream: Upstream | None
     rates: Mapping[str, Rates]
     retry_s: float
-    budget_usd: float | None
-    budget_tokens: int | None
+    limit: SpendingLimit
     models: tuple[str, ...]
     egress_hosts: tuple[str, ...] = ()
     proxies: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -46,14 +44,12 @@ def build_gateway_config(
     settings: "Settings",
     keys: Sequence[str],
     env: Mapping[str, str],
-    budget_usd: float | None,
-    budget_tokens: int | None,
+    limit: SpendingLimit,
 ) -> GatewayConfig | None:
-    """The configuration for a run with this budget; None where nothing is asked of a gateway.
+    """The configuration for a run with this limit; None if it needs no gateway.
 
-    ``keys`` are the variables that may hold the model key, none where no agent is given one;
-    ``env`` holds them, and the way to the internet. Raises ``E_CONFIG`` for an endpoint or a proxy
-    that cannot be used.
+    ``keys`` are the variables that may hold the model key, empty if no agent gets one; ``env`` has
+    them and the proxy settings. Raises ``E_CONFIG`` for an endpoint or a proxy that cannot be used.
     """
     hosts = tuple(settings.policy.egress_hosts)
     if not keys and not hosts:
@@ -66,8 +62,7 @@ def build_gateway_config(
         upstream=_choose_upstream(settings, keys, env) if keys else None,
         rates=merge_rates(settings.prices),
         retry_s=min(OVERLOAD_S, settings.idle_timeout / 2),
-        budget_usd=budget_usd,
-        budget_tokens=budget_tokens,
+        limit=limit,
         models=tuple(sorted(set(names))),
         egress_hosts=hosts,
         proxies={name: env[name] for name in PROXIES if env.get(name)} if hosts else {},
@@ -75,8 +70,8 @@ def build_gateway_config(
 
 
 def _choose_upstream(settings: "Settings", keys: Sequence[str], env: Mapping[str, str]) -> Upstream:
-    """The endpoint for the first key that is set. Without one, for a dummy key: a local model
-    server does not check it."""
+    """The endpoint for the first key that is set, else for a dummy key, which a local model server
+    does not check."""
     name = next((name for name in keys if env.get(name)), keys[0])
     value = env.get(name) or f"no-key-{secrets.token_hex(16)}"
     key = ModelKey(name, value, settings.model_key_header or "")
@@ -85,36 +80,10 @@ def _choose_upstream(settings: "Settings", keys: Sequence[str], env: Mapping[str
 
 
 def to_bytes(config: GatewayConfig) -> bytes:
-    """As JSON, for the process."""
-    return json.dumps(dataclasses.asdict(config), default=str).encode()
+    """The configuration as JSON."""
+    return encode_record(config)
 
 
 def from_bytes(data: bytes) -> GatewayConfig:
-    """What :func:`to_bytes` was given. Raises ``ValueError``, ``KeyError`` or ``TypeError``."""
-    values: dict[str, Any] = json.loads(data)
-    way = values["upstream"]
-    return GatewayConfig(
-        **{
-            **values,
-            "upstream": _read_upstream(way) if way else None,
-            "rates": {model: _read_rates(rates) for model, rates in values["rates"].items()},
-            "models": tuple(values["models"]),
-            "egress_hosts": tuple(values["egress_hosts"]),
-        }
-    )
-
-
-def _read_upstream(values: dict[str, Any]) -> Upstream:
-    return Upstream(
-        **{
-            **values,
-            "key": ModelKey(**values["key"]),
-            "headers": tuple((name, value) for name, value in values["headers"]),
-            "ca_files": tuple(map(Path, values["ca_files"])),
-            "ca_dir": Path(values["ca_dir"]) if values["ca_dir"] else None,
-        }
-    )
-
-
-def _read_rates(values: dict[str, Any]) -> Rates:
-    return Rates(**{**values, "long": _read_rates(values["long"]) if values["long"] else None})
+    """The configuration of :func:`to_bytes`. Raises InvalidRecordError."""
+    return decode_record(GatewayConfig, data)

@@ -1,8 +1,8 @@
 """The gateway's process: it holds the model key and a company proxy's credentials, and reads
 agents' HTTP requests. It can read only its own code, the system's libraries and certificates.
 
-It ends when its control socket or its report pipe is closed, and ignores signals until then: the
-usage of a bead is settled at its end.
+It ends when its control socket or its report pipe is closed, and ignores signals until then, as
+beads' usage is settled at the end.
 """
 
 import os
@@ -16,10 +16,10 @@ CONFIG_BYTES = 4 * 1024 * 1024
 
 
 def main(data: dict[str, Any]) -> int:
-    """Serve until the end; the exit status. ``data["descriptors"]``: ``config`` is read to its end
-    (nothing in it: nobody wants a gateway), ``control`` is the socket of :mod:`control_socket`,
-    ``report`` the pipe of :mod:`cost_totals`. With ``data["likely"]`` it loads what it needs before
-    that end."""
+    """Serve until the end; returns the exit status. Of ``data["descriptors"]``, ``config`` is read
+    to its end (if it is empty, no gateway is needed), ``control`` is the socket of
+    :mod:`control_socket`, ``report`` the pipe of :mod:`usage_reports`. With ``data["likely"]`` the
+    modules are loaded while the configuration is still on its way."""
     # A signal to the group must not end it before its beads' costs are settled.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)

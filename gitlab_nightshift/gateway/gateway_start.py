@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, BinaryIO
 
-from gitlab_nightshift.gateway import control_messages
 from gitlab_nightshift.sandbox import stage_process
 from gitlab_nightshift.sandbox.process import start_process
 from gitlab_nightshift.sandbox.process_table import GATEWAY
@@ -19,15 +18,15 @@ if TYPE_CHECKING:
     from gitlab_nightshift.records.events import Emit
 
 END_S = 10.0
-"""Seconds to end by itself once its control socket is closed."""
+"""Seconds that it gets to end by itself once its control socket is closed."""
 _VARIABLES = ("LANG", "SSL_CERT_FILE", "SSL_CERT_DIR")
-"""Its whole environment; OpenSSL looks for the last two itself."""
+"""Its whole environment; OpenSSL itself reads the last two."""
 
 
 @dataclass(frozen=True)
 class GatewayProcess:
-    """The process, and our ends: ``config`` takes one configuration, ``control`` is for
-    whoever asks (:class:`RemoteGateway`), ``report`` brings what is used (:mod:`cost_totals`)."""
+    """The process, and our ends: ``config`` takes one configuration, ``control`` is for its client
+    (:class:`RemoteGateway`), ``report`` brings the usage (:mod:`usage_reports`)."""
 
     process: "subprocess.Popen[bytes]"
     config: BinaryIO = field(repr=False)
@@ -43,13 +42,14 @@ class GatewayProcess:
 
 @contextlib.contextmanager
 def start_gateway(env: Mapping[str, str], *, likely: bool = True) -> Iterator[GatewayProcess]:
-    """The process for as long as the block lasts: it waits for its configuration, and loads
-    meanwhile where it is ``likely`` to serve.
+    """The process, for the duration of the block. While it waits for its configuration, it loads
+    its modules if it is ``likely`` to serve.
 
-    It ends with the block, or with all copies of ``control``, or ``report``. Raises OSError.
+    It also ends once all copies of ``control``, or of ``report``, are closed. Raises OSError.
     """
     own = {name: env[name] for name in _VARIABLES if name in env}
-    control, its_control = control_messages.create_socket_pair()
+    # SOCK_SEQPACKET keeps message boundaries: unix(7).
+    control, its_control = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     (its_config, config), (report, its_report) = os.pipe(), os.pipe()
     with (
         control,
@@ -88,7 +88,8 @@ def _start(
 def open_gateway(
     config: "GatewayConfig | None", env: Mapping[str, str], emit: "Emit"
 ) -> Iterator["RemoteGateway | None"]:
-    """A gateway that serves ``config``, used and started by the same process; None without one."""
+    """A gateway for ``config``, used by the process that starts it; None without a
+    configuration."""
     if config is None:
         yield None
         return

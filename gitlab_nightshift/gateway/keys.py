@@ -1,14 +1,16 @@
-"""The model key and its stand-in, the placeholder that an agent gets."""
+"""The model key, and the placeholder that an agent gets instead."""
 
 import secrets
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Annotated
 
 from gitlab_nightshift.errors import build_config_error
+from gitlab_nightshift.records.field_bounds import Pattern
 
 
 class Api(StrEnum):
-    """The two kinds of model interfaces."""
+    """The provider whose interface an endpoint has."""
 
     ANTHROPIC = "anthropic"
     OPENAI = "openai"
@@ -21,13 +23,14 @@ _APIS = {
     OAUTH: Api.ANTHROPIC,
     "OPENAI_API_KEY": Api.OPENAI,
 }
+Word = Annotated[str, Pattern(r"[!-~]{1,2000}")]
 _PREFIX = {Api.ANTHROPIC: "sk-ant-placeholder-", Api.OPENAI: "sk-placeholder-"}
 
 
 @dataclass(frozen=True)
 class ModelKey:
-    """A key with its variable, which determines the header it is sent in, unless ``header_name``
-    is another one. Its repr hides it."""
+    """A key and its variable, which determines the header that carries it, unless ``header_name``
+    is set. Its repr hides the key."""
 
     variable: str
     value: str
@@ -37,7 +40,7 @@ class ModelKey:
         """Raise ``E_CONFIG`` if it cannot be sent in a header."""
         object.__setattr__(self, "value", self.value.strip())
         if self.variable not in _APIS:
-            raise build_config_error(f"{self.variable} is no variable of a model key")
+            raise build_config_error(f"{self.variable} is not a variable for a model key")
         if not self.value or not self.value.isascii() or not self.value.isprintable():
             raise build_config_error(f"{self.variable} is empty or has characters that no key has")
 
@@ -46,12 +49,13 @@ class ModelKey:
 
     @property
     def api(self) -> Api:
-        """The interface that this key is for."""
+        """The interface that the key is for."""
         return _APIS[self.variable]
 
     @property
     def header(self) -> tuple[str, str]:
-        """The header that carries it to the endpoint."""
+        """The header that carries the key to the endpoint."""
+        # Anthropic takes API keys in X-Api-Key, other tokens as Bearer, as OpenAI does its keys.
         name = self.header_name or (
             "X-Api-Key" if self.variable == "ANTHROPIC_API_KEY" else "Authorization"
         )
@@ -61,7 +65,7 @@ class ModelKey:
 
 
 def make_placeholder(api: Api) -> str:
-    """A random placeholder: a CLI accepts it as a key, a person sees that it is none."""
+    """A random placeholder: CLIs accept it as a key, people see that it is not one."""
     return _PREFIX[api] + secrets.token_hex(24)
 
 
@@ -69,6 +73,15 @@ def make_placeholder(api: Api) -> str:
 class BeadTicket:
     """What a bead's agent gets instead of a key; ``base_url`` has no ``/v1``."""
 
-    bead: str
-    placeholder: str = field(repr=False)
-    base_url: str
+    bead: Word
+    placeholder: Word = field(repr=False)
+    base_url: Word
+
+
+@dataclass(frozen=True)
+class EgressTicket:
+    """What a bead's tools get: ``url`` is the value of ``HTTPS_PROXY`` (and ``HTTP_PROXY``)."""
+
+    bead: Word
+    url: Word = field(repr=False)
+    credential: Word = field(repr=False)

@@ -1,4 +1,4 @@
-"""The gateway's limits on what agents and model endpoints can make it use."""
+"""Limits on what agents and model endpoints can make the gateway use."""
 
 from dataclasses import dataclass
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 class GatewayLimits:
     """Sizes in bytes, times in seconds.
 
-    ``body_parts`` bounds what a small body can become once it is read (a list of a million empty
-    lists). ``held_bytes`` bounds all request bodies in memory at one time. The retry times are for
-    an endpoint that is overloaded, before the first byte of an answer. ``linger_s``: how long a
-    connection may stay open after the closing mark of its answer.
+    ``body_parts`` limits what a small body can become once it is parsed (a list of a million empty
+    lists), ``held_bytes`` all request bodies in memory at a time. The retry times are for an
+    overloaded endpoint, before the first byte of an answer. ``linger_s``: how long a connection may
+    stay open after the closing mark of its answer.
     """
 
     connections: int = 64
@@ -34,17 +34,17 @@ class GatewayLimits:
 
 
 NOTES_PER_BEAD = 50
-"""Refusals reported for a bead: an agent can cause any number of them."""
+"""Refusals that are reported of a bead: an agent can cause any number."""
 LEAST_OUTPUT = 1024
-"""Tokens: a request is refused if the budget leaves less than this for its answer."""
+"""Tokens: if the budget leaves less for an answer, its request is refused."""
 USUAL_OUTPUT = 32_000
-"""Tokens: the answer's limit if a client sets none, so that its cost is bounded."""
+"""Tokens: the limit of an answer for which a client sets none, so that its cost is bounded."""
 BYTES_PER_TOKEN = 2
-"""A cautious estimate: text and code have three to four bytes for each token."""
+"""A cautious estimate: text and code have three to four."""
 USUAL_TOKEN_BYTES = 4
-"""What a token of an answer usually has; at least it has one."""
+"""Bytes of an answer's token, usually; it has at least one."""
 FRAME_TOKENS = 1000
-"""What a provider itself adds to a request: instructions that come with tools, markers."""
+"""Tokens that a provider itself adds to a request: instructions for tools, markers."""
 CLAUDE_IMAGE_TOKENS = 5000
 """More than an image costs at Anthropic, in its highest resolution."""
 IMAGE_TOKENS = 50_000

@@ -3,26 +3,48 @@
 Imports aiohttp: only the gateway's own process reads this module.
 """
 
+import asyncio
+import contextlib
 import socket
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+import aiohttp
+from aiohttp import web
+from yarl import URL
 
 from gitlab_nightshift.gateway.answered_calls import CallLog
+from gitlab_nightshift.gateway.connections import (
+    AnswerReceiver,
+    BodyReader,
+    Connections,
+    build_error_response,
+)
 from gitlab_nightshift.gateway.cost_account import Account, Budget
 from gitlab_nightshift.gateway.endpoint_state import EndpointState
-from gitlab_nightshift.gateway.keys import BeadTicket, make_placeholder
+from gitlab_nightshift.gateway.exchange import AgentRequest, Exchange
+from gitlab_nightshift.gateway.forward import open_session, read_start
+from gitlab_nightshift.gateway.keys import Api, BeadTicket, make_placeholder
 from gitlab_nightshift.gateway.limits import GatewayLimits
+from gitlab_nightshift.gateway.model_list import build_models_answer, parse_contexts, pick_context
 from gitlab_nightshift.gateway.prices import KNOWN, Rates
-from gitlab_nightshift.gateway.request_service import GatewayService
+from gitlab_nightshift.gateway.refusal import RequestRefusal
+from gitlab_nightshift.gateway.request_body import JsonObject, read_object
+from gitlab_nightshift.gateway.routes import CHAT, MODELS, find_route
 from gitlab_nightshift.gateway.upstream import Upstream
-from gitlab_nightshift.records.bead_results import Usage
 from gitlab_nightshift.records.events import Emit
+from gitlab_nightshift.records.usage import SpendingLimit, Usage
+
+REQUESTS_PER_BEAD = 16
+LIST_S, LIST_BYTES = 10.0, 1024 * 1024
+"""Seconds that the endpoint's list of models may take, and its size."""
 
 
 class Gateway:
     """The gateway within an event loop, from ``start`` to ``stop``.
 
-    ``emit`` gets what is worth a line; ``rates`` are prices by model (:func:`merge_rates`),
-    ``purse`` what all beads together may use.
+    ``emit`` gets events for the log; ``rates`` are prices by model (:func:`merge_rates`), ``purse``
+    is what all beads together may use.
     """
 
     def __init__(
@@ -35,9 +57,12 @@ class Gateway:
         purse: Budget | None = None,
     ) -> None:
         self._upstream, self._rates, self._purse = upstream, rates, purse or Budget()
+        self._limits = limits or GatewayLimits()
         self._endpoint = EndpointState(emit)
-        self._accounts: dict[str, Account] = {}
-        self._service = GatewayService(upstream, self._endpoint, limits or GatewayLimits())
+        self._bodies = BodyReader(self._limits)
+        self._working: dict[Account, dict[asyncio.Task[Any], AnswerReceiver]] = {}
+        self._exchange: Exchange | None = None
+        self._connections: Connections | None = None
         self._port = 0
 
     @property
@@ -47,21 +72,31 @@ class Gateway:
 
     @property
     def unusable(self) -> str:
-        """Why no bead can go on: the endpoint refuses the key, or stays overloaded; else ""."""
+        """Why no bead can go on (the endpoint refuses the key, or stays overloaded), "" if they
+        can."""
         return self._endpoint.unusable
 
     async def start(self, unix: socket.socket | None = None) -> int:
-        """Listen on loopback, and on a UNIX socket that is bound; the port. Its requests name any
-        host. Raises ``E_CONFIG`` where a CA file cannot be read, ``OSError``."""
-        self._port = await self._service.start(unix)
+        """Listen on loopback, and on a bound UNIX socket whose clients may name any host; returns
+        the port. Raises ``E_CONFIG`` if a CA file cannot be read, ``OSError``."""
+        session = open_session(self._upstream, self._limits)
+        self._exchange = Exchange(session, self._upstream, self._endpoint, self._limits)
+        self._connections = Connections(self._handle, self._limits)
+        self._port = await self._connections.listen(unix)
         return self._port
 
     async def stop(self) -> None:
-        """End all beads and connections; what is not known yet is billed at its worst."""
-        for account in self._accounts.values():
-            self._endpoint.close(account)
-        await self._service.stop()
-        for account in self._accounts.values():
+        """End all beads and connections, and bill the worst case of what is still unknown."""
+        for account in self._endpoint.accounts.values():
+            account.closed = True
+        for account in list(self._working):
+            await self._drain(account, 0)
+            await self._end_requests(account)
+        if self._connections:
+            await self._connections.close()
+        if self._exchange:
+            await self._exchange.session.close()
+        for account in self._endpoint.accounts.values():
             account.settle_rest()
 
     def open_bead(
@@ -72,53 +107,173 @@ class Gateway:
         budget_usd: float | None,
         budget_tokens: int | None = None,
     ) -> BeadTicket:
-        """Let a bead use these models, as far as the budget goes (what is left of the run's)."""
+        """Let a bead use these models within its budget and what is left of the run's."""
         placeholder = make_placeholder(self._upstream.api)
         account = Account(
             bead,
             frozenset(models),
             placeholder,
             self._rates,
-            budget_usd,
-            budget_tokens,
+            SpendingLimit(budget_usd, budget_tokens),
             self._purse,
         )
-        self._accounts[placeholder] = account
-        self._endpoint.open(account)
+        self._endpoint.accounts[placeholder] = account
         return BeadTicket(bead, placeholder, self.url)
 
     async def drain_bead(self, placeholder: str, wait_s: float) -> bool:
-        """Refuse a bead's later requests. Answers that are still on their way have ``wait_s``
-        seconds to come to their end; True where all have."""
-        account = self._accounts[placeholder]
-        self._endpoint.close(account)
-        return await self._service.drain(account, wait_s)
+        """Refuse a bead's later requests, and give its unfinished answers ``wait_s`` seconds. True
+        if all came to their end."""
+        account = self._endpoint.accounts[placeholder]
+        account.closed = True
+        return await self._drain(account, wait_s)
 
     async def close_bead(self, placeholder: str) -> Usage:
-        """End a bead's requests and return what it has used; what is not known is billed at its
-        worst."""
+        """End a bead's requests and return what it has used, with the worst case of what is
+        unknown."""
         await self.drain_bead(placeholder, 0)
-        account = self._accounts[placeholder]
-        await self._service.end(account)
+        account = self._endpoint.accounts[placeholder]
+        await self._end_requests(account)
         account.settle_rest()
         return account.read_usage()
 
     def read_usage(self, placeholder: str) -> Usage:
         """What a bead has used so far; also after it was closed."""
-        return self._accounts[placeholder].read_usage()
+        return self._endpoint.accounts[placeholder].read_usage()
 
     def exhausted(self, placeholder: str) -> bool:
-        """True where a request of the bead did not fit into its budget."""
-        return self._accounts[placeholder].exhausted
+        """True if a request of the bead did not fit into its budget."""
+        return self._endpoint.accounts[placeholder].exhausted
 
     def read_calls(self, placeholder: str) -> CallLog:
         """The tools that the model called in a bead's answers; also after it was closed."""
-        return self._accounts[placeholder].log
+        return self._endpoint.accounts[placeholder].log
 
     def has_served(self, placeholder: str) -> bool:
         """True for a bead of this gateway, also once it is closed."""
-        return placeholder in self._accounts
+        return placeholder in self._endpoint.accounts
 
     def list_accounts(self) -> tuple[Account, ...]:
-        """All beads, in the order of their beginning."""
-        return tuple(self._accounts.values())
+        """All beads, the oldest first."""
+        return tuple(self._endpoint.accounts.values())
+
+    async def _drain(self, account: Account, wait_s: float) -> bool:
+        """Disconnect a bead's agents, and wait for its answers. True if all came to their end: then
+        what they have used is settled."""
+        working = dict(self._working.get(account, {}))
+        for receiver in working.values():
+            receiver.disconnect()
+        late = (await asyncio.wait(working, timeout=wait_s))[1] if working else ()
+        return not late
+
+    async def _end_requests(self, account: Account) -> None:
+        late = list(self._working.get(account, {}))
+        for task in late:
+            task.cancel()
+        if late:
+            await asyncio.wait(late, timeout=self._limits.stop_s)
+
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Serve a request in a task of its own: it goes on if the agent hangs up, as its answer is
+        billed either way."""
+        receiver = AnswerReceiver(request, self._limits.agent_reads_s)
+        try:
+            return await asyncio.shield(asyncio.create_task(self._serve_request(request, receiver)))
+        except asyncio.CancelledError:
+            receiver.disconnect()
+            raise
+
+    async def _serve_request(
+        self, request: web.BaseRequest, receiver: AnswerReceiver
+    ) -> web.StreamResponse:
+        account = None
+        try:
+            if (request.method, request.raw_path) == ("HEAD", "/"):
+                return web.Response()  # a CLI checks whether the server is up
+            account = self._find_account(request)
+            return await self._answer_request(request, receiver, account)
+        except RequestRefusal as refusal:
+            self._endpoint.tell(account, refusal.message)
+            return build_error_response(self._upstream.api, refusal)
+        except Exception as error:
+            self._endpoint.tell(account, f"the model gateway failed: {type(error).__name__}")
+            fault = RequestRefusal("the model gateway failed", 500, "api_error")
+            return build_error_response(self._upstream.api, fault)
+
+    def _find_account(self, request: web.BaseRequest) -> Account:
+        """The bead whose placeholder the request carries, and nothing else as a key."""
+        # Two different keys are refused: which one counts would depend on who reads the request.
+        given = [*request.headers.getall("X-Api-Key", ())]
+        for value in request.headers.getall("Authorization", ()):
+            kind, _, token = value.partition(" ")
+            given.append(token.strip() if kind.lower() == "bearer" else "")
+        only = given[0].encode("utf-8", "replace") if len(set(given)) == 1 else b""
+        running = self._endpoint.list_running()
+        found = [account for account in running if account.has_placeholder(only)]
+        if not found:
+            raise RequestRefusal("no running bead has this key", 401, "authentication_error")
+        return found[0]
+
+    async def _answer_request(
+        self, request: web.BaseRequest, receiver: AnswerReceiver, account: Account
+    ) -> web.StreamResponse:
+        if (request.method, request.raw_path.partition("?")[0]) == ("GET", MODELS):
+            return web.json_response(await self._build_models_answer(account))
+        route, query = find_route(self._upstream.api, request.method, request.raw_path)
+        assert self._exchange
+        with self._track_request(account, receiver):
+            async with self._bodies.open_body(request) as raw:
+                question = route.check(read_object(raw, self._limits), account.models)
+                size = len(raw)
+                del raw  # free the memory while the answer arrives
+                asked = AgentRequest(request, receiver, account, route, query, question, size)
+                return await self._exchange.run(asked)
+
+    async def _build_models_answer(self, account: Account) -> JsonObject:
+        assert self._exchange
+        if self._endpoint.contexts is None:
+            self._endpoint.contexts = await _ask_for_contexts(
+                self._exchange.session, self._upstream
+            )
+        listed = self._endpoint.contexts
+        contexts = {model: pick_context(listed, model) or 0 for model in account.models}
+        refused = [name for path, name in self._endpoint.refused_fields if path == CHAT and name]
+        return build_models_answer(self._upstream.api, contexts, refused)
+
+    @contextlib.contextmanager
+    def _track_request(self, account: Account, receiver: AnswerReceiver) -> Iterator[None]:
+        task = asyncio.current_task()
+        assert task
+        # By bead, so that its end can wait for its requests, or end them.
+        tasks = self._working.setdefault(account, {})
+        if len(tasks) >= REQUESTS_PER_BEAD:
+            raise RequestRefusal(
+                "too many requests from this bead at a time", 429, "rate_limit_error"
+            )
+        tasks[task] = receiver
+        try:
+            yield
+        finally:
+            del tasks[task]
+            if not tasks:
+                self._working.pop(account, None)
+
+
+async def _ask_for_contexts(session: aiohttp.ClientSession, upstream: Upstream) -> dict[str, int]:
+    """The endpoint's context sizes in tokens by model; empty if it does not tell."""
+    if upstream.api is not Api.OPENAI:
+        return {}
+    try:
+        async with (
+            asyncio.timeout(LIST_S),
+            session.get(
+                URL(upstream.build_url(MODELS), encoded=True),
+                headers={"Accept-Encoding": "identity", **upstream.build_headers("")},
+                proxy=upstream.proxy or None,
+                allow_redirects=False,
+            ) as response,
+        ):
+            if response.status != 200:
+                return {}
+            return parse_contexts(await read_start(response, LIST_BYTES))
+    except (aiohttp.ClientError, TimeoutError, OSError):
+        return {}

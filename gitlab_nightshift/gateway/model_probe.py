@@ -1,4 +1,4 @@
-"""Checks that an endpoint accepts the key and knows a model, by one request that costs nothing."""
+"""Checks by one free request that an endpoint accepts the key and knows a model."""
 
 import urllib.error
 import urllib.request
@@ -12,14 +12,14 @@ from gitlab_nightshift.gateway.upstream import Upstream
 
 TIMEOUT_S, MOST_BYTES = 20.0, 4_000_000
 VERSION = "2023-06-01"
-"""Anthropic's only ``anthropic-version`` of this interface."""
+"""The only ``anthropic-version`` of this interface."""
 
 
 @dataclass(frozen=True)
 class ProbedModel:
-    """The status of an answer, 0 and ``why`` where the endpoint cannot be reached. 404 also where
-    its list lacks the model, of which ``listed`` are some; ``context`` are its tokens, 0 where they
-    are not known."""
+    """The status of an answer: 0, with ``why``, if the endpoint cannot be reached, 404 also if its
+    list lacks the model (``listed`` are some that it has). ``context`` is in tokens, 0 if
+    unknown."""
 
     status: int
     why: str = ""
@@ -31,12 +31,12 @@ class _StayHere(urllib.request.HTTPRedirectHandler):
     """Follows no redirect: the key must not go to another address."""
 
     def redirect_request(self, *_args: Any, **_kwargs: Any) -> None:
-        """Follow nothing: the redirect is the answer."""
+        """Take the redirect as the answer."""
 
 
 def ask_for_model(upstream: Upstream, model: str) -> ProbedModel:
-    """Look the model up: at Anthropic by its own address, elsewhere in the list, as few servers
-    have an address for a name with slashes."""
+    """Look up the model: at Anthropic by its own URL, elsewhere in the list, as few servers have a
+    URL for a name with slashes."""
     if upstream.api is Api.ANTHROPIC:
         status, body, why = _get(upstream, f"/v1/models/{quote(model, safe='')}")
         return ProbedModel(status, why)

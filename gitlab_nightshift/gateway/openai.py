@@ -6,8 +6,8 @@ from typing import Any
 
 from gitlab_nightshift.gateway.limits import IMAGE_TOKENS
 from gitlab_nightshift.gateway.refusal import RequestRefusal
-from gitlab_nightshift.gateway.refused_fields import OF_MESSAGES
-from gitlab_nightshift.gateway.shape import (
+from gitlab_nightshift.gateway.refused_fields import MESSAGE_FIELDS
+from gitlab_nightshift.gateway.request_body import (
     Check,
     CheckedRequest,
     RequestTraits,
@@ -35,22 +35,16 @@ _DROPPED_SILENTLY = frozenset(
         "body.user",
     }
 )
-"""Dropped without a report: ids of the client's installation, and keys that are set here."""
+"""Dropped without a report: ids of the client's installation, and keys that are set below."""
 _ENCRYPTED = "reasoning.encrypted_content"
 LIMIT_KEYS = ("max_completion_tokens", "max_tokens")
 """The keys of an answer's limit in Chat Completions: OpenAI's, and that of most other servers."""
 OPTIONAL = (
-    *(
-        "stream_options",
-        "response_format",
-        "tool_choice",
-        "parallel_tool_calls",
-        "prompt_cache_key",
-    ),
-    *("reasoning_effort", "verbosity", "temperature", "top_p", "seed"),
+    *("stream_options", "response_format", "tool_choice", "parallel_tool_calls"),
+    *("prompt_cache_key", "reasoning_effort", "verbosity", "temperature", "top_p", "seed"),
     *("presence_penalty", "frequency_penalty"),
 )
-"""What a request of Chat Completions can do without."""
+"""Fields of Chat Completions that a request can do without."""
 LIGHT = "x-openai-internal-codex-responses-lite"
 """The header by which codex requests the format of its newer models."""
 
@@ -59,7 +53,7 @@ _PICTURE = allow_picture(IMAGE_TOKENS)
 
 
 def _check_data_url(traits: RequestTraits, value: Any) -> str:
-    """An image within the request: the provider would fetch any other address."""
+    """An image within the request; the provider would fetch any other URL."""
     if not isinstance(value, str) or not value.startswith("data:image/"):
         raise RequestRefusal("an image given by URL is not allowed")
     return str(_PICTURE(traits, value))
@@ -239,14 +233,14 @@ _CHAT: Mapping[str, Check] = {
 
 
 def check_responses(body: Mapping[str, Any], models: Collection[str]) -> CheckedRequest:
-    """A request of the Responses interface; nothing of it is stored at the provider."""
+    """Check a request of Responses, and keep the provider from storing it."""
     question = _check_request(body, models, _RESPONSES, "max_output_tokens")
     question.body["store"] = False
     return replace(question, other_keys=("",))
 
 
 def check_chat(body: Mapping[str, Any], models: Collection[str]) -> CheckedRequest:
-    """A request of Chat Completions; a stream always ends with what it used."""
+    """Check a request of Chat Completions, and have a stream end with its usage."""
     limits = [name for name in LIMIT_KEYS if body.get(name)]
     if len(limits) == 2:
         raise RequestRefusal("send max_tokens or max_completion_tokens, not both")
@@ -255,7 +249,7 @@ def check_chat(body: Mapping[str, Any], models: Collection[str]) -> CheckedReque
     if question.stream:
         question.body["stream_options"] = {"include_usage": True}
     others = (*(k for k in LIMIT_KEYS if k != key), "")
-    optional = (*(name for name in OPTIONAL if name in question.body), *OF_MESSAGES)
+    optional = (*(name for name in OPTIONAL if name in question.body), *MESSAGE_FIELDS)
     return replace(question, other_keys=others, optional=optional)
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
     from gitlab_nightshift.settings.setting_groups import Price
@@ -10,8 +10,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Tokens:
-    """Tokens of an answer by kind. ``written`` went into the cache for five minutes, ``written_1h``
-    for an hour, ``cached`` came out of it; ``input`` is the rest of the request."""
+    """Tokens of a request and its answer. ``written`` went into the cache for five minutes,
+    ``written_1h`` for an hour, ``cached`` came out of it; ``input`` is the rest of the request."""
 
     input: int = 0
     output: int = 0
@@ -31,8 +31,8 @@ class Tokens:
 
 @dataclass(frozen=True)
 class Rates:
-    """USD per million tokens of each kind. Where the input of a request is more than ``long_above``
-    tokens, all of it costs ``long``."""
+    """USD per million tokens of each kind. A request with more than ``long_above`` tokens of input
+    costs ``long`` as a whole."""
 
     input: float
     output: float
@@ -41,6 +41,12 @@ class Rates:
     cached: float
     long_above: int = 0
     long: "Rates | None" = None
+
+    @classmethod
+    def from_data(cls, data: dict[str, Any]) -> "Rates":
+        """The rates in a record: a codec cannot follow a type that contains itself."""
+        long = data["long"]
+        return cls(**{**data, "long": cls.from_data(long) if long else None})
 
     def compute_cost(self, tokens: Tokens) -> float:
         """USD of one request."""
@@ -51,26 +57,26 @@ class Rates:
         return usd / 1_000_000
 
     def pick_rates(self, tokens: Tokens) -> "Rates":
-        """Those in force for a request with this input."""
+        """The rates for a request with this input."""
         return self.long if self.long and tokens.total - tokens.output > self.long_above else self
 
 
 def _build_claude_rates(input_usd: float, output_usd: float) -> Rates:
-    """Anthropic's cache prices are parts of the input price: 1.25 and 2 of it to write, at most 0.1
-    to read."""
+    """Anthropic's: writing to the cache costs 1.25 times the input price, or twice for an hour,
+    reading at most a tenth."""
     return Rates(input_usd, output_usd, 1.25 * input_usd, 2 * input_usd, 0.1 * input_usd)
 
 
 def _build_gpt_rates(input_usd: float, output_usd: float, cached_usd: float) -> Rates:
-    """OpenAI's: 1.25 of the input price to write; from 272,000 tokens of input on, all of a request
-    costs twice as much to read and half as much again to answer."""
+    """OpenAI's: writing to the cache costs 1.25 times the input price; above 272,000 tokens of
+    input, a request costs twice as much for input and half as much again for output."""
     rates = Rates(input_usd, output_usd, 1.25 * input_usd, 1.25 * input_usd, cached_usd)
     long = Rates(2 * input_usd, 1.5 * output_usd, 2.5 * input_usd, 2.5 * input_usd, 2 * cached_usd)
     return replace(rates, long_above=272_000, long=long)
 
 
 def _build_plain_rates(input_usd: float, output_usd: float) -> Rates:
-    """Elsewhere what goes into the cache costs up to 1.25 of the input price, for any time."""
+    """Elsewhere writing to the cache costs up to 1.25 times the input price, for any time."""
     return Rates(input_usd, output_usd, 1.25 * input_usd, 1.25 * input_usd, input_usd)
 
 
@@ -94,9 +100,9 @@ KNOWN: Mapping[str, Rates] = {
 
 
 def merge_rates(prices: "Mapping[str, Price]") -> dict[str, Rates]:
-    """The built-in prices, and those of the settings, which win. A model that has none costs an
-    unknown sum, never nothing. The settings name no cache prices: they follow from the input price;
-    what came out of the cache counts like any other input where the model is none of Claude's."""
+    """The built-in prices, overridden by those of the settings. A model without a price has an
+    unknown cost, never 0. Cache prices are derived from the input price, as the settings have none;
+    for models other than Claude, cached input costs as much as any."""
     own = {name.removesuffix("[1m]"): _build_rates(name, price) for name, price in prices.items()}
     return {**KNOWN, **own}
 

@@ -1,4 +1,4 @@
-"""The gateway's refusals, in the error format of the provider that it stands in for."""
+"""The gateway's refusals, in the error format of the provider that it replaces."""
 
 import json
 
@@ -24,6 +24,6 @@ def build_error_body(api: Api, message: str, kind: str) -> bytes:
 
 
 def quote_text(text: object, longest: int = 80) -> str:
-    """An agent's text for a message: printable, quoted, shortened."""
+    """An agent's text, printable, quoted and shortened for a message."""
     shown = repr(str(text)[: longest + 1])
     return shown if len(shown) <= longest + 2 else f"{shown[:longest]}…'"

@@ -1,9 +1,9 @@
-"""Fields that an endpoint refuses: a request is tried without them, which is remembered for the
-night. An answer's length is limited by the field that the client sent, by its other name, or by
-counting the bytes of text.
+"""Fields that an endpoint refuses: requests are sent again without them, for the rest of the night.
 
-vLLM refuses a request whose prompt and limit together exceed its context, older servers know only
-one of the two names, and some know none.
+An answer is limited by the field that the client sent, by its other name, or by counting bytes:
+OpenAI's newer models take only ``max_completion_tokens``, older servers only ``max_tokens``, some
+neither, and vLLM refuses a limit that exceeds its context together with the prompt
+(vllm-project/vllm#42474).
 """
 
 import json
@@ -12,22 +12,21 @@ from collections.abc import Collection, Iterator
 from typing import Any
 
 from gitlab_nightshift.gateway.limits import USUAL_OUTPUT, USUAL_TOKEN_BYTES
-from gitlab_nightshift.gateway.shape import CheckedRequest
-from gitlab_nightshift.gateway.strict_json import JsonObject
+from gitlab_nightshift.gateway.request_body import CheckedRequest, JsonObject
 from gitlab_nightshift.text.endpoint_errors import refuses_tools
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 REFUSALS, FAILURES = (400, 422), (400, 404, 415, 422, 500, 501)
-"""By which servers refuse a limit; and another field (llama.cpp: 500)."""
+"""HTTP statuses by which servers refuse a limit, and any other field (llama.cpp: 500)."""
 BY_BYTES = ""
 """Instead of a key: no field is sent, and the answer is cut after so many bytes."""
 TOOLS = "tools"
-"""Nothing may be left out in their place: the agent itself has to ask otherwise."""
-OF_MESSAGES = frozenset({"reasoning_content", "reasoning", "reasoning_details", "extra_content"})
-"""What some servers want back, and others refuse."""
+"""Never left out: the agent itself has to ask in another way."""
+MESSAGE_FIELDS = frozenset({"reasoning_content", "reasoning", "reasoning_details", "extra_content"})
+"""Fields of messages that some servers require, and others refuse."""
 _OTHER_WORDS = {"response_format": r"|json_schema|grammar|guided|structured.?output"}
 _ECHOED = ("input", "ctx", "request")
-"""Keys under which a server repeats what it was sent."""
+"""Keys of an error under which FastAPI servers repeat the request."""
 _UNKNOWN_FIELD = compile_lazily(
     r"unrecogni[sz]ed|unknown|unsupported|not (supported|permitted|allowed)|unexpected|extra_"
     r"|invalid (argument|parameter|field|key)",
@@ -39,30 +38,30 @@ _TOO_LARGE = compile_lazily(
 
 
 class RefusedFieldError(Exception):
-    """The endpoint refuses a field of the request, or a limit's value."""
+    """The endpoint refuses a field of the request, or the value of its limit."""
 
 
 def choose_limit_key(
     question: CheckedRequest, path: str, refused: Collection[tuple[str, str]]
 ) -> tuple[str, bool]:
-    """The first key of an answer's limit that was not ``refused``, and whether it is the last."""
+    """The first key for an answer's limit that was not ``refused``, and true if it is the last."""
     keys = (question.output_key, *question.other_keys)
     left = tuple(key for key in keys if (path, key) not in refused) or (BY_BYTES,)
     return left[0], len(left) == 1
 
 
 def choose_limit(question: CheckedRequest, key: str) -> int | None:
-    """Tokens to ask for; None where the client wants no limit. A token has at least one byte, so
-    that many bytes are no more tokens."""
+    """The limit to send; None if the client wants none. Without a ``key``, a limit in bytes: as a
+    token has at least one, an answer of so many bytes has no more tokens."""
     if key or not question.output_key:
         return question.max_output
     return (question.max_output or USUAL_OUTPUT) * USUAL_TOKEN_BYTES
 
 
 def remove_fields(body: JsonObject, names: Collection[str]) -> JsonObject:
-    """The body without the fields of these names, in the messages and their calls too."""
+    """The body without these fields, also in its messages and their calls."""
     kept = {name: value for name, value in body.items() if name not in names or name == TOOLS}
-    own = OF_MESSAGES.intersection(names)
+    own = MESSAGE_FIELDS.intersection(names)
     if own and "messages" in kept:
         kept["messages"] = _remove_below(kept["messages"], own)
     return kept
@@ -79,14 +78,15 @@ def _remove_below(value: Any, names: Collection[str]) -> Any:
 def find_refused_fields(
     status: int, error: str, question: CheckedRequest, key: str
 ) -> tuple[str, ...]:
-    """The fields to which an endpoint's refusal refers; none if it is about something else.
+    """The fields that an endpoint's error refuses; none if it is about something else.
 
-    If the client chose a limit that is too large for its prompt, the client has to correct it.
+    A limit that the client itself chose too large is for the client to correct.
     """
     if status in REFUSALS and key and key in error and _UNKNOWN_FIELD.search(error):
         return (key,)
     if status in REFUSALS and key and question.max_output is None and _TOO_LARGE.search(error):
         return tuple(k for k in (question.output_key, *question.other_keys) if k)
+    # Other fields are only looked for in the server's own words: it may repeat the whole request.
     words = " ".join(_list_words(error))
     named = tuple(
         name
@@ -99,7 +99,7 @@ def find_refused_fields(
 
 
 def _list_words(error: str) -> Iterator[str]:
-    """The texts of an error, without those of the request that it repeats."""
+    """The texts of an error, without the request that it repeats."""
     try:
         left = [json.loads(error)]
     except (ValueError, RecursionError):

@@ -8,7 +8,7 @@ from gitlab_nightshift.gateway.anthropic import check_count, check_messages
 from gitlab_nightshift.gateway.keys import Api
 from gitlab_nightshift.gateway.openai import check_chat, check_responses
 from gitlab_nightshift.gateway.refusal import RequestRefusal, quote_text
-from gitlab_nightshift.gateway.shape import CheckedRequest
+from gitlab_nightshift.gateway.request_body import CheckedRequest
 
 MODELS = "/v1/models"
 CHAT = "/v1/chat/completions"
@@ -16,7 +16,7 @@ CHAT = "/v1/chat/completions"
 
 @dataclass(frozen=True)
 class Route:
-    """A path that is forwarded; ``queries`` are the query strings that it may have."""
+    """A path that is forwarded; ``queries`` are its allowed query strings."""
 
     path: str
     api: Api
@@ -37,33 +37,11 @@ _ROUTES = {
 
 
 def find_route(api: Api, method: str, target: str) -> tuple[Route, str]:
-    """The route of a request and its query, by the exact text of the request's target.
-
-    Nothing is decoded or normalized: any other spelling of a path is unknown. Raises
-    :class:`RequestRefusal` (404).
-    """
+    """The route and the query of a request, by the exact text of its target: nothing is decoded or
+    normalized, so any other spelling of a path is unknown. Raises :class:`RequestRefusal` (404)."""
     path, _, query = target.partition("?")
     route = _ROUTES.get(path)
     if method != "POST" or route is None or route.api is not api or query not in route.queries:
         what = f"{quote_text(method, 16)} {quote_text(target)}"
         raise RequestRefusal(f"{what} is no path of the model gateway", 404, "not_found_error")
     return route, query
-
-
-def build_models_answer(
-    api: Api, contexts: Mapping[str, int], refused: Collection[str] = ()
-) -> dict[str, Any]:
-    """The list of models that the bead may use, each with the tokens of its context in vLLM's form,
-    if they are known, and the fields of Chat Completions that the endpoint has ``refused``."""
-    names = sorted(contexts)
-    if api is Api.OPENAI:
-        rows = [
-            {"id": name, "object": "model", "created": 0, "owned_by": "x"}
-            | ({"max_model_len": contexts[name]} if contexts[name] else {})
-            | ({"refused": sorted(refused)} if refused else {})
-            for name in names
-        ]
-        return {"object": "list", "data": rows}
-    data = [{"type": "model", "id": name, "display_name": name} for name in names]
-    first, last = (names[0], names[-1]) if names else (None, None)
-    return {"data": data, "has_more": False, "first_id": first, "last_id": last}

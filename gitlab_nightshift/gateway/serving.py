@@ -1,4 +1,4 @@
-"""Runs the gateway in its process, once it has its configuration."""
+"""Runs the gateway in its process once it is configured."""
 
 import asyncio
 import contextlib
@@ -15,21 +15,21 @@ from gitlab_nightshift.sandbox.process_places import find_rights
 from gitlab_nightshift.sandbox.process_table import GATEWAY
 
 REPORT_S = 1.0
-"""Seconds between two looks at what the pipe could not take."""
+"""Seconds after which reports that did not fit into the pipe are tried again."""
 LAST_REPORT_S = 5.0
-"""Seconds that whoever reads the reports has to take the last of them."""
+"""Seconds that the reader gets for the last reports."""
 
 
 def serve(raw: bytes, link: socket.socket, report: int) -> None:
-    """Serve the configuration ``raw`` until nobody asks any more."""
+    """Serve the configuration ``raw`` until the client is gone."""
     config = from_bytes(raw)
-    confine(config)
+    confine(config)  # before the first byte of an agent is read
     asyncio.run(_serve(config, link, report))
 
 
 def confine(config: GatewayConfig) -> None:
-    """Drop all rights that its row does not name, except to files that connections to the model's
-    endpoint need. Raises OSError."""
+    """Drop all rights but those of its row in the process table, and to the CA files of the model's
+    endpoint. Raises OSError."""
     endpoint = config.upstream
     named = (*endpoint.ca_files, endpoint.ca_dir) if endpoint else ()
     places = {"named": [str(path) for path in named if path]}
@@ -38,25 +38,24 @@ def confine(config: GatewayConfig) -> None:
 
 async def _serve(config: GatewayConfig, link: socket.socket, pipe: int) -> None:
     reports, loop = Reports(pipe), asyncio.get_running_loop()
-    control = Control(link, config, lambda: reports.tell(control.list_accounts()))
+    control = Control(link, config, lambda: reports.tell(control.list_usage()))
     loop.set_exception_handler(lambda _, context: control.keep_note(_build_fault_note(context)))
-    loop.add_reader(
-        pipe, control.over.set
-    )  # a pipe's write end gets ready (POLLERR) once its reader has closed it (poll(2))
+    # A pipe's write end gets ready (POLLERR) once its reader has closed it: poll(2).
+    loop.add_reader(pipe, control.over.set)
     telling = asyncio.create_task(_tell(reports, control))
     await control.serve()
     telling.cancel()
     loop.remove_reader(pipe)
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(LAST_REPORT_S):
-            while not reports.tell(control.list_accounts()):
+            while not reports.tell(control.list_usage()):
                 await asyncio.sleep(0.05)
 
 
 async def _tell(reports: Reports, control: Control) -> None:
     while True:
         await asyncio.sleep(REPORT_S)
-        reports.tell(control.list_accounts())
+        reports.tell(control.list_usage())
 
 
 def _build_fault_note(context: dict[str, Any]) -> Note:

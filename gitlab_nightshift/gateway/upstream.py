@@ -17,7 +17,7 @@ DEFAULTS = {Api.ANTHROPIC: "https://api.anthropic.com", Api.OPENAI: "https://api
 SHORTEST_SECRET = 8
 _API_VERSION = compile_lazily(r"(?P<url>[^?#]+)\?(?P<query>api-version=[\w.-]{1,40})")
 _OWN_VERSION = compile_lazily(r"/v\d+\w*(/openai)?$|/deployments/[^/]+$")
-"""Base URLs that have their version, and end where ``/chat/completions`` begins: Gemini's
+"""Base URLs with a version of their own, to which ``/chat/completions`` is added directly: Gemini's
 ``/v1beta/openai``, ``/api/paas/v4``, a deployment of Azure."""
 OAUTH_BETA = "oauth-2025-04-20"
 _CA_FILES = ("SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
@@ -27,13 +27,8 @@ _RESERVED_HEADERS = frozenset(
         *("anthropic-beta", "anthropic-version"),  # checked, and set for each request
         *("host", "content-length", "content-type", "content-encoding", "transfer-encoding"),
         *("accept", "accept-encoding"),  # what the answer's reader understands
-        *(
-            "connection",
-            "te",
-            "trailer",
-            "upgrade",
-            "expect",
-        ),  # of one hop: RFC 9110, 7.6.1, 10.1.1
+        # Those of one hop: RFC 9110, 7.6.1 and 10.1.1.
+        *("connection", "te", "trailer", "upgrade", "expect"),
     }
 )
 """Headers that teams cannot set."""
@@ -41,12 +36,12 @@ _RESERVED_HEADERS = frozenset(
 
 @dataclass(frozen=True)
 class Upstream:
-    """Where requests go on to. Made by :func:`build_upstream`, which checks it.
+    """Where requests are forwarded to; :func:`build_upstream` makes and checks it.
 
-    ``base_url`` is without a slash at its end and without ``/v1``, which ``version`` puts before a
-    path, unless the URL has a version of its own (Gemini, Azure's deployments); ``query`` follows
-    it. ``options`` are the team's fields for requests of Chat Completions, ``headers`` the team's
-    own (a company gateway's), ``proxy`` the URL of the proxy to the internet, "" for none;
+    ``base_url`` has no slash at its end and no ``/v1``; ``version`` comes between it and a path, ""
+    if the URL has a version of its own (Gemini, Azure's deployments), and ``query`` after the path.
+    ``options`` are the team's fields for requests of Chat Completions, ``headers`` the team's own
+    (a company gateway's), ``proxy`` is the URL of the proxy to the internet, "" for none;
     ``ca_files`` and ``ca_dir`` add to the system's certificates.
     """
 
@@ -61,7 +56,7 @@ class Upstream:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def build_url(self, path: str, query: str = "") -> str:
-        """The address of a path of ours, such as ``/v1/models``."""
+        """The endpoint's URL for a path such as ``/v1/models``."""
         queries = "&".join(filter(None, (query, self.query)))
         end = path.removeprefix("/v1")
         return f"{self.base_url}{self.version}{end}{'?' if queries else ''}{queries}"
@@ -73,17 +68,17 @@ class Upstream:
 
     @property
     def secrets(self) -> tuple[bytes, ...]:
-        """What must not come back in an answer."""
+        """Values that an answer must not contain."""
         team = (value for _, value in self.headers if len(value) >= SHORTEST_SECRET)
         return tuple(value.encode() for value in (self.key.value, *team))
 
     @property
     def has_tls(self) -> bool:
-        """Whether certificates are needed: to read the system's takes longer than to start."""
+        """True if certificates are needed. Loading the system's takes longer than starting."""
         return any(url.startswith("https:") for url in (self.base_url, self.proxy))
 
     def build_tls_context(self) -> ssl.SSLContext:
-        """Certificates are always checked. Raises ``E_CONFIG`` where a CA file cannot be read."""
+        """A context that checks certificates. Raises ``E_CONFIG`` if a CA file cannot be read."""
         context = ssl.create_default_context()
         for file in self.ca_files:
             try:
@@ -95,7 +90,7 @@ class Upstream:
         return context
 
     def build_headers(self, betas: str) -> dict[str, str]:
-        """The headers that carry the key, the team's own, and what the key's kind asks for."""
+        """The headers with the key, the team's own, and those that the kind of key needs."""
         names = [name for name in betas.split(",") if name]
         if self.key.variable == OAUTH and OAUTH_BETA not in names:
             names.append(OAUTH_BETA)
@@ -106,12 +101,13 @@ class Upstream:
 def build_upstream(
     key: ModelKey, base_url: str, env: Mapping[str, str], options: Mapping[str, Any] | None = None
 ) -> Upstream:
-    """The endpoint of a key: the provider's own where ``base_url`` is "".
+    """The endpoint for a key; the provider's own if ``base_url`` is "".
 
     ``env`` gives the way to it: ``HTTPS_PROXY`` and ``NO_PROXY``, ``SSL_CERT_FILE``,
     ``SSL_CERT_DIR``, ``NODE_EXTRA_CA_CERTS``, ``REQUESTS_CA_BUNDLE``, and
     ``ANTHROPIC_CUSTOM_HEADERS``. Raises ``E_CONFIG`` for an address or header that cannot be used.
     """
+    # OpenAI's clients are given a URL with /v1, Anthropic's one without: both are taken for both.
     url, query = (base_url or DEFAULTS[key.api]).rstrip("/"), ""
     if key.api is Api.OPENAI and (found := _API_VERSION.fullmatch(url)):
         url, query = found["url"].rstrip("/"), found["query"]

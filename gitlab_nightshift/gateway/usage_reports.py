@@ -1,43 +1,96 @@
-"""Reports what is used to whoever started the gateway, whatever becomes of the work."""
+"""What a run's beads have used, as the gateway's process reports it to whoever started it, whatever
+becomes of the work.
 
+One JSON line for a bead whenever its usage has changed; the last line of a bead counts. Standard
+library alone: the reader may be a process that imports nothing else.
+"""
+
+import dataclasses
 import os
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Annotated
 
-from gitlab_nightshift.gateway.cost_account import Account
-from gitlab_nightshift.gateway.cost_totals import UsageFigures, to_line
+from gitlab_nightshift.records.codec import InvalidRecordError, decode_record, encode_record
+from gitlab_nightshift.records.field_bounds import Between
+from gitlab_nightshift.records.usage import Usage
+
+LINE_BYTES = 4096
+"""The longest line, its end included: a pipe takes that much whole or not at all."""
+BEADS, MOST = 500, 1e12
+"""Beads of a run; the highest value of any figure."""
+
+
+@dataclass(frozen=True)
+class BeadLine:
+    """What a bead has used at most; it is the ``number``-th of the run."""
+
+    number: Annotated[int, Between(0, BEADS - 1)]
+    usage: Usage
 
 
 class Reports:
-    """Writes a line for each bead whose figures have changed, as far as the pipe takes them now:
-    what does not fit is written the next time."""
+    """Writes a line for each bead whose usage has changed, as far as the pipe takes them now: what
+    does not fit is written the next time."""
 
     def __init__(self, pipe: int) -> None:
         os.set_blocking(pipe, False)
         self._pipe = pipe
-        self._told: dict[int, UsageFigures] = {}
+        self._told: dict[int, Usage] = {}
 
-    def tell(self, accounts: tuple[Account, ...]) -> bool:
+    def tell(self, beads: Iterable[Usage]) -> bool:
         """Write those not written yet, in their order; False where some are left for later."""
-        for number, account in enumerate(accounts):
-            figures = _read_figures(account)
-            if figures == self._told.get(number):
+        for number, usage in enumerate(beads):
+            if usage == self._told.get(number):
                 continue
             try:
-                os.write(self._pipe, to_line(number, account.bead, figures))
+                os.write(self._pipe, to_line(number, usage))
             except BlockingIOError:
                 return False
             except OSError:  # nobody reads
                 return True
-            self._told[number] = figures
+            self._told[number] = usage
         return True
 
 
-def _read_figures(account: Account) -> UsageFigures:
-    used, pending = account.read_usage(), account.compute_pending()
-    return UsageFigures(
-        usd=used.cost_usd,
-        tokens=used.tokens or 0,
-        assumed_usd=max(used.assumed_usd, 0.0),
-        assumed_tokens=used.assumed_tokens,
-        pending_usd=pending.cost_usd or 0.0,
-        pending_tokens=pending.tokens or 0,
-    )
+@dataclass
+class Totals:
+    """Reads the lines while they come; a line that is none is counted in ``bad`` and left out."""
+
+    bad: int = 0
+    _beads: dict[int, Usage] = field(default_factory=dict)
+    _rest: bytes = b""
+
+    def feed(self, data: bytes) -> None:
+        """The next bytes of the pipe."""
+        *lines, rest = (self._rest + data).split(b"\n")
+        self._rest = rest[:LINE_BYTES]
+        for line in lines:
+            self._take(line)
+
+    def list_usage(self) -> tuple[Usage, ...]:
+        """What each bead has used at most, in the order of their beginning."""
+        return tuple(self._beads[number] for number in sorted(self._beads))
+
+    def _take(self, line: bytes) -> None:
+        try:
+            made = read_line(line)
+        except InvalidRecordError:
+            self.bad += 1
+        else:
+            self._beads[made.number] = made.usage
+
+
+def to_line(number: int, usage: Usage) -> bytes:
+    """A bead's line."""
+    return encode_record(BeadLine(number, usage)) + b"\n"
+
+
+def read_line(line: bytes) -> BeadLine:
+    """A line without its end. Raises InvalidRecordError for what no gateway reports."""
+    if len(line) >= LINE_BYTES:
+        raise InvalidRecordError("it is too long")
+    made = decode_record(BeadLine, line)
+    if not all(0 <= (value or 0) <= MOST for value in dataclasses.astuple(made.usage)):
+        raise InvalidRecordError("no run uses so much")
+    return made

@@ -1,4 +1,4 @@
-"""Who a token is and whether it may do what a night needs."""
+"""Whose a token is, and whether it has the rights that a night needs."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.gitlab.api_error import ApiError, call_or_none
+from gitlab_nightshift.gitlab.resources import build_project_path
 from gitlab_nightshift.text.gitlab_refusals import TOKEN_RIGHTS
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
@@ -14,19 +15,18 @@ if TYPE_CHECKING:
     from gitlab_nightshift.gitlab.client import Client
 
 DEVELOPER, MAINTAINER, PAGE = 30, 40, 100
-WANTED = TOKEN_RIGHTS
 GRANULAR = "insufficient_granular_scope"
-"""GitLab's code for a permission that a fine-grained token lacks."""
+"""GitLab's error code if a fine-grained token lacks a permission."""
 _READ_BY_NIGHTS = ("merge_requests", "labels", "members/all", "repository/branches")
 AccessFact = Literal["token", "scopes", "project", "role"]
-"""What a token is judged by, in this order."""
+"""What is checked of a token, in this order."""
 _KINDS = {
     compile_lazily(r"project_\d+_bot"): "project access token",
     compile_lazily(r"group_\d+_bot"): "group access token",
     compile_lazily(r"service_account"): "access token of a service account",
 }
 _ENDED = {"expired": "it has expired", "revoked": "it was revoked"}
-"""GitLab's own words for a token that was valid once."""
+"""By a word of GitLab's message ("Token is expired.", lib/api/api_guard.rb)."""
 _OTHER_KINDS = {
     "glcbt-": "a job token",
     "gldt-": "a deploy token",
@@ -35,17 +35,17 @@ _OTHER_KINDS = {
     "glft-": "a feed token",
     "glagent-": "a token of the agent for Kubernetes",
 }
-"""What GitLab puts before tokens that open no merge request."""
+"""Prefixes of tokens that cannot open merge requests."""
 
 
 @dataclass(frozen=True)
 class Access:
     """A token's user and rights.
 
-    ``scopes`` is None where GitLab does not tell (no personal, project or group access token), and
-    says nothing of a ``fine_grained`` token, whose permissions GitLab does not list;
-    ``level`` is GitLab's number of the role (30 is Developer), None for an administrator;
-    ``expires_on`` the day at whose start (UTC) it ends, None for none or one that is not known.
+    ``scopes`` is None for anything but a personal, project or group access token, and meaningless
+    for a ``fine_grained`` one: GitLab does not list its permissions. ``level`` is the user's access
+    level (30 is Developer), None for an administrator; ``expires_on`` the day at whose start (UTC)
+    the token expires, None for none or an unknown one.
     """
 
     user_id: int
@@ -59,7 +59,7 @@ class Access:
 
     @property
     def kind(self) -> str:
-        """What the token is, as far as GitLab tells: by the names that it gives to bots."""
+        """The kind of token, judged by its user: GitLab makes a bot for each access token."""
         if self.scopes is None:
             return "neither a personal nor a project or group access token (perhaps an OAuth token)"
         if self.fine_grained:
@@ -69,8 +69,8 @@ class Access:
 
 
 class AccessRefusal(NightshiftError):
-    """``E_CONFIG`` for a token that a night cannot work with: ``fact`` is what is wrong with it,
-    ``known`` what GitLab had told before, None for nothing."""
+    """``E_CONFIG`` for a token that a night cannot use: ``fact`` is what failed, ``known`` what was
+    read before that, None for nothing."""
 
     def __init__(self, message: str, fact: AccessFact, known: Access | None = None) -> None:
         super().__init__(Code.CONFIG, message)
@@ -80,10 +80,9 @@ class AccessRefusal(NightshiftError):
 def read_access(
     client: "Client", project: str, read_project: Callable[[], Mapping[str, Any]]
 ) -> Access:
-    """Ask GitLab about the token. Raises :class:`AccessRefusal` for one that a night cannot work
-    with.
+    """Ask GitLab about the token. Raises :class:`AccessRefusal` for one that a night cannot use.
 
-    ``read_project`` has what GitLab says of the project, the token's permissions among it.
+    ``read_project`` returns the project's attributes, with the token's ``permissions``.
     """
     token = _read_token(client)
     user = _read_user(client, token)
@@ -96,7 +95,7 @@ def read_access(
     if level is not None and level < DEVELOPER:
         raise AccessRefusal(
             f"the token's user {user['username']} has a role below Developer on {project}: "
-            f"set GITLAB_TOKEN to a token with {WANTED}",
+            f"set GITLAB_TOKEN to a token with {TOKEN_RIGHTS}",
             "role",
             known,
         )
@@ -104,7 +103,6 @@ def read_access(
 
 
 def _build_access(token: Mapping[str, Any] | None, user: Mapping[str, Any]) -> Access:
-    """What is known before the role."""
     login = user.get("username") or ""
     return Access(
         user_id=user.get("id") or 0,
@@ -119,10 +117,11 @@ def _build_access(token: Mapping[str, Any] | None, user: Mapping[str, Any]) -> A
 
 
 def _try_reading(client: "Client", project: str, known: Access) -> None:
-    """Read what each night reads, a row of each kind: nothing else tells what such a token may."""
+    """Read one row of each list that nights read: GitLab does not list such a token's permissions,
+    so only a try shows them."""
     for name in _READ_BY_NIGHTS:
         try:
-            client.read_rows(f"/projects/{_encode_project(project)}/{name}", per_page=1)
+            client.read_rows(f"{build_project_path(project)}/{name}", per_page=1)
         except ApiError as error:
             if error.kind == GRANULAR:
                 raise _explain_refusal(error, client, known) from None
@@ -133,17 +132,25 @@ def _try_reading(client: "Client", project: str, known: Access) -> None:
 def find_developers(
     client: "Client", project: str, users: Iterable[int], least: int = DEVELOPER
 ) -> frozenset[int]:
-    """Those of the users (ids, 0 for nobody) who have this role or more, by groups too."""
+    """The active users (ids, 0 for nobody) with at least this access level, inherited or not."""
     asked = sorted(set(users) - {0})[:PAGE]
-    if not asked:
+    if not asked:  # without ids, GitLab would list every member
         return frozenset()
-    path = f"/projects/{_encode_project(project)}/members/all"
+    path = f"{build_project_path(project)}/members/all"
     found = client.read_rows(path, **{"user_ids[]": asked})
     return frozenset(
         int(each["id"])
         for each in found
         if int(each.get("access_level") or 0) >= least and each.get("state") == "active"
     )
+
+
+def read_member_level(client: "Client", project: str, user: int) -> int:
+    """A user's access level in the project, inherited or not; 0 for no member, and if blocked."""
+    path = f"{build_project_path(project)}/members/all/{user}"
+    found = call_or_none(lambda: client.read_object(path), 404) or {}
+    active = found.get("state", "active") == "active"
+    return int(found.get("access_level") or 0) if active else 0
 
 
 def _read_user(client: "Client", token: Mapping[str, Any] | None) -> Mapping[str, Any]:
@@ -157,7 +164,7 @@ def _read_user(client: "Client", token: Mapping[str, Any] | None) -> Mapping[str
 
 
 def parse_day(text: object) -> date | None:
-    """The day of a date or a moment; None for what is neither."""
+    """The day of an ISO 8601 date or time; None for anything else."""
     try:
         return date.fromisoformat(str(text)[:10])
     except ValueError:
@@ -165,7 +172,9 @@ def parse_day(text: object) -> date | None:
 
 
 def _read_token(client: "Client") -> Mapping[str, Any] | None:
-    """What the token says of itself; None where GitLab does not tell."""
+    """The token's own attributes; None if it is no personal, project or group access token."""
+    # Any scope may read this; other kinds of tokens get 400
+    # (lib/api/personal_access_tokens/self_information.rb).
     try:
         return client.read_object("/personal_access_tokens/self")
     except ApiError as error:
@@ -205,16 +214,10 @@ def _read_level(
 
 
 def _read_shared_levels(client: "Client", project: str, user_id: int) -> list[int]:
-    """Roles through invited groups: the project's own members do not show them."""
-    path = f"/projects/{_encode_project(project)}/members/all/{user_id}"
+    """Levels through invited groups, which ``permissions`` does not contain."""
+    path = f"{build_project_path(project)}/members/all/{user_id}"
     member = call_or_none(lambda: client.read_object(path), 403, 404)
     return [member["access_level"]] if member is not None else []
-
-
-def _encode_project(project: str) -> str:
-    from urllib.parse import quote
-
-    return quote(project, safe="")
 
 
 def _explain_refusal(
@@ -224,7 +227,7 @@ def _explain_refusal(
         remedy = error.remedy
         return AccessRefusal(
             f"GitLab at {client.server} refuses GITLAB_TOKEN: {error.reason.rstrip('.')}: "
-            f"{remedy.text if remedy else 'have an administrator of this GitLab look at it'}",
+            f"{remedy.text if remedy else 'ask an administrator of this GitLab'}",
             "scopes" if error.kind == GRANULAR else "token",
             known,
         )
@@ -232,13 +235,13 @@ def _explain_refusal(
         return error
     return AccessRefusal(
         f"GitLab at {client.server} rejects GITLAB_TOKEN: {_explain_token(error, client)}. "
-        f"Make a project access token with {WANTED}",
+        f"Make a project access token with {TOKEN_RIGHTS}",
         "token",
     )
 
 
 def _explain_token(error: ApiError, client: "Client") -> str:
-    """Why GitLab refuses the token: its prefix tells most, and is no secret."""
+    """Why GitLab rejects the token. Its prefix, which is no secret, tells its kind."""
     for prefix, kind in _OTHER_KINDS.items():
         if client.has_token_prefix(prefix):
             return f"it is {kind}, which cannot open merge requests"
@@ -248,7 +251,7 @@ def _explain_token(error: ApiError, client: "Client") -> str:
 
 def _build_scope_error(client: "Client", known: Access) -> NightshiftError:
     return AccessRefusal(
-        f"GITLAB_TOKEN lacks the scope api on {client.server}: make a token with {WANTED}",
+        f"GITLAB_TOKEN lacks the scope api on {client.server}: make a token with {TOKEN_RIGHTS}",
         "scopes",
         known,
     )

@@ -1,4 +1,4 @@
-"""What can go wrong between this program and GitLab, as one kind of error."""
+"""The one error class for requests to GitLab, and which errors to retry."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -12,12 +12,12 @@ _UNSEEN = (401, 403, 404)
 
 
 class ApiError(NightshiftError, RemoteFailure):
-    """GitLab refused a request or gave no answer; the message is one line without the token.
+    """GitLab refused a request or did not answer; the message is one line without the token.
 
-    ``status`` is the HTTP status, None where there was no answer; ``reason`` GitLab's own words,
-    ``kind`` its code for what a token lacks (``insufficient_scope``), "" for none;
-    ``retry_after_s`` what GitLab asked to wait, in seconds; ``lasting`` is true where the same
-    request can only fail again (an untrusted certificate, a redirect).
+    ``status`` is the HTTP status, None without an answer; ``reason`` GitLab's message, ``kind`` its
+    OAuth error code (``insufficient_scope``), "" for none; ``retry_after_s`` the seconds that
+    GitLab asks to wait; ``lasting`` is true if a retry can only fail again (an untrusted
+    certificate, a redirect).
     """
 
     def __init__(
@@ -38,25 +38,27 @@ class ApiError(NightshiftError, RemoteFailure):
 
     @property
     def remedy(self) -> Remedy | None:
-        """What helps against the refusal, by GitLab's words; None where these say nothing known."""
+        """The remedy for GitLab's message; None for an unknown one."""
         return find_remedy(f"{self.kind} {self.reason}")
 
 
 def not_performed(error: ApiError) -> bool:
-    """GitLab said that it did nothing and to come again: safe to repeat whatever the request."""
+    """True if GitLab did nothing and asks to retry: safe for any request."""
+    # 409 is mostly a conflict, but "Resource lock" means: try again (python-gitlab retries it too,
+    # since 3.13).
     return error.status == 429 or (error.status == 409 and "resource lock" in error.reason.lower())
 
 
 def transient(error: ApiError) -> bool:
-    """The error may pass by itself. The request may have been performed all the same."""
+    """True if a retry may succeed. The request may have been performed all the same."""
     if error.lasting:
         return False
     return not_performed(error) or error.status is None or 500 <= error.status != 501
 
 
 def call_or_none(ask: Callable[[], Answer], *statuses: int) -> Answer | None:
-    """What GitLab answers; None for these statuses: unless told, those of what the token may not
-    see, or this GitLab does not have."""
+    """GitLab's answer; None for these statuses, by default those for what the token may not see or
+    this GitLab does not have."""
     try:
         return ask()
     except ApiError as error:

@@ -1,11 +1,11 @@
-"""What a project's settings say of its pipelines and pushes, as far as a token may see them."""
+"""A project's settings for pipelines and pushes, as far as a token may see them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Self
-from urllib.parse import quote
 
 from gitlab_nightshift.gitlab.api_error import ApiError, call_or_none
+from gitlab_nightshift.gitlab.resources import build_project_path
 from gitlab_nightshift.text.printable_text import make_printable
 
 if TYPE_CHECKING:
@@ -17,18 +17,17 @@ query($project: ID!) { project(fullPath: $project) { inheritedCiVariables(first:
   key protected masked environmentScope groupName } } } }
 """
 MOST_SCHEDULES = 20
-"""Schedules that are asked for their variables: one request each."""
+"""Schedules whose variables are read: one request each, as the list does not show them."""
 SWITCH = "NIGHTSHIFT"
-"""The variable of a schedule that makes its pipelines a night."""
-
+"""The variable by which a schedule's pipelines are nights."""
 FLEET_SCHEDULE = "Night shift (fleet)"
-"""The description of the schedule that a fleet plays: one of a project, and inactive."""
+"""The description of the inactive schedule that a fleet plays: one in each project."""
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """A pipeline schedule. ``ref`` is a branch; ``switched`` is whether its variables make it a
-    night, None where the token does not see them; ``inputs`` are those of the pipeline, by name."""
+    """A pipeline schedule. ``ref`` is a branch; ``switched`` is true if its variables make it a
+    night, None if the token does not see them; ``inputs`` are the pipeline's, by name."""
 
     id: int
     description: str
@@ -42,7 +41,7 @@ class Schedule:
 
 @dataclass(frozen=True)
 class PushRule:
-    """What GitLab asks of a push; "" and False for nothing."""
+    """What GitLab requires of a push; "" and False for nothing."""
 
     branch_name_regex: str = ""
     commit_message_regex: str = ""
@@ -56,16 +55,15 @@ class PushRule:
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Self:
-        """As the API shows it."""
+        """From the API's JSON."""
         given = {each.name: data[each.name] for each in fields(cls) if data.get(each.name)}
         return cls(**given)
 
 
 @dataclass(frozen=True)
 class CiVariable:
-    """A variable, without its value; ``scope`` is a pattern of environments, ``group`` the name of
-    the group that it is inherited from, "" for the project's own, whose ``description`` is
-    known."""
+    """A variable, without its value; ``scope`` is its environment scope, ``group`` the name of the
+    group that it is inherited from, "" for the project's own. Only these have a ``description``."""
 
     key: str
     protected: bool
@@ -77,22 +75,22 @@ class CiVariable:
 
 @dataclass(frozen=True)
 class PipelineFile:
-    """A pipeline's file as GitLab reads it: its ``errors``, a line each and none where it is valid,
-    and the ``merged`` YAML with all includes."""
+    """A ``.gitlab-ci.yml`` as GitLab reads it: its ``errors``, one line each, and the ``merged``
+    YAML with all includes."""
 
     errors: tuple[str, ...]
     merged: str
 
 
 class CiSettings:
-    """The settings of a project. Every method may raise :class:`ApiError`, and answers None where
-    the token may not see, or GitLab's tier does not have, what it asks for."""
+    """The settings of a project. Every method may raise :class:`ApiError`, and returns None if the
+    token may not see them, or GitLab's tier does not have them."""
 
     def __init__(self, client: "Client", project: str) -> None:
-        self._client, self._path = client, f"/projects/{quote(project, safe='')}"
+        self._client, self._path = client, build_project_path(project)
 
     def list_schedules(self) -> tuple[Schedule, ...] | None:
-        """The schedules, the active ones first."""
+        """The schedules, active ones first."""
         rows = self._list("pipeline_schedules")
         if rows is None:
             return None
@@ -103,26 +101,26 @@ class CiSettings:
         )
 
     def read_schedule(self, row: Mapping[str, Any]) -> Schedule:
-        """A schedule of a list; an active one is asked for its variables."""
+        """A schedule from a row of their list; the variables of an active one are read."""
         return _read_schedule(row, self._find_switch(row) if row.get("active") else None)
 
     def read_push_rule(self) -> PushRule | None:
-        """The project's push rule. Shown to Maintainers, on paid tiers."""
+        """The project's push rule: for Maintainers, on paid tiers."""
         found = self._get("push_rule")
         return PushRule.from_data(found) if isinstance(found, dict) else None
 
     def check_pipeline_file(self) -> PipelineFile | None:
-        """What GitLab says of the default branch's file; no pipeline is made."""
+        """Lint the default branch's ``.gitlab-ci.yml``; this creates no pipeline."""
         return _read_pipeline_file(self._get("ci/lint"))
 
     def check_pipeline_text(self, text: str) -> PipelineFile | None:
-        """The same, of a file that the default branch does not have yet."""
+        """Lint a ``.gitlab-ci.yml`` before it is committed."""
         path, data = f"{self._path}/ci/lint", {"content": text}
         found = call_or_none(lambda: self._client.http_post(path, post_data=data))
         return _read_pipeline_file(found)
 
     def list_variables(self) -> tuple[CiVariable, ...] | None:
-        """The project's own variables. Shown to Maintainers."""
+        """The project's own variables: for Maintainers."""
         rows = self._list("variables")
         if rows is None:
             return None
@@ -138,8 +136,8 @@ class CiSettings:
         )
 
     def list_inherited_variables(self, path: str) -> tuple[CiVariable, ...] | None:
-        """Those of the groups of the project with this path. REST shows them to a group's Owners
-        alone, GraphQL to the project's Maintainers."""
+        """The variables of the groups above the project with this path."""
+        # REST shows them only to the group's Owners, GraphQL to the project's Maintainers.
         try:
             answer = self._client.send_query(_INHERITED, {"project": path})
             nodes = answer["project"]["inheritedCiVariables"]["nodes"]
@@ -148,7 +146,8 @@ class CiSettings:
             return None
 
     def _find_switch(self, row: Mapping[str, Any]) -> bool | None:
-        """Whether the schedule's own variables make it a night: its owner and Maintainers see."""
+        """True if the schedule's variables make it a night. GitLab shows them to its owner and to
+        Maintainers."""
         found = self._get(f"pipeline_schedules/{int(row['id'])}")
         if not isinstance(found, dict) or not isinstance(found.get("variables"), list):
             return None
@@ -170,7 +169,7 @@ def _read_pipeline_file(found: object) -> PipelineFile | None:
         return None
     given = (make_printable(str(each)) for each in found.get("errors") or ())
     errors = tuple(" ".join(each.split())[:LONGEST_ERROR] for each in given)
-    known = () if found["valid"] else errors or ("it does not say why",)
+    known = () if found["valid"] else errors or ("GitLab gives no reason",)
     return PipelineFile(known, str(found.get("merged_yaml") or ""))
 
 
@@ -189,6 +188,7 @@ def _read_schedule(row: Mapping[str, Any], switched: bool | None) -> Schedule:
     return Schedule(
         id=int(row["id"]),
         description=str(row.get("description") or ""),
+        # GitLab stores full refs, even if a short one was sent (lib/api/ci/pipeline_schedules.rb).
         ref=str(row.get("ref") or "").removeprefix("refs/heads/"),
         active=bool(row.get("active")),
         owner=str(owner.get("username") or ""),

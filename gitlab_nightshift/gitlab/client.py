@@ -1,4 +1,4 @@
-"""python-gitlab, with one deadline and one kind of error; no other module imports it."""
+"""python-gitlab with one retry policy and one error class; no other module imports it."""
 
 import contextlib
 import json
@@ -13,23 +13,23 @@ import gitlab
 import requests
 import urllib3.exceptions
 
-from gitlab_nightshift import __version__
 from gitlab_nightshift.gitlab.api_error import ApiError, not_performed, transient
 from gitlab_nightshift.system.retry import RetryPolicy, parse_retry_after
+from gitlab_nightshift.system.version import VERSION
 from gitlab_nightshift.text.printable_text import make_printable
 
 LONGEST_REASON = 300
 CHUNK = 64 * 1024
 PAGE = 100
 NO_CONTENT = 204
-"""The answer to a deletion."""
+"""The status of a successful deletion."""
 
 
 class Client(gitlab.Gitlab):
-    """A connection whose every request ends in an answer or in an :class:`ApiError`.
+    """A connection whose requests end in an answer or in an :class:`ApiError`.
 
-    Reading is repeated while it may help. Writing is repeated only where GitLab said that it did
-    nothing: after a timeout the caller has to look first.
+    Reads are retried after every error that may pass. Writes are retried only if GitLab said that
+    it did nothing: after a timeout, the caller has to check first.
     """
 
     def __init__(
@@ -41,9 +41,9 @@ class Client(gitlab.Gitlab):
         patience: RetryPolicy,
         of_job: bool = False,
     ) -> None:
-        """``of_job``: the token is a job's own, which GitLab takes for a few requests only."""
+        """``of_job``: the token is a ``CI_JOB_TOKEN``, which GitLab accepts for few requests."""
         session = requests.Session()
-        # A redirect would carry the token to another address.
+        # requests drops only Authorization on a redirect to another host, not PRIVATE-TOKEN.
         session.max_redirects = 0
         session.hooks["response"].append(self._read_retry_after)
         self.server = urlsplit(server_url).netloc
@@ -56,20 +56,20 @@ class Client(gitlab.Gitlab):
             timeout=timeout_s,
             session=session,
             keep_base_url=True,
-            user_agent=f"gitlab-nightshift/{__version__}",
+            user_agent=f"gitlab-nightshift/{VERSION}",
         )
 
     def has_token_prefix(self, prefix: str) -> bool:
-        """Whether the token is of the kind that GitLab marks so; the token stays in here."""
+        """True if the token begins so. No other module reads the token."""
         return self._secret.startswith(prefix)
 
     @cached_property
     def own_user(self) -> dict[str, Any]:
-        """The token's own user, who is asked for once."""
+        """The token's own user, read once."""
         return self.read_object("/user")
 
     def read_object(self, path: str, **query: Any) -> dict[str, Any]:
-        """What is at a path, empty where that is no object."""
+        """The JSON object at a path; empty for anything else."""
         found = self.http_get(path, query_data=query)
         return found if isinstance(found, dict) else {}
 
@@ -84,7 +84,8 @@ class Client(gitlab.Gitlab):
         return [row for row in rows if isinstance(row, dict)]
 
     def http_request(self, verb: str, path: str, *args: Any, **kwargs: Any) -> requests.Response:
-        """One request of python-gitlab, with our own retry in place of the library's."""
+        """One request of python-gitlab, with our retries instead of its own: these follow any
+        ``Retry-After`` without a limit, and repeat writes too."""
         kwargs |= {"obey_rate_limit": False, "max_retries": 0}
         again = transient if verb == "get" else not_performed
 
@@ -96,7 +97,7 @@ class Client(gitlab.Gitlab):
         return self.patience.call_with_retries(send_once, again)
 
     def download(self, path: str, most: int) -> bytes:
-        """The bytes of a file, at most ``most`` of them; a longer one is an error."""
+        """The bytes of a file. Raises ApiError for more than ``most`` bytes."""
 
         def download_once() -> bytes:
             with self._open_stream(path) as response:
@@ -105,7 +106,7 @@ class Client(gitlab.Gitlab):
         return self.patience.call_with_retries(download_once, transient)
 
     def read_tail(self, path: str, size: int, most: int) -> bytes:
-        """The last ``size`` bytes of what may be a long text; no more than ``most`` are read."""
+        """The last ``size`` bytes of a text, of which at most ``most`` bytes are read."""
 
         def read_once() -> bytes:
             tail, seen = b"", 0
@@ -132,10 +133,10 @@ class Client(gitlab.Gitlab):
         values: Mapping[str, Any],
         problems: list[tuple[tuple[Any, ...], str]] | None = None,
     ) -> Any:
-        """What GraphQL answers to a query; its errors are an :class:`ApiError` that lasts. With
-        ``problems``, an answer that lacks something is one: each lacking place, and why.
-
-        A query only reads: it may be repeated, unlike what else is posted."""
+        """The data of GraphQL's answer. Raises a lasting ApiError for its errors; with
+        ``problems``, an answer with some data is accepted, and the path and the message of each
+        error are added to them.
+        """
 
         def ask_once() -> Any:
             with self._convert_errors("post", "graphql"):
@@ -147,6 +148,7 @@ class Client(gitlab.Gitlab):
                     max_retries=0,
                 )
 
+        # A query only reads, so it is retried like a GET although it is posted.
         answer = self._check_json(self.patience.call_with_retries(ask_once, transient)).json()
         answer = answer if isinstance(answer, dict) else {}
         errors = answer.get("errors")
@@ -171,7 +173,7 @@ class Client(gitlab.Gitlab):
 
     @contextlib.contextmanager
     def _convert_errors(self, verb: str, path: str) -> Iterator[None]:
-        """The library's exceptions as :class:`ApiError`, without a trace of the token."""
+        """Raise the library's exceptions as :class:`ApiError`, without the token."""
         self._retry_after_s = 0.0
         try:
             yield
@@ -195,7 +197,7 @@ class Client(gitlab.Gitlab):
             raise self._build_unreachable_error(
                 f"it redirects to {to}; use the final address", lasting=True
             ) from None
-        except (OSError, urllib3.exceptions.LocationParseError) as error:  # requests' own are these
+        except (OSError, urllib3.exceptions.LocationParseError) as error:  # RequestException is one
             why, lasting = _describe_failure(error, self.timeout)
             raise self._build_unreachable_error(why, lasting=lasting) from None
 
@@ -216,7 +218,7 @@ class Client(gitlab.Gitlab):
         self._retry_after_s = parse_retry_after(response.headers.get("Retry-After", ""))
 
     def _format_reason(self, words: Any) -> str:
-        """GitLab's own words as one short line."""
+        """GitLab's message as one short line, without the token."""
         if isinstance(words, bytes):
             words = words.decode(errors="replace")
         text = words if isinstance(words, str) else json.dumps(words)
@@ -228,8 +230,8 @@ class Client(gitlab.Gitlab):
 
 
 def _read_oauth_error(error: gitlab.GitlabError) -> tuple[str, str]:
-    """GitLab's sentence beside an OAuth error code, and the code, which alone the library passes
-    on; "" for neither."""
+    """The description and the code of an OAuth error, "" for none: the library's exception has the
+    code only."""
     try:
         body = json.loads(error.response_body or b"")
     except ValueError:
@@ -240,10 +242,12 @@ def _read_oauth_error(error: gitlab.GitlabError) -> tuple[str, str]:
 
 
 def _describe_failure(error: BaseException, timeout_s: float | None) -> tuple[str, bool]:
-    """Why there was no answer, and whether that is final. The exception's own text is not used: it
-    may quote what was sent."""
+    """Why there was no answer, and whether that is final. The exception's own text is not used, as
+    it may quote the request."""
+    # Only for a missing file of certificates does requests raise a plain OSError without errno
+    # (adapters.py: cert_verify).
     if type(error) is OSError and error.errno is None:
-        return "the file of certificates that REQUESTS_CA_BUNDLE names is not there", True
+        return "REQUESTS_CA_BUNDLE names a file of certificates that does not exist", True
     chain = list(_list_causes(error))
     kinds: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], str, bool], ...] = (
         (requests.Timeout, f"no answer within {timeout_s:.0f} s", False),

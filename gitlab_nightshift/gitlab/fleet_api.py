@@ -1,10 +1,11 @@
-"""What a fleet asks a GitLab for: projects in pages, by GraphQL; schedules and results, by REST.
+"""A fleet's requests: projects in pages, by GraphQL; schedules and results, by REST.
 
-A page holds 100 projects with their files, nights and merge requests. GitLab counts a query's
-complexity before it runs it, 250 at most (``app/graphql/gitlab_schema.rb``): a field is 1, a list
-grows by 1% for each item. This one is 141.
+A page has 100 projects with their files, nights and merge requests. GitLab computes a query's
+complexity before it runs it, and allows 250 (``app/graphql/gitlab_schema.rb``): each field costs 1,
+and a list 1% more for each of its items. This query costs 141.
 """
 
+import json
 import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,12 +13,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import quote
 
 from gitlab_nightshift.gitlab.api_error import ApiError, call_or_none
 from gitlab_nightshift.gitlab.ci_settings import CiSettings, Schedule
-from gitlab_nightshift.gitlab.pipelines import list_of_schedule
+from gitlab_nightshift.gitlab.pipelines import list_schedule_pipelines
 from gitlab_nightshift.gitlab.project import TIMEOUT_S, check_server
+from gitlab_nightshift.gitlab.resources import build_project_path
 from gitlab_nightshift.system.retry import Again, Clock, RetryPolicy, write_notice
 
 if TYPE_CHECKING:
@@ -30,20 +31,20 @@ Result = TypeVar("Result")
 
 PAGE, LEAST_PAGE = 100, 10
 MOST_PATHS = 50
-"""Of a query for projects by their paths (``app/graphql/resolvers/projects_resolver.rb``)."""
+"""Paths in one query for projects (``app/graphql/resolvers/projects_resolver.rb``)."""
 MOST_NIGHTS, MOST_MERGE_REQUESTS = 6, 10
-"""Of a project, the newest; older nights are asked for where they are needed."""
+"""The newest of each project; older nights are read only when needed."""
 MOST_PIPELINES = 5
-"""Earlier pipelines of the control project that are searched for a plan."""
+"""Earlier pipelines of the control project that are searched for the last plan."""
 LARGEST, LARGEST_PLAN = 4 * 1024 * 1024, 64 * 1024 * 1024
-"""Bytes of a night's result, of the last plan."""
+"""Bytes of a night's result, and of the last plan."""
 FILES = ("nightshift.yaml", ".gitlab-ci.yml")
 THREADS = 8
 """Requests at a time."""
 PATIENCE_S = 300.0
-"""For one request: GitLab's own rate limits are by the minute."""
+"""For one request with its retries: GitLab's rate limits are per minute."""
 OPTIONAL_FIELDS = ("isForked", "markedForDeletionOn")
-"""Fields that an older GitLab does not know."""
+"""Fields that older versions of GitLab lack."""
 _NIGHT = """
   id status createdAt startedAt finishedAt user { username }
   night: job(name: "nightshift") { id } publish: job(name: "nightshift:publish") { id }
@@ -87,7 +88,7 @@ _UNKNOWN_FIELD = re.compile(r"Field '(\w+)' doesn't exist on type")
 
 @dataclass(frozen=True)
 class ControlJob:
-    """Where a fleet's command runs: its project, branch and pipeline, as GitLab names them."""
+    """The job that runs a fleet's command: its project, branch and pipeline."""
 
     project: str
     ref: str
@@ -96,13 +97,13 @@ class ControlJob:
 
 @dataclass(frozen=True)
 class RenewedPatience(RetryPolicy):
-    """Repeats each request for ``for_s`` seconds from when it is first sent: a fleet's command runs
-    much longer than one stage of a night."""
+    """Retries each request for ``for_s`` seconds after its first try: a fleet's command has no
+    deadline as a stage of a night has."""
 
     for_s: float = PATIENCE_S
 
     def call_with_retries(self, call: Callable[[], Result], again: Again) -> Result:
-        """``call()``, repeated while it fails in a way that ``again`` says may pass."""
+        """Call, and retry while ``again`` accepts the error."""
         until = self.clock.now() + self.for_s
         policy = RetryPolicy(until, self.clock, self.first_s, tell=self.tell)
         return policy.call_with_retries(call, again)
@@ -117,10 +118,10 @@ def open_fleet(
     clock: Clock | None = None,
     tell: Callable[[str], None] = write_notice,
 ) -> "FleetApi":
-    """The connection of a fleet's command; nothing is asked before a method is called.
+    """The connection of a fleet's command. It sends nothing before a method is called.
 
-    ``timeout_s`` bounds each request, ``patience_s`` its repetitions. Raises ``E_CONFIG`` for a
-    server or a token that cannot be one.
+    ``timeout_s`` limits each request, ``patience_s`` all its retries. Raises ``E_CONFIG`` for an
+    invalid server address or token.
     """
     check_server(server_url, token)
     stopping = threading.Event()
@@ -135,8 +136,7 @@ def _sleep_until(stopping: threading.Event, seconds: float) -> None:
 
 
 class FleetApi:
-    """All that is asked of one GitLab. Every method may raise :class:`ApiError`, and may be called
-    by several threads."""
+    """Requests to one GitLab. Every method may raise :class:`ApiError`, and is thread-safe."""
 
     def __init__(
         self,
@@ -154,7 +154,7 @@ class FleetApi:
 
     @property
     def client(self) -> "Client":
-        """This thread's connection: requests' sessions are not made for several."""
+        """This thread's connection: a session of requests is not thread-safe."""
         found: Client | None = getattr(self._of_thread, "client", None)
         if found is None:
             found = self._of_thread.client = self._connect(self._patience)
@@ -165,9 +165,11 @@ class FleetApi:
 
         return Client(self.server_url, self._token, timeout_s=self._timeout_s, patience=patience)
 
-    def map_at_once(self, ask: Callable[[Item], Answer], items: Sequence[Item]) -> Iterator[Answer]:
-        """The answers in the order of the items, several requests at a time. Whoever is
-        interrupted waits for none of them: what waits is given up."""
+    def map_concurrently(
+        self, ask: Callable[[Item], Answer], items: Sequence[Item]
+    ) -> Iterator[Answer]:
+        """The answers in the order of the items, several requests at a time. An interruption
+        cancels those that wait, and their retries."""
         with ThreadPoolExecutor(THREADS) as pool:
             try:
                 yield from pool.map(ask, items)
@@ -179,32 +181,32 @@ class FleetApi:
     # --- projects -----------------------------------------------------------------------------
 
     def find_account(self) -> str:
-        """The user name of the token's account."""
+        """The token's user name."""
         return str(self.client.own_user.get("username") or "")
 
     def list_group_projects(
         self, group: str, label: str, nights: int = MOST_NIGHTS
     ) -> Iterator[Node] | None:
-        """The projects of a group and of the groups below it; None where there is no such group."""
+        """The projects of a group and its subgroups; None for an unknown group."""
         values = {"group": group, "labels": [label], "nights": nights}
         return self.list_nodes(GROUP_QUERY, values, ("group", "projects"))
 
     def list_projects(
         self, paths: Sequence[str], label: str, nights: int = MOST_NIGHTS
     ) -> Iterator[Node]:
-        """The projects with these paths, as far as there are any."""
+        """The projects with these paths, without unknown ones."""
         return self.list_by_paths(_BY_PATH, paths, {"labels": [label], "nights": nights})
 
     def list_by_paths(
         self, query: str, paths: Sequence[str], values: Mapping[str, Any]
     ) -> Iterator[Node]:
-        """The nodes of a query for projects by ``$paths``, as many at a time as GitLab takes."""
+        """The nodes of a query for projects by ``$paths``, in batches that GitLab accepts."""
         for at in range(0, len(paths), MOST_PATHS):
             batch = {"paths": list(paths[at : at + MOST_PATHS]), **values}
             yield from self.list_nodes(query, batch, ("projects",)) or ()
 
     def list_older_nights(self, project: str, cursor: str) -> Iterator[Node]:
-        """The scheduled pipelines of a project before those that are known, newest first."""
+        """The scheduled pipelines of a project from this cursor on, newest first."""
         while cursor:
             values = {"project": project, "nights": PAGE, "older": cursor}
             found = _follow(self.client.send_query(_MORE_NIGHTS, values), ("project", "pipelines"))
@@ -216,8 +218,7 @@ class FleetApi:
     # --- schedules ----------------------------------------------------------------------------
 
     def list_schedules(self, project: int) -> tuple[Schedule, ...]:
-        """The schedules of a project; of the active ones, whether their variables make them
-        nights."""
+        """The schedules of a project; only active ones with their ``switched``."""
         rows = self.client.read_all_rows(f"/projects/{project}/pipeline_schedules")
         settings = CiSettings(self.client, str(project))
         return tuple(settings.read_schedule(row) for row in rows)
@@ -225,11 +226,11 @@ class FleetApi:
     def list_started(self, project: int, schedule: int, since: str) -> tuple[int, ...]:
         """The ids of a schedule's pipelines since a moment (ISO 8601), newest first."""
         at = f"/projects/{project}/pipeline_schedules/{schedule}"
-        return tuple(int(row["id"]) for row in list_of_schedule(self.client, at, since))
+        return tuple(int(row["id"]) for row in list_schedule_pipelines(self.client, at, since))
 
     def play(self, project: int, schedule: int) -> None:
-        """Ask GitLab to start a schedule's pipeline. Nothing is repeated: whoever calls looks first
-        at what became of it."""
+        """Ask GitLab to start a schedule's pipeline. It is never retried: after a lost answer, the
+        caller looks for the pipeline first."""
         self._connect(replace(self._patience, for_s=0.0)).http_post(
             f"/projects/{project}/pipeline_schedules/{schedule}/play"
         )
@@ -237,21 +238,33 @@ class FleetApi:
     # --- results ------------------------------------------------------------------------------
 
     def download_artifact(self, project: int, job: int, path: str) -> bytes:
-        """A small file out of a job's artifacts."""
+        """A small file from a job's artifacts."""
         return self.client.download(f"/projects/{project}/jobs/{job}/artifacts/{path}", LARGEST)
+
+    def read_json_artifact(self, project: int, job: int, path: str) -> object:
+        """The content of a JSON file from a job's artifacts; None if it is missing or invalid."""
+        try:
+            return json.loads(self.download_artifact(project, job, path))
+        except ApiError as error:
+            if error.status != 404:
+                raise
+        except (ValueError, RecursionError):
+            pass
+        return None
 
     def find_last_artifact(
         self, control: ControlJob, job: str, path: str, most: int = MOST_PIPELINES
     ) -> bytes | None:
-        """A file that the last job of this name has left in an earlier pipeline of the control
-        project, also in one that goes on, and where the job ended with a warning; None where the
-        newest pipelines have none, or this token does not see them."""
-        at = f"/projects/{quote(control.project, safe='')}"
+        """A file from the artifacts of the last job of this name in an earlier pipeline of the
+        control project; None if the newest ``most`` pipelines have none, or this token does not see
+        them. The pipeline may still run, and the job may have ended with a warning."""
+        at = build_project_path(control.project)
         asked = {"ref": control.ref, "order_by": "id", "sort": "desc", "per_page": most + 1}
         rows = call_or_none(lambda: self.client.read_rows(f"{at}/pipelines", **asked)) or []
         earlier = [row["id"] for row in rows if str(row["id"]) != control.pipeline]
         for pipeline in earlier[:most]:
             jobs = call_or_none(partial(self.client.read_rows, f"{at}/pipelines/{pipeline}/jobs"))
+            # A job that ended with a warning (allow_failure) is "failed", and has its artifacts.
             ended = (each for each in jobs or () if each["status"] in ("success", "failed"))
             if made := [each["id"] for each in ended if each["name"] == job]:
                 place = f"{at}/jobs/{max(made)}/artifacts/{path}"
@@ -264,9 +277,9 @@ class FleetApi:
     def list_nodes(
         self, query: str, values: Mapping[str, Any], path: tuple[str, ...]
     ) -> Iterator[Node] | None:
-        """The nodes of a list by pages of 100 at most; ``path`` is where the answer has it. None
-        where there is no such thing. The query has ``$first`` and ``$after``; a page that takes
-        GitLab too long is asked for in smaller ones."""
+        """The nodes of the list at ``path`` in the answer, read in pages; None if the answer has no
+        such list. The query uses ``$first`` and ``$after``. If GitLab takes too long for a page,
+        smaller ones are requested."""
         first = self._ask_page(query, {**values, "after": None}, path, PAGE)
         return None if first is None else self._continue(query, values, path, *first)
 
@@ -285,7 +298,7 @@ class FleetApi:
     def _ask_page(
         self, query: str, values: Mapping[str, Any], path: tuple[str, ...], size: int
     ) -> tuple[Node, int] | None:
-        """A page, and the size that it was asked for in the end."""
+        """A page, and the size with which GitLab returned it."""
         while True:
             fields = (each for each in OPTIONAL_FIELDS if each not in self.missing_fields)
             text = query.replace("OPTIONAL", " ".join(fields))
@@ -294,6 +307,7 @@ class FleetApi:
                 return None if page is None else (page, size)
             except ApiError as error:
                 unknown = _UNKNOWN_FIELD.search(error.message)
+                # An unknown field fails the whole query, so it is left out from here on.
                 if unknown and unknown[1] in OPTIONAL_FIELDS:
                     self.missing_fields += (unknown[1],)
                 elif size > LEAST_PAGE and _is_too_much(error):
@@ -302,13 +316,13 @@ class FleetApi:
                     raise
 
     def _ask_once(self, text: str, values: Mapping[str, Any], path: tuple[str, ...]) -> Node | None:
-        """A page. What GitLab cannot show of one node, for an error of its own, is that node's
-        ``problem``; any other error is raised."""
+        """A page. An error in a single node becomes that node's ``problem``; others are raised."""
         problems: list[tuple[tuple[Any, ...], str]] = []
         page = _follow(self.client.send_query(text, values, problems), path)
         nodes, depth = list((page or {}).get("nodes") or ()), len(path)
         for place, why in problems:
             at = place[depth + 1] if place[: depth + 1] == (*path, "nodes") else len(nodes)
+            # A timeout is an error of the field at which it struck: the rest is missing as well.
             if at >= len(nodes) or not nodes[at] or "Timeout on" in why:
                 raise ApiError(f"GitLab's GraphQL refused the query: {why}", lasting=True)
             nodes[at] = {**nodes[at], "problem": why}
@@ -316,7 +330,7 @@ class FleetApi:
 
 
 def _is_too_much(error: ApiError) -> bool:
-    """Whether GitLab, or what stands before it, gave up on a query for the time it took."""
+    """True if GitLab, or a proxy before it, gave up on a query that took too long."""
     return error.status in (502, 503, 504) or "Timeout on" in error.message
 
 
@@ -327,11 +341,11 @@ def _follow(answer: Any, path: tuple[str, ...]) -> Node | None:
 
 
 def _list_found(page: Node) -> Iterator[Node]:
-    """GitLab shows null for what the token may not see."""
+    """The nodes; GitLab shows null for one that the token may not see."""
     yield from (each for each in page.get("nodes") or () if isinstance(each, Mapping))
 
 
 def read_next(page: Node) -> str:
-    """The cursor of the next page; "" for none."""
+    """The cursor of the next page, "" for none."""
     info = page.get("pageInfo") or {}
     return str(info.get("endCursor") or "") if info.get("hasNextPage") else ""

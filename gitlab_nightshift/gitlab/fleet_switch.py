@@ -1,7 +1,8 @@
-"""The switch of all nights below a group, and what overrides it: GitLab's order of variables.
+"""The switch for all nights below a group, a group variable, and the variables that override it.
 
-Those of a pipeline and of its schedule win over the project's, these over the nearest group's
-(doc/ci/variables: precedence). A variable in a pipeline's file is weaker than the group's.
+By GitLab's precedence (doc/ci/variables), variables of a pipeline and its schedule override the
+project's, these the nearest group's, and that a parent group's. Variables in ``.gitlab-ci.yml`` are
+weaker than all of them.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,7 +13,7 @@ from urllib.parse import quote
 
 from gitlab_nightshift.gitlab.api_error import ApiError, call_or_none, transient
 from gitlab_nightshift.gitlab.fleet_api import FleetApi, Node
-from gitlab_nightshift.gitlab.night_jobs import NightJob
+from gitlab_nightshift.gitlab.pipelines import NightJob
 
 if TYPE_CHECKING:
     from gitlab_nightshift.gitlab.client import Client
@@ -38,7 +39,7 @@ query($group: ID!, $first: Int, $after: String) {{ group(fullPath: $group) {{
     pageInfo {{ hasNextPage endCursor }} nodes {{ fullPath {_VARIABLES} }}
   }} }} }}
 """
-# GitLab resolves Project.pipelineSchedules for one project in a request (doc/api/graphql).
+# GitLab answers Project.pipelineSchedules for one project in a query only (doc/api/graphql).
 _SCHEDULES = """
 query($project: ID!) { project(fullPath: $project) { pipelineSchedules(first: 50) { nodes {
   description variables(first: 100) { nodes { key value } } } } } }
@@ -47,8 +48,8 @@ query($project: ID!) { project(fullPath: $project) { pipelineSchedules(first: 50
 
 @dataclass(frozen=True)
 class SwitchSetting:
-    """A variable of our name at a ``level``; ``place`` says where, ``value`` is None for a hidden
-    one."""
+    """The switch's variable, set at a ``level``; ``place`` names the project, group or schedule,
+    ``value`` is None for a hidden one."""
 
     level: Level
     place: str
@@ -56,9 +57,9 @@ class SwitchSetting:
 
 
 @dataclass(frozen=True)
-class ReachedProject:
-    """A project below the group. ``has_nights`` is whether a schedule has run in it, ``busy``
-    whether any pipeline goes on; ``unseen`` is whether this token does not see its variables."""
+class SwitchedProject:
+    """A project below the group. ``has_nights`` is true if any schedule has run in it, ``busy`` if
+    any pipeline waits or runs, ``unseen`` if this token does not see its variables."""
 
     path: str
     settings: tuple[SwitchSetting, ...]
@@ -68,60 +69,60 @@ class ReachedProject:
 
 
 class GroupSwitch:
-    """The variable of one group. Every method may raise ApiError; REST shows and changes it to
-    those who may administer CI/CD variables: Owners (``lib/api/group_variables.rb``)."""
+    """The variable in one group. Every method may raise ApiError; only Owners may read or change it
+    (``admin_cicd_variables`` in ``lib/api/group_variables.rb``)."""
 
     def __init__(self, client: "Client", group: str) -> None:
         self._client, self._path = client, f"/groups/{quote(group, safe='')}/variables"
 
     def read(self) -> str | None:
-        """Its value, None where there is no such variable for all environments."""
+        """Its value; None if it is not set for all environments."""
         rows = self._client.read_all_rows(self._path)
         found = (row for row in rows if row.get("key") == SWITCH and _is_everywhere(row))
         return next((str(row.get("value")) for row in found), None)
 
     def write(self, value: str, *, new: bool) -> None:
-        """Set it, for protected and other branches. Repeating that changes nothing."""
+        """Set it, for protected and other branches. It is safe to repeat."""
         shown = {"protected": False, "masked": False, "description": DESCRIPTION}
         if new:
             try:
                 data = {"key": SWITCH, "value": value, "raw": True, **shown}
                 self._client.http_post(self._path, post_data=data)
                 return
-            except ApiError as error:  # the answer was lost, or another was faster
+            except ApiError as error:  # the answer was lost, or somebody else created it
                 if not transient(error) and "taken" not in error.reason:
                     raise
                 if self.read() is None:
                     raise
+        # Without the filter, GitLab would change a variable of this key with any scope
+        # (lib/api/group_variables.rb).
         data = {"value": value, "filter": {"environment_scope": EVERYWHERE}, **shown}
         put = partial(self._client.http_put, f"{self._path}/{SWITCH}", post_data=data)
         self._client.patience.call_with_retries(put, transient)
 
     def delete(self) -> None:
-        """Take it away; one that is gone already was taken away by a request whose answer was
-        lost."""
+        """Delete it. A missing one was deleted before, by a request whose answer was lost."""
         query = {"filter[environment_scope]": EVERYWHERE}
         path = f"{self._path}/{SWITCH}"
         delete = partial(self._client.http_delete, path, query_data=query)
         call_or_none(partial(self._client.patience.call_with_retries, delete, transient), 404)
 
 
-def list_reached(api: FleetApi, group: str) -> Iterator[ReachedProject] | None:
-    """The projects below a group that are not archived, in pages of 100; None where the token sees
-    no such group."""
+def list_switched_projects(api: FleetApi, group: str) -> Iterator[SwitchedProject] | None:
+    """The projects below a group, without archived ones; None if the token sees no such group."""
     nodes = api.list_nodes(_PROJECTS, {"group": group}, ("group", "projects"))
     return None if nodes is None else (_read_project(n) for n in nodes if not n.get("archived"))
 
 
 def list_subgroup_settings(api: FleetApi, group: str) -> Iterator[SwitchSetting]:
-    """What the groups below a group set."""
+    """The settings of the subgroups."""
     nodes = api.list_nodes(_SUBGROUPS, {"group": group}, ("group", "descendantGroups"))
     for node in nodes or ():
         yield from _read_settings("subgroup", str(node.get("fullPath")), node)
 
 
 def read_schedule_settings(api: FleetApi, project: str) -> tuple[SwitchSetting, ...]:
-    """What the schedules of a project set; one request."""
+    """The settings of a project's schedules."""
     answer = api.client.send_query(_SCHEDULES, {"project": project})
     schedules = (answer.get("project") or {}).get("pipelineSchedules") or {}
     return tuple(
@@ -134,22 +135,24 @@ def read_schedule_settings(api: FleetApi, project: str) -> tuple[SwitchSetting, 
 
 
 def list_pipeline_settings(project: str, job: NightJob) -> Iterator[SwitchSetting]:
-    """What the pipeline of a job was started with."""
+    """The settings with which a job's pipeline was started."""
     for key, value in job.variables:
         if key == SWITCH:
             yield SwitchSetting("pipeline", f"{project}, pipeline {job.pipeline}", value)
 
 
-def _read_project(node: Node) -> ReachedProject:
+def _read_project(node: Node) -> SwitchedProject:
     path = str(node.get("fullPath"))
-    started = [bool((node.get(name) or {}).get("nodes")) for name in _PIPELINES]
-    unseen = node.get("ciVariables") is None
-    return ReachedProject(
-        path, tuple(_read_settings("project", path, node)), started[0], any(started[1:]), unseen
+    scheduled, *unfinished = (
+        bool((node.get(name) or {}).get("nodes")) for name in ("scheduled", "running", "pending")
     )
-
-
-_PIPELINES = ("scheduled", "running", "pending")
+    return SwitchedProject(
+        path,
+        tuple(_read_settings("project", path, node)),
+        has_nights=scheduled,
+        busy=any(unfinished),
+        unseen=node.get("ciVariables") is None,
+    )
 
 
 def _read_settings(level: Level, place: str, node: Node) -> Iterator[SwitchSetting]:
@@ -159,7 +162,6 @@ def _read_settings(level: Level, place: str, node: Node) -> Iterator[SwitchSetti
 
 
 def _list_rows(node: Mapping[str, Any], name: str) -> Iterator[Mapping[str, Any]]:
-    """Those of our name."""
     for row in (node.get(name) or {}).get("nodes") or ():
         if isinstance(row, Mapping) and row.get("key") == SWITCH:
             yield row

@@ -1,4 +1,4 @@
-"""Many nights of a project, from GitLab alone: merge requests, and results while artifacts last."""
+"""Many nights of a project, by GitLab: merge requests, and results until artifacts expire."""
 
 import itertools
 import json
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from gitlab_nightshift.gitlab.api_error import ApiError
 from gitlab_nightshift.gitlab.marker import find_category, read_marker
-from gitlab_nightshift.gitlab.memory import is_of_night, read_memory
+from gitlab_nightshift.gitlab.memory import is_night_request, read_memory
 from gitlab_nightshift.gitlab.resources import ProjectFacts
 from gitlab_nightshift.records.history_records import NightHistory, PastMergeRequest, PastNight
 from gitlab_nightshift.records.products import Outcome
@@ -21,23 +21,24 @@ PAGE, MOST_MERGE_REQUESTS = 100, 1000
 LONGEST_REASON = 300
 LARGEST_RESULT = 4 * 1024 * 1024
 JOBS = ("nightshift", "nightshift:publish")
-"""Jobs of the template that write a night's result."""
+"""The template's jobs that write a night's result."""
 
 
 @dataclass(frozen=True)
 class HistoryRequest:
-    """What to read: from which day on, how many nights at most (two requests each), how nights'
-    branches begin, their label ("" for none), and where in the artifacts the result is."""
+    """What to read: from ``since`` on at most ``most_nights`` nights (two requests each);
+    ``prefix`` of nights' branches, their ``label`` ("" for none), and the path of the result in the
+    artifacts."""
 
     since: date
     most_nights: int
     prefix: str
     label: str
-    place: str
+    result_path: str
 
 
 def read_history(client: "Client", project: ProjectFacts, wanted: HistoryRequest) -> NightHistory:
-    """Read it. Raises ApiError where the merge requests cannot be read."""
+    """Read the history. Raises ApiError if the merge requests cannot be read."""
     known = read_memory(client, project, wanted.prefix, wanted.label)
     reasons = {each.iid: each.reasons for each in known.rejected}
     merge_requests = tuple(
@@ -69,7 +70,7 @@ def _list_merge_requests(
         **own,
     )
     for each in itertools.islice(found, MOST_MERGE_REQUESTS):
-        if is_of_night(each.attributes, project, wanted.prefix, wanted.label):
+        if is_night_request(each.attributes, project, wanted.prefix, wanted.label):
             yield each.attributes
 
 
@@ -95,7 +96,7 @@ def _build_merge_request(
 def _list_pipelines(
     client: "Client", project: ProjectFacts, wanted: HistoryRequest
 ) -> list[Mapping[str, Any]]:
-    """The newest scheduled pipelines of the default branch; that a night ran in one shows later."""
+    """The newest scheduled pipelines of the default branch, whatever ran in them."""
     found = client.projects.get(project.id, lazy=True).pipelines.list(
         source="schedule",
         ref=project.default_branch,
@@ -113,24 +114,27 @@ def _list_pipelines(
 def _read_night(
     client: "Client", project: ProjectFacts, pipeline: Mapping[str, Any], wanted: HistoryRequest
 ) -> PastNight | None:
-    """A night; None for a pipeline of another schedule."""
     path = f"/projects/{project.id}"
     jobs = client.read_rows(f"{path}/pipelines/{pipeline['id']}/jobs")
     ended = ("success", "failed")
     own = [job["id"] for job in jobs if job["name"] in JOBS and job["status"] in ended]
     if not own:
         return None
+    # Of a retried job, the last try has the result that counts.
     url, started = str(pipeline["web_url"]), str(pipeline.get("created_at") or "")
     lost = PastNight(project.path, str(pipeline["id"]), url, started)
     try:
-        data = client.download(f"{path}/jobs/{max(own)}/artifacts/{wanted.place}", LARGEST_RESULT)
+        data = client.download(
+            f"{path}/jobs/{max(own)}/artifacts/{wanted.result_path}", LARGEST_RESULT
+        )
         return read_result(json.loads(data), lost)
     except (ApiError, ValueError, RecursionError):
         return lost
 
 
 def read_result(result: Any, night: PastNight) -> PastNight:
-    """What ``result.json`` says, of any version; artifacts are what a job has left there."""
+    """The night with what its ``result.json``, of any version, says. A job may have written
+    anything there, so each field is checked."""
     if not isinstance(result, dict):
         return night
     outcome, code = str(result.get("outcome") or "")[:40], str(result.get("error_code") or "")[:40]
@@ -149,7 +153,8 @@ def read_result(result: Any, night: PastNight) -> PastNight:
 
 
 def find_cost(result: object) -> float | None:
-    """What a night has cost in USD, by its result; None where that says nothing usable."""
+    """The cost of a night in USD, by its result; None if that has no plausible one."""
     cost = result.get("total_cost_usd") if isinstance(result, dict) else None
+    # In Python, True is an int.
     known = isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost < 1e6
     return float(cost) if known and cost is not None else None

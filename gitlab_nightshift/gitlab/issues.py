@@ -1,4 +1,4 @@
-"""Issues that this program keeps: found, opened, edited, and who changed what in them."""
+"""Issues that this program maintains: find, open and edit them, and see who changed them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ PAGE = 100
 
 @dataclass(frozen=True)
 class KeptIssue:
-    """An issue as it stands."""
+    """An issue in GitLab."""
 
     iid: int
     web_url: str
@@ -24,7 +24,7 @@ class KeptIssue:
 
 @dataclass(frozen=True)
 class SystemNote:
-    """GitLab's own word for who has changed what."""
+    """GitLab's own note about a change, and who made it."""
 
     id: int
     body: str
@@ -39,8 +39,8 @@ class Issues:
         self._client, self._path = client, f"/projects/{project}/issues"
 
     def find_own(self, author: int, marker: str) -> KeptIssue | None:
-        """The issue of this author with the marker in its description, an open one first, then the
-        oldest: an outsider's marker, and a copy, count for nothing."""
+        """The issue of this author with the marker in its description: an open one first, then the
+        oldest. Others may copy the marker, but not its author."""
         found = self._client.read_rows(self._path, author_id=author, sort="asc")
         own = [
             each
@@ -52,17 +52,17 @@ class Issues:
         return _read_issue(best) if best else None
 
     def find(self, iid: int) -> KeptIssue | None:
-        """The issue of this number, None where there is none."""
+        """The issue with this number; None if there is none."""
         found = call_or_none(lambda: self._client.http_get(f"{self._path}/{iid}"), 404)
         return None if found is None else _read_issue(found)
 
     def open_issue(self, title: str, description: str, *, confidential: bool) -> KeptIssue:
-        """A new issue."""
+        """Open an issue."""
         data = {"title": title, "description": description, "confidential": confidential}
         return _read_issue(self._client.http_post(self._path, post_data=data))
 
     def edit_description(self, iid: int, description: str) -> None:
-        """Replace the description. It may be repeated: the second time changes nothing."""
+        """Replace the description. It is safe to repeat."""
         put = partial(
             self._client.http_put,
             f"{self._path}/{iid}",
@@ -71,8 +71,9 @@ class Issues:
         self._client.patience.call_with_retries(put, transient)
 
     def list_system_notes(self, iid: int, pages: int = 1) -> tuple[SystemNote, ...]:
-        """The newest of them, at most so many pages with comments."""
+        """The newest system notes, from at most ``pages`` pages of all notes."""
         path, found = f"{self._path}/{iid}/notes", list[dict[str, Any]]()
+        # GitLab has no filter for system notes: comments fill the pages too.
         for page in range(1, pages + 1):
             rows = self._client.read_rows(path, sort="desc", order_by="created_at", page=page)
             found += rows

@@ -1,4 +1,4 @@
-"""How a merge request of this program is recognized: a hidden marker, its title, its idea."""
+"""How to recognize this program's merge requests and their ideas: a hidden marker and the title."""
 
 import hashlib
 import json
@@ -16,8 +16,8 @@ _TITLE = compile_lazily(r"^(?:draft:\s*)?\[night-shift/([a-z0-9-]{1,40})\]", re.
 
 @dataclass(frozen=True)
 class Marker:
-    """What the hidden comment at the end of a description says: ``idea`` is the fingerprint of the
-    change, ``symbols`` the names of what it touches, ``digest`` stands for its very lines."""
+    """The content of the hidden comment at the end of a description. ``idea`` is the fingerprint of
+    the change, ``symbols`` are the names that it touches, ``digest`` is a hash of its lines."""
 
     run_id: str
     category: str
@@ -27,7 +27,7 @@ class Marker:
 
 
 def write_marker(marker: Marker) -> str:
-    """The comment. Symbols that do not fit are left out."""
+    """The hidden comment, without the symbols that do not fit."""
     text = encode_for_comment(asdict(marker))
     if len(text) > LONGEST_JSON and marker.symbols:
         return write_marker(replace(marker, symbols=marker.symbols[:-1]))
@@ -37,13 +37,15 @@ def write_marker(marker: Marker) -> str:
 def encode_for_comment(data: object) -> str:
     """JSON that cannot end an HTML comment early."""
     text = json.dumps(data)
+    # Escapes of JSON: the reader gets the same data. The marker's pattern relies on no < and >.
     for mark in ("<", ">", "--"):
         text = text.replace(mark, "".join(f"\\u{ord(char):04x}" for char in mark))
     return text
 
 
 def read_marker(description: str | None) -> Marker | None:
-    """The last marker of a description, or None where there is none that can be read."""
+    """The last marker of a description; None if it has no valid one."""
+    # The last one: text before it is an agent's, and may contain a marker.
     found = _MARKER.findall(description or "")
     try:
         data = json.loads(found[-1]) if found else None
@@ -59,7 +61,8 @@ def read_marker(description: str | None) -> Marker | None:
 
 
 def find_category(title: str, marker: Marker | None) -> str:
-    """The category by marker, else by the title's ``[night-shift/<category>]``, else ""."""
+    """The category: the marker's, else that of ``[night-shift/<category>]`` in the title, else
+    ""."""
     if marker and marker.category:
         return marker.category
     match = _TITLE.match(title)
@@ -67,8 +70,8 @@ def find_category(title: str, marker: Marker | None) -> str:
 
 
 def compute_fingerprint(category: str, paths: Iterable[str], symbols: Iterable[str]) -> str:
-    """16 hex digits for an idea: the kind of change, and the files and symbols that it touches. Of
-    its words there is nothing: they are other ones each time."""
+    """16 hex digits for an idea: its category, and the files and symbols that it touches. An agent
+    words the same idea differently each time, so words do not count."""
     parts = (category, "\n".join(sorted(set(paths))), "\n".join(sorted(set(symbols))))
     digest = hashlib.sha256("\0".join(parts).encode(errors="surrogatepass"))
     return digest.hexdigest()[:16]

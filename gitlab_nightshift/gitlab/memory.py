@@ -1,7 +1,7 @@
-"""What GitLab knows of earlier nights: open, merged and rejected merge requests, and why.
+"""Earlier nights, by GitLab: open, merged and rejected merge requests, and why they were rejected.
 
-One plan may ask for a project of any size: lists are one page each, newest first, and what a merge
-request's own resource would have to be asked for comes for many at once by GraphQL.
+The number of requests does not grow with the project: lists are one page each, newest first, and
+details of many merge requests come in one GraphQL query.
 """
 
 import itertools
@@ -21,25 +21,25 @@ if TYPE_CHECKING:
     from gitlab_nightshift.gitlab.client import Client
 
 PAGE = 100
-"""Merge requests of each list; older ones are forgotten."""
+"""Merge requests of each list; older ones are ignored."""
 BATCH = 30
 MOST_REJECTED, MOST_OPENED, MOST_OTHERS = 40, 20, 30
 """Merge requests whose files and comments are read."""
 MOST_BY_REST = 2
-"""The same where GraphQL does not answer: each costs two requests."""
+"""The same if GraphQL fails: each then takes two requests."""
 MOST_COMMENTS, LONGEST_COMMENT = 3, 300
 MOST_FILES = 100
 REJECTED_LABELS = frozenset(
     ("wont do", "wontdo", "wont fix", "wontfix", "rejected", "declined", "not planned")
 )
-"""Labels that say no, scoped ones by their value; without marks and capitals."""
+"""Labels of a rejection (of a scoped one, its value), in lower case without apostrophes."""
 
 _BOT = compile_lazily(
     r"(?:project|group)_\d+_bot(?:_|\d|$)|service_account_|gitlabduo$|gitlab-[\w-]*bot$"
     r"|(?:alert|support|security|migration|automation)-bot\d*$",
     re.IGNORECASE,
 )
-"""GitLab's names for the users of access tokens, for service accounts and for its own helpers."""
+"""User names that GitLab gives to access tokens, service accounts and its own bots."""
 _QUERY = """
 query($project: ID!, $iids: [String!]) {
   project(fullPath: $project) {
@@ -58,9 +58,9 @@ query($project: ID!, $iids: [String!]) {
 
 @dataclass(frozen=True)
 class Memory:
-    """Merge requests of earlier nights by state, and ``others`` that are open now, newest first.
+    """Merge requests of earlier nights by state, and ``others`` that are open, newest first.
 
-    ``unknown`` says what could not be read.
+    ``unknown`` names what could not be read.
     """
 
     opened: tuple[KnownMergeRequest, ...] = ()
@@ -70,14 +70,14 @@ class Memory:
     unknown: tuple[str, ...] = ()
 
     def restore(self, iids: Collection[int]) -> "Memory":
-        """Without these rejections: a person has taken them back."""
+        """Without these rejections, which somebody has withdrawn."""
         return replace(self, rejected=tuple(r for r in self.rejected if r.iid not in iids))
 
 
 @dataclass(frozen=True)
 class _Details:
-    """What a list does not say: files, comments (author's id, text), who put a thumb down, and who
-    has done something: pushed, approved, changed a label."""
+    """What a list lacks: files, comments (author's id, text), the ids of who gave a thumbs-down,
+    and of who acted (pushed, approved, changed a label)."""
 
     files: tuple[str, ...] = ()
     comments: tuple[tuple[int, str], ...] = ()
@@ -86,27 +86,31 @@ class _Details:
 
     @property
     def unread(self) -> bool:
-        """Whether nobody has said or done anything."""
+        """True if nobody has commented or acted."""
         return not (self.comments or self.thumbs_down or self.acted)
 
     def leave_out(self, author: int | None) -> "_Details":
-        """Without what the merge request's own author says and does: this program, by its token."""
+        """Without the comments and actions of the merge request's author, which is this program."""
         said = tuple(each for each in self.comments if each[0] != author)
         return replace(self, comments=said, acted=tuple(a for a in self.acted if a != author))
 
 
 def read_memory(client: "Client", project: ProjectFacts, prefix: str, label: str) -> Memory:
-    """Read it by at most eight requests. A night's merge request has a source branch in this very
-    project that begins with ``prefix``, and the marker or ``label``: an author changes with the
-    token, a fork's texts are anybody's. Raises ApiError where the lists cannot be read."""
-    # Where labels are off, the marker's own word is searched for: slower, so only then.
+    """Read it with at most eight requests. Raises ApiError if the lists cannot be read.
+
+    A night's merge request has the marker or ``label``, and a source branch of this project that
+    begins with ``prefix``. The author does not count, as it changes with the token; anybody can
+    write a marker in a fork.
+    """
+    # Searching descriptions is slow, so it is done only if labels are off.
     own = {"labels": label} if label else {"search": "nightshift", "in": "description"}
     opened = _list_page(client, project, state="opened")
     known = _list_page(client, project, state="all", **own)
+    # With a full page, open ones of nights may be missing from both lists.
     if len(opened) == PAGE:
         known += _list_page(client, project, state="opened", **own)
     known = list({row["iid"]: row for row in (*opened, *known)}.values())
-    nightly = [row for row in known if is_of_night(row, project, prefix, label)]
+    nightly = [row for row in known if is_night_request(row, project, prefix, label)]
     others = [row for row in opened if row not in nightly][:MOST_OTHERS]
     wanted = [
         row
@@ -128,8 +132,8 @@ def read_memory(client: "Client", project: ProjectFacts, prefix: str, label: str
 
 
 def is_bot_name(username: str) -> bool:
-    """True for the user of an access token, and other accounts that GitLab names so. Whoever has
-    another name may be one, too: GraphQL and an account's own resource tell."""
+    """True for a name that GitLab gives to bots. Other names may be bots too, for which only
+    GraphQL and the user's own resource have a field."""
     return _BOT.match(username) is not None
 
 
@@ -143,8 +147,10 @@ def _list_page(client: "Client", project: ProjectFacts, **filters: str) -> list[
     return [row for row in found if "iid" in row]
 
 
-def is_of_night(row: Mapping[str, Any], project: ProjectFacts, prefix: str, label: str) -> bool:
-    """True for a night's merge request, from this very project; see ``read_memory``."""
+def is_night_request(
+    row: Mapping[str, Any], project: ProjectFacts, prefix: str, label: str
+) -> bool:
+    """True for a night's merge request; see ``read_memory``."""
     if row.get("source_project_id") != project.id:
         return False
     marked = read_marker(row.get("description")) or (label and label in (row.get("labels") or ()))
@@ -175,7 +181,8 @@ def _build_known(
 def _list_reasons(
     row: Mapping[str, Any], details: _Details, developers: frozenset[int]
 ) -> Iterable[str]:
-    """Why people refuse it, in their words: those who may close it, so Developers and up."""
+    """Why people rejected it, in their words. Only those count who may close it: Developers and
+    above."""
     said = [text for author, text in details.comments if author in developers]
     yield from said[-MOST_COMMENTS:]
     if thumbs := len(developers.intersection(details.thumbs_down)):
@@ -195,23 +202,19 @@ def _read_details(
     nightly: Sequence[Mapping[str, Any]],
     others: Sequence[Mapping[str, Any]],
 ) -> tuple[dict[int, _Details], tuple[str, ...]]:
-    """By number; and what stays unknown."""
     iids = [row["iid"] for row in (*nightly, *others)]
     found: dict[int, _Details] = {}
     try:
-        for batch in _split(iids, BATCH):
-            found |= _ask_graphql(client, project, batch)
+        for at in range(0, len(iids), BATCH):
+            found |= _ask_graphql(client, project, iids[at : at + BATCH])
     except ApiError as error:
+        # REST takes two requests each, so only for the last rejections: they matter most.
         closed = [row["iid"] for row in nightly if row["state"] == "closed"][:MOST_BY_REST]
         found |= {iid: _ask_rest(client, project, iid) for iid in closed if iid not in found}
         missing = len(iids) - len(found)
         text = f"files and comments of {missing} merge requests: {error}"
         return found, (text,) if missing else ()
     return found, ()
-
-
-def _split(iids: Sequence[int], size: int) -> Iterable[Sequence[int]]:
-    return (iids[at : at + size] for at in range(0, len(iids), size))
 
 
 def _ask_graphql(
@@ -253,7 +256,7 @@ def _ask_rest(client: "Client", project: ProjectFacts, iid: int) -> _Details:
 
 
 def _read_comments(notes: Iterable[tuple[Mapping[str, Any], int]]) -> Iterable[tuple[int, str]]:
-    """Comments by people, as one line each; orders for this program are no reasons."""
+    """People's comments, one line each, without commands for this program."""
     for note, author in notes:
         text = " ".join(str(note.get("body") or "")[: 10 * LONGEST_COMMENT].split())
         bot = _is_bot(note.get("author") or {})
@@ -262,7 +265,7 @@ def _read_comments(notes: Iterable[tuple[Mapping[str, Any], int]]) -> Iterable[t
 
 
 def _list_acting(notes: Iterable[tuple[Mapping[str, Any], int]]) -> Iterable[int]:
-    """Who stands in GitLab's own notes, but for its bots."""
+    """The authors of GitLab's system notes, without bots."""
     for note, author in notes:
         if note.get("system") and author and not _is_bot(note.get("author") or {}):
             yield author

@@ -1,4 +1,4 @@
-"""Merge requests from branches of one project: find an earlier one, open a new one."""
+"""Merge requests from a project's own branches: find them, open one."""
 
 import itertools
 from collections.abc import Iterator
@@ -12,26 +12,27 @@ if TYPE_CHECKING:
     from gitlab_nightshift.gitlab.client import Client
 
 BRANCH_APPEARS_S = 75.0
-"""How long GitLab may need to see a branch that was pushed (37 s were seen by others)."""
+"""How long GitLab may not know a branch after its push: others reported 37 s."""
 MOST_MERGE_REQUESTS = 1000
 PAGE = 100
 
 
 class MergeRequests:
-    """Those of the project with this id, and of none of its forks. Every method may raise
-    :class:`ApiError`."""
+    """The merge requests of the project with this id, without those from forks. Every method may
+    raise :class:`ApiError`."""
 
     def __init__(self, client: "Client", project: int, patience: RetryPolicy) -> None:
         self._remote = client.projects.get(project, lazy=True)
         self._project, self._patience = project, patience
 
-    def find_of_run(self, run_id: str) -> MergeRequest | None:
-        """The merge request that a run has opened, whatever its state; the newest of several."""
+    def find_by_run(self, run_id: str) -> MergeRequest | None:
+        """The newest merge request that a run has opened, in any state."""
         found = self._list(search=run_id, state="all")
         return next((each for each in found if each.marker and each.marker.run_id == run_id), None)
 
     def find_from(self, branch: str, sha: str) -> MergeRequest | None:
-        """The merge request from ``branch`` at this commit, an open one first, whatever target."""
+        """The merge request from ``branch``, to any target: an open one, else one at this
+        commit."""
         found = [
             each
             for each in self._list(source_branch=branch, state="all")
@@ -40,27 +41,28 @@ class MergeRequests:
         return min(found, key=lambda each: each.state != "opened", default=None)
 
     def find_open(self, branch: str) -> MergeRequest | None:
-        """The open merge request from a branch of this very project."""
+        """The open merge request from a branch."""
         return next(self._list(source_branch=branch, state="opened"), None)
 
     def find_closed(self, branch: str) -> MergeRequest | None:
-        """The last one from a branch that was closed unmerged, while that branch is there."""
+        """The last merge request from a branch that was closed unmerged; None if the branch is
+        gone."""
         found = next(self._list(source_branch=branch, state="closed"), None)
-        there = found and call_or_none(lambda: self._remote.branches.get(branch), 404)
-        return found if there else None
+        exists = found and call_or_none(lambda: self._remote.branches.get(branch), 404)
+        return found if exists else None
 
     def find(self, iid: int) -> MergeRequest | None:
-        """A merge request by its number, if its source branch is in this very project."""
+        """A merge request by its number; None if it is from a fork."""
         found = call_or_none(lambda: self._remote.mergerequests.get(iid), 404)
         if found is None or found.attributes.get("source_project_id") != self._project:
             return None
         return read_merge_request(found.attributes)
 
     def create(self, new: NewMergeRequest, sha: str) -> MergeRequest:
-        """Open a merge request from a branch at ``sha``, or return the one that is open already.
+        """Open a merge request from a branch at ``sha``, or return the one that exists.
 
-        A request without an answer may have been performed: before it is repeated GitLab is asked
-        for the merge request. A pushed branch that GitLab does not see yet is waited for.
+        It waits for GitLab to know the branch. Before a retry it looks for the merge request, as a
+        request whose answer was lost may have been performed.
         """
         clock = self._patience.clock
         appears = clock.now() + BRANCH_APPEARS_S
@@ -93,13 +95,15 @@ class MergeRequests:
         try:
             return read_merge_request(self._remote.mergerequests.create(data).attributes)
         except ApiError as error:
-            there = self.find_from(new.source_branch, sha) if error.status == 409 else None
-            if there is None:
+            # 409: there is an open one for this source branch, to whatever target.
+            existing = self.find_from(new.source_branch, sha) if error.status == 409 else None
+            if existing is None:
                 raise
-            return there
+            return existing
 
     def _list(self, **filters: str) -> Iterator[MergeRequest]:
-        """Merge requests with a source branch in this very project, newest first, bounded."""
+        """At most ``MOST_MERGE_REQUESTS`` merge requests without those from forks, newest first."""
+        # The list has forks' merge requests too.
         found = self._remote.mergerequests.list(iterator=True, per_page=PAGE, **filters)
         for each in itertools.islice(found, MOST_MERGE_REQUESTS):
             if each.attributes.get("source_project_id") == self._project:
@@ -107,6 +111,6 @@ class MergeRequests:
 
 
 def _branch_unseen(error: ApiError) -> bool:
-    """``400 source branch does not exist``, also as ``{"source_branch": ["does not exist"]}``."""
+    """True for ``400 source branch does not exist``, in any of GitLab's forms."""
     text = error.reason.lower()
     return error.status == 400 and "source" in text and "branch" in text and "exist" in text

@@ -1,4 +1,4 @@
-"""People who may review: users, members of groups and of the project, approvers; who is busy."""
+"""Possible reviewers: users, members of groups and of the project, approvers; who is busy."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -10,19 +10,20 @@ from urllib.parse import quote, urlencode
 from gitlab_nightshift.gitlab.access import MAINTAINER, find_developers
 from gitlab_nightshift.gitlab.api_error import ApiError, call_or_none
 from gitlab_nightshift.gitlab.memory import is_bot_name
+from gitlab_nightshift.gitlab.resources import build_project_path
 
 if TYPE_CHECKING:
     from gitlab_nightshift.gitlab.client import Client
 
 OWNER_FILES = ("CODEOWNERS", "docs/CODEOWNERS", ".gitlab/CODEOWNERS")
-"""In GitLab's own order: the first that there is counts."""
+"""In GitLab's order: it reads only the first that exists (gitlab-org/gitlab#219916)."""
 LARGEST_OWNERS = 1_000_000
 
 
 @dataclass(frozen=True)
 class GitlabUser:
-    """An account. ``active``: neither blocked nor a bot; ``level`` is the role where it was asked
-    for as a member (30 is Developer)."""
+    """An account. ``active``: neither blocked nor a bot; ``level`` is a member's access level (30
+    is Developer), 0 for others."""
 
     id: int
     username: str
@@ -32,7 +33,7 @@ class GitlabUser:
 
 @dataclass(frozen=True)
 class ApprovalRule:
-    """A rule of the project: so many of these people have to approve."""
+    """A rule of the project: ``required`` of these people have to approve."""
 
     name: str
     required: int
@@ -44,39 +45,39 @@ class People:
 
     def __init__(self, client: "Client", project: str) -> None:
         self._client, self._project = client, project
-        self._path = f"/projects/{quote(project, safe='')}"
+        self._path = build_project_path(project)
 
     def find_user(self, name: str) -> GitlabUser | None:
-        """The account of this user name, with or without ``@``."""
+        """The account with this user name, given with or without ``@``."""
         found = self._client.users.list(username=name.lstrip("@"), get_all=False)
         return next((_read_person(user.attributes) for user in found), None)
 
     def has_user(self, name: str) -> bool | None:
-        """Whether GitLab knows a user of this name; None where it does not say."""
+        """Whether GitLab has a user of this name; None if it does not answer."""
         try:
             return self.find_user(name) is not None
         except ApiError:
             return None
 
     def list_group(self, path: str) -> tuple[GitlabUser, ...] | None:
-        """The members of a group, by groups above it too; None where the token sees no such."""
+        """The members of a group, inherited ones too; None if the token sees no such group."""
         return self._list(f"/groups/{quote(path, safe='')}/members/all")
 
     def list_members(self) -> tuple[GitlabUser, ...]:
-        """The members of the project."""
+        """The members of the project, inherited ones too."""
         return self._list(f"{self._path}/members/all") or ()
 
     def find_developers(self, users: Iterable[int]) -> frozenset[int]:
-        """Those of the users (ids) who are Developers or more."""
+        """The users (ids) who are Developers or above."""
         return find_developers(self._client, self._project, users)
 
     def find_maintainers(self, users: Iterable[int]) -> frozenset[int]:
-        """Those of the users (ids) who are Maintainers or Owners."""
+        """The users (ids) who are Maintainers or Owners."""
         return find_developers(self._client, self._project, users, MAINTAINER)
 
     def list_rules(self, branch: str) -> tuple[ApprovalRule, ...] | None:
-        """The project's approval rules for merge requests into a branch; None where the tier has
-        none, or the token may not see them."""
+        """The project's approval rules for a target branch; None if the tier has none, or the token
+        may not see them."""
         found = self._get_page(f"{self._path}/approval_rules")
         if found is None:
             return None
@@ -91,7 +92,7 @@ class People:
         )
 
     def read_owners_file(self, branch: str) -> str | None:
-        """The text of CODEOWNERS on a branch; None where there is none."""
+        """The text of CODEOWNERS on a branch; None if it has none."""
         query = urlencode({"ref": branch})
         for name in OWNER_FILES:
             path = f"{self._path}/repository/files/{quote(name, safe='')}/raw?{query}"
@@ -101,12 +102,12 @@ class People:
         return None
 
     def count_reviews(self) -> Mapping[int, int]:
-        """User id → open merge requests of the project that wait for a review of theirs."""
+        """User id → the number of the project's open merge requests with this reviewer."""
         rows = self._get_page(f"{self._path}/merge_requests", state="opened") or []
         return Counter(int(each["id"]) for row in rows for each in row.get("reviewers") or ())
 
     def is_busy(self, person: GitlabUser) -> bool:
-        """Whether the person's status says so; False where GitLab does not tell."""
+        """True if the person has set the status to busy."""
         status = call_or_none(lambda: self._client.read_object(f"/users/{person.id}/status")) or {}
         return status.get("availability") == "busy"
 
@@ -130,6 +131,7 @@ def _read_person(data: Mapping[str, Any]) -> GitlabUser:
 
 
 def _applies(row: Mapping[str, Any], branch: str) -> bool:
-    """Without branches a rule holds for all. Code owners have a file of their own."""
+    """True for a regular rule of this branch; one without branches is for all."""
+    # Code owners are a rule_type too, but are read from their file.
     names = [str(each.get("name")) for each in row.get("protected_branches") or ()]
     return row.get("rule_type", "regular") == "regular" and (not names or branch in names)

@@ -1,14 +1,17 @@
-"""Pipelines by the API: start one, list its jobs, play a manual one."""
+"""Pipelines and jobs: start and list them, find nights' unfinished jobs, and who started a job."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from gitlab_nightshift.gitlab.api_error import ApiError, call_or_none
+from gitlab_nightshift.gitlab.access import read_member_level
+from gitlab_nightshift.gitlab.api_error import ApiError, call_or_none, transient
 from gitlab_nightshift.gitlab.ci_settings import FLEET_SCHEDULE
+from gitlab_nightshift.gitlab.resources import build_project_path, read_global_id
 from gitlab_nightshift.text.gitlab_refusals import AS_DEVELOPER
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
@@ -17,12 +20,12 @@ if TYPE_CHECKING:
 
 PAGE = 100
 FINISHED = frozenset({"success", "failed", "canceled", "skipped"})
-"""Statuses of a job that will not change by itself."""
+"""Final statuses of a job."""
 NOT_RUN = frozenset({"canceled", "canceling", "skipped"})
-"""Statuses of a pipeline that ended, or ends, without having been a night."""
+"""Statuses of a pipeline that was no night."""
 MANUAL = "manual"
 APPROVE_JOB = "nightshift:approve"
-"""The template's manual job that publishes what waits."""
+"""The template's manual job that publishes a change awaiting approval."""
 _EXPANDED = compile_lazily(r"%[A-Za-z_]\w*%", re.ASCII)
 
 
@@ -36,7 +39,7 @@ class Pipeline:
 
 @dataclass(frozen=True)
 class Job:
-    """A job of a pipeline; ``status`` is GitLab's word."""
+    """A job of a pipeline, with GitLab's status."""
 
     id: int
     name: str
@@ -44,7 +47,7 @@ class Job:
 
     @property
     def finished(self) -> bool:
-        """True where the job has ended, or will never start."""
+        """True if the job has ended or will never start."""
         return self.status in FINISHED
 
 
@@ -56,9 +59,9 @@ class Pipelines:
         self._remote = client.projects.get(project, lazy=True)
 
     def start(self, ref: str, variables: Mapping[str, str]) -> Pipeline:
-        """A new pipeline on a branch ("": the default one), with variables whose values arrive as
-        they are given."""
-        # Not Project.facts: up to Python 3.11 one lock holds up all threads that ask for one.
+        """Start a pipeline on a branch ("": the default one), with these literal values."""
+        # Not Project.facts: before Python 3.12, a cached_property has one lock for all instances
+        # (functools), so threads would wait for each other.
         ref = ref or str(self._client.projects.get(self._project).default_branch or "")
         pairs = [{"key": name, "value": escape_value(value)} for name, value in variables.items()]
         try:
@@ -72,44 +75,40 @@ class Pipelines:
         return _read_pipeline(self._remote.pipelines.get(pipeline).attributes)
 
     def list_scheduled(self, ref: str, most: int) -> tuple[int, ...]:
-        """The ids of the newest pipelines that a schedule has started on a branch."""
+        """The ids of a branch's scheduled pipelines, newest first."""
         found = self._remote.pipelines.list(
             source="schedule", ref=ref, order_by="id", sort="desc", per_page=most, get_all=False
         )
         return tuple(int(each.id) for each in found)
 
-    def list_of_fleet(self, since: str) -> tuple[Pipeline, ...]:
-        """The pipelines that the fleet's schedule has started since a moment (ISO 8601), newest
-        first, without those that were cancelled."""
-        at = f"/projects/{quote(self._project, safe='')}/pipeline_schedules"
-        schedules = [
-            row["id"]
-            for row in self._client.read_all_rows(at)
-            if row.get("description") == FLEET_SCHEDULE
-        ]
-        rows = [
-            row
-            for each in schedules
-            for row in list_of_schedule(self._client, f"{at}/{each}", since)
-        ]
-        return tuple(_read_pipeline(row) for row in rows if row["status"] not in NOT_RUN)
+    def list_fleet_pipelines(self, since: str) -> tuple[Pipeline, ...]:
+        """The pipelines of the fleet's schedule since a moment (ISO 8601), newest first, without
+        cancelled ones."""
+        at = f"{build_project_path(self._project)}/pipeline_schedules"
+        return tuple(
+            _read_pipeline(row)
+            for each in self._client.read_all_rows(at)
+            if each.get("description") == FLEET_SCHEDULE
+            for row in list_schedule_pipelines(self._client, f"{at}/{each['id']}", since)
+            if row["status"] not in NOT_RUN
+        )
 
     def find_user(self, pipeline: int) -> str:
-        """The user name of whoever started a pipeline."""
+        """The name of the user who started a pipeline."""
         return str((self._remote.pipelines.get(pipeline).attributes.get("user") or {})["username"])
 
     def list_jobs(
         self, pipeline: int | str, *, retried: bool = False, whole: bool = True
     ) -> tuple[Job, ...]:
-        """The jobs of a pipeline: the last try of each, with ``retried`` the earlier ones too.
-        Without ``whole`` no more than one request can tell."""
+        """The jobs of a pipeline, the last try of each; with ``retried`` all tries. Without
+        ``whole``, only the first page."""
         remote = self._remote.pipelines.get(pipeline, lazy=True)
         again = str(retried).lower()
         found = remote.jobs.list(get_all=whole, per_page=PAGE, include_retried=again)
         return tuple(Job(int(each.id), str(each.name), str(each.status)) for each in found)
 
     def find_newest_job(self, pipeline: str, name: str) -> int | None:
-        """The id of a pipeline's job of this name, the last try; None where there is none."""
+        """The id of the last try of a job; None if the pipeline has no job of this name."""
         found = call_or_none(lambda: self.list_jobs(pipeline), 404)
         return max((job.id for job in found or () if job.name == name), default=None)
 
@@ -118,11 +117,11 @@ class Pipelines:
         self._remote.jobs.get(job, lazy=True).play()
 
 
-def list_of_schedule(client: "Client", schedule: str, since: str) -> list[dict[str, Any]]:
-    """The pipelines of a schedule, by its path, since a moment (ISO 8601), newest first. An older
-    GitLab knows neither this filter nor an order, and shows them all."""
+def list_schedule_pipelines(client: "Client", schedule: str, since: str) -> list[dict[str, Any]]:
+    """The pipelines of a schedule (its API path) since a moment (ISO 8601), newest first."""
     at, first = f"{schedule}/pipelines", datetime.fromisoformat(since)
     rows = client.read_rows(at, created_after=since, sort="desc")
+    # An older GitLab ignores the filter and the order: then the first page may lack the newest.
     if any(_read_creation(row) < first for row in rows):
         rows = client.read_all_rows(at)
     found = (row for row in rows if _read_creation(row) >= first)
@@ -134,12 +133,10 @@ def _read_creation(row: Mapping[str, Any]) -> datetime:
 
 
 def escape_value(value: str) -> str:
-    """A value that arrives unchanged: GitLab and the runner replace ``$NAME``, ``${NAME}`` and
-    ``%NAME%`` by the values of other variables, a token's too.
-
-    The runner turns ``$$`` back into ``$``. Nothing does so for ``%%``, so percent signs are
-    doubled only in a value that has the form of such a name.
-    """
+    """Escape a pipeline variable's value: GitLab and the runner expand ``$NAME``, ``${NAME}`` and
+    ``%NAME%``, even to a token's value."""
+    # The runner turns $$ back into $ (its common/variables.go), but leaves %% as it is: percent
+    # signs are doubled only if the value would be expanded otherwise.
     value = value.replace("$", "$$")
     return value.replace("%", "%%") if _EXPANDED.search(value) else value
 
@@ -149,7 +146,6 @@ def _read_pipeline(data: Mapping[str, Any]) -> Pipeline:
 
 
 def _explain_error(error: ApiError, ref: str) -> ApiError:
-    """GitLab's refusal with what to do about it."""
     hints = {
         "set pipeline variables": "set Settings > CI/CD > Variables > Minimum role to use pipeline"
         " variables to the token's role",
@@ -163,11 +159,134 @@ def _explain_error(error: ApiError, ref: str) -> ApiError:
     reason = error.reason.lower()
     hint = next((hint for words, hint in hints.items() if words in reason), "")
     if not error.lasting and (error.status is None or error.status >= 500):
-        hint = "look into the project's pipelines, it may have started all the same"
+        hint = "check the project's pipelines: it may have started anyway"
     elif error.status in (401, 403) and not hint:
         hint = (error.remedy or AS_DEVELOPER).text
     if not hint:
         return error
     return ApiError(
         f"{error.message}; {hint}", status=error.status, reason=error.reason, lasting=error.lasting
+    )
+
+
+# --- jobs of nights -------------------------------------------------------------------------------
+
+NIGHT_JOB = "nightshift"
+"""The template's job, and the prefix of its jobs in three stages (``nightshift:work``)."""
+MOST_PAGES = 20
+_VARIABLES = "manualVariables(first: 100) { nodes { key value } }"  # GitLab 17.2 and newer
+# Project.jobs can be asked for one project per query: FieldCallCount, limit 1
+# (app/graphql/resolvers/project_jobs_resolver.rb).
+_QUERY = f"""
+query($project: ID!, $after: String) {{ project(fullPath: $project) {{
+  jobs(statuses: [CREATED, WAITING_FOR_RESOURCE, PREPARING, PENDING, RUNNING], first: 100,
+       after: $after) {{
+    pageInfo {{ endCursor hasNextPage }}
+    nodes {{ id name status pipeline {{ id {_VARIABLES} }} }}
+}} }} }}
+"""
+
+
+@dataclass(frozen=True)
+class NightJob:
+    """An unfinished job of a night; ``status`` is GitLab's, in capitals, ``variables`` are those
+    that the pipeline was started with, by hand or by the API."""
+
+    id: int
+    name: str
+    status: str
+    pipeline: int
+    variables: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def running(self) -> bool:
+        """True once a runner has it; until then it waits."""
+        return self.status == "RUNNING"
+
+
+def list_night_jobs(client: "Client", project: str) -> tuple[NightJob, ...]:
+    """The unfinished jobs of nights in the project with this path. Raises ApiError."""
+    return tuple(_walk_jobs(client, project))
+
+
+def _walk_jobs(client: "Client", project: str) -> Iterator[NightJob]:
+    after = None
+    for _ in range(MOST_PAGES):
+        answer = _ask(client, {"project": project, "after": after})
+        try:
+            jobs = answer["project"]["jobs"]
+            for row in jobs["nodes"]:
+                if row["name"] == NIGHT_JOB or str(row["name"]).startswith(f"{NIGHT_JOB}:"):
+                    yield _read_night_job(row)
+            after = jobs["pageInfo"]["endCursor"]
+            if not jobs["pageInfo"]["hasNextPage"]:
+                return
+        except (TypeError, KeyError):
+            text = f"the jobs of {project} are not visible to this token"
+            raise ApiError(text, lasting=True) from None
+    raise ApiError(f"{project} has more than {MOST_PAGES * 100} unfinished jobs", lasting=True)
+
+
+def _read_night_job(row: Mapping[str, Any]) -> NightJob:
+    pipeline = row["pipeline"] or {}
+    given = (pipeline.get("manualVariables") or {}).get("nodes") or ()
+    return NightJob(
+        read_global_id(row["id"]),
+        str(row["name"]),
+        str(row["status"]),
+        read_global_id(pipeline.get("id")),
+        tuple((str(each["key"]), str(each["value"])) for each in given),
+    )
+
+
+def _ask(client: "Client", values: Mapping[str, Any]) -> Any:
+    """Query the jobs, without variables if this GitLab has no field for them."""
+    try:
+        return client.send_query(_QUERY, values)
+    except ApiError as error:
+        if "'manualVariables' doesn't exist" not in error.message:
+            raise
+        return client.send_query(_QUERY.replace(_VARIABLES, ""), values)
+
+
+def cancel_job(client: "Client", project: str, job: int) -> bool:
+    """Cancel a job; False if it no longer exists. It is safe to repeat: cancelling a finished job
+    changes nothing. Raises ApiError."""
+    path = f"{build_project_path(project)}/jobs/{job}/cancel"
+    send = partial(client.patience.call_with_retries, partial(client.http_post, path), transient)
+    return call_or_none(send, 404) is not None
+
+
+# --- who started a job ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class JobStart:
+    """A job's pipeline and status, and the user who started it (of a manual job: who played it).
+
+    ``level`` is that user's access level in the project (30 is Developer), 0 for no member and for
+    a blocked account.
+    """
+
+    pipeline: str
+    status: str
+    user_id: int
+    login: str
+    level: int
+
+
+def read_job_start(client: "Client", project: str, job: str) -> JobStart | None:
+    """Ask GitLab who started a job; None if it has no such job, or no user for it."""
+    path = f"{build_project_path(project)}/jobs/{quote(job, safe='')}"
+    found = call_or_none(lambda: client.read_object(path), 404) or {}
+    user = found.get("user") or {}
+    if not isinstance(user.get("id"), int):
+        return None
+    active = user.get("state", "active") == "active"
+    return JobStart(
+        pipeline=str((found.get("pipeline") or {}).get("id", "")),
+        status=str(found.get("status")),
+        user_id=user["id"],
+        login=str(user.get("username", "")),
+        level=read_member_level(client, project, user["id"]) if active else 0,
     )

@@ -1,4 +1,4 @@
-"""One project on one GitLab, as the stages read it and write to it."""
+"""One project on one GitLab: all that stages read there and write to it."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -12,12 +12,16 @@ from gitlab_nightshift.gitlab.api_error import ApiError, call_or_none, transient
 from gitlab_nightshift.gitlab.ci_settings import CiSettings
 from gitlab_nightshift.gitlab.history import HistoryRequest, read_history
 from gitlab_nightshift.gitlab.issues import Issues
-from gitlab_nightshift.gitlab.job_starter import JobStart, read_job_start
 from gitlab_nightshift.gitlab.memory import Memory, read_memory
 from gitlab_nightshift.gitlab.merge_requests import MergeRequests
-from gitlab_nightshift.gitlab.night_jobs import NightJob, list_night_jobs
 from gitlab_nightshift.gitlab.people import People
-from gitlab_nightshift.gitlab.pipelines import Pipelines
+from gitlab_nightshift.gitlab.pipelines import (
+    JobStart,
+    NightJob,
+    Pipelines,
+    list_night_jobs,
+    read_job_start,
+)
 from gitlab_nightshift.gitlab.project_setup import ProjectSetup
 from gitlab_nightshift.gitlab.resources import Label, ProjectFacts
 from gitlab_nightshift.gitlab.reviews import Reviews
@@ -33,11 +37,11 @@ if TYPE_CHECKING:
 TIMEOUT_S = 30.0
 PATIENCE_S = 120.0
 LEAST_GITLAB = (16, 11)
-"""The oldest GitLab that takes the template's ``artifacts: access``; what is asked of the API is
-older. docs/ci-template.md says the same."""
+"""The oldest GitLab that accepts the template (``artifacts: access``), as docs/ci-template.md says.
+All requests of the API are older."""
 PAGE = 100
 _VARIABLES_FROM = {"developer": 30, "maintainer": 40, "owner": 50, "no_one_allowed": None}
-"""From which role on GitLab takes variables of a pipeline, by its names for that."""
+"""GitLab's setting for who may give pipelines variables → the access level."""
 
 
 def open_project(
@@ -51,12 +55,12 @@ def open_project(
     tell: Callable[[str], None] = write_notice,
     of_job: bool = False,
 ) -> "Project":
-    """The façade of a project (its id or path); nothing is asked before a method is called.
+    """The façade of a project (its id or path). It sends nothing before a method is called.
 
-    ``timeout_s`` bounds each request, ``patience_s`` all repetitions together, from now on;
-    ``tell`` gets a line before each longer pause between them. ``of_job``: the token is the job's
-    own (``CI_JOB_TOKEN``), which may read artifacts of this project's jobs and hardly more.
-    Raises ``E_CONFIG`` for a server or a token that cannot be one.
+    ``timeout_s`` limits each request, ``patience_s`` all retries together, from now on; ``tell``
+    gets a line before each longer pause between them. ``of_job``: the token is a ``CI_JOB_TOKEN``,
+    which can read little more than artifacts of this project's jobs. Raises ``E_CONFIG`` for an
+    invalid server address or token.
     """
     check_server(server_url, token)
     if not project:
@@ -67,7 +71,7 @@ def open_project(
 
 
 def check_server(server_url: str, token: str) -> None:
-    """Raise ``E_CONFIG`` for a server or a token that cannot be one."""
+    """Raise ``E_CONFIG`` for an invalid server address or token."""
     if "@" in server_url:
         raise build_config_error("the GitLab address holds an @: give it without credentials")
     if not _is_address(server_url):
@@ -80,7 +84,7 @@ def _is_address(url: str) -> bool:
     host = r"(?:[^\s/@?#[\]]+|\[[\da-fA-F:.]+\](?::\d+)?)"
     try:
         return bool(re.fullmatch(rf"https?://{host}(/[^\s@?#]*)?", url) and urlsplit(url).hostname)
-    except ValueError:  # no IPv6 address
+    except ValueError:  # an invalid IPv6 address
         return False
 
 
@@ -108,7 +112,7 @@ class Project:
     # --- reading ------------------------------------------------------------------------------
 
     def check_access(self) -> Access:
-        """Who the token is. Raises ``E_CONFIG`` for a token that a night cannot work with."""
+        """The token's user and rights. Raises ``E_CONFIG`` for a token that a night cannot use."""
         return self._access
 
     @cached_property
@@ -117,7 +121,7 @@ class Project:
 
     @cached_property
     def facts(self) -> ProjectFacts:
-        """Id, path, visibility, default branch, and what is switched on."""
+        """Id, path, visibility, default branch, and which features are on."""
         data = self._attributes
         return ProjectFacts(
             id=data["id"],
@@ -136,8 +140,8 @@ class Project:
         return self._client.projects.get(self.name).attributes
 
     def can_set_variables(self) -> bool | None:
-        """Whether the token's user may give pipelines and schedules variables; None where GitLab
-        does not say, which it does to Maintainers."""
+        """Whether the token's user may give pipelines and schedules variables; None if unknown:
+        GitLab shows the setting only to Maintainers."""
         data = self._attributes
         if data.get("restrict_user_defined_variables") is False:
             return True
@@ -148,8 +152,8 @@ class Project:
         return least is not None and (level is None or level >= least)
 
     def check_version(self) -> None:
-        """Raise ``E_CONFIG`` for a GitLab that would refuse the template; what the token may not
-        see is taken for new enough."""
+        """Raise ``E_CONFIG`` for a GitLab that would refuse the template. A version that the token
+        may not see passes."""
         shown = call_or_none(lambda: self._client.read_object("/version")) or {}
         found = re.match(r"(\d+)\.(\d+)", version := str(shown.get("version")))
         if found and (int(found[1]), int(found[2])) < LEAST_GITLAB:
@@ -158,25 +162,25 @@ class Project:
             raise build_config_error(f"{text}, which needs {least} or newer")
 
     def find_branch_head(self, branch: str) -> str | None:
-        """The full id of a branch's commit, None where there is no such branch."""
+        """The full id of a branch's commit; None without such a branch."""
         found = call_or_none(lambda: self._remote.branches.get(branch), 404)
         return str(found.commit["id"]) if found else None
 
     def has_commit(self, branch: str, sha: str) -> bool | None:
-        """Whether a branch has a commit in its history; None where GitLab lacks the commit."""
+        """Whether a branch contains a commit; None if GitLab does not have the commit."""
         commits = self._list_commits_between(branch, sha)
         return None if commits is None else not commits
 
     def read_memory(self, branch_prefix: str, label: str) -> Memory:
-        """What became of earlier nights' merge requests, and what people work on."""
+        """Earlier nights' merge requests, and what people work on."""
         return read_memory(self._client, self.facts, branch_prefix, label)
 
     def read_history(self, wanted: HistoryRequest) -> NightHistory:
-        """Many nights, by merge requests and what is left of results."""
+        """Many nights, by merge requests and the results that remain."""
         return read_history(self._client, self.facts, wanted)
 
     def has_other_commits(self, target: str, branch: str, title: str) -> bool:
-        """Whether a branch has commits beside the target's that have another title than this."""
+        """True if a branch has a commit, not in the target, with another title."""
         commits = self._list_commits_between(target, branch) or ()
         return any(each["title"] != title for each in commits)
 
@@ -185,47 +189,47 @@ class Project:
         return found and found["commits"]
 
     def list_protected_patterns(self) -> tuple[str, ...] | None:
-        """Names and wildcards of protected branches; None where the token may not know."""
+        """Names and wildcards of protected branches; None if the token may not see them."""
         branches = self._remote.protectedbranches
         found = call_or_none(lambda: branches.list(get_all=True, per_page=PAGE), 403, 404)
         return None if found is None else tuple(str(each.name) for each in found)
 
     def list_night_jobs(self) -> tuple[NightJob, ...]:
-        """The jobs of nights that have not ended."""
+        """The unfinished jobs of nights."""
         return list_night_jobs(self._client, self.facts.path)
 
     def find_job_start(self, job: str) -> JobStart | None:
-        """A job and who started it; None where there is no such job."""
+        """A job and who started it; None without such a job."""
         return read_job_start(self._client, self.name, job)
 
     def download_artifact(self, job: int, path: str, most: int) -> bytes:
-        """One file out of a job's artifacts; more than ``most`` bytes are an error."""
+        """One file from a job's artifacts. Raises ApiError for more than ``most`` bytes."""
         project = f"{self._remote.manager.path}/{self._remote.encoded_id}"
         return self._client.download(f"{project}/jobs/{job}/artifacts/{path}", most)
 
     @cached_property
     def people(self) -> People:
-        """Who may review."""
+        """Possible reviewers."""
         return People(self._client, self.name)
 
     @cached_property
     def threads(self) -> Threads:
-        """Comments, and answers to them."""
+        """Comments and replies."""
         return Threads(self._client, self.name)
 
     @cached_property
     def reviews(self) -> Reviews:
-        """Merge requests as they wait for people: conflicts, approvals, pipelines; rebases."""
+        """The state of open merge requests: conflicts, approvals, pipelines; rebases."""
         return Reviews(self._client, self.name, self._patience.clock)
 
     @cached_property
     def merge_requests(self) -> MergeRequests:
-        """Merge requests from branches of this very project: find them, open one."""
+        """Merge requests from this project's own branches: find them, open one."""
         return MergeRequests(self._client, self.facts.id, self._patience)
 
     @cached_property
     def issues(self) -> Issues:
-        """Issues that this program keeps."""
+        """Issues that this program maintains."""
         return Issues(self._client, self.facts.id)
 
     @cached_property
@@ -240,19 +244,19 @@ class Project:
 
     @cached_property
     def ci_settings(self) -> CiSettings:
-        """What the project's settings say of pipelines and pushes."""
+        """The project's settings for pipelines and pushes."""
         return CiSettings(self._client, self.name)
 
     # --- writing ------------------------------------------------------------------------------
 
     def ensure_labels(self, labels: Iterable[Label]) -> tuple[str, ...]:
-        """Make the labels that are missing; a warning for each that could not be made."""
+        """Create missing labels; returns a warning for each that could not be created."""
         warnings: list[str] = []
         for label in labels:
             try:
                 self._patience.call_with_retries(partial(self._create_label, label), transient)
             except ApiError as error:
-                if error.status != 409:  # 409: it is there already, here or in the group
+                if error.status != 409:  # it exists, here or in a group
                     warnings.append(f"label {label.name} could not be created: {error}")
         return tuple(warnings)
 
@@ -277,3 +281,12 @@ class Project:
     @cached_property
     def _remote(self) -> "Remote":
         return self._client.projects.get(self.name, lazy=True)
+
+
+def find_protecting_pattern(branch: str, patterns: Iterable[str]) -> str | None:
+    """The first protected name or wildcard that matches the branch."""
+    # As GitLab matches them, * includes slashes (app/models/ref_matcher.rb).
+    for pattern in patterns:
+        if re.fullmatch(re.escape(pattern).replace(r"\*", ".*"), branch, re.DOTALL):
+            return pattern
+    return None

@@ -1,16 +1,15 @@
-"""Changes to a project that prepare its nights: settings, and a commit by the API."""
+"""Changes that prepare a project for nights: settings, and a commit by the API."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from functools import partial
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
 from gitlab_nightshift.gitlab.access import parse_day
 from gitlab_nightshift.gitlab.api_error import call_or_none, transient
 from gitlab_nightshift.gitlab.ci_settings import SWITCH
-from gitlab_nightshift.gitlab.resources import ProjectFacts
+from gitlab_nightshift.gitlab.resources import ProjectFacts, build_project_path
 
 if TYPE_CHECKING:
     from gitlab_nightshift.gitlab.client import Client
@@ -21,8 +20,8 @@ TOKEN_SCOPES = ("api", "write_repository")
 
 @dataclass(frozen=True)
 class NewSecret:
-    """A variable of the project: masked, hidden and protected; ``scope`` is a pattern of
-    environments, ``description`` what everyone who sees the variable may read."""
+    """A project variable to create: masked, hidden and protected. ``scope`` is its environment
+    scope; the ``description`` is not hidden."""
 
     key: str
     value: str = field(repr=False)
@@ -32,7 +31,7 @@ class NewSecret:
 
 @dataclass(frozen=True)
 class NewToken:
-    """A project access token that GitLab has just made; it shows the value this once."""
+    """A project access token just created: GitLab shows its value only now."""
 
     id: int
     value: str = field(repr=False)
@@ -40,8 +39,8 @@ class NewToken:
 
 @dataclass(frozen=True)
 class HeldToken:
-    """A project access token that was made earlier; ``ends_on`` is the day at whose start (UTC) it
-    ends, None for none."""
+    """An existing project access token; ``ends_on`` is the day at whose start (UTC) it expires,
+    None for none."""
 
     id: int
     name: str
@@ -52,9 +51,9 @@ class HeldToken:
 
 @dataclass(frozen=True)
 class NewSchedule:
-    """A schedule whose pipelines are nights, by the variable unless the ``description`` alone makes
-    them so (``switched`` is False); ``cron`` in the time zone ``timezone``. One that is not
-    ``active`` starts nothing by itself: a fleet plays it."""
+    """A schedule for nights, with ``cron`` in ``timezone``. Its pipelines are nights by its
+    variable (``switched``), or else by its description. A fleet plays one that is not
+    ``active``."""
 
     description: str
     branch: str
@@ -65,13 +64,13 @@ class NewSchedule:
 
 
 class ProjectSetup:
-    """What a Maintainer may change. Every method may raise :class:`ApiError`."""
+    """Changes for which a token needs Maintainer. Every method may raise :class:`ApiError`."""
 
     def __init__(self, client: "Client", project: str) -> None:
-        self._client, self._path = client, _build_path(project)
+        self._client, self._path = client, build_project_path(project)
 
     def create_token(self, name: str, ends_on: date) -> NewToken:
-        """A project access token of a new bot user, a Developer."""
+        """Create a project access token, for which GitLab adds a bot user as Developer."""
         asked = {
             "name": name,
             "scopes": list(TOKEN_SCOPES),
@@ -82,17 +81,18 @@ class ProjectSetup:
         return NewToken(int(made["id"]), str(made["token"]))
 
     def list_tokens(self) -> tuple[HeldToken, ...]:
-        """The project's access tokens, ended ones too."""
+        """The project's access tokens, expired and revoked ones too."""
         rows = self._client.read_all_rows(f"{self._path}/access_tokens")
         return tuple(_read_token(row) for row in rows)
 
     def revoke_token(self, token: int) -> None:
-        """Take a token back, by its id; one that is gone was taken back before."""
+        """Revoke a token by its id; a missing one counts as revoked."""
         delete = partial(self._client.http_delete, f"{self._path}/access_tokens/{token}")
         call_or_none(partial(self._client.patience.call_with_retries, delete, transient), 404)
 
     def create_secret(self, new: NewSecret) -> None:
-        """Store a variable. GitLab before 17.4 does not know ``masked_and_hidden``."""
+        """Store a variable. A GitLab before 17.4 ignores ``masked_and_hidden`` and only masks
+        it."""
         self._post(
             "variables",
             {
@@ -108,8 +108,8 @@ class ProjectSetup:
         )
 
     def replace_secret(self, new: NewSecret) -> None:
-        """Give a variable another value and description; it stays masked, hidden and protected as
-        it is. Repeating it changes nothing, so a lost answer is asked for again."""
+        """Change a variable's value and description, and nothing else of it. It is safe to repeat,
+        so it is retried."""
         asked = {
             "value": new.value,
             "description": new.description,
@@ -119,8 +119,9 @@ class ProjectSetup:
         self._client.patience.call_with_retries(put, transient)
 
     def create_schedule(self, new: NewSchedule) -> None:
-        """A schedule of the token's user, or none: where GitLab refuses its variable, it is deleted
-        again. It begins inactive: without the variable it would be another pipeline."""
+        """Create a schedule owned by the token's user. If GitLab refuses its variable, it is
+        deleted again. It is inactive until it has the variable: without it, its pipelines were no
+        nights but the project's usual ones."""
         asked = {
             "description": new.description,
             "ref": new.branch,
@@ -136,19 +137,20 @@ class ProjectSetup:
             self._post(f"{path}/variables", {"key": SWITCH, "value": "true"})
             if new.active:
                 self._client.http_put(f"{self._path}/{path}", post_data={"active": True})
-        except BaseException:  # a signal, too, leaves nothing behind
+        except BaseException:  # a signal must leave no schedule behind either
             self.delete_schedule(made)
             raise
 
     def delete_schedule(self, schedule: int) -> None:
-        """Take a schedule away, by its id."""
+        """Delete a schedule by its id."""
         self._client.http_delete(f"{self._path}/pipeline_schedules/{schedule}")
 
     def is_job_token_allowed(self, source: str, project: ProjectFacts) -> bool | None:
-        """Whether jobs of the project may read ``source``, by its own name or a group's; None where
-        this token does not see that."""
-        scope = f"{_build_path(source)}/job_token_scope"
+        """Whether jobs of the project may read ``source``, allowed by name or by a group; None if
+        this token may not see that."""
+        scope = f"{build_project_path(source)}/job_token_scope"
         limits = call_or_none(lambda: self._client.http_get(scope))
+        # Without the inbound limit, the job tokens of all projects are accepted.
         if isinstance(limits, dict) and limits.get("inbound_enabled") is False:
             return True
         rows = self._list_allowed(f"{scope}/allowlist")
@@ -164,29 +166,30 @@ class ProjectSetup:
         return call_or_none(lambda: self._client.read_all_rows(path))
 
     def allow_job_token(self, source: str, project: int) -> None:
-        """Let jobs of the project with this id read ``source`` by their own token."""
-        path = f"{_build_path(source)}/job_token_scope/allowlist"
+        """Allow jobs of the project with this id to read ``source`` with their job tokens."""
+        path = f"{build_project_path(source)}/job_token_scope/allowlist"
         self._client.http_post(path, post_data={"target_project_id": project})
 
     def list_labels(self) -> frozenset[str]:
-        """The names of the project's labels, and of its groups'."""
+        """The names of the project's labels, inherited ones too."""
         rows = self._client.read_all_rows(f"{self._path}/labels")
         return frozenset(str(row.get("name")) for row in rows)
 
     def commit_files(
         self, branch: str, start: str, message: str, files: Mapping[str, tuple[str, bool]]
     ) -> None:
-        """One commit on top of ``start``, as all that ``branch`` has. A file is its text, and
-        whether it is new."""
+        """Commit on top of ``start``, and reset ``branch`` to that commit. A file is its text, and
+        true if it is new."""
         actions = [
             {"action": "create" if new else "update", "file_path": name, "content": text}
             for name, (text, new) in files.items()
         ]
+        # force: the branch of an earlier try is replaced, not continued.
         asked = {"branch": branch, "start_sha": start, "commit_message": message, "force": True}
         self._post("repository/commits", {**asked, "actions": actions})
 
     def update_description(self, iid: int, text: str) -> None:
-        """Another description of a merge request."""
+        """Replace the description of a merge request."""
         self._client.http_put(f"{self._path}/merge_requests/{iid}", post_data={"description": text})
 
     def _post(self, name: str, data: Mapping[str, Any]) -> Any:
@@ -201,7 +204,3 @@ def _read_token(row: Mapping[str, Any]) -> HeldToken:
         bool(row.get("revoked")),
         parse_day(row.get("expires_at")),
     )
-
-
-def _build_path(project: str) -> str:
-    return f"/projects/{quote(project, safe='')}"

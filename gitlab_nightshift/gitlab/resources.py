@@ -1,19 +1,20 @@
-"""Records of GitLab's resources: what this program reads of them, and what it sends."""
+"""GitLab's resources as records: the fields that this program reads and sends."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
 from gitlab_nightshift.gitlab.marker import Marker, read_marker
 from gitlab_nightshift.records.products import Outcome, Publication
 
 NIGHT_LABEL = "night-shift"
-"""The label of every merge request of a night, unless ``labels`` says otherwise."""
+"""The label of a night's merge requests, unless ``labels`` sets others."""
 
 
 @dataclass(frozen=True)
 class ProjectFacts:
-    """What the project says of itself; None where it does not say."""
+    """A project's attributes; None for one that GitLab does not show to this token."""
 
     id: int
     path: str
@@ -28,7 +29,7 @@ class ProjectFacts:
 
 @dataclass(frozen=True)
 class MergeRequest:
-    """A merge request as it stands in GitLab; ``state`` is opened, closed, merged or locked."""
+    """A merge request in GitLab; ``state`` is opened, closed, merged or locked."""
 
     iid: int
     title: str
@@ -44,7 +45,7 @@ class MergeRequest:
 
 @dataclass(frozen=True)
 class NewMergeRequest:
-    """A merge request to open; ``reviewer_ids`` become the assignees too."""
+    """A merge request to open; its reviewers become its assignees too."""
 
     title: str
     body: str
@@ -56,7 +57,7 @@ class NewMergeRequest:
 
 @dataclass(frozen=True)
 class Label:
-    """A label with what it gets where it has to be made."""
+    """A label, with the color and description for creating it."""
 
     name: str
     color: str
@@ -64,16 +65,21 @@ class Label:
 
 
 def read_global_id(text: object) -> int:
-    """The number in GraphQL's ids such as ``gid://gitlab/Project/7``; 0 for none."""
+    """The number in a GraphQL id such as ``gid://gitlab/Project/7``; 0 for none."""
     number = str(text or "").rpartition("/")[2]
     return int(number) if number.isdecimal() else 0
 
 
-def build_earlier_publication(run_id: str, found: MergeRequest, category: str) -> Publication:
-    """The publication by an earlier publish of this run; nothing is opened a second time.
+def build_project_path(project: str) -> str:
+    """The API path of a project, by its id or its path."""
+    return f"/projects/{quote(project, safe='')}"
 
-    ``category`` is that of the change at hand: another one's merge request is named, but is not
-    what became of this change.
+
+def build_earlier_publication(run_id: str, found: MergeRequest, category: str) -> Publication:
+    """The publication that this run has made before: a run opens one merge request.
+
+    ``category`` is this change's. The merge request of another category is named as the reason, but
+    not as this change's.
     """
     if found.marker and found.marker.category != category:
         text = f"this run has already opened !{found.iid}, for {found.marker.category}"

@@ -1,12 +1,12 @@
-"""A merge request that waits for people: what stands in its way, and GitLab's own rebase."""
+"""Open merge requests: what blocks them, their failed jobs and diffs, and GitLab's own rebase."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
 from gitlab_nightshift.gitlab.api_error import ApiError, call_or_none
+from gitlab_nightshift.gitlab.resources import build_project_path
 from gitlab_nightshift.system.retry import Clock
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
@@ -15,22 +15,22 @@ if TYPE_CHECKING:
 
 MOST_JOBS, MOST_FILES = 3, 30
 TAIL, LARGEST_LOG = 3_000, 20_000_000
-"""Bytes of a job's log: what is kept of its end, and what is read at most."""
+"""Bytes of a job's log: the end that is kept, and the most that is read to find it."""
 CHECK_PAUSES_S = (0.5, 1.0, 2.0, *[4.0] * 6)
-"""Between the questions for what GitLab does later: looking for conflicts, a rebase."""
+"""Pauses between requests for the state of GitLab's background jobs: merge checks, rebases."""
 _UNCHECKED = frozenset({"unchecked", "checking", "preparing"})
-"""GitLab's ``detailed_merge_status`` until it has looked for conflicts; ``has_conflicts`` is false
-until then."""
+"""Values of ``detailed_merge_status`` before the merge check, when ``has_conflicts`` is false in
+any case."""
 _HUNK = compile_lazily(r"(?m)^@@ -\d+(?:,\d+)? \+(\d+)(?:,(\d+))? @@")
 OWN_FAILURES = frozenset({"script_failure", "unknown_failure", "", None})
-"""Reasons that the commit can be to blame for; a runner that is gone is none of them."""
+"""Failure reasons that a commit may have caused, unlike a lost runner."""
 
 
 @dataclass(frozen=True)
 class ReviewState:
-    """A merge request as it stands. ``conflict`` is None where GitLab has not looked yet;
-    ``failed_pipeline`` is that of its head, 0 where it has not failed; ``auto_merge``: it merges by
-    itself, ``commented``: somebody has."""
+    """The state of a merge request. ``conflict`` is None before GitLab's merge check;
+    ``failed_pipeline`` is the failed pipeline of its head, 0 for none; ``auto_merge`` is true if it
+    is set to auto-merge, ``commented`` if it has any comment."""
 
     iid: int
     title: str
@@ -48,7 +48,7 @@ class ReviewState:
 
 @dataclass(frozen=True)
 class FailedJob:
-    """A failed job and the end of what it has printed."""
+    """A failed job and the end of its log."""
 
     name: str
     tail: str
@@ -59,16 +59,17 @@ class Reviews:
 
     def __init__(self, client: "Client", project: str, clock: Clock) -> None:
         self._client, self._clock = client, clock
-        self._project = f"/projects/{quote(project, safe='')}"
+        self._project = build_project_path(project)
 
     def read_state(self, iid: int) -> ReviewState:
-        """A merge request with what its list does not say."""
+        """The state of one merge request, some of which GitLab's list lacks."""
         return _read_state(self._get(f"/merge_requests/{iid}"))
 
     def read_settled_states(self, iids: Iterable[int]) -> tuple[ReviewState, ...]:
-        """The same of several, once GitLab knows whether they are in conflict: the first request
-        only makes it look. After half a minute for all of them, what it does not know stays None.
-        """
+        """The states of several, after GitLab's merge check. Half a minute for all together; after
+        that, ``conflict`` stays None."""
+        # The first request only queues the check (lib/api/entities/merge_request_basic.rb:
+        # check_mergeability(async: true)), so all are requested once before the first pause.
         found = {iid: self.read_state(iid) for iid in iids}
         for pause_s in CHECK_PAUSES_S:
             unchecked = [iid for iid, state in found.items() if state.conflict is None]
@@ -79,11 +80,11 @@ class Reviews:
         return tuple(found.values())
 
     def is_approved(self, iid: int) -> bool:
-        """Whether anybody has approved it."""
+        """True if anybody has approved it."""
         return bool(self._get(f"/merge_requests/{iid}/approvals").get("approved_by"))
 
     def read_failed_jobs(self, pipeline: int) -> tuple[FailedJob, ...]:
-        """The first failed jobs of a pipeline that a commit may repair."""
+        """The first failed jobs of a pipeline that a commit may fix."""
         at = f"{self._project}/pipelines/{pipeline}/jobs"
         failed = filter(_is_own_failure, self._client.read_rows(at))
         return tuple(
@@ -92,13 +93,12 @@ class Reviews:
         )
 
     def read_diff(self, iid: int) -> str:
-        """The diff, as far as GitLab shows it on one page."""
+        """The first page of the diff."""
         pairs = ((row.get("new_path"), row.get("diff")) for row in self._list_diffs(iid))
         return "\n".join(f"--- {path}\n{str(diff or '').rstrip()}" for path, diff in pairs)
 
-    def find_shown_lines(self, iid: int, path: str, line: int) -> tuple[int, int] | None:
-        """The first and the last of the lines around this one that the diff shows together; None
-        where it does not show it."""
+    def find_hunk_lines(self, iid: int, path: str, line: int) -> tuple[int, int] | None:
+        """The first and last line of the diff's hunk that contains this line; None if none does."""
         diffs = (
             str(row.get("diff")) for row in self._list_diffs(iid) if row.get("new_path") == path
         )
@@ -113,11 +113,13 @@ class Reviews:
         return self._client.read_rows(at, per_page=MOST_FILES)
 
     def rebase(self, iid: int) -> str:
-        """Have GitLab put the branch onto its target; why it could not, "" where it did."""
+        """Have GitLab rebase the branch onto its target; returns why it failed, "" on success."""
         at = f"{self._project}/merge_requests/{iid}"
         try:
             self._client.http_put(f"{at}/rebase")
         except ApiError as error:
+            # 403: the branch is missing, or protected from pushes or force pushes
+            # (app/services/merge_requests/rebase_service.rb). 409: GitLab is rebasing it now.
             if error.status in (403, 409):
                 return error.reason
             raise
@@ -129,11 +131,11 @@ class Reviews:
         raise ApiError(f"the rebase of !{iid} has not ended yet")
 
     def _read_log_tail(self, job: int) -> str:
-        """The end; "" for a log that was erased, or that the token may not see."""
+        """The end of a job's log; "" if it was erased, or the token may not see it."""
         path = f"{self._project}/jobs/{job}/trace"
         read = partial(self._client.read_tail, path, TAIL, LARGEST_LOG)
         tail: bytes = call_or_none(read, 403, 404) or b""
-        # Half a line may be half a secret, which nobody would know for one.
+        # A cut first line may hold half a secret, which redaction would not recognize.
         whole = tail.partition(b"\n")[2] if len(tail) == TAIL else tail
         return whole.decode(errors="replace")
 
@@ -154,7 +156,7 @@ def _read_state(data: Mapping[str, Any]) -> ReviewState:
         opened=data.get("state") == "opened",
         conflict=_read_conflict(data),
         auto_merge=data.get("merge_when_pipeline_succeeds") is True,
-        # Whether threads are open is said only where the project asks for resolved ones.
+        # GitLab tells of unresolved threads only if the project requires them to be resolved.
         commented=bool(data.get("user_notes_count")),
         failed_pipeline=int(pipeline["id"]) if pipeline.get("status") == "failed" else 0,
     )

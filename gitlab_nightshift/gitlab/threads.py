@@ -1,4 +1,4 @@
-"""Comments: reads one again, with its author and place, and answers in its thread."""
+"""Comments of issues and merge requests: read them with author and position, and reply."""
 
 import itertools
 from collections.abc import Mapping
@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
 
+from gitlab_nightshift.gitlab.access import read_member_level
 from gitlab_nightshift.gitlab.api_error import call_or_none
 from gitlab_nightshift.gitlab.memory import is_bot_name
+from gitlab_nightshift.gitlab.resources import build_project_path
 from gitlab_nightshift.records.request import CommentAddress, Where
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 MOST_THREADS = 2000
 PAGE = 100
 
-Said = Literal["started", "declined", "failed", "done"]
+ReplyStatus = Literal["started", "declined", "failed", "done"]
 _REPLY = compile_lazily(
     r"<!-- nightshift-reply: (started|declined|failed|done) note (\d{1,19}) run ([\w.-]{1,100}) -->"
 )
@@ -29,7 +31,7 @@ _UPKEEP = compile_lazily(
 
 @dataclass(frozen=True)
 class DiffLine:
-    """Where a comment stands on a diff: a line of a file at the commit ``head``."""
+    """The position of a comment on a diff: a line of a file at the commit ``head``."""
 
     path: str
     line: int
@@ -38,11 +40,11 @@ class DiffLine:
 
 @dataclass(frozen=True)
 class Comment:
-    """A comment as GitLab has it. Only members of the project can see ``internal`` ones.
+    """A comment. Only members of the project can see ``internal`` ones.
 
-    ``resolvable`` is one of a thread that people resolve, ``spot`` where in the diff it stands
-    (``src/a.py:3-5``), ``at`` the same for the last line, where the change has not removed it,
-    ``created_at`` its time, ISO 8601.
+    ``resolvable``: it is in a thread that people can resolve. ``spot`` is its position in the diff
+    (``src/a.py:3-5``), ``at`` that of its last line, None if the change deletes this line.
+    ``created_at`` is ISO 8601.
     """
 
     id: int
@@ -79,13 +81,13 @@ class Thread:
 
     @property
     def open(self) -> bool:
-        """True where people have not resolved it."""
+        """True until somebody resolves it."""
         return any(each.resolvable and not each.resolved for each in self.comments)
 
 
 @dataclass(frozen=True)
 class UpkeepMark:
-    """What a hidden marker in a comment of this program says: what it did for a merge request."""
+    """The hidden marker in this program's comment about upkeep of a merge request."""
 
     kind: Literal["repair", "review", "conflict"]
     run_id: str
@@ -93,53 +95,53 @@ class UpkeepMark:
 
 @dataclass(frozen=True)
 class Reply:
-    """What a hidden marker says of a reply of this program: to which comment, by which run."""
+    """The hidden marker in this program's reply: to which comment, by which run."""
 
-    said: Said
+    status: ReplyStatus
     note: int
     run_id: str
 
 
 def write_reply_marker(reply: Reply) -> str:
     """The hidden comment at the end of a reply."""
-    return f"<!-- nightshift-reply: {reply.said} note {reply.note} run {reply.run_id} -->"
+    return f"<!-- nightshift-reply: {reply.status} note {reply.note} run {reply.run_id} -->"
 
 
 def read_reply_marker(body: str) -> Reply | None:
-    """The last marker of a reply, None where there is none."""
+    """The last marker of a reply; None without one."""
     found = _REPLY.findall(body)
     if not found:
         return None
-    said, note, run_id = found[-1]
-    return Reply(said, int(note), run_id)
+    status, note, run_id = found[-1]
+    return Reply(status, int(note), run_id)
 
 
 def write_upkeep_mark(mark: UpkeepMark) -> str:
-    """The hidden comment by which later nights count what was done."""
+    """The hidden comment by which later nights count upkeep."""
     return f"<!-- nightshift-upkeep: {mark.kind} run {mark.run_id} -->"
 
 
 def read_upkeep_mark(body: str) -> UpkeepMark | None:
-    """The last such marker of a comment, None where there is none."""
+    """The last upkeep marker of a comment; None without one."""
     found = _UPKEEP.findall(body)
     return UpkeepMark(*found[-1]) if found else None
 
 
 class Threads:
-    """The comments of one project behind one token. Every method may raise :class:`ApiError`."""
+    """The comments of one project. Every method may raise :class:`ApiError`."""
 
     def __init__(self, client: "Client", project: str) -> None:
-        self._client = client
-        self._project = f"/projects/{quote(project, safe='')}"
+        self._client, self._name = client, project
+        self._project = build_project_path(project)
 
-    def find_comment(self, place: CommentAddress) -> Comment | None:
-        """The comment at a place; None where there is none, or it may not be seen."""
-        found = self._read(f"{self._build_noteable_path(place)}/notes/{place.note}")
+    def find_comment(self, address: CommentAddress) -> Comment | None:
+        """The comment at an address; None if it does not exist or the token may not see it."""
+        found = self._read(f"{self._build_noteable_path(address)}/notes/{address.note}")
         return _read_comment(found) if found else None
 
-    def find_noteable(self, place: CommentAddress) -> Noteable | None:
+    def find_noteable(self, address: CommentAddress) -> Noteable | None:
         """The issue or merge request that was commented on."""
-        found = self._read(self._build_noteable_path(place))
+        found = self._read(self._build_noteable_path(address))
         if not found:
             return None
         return Noteable(
@@ -151,39 +153,38 @@ class Threads:
             source_branch=str(found.get("source_branch") or ""),
         )
 
-    def find_thread(self, place: CommentAddress) -> Thread | None:
-        """The thread that holds the comment; the one that the place names is only tried first."""
-        at = f"{self._build_noteable_path(place)}/discussions"
-        if place.thread:
-            thread = _read_thread(self._read(f"{at}/{quote(place.thread, safe='')}"))
-            if thread and _holds(thread, place.note):
+    def find_thread(self, address: CommentAddress) -> Thread | None:
+        """The thread that contains the comment. The address may name another one, so its thread is
+        only tried first."""
+        at = f"{self._build_noteable_path(address)}/discussions"
+        if address.thread:
+            thread = _read_thread(self._read(f"{at}/{quote(address.thread, safe='')}"))
+            if thread and _holds(thread, address.note):
                 return thread
         listed = self._client.http_list(at, iterator=True, per_page=PAGE)
         every = (_read_thread(each) for each in itertools.islice(listed, MOST_THREADS))
-        return next((each for each in every if each and _holds(each, place.note)), None)
+        return next((each for each in every if each and _holds(each, address.note)), None)
 
     def list_threads(self, where: Where, iid: int) -> tuple[Thread, ...] | None:
-        """All threads, oldest first; None where there are too many to be read."""
+        """All threads, oldest first; None if there are more than ``MOST_THREADS``."""
         at = f"{self._project}/{where}/{iid}/discussions"
         listed = self._client.http_list(at, iterator=True, per_page=PAGE)
+        # One more than the limit tells whether it is exceeded.
         found = [_read_thread(each) for each in itertools.islice(listed, MOST_THREADS + 1)]
         return tuple(filter(None, found)) if len(found) <= MOST_THREADS else None
 
-    def list_newest(self, place: CommentAddress) -> tuple[Comment, ...]:
-        """The newest hundred comments on an issue or merge request."""
-        return tuple(map(_read_comment, self._list_newest(self._build_noteable_path(place))))
+    def list_newest(self, address: CommentAddress) -> tuple[Comment, ...]:
+        """The newest 100 comments on an issue or merge request."""
+        return tuple(map(_read_comment, self._list_newest(self._build_noteable_path(address))))
 
-    def edit_comment(self, place: CommentAddress, note: int, body: str) -> None:
-        """Give a comment of this token's user another text."""
-        at = f"{self._build_noteable_path(place)}/notes/{note}"
+    def edit_comment(self, address: CommentAddress, note: int, body: str) -> None:
+        """Replace the text of a comment by this token's user."""
+        at = f"{self._build_noteable_path(address)}/notes/{note}"
         self._client.http_put(at, post_data={"body": body})
 
     def read_level(self, user: int) -> int:
-        """GitLab's number of a user's role on the project, by groups too; 0 for none."""
-        found = self._read(f"{self._project}/members/all/{user}")
-        if found.get("state", "active") != "active":
-            return 0
-        return int(found.get("access_level") or 0)
+        """A user's access level in the project, inherited or not; 0 for none."""
+        return read_member_level(self._client, self._name, user)
 
     def read_own_id(self) -> int:
         """The id of the token's own user."""
@@ -191,27 +192,27 @@ class Threads:
         return int(found.get("id") or 0)
 
     def is_bot(self, user: int) -> bool:
-        """Whether an account is one of GitLab's bots: of an access token or a service."""
+        """True for a bot: the user of an access token, or a service account."""
         found = self._read(f"/users/{user}")
         return found.get("bot") is True or is_bot_name(str(found.get("username") or ""))
 
-    def reply(self, place: CommentAddress, thread: str, body: str) -> None:
-        """Add a comment to a thread; a single comment becomes one by it."""
-        at = f"{self._build_noteable_path(place)}/discussions/{quote(thread, safe='')}/notes"
+    def reply(self, address: CommentAddress, thread: str, body: str) -> None:
+        """Add a comment to a thread. A single comment becomes a thread by that."""
+        at = f"{self._build_noteable_path(address)}/discussions/{quote(thread, safe='')}/notes"
         self._client.http_post(at, post_data={"body": body})
 
     def add_comment(self, where: Where, iid: int, body: str) -> None:
-        """Add a comment of its own to an issue or a merge request."""
+        """Add a single comment to an issue or a merge request."""
         self._client.http_post(f"{self._project}/{where}/{iid}/notes", post_data={"body": body})
 
     def add_comment_once(self, where: Where, iid: int, body: str, mark: str) -> None:
-        """Add a comment unless one of the last hundred has ``mark`` in it."""
+        """Add a comment with ``mark``, unless one of the last 100 has it."""
         listed = self._list_newest(f"{self._project}/{where}/{iid}")
         if not any(mark in str(note.get("body")) for note in listed):
             self.add_comment(where, iid, f"{body}\n\n{mark}")
 
-    def _build_noteable_path(self, place: CommentAddress) -> str:
-        return f"{self._project}/{place.where}/{place.iid}"
+    def _build_noteable_path(self, address: CommentAddress) -> str:
+        return f"{self._project}/{address.where}/{address.iid}"
 
     def _read(self, path: str) -> Mapping[str, Any]:
         return call_or_none(lambda: self._client.read_object(path), 404) or {}
@@ -238,6 +239,7 @@ def _read_comment(data: Mapping[str, Any]) -> Comment:
         author_id=int(author.get("id") or 0),
         author_name=str(author.get("name") or ""),
         system=data.get("system") is True,
+        # "confidential" is the name of "internal" in older versions.
         internal=data.get("internal") is True or data.get("confidential") is True,
         resolvable=data.get("resolvable") is True,
         resolved=data.get("resolved") is True,
@@ -256,9 +258,8 @@ def _read_diff_line(position: Any) -> DiffLine | None:
 
 
 def read_spot(position: Any) -> str:
-    """``src/a.py:3-5`` for a comment on a diff, "" for another; lines that the change removes have
-    ``(old)``.
-    """
+    """The position of a comment on a diff, such as ``src/a.py:3-5``, "" for other comments. Deleted
+    lines are marked ``(old)``."""
     if not isinstance(position, dict):
         return ""
     path = position.get("new_path") or position.get("old_path")

@@ -1,1 +1,1 @@
-"""How a project gets its first night: what is found in it, what is written, what is set up."""
+"""How a project gets its first night: what is detected, written and set up."""

@@ -1,4 +1,4 @@
-"""How each build tool's dependencies get to where tests run without a network: docs/how-to/.
+"""How each build tool fetches dependencies for tests without a network: docs/how-to/.
 
 To add a tool: one row of ``STACKS``.
 """
@@ -20,15 +20,16 @@ from gitlab_nightshift.sandbox.tool_caches import CACHES, find_tool_caches
 
 @dataclass(frozen=True)
 class Stack:
-    """A build tool, by a file at the root, and where ``holds`` is given by a pattern in it.
-    ``fetch`` is a shell command of the night's job before its agent, ``here`` the same on a
-    person's machine where it is another, ``option`` what its test command needs then, ``variables``
-    what the job sets. Of those that install by the same ``installer`` a project has one, the first.
+    """A build tool, recognized by a ``file`` at the root and, if given, a pattern that it
+    ``holds``. Of the stacks with the same ``installer``, a project has the first that matches.
 
-    ``night`` is the folder that ``option`` names. ``folders`` are what a person's machine has
-    below HOME besides the caches that every sandbox is given. ``agent_env`` are variables that
-    agents and commands get. ``python`` is the interpreter of the virtual environment that ``fetch``
-    makes. ``because`` names the files that say so, where there are more.
+    ``fetch`` is a shell command for the night's job, run before its agent, and ``here`` its variant
+    for a person's machine, "" for the same. The test command then needs ``option``, and the job
+    ``variables``, of which agents and commands get those in ``agent_env``.
+
+    ``night`` is the folder in ``option``, ``python`` the interpreter of the virtual environment
+    that ``fetch`` makes. ``folders`` below a person's HOME are opened besides the usual caches.
+    ``because`` names the files that led to ``fetch``, "" for ``file``.
     """
 
     file: str
@@ -47,7 +48,7 @@ class Stack:
 
     @property
     def is_elsewhere(self) -> bool:
-        """Whether a night has dependencies in another place than the project's own jobs."""
+        """True if a night keeps dependencies elsewhere than the project's own jobs do."""
         cache = self.night or any(each.variable in self.variables for each in CACHES)
         return bool(self.fetch and (self.python or (cache and self.installer != "node")))
 
@@ -55,8 +56,8 @@ class Stack:
 _MAVEN = "-Dmaven.repo.local=/opt/m2"
 _VENV = ".venv"
 _NEW_VENV = f"python3 -m venv {_VENV}"
-# The sandbox has a fresh HOME: what corepack and Yarn have fetched has to be elsewhere. Without the
-# second, corepack asks the network for the latest version each time.
+# The sandbox has a fresh HOME, so corepack and Yarn need their caches elsewhere. Without the second
+# variable, corepack asks the network for the latest version each time.
 _COREPACK = {"COREPACK_HOME": "/opt/corepack", "COREPACK_DEFAULT_TO_LATEST": "0"}
 _YARN = {**_COREPACK, "YARN_GLOBAL_FOLDER": "/opt/yarn"}
 
@@ -87,14 +88,14 @@ def _build_python(file: str, fetch: str = "", here: str = "", holds: str = "") -
 
 
 def _build_python_tool(file: str, tool: str, install: str, before: str = "") -> Stack:
-    """Started as a module: where pip installs for a plain user, PATH does not have the tool."""
+    """Runs the tool as a module: pip's user installs are not on PATH."""
     fetch = f"pip install {tool} && {before}python3 -m {tool} {install}"
     return _build_python(file, fetch, f"{before}{tool} {install}")
 
 
 _INSTALLABLE = r"(?m)^\[(project|build-system)\]"
 _GROUPS_PIP = "'pip>=25.1'"
-"""The first that knows ``--group`` (PEP 735)."""
+"""The first with ``--group`` (PEP 735)."""
 
 STACKS = (
     _build_corepack("pnpm-lock.yaml", "pnpm install --frozen-lockfile", _COREPACK),
@@ -110,7 +111,7 @@ STACKS = (
         holds='ependencies"',
         here="npm install",
     ),
-    # A whole build: dependency:go-offline misses what plugins fetch when they run, as Surefire.
+    # A whole build: dependency:go-offline misses what plugins such as Surefire fetch at run time.
     Stack(
         "pom.xml",
         "maven:3-eclipse-temurin-21",
@@ -121,7 +122,7 @@ STACKS = (
     ),
     Stack("build.gradle", "gradle:8-jdk21"),
     Stack("build.gradle.kts", "gradle:8-jdk21"),
-    # goindex: the index of a module cache that is read-only cannot be written.
+    # goindex=0: go cannot write its index into a read-only module cache.
     Stack(
         "go.mod",
         "golang:1",
@@ -137,7 +138,7 @@ STACKS = (
         variables={"CARGO_HOME": "/opt/cargo"},
         agent_env=("CARGO_HOME", "RUSTUP_HOME"),
     ),
-    # As root it starts no script otherwise, since that would load plugins.
+    # Without the variable, composer runs no scripts and plugins as root.
     Stack(
         "composer.json",
         "composer:2",
@@ -154,8 +155,8 @@ STACKS = (
         agent_env=("BUNDLE_PATH",),
     ),
     _build_python_tool("uv.lock", "uv", "sync --frozen"),
-    # Poetry asks its setting only where its cache has no environment of the project yet: one that
-    # is in .venv already goes before both.
+    # Poetry reads the setting only if its cache has no environment for the project. An existing
+    # .venv goes before both.
     _build_python_tool(
         "poetry.lock", "poetry", "install", f"{_NEW_VENV} && POETRY_VIRTUALENVS_IN_PROJECT=1 "
     ),
@@ -167,7 +168,7 @@ STACKS = (
     _build_python("setup.py", "pip install -e ."),
     _build_python("pyproject.toml"),
 )
-"""The images are official ones that have the tool; Node is in the template's own."""
+"""The images are the tools' official ones; the template's own image has Node."""
 BUILD_FILES = frozenset({"package.json", *(stack.file for stack in STACKS if stack.image)})
 _MORE_REQUIREMENTS = tuple(
     name.format(kind)
@@ -182,22 +183,22 @@ _RUNS_PYTHON = re.compile(
 
 @dataclass(frozen=True)
 class TrialPlace:
-    """Where a person's machine has what a night's job will have: ``variables`` for the commands,
-    ``folders`` to open, and ``moves``, the night's folders and those here."""
+    """The counterpart of a night's job on a person's machine: ``variables`` for the commands,
+    ``folders`` to open, and ``moves``, the night's folders → the local ones."""
 
     variables: Mapping[str, str] = field(default_factory=dict)
     folders: tuple[str, ...] = ()
     moves: Mapping[str, str] = field(default_factory=dict)
 
     def move(self, command: str) -> str:
-        """The command as it can be run here."""
-        for there, here in self.moves.items():
-            command = command.replace(there, here)
+        """The command with local folders."""
+        for night, local in self.moves.items():
+            command = command.replace(night, local)
         return command
 
 
 def find_stacks(build: BuildFiles) -> tuple[Stack, ...]:
-    """The tools of a project."""
+    """The build tools of a project."""
     seen: dict[str, Stack] = {}
     for stack in STACKS:
         if stack.file not in build.files:
@@ -208,8 +209,8 @@ def find_stacks(build: BuildFiles) -> tuple[Stack, ...]:
 
 
 def _complete_pip(stack: Stack, build: BuildFiles) -> Stack:
-    """With the requirements of tests, and into a virtual environment where the test command names
-    its interpreter; a Makefile takes the one on PATH."""
+    """The stack with the tests' requirements. It installs into a virtual environment if the test
+    command names an interpreter; a Makefile uses the one on PATH."""
     if stack.file == "uv.lock" and (needs := _find_test_needs(build))[1]:
         more = f" --{needs[0]} {needs[1]}"
         return replace(stack, fetch=stack.fetch + more, here=stack.here + more)
@@ -230,7 +231,7 @@ def _complete_pip(stack: Stack, build: BuildFiles) -> Stack:
 
 
 def _choose_requirements(stack: Stack, build: BuildFiles) -> tuple[str, str]:
-    """What pip installs, and the files that say so; "" for nothing."""
+    """What pip installs, "" for nothing, and the files that tell so."""
     if installs := _list_job_installs(build):
         return " ".join(installs), f"{stack.file} and .gitlab-ci.yml"
     what = stack.fetch.removeprefix("pip install ").removesuffix("--group")
@@ -243,7 +244,7 @@ def _choose_requirements(stack: Stack, build: BuildFiles) -> tuple[str, str]:
 
 
 def _list_job_installs(build: BuildFiles) -> list[str]:
-    """What the project's own job that runs pytest installs by pip, a line each."""
+    """What the project's own pytest job installs by pip, line by line."""
     jobs = re.split(r"(?m)^(?=[\w.])", build.read_text(".gitlab-ci.yml"))
     tests = next((job for job in jobs if RUNS_PYTEST.search(job)), "")
     return [line[1].strip() for line in _PIP_LINE.finditer(tests)]
@@ -256,8 +257,8 @@ _PIP_LINE = re.compile(
 
 
 def _find_test_needs(build: BuildFiles) -> tuple[str, str]:
-    """What of pyproject.toml tests need, ``extra`` or ``group`` (PEP 735), and its name; "" twice
-    where nothing says so."""
+    """Whether tests need an ``extra`` or a ``group`` (PEP 735) of pyproject.toml, and its name; ""
+    twice for neither."""
     try:
         config = tomllib.loads(build.read_text("pyproject.toml"))
         extras = config.get("project", {}).get("optional-dependencies", {})
@@ -270,7 +271,7 @@ def _find_test_needs(build: BuildFiles) -> tuple[str, str]:
 
 
 def complete_command(command: str, stacks: Sequence[Stack]) -> str:
-    """A test command that the build files imply, with what it needs in a night's job."""
+    """An implied test command, adapted to a night's job."""
     for stack in stacks:
         if stack.option and re.match(r"(\./)?mvnw? ", command):
             return re.sub(r" test$", f" {stack.option} test", command)
@@ -287,7 +288,7 @@ def list_installs(stacks: Sequence[Stack]) -> tuple[str, ...]:
 def find_trial_place(
     stacks: Sequence[Stack], env: Mapping[str, str], checkout: Path, build: BuildFiles
 ) -> TrialPlace:
-    """What of it is on this machine."""
+    """The counterpart of these stacks on this machine."""
     home = Path(env.get("HOME", "/"))
     local = find_tool_caches(env, home, checkout).maven or home / ".m2/repository"
     moves = {each.night: str(local) for each in stacks if each.night}

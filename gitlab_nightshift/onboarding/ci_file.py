@@ -1,7 +1,7 @@
 """The include of this program's template in a project's ``.gitlab-ci.yml``: text is only added.
 
-Nothing else of the file changes, comments and spaces least of all: YAML libraries that write a file
-again lose these. What was added is held against what the file meant before.
+YAML libraries lose comments and spaces when they write a file, so the text is edited, and the
+result is parsed to check that the rest of the file still means the same.
 """
 
 import json
@@ -16,9 +16,9 @@ from gitlab_nightshift.text.yaml_documents import build_gitlab_loader, construct
 TEMPLATE = "/ci/templates/.gitlab-ci.yml"
 PROJECT_NAME = "gitlab-nightshift"
 JOB = ".nightshift:job"
-"""What all jobs of the template extend that run a project's tests, its rehearsal among them."""
+"""The base of the template's jobs that run a project's tests, including the rehearsal."""
 RULES_JOB = ".nightshift:rules"
-"""Where the template says what starts a night, and a project says otherwise."""
+"""The template's rules for what starts a night, which a project may override."""
 _NULL = "tag:yaml.org,2002:null"
 _HEAD = """\
 # The night shift: one small, proven merge request a night, or none and the reason why. It runs only
@@ -28,8 +28,8 @@ _HEAD = """\
 
 @dataclass(frozen=True)
 class TemplateInclude:
-    """What is included: the ``project`` on this GitLab, a tag, inputs and why they have their
-    values; and for the jobs that run tests lines that prepare the checkout, and variables."""
+    """The include: the ``project`` on this GitLab, a tag, and inputs with the ``reasons`` for their
+    values; lines that ``prepare`` the checkout, and ``variables``, for the jobs that run tests."""
 
     project: str
     ref: str
@@ -40,18 +40,19 @@ class TemplateInclude:
 
 
 def add_include(text: str, wanted: TemplateInclude, name: str) -> str:
-    """The file's text with the include, or with its newer version; ``name`` is the file's.
+    """The text of the file ``name`` with the include, or with the newer version of an existing one.
 
-    Its line ends, a byte order mark and a last line ``...`` stay. Raises ``E_CONFIG`` for a file
-    that is no YAML, or that cannot be added to.
+    Line endings, a byte order mark and a last line ``...`` are kept. Raises ``E_CONFIG`` for
+    invalid YAML, and if the include cannot be added.
     """
     before = parse_config(text, name)
     mark, body, end = _split_ends(text)
-    key = _find_pair(_read_nodes(body), "include")
-    there = _find_template(key) if key else None
-    if there is not None:
-        return mark + _renew_version(body, there, wanted) + end
-    added = _add_item(body, key, wanted) if key else _append(body, _write_block(wanted))
+    key = _find_include_node(body)
+    existing = _find_template(key) if key else None
+    if existing is not None:
+        return mark + _renew_version(body, existing, wanted) + end
+    block = f"{_HEAD}include:\n{_write_item(wanted, '  ')}\n"
+    added = _add_item(body, key, wanted) if key else _append(body, block)
     if (wanted.prepare or wanted.variables) and JOB not in before:
         added = _append(added, _write_job(wanted))
     added = keep_line_ends(text, mark + added + end)
@@ -62,7 +63,7 @@ def add_include(text: str, wanted: TemplateInclude, name: str) -> str:
 
 
 def find_rehearsal(text: str, name: str) -> bool:
-    """Whether the file's include asks for a rehearsal in merge requests."""
+    """True if the file's include has a rehearsal in merge requests."""
     return _find_inputs(text, name).get("rehearse") is True
 
 
@@ -72,13 +73,13 @@ def find_shape(text: str, name: str) -> str:
 
 
 def find_schedule_description(text: str, name: str) -> str:
-    """The description that makes a schedule a night, by the include's input; "" for none."""
+    """The include's input: the description that makes a schedule a night; "" for none."""
     return str(_find_inputs(text, name).get("schedule_description", ""))
 
 
 def find_source(text: str, name: str, project: str) -> str:
-    """Where the file's include takes the program from: a project of this GitLab, or the URL of a
-    folder. ``project`` is the path of the file's own."""
+    """Where the include gets the program from: a project of this GitLab, or the URL of a folder.
+    ``project`` is the path of the file's project."""
     given = str(_find_inputs(text, name).get("source", ""))
     return given or find_usual_source(project)
 
@@ -89,8 +90,8 @@ def find_usual_source(project: str) -> str:
 
 
 def find_version(text: str, name: str) -> tuple[str, str]:
-    """What the file's include names, such as ``v0.1.0``, and the version that its input pins; ""
-    where it does not."""
+    """The ref of the include, such as ``v0.1.0``, and the version that its input pins; "" for
+    none."""
     item = _find_include(text, name)
     _, _, version = str(item.get("component", "")).rpartition("@")
     return str(item.get("ref", version)), str(_find_inputs(text, name).get("version", ""))
@@ -110,46 +111,41 @@ def _find_include(text: str, name: str) -> Mapping[str, Any]:
 
 
 def is_template(file: object, component: object) -> bool:
-    """Whether an include of this file or component is this program's."""
+    """True if an include of this file or component is this program's template."""
     return file == TEMPLATE or f"/{PROJECT_NAME}/" in str(component)
 
 
 def parse_config(text: str, name: str) -> dict[str, Any]:
-    """The file as data, ``!reference`` and its like as None. Raises ``E_CONFIG``."""
+    """The file as data, with None for GitLab's own tags such as ``!reference``. Raises
+    ``E_CONFIG``."""
     import yaml
 
     try:
         found = list(construct_documents(build_gitlab_loader()(text)))
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         at = getattr(error, "problem_mark", None)
-        last = text.count("\n")  # libyaml's mark may be behind it
+        last = text.count("\n")  # libyaml may report a line after the last
         line = f" at line {min(at.line, last) + 1}" if at else ""
         raise build_config_error(f"{name} is not valid YAML{line}: fix it first") from None
     data = found[-1] if found else None
     if data is None:
         return {}
     if not isinstance(data, dict):
-        raise build_config_error(
-            f"{name} has no jobs at its top level but something else: fix it first"
-        )
+        raise build_config_error(f"{name} is no mapping of jobs at its top level: fix it first")
     return data
 
 
-def _read_nodes(text: str) -> Any:
+def _find_include_node(text: str) -> Any:
+    """The node of ``include`` in the last document; None without one."""
     import yaml
 
-    return list(yaml.compose_all(text, build_gitlab_loader()) or [None])[-1:] or [None]
-
-
-def _find_pair(documents: list[Any], key: str) -> Any:
-    """The node of a key's value at the top of the last document; None without one."""
-    root = documents[0]
-    pairs = root.value if root is not None else []
-    return next((value for name, value in pairs if name.value == key), None)
+    documents = list(yaml.compose_all(text, build_gitlab_loader()))
+    pairs = documents[-1].value if documents and documents[-1] is not None else []
+    return next((value for name, value in pairs if name.value == "include"), None)
 
 
 def _find_template(include: Any) -> dict[str, Any] | None:
-    """The nodes of the include that is this program's, by key."""
+    """The nodes of this program's include, by key."""
     import yaml
 
     items = include.value if isinstance(include, yaml.SequenceNode) else [include]
@@ -163,9 +159,9 @@ def _find_template(include: Any) -> dict[str, Any] | None:
     return None
 
 
-def _renew_version(text: str, there: Mapping[str, Any], wanted: TemplateInclude) -> str:
-    """The new version, where the include names an older one: a branch or a commit is left."""
-    node = there.get("ref") or there.get("component")
+def _renew_version(text: str, include: Mapping[str, Any], wanted: TemplateInclude) -> str:
+    """The text with the new version if the include has an older one, not a branch or a commit."""
+    node = include.get("ref") or include.get("component")
     found = re.search(r"(?:^v|@)(\d+(?:\.\d+)*)$", str(getattr(node, "value", "")))
     if node is None or not found or _split_version(found[1]) >= _split_version(wanted.ref):
         return text
@@ -184,7 +180,7 @@ def _append(text: str, block: str) -> str:
 
 
 def _split_ends(text: str) -> tuple[str, str, str]:
-    """A byte order mark, the text, and a line ``...`` with what follows it."""
+    """The byte order mark, the text, and the rest from a line ``...`` on."""
     import yaml
 
     body = text.removeprefix("\ufeff")
@@ -196,14 +192,10 @@ def _split_ends(text: str) -> tuple[str, str, str]:
 
 
 def keep_line_ends(before: str, after: str) -> str:
-    """``after``, to which lines were added, with the line ends that all of ``before`` has."""
+    """``after`` with CRLF if every line of ``before`` ends so."""
     if "\n" not in before or re.search(r"(?<!\r)\n", before):
         return after
     return re.sub(r"(?<!\r)\n", "\r\n", after)
-
-
-def _write_block(wanted: TemplateInclude) -> str:
-    return f"{_HEAD}include:\n{_write_item(wanted, '  ')}\n"
 
 
 def _write_item(wanted: TemplateInclude, indent: str) -> str:
@@ -224,7 +216,7 @@ def _write_flow(wanted: TemplateInclude) -> str:
 
 def _write_job(wanted: TemplateInclude) -> str:
     lines = [
-        "# What the night's tests need, from before the agent starts: it has no network.",
+        "# What the night's tests need, fetched before the agent starts: it has no network.",
         f"{JOB}:",
     ]
     if wanted.variables:
@@ -237,7 +229,7 @@ def _write_job(wanted: TemplateInclude) -> str:
 
 
 def _add_item(text: str, node: Any, wanted: TemplateInclude) -> str:
-    """The include as one more item of the one that is there."""
+    """The text with the include added to the existing ``include``, of whatever form."""
     import yaml
 
     start, end = node.start_mark.index, node.end_mark.index
@@ -265,7 +257,8 @@ def _add_item(text: str, node: Any, wanted: TemplateInclude) -> str:
 
 
 def _find_line_after(text: str, node: Any) -> int:
-    """Where the line begins that follows the node: a block's own end is behind its comments."""
+    """The start of the line after the node's last value: libyaml's end of a block is behind the
+    comments that follow it."""
     while node.value and not isinstance(node.value, str) and not node.flow_style:
         last = node.value[-1]
         node = last[1] if isinstance(last, tuple) else last
@@ -279,7 +272,7 @@ def _put_lines(text: str, at: int, lines: str) -> str:
 
 
 def _is_kept(before: Mapping[str, Any], text: str, name: str) -> bool:
-    """Whether all that the file meant is still there, and the include with it."""
+    """True if the text means the same as before, plus the include."""
     try:
         after = parse_config(text, name)
         after.pop(JOB, None) if JOB not in before else None
@@ -288,5 +281,5 @@ def _is_kept(before: Mapping[str, Any], text: str, name: str) -> bool:
         rest = {key: value for key, value in before.items() if key != "include"}
         added = isinstance(new, list) and new[:-1] == items and new[-1].get("file") == TEMPLATE
         return added and after == rest
-    except (NightshiftError, RecursionError):  # the second is a list that holds itself
+    except (NightshiftError, RecursionError):  # the second: an anchor within its own list
         return False

@@ -1,4 +1,4 @@
-"""What a project's own files say of where its tests run: image, stage, what has to be fetched."""
+"""Where a project's tests run, by its own files: image, stage, and what has to be fetched."""
 
 import json
 import re
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gitlab_nightshift.onboarding.build_stacks import BUILD_FILES, find_stacks
-from gitlab_nightshift.onboarding.started_jobs import list_jobs
+from gitlab_nightshift.onboarding.pipeline_rules import list_jobs
 from gitlab_nightshift.proof.implied_commands import BuildFiles
 
 _OWN_IMAGE = "the image your own jobs use"
@@ -16,9 +16,9 @@ DEFAULT_STAGES = ("build", "test", "deploy")
 
 @dataclass(frozen=True)
 class FoundEnvironment:
-    """Where the tests run. "" is what the template does by itself; ``reasons`` say why the others
-    are so. ``fetch`` is a shell command, ``prepare`` lines of a job of the project, ``variables``
-    what the night's job sets."""
+    """Where the tests run; "" for the template's default, and ``reasons`` for the other values.
+    ``fetch`` is a shell command, ``prepare`` are script lines instead that reuse a job of the
+    project, ``variables`` those of the night's job."""
 
     image: str = ""
     stage: str = ""
@@ -29,7 +29,7 @@ class FoundEnvironment:
 
 
 def list_parts(build: BuildFiles) -> tuple[str, ...]:
-    """The folders of a monorepo that have build files of their own."""
+    """The folders of a monorepo with their own build files."""
     found = {
         path.rpartition("/")[0] for path in build.files if path.rpartition("/")[2] in BUILD_FILES
     }
@@ -39,7 +39,7 @@ def list_parts(build: BuildFiles) -> tuple[str, ...]:
 def find_environment(
     config: Mapping[str, Any], build: BuildFiles, commands: tuple[str, ...]
 ) -> FoundEnvironment:
-    """What the job that runs these commands says, else what the build files imply."""
+    """The environment of the job that runs these commands, else what the build files imply."""
     name, job = next(iter(_list_test_jobs(config, commands)), ("", {}))
     image, why = _find_image(config, build, name, job)
     stage = _choose_stage(config, job)
@@ -63,7 +63,8 @@ def find_environment(
 def _list_test_jobs(
     config: Mapping[str, Any], commands: tuple[str, ...]
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Jobs that run one of the commands, or its runner, then those that have a test's name."""
+    """Jobs that run one of the commands, then those with the same test runner, then those named
+    after tests."""
     jobs = list(list_jobs(config))
     yield from (each for each in jobs if any(c in str(each[1].get("script")) for c in commands))
     runners = {runner for command in commands if (runner := _read_runner(command))}
@@ -96,7 +97,7 @@ _RUNNER = re.compile(
 
 
 def _read_runner(line: str) -> str:
-    """The test runner that a command line starts, "" for none that is known."""
+    """The test runner that a command line starts; "" for none or an unknown one."""
     found = _RUNNER.match(_WRAPPERS.sub("", line))
     return next(filter(None, found.groups()), "") if found else ""
 
@@ -128,7 +129,7 @@ def _read_image(image: object) -> str:
 
 
 def _choose_stage(config: Mapping[str, Any], job: Mapping[str, Any]) -> str:
-    """A stage that the file has; "" for the template's own, ``test``."""
+    """A stage of the file; "" if it has the template's, ``test``."""
     stages = config.get("stages")
     known = [str(each) for each in stages] if isinstance(stages, list) else list(DEFAULT_STAGES)
     if "test" in known or not known:

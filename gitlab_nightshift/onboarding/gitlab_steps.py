@@ -1,4 +1,4 @@
-"""What a project needs in GitLab: each step is shown before it is done, and none is done twice."""
+"""The setup steps in GitLab: each is shown before it is done, and skipped if it was done before."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -11,11 +11,11 @@ from gitlab_nightshift.gitlab.project import Project
 from gitlab_nightshift.gitlab.project_setup import NewSchedule, NewSecret
 from gitlab_nightshift.gitlab.resources import Label
 from gitlab_nightshift.job.job_secrets import MODEL_KEYS, TOKEN
-from gitlab_nightshift.onboarding.night_schedules import NightMarks, is_night
+from gitlab_nightshift.onboarding.pipeline_rules import NightMarks, is_night
 
 NAME = "Night shift"
 LASTS = timedelta(days=364)
-"""GitLab allows 365 days at most, unless an administrator says otherwise."""
+"""GitLab refuses more than 365 days ("Expires at must expire in 365 days"), by default."""
 HOUR = "0 2 * * "
 _FORBIDDEN = (
     "GitLab takes no variables of schedules here: allow them (Settings > CI/CD > Variables >"
@@ -27,9 +27,9 @@ _DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 
 @dataclass(frozen=True)
 class SetupRequest:
-    """What is wanted: the ``scope`` of GITLAB_TOKEN, the model's key to store ("" for none), where
-    the program comes from, when nights are, what their merge requests are labelled, and how the
-    pipeline's file tells a night's schedule. ``by_fleet``: the schedule is inactive, a fleet plays
+    """The setup to reach: the ``scope`` of GITLAB_TOKEN, the ``source`` of the program, when nights
+    are, the ``marks`` by which the pipeline file recognizes their schedule, the model key to store
+    ("" for none), the labels to create. ``by_fleet``: the schedule is inactive and a fleet plays
     it."""
 
     scope: str
@@ -46,8 +46,8 @@ class SetupRequest:
 
 @dataclass(frozen=True)
 class SetupStep:
-    """A step. ``act`` does it, and returns what is left to do by hand, "" for nothing; None where
-    there is nothing to do, or only by hand."""
+    """A step. ``act`` does it and returns what is left to do by hand, "" for nothing; it is None if
+    nothing can be done, because it is done already or has to be done ``by_hand``."""
 
     name: str
     text: str
@@ -56,7 +56,7 @@ class SetupStep:
 
 
 def list_steps(project: Project, wanted: SetupRequest) -> Iterator[SetupStep]:
-    """The steps, each after a look at what is there."""
+    """The steps. Each looks first at what exists."""
     variables = project.ci_settings.list_variables() or ()
     yield _plan_token(project, wanted, variables)
     yield _plan_model_key(project, wanted, variables)
@@ -80,6 +80,7 @@ def _plan_token(
         try:
             made = project.setup.create_token(NAME, ends)
         except ApiError as error:
+            # GitLab.com has project access tokens on paid tiers only.
             if error.status not in (400, 403, 404) or error.remedy:
                 raise
             return (
@@ -91,8 +92,8 @@ def _plan_token(
         try:
             text = describe_token(made.id, ends)
             project.setup.create_secret(NewSecret(TOKEN, made.value, wanted.scope, text))
-        except BaseException:  # a signal, too
-            project.setup.revoke_token(made.id)  # nobody has seen it, and nobody will
+        except BaseException:  # a signal too: a token that is not stored is lost
+            project.setup.revoke_token(made.id)
             raise
         return ""
 
@@ -100,13 +101,13 @@ def _plan_token(
 
 
 def describe_token(number: int, ends: date) -> str:
-    """The description of the variable that holds an access token: a hidden value says nothing, so
-    this tells which token it is."""
+    """The description of the variable with an access token: it names the token, as the variable's
+    value is hidden."""
     return f"access token {number}, until {ends}"
 
 
 def find_described_token(description: str) -> int | None:
-    """The number of the token that :func:`describe_token` has written; None for other words."""
+    """The token's number in a text by :func:`describe_token`; None for other texts."""
     found = re.match(r"access token (\d{1,18}), until ", description)
     return int(found[1]) if found else None
 
@@ -114,8 +115,8 @@ def find_described_token(description: str) -> int | None:
 def _plan_model_key(
     project: Project, wanted: SetupRequest, variables: tuple[CiVariable, ...]
 ) -> SetupStep:
-    if there := next((each.key for each in variables if each.key in MODEL_KEYS), ""):
-        return SetupStep("model key", f"{there} exists")
+    if existing := next((each.key for each in variables if each.key in MODEL_KEYS), ""):
+        return SetupStep("model key", f"{existing} exists")
     inherited = project.ci_settings.list_inherited_variables(project.facts.path) or ()
     if held := next((each for each in inherited if each.key in MODEL_KEYS), None):
         return SetupStep("model key", f"the group {held.group} has {held.key}")
@@ -154,14 +155,13 @@ def _plan_job_token(project: Project, wanted: SetupRequest) -> SetupStep:
 
 def _plan_schedule(project: Project, wanted: SetupRequest) -> SetupStep:
     found = project.ci_settings.list_schedules() or ()
-    if there := _find_night(found, wanted):
-        return SetupStep(
-            "schedule", f"{there.description} exists{_describe(project, there, wanted)}"
-        )
+    if night := _find_night(found, wanted):
+        text = f"{night.description} exists{_describe(project, night, wanted)}"
+        return SetupStep("schedule", text)
     switched = project.can_set_variables() is not False
     if not switched and not wanted.marks.description:
         return SetupStep("schedule", _FORBIDDEN, by_hand=True)
-    cron = HOUR + build_days(wanted.days)
+    cron = HOUR + build_cron_days(wanted.days)
     name = choose_schedule_name(by_fleet=wanted.by_fleet) if switched else wanted.marks.description
     active = not wanted.by_fleet
     new = NewSchedule(name, wanted.branch, cron, wanted.timezone, switched, active)
@@ -169,7 +169,7 @@ def _plan_schedule(project: Project, wanted: SetupRequest) -> SetupStep:
     unfinished = [e.id for e in found if (e.description, e.owner, e.active) == (name, own, False)]
 
     def carry_out() -> str:
-        for each in unfinished:  # of a try that was ended before it had its variable
+        for each in unfinished:  # a killed try left it without its variable
             project.setup.delete_schedule(each)
         try:
             project.setup.create_schedule(new)
@@ -186,31 +186,30 @@ def _plan_schedule(project: Project, wanted: SetupRequest) -> SetupStep:
 
 
 def choose_schedule_name(*, by_fleet: bool) -> str:
-    """What a night's schedule is called; a fleet finds its own by that."""
+    """The description of a night's schedule, by which a fleet finds its own."""
     return FLEET_SCHEDULE if by_fleet else NAME
 
 
 def _find_night(found: Iterable[Schedule], wanted: SetupRequest) -> Schedule | None:
-    """A schedule that is a night's. For a fleet an inactive one has to be its own."""
+    """A night's schedule. For a fleet, an inactive one counts only if it is the fleet's own."""
     nights = (each for each in found if is_night(each, wanted.marks))
     if wanted.by_fleet:
         nights = (each for each in nights if each.active or each.description == FLEET_SCHEDULE)
     return next(nights, None)
 
 
-def _describe(project: Project, there: Schedule, wanted: SetupRequest) -> str:
-    """What is worth knowing of a night's schedule that exists."""
+def _describe(project: Project, night: Schedule, wanted: SetupRequest) -> str:
     if not wanted.by_fleet:
-        return "" if there.active else " but inactive: activate it when nights should start"
-    if there.active:
+        return "" if night.active else " but inactive: activate it when nights should start"
+    if night.active:
         return " and is active: the project starts its own nights, the fleet counts them"
     own = project.check_access().login
-    return "" if there.owner == own else f", owned by {there.owner or 'nobody'}, not by {own}"
+    return "" if night.owner == own else f", owned by {night.owner or 'nobody'}, not by {own}"
 
 
 def _plan_labels(project: Project, wanted: SetupRequest) -> SetupStep:
-    there = project.setup.list_labels()
-    missing = [each for each in wanted.labels if each.name not in there]
+    existing = project.setup.list_labels()
+    missing = [each for each in wanted.labels if each.name not in existing]
     if not missing:
         return SetupStep("labels", "the merge requests' labels exist")
 
@@ -220,6 +219,6 @@ def _plan_labels(project: Project, wanted: SetupRequest) -> SetupStep:
     return SetupStep("labels", f"create {', '.join(each.name for each in missing)}", carry_out)
 
 
-def build_days(days: tuple[str, ...]) -> str:
+def build_cron_days(days: tuple[str, ...]) -> str:
     """The last field of cron for these weekdays; every day for none."""
     return ",".join(str(number) for number, day in enumerate(_DAYS) if day in days) or "*"

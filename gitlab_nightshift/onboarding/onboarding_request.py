@@ -1,4 +1,4 @@
-"""The onboarding merge request: a pure function of what was found, and how it is opened."""
+"""The onboarding merge request: its description, a pure function, and how it is opened."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.gitlab.project import Project
 from gitlab_nightshift.gitlab.resources import MergeRequest, NewMergeRequest
+from gitlab_nightshift.onboarding.pipeline_rules import PipelineJobs
 from gitlab_nightshift.onboarding.settings_file import TriedCommand
-from gitlab_nightshift.onboarding.started_jobs import PipelineJobs
 from gitlab_nightshift.stages.publish.escaping import to_markdown, to_markdown_line
 
 BRANCH = "night-shift-onboarding"
@@ -28,10 +28,10 @@ LONGEST_ROW = 300
 
 @dataclass(frozen=True)
 class OnboardingFacts:
-    """What the description tells: the commands that were tried, rows (name, state, text) of what
-    was looked at, what a first night would look at, what is left to do by hand, the include's
-    older and newer version, "" for a first time, where a rehearsal is seen, "" for nowhere, and
-    whether New pipeline takes variables."""
+    """The content of the description: the ``tried`` commands, ``rows`` (name, state, text) of the
+    checks, what a first night would examine, what is left to do by hand, the old and new
+    ``versions`` of the include ("" for a first time), how to see a rehearsal ("" for not), and
+    ``has_form`` if New pipeline accepts variables."""
 
     tried: Sequence[TriedCommand]
     rows: Sequence[tuple[str, str, str]]
@@ -43,17 +43,19 @@ class OnboardingFacts:
 
     @property
     def title(self) -> str:
-        """Of the merge request."""
+        """The title of the merge request."""
         old, new = self.versions
         return f"Update the night shift from {old} to {new}" if old else TITLE
 
 
 def render_description(facts: OnboardingFacts) -> str:
-    """The description, in the order of a reader's questions."""
+    """The description, in the order in which a reader asks."""
     parts = [
         UPDATE if facts.versions[0] else FIRST,
         _list_section("Before you merge", facts.to_do),
-        _list_section(_describe_tests(facts.tried), list(map(_describe_trial, facts.tried))),
+        _list_section(
+            _describe_tests(facts.tried), [f"{each.command}: {each.result}" for each in facts.tried]
+        ),
         f"## Rehearsal\n\n{_write_sentence(facts.rehearsal)}" if facts.rehearsal else "",
         f"## The first night\n\n{to_markdown_line(facts.first_night, LONGEST_ROW)}",
         _render_rows(facts.rows),
@@ -65,8 +67,8 @@ def render_description(facts: OnboardingFacts) -> str:
 
 
 def describe_rehearsal(jobs: PipelineJobs, name: str, which: str = "each merge request") -> str:
-    """Where the template's input ``rehearse`` shows whether a night would start; ``jobs`` are those
-    of a merge request's pipeline, by the file ``name``."""
+    """How the template's input ``rehearse`` shows whether a night can start; ``jobs`` are those of
+    a merge request's pipeline by the file ``name``."""
     if jobs.excluded:
         return (
             f"the workflow rules of `{name}` keep merge request pipelines from starting, in which a"
@@ -99,10 +101,6 @@ def _describe_tests(tried: Sequence[TriedCommand]) -> str:
     return "Tests, tried as a night would run them" if run else "Tests, not tried yet"
 
 
-def _describe_trial(tried: TriedCommand) -> str:
-    return f"{tried.command}: {tried.result}"
-
-
 def _render_rows(rows: Sequence[tuple[str, str, str]]) -> str:
     shown = [
         f"| {name} | {state} | {to_markdown_line(text, LONGEST_ROW).replace('|', '&#124;')} |"
@@ -118,17 +116,17 @@ def open_onboarding(
     files: Mapping[str, tuple[str, bool]],
     texts: tuple[str, str],
 ) -> MergeRequest:
-    """The one onboarding merge request: opened, or the open one with what is new.
+    """Open the onboarding merge request, or update the open one.
 
-    ``base`` is the commit that the files were made for, a file its text and whether it is new;
-    ``texts`` are the title and the description.
-    Raises ``E_CONFIG`` where somebody has closed it, or worked on its branch.
+    ``base`` is the commit that the files are made for; a file is its text, and true if it is new;
+    ``texts`` are the title and the description. Raises ``E_CONFIG`` if somebody has closed the
+    merge request or pushed to its branch.
     """
     title, description = texts
     target = project.facts.default_branch
     _check_base(project, target, base)
-    there = project.merge_requests.find_open(BRANCH)
-    if there is None and (closed := project.merge_requests.find_closed(BRANCH)):
+    opened = project.merge_requests.find_open(BRANCH)
+    if opened is None and (closed := project.merge_requests.find_closed(BRANCH)):
         text = f"{closed.web_url} was closed: reopen it, or delete the branch {BRANCH}"
         raise NightshiftError(Code.CONFIG, text)
     if project.has_other_commits(target, BRANCH, MESSAGE.partition("\n")[0]):
@@ -136,10 +134,11 @@ def open_onboarding(
             f"the branch {BRANCH} has commits by someone else: merge it, or delete it and try again"
         )
         raise NightshiftError(Code.CONFIG, text)
+    # The branch first: GitLab opens a merge request for an existing branch only.
     project.setup.commit_files(BRANCH, base, MESSAGE, files)
-    if there:
-        project.setup.update_description(there.iid, description)
-        return there
+    if opened:
+        project.setup.update_description(opened.iid, description)
+        return opened
     head = project.find_branch_head(BRANCH) or ""
     return project.merge_requests.create(NewMergeRequest(title, description, BRANCH, target), head)
 

@@ -1,4 +1,4 @@
-"""The text of a project's first ``nightshift.yaml``, with why each line stands there."""
+"""The text of a project's first ``nightshift.yaml``, with a reason for each line."""
 
 import json
 import re
@@ -12,18 +12,15 @@ _NONE_PASSED = (
     "# Without one, nights change only comments and documents. How to give each build tool its",
     "# dependencies without a network: docs/recipes.md of gitlab-nightshift",
 )
-
-
 DASHBOARD = "One issue shows open merge requests, past nights, rejected ideas, with boxes to tick."
-_NOT_IN_FORCE = re.compile(r"(?m)^# verify_commands:.*\n(?:#   - .*\n)*")
+_DISABLED_COMMANDS = re.compile(r"(?m)^# verify_commands:.*\n(?:#   - .*\n)*")
 LACKS = "cannot run here: "
 
 
 @dataclass(frozen=True)
 class TriedCommand:
-    """A test command as it ended in the sandbox; ``seconds`` of None: it was not run; ``why`` says
-    what was wrong, "" where it passed or is yet to be tried, and ``output`` the end of what it
-    printed then."""
+    """A test command and its result in the sandbox. ``seconds`` is None if it was not run; ``why``
+    is its failure, "" if it passed or was not tried yet, with the end of its ``output``."""
 
     command: str
     seconds: float | None = None
@@ -32,14 +29,14 @@ class TriedCommand:
 
     @property
     def result(self) -> str:
-        """How it went, for people."""
+        """The result in words."""
         if self.why or self.seconds is None:
             return self.why or "found in the build files; the rehearsal tries it"
         return f"passed in {self.seconds:.0f} s"
 
     @property
     def lacks_something(self) -> bool:
-        """Whether it failed because something is not installed here."""
+        """True if it failed because something is not installed here."""
         return self.why.startswith(LACKS)
 
 
@@ -50,7 +47,8 @@ def write_settings(
     *,
     dashboard: bool = False,
 ) -> str:
-    """The whole file. Only a command that passed is in force, and ``log_issue`` if wanted."""
+    """The whole file. Commands that did not pass are commented out; ``log_issue`` is set only with
+    ``dashboard``."""
     passed = any(not each.why for each in tried)
     lines = [
         f"# Night shift settings. All of them, with defaults: {DOCS}",
@@ -74,19 +72,19 @@ def write_settings(
     return "\n".join(lines) + "\n"
 
 
-def has_no_command(text: str) -> bool:
-    """Whether a file of this form still has no test command in force."""
-    return bool(_NOT_IN_FORCE.search(text)) and not re.search("(?m)^verify_commands:", text)
+def lacks_commands(text: str) -> bool:
+    """True if a file of this form has its test commands commented out."""
+    return bool(_DISABLED_COMMANDS.search(text)) and not re.search("(?m)^verify_commands:", text)
 
 
-def put_in_force(text: str, tried: Sequence[TriedCommand]) -> str:
-    """Such a file with the commands that pass by now, and its own line ends; as it is where none
-    does."""
+def enable_commands(text: str, tried: Sequence[TriedCommand]) -> str:
+    """The file with the commands that pass now, and its own line endings; unchanged if none
+    passes."""
     if all(each.why for each in tried):
         return text
     lines = "\n".join(_write_commands(tried, passed=True))
     rest = text.replace("\r\n", "\n").replace("\n".join(_NONE_PASSED) + "\n", "")
-    return keep_line_ends(text, _NOT_IN_FORCE.sub(lambda _: f"{lines}\n", rest, count=1))
+    return keep_line_ends(text, _DISABLED_COMMANDS.sub(lambda _: f"{lines}\n", rest, count=1))
 
 
 def _write_commands(tried: Sequence[TriedCommand], *, passed: bool) -> list[str]:

@@ -6,7 +6,7 @@ from gitlab_nightshift.policy.manifest_files import DEPENDENCY_FILES
 from gitlab_nightshift.policy.path_patterns import find_matching, within
 from gitlab_nightshift.policy.tool_settings import TOOL_FILES, WHOLE, describe_denial
 from gitlab_nightshift.policy.write_gate import list_gated_files
-from gitlab_nightshift.records.products import ChangeSummary
+from gitlab_nightshift.records.products import ChangeSize
 from gitlab_nightshift.registry.pipeline_files import NO_INCLUDES, CiFiles
 from gitlab_nightshift.settings.model import Settings
 
@@ -16,7 +16,7 @@ settings set them to ``warn`` or ``off``."""
 
 
 def find_violations(
-    change: ChangeSummary,
+    change: ChangeSize,
     tool_settings: Mapping[str, str],
     settings: Settings,
     recent_files: Collection[str],
@@ -56,7 +56,7 @@ def find_violations(
     return (*broken, *denied)
 
 
-def _describe_excess(change: ChangeSummary, settings: Settings) -> list[str]:
+def _describe_excess(change: ChangeSize, settings: Settings) -> list[str]:
     if change.lines <= settings.max_diff_lines:
         return []
     return [

@@ -13,7 +13,7 @@ from gitlab_nightshift.policy.sensitive_files import (
     SENSITIVE,
     SensitiveClass,
 )
-from gitlab_nightshift.records.products import ChangeSummary
+from gitlab_nightshift.records.products import ChangeSize
 from gitlab_nightshift.records.verdicts import Decision, GatedFile
 from gitlab_nightshift.registry.pipeline_files import NO_INCLUDES, CiFiles
 from gitlab_nightshift.settings.model import Settings
@@ -25,7 +25,7 @@ _STRENGTH: dict[str, int] = {"auto_allow": 0, "draft": 1, "require_approval": 2,
 
 
 def list_gated_files(
-    change: ChangeSummary, settings: Settings, ci_config: str, ci_files: CiFiles = NO_INCLUDES
+    change: ChangeSize, settings: Settings, ci_config: str, ci_files: CiFiles = NO_INCLUDES
 ) -> tuple[GatedFile, ...]:
     """The files that the write gate does not simply allow, with the strictest decision for each.
 

@@ -16,7 +16,7 @@ from gitlab_nightshift.proof.reports.report_request import (
     prepare_request,
 )
 from gitlab_nightshift.records.bead_results import CommandResult
-from gitlab_nightshift.records.events import CommandEnded, Emit
+from gitlab_nightshift.records.events import CommandEnded, Emit, ProgramEnded, ProgramStarted
 from gitlab_nightshift.repository.disk_space import Disks
 from gitlab_nightshift.sandbox.launch import ProcessBoundary
 from gitlab_nightshift.sandbox.process import NOT_FOUND, EndReason, ProcessLimits, stream
@@ -52,6 +52,13 @@ class Runner:
         A program that cannot be started or exceeds a limit is a failed result with an ``error``.
         ``at_most_s`` (seconds) tightens the limits.
         """
+        command = " ".join(argv)
+        self.emit(ProgramStarted(command))
+        result = self._run(argv, log, at_most_s)
+        self.emit(ProgramEnded(command, result.exit_status, result.duration_s))
+        return result
+
+    def _run(self, argv: Sequence[str], log: str, at_most_s: float | None) -> CommandResult:
         disks, limits = Disks((self.scratch, self.folder)), self.limits()
         if at_most_s is not None:
             left = at_most_s if limits.timeout_s is None else min(limits.timeout_s, at_most_s)

@@ -1,15 +1,15 @@
-"""Beads and commands that have ended, and what they cost."""
+"""Results of beads and commands, and their costs."""
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Self, TypeVar
 
 from gitlab_nightshift.records.handoffs import Handoff
 from gitlab_nightshift.records.tool_calls import ToolUse
+from gitlab_nightshift.records.usage import Usage
 
 
 class BeadStatus(StrEnum):
-    """How a bead's process ended; everything but ``ok`` is a failed bead."""
+    """How a bead ended; all but ``ok`` are failures."""
 
     OK = "ok"
     BUDGET = "budget"
@@ -25,41 +25,12 @@ class BeadStatus(StrEnum):
 
 
 @dataclass(frozen=True)
-class Usage:
-    """What a bead or a run cost. ``None`` is unknown, and a sum with an unknown is unknown.
-
-    ``assumed_usd`` and ``assumed_tokens`` are the part of it that no endpoint has reported: the
-    worst case of answers whose end did not arrive. With it the sum is what was used at most.
-    """
-
-    cost_usd: float | None = 0.0
-    tokens: int | None = 0
-    assumed_usd: float = 0.0
-    assumed_tokens: int = 0
-
-    def __add__(self, other: Self) -> "Usage":
-        return Usage(
-            _add_amounts(self.cost_usd, other.cost_usd),
-            _add_amounts(self.tokens, other.tokens),
-            self.assumed_usd + other.assumed_usd,
-            self.assumed_tokens + other.assumed_tokens,
-        )
-
-
-Number = TypeVar("Number", int, float)
-
-
-def _add_amounts(left: Number | None, right: Number | None) -> Number | None:
-    return None if left is None or right is None else left + right
-
-
-@dataclass(frozen=True)
 class BeadResult:
-    """One bead's process, ended. ``handoff`` is the validated hand-off where there is one,
-    ``tools`` the tools that it was seen to call, None where nobody saw.
+    """The result of one bead. ``handoff`` is the validated hand-off, ``tools`` are its tool calls,
+    None if unknown.
 
-    Of an agent's own word are ``said``, its last one, and ``missing``, commands that its shell has
-    not found.
+    By the agent's own account: ``said`` is its last message, ``missing`` are commands that its
+    shell did not find.
     """
 
     bead: str
@@ -79,16 +50,16 @@ class BeadResult:
 
     @property
     def ok(self) -> bool:
-        """True where the process ended well and its hand-off is whole."""
+        """True if the process succeeded and its hand-off is valid."""
         return self.status is BeadStatus.OK
 
 
 @dataclass(frozen=True)
 class CommandResult:
-    """A command that this program ran itself. ``exit_status`` is None where it did not end.
+    """A command that this program ran itself. ``exit_status`` is None if it was stopped.
 
-    ``flaky``: it failed first, and passed when it was run again on the same files. ``output`` is
-    the end of what it printed.
+    ``flaky``: it failed first, and passed again on the same files. ``output`` is the end of its
+    output.
     """
 
     command: str

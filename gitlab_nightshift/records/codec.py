@@ -1,28 +1,40 @@
-"""Records as JSON, and from JSON that somebody else may have written: exact fields and types, all
-bounded. Whatever crosses a process or a file of this program is written and read here.
+"""Records as JSON, and from untrusted JSON: exact fields and types, all bounded. Everything that
+crosses a process or a file of this program is written and read here.
 
-Standard library alone, for processes that load nothing else. Dataclasses of texts, numbers, truth
-values, enumerations, literals, tuples, lists, mappings by text, paths, bytes (as hex), dates, and
-each other. A type with ``to_data`` and ``from_data`` says itself what it is as JSON.
+Standard library only, for processes that load nothing else. Records are dataclasses of strings,
+numbers, booleans, enumerations, literals, tuples, lists, mappings with string keys, paths, bytes
+(as hex), dates, and other records. A type with ``to_data`` and ``from_data`` has a JSON form of its
+own.
 """
 
 import dataclasses
 import json
+import math
 import types
 from collections.abc import Callable, Mapping
 from datetime import date
 from enum import StrEnum
 from functools import cache, partial
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    NoReturn,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from gitlab_nightshift.records.field_bounds import Between, Length, Pattern
 
 LOCAL: Mapping[str, bool] = {"local": True}
-"""Metadata of a field that stays in its process: it is not written, and its reader gets it from
-whoever reads."""
+"""Metadata of a field that stays in its process: it is not written, and the caller of
+``make_record`` supplies it."""
 LONGEST_TEXT, MOST_MEMBERS = 1_000_000, 100_000
-"""Characters of a text, and members of a tuple, that say no smaller bound themselves."""
+"""Characters of a string, and members of a tuple, without a bound of their own."""
 LARGEST_INT, LARGEST_FLOAT = 1 << 53, 1e15
 
 Kind = TypeVar("Kind")
@@ -30,8 +42,8 @@ Read = Callable[..., Any]
 
 
 class InvalidRecordError(ValueError):
-    """The data is no such record; the text says where (fields and places in lists, with dots) and
-    why, without quoting it."""
+    """The data is not such a record. The message has the place (fields and indices, with dots) and
+    the reason, and never quotes the data."""
 
     def __init__(self, why: str, place: tuple[str, ...] = ()) -> None:
         super().__init__(f"{'.'.join(place)}: {why}" if place else why)
@@ -60,20 +72,26 @@ def to_fields(record: Any) -> dict[str, Any]:
 
 
 def encode_record(value: Any) -> bytes:
-    """What ``to_data`` makes, in UTF-8 without spaces; odd bytes of file names are escapes."""
+    """A record as compact JSON; surrogates for undecodable bytes of file names are escaped."""
     return json.dumps(to_data(value), separators=(",", ":")).encode()
 
 
 def decode_record(kind: type[Kind], data: bytes) -> Kind:
-    """The record of this kind that JSON holds. Raises InvalidRecordError."""
+    """A record of this kind from JSON. Raises InvalidRecordError."""
     return make_record(kind, decode_json(data))
 
 
 def decode_json(data: bytes) -> Any:
     """A JSON value without repeated keys, NaN or infinity. Raises InvalidRecordError."""
     try:
+        # json.loads takes bytes, but would guess UTF-16 and UTF-32 too.
         text = data.decode("utf-8", "surrogatepass")
-        return json.loads(text, object_pairs_hook=_refuse_repeated_keys, parse_constant=_refuse)
+        return json.loads(
+            text,
+            object_pairs_hook=_refuse_repeated_keys,
+            parse_constant=_refuse,
+            parse_float=_parse_finite,
+        )
     except InvalidRecordError:
         raise
     except (ValueError, RecursionError):
@@ -88,13 +106,13 @@ def make_record(kind: type[Kind], value: Any, **local: Any) -> Kind:
 
 
 def make_older_record(kind: Any, value: Any) -> Any:
-    """A record of another version: what it lacks is as its default, and what it has besides is left
-    out. Raises InvalidRecordError."""
+    """A record of another version: missing fields get their defaults, unknown ones are ignored.
+    Raises InvalidRecordError."""
     return _find_reader(kind, exact=False)(value)
 
 
 def make_fields(kind: type[Kind], value: Any) -> Kind:
-    """What ``to_fields`` has written. Raises InvalidRecordError."""
+    """A record from the result of ``to_fields``. Raises InvalidRecordError."""
     made: Kind = _build_record_reader(kind, exact=True)(value)
     return made
 
@@ -102,12 +120,18 @@ def make_fields(kind: type[Kind], value: Any) -> Kind:
 def _refuse_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) < len(pairs):
-        raise InvalidRecordError("a key stands twice")
+        raise InvalidRecordError("a key is repeated")
     return made
 
 
-def _refuse(_constant: str) -> Any:
-    raise InvalidRecordError("a number is none")
+def _refuse(_constant: str) -> NoReturn:
+    raise InvalidRecordError("NaN and Infinity are not allowed")
+
+
+def _parse_finite(text: str) -> float:
+    """Refuse ``1e999``: Python reads it as infinity, which JSON cannot express."""
+    number = float(text)
+    return number if math.isfinite(number) else _refuse(text)
 
 
 @cache
@@ -116,7 +140,8 @@ def _list_fields(kind: Any) -> tuple[str, ...]:
 
 
 def _find_reader(kind: Any, *, exact: bool = True) -> Read:
-    """What reads a kind. Marks of others in an ``Annotated`` need not be hashable."""
+    """The reader of a type. ``Annotated`` is handled before the cache: others' annotations need not
+    be hashable."""
     if get_origin(kind) is not Annotated:
         return _build_reader(kind, exact)
     inner, *marks = get_args(kind)
@@ -127,7 +152,6 @@ def _find_reader(kind: Any, *, exact: bool = True) -> Read:
 
 @cache
 def _build_reader(kind: Any, exact: bool) -> Read:
-    """What reads a kind, made once."""
     if kind in _PLAIN:
         return _PLAIN[kind]
     if origin := get_origin(kind):
@@ -143,7 +167,7 @@ def _read_own_form(kind: Any, value: Any) -> Any:
     try:
         return kind.from_data(value)
     except (KeyError, TypeError):
-        raise InvalidRecordError("its fields are others") from None
+        raise InvalidRecordError("it has missing or unknown fields") from None
 
 
 def _read_bounded(read: Read, bounds: list[Any], value: Any) -> Any:
@@ -159,9 +183,10 @@ def _build_choice_reader(known: tuple[Any, ...], _exact: bool = True) -> Read:
 
     def choose(value: Any) -> Any:
         for each in known:
+            # Equal values may have other types: 1 == True, and a StrEnum is equal to its string.
             if value == each and type(value) is (str if isinstance(each, StrEnum) else type(each)):
                 return each
-        raise InvalidRecordError(f"it is none of {names}")
+        raise InvalidRecordError(f"it is not one of {names}")
 
     return choose
 
@@ -170,6 +195,7 @@ def _build_union_reader(parts: tuple[Any, ...], exact: bool) -> Read:
     readers = [_find_reader(part, exact=exact) for part in parts]
 
     def try_each(value: Any) -> Any:
+        # The first error is told: None is listed last, and says the least.
         errors = []
         for read in readers:
             try:
@@ -189,7 +215,7 @@ def _build_tuple_reader(parts: tuple[Any, ...], exact: bool) -> Read:
         members = _read_members(value)
         each = readers * len(members) if same else readers
         if len(each) != len(members):
-            raise InvalidRecordError("it has another number of members")
+            raise InvalidRecordError("it has the wrong length")
         pairs = enumerate(zip(each, members, strict=True))
         return tuple(_read_part(str(at), read, member) for at, (read, member) in pairs)
 
@@ -209,7 +235,7 @@ def _build_mapping_reader(parts: tuple[Any, ...], exact: bool) -> Read:
 
     def read_all(value: Any) -> Any:
         if type(value) is not dict:
-            raise InvalidRecordError("it is no object")
+            raise InvalidRecordError("it is not an object")
         return {
             read_key(name): _read_part("a value", read_value, each) for name, each in value.items()
         }
@@ -219,7 +245,7 @@ def _build_mapping_reader(parts: tuple[Any, ...], exact: bool) -> Read:
 
 def _read_members(value: Any) -> list[Any]:
     if type(value) is not list or len(value) > MOST_MEMBERS:
-        raise InvalidRecordError("it is no list, or too long")
+        raise InvalidRecordError("it is not a list, or too long")
     return value
 
 
@@ -237,7 +263,7 @@ def _build_record_reader(kind: Any, *, exact: bool) -> Read:
 
     def read_fields(value: Any, **local: Any) -> Any:
         if type(value) is not dict or (exact and value.keys() != readers.keys()):
-            raise InvalidRecordError("its fields are others")
+            raise InvalidRecordError("it has missing or unknown fields")
         found = {
             name: _read_part(name, read, value[name])
             for name, read in readers.items()
@@ -251,7 +277,7 @@ def _build_record_reader(kind: Any, *, exact: bool) -> Read:
 
 
 def _find_kinds(kind: Any) -> dict[str, Any]:
-    """The type of each field. A LOCAL one may have a type that is not imported here."""
+    """The type of each field. The type of a LOCAL field may not be importable here."""
     kinds = {each.name: each.type for each in dataclasses.fields(kind)}
     if any(isinstance(kinds[name], str) for name in _list_fields(kind)):
         return get_type_hints(kind, include_extras=True)
@@ -267,7 +293,7 @@ def _read_part(name: str, read: Read, value: Any) -> Any:
 
 def _read_text(value: Any) -> str:
     if type(value) is not str or len(value) > LONGEST_TEXT:
-        raise InvalidRecordError("it is no text, or too long")
+        raise InvalidRecordError("it is not a string, or too long")
     return value
 
 
@@ -279,13 +305,13 @@ def _read_bool(value: Any) -> bool:
 
 def _read_int(value: Any) -> int:
     if type(value) is not int or abs(value) > LARGEST_INT:
-        raise InvalidRecordError("it is no whole number, or too large")
+        raise InvalidRecordError("it is not an integer, or too large")
     return value
 
 
 def _read_float(value: Any) -> float:
     if type(value) not in (int, float) or not abs(value) <= LARGEST_FLOAT:  # NaN is not, either
-        raise InvalidRecordError("it is no number, or too large")
+        raise InvalidRecordError("it is not a number, or too large")
     return float(value)
 
 
@@ -300,7 +326,7 @@ def _read_converted(convert: Callable[[str], Any], value: Any) -> Any:
     except InvalidRecordError:
         raise
     except ValueError:
-        raise InvalidRecordError("it has another form") from None
+        raise InvalidRecordError("it has the wrong format") from None
 
 
 _PLAIN: dict[Any, Read] = {

@@ -1,4 +1,4 @@
-"""What the dashboard issue keeps from night to night, and what is shown beside it.
+"""The dashboard issue's memory from night to night, and the rest of its page.
 
 Money is in USD, durations are in seconds, days are ISO 8601.
 """
@@ -17,7 +17,7 @@ _Number = Annotated[int, Between(0, 1 << 53)]
 
 @dataclass(frozen=True)
 class DashboardNight:
-    """One night's row; ``cost_usd`` is None where it is not known."""
+    """One night's row; ``cost_usd`` is None if unknown."""
 
     run_id: _Line
     day: _Line
@@ -32,9 +32,9 @@ class DashboardNight:
 
 @dataclass(frozen=True)
 class DashboardMemory:
-    """Kept in the issue: the last nights, the newest first; ``restored`` are numbers of rejected
-    merge requests that may be proposed again, ``last_note`` the newest system note that was taken
-    up, ``answers`` what became of the last boxes."""
+    """What the issue stores: the last nights, newest first; ``restored``, numbers of rejected merge
+    requests whose ideas may be proposed again; ``last_note``, the newest system note that was
+    processed; ``answers`` to the last ticked boxes."""
 
     nights: Annotated[tuple[DashboardNight, ...], Length(MOST_NIGHTS)] = ()
     restored: Annotated[tuple[_Number, ...], Length(MOST_RESTORED)] = ()
@@ -50,8 +50,8 @@ class DashboardMemory:
 
 @dataclass(frozen=True)
 class CategoryOutlook:
-    """When a category comes next: ``day`` is None without one in the schedule, ``reason`` why it
-    would be left out now."""
+    """When a category is next: ``day`` is None if it is not scheduled, ``reason`` why it would be
+    left out now."""
 
     category: str
     day: str | None
@@ -60,7 +60,7 @@ class CategoryOutlook:
 
 @dataclass(frozen=True)
 class Dashboard:
-    """All that the page shows. ``paused`` is why nights pause, "" where they do not."""
+    """The content of the page. ``paused`` is why nights pause, "" if they do not."""
 
     memory: DashboardMemory
     opened: tuple[KnownMergeRequest, ...] = ()

@@ -1,6 +1,5 @@
-"""A delegation: what is asked for, and what comes back (contract, "Delegation").
-
-The payload's defaults are those of the contract; the result's ``None`` is "there is none".
+"""A delegation: its payload and its result. The formats are fixed: other programs use them
+(docs/delegation.md).
 """
 
 import json
@@ -12,9 +11,9 @@ from gitlab_nightshift.records.field_bounds import Between, Length
 
 STRICT = {"extra": "forbid", "strict": True}
 LONGEST_PROMPT = 20_000
-"""Characters; a longer one is a document, not a task."""
+"""Characters."""
 LONGEST = 4_000
-"""Characters of a text of the result."""
+"""Characters of a text in the result."""
 
 Name = Annotated[str, Length(200, least=1)]
 Place = Annotated[str, Length(4096, least=1)]
@@ -77,11 +76,11 @@ class Execution:
     max_runtime_s: Annotated[int, Between(1, 86_400)] = 600
     """Seconds for the whole delegation."""
     network: Literal["off", "on"] = "off"
-    """`on`: the hosts of `policy.egress_hosts`, where the network gate lets them."""
+    """`on`: the hosts of `policy.egress_hosts`, as far as the network gate allows them."""
     dependency_policy: DependencyPolicy = "lockfile_only"
     """What may be installed, and whether manifests and lock files may change."""
     allow_fallback: bool = False
-    """True: the patch provider, where the chosen one is unavailable or denied."""
+    """True: use the patch provider if the chosen one is unavailable or denied."""
 
 
 @dataclass(frozen=True)
@@ -126,8 +125,8 @@ class DiffStats:
 
 @dataclass(frozen=True)
 class GitState:
-    """``base_ref`` is the full id of the commit that the work started from; ``dirty``: changes that
-    are not committed, the caller's or ours, are in the caller's checkout at the end."""
+    """``base_ref`` is the full id of the commit that the work started from; ``dirty``: at the end,
+    the caller's checkout has uncommitted changes, the caller's or ours."""
 
     base_ref: str | None = None
     branch: str | None = None
@@ -137,7 +136,7 @@ class GitState:
 
 @dataclass(frozen=True)
 class Artifacts:
-    """Absolute paths. ``diff_bundle`` is a folder that ``nightshift publish`` takes; large logs are
+    """Absolute paths. ``diff_bundle`` is a folder for ``nightshift publish``; large logs are
     gzipped, as their names show."""
 
     diff_bundle: str | None = None
@@ -150,7 +149,7 @@ class Artifacts:
 @dataclass(frozen=True)
 class Diagnostics:
     """``exit_code`` is that of the last agent process, negative for a signal; ``truncated``: a text
-    of the result is cut, or a log that was larger than what is kept."""
+    of the result, or a log, was cut."""
 
     error_code: str | None = None
     exit_code: int | None = None
@@ -161,7 +160,7 @@ class Diagnostics:
 
 @dataclass(frozen=True)
 class DelegationResult:
-    """What came of a delegation: the one JSON object on stdout."""
+    """The result of a delegation: the one JSON object on stdout."""
 
     ok: bool
     provider_used: ProviderUsed | None = None
@@ -178,12 +177,12 @@ class DelegationResult:
 
 
 def cut(text: str, most: int = LONGEST) -> tuple[str, bool]:
-    """A text as the result holds it, and whether something of it is missing there."""
+    """A text, cut for the result, and true if something was cut."""
     return (text, False) if len(text) <= most else (f"{text[: most - 1]}…", True)
 
 
 def build_refused_result(code: Code, why: str) -> DelegationResult:
-    """The result where there is nothing to keep."""
+    """The result of a delegation that did nothing."""
     text, truncated = cut(why)
     diagnostics = Diagnostics(error_code=code.value, truncated=truncated)
     return DelegationResult(
@@ -192,22 +191,22 @@ def build_refused_result(code: Code, why: str) -> DelegationResult:
 
 
 def render_refusal(code: Code, why: str) -> str:
-    """That result as the JSON object of stdout."""
+    """The same as JSON for stdout."""
     return json.dumps(asdict(build_refused_result(code, why)))
 
 
-# --- on the way ---------------------------------------------------------------------------------
+# --- between processes ----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class WorkReport:
-    """What the work on a task reports at its end; its reader accepts this form only.
+    """The report of the work process at its end.
 
-    ``error_code`` is "" where the bundle holds a proven change. ``local``: it started from changes
-    that are not committed; ``began``: an agent has been started; ``changed``: what the last attempt
-    changed failed; ``fall_back``: the agent cannot be used, and the workspace is as before.
-    ``exit_code`` is the last agent process's, ``said`` the account of the agent that made the last
-    change, ``logs`` the names of what it printed.
+    ``error_code`` is "" if the bundle has a proven change. ``local``: it started from uncommitted
+    changes; ``began``: an agent was started; ``changed``: the last attempt changed files, but
+    failed; ``fall_back``: the agent cannot be used, and the workspace is unchanged. ``exit_code``
+    is the last agent process's, ``said`` the agent's own account of the last change, ``logs`` are
+    the names of its output files.
     """
 
     error_code: Annotated[str, Length(100)]

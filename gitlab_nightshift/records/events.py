@@ -8,15 +8,26 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any
 
-from gitlab_nightshift.records.bead_results import BeadResult, CommandResult, Usage
+from gitlab_nightshift.records.bead_results import BeadResult, CommandResult
 from gitlab_nightshift.records.run_results import RunResult
 from gitlab_nightshift.registry.sandbox_guarantees import ProbeSummary, Strength
 
+AGENT = "agent: "
+"""How the program of an agent is named, before its bead."""
+
 
 @dataclass(frozen=True)
-class RunStarted:
+class Event:
+    """Something that happens during a run, a night or a delegation."""
+
+
+Emit = Callable[[Event], None]
+
+
+@dataclass(frozen=True)
+class RunStarted(Event):
     """The first event: what will be done, where and within which limits."""
 
     project: str
@@ -24,24 +35,44 @@ class RunStarted:
 
 
 @dataclass(frozen=True)
-class StepStarted:
-    """A step of some length, a section of the job log; ``key`` is a name without spaces."""
+class StepStarted(Event):
+    """A step of some length, a section of the job log; ``key`` is a name without spaces. A
+    delegation's ``phase`` holds other steps; Apply and Verify come once for each ``attempt``."""
 
     key: str
     title: str
+    phase: bool = False
+    attempt: int = 1
 
 
 @dataclass(frozen=True)
-class StepEnded:
-    """The end of the step of this key, in one line."""
+class StepEnded(Event):
+    """The end of the step of this key, in one line; that of a ``phase`` has none if it is ok."""
 
     key: str
     ok: bool
     text: str
+    phase: bool = False
 
 
 @dataclass(frozen=True)
-class Progress:
+class ProgramStarted(Event):
+    """A program starts: an agent's (``agent: implement``) or a command line."""
+
+    command: str
+
+
+@dataclass(frozen=True)
+class ProgramEnded(Event):
+    """Its end; no exit status if this program ended it, or could not start it."""
+
+    command: str
+    exit_status: int | None
+    duration_s: float
+
+
+@dataclass(frozen=True)
+class Progress(Event):
     """What an agent is doing: seconds since its bead began, usage of the whole run so far."""
 
     text: str
@@ -51,21 +82,21 @@ class Progress:
 
 
 @dataclass(frozen=True)
-class BeadEnded:
+class BeadEnded(Event):
     """A bead's result."""
 
     result: BeadResult
 
 
 @dataclass(frozen=True)
-class CommandEnded:
-    """A command that this program ran itself."""
+class CommandEnded(Event):
+    """What a command came to that this program ran itself, perhaps twice."""
 
     result: CommandResult
 
 
 @dataclass(frozen=True)
-class Note:
+class Note(Event):
     """A fact worth a line; a warning where something is not as it should be."""
 
     text: str
@@ -73,7 +104,7 @@ class Note:
 
 
 @dataclass(frozen=True)
-class BoundaryChosen:
+class BoundaryChosen(Event):
     """The sandbox of a run, before anything runs in it: the ``tier`` that ``isolation`` leads to,
     stronger ones with why they do not work here, and what was asked of it: the agent, files and
     folders of its CLI (``places``) and of ``agent_paths`` (``tools``), allowed ``hosts``."""
@@ -89,7 +120,7 @@ class BoundaryChosen:
 
 
 @dataclass(frozen=True)
-class BoundaryProven:
+class BoundaryProven(Event):
     """What was tried from inside, before the first agent, and how the guarantees are kept then."""
 
     guarantees: tuple[Strength, ...]
@@ -97,50 +128,7 @@ class BoundaryProven:
 
 
 @dataclass(frozen=True)
-class RunEnded:
-    """The last event: the one clear line."""
-
-    result: RunResult
-
-
-# --- of delegations, named as their callers know them -----------------------------------------
-
-
-@dataclass(frozen=True)
-class PhaseStart:
-    """A phase of a delegation begins; Apply and Verify come once for each attempt."""
-
-    phase: str
-    attempt: int = 1
-
-
-@dataclass(frozen=True)
-class PhaseEnd:
-    """Its end; ``why`` is "" where it went well."""
-
-    phase: str
-    ok: bool
-    why: str = ""
-
-
-@dataclass(frozen=True)
-class CmdStart:
-    """A program begins: an agent's (``agent: implement``) or a test's command line."""
-
-    command: str
-
-
-@dataclass(frozen=True)
-class CmdEnd:
-    """Its end; no exit status where this program ended it, or it could not be started."""
-
-    command: str
-    exit_status: int | None
-    duration_s: float
-
-
-@dataclass(frozen=True)
-class ArtifactWritten:
+class ArtifactWritten(Event):
     """A file or folder of the result, by its key there, or ``log``."""
 
     kind: str
@@ -148,7 +136,7 @@ class ArtifactWritten:
 
 
 @dataclass(frozen=True)
-class GateRequired:
+class GateRequired(Event):
     """Somebody has to approve."""
 
     gate: str
@@ -156,7 +144,7 @@ class GateRequired:
 
 
 @dataclass(frozen=True)
-class GateApproved:
+class GateApproved(Event):
     """A gate is open; ``by`` says who opened it, or which setting."""
 
     gate: str
@@ -164,49 +152,51 @@ class GateApproved:
 
 
 @dataclass(frozen=True)
-class GateDenied:
+class GateDenied(Event):
     """A gate stays closed."""
 
     gate: str
     why: str
 
 
-Delegated = (
-    PhaseStart
-    | PhaseEnd
-    | CmdStart
-    | CmdEnd
-    | ArtifactWritten
-    | GateRequired
-    | GateApproved
-    | GateDenied
-)
-Event = (
-    RunStarted
-    | StepStarted
-    | StepEnded
-    | Progress
-    | BeadEnded
-    | CommandEnded
-    | Note
-    | BoundaryChosen
-    | BoundaryProven
-    | RunEnded
-    | Delegated
-)
-Emit = Callable[[Event], None]
-Record = TypeVar("Record")
+@dataclass(frozen=True)
+class RunEnded(Event):
+    """The last event: the one clear line."""
+
+    result: RunResult
 
 
 def to_line(event: Event, now: datetime, run_id: str) -> str:
-    """An event as one line of ``events.jsonl``."""
+    """An event as one line of ``events.jsonl``. Who delegates knows phases and programs by other
+    names (docs/delegation.md)."""
     time = now.isoformat(timespec="milliseconds")
-    head = {"time": time, "run_id": run_id, "event": format_event_name(type(event))}
-    return json.dumps({**head, **dataclasses.asdict(event)})
+    head = {"time": time, "run_id": run_id, "event": format_event_name(event)}
+    return json.dumps({**head, **_to_line_fields(event)})
 
 
-def format_event_name(kind: type[Any]) -> str:
-    """The name of a kind of event: ``run_started``."""
+_STEP_FIELDS = {name: name for name in ("key", "title", "ok", "text")}
+_PHASE_FIELDS = {"key": "phase", "attempt": "attempt", "ok": "ok", "text": "why"}
+_PHASE_NAMES = {"step_started": "phase_start", "step_ended": "phase_end"}
+_PROGRAM_NAMES = {"program_started": "cmd_start", "program_ended": "cmd_end"}
+
+
+def _to_line_fields(event: Event) -> dict[str, Any]:
+    fields = dataclasses.asdict(event)
+    if not isinstance(event, StepStarted | StepEnded):
+        return fields
+    names = _PHASE_FIELDS if event.phase else _STEP_FIELDS
+    return {names[name]: value for name, value in fields.items() if name in names}
+
+
+def format_event_name(event: Event) -> str:
+    """The name of an event in ``events.jsonl``, and among those that a process may send."""
+    name = format_class_name(type(event))
+    names = _PHASE_NAMES if getattr(event, "phase", False) else _PROGRAM_NAMES
+    return names.get(name, name)
+
+
+def format_class_name(kind: type[Event]) -> str:
+    """The name of a kind of event between this program's processes: ``run_started``."""
     return re.sub(r"(?<!^)(?=[A-Z])", "_", kind.__name__).lower()
 
 
@@ -227,26 +217,6 @@ def format_elapsed(seconds: float) -> str:
     minutes, rest = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
-
-
-def format_cost(usage: Usage) -> str:
-    """Cost and tokens in words that fit a log line. Unknown stays unknown; where a part is assumed
-    the sums are what was used at most."""
-    most = "at most " if usage.assumed_tokens else ""
-    money = "cost unknown" if usage.cost_usd is None else f"{most}${usage.cost_usd:.2f}"
-    if usage.tokens is None:
-        return money
-    text = f"{money}, {'' if money.startswith(most) else most}{_format_tokens(usage.tokens)}"
-    if not most:
-        return text
-    guess = _format_tokens(usage.assumed_tokens)
-    if usage.cost_usd is not None:
-        guess = f"${usage.assumed_usd:.2f}"
-    return f"{text} ({guess} of it assumed: the end of an answer was not seen)"
-
-
-def _format_tokens(tokens: int) -> str:
-    return f"{tokens / 1000:.0f}k tokens" if tokens >= 1000 else f"{tokens} tokens"
 
 
 def read_clock() -> float:

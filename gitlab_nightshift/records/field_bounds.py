@@ -1,6 +1,6 @@
-"""Bounds of what a record holds, for types as ``Annotated[str, Length(500)]``.
+"""Bounds of a record's fields, for types such as ``Annotated[str, Length(500)]``.
 
-Standard library alone. pydantic and hypothesis read them by the protocol of annotated-types.
+Standard library only. pydantic and hypothesis understand them by the annotated-types protocol.
 """
 
 import re
@@ -13,7 +13,7 @@ Grouped = Literal[True]
 
 @dataclass(frozen=True)
 class Length:
-    """Characters of a text, or members of a tuple: at most, and at least."""
+    """The length of a string or a tuple, from ``least`` to ``most``."""
 
     most: int
     least: int = 0
@@ -51,11 +51,11 @@ class Between:
 
 @dataclass(frozen=True)
 class Pattern:
-    """A text that the whole of a regular expression matches."""
+    """A string that fully matches a regular expression."""
 
     expression: str
-    broken: ClassVar = "it has another form"
+    broken: ClassVar = "it has the wrong format"
 
     def holds(self, value: str) -> bool:
-        """True for a text that matches."""
+        """True for a string that matches."""
         return re.fullmatch(self.expression, value) is not None

@@ -1,11 +1,15 @@
-"""Projects of a fleet as GitLab shows them. Moments are ISO 8601, "" for none."""
+"""Records of a fleet: its projects, by GitLab, and ``fleet-plan.json``.
+
+Moments are ISO 8601, "" for none.
+"""
 
 from dataclasses import dataclass
+from typing import Literal
 
 ACTIVE = frozenset(
     "created waiting_for_resource preparing waiting_for_callback pending running canceling".split()
 )
-"""Statuses of a pipeline that goes on by itself."""
+"""Statuses of an unfinished pipeline."""
 
 
 @dataclass(frozen=True)
@@ -23,9 +27,9 @@ class FleetMergeRequest:
 
 @dataclass(frozen=True)
 class FleetNight:
-    """A scheduled pipeline with a night. ``status`` is GitLab's word in lower case, ``user`` who
-    played the schedule, or owns it; ``job`` the id of the job that leaves the result, 0 for none
-    yet. ``began`` is False where no job of it has."""
+    """A scheduled pipeline with a night. ``status`` is GitLab's in lower case; ``user`` played the
+    schedule or owns it; ``job`` is the id of the job with the result, 0 for none yet; ``started``
+    is False until a job has started."""
 
     pipeline: int
     status: str
@@ -33,19 +37,22 @@ class FleetNight:
     finished: str
     user: str
     job: int
-    began: bool = True
+    started: bool = True
 
     @property
     def running(self) -> bool:
-        """True until it has ended; a pipeline that waits for its runner counts."""
+        """True until it ends, also while it waits for a runner."""
         return self.status in ACTIVE
 
 
 @dataclass(frozen=True)
 class NightSettings:
-    """What a project's nightshift.yaml says, with its defaults; ``found`` is False where there is
-    none, ``error`` what is wrong with it. ``reviewers`` as they are written there, ``max_open`` how
-    many night merge requests may be open, ``weekdays`` those with a category."""
+    """The settings of a project's nightshift.yaml that a fleet needs, with their defaults.
+
+    ``found`` is False without the file, ``error`` is what is wrong with it. ``reviewers`` are as
+    written there, ``max_open`` limits open merge requests of nights, ``weekdays`` are those with a
+    category.
+    """
 
     found: bool = False
     enabled: bool = True
@@ -61,10 +68,10 @@ class NightSettings:
 
 @dataclass(frozen=True)
 class FleetProject:
-    """A project. ``forked`` and ``deleted`` are None where this GitLab does not say; ``included``
-    is whether its pipeline includes the template, None where its file is elsewhere. ``nights`` and
-    ``merge_requests`` are the newest, the newest first; ``older`` is where older nights go on, ""
-    for none."""
+    """A project. ``forked`` and ``deleted`` are None if this GitLab lacks the field; ``included``
+    is whether the pipeline file includes the template, None if it is not ``.gitlab-ci.yml``.
+    ``nights`` and ``merge_requests`` are the latest, newest first; ``older`` is the cursor of older
+    nights, "" for none."""
 
     id: int
     path: str
@@ -83,17 +90,73 @@ class FleetProject:
 
     @property
     def set_up(self) -> bool:
-        """True where a night could run: the template is included, and there is a settings file."""
+        """True with the template and a settings file."""
         return self.included is not False and self.settings.found
 
 
 @dataclass(frozen=True)
 class Discovery:
-    """What was found: ``account`` is the token's user, ``missing`` the groups and projects that
-    are not there, or not for this token; ``unknown`` what GitLab does not say."""
+    """The fleet's projects. ``account`` is the token's user name; the missing groups and projects
+    do not exist, or not for this token; ``unknown`` is what GitLab does not tell."""
 
     account: str
     projects: tuple[FleetProject, ...]
     missing_groups: tuple[str, ...] = ()
     missing_projects: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
+
+
+# --- fleet-plan.json ------------------------------------------------------------------------------
+
+PLAN_VERSION = 1
+Decision = Literal["start", "later", "wait", "started", "no"]
+"""``start``: now; ``later``: at its hour; ``wait``: too many are running; ``started``: tonight."""
+
+
+@dataclass(frozen=True)
+class PlannedProject:
+    """A project with the decision and its reason; ``at`` is its hour, ``limit_usd`` the limit of
+    its night."""
+
+    id: int
+    path: str
+    decision: Decision
+    reason: str
+    at: str
+    limit_usd: float
+
+
+@dataclass(frozen=True)
+class NightCost:
+    """The cost of a finished night. ``usd`` is None without a result: then ``limit_usd`` counts.
+    ``night`` is ``<project's id>/<pipeline's id>``."""
+
+    night: str
+    day: str
+    usd: float | None
+    limit_usd: float
+
+    @property
+    def counted_usd(self) -> float:
+        """The cost that counts for budgets."""
+        return self.limit_usd if self.usd is None else self.usd
+
+
+@dataclass(frozen=True)
+class FleetPlan:
+    """The plan of one hour, and the costs that it has read. ``spent_*`` are costs and, for nights
+    without a result, limits; ``reserved_usd`` is for nights that are still to start tonight."""
+
+    night: str
+    made_at: str
+    window_start: str
+    window_end: str
+    account: str
+    spent_night_usd: float
+    spent_month_usd: float
+    reserved_usd: float
+    running: int
+    projects: tuple[PlannedProject, ...]
+    costs: tuple[NightCost, ...]
+    unknown: tuple[str, ...] = ()
+    version: int = PLAN_VERSION

@@ -15,8 +15,8 @@ Paths = Annotated[tuple[FilePath, ...], Length(200)]
 class AnalysisCandidate:
     """One possible improvement; ``files`` are paths relative to the checkout.
 
-    ``value`` is from 3 (somebody gets a wrong result or is exposed) to 1 (nicer), 0 where nothing
-    is said; ``evidence`` are places such as ``src/a.py:12: `the text there` ``.
+    ``value`` is from 3 (wrong results or a security hole) to 1 (nice to have), 0 for unknown;
+    ``evidence`` are citations such as ``src/a.py:12: `the text there` ``.
     """
 
     files: Paths
@@ -29,7 +29,7 @@ class AnalysisCandidate:
 
 @dataclass(frozen=True)
 class AnalysisResult:
-    """What Analyze found. ``selected`` is required where something was found."""
+    """The result of Analyze. ``selected`` is required for an improvement."""
 
     result: Literal["IMPROVEMENT_FOUND", "NO_IMPROVEMENT"]
     category_used: Line = ""
@@ -41,7 +41,7 @@ class AnalysisResult:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What Verify says of a change: what it ran, what it checked, what it doubts nevertheless."""
+    """Verify's verdict on a change: what it ran, what it checked, and its remaining doubts."""
 
     passed: bool
     error_details: Text = ""
@@ -52,8 +52,8 @@ class Verdict:
 
 @dataclass(frozen=True)
 class ThreadAnswer:
-    """What is said in one of the threads that a task came from: ``thread`` is its number, from 1,
-    ``files`` are those that were changed for it."""
+    """The answer to one of the threads that gave the task: ``thread`` is its number, from 1,
+    ``files`` were changed for it."""
 
     thread: Annotated[int, Between(1, 100)]
     text: Annotated[str, Length(2000, least=1)]
@@ -65,7 +65,7 @@ Answers = Annotated[tuple[ThreadAnswer, ...], Length(100)]
 
 @dataclass(frozen=True)
 class Draft:
-    """The texts of a merge request as the MR bead wrote them: data, to be checked and escaped."""
+    """The texts of a merge request by the MR bead: untrusted, to be checked and escaped."""
 
     title: Annotated[str, Length(500, least=1)]
     summary: Annotated[str, Length(20_000, least=1)]

@@ -1,4 +1,4 @@
-"""What is left of many nights: merge requests and the nights that can still be read."""
+"""The history of many nights: merge requests, and results that have not expired."""
 
 import datetime as dt
 from dataclasses import dataclass
@@ -9,9 +9,9 @@ IGNORED_AFTER = dt.timedelta(weeks=2)
 
 @dataclass(frozen=True)
 class PastMergeRequest:
-    """A night's merge request; ``state`` is opened, merged or closed. Moments are ISO 8601,
-    ``ended`` is "" while it is open; ``reasons`` are why people refused it, in their words,
-    ``reviewers`` are user names."""
+    """A night's merge request; ``state`` is opened, merged or closed. Times are ISO 8601, ``ended``
+    is "" while it is open; ``reasons`` are people's words why they rejected it, ``reviewers`` are
+    user names."""
 
     project: str
     iid: int
@@ -28,9 +28,8 @@ class PastMergeRequest:
 
 @dataclass(frozen=True)
 class PastNight:
-    """A night that ran in a pipeline. ``outcome`` is "" and ``cost_usd`` None where its artifacts
-    are gone, or say nothing; ``failure`` is why it failed, with its code, "" for one that did
-    not."""
+    """A night that ran in a pipeline. ``outcome`` is "" and ``cost_usd`` None without its result;
+    ``failure`` is the code and the reason of a failed night, "" for others."""
 
     project: str
     run_id: str
@@ -44,7 +43,7 @@ class PastNight:
 
 @dataclass(frozen=True)
 class NightHistory:
-    """Newest first. ``unknown`` says what could not be read."""
+    """The history, newest first. ``unknown`` names what could not be read."""
 
     merge_requests: tuple[PastMergeRequest, ...] = ()
     nights: tuple[PastNight, ...] = ()

@@ -1,5 +1,5 @@
-"""What the notary saw: the commands that prove a change, run on the tree of the bundle by a process
-that has read nothing of an agent's. The supervisor writes it, beside the bundle.
+"""The notary's record: the commands that prove a change, run on the bundle's tree by a process that
+has read no agent's output. The supervisor writes it beside the bundle.
 
 Durations are in seconds.
 """
@@ -12,7 +12,7 @@ from gitlab_nightshift.records.field_bounds import Between, Length
 
 NOTARY_VERSION = 1
 NOTARY = "notary.json"
-"""Its name beside the bundle's folder."""
+"""The file's name beside the bundle's folder."""
 MOST_RUNS = 2
 _LONGEST_S = 10**7
 _Command = Annotated[str, Length(20_000)]
@@ -22,8 +22,7 @@ _Words = Annotated[str, Length(1_000)]
 
 @dataclass(frozen=True)
 class NotarizedRun:
-    """One run of a command. ``exit_status`` is None where it did not end by itself, and ``error``
-    says why, in this program's words."""
+    """One run of a command. ``exit_status`` is None if it was stopped, for the reason ``error``."""
 
     exit_status: Annotated[int, Between(-256, 1 << 32)] | None
     duration_s: Annotated[float, Between(0, _LONGEST_S)]
@@ -37,8 +36,8 @@ class NotarizedRun:
 
 @dataclass(frozen=True)
 class NotarizedCommand:
-    """A command on the change: once, or twice where it failed and was flaky before the change.
-    ``base`` is its run without the change, where it failed with it and may fail without it."""
+    """A command on the change: run once, or twice if it failed but was flaky before the change.
+    ``base`` is its run without the change, if it failed and may fail without it as well."""
 
     command: _Command
     runs: Annotated[tuple[NotarizedRun, ...], Length(MOST_RUNS, least=1)]
@@ -46,23 +45,22 @@ class NotarizedCommand:
 
     @property
     def ok(self) -> bool:
-        """True where its last run on the change passed."""
+        """True if its last run on the change passed."""
         return self.runs[-1].ok
 
     @property
     def accepted(self) -> bool:
-        """True where it passed, or ends by itself and fails without the change as well: a time that
-        is too short proves neither."""
+        """True if it passed, or fails without the change as well. It has to end by itself for that:
+        a timeout proves nothing."""
         return self.ok or (self.base is not None and self.base.exit_status not in (None, 0))
 
 
 @dataclass(frozen=True)
 class NotaryRecord:
-    """What was seen of the tree ``tree_id`` ("" where nothing was asked for), for one run and one
-    base. ``asked`` are the commands
-    that should have run, ``commands`` those that did, in this order, to the first that was not
-    accepted. ``isolation`` is where they ran, ``unrestored`` what could not be put back in the
-    checkout before. ``why`` says why they could not be run, "" where they were."""
+    """The record of one tree ("" if no commands were requested), for one run and one base.
+    ``asked`` are the requested commands, ``commands`` those that ran, in this order, up to the
+    first that was not accepted. ``isolation`` names their sandbox, ``unrestored`` what could not be
+    restored in the checkout before. ``why`` is why they could not run, "" if they did."""
 
     run_id: Annotated[str, Length(100)]
     base_sha: Annotated[str, Length(64)]
@@ -77,8 +75,8 @@ class NotaryRecord:
 
 @dataclass(frozen=True)
 class BundleOrigin:
-    """Where a bundle comes from: a folder that was ``given`` (None: the usual one), or another job
-    of this pipeline; ``notary_job`` is the one whose word counts for what was run."""
+    """The source of a bundle: a ``given`` folder (None: the usual one), or another ``job`` of this
+    pipeline; ``notary_job`` is the job with the notary's record."""
 
     given: str | None = None
     job: str | None = None
@@ -87,8 +85,8 @@ class BundleOrigin:
 
 @dataclass(frozen=True)
 class NotaryRefusal:
-    """Why a change is not published: ``E_TEST_FAILED`` where a command failed, ``E_INCOMPLETE``
-    where nobody has seen whether it does."""
+    """Why a change is not published: ``E_TEST_FAILED`` if a command failed, ``E_INCOMPLETE`` if it
+    was not run."""
 
     code: Code
     why: str
@@ -97,7 +95,7 @@ class NotaryRefusal:
 def find_refusal(
     record: NotaryRecord, *, run_id: str, base_sha: str, tree_id: str
 ) -> NotaryRefusal | None:
-    """Why the record does not let this change be published; None where it does."""
+    """Why the record does not allow publishing this change; None if it does."""
     if record.why:
         text = f"the commands were not run once more on the change: {record.why}"
         return NotaryRefusal(Code.INCOMPLETE, text)
@@ -107,20 +105,20 @@ def find_refusal(
     failed = next((each for each in record.commands if not each.accepted), None)
     ran = tuple(each.command for each in record.commands)
     if ran != record.asked[: len(ran)] or (len(ran) < len(record.asked) and not failed):
-        text = f"{NOTARY} does not say of each command that was asked for how it ended"
+        text = f"{NOTARY} lacks the result of a requested command"
         return NotaryRefusal(Code.PARSE_ERROR, text)
     return NotaryRefusal(Code.TEST_FAILED, describe_failure(failed)) if failed else None
 
 
 def is_refused(record: NotaryRecord, asked: NotaryRecord) -> bool:
-    """Whether the record says that a command failed on the change that ``asked`` is about."""
+    """True if a command failed, by the record, on the change of ``asked``."""
     about = {"run_id": asked.run_id, "base_sha": asked.base_sha, "tree_id": asked.tree_id}
     refusal = find_refusal(record, **about)
     return refusal is not None and refusal.code is Code.TEST_FAILED
 
 
 def describe_failure(seen: NotarizedCommand) -> str:
-    """How a command failed on the change, all its runs told."""
+    """How a command failed on the change, with all its runs."""
     how = ", then ".join(map(describe_run, seen.runs))
     where = "" if seen.base is None else f"; without the change: {describe_run(seen.base)}"
     return f"`{seen.command}` failed when it was run once more on the change: {how}{where}"

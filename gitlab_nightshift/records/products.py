@@ -3,25 +3,27 @@
 Money is in USD, durations are in seconds, times are ISO 8601 with a zone.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Annotated
 
-from gitlab_nightshift.records.bead_results import BeadResult, CommandResult, Usage
+from gitlab_nightshift.records.bead_results import BeadResult, CommandResult
 from gitlab_nightshift.records.field_bounds import Between
 from gitlab_nightshift.records.handoffs import AnalysisResult, Answers, Draft, Verdict
 from gitlab_nightshift.records.request import TaskRequest
 from gitlab_nightshift.records.tool_calls import ToolUse
+from gitlab_nightshift.records.usage import SpendingLimit, Usage
 from gitlab_nightshift.records.verdicts import Check, Finding, GatedFile
+from gitlab_nightshift.text.counts import count_words
 
 VERSION = 1
 BUNDLE_VERSION = 2
 _MOST = 10**12
-"""Also the largest number that a setting takes."""
+"""Also the largest number in settings."""
 
 
 class Outcome(StrEnum):
-    """How a run ended. The first four are no alarm: exit status 0."""
+    """How a run ended. The first four have exit status 0."""
 
     MR_CREATED = "MR_CREATED"
     NO_IMPROVEMENT = "NO_IMPROVEMENT"
@@ -33,11 +35,12 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True)
 class KnownMergeRequest:
-    """A merge request of an earlier night, or somebody's that is open: then with its files only.
+    """A merge request of an earlier night, or an open one by somebody else, of which only files
+    are known.
 
-    ``symbols`` and ``digest`` are what its marker says that it touches, ``reasons`` why people
-    refused it, ``day`` when it was closed or merged (ISO 8601), "" while it is open; ``opened``
-    when it was opened. ``unread`` says that no person has commented on it.
+    ``symbols`` and ``digest`` are its marker's, ``reasons`` why people rejected it, ``opened`` and
+    ``day`` the dates on which it was opened, and closed or merged ("" while open), ISO 8601.
+    ``unread``: nobody has commented or acted on it.
     """
 
     iid: int
@@ -74,17 +77,17 @@ class PipelineJob:
 class Plan:
     """Product of the plan stage.
 
-    ``scheduled`` is today's category or the override, "" where there is none; ``categories`` are
-    those to try, in order. ``recent_files`` are refused in a change only where
-    ``recent_files_enforced``; else Analyze is only told of them. ``skip`` is why the night may be
-    skipped, "" where it may not; ``pausing`` are the ignored merge requests for which it is.
-    ``task`` is a given task instead of a category, "" without one; ``request`` the comment that
-    gave it, where one did.
+    ``scheduled`` is today's category or the override, "" for none; ``categories`` are those to try,
+    in order. A change may not touch ``recent_files`` if ``recent_files_enforced``; else Analyze is
+    only told of them. ``skip`` is why the night is skipped, "" if it is not; ``pausing`` are the
+    ignored merge requests for which it is. ``task`` replaces the category, "" for none; ``request``
+    is the comment that gave it, if any.
+
     ``open_merge_requests``, ``rejected_ideas`` and ``merged_ideas`` are of earlier nights,
-    ``open_elsewhere`` is what people work on, ``skipped_before`` are the reasons of the skips in a
-    row before this night, the newest first.
-    ``unknown`` says what could not be known (without a token, say). ``jobs`` are this pipeline's,
-    where others than this one follow: a job's own token may not list them.
+    ``open_elsewhere`` is what people work on, ``skipped_before`` are the reasons of the consecutive
+    skips before this night, newest first. ``unknown`` names what could not be found out, for
+    example without a token. ``jobs`` are this pipeline's, for its later jobs: a job token may not
+    list them.
     """
 
     run_id: str
@@ -114,12 +117,16 @@ class Plan:
     jobs: tuple[PipelineJob, ...] = ()
     version: int = VERSION
 
+    @property
+    def limit(self) -> SpendingLimit:
+        """What all its beads together may use."""
+        return SpendingLimit(self.max_budget_usd, self.max_tokens)
+
 
 @dataclass(frozen=True)
-class ChangeSummary:
-    """A change as this program read it from the tree: ids are full git object ids."""
+class ChangeSize:
+    """The change as git has it."""
 
-    tree_id: str
     files: tuple[str, ...]
     added: Annotated[int, Between(0, _MOST)]
     deleted: Annotated[int, Between(0, _MOST)]
@@ -129,18 +136,33 @@ class ChangeSummary:
         """Added plus deleted lines, the measure of ``max_diff_lines``."""
         return self.added + self.deleted
 
+    @property
+    def delta(self) -> str:
+        """``+3 -1``."""
+        return f"+{self.added} -{self.deleted}"
+
+    def __str__(self) -> str:
+        return f"{count_words(self.lines, 'line')}, {count_words(len(self.files), 'file')}"
+
+
+@dataclass(frozen=True)
+class ProposedChange(ChangeSize):
+    """A change in a bundle: its size, and the full id of the tree that it makes."""
+
+    tree_id: str
+
 
 @dataclass(frozen=True)
 class Proposal:
-    """A verified change with its texts: what publish turns into a merge request.
+    """A verified change with its texts, which publish turns into a merge request.
 
     ``checks`` are what this program ran and measured besides ``commands``, ``findings`` the red
-    flags that are reported, ``gates`` the files that the write gate does not simply let through,
-    ``symbols`` the functions and classes that the change touches, ``digest`` stands for its lines,
-    ``verify_tools`` are the commands that Verify was seen to run besides reading (None: not known).
+    flags, ``gates`` the files that the write gate stopped or reports, ``symbols`` the functions and
+    classes that the change touches, ``digest`` a hash of its lines, ``verify_tools`` the commands
+    that Verify ran besides reading (None: unknown).
     """
 
-    change: ChangeSummary
+    change: ProposedChange
     category: str
     is_fallback: bool
     analysis: AnalysisResult
@@ -158,9 +180,9 @@ class Proposal:
 
 @dataclass(frozen=True)
 class FailedAttemptRecord:
-    """An attempt at a change that was sent back: its number within the category, from 1, and why.
+    """A failed attempt at a change: its number within the category, from 1, and why.
 
-    ``error_code`` is the code of a run that ends with it.
+    ``error_code`` is that of the run if this is its last attempt.
     """
 
     category: str
@@ -171,13 +193,12 @@ class FailedAttemptRecord:
 
 @dataclass(frozen=True)
 class Bundle:
-    """Product of the work stage, beside ``change.patch``; written for a quiet night too.
+    """Product of the work stage, beside ``change.patch``; also of a night without a change.
 
-    ``incomplete`` says which part of the night could not do its work, "" where all did; the outcome
-    stands all the same. ``files_scanned`` is None where nobody saw what was read;
-    ``files_scanned_at_least``: it may be more. ``answers`` are for the threads of the plan's
-    request, with a change or without one. ``baseline`` is how the commands ended before the
-    change.
+    ``incomplete`` names the part of the night that failed, "" for none; it does not change the
+    outcome. ``files_scanned`` is None if unknown, and a minimum if ``files_scanned_at_least``.
+    ``answers`` are for the threads of the plan's request, with or without a change. ``baseline``
+    are the commands' results before the change.
     """
 
     run_id: str
@@ -204,11 +225,15 @@ class Bundle:
     baseline: tuple[CommandResult, ...] = ()
     version: int = BUNDLE_VERSION
 
+    def with_usage(self, counted: Usage | None) -> "Bundle":
+        """With the gateway's count; without a gateway (None) the agents' own figures stay."""
+        return replace(self, usage=counted) if counted else self
+
 
 @dataclass(frozen=True)
 class Publication:
-    """Product of the publish stage: what is in GitLab now. ``suggestion`` is the Markdown of a
-    change that is not pushed, but suggested where it was asked for."""
+    """Product of the publish stage: what it left in GitLab. ``suggestion`` is the Markdown of a
+    change that is not pushed, but suggested in the thread that asked for it."""
 
     run_id: str
     outcome: Outcome

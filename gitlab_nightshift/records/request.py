@@ -1,19 +1,19 @@
-"""A task that a comment on an issue or a merge request gave, as GitLab itself has it."""
+"""A task given by a comment on an issue or a merge request, as read from GitLab."""
 
 from dataclasses import dataclass
 from typing import Literal
 
 Where = Literal["issues", "merge_requests"]
-"""What was commented on, as GitLab's API names it."""
+"""What has the comment, by its name in GitLab's API."""
 
 UpkeepKind = Literal["", "repair", "review"]
-"""What this program does of its own accord for a merge request that it has opened."""
+"""What this program does unasked for a merge request that it has opened."""
 
 
 @dataclass(frozen=True)
 class CommentAddress:
-    """A comment's address: the number of the issue or merge request, the comment's own id (0 for
-    no comment), and the thread that it belongs to ("" where that is not known)."""
+    """A comment's address: the number of the issue or merge request, the comment's id (0 for no
+    comment), and the id of its thread ("" for unknown)."""
 
     where: Where
     iid: int
@@ -23,8 +23,8 @@ class CommentAddress:
 
 @dataclass(frozen=True)
 class DiffSpot:
-    """A commented line of a merge request's diff, as its head has it, and the ``first`` and the
-    ``last`` of the lines around it that the diff shows."""
+    """A commented line of a merge request's diff, numbered as in its head, and the ``first`` and
+    ``last`` line of its hunk."""
 
     path: str
     line: int
@@ -34,15 +34,15 @@ class DiffSpot:
 
 @dataclass(frozen=True)
 class TaskRequest:
-    """A task of somebody who may give one, or of this program itself where ``upkeep`` says so.
+    """A task by somebody who is allowed to give one, or by this program itself (``upkeep``).
 
-    ``context`` is the text of the issue, quoted: data for the agent. ``author`` is the display name
-    of who asks, ``url`` the comment's address. ``provider``, ``model`` and ``test`` (a command of
-    ``policy.test_commands`` with its arguments) are "" where the settings decide. ``branch`` and
-    ``head`` (its commit) are those of the merge request to work on; "" for a new one;
-    ``failed_pipeline`` is that of ``head``, 0 where it has not failed. ``also`` are
-    further comments that are answered. ``suggest``: nothing is pushed, the change is suggested in
-    the thread, which is that of ``spot``, None where it is no thread of the diff.
+    ``context`` is the quoted text of the issue, as data for the agent. ``author`` is the display
+    name of who asks, ``url`` the comment's web address. ``provider``, ``model`` and ``test`` (a
+    command of ``policy.test_commands`` with its arguments) are "" for the settings' choice.
+    ``branch`` and ``head`` (its commit) are those of the merge request to work on, "" for a new
+    one; ``failed_pipeline`` is the failed one of ``head``, 0 for none. ``also`` are further
+    comments to answer. ``suggest``: nothing is pushed, the change is suggested in the thread at
+    ``spot`` (None for a thread outside the diff).
     """
 
     place: CommentAddress

@@ -1,17 +1,18 @@
 """The whole run as one record: what ``result.json`` holds, version 2.
 
-Texts under the fields become the descriptions of the published JSON Schema. What this program ran,
-counted or read from git stands in fields of their own; what an agent alone says stands in ``said``
-and in the hand-offs of ``beads``.
+The strings under the fields are the descriptions in the published JSON Schema. What this program
+ran, counted or read from git has fields of its own; what only an agent says is in ``said`` and in
+the hand-offs of ``beads``.
 """
 
 from dataclasses import dataclass
 from typing import Literal
 
-from gitlab_nightshift.records.bead_results import BeadResult, CommandResult, Usage
+from gitlab_nightshift.records.bead_results import BeadResult, CommandResult
 from gitlab_nightshift.records.handoffs import AnalysisCandidate
 from gitlab_nightshift.records.notary_records import NotarizedCommand, describe_run
-from gitlab_nightshift.records.products import Outcome
+from gitlab_nightshift.records.products import ChangeSize, Outcome
+from gitlab_nightshift.records.usage import Usage
 from gitlab_nightshift.records.verdicts import Check, CheckOutcome, Finding, GatedFile
 
 RESULT_VERSION = 2
@@ -32,28 +33,28 @@ class CommandFinding:
 
     command: str
     level: ResultLevel
-    """`warn`: it passed only in the second attempt, or fails without the change as well."""
+    """`warn`: it passed only on its second run, or fails without the change as well."""
     exit_status: int | None
-    """Null where it did not end by itself."""
+    """Null if it was stopped."""
     duration_s: float
     error: str
     output: str
-    """The end of what it printed; of one in `commands`, how its other runs ended."""
+    """The end of its output; of one in `commands`, the results of its other runs."""
 
 
 @dataclass(frozen=True)
 class EvidenceFinding:
-    """Something that this program measured, or tried, on the change."""
+    """Something that this program measured or tried on the change."""
 
     title: str
     level: ResultLevel
-    """`not_known`: it could not be checked, or is a figure that nothing is held against."""
+    """`not_known`: it could not be checked, or is a figure without a limit."""
     detail: str
 
 
 @dataclass(frozen=True)
 class FlagFinding:
-    """A red flag that the proposed change has."""
+    """A red flag in the proposed change."""
 
     name: str
     level: ResultLevel
@@ -74,26 +75,12 @@ class AttemptResult:
     passed: bool
     error_code: str = ""
     why: str = ""
-    """Why it was sent back; empty where it passed. May quote an agent."""
-
-
-@dataclass(frozen=True)
-class ChangeSize:
-    """The change as git has it."""
-
-    files: tuple[str, ...]
-    added: int
-    deleted: int
-
-    @property
-    def lines(self) -> int:
-        """Added plus deleted lines."""
-        return self.added + self.deleted
+    """Why it was rejected; empty if it passed. May quote an agent."""
 
 
 @dataclass(frozen=True)
 class AgentStatements:
-    """What agents said of the proposed change. Nothing here was checked by this program."""
+    """What agents said about the proposed change. This program has verified none of it."""
 
     summary: str = ""
     reasoning: str = ""
@@ -102,14 +89,14 @@ class AgentStatements:
     candidates: tuple[AnalysisCandidate, ...] = ()
     rejected_alternatives: tuple[str, ...] = ()
     checked: tuple[str, ...] = ()
-    """What Verify says that it checked."""
+    """What Verify checked, by its own account."""
     doubts: tuple[str, ...] = ()
-    """What Verify is not sure of."""
+    """Verify's remaining doubts."""
 
 
 @dataclass(frozen=True)
 class UpkeepResult:
-    """What was done for an open merge request of an earlier night, before new work."""
+    """Upkeep of an open merge request of an earlier night, before new work."""
 
     outcome: Outcome
     error_code: str = ""
@@ -130,58 +117,58 @@ class RunResult:
     """Empty, or a code of docs/errors.md."""
     reason: str = ""
     summary: str = ""
-    """Files scanned, then a line for each category that was tried or left out."""
+    """The number of scanned files, then a line for each category that was tried or left out."""
     task: str = ""
-    """The task that was given instead of a category."""
+    """The task that replaced the category."""
     mr_url: str = ""
     branch: str = ""
     base_sha: str = ""
     commit_sha: str = ""
     category_used: str = "none"
-    """With where it was the fallback from: `tests (fallback from docs)`."""
+    """A fallback names its origin: `tests (fallback from docs)`."""
     is_fallback: bool = False
     files_scanned: int | None = 0
-    """Files that the Analyze beads were seen to read; null where nobody saw."""
+    """Files that the Analyze beads read; null if unknown."""
     files_scanned_at_least: bool = False
-    """A shell may have read more."""
+    """True if a shell may have read more."""
     total_cost_usd: float | None = 0.0
-    """Null where it is not known."""
+    """Null if unknown."""
     total_tokens: int | None = 0
-    """Null where it is not known."""
+    """Null if unknown."""
     assumed_cost_usd: float = 0.0
     """The part of the cost that no endpoint reported: with it the sum is the most it can be."""
     assumed_tokens: int = 0
     total_duration_s: float = 0.0
     isolation: str = "none"
-    """The sandbox, and how far each of its guarantees held."""
+    """The sandbox, and which of its guarantees held."""
     beads: tuple[BeadResult, ...] = ()
     project: str = ""
     """The project's path in GitLab."""
     pipeline_url: str = ""
     started_at: str = ""
-    """When the work began, as ISO 8601 with a zone; empty where it is not known."""
+    """The start of the work, as ISO 8601 with a zone; empty if unknown."""
     scheduled: str = ""
-    """The category of the day, or the override; empty where there was none."""
+    """The category of the day, or the override; empty for none."""
     title: str = ""
-    """Of the merge request, or of the change that is ready for one."""
+    """The title of the merge request, or of the change that is ready for one."""
     change: ChangeSize | None = None
-    """Null where nothing is proposed."""
+    """Null without a proposed change."""
     commands: tuple[CommandFinding, ...] = ()
-    """What this program ran after the agents, in a process that had read nothing of theirs."""
+    """What this program ran after the agents, in a process that read none of their output."""
     reported: tuple[CommandFinding, ...] = ()
-    """What the process that ran the agents says that it ran; `evidence`, `flags` and `notes` are
-    its word as well."""
+    """What the process that ran the agents reports to have run; `evidence`, `flags` and `notes` are
+    its report too."""
     evidence: tuple[EvidenceFinding, ...] = ()
     flags: tuple[FlagFinding, ...] = ()
     gates: tuple[GatedFile, ...] = ()
     """Changed files that need a second look, or an approval."""
     notes: tuple[str, ...] = ()
-    """What this program has to say besides."""
+    """Further remarks of this program."""
     attempts: tuple[AttemptResult, ...] = ()
     said: AgentStatements | None = None
-    """Null where nothing is proposed."""
+    """Null without a proposed change."""
     upkeep: UpkeepResult | None = None
-    """Null where nothing was done before new work. Its beads and cost are among those above."""
+    """Null without upkeep. Its beads and cost are included above."""
     version: int = RESULT_VERSION
 
     @property
@@ -193,7 +180,7 @@ class RunResult:
 
 
 def build_command_finding(result: CommandResult) -> CommandFinding:
-    """A command as ``result.json`` has it."""
+    """A command for ``result.json``."""
     level: ResultLevel = "fail"
     if result.ok:
         level = "warn" if result.flaky else "pass"
@@ -203,7 +190,7 @@ def build_command_finding(result: CommandResult) -> CommandFinding:
 
 
 def build_notarized_finding(seen: NotarizedCommand) -> CommandFinding:
-    """A command that the notary ran, as ``result.json`` has it: all its runs are told."""
+    """A command that the notary ran, for ``result.json``, with all its runs."""
     last = seen.runs[-1]
     told = [describe_run(each) for each in seen.runs[:-1]]
     if seen.base:
@@ -217,11 +204,11 @@ def build_notarized_finding(seen: NotarizedCommand) -> CommandFinding:
 
 
 def build_evidence_finding(check: Check) -> EvidenceFinding:
-    """A check as ``result.json`` has it."""
+    """A check for ``result.json``."""
     return EvidenceFinding(check.title, _LEVELS[check.outcome], check.detail)
 
 
 def build_flag_finding(finding: Finding) -> FlagFinding:
-    """A red flag as ``result.json`` has it."""
+    """A red flag for ``result.json``."""
     level: ResultLevel = "fail" if finding.level == "fail" else "warn"
     return FlagFinding(finding.name, level, finding.file, finding.line, finding.detail)

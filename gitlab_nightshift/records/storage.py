@@ -1,5 +1,6 @@
-"""Records as JSON files: versioned, written whole or not at all, checked when read."""
+"""Records as JSON files: versioned, written atomically, checked when read."""
 
+import contextlib
 import dataclasses
 import json
 import math
@@ -18,8 +19,8 @@ from gitlab_nightshift.records.codec import (
     make_older_record,
     to_data,
 )
+from gitlab_nightshift.records.fleet_records import FleetPlan
 from gitlab_nightshift.records.notary_records import NotaryRecord
-from gitlab_nightshift.records.planned_fleet import FleetPlan
 from gitlab_nightshift.records.products import Bundle, Plan, Publication
 from gitlab_nightshift.records.run_results import RunResult
 
@@ -29,18 +30,20 @@ if TYPE_CHECKING:
 LARGEST_BUNDLE = 16 * 1024 * 1024
 LARGEST_PATCH = 8 * 1024 * 1024
 """Bytes. A change of some hundred lines is far below."""
+UPKEEP = "upkeep"
+"""The folder in the results with what was done for an open merge request, before new work."""
 
 Record = TypeVar("Record", Plan, Bundle, Publication, NotaryRecord, RunResult, FleetPlan)
 _T = TypeVar("_T")
 
 
 def to_json(record: Any) -> str:
-    """A record as JSON that a person can read; file names keep odd bytes as escapes."""
+    """A record as indented JSON; undecodable bytes of file names are escaped."""
     return json.dumps(to_data(record), indent=2) + "\n"
 
 
 def map_texts(value: _T, change: Callable[[str], str]) -> _T:
-    """A record or an event with every string in it changed; enumerations, numbers and None stay."""
+    """A record or an event with every string in it changed, but not its enumerations."""
     made: Any = value
     if type(value) is str:
         made = change(made)
@@ -54,8 +57,8 @@ def map_texts(value: _T, change: Callable[[str], str]) -> _T:
 
 
 def limit_record(value: Any) -> Any:
-    """A record with its texts, numbers and tuples within what ``codec.py`` takes: what an
-    agent says too much of is cut, and its work is not lost."""
+    """A record cut to the bounds of ``codec.py``, so that an agent that writes too much does not
+    lose its work."""
     if type(value) is str:
         return replace_surrogates(value[:LONGEST_TEXT])
     if type(value) is int:
@@ -72,19 +75,20 @@ def limit_record(value: Any) -> Any:
 
 
 def replace_surrogates(text: str) -> str:
-    """The text with a ``?`` for each half of a character, which UTF-8 does not have."""
+    """The text with a ``?`` for each surrogate, which UTF-8 cannot encode."""
     return text.encode("utf-8", "replace").decode()
 
 
 def write_record(path: Path, record: Any) -> None:
-    """Write a record to ``path`` whole or not at all."""
+    """Write a record to ``path`` atomically."""
+    # In the same folder: a rename is atomic only within a file system.
     part = path.with_name(path.name + ".part")
     part.write_text(to_json(record), encoding="utf-8")
     part.replace(path)
 
 
 def build_adapter(kind: Any) -> "TypeAdapter[Any]":
-    """What checks a kind of record, built once: that takes longer than the check."""
+    """pydantic's adapter for a type, built once: building takes longer than a check."""
     from pydantic import TypeAdapter
 
     if kind not in _ADAPTERS:
@@ -96,9 +100,10 @@ _ADAPTERS: dict[Any, "TypeAdapter[Any]"] = {}
 
 
 def read_record(kind: type[Record], path: Path) -> Record:
-    """Read a record of an earlier stage; :class:`NightshiftError` says what is wrong with it."""
+    """Read a record of an earlier stage. Raises :class:`NightshiftError` for a missing or invalid
+    one."""
     if path.exists() and not (path.is_file() or path.is_dir()):  # a device or a pipe may never end
-        raise NightshiftError(Code.CONFIG, f"{path}: no file")
+        raise NightshiftError(Code.CONFIG, f"{path}: not a regular file")
     try:
         data = json.loads(path.read_bytes())
     except FileNotFoundError:
@@ -111,7 +116,8 @@ def read_record(kind: type[Record], path: Path) -> Record:
 
 
 def read_own(kind: type[Record], path: Path) -> Record:
-    """Read what this run has written whole (``write_record``), by the standard library alone."""
+    """Read a record that this run has written (``write_record``), with the standard library
+    only."""
     try:
         return decode_record(kind, path.read_bytes())
     except OSError as error:
@@ -120,10 +126,18 @@ def read_own(kind: type[Record], path: Path) -> Record:
         raise build_record_error(kind, str(path), str(error)) from None
 
 
-def build_record(kind: type[Record], data: Any, place: str) -> Record:
-    """A record of what JSON holds; ``place`` is where that came from. Raises ``E_PARSE_ERROR``.
+def read_kept(kind: type[Record], path: Path) -> Record | None:
+    """A record of this version that is complete; None for any other file, or none."""
+    with contextlib.suppress(OSError, InvalidRecordError), path.open("rb") as file:
+        made = decode_record(kind, file.read(LARGEST_BUNDLE + 1))
+        return made if made.version == kind.version else None
+    return None
 
-    What a ``RunResult`` of version 1 does not have is as unknown or empty as its default.
+
+def build_record(kind: type[Record], data: Any, place: str) -> Record:
+    """A record from parsed JSON; ``place`` names its source. Raises ``E_PARSE_ERROR``.
+
+    Fields that a ``RunResult`` of version 1 lacks get their defaults.
     """
     _check_version(kind, data, place)
     try:
@@ -134,7 +148,8 @@ def build_record(kind: type[Record], data: Any, place: str) -> Record:
 
 
 def _check_version(kind: type[Record], data: Any, place: str) -> None:
-    """Of what nights ago left, results are read; of stages of one night, only this version's."""
+    """Results are read in all versions, as they are of earlier nights; other records only in this
+    one, as all stages of a night use the same program."""
     what, version = kind.__name__.lower(), data.get("version") if isinstance(data, dict) else None
     if version in range(1 if kind is RunResult else kind.version, kind.version + 1):
         return
@@ -148,6 +163,6 @@ def _check_version(kind: type[Record], data: Any, place: str) -> None:
 
 
 def build_record_error(kind: type[Record], place: str, why: str) -> NightshiftError:
-    """What is said of a record that cannot be read."""
+    """The error for an invalid record."""
     what = kind.__name__.lower()
     return NightshiftError(Code.PARSE_ERROR, f"{place}: not a {what} that can be used: {why}")

@@ -1,8 +1,8 @@
-"""A task as a person writes it in a comment or a chat: words, and flags on the first line.
+"""A task as people write it in a comment or a chat: words, and flags on the first line.
 
     /nightshift round prices to whole cents --test unit --dry-run
 
-``--test`` takes the words up to the next flag; a lone ``--`` ends all flags.
+``--test`` takes all words up to the next flag; ``--`` ends the flags.
 """
 
 import difflib
@@ -22,10 +22,10 @@ BEADS = ("ANALYZE", "IMPLEMENT", "VERIFY", "MR")
 
 @dataclass(frozen=True)
 class TaskCommand:
-    """What somebody asks for; "" stands for what the settings say.
+    """A request by a person; "" means the settings' value.
 
-    ``test_id`` names a test of ``policy.test_commands``, ``test_args`` its further arguments: both
-    are words of the person and are judged where the test is run.
+    ``test_id`` names a test of ``policy.test_commands``, ``test_args`` are its further arguments:
+    both are unverified until the test is run.
     """
 
     task: str
@@ -37,8 +37,8 @@ class TaskCommand:
 
 
 def parse_task_command(text: str) -> TaskCommand:
-    """Words and flags told apart. Raises ``E_CONFIG`` for a flag that is misspelt or incomplete,
-    and for a text without a task."""
+    """Parse words and flags. Raises ``E_CONFIG`` for a misspelt or incomplete flag, and for a text
+    without a task."""
     first, _, rest = text.strip().partition("\n")
     words, flags = _split_flags(first.split())
     task = "\n".join(part for part in (" ".join(words), rest.strip()) if part)
@@ -56,9 +56,9 @@ def parse_task_command(text: str) -> TaskCommand:
 
 
 def check_task_command(asked: TaskCommand) -> TaskCommand:
-    """The same, where it can be passed on. Raises ``E_CONFIG`` where it cannot."""
+    """The request itself. Raises ``E_CONFIG`` for an invalid one."""
     if not asked.task:
-        raise build_config_error("there is no task: say in words what is to be done")
+        raise build_config_error("there is no task: say in words what to do")
     if "\0" in asked.task or len(asked.task) > LONGEST_TASK:
         raise build_config_error(f"the task has a NUL or more than {LONGEST_TASK} characters")
     agents = list_requestable_agents()
@@ -75,7 +75,7 @@ def check_task_command(asked: TaskCommand) -> TaskCommand:
 
 
 def build_pipeline_variables(asked: TaskCommand) -> Mapping[str, str]:
-    """The variables of a pipeline that does what is asked, as the CI template reads them."""
+    """The variables by which a pipeline of the CI template does what is asked."""
     variables = {"NIGHTSHIFT": "true", "NIGHTSHIFT_TASK": asked.task}
     if asked.provider:
         variables["NIGHTSHIFT_AGENT"] = asked.provider
@@ -89,7 +89,6 @@ def build_pipeline_variables(asked: TaskCommand) -> Mapping[str, str]:
 
 
 def _split_flags(words: list[str]) -> tuple[list[str], dict[str, list[str]]]:
-    """The words of the task, and each flag with its own words."""
     task: list[str] = []
     flags: dict[str, list[str]] = {}
     while words:
@@ -106,7 +105,7 @@ def _split_flags(words: list[str]) -> tuple[list[str], dict[str, list[str]]]:
 
 
 def _take_flag_words(flag: str, words: list[str]) -> list[str]:
-    """What belongs to a flag, taken off the front of ``words``."""
+    """The words of a flag, removed from the front of ``words``."""
     if flag == "--dry-run":
         return []
     own: list[str] = []
@@ -126,15 +125,15 @@ def _build_incomplete_flag_error(flag: str) -> NightshiftError:
         "--test": "the id of a test",
         "--provider": "one of " + ", ".join(list_requestable_agents()),
     }
-    return build_config_error(f"{flag}: {wants.get(flag, 'a model id')} is expected behind it")
+    return build_config_error(f"{flag}: {wants.get(flag, 'a model id')} is expected after it")
 
 
 def _refuse_misspelt_flag(word: str) -> str:
-    """A word of the task; one that is nearly a flag may be a mistake that costs a real run."""
+    """The word. Raises ``E_CONFIG`` if it is nearly a flag: such a typo would cost a real run."""
     name, equals, _ = word.partition("=")
     near = difflib.get_close_matches(name.lower(), FLAGS, 1, _LIKENESS)
     if word.startswith("--") and near:
-        why = "write the value behind a space" if equals else f"did you mean {near[0]}?"
+        why = "write a space before the value." if equals else f"did you mean {near[0]}?"
         raise build_config_error(
             f"{word}: {why} If it belongs to the task, put -- before the task."
         )

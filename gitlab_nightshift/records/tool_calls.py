@@ -1,4 +1,4 @@
-"""Which tools an agent called, and who says so."""
+"""The tools that an agent called, and who observed it."""
 
 import shlex
 from collections.abc import Mapping
@@ -8,17 +8,17 @@ from typing import Annotated, Any, Literal
 from gitlab_nightshift.records.field_bounds import Length
 
 MOST_CALLS = 200
-"""Calls of a bead that are kept; of the others the number."""
+"""Calls of a bead that are kept; the others are only counted."""
 LONGEST_SUBJECT, LONGEST_ID = 300, 100
 LONGEST_COMMAND = 10_000
-"""Characters; a longer one is shown as it is: to take it apart would hold up its reader."""
+"""Characters; a longer one is shown unparsed, as shlex would take too long."""
 _SUBJECTS = ("command", "cmd", "file_path", "path", "pattern")
 
 
 @dataclass(frozen=True)
 class ToolCall:
-    """One call: the tool's name, what it was called for (a command, a path), and what the agent's
-    CLI reports of its result, "" for nothing. ``call_id`` is the model's."""
+    """One call: the tool's name, its subject (a command, a path), and the result that the agent's
+    CLI reported, "" for none. ``call_id`` is the model's."""
 
     tool: str
     subject: str = ""
@@ -28,8 +28,8 @@ class ToolCall:
 
 @dataclass(frozen=True)
 class ToolUse:
-    """The calls of a bead. ``source`` is who saw them: this program's ``gateway``, in what the
-    model answered, or nobody but the agent's own ``cli``. ``more`` were not kept."""
+    """The calls of a bead. ``source`` observed them: this program's ``gateway``, in the model's
+    answers, or only the agent's own ``cli``. ``more`` is the number of calls that were not kept."""
 
     source: Literal["gateway", "cli"]
     calls: Annotated[tuple[ToolCall, ...], Length(MOST_CALLS)] = ()
@@ -37,7 +37,7 @@ class ToolUse:
 
 
 def build_tool_call(tool: object, given: object, call_id: object = "") -> ToolCall:
-    """A call from what a model or a CLI says of it: hostile data, of any shape."""
+    """A call from a model's or a CLI's data, which is hostile and may have any shape."""
     rows = given if isinstance(given, Mapping) else {}
     subject = next((rows[name] for name in _SUBJECTS if rows.get(name)), "")
     return ToolCall(
@@ -48,7 +48,7 @@ def build_tool_call(tool: object, given: object, call_id: object = "") -> ToolCa
 
 
 def unwrap_command(command: Any) -> Any:
-    """A command without the shell that an agent's CLI puts around it."""
+    """A command without the ``sh -c`` that an agent's CLI puts around it."""
     if isinstance(command, str) and len(command) > LONGEST_COMMAND:
         return command
     try:
@@ -63,6 +63,6 @@ def unwrap_command(command: Any) -> Any:
 
 
 def clean_line(value: object, most: int) -> str:
-    """A text as one bounded line, "" for anything else."""
+    """A string as one line of at most ``most`` characters, "" for other types."""
     text = value[: most * 2] if isinstance(value, str) else ""
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())[:most]

@@ -1,4 +1,4 @@
-"""What this program found out about a change by itself, without believing the agent."""
+"""What this program itself found out about a change, without trusting the agent."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -7,12 +7,13 @@ from typing import Literal
 from gitlab_nightshift.registry.flag_registry import Level
 
 Decision = Literal["draft", "require_approval", "deny"]
-"""What a gate does with a file: shown in a draft, kept until somebody approves, refused."""
+"""A gate's decision about a file: publish a draft, wait for approval, refuse."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A red flag at a place. ``line`` is 0 for a whole file, ``file`` "" for the whole change."""
+    """A red flag and its place. ``line`` is 0 for a whole file, ``file`` "" for the whole
+    change."""
 
     name: str
     level: Level
@@ -26,7 +27,7 @@ class Finding:
 
 
 class CheckOutcome(StrEnum):
-    """What came of a check."""
+    """The outcome of a check."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -36,8 +37,7 @@ class CheckOutcome(StrEnum):
 
 @dataclass(frozen=True)
 class Check:
-    """Something that was run or measured on a change; ``detail`` says what was seen, or why it
-    could not be."""
+    """A test or measurement of a change; ``detail`` is its result, or why it could not be done."""
 
     title: str
     outcome: CheckOutcome
@@ -46,8 +46,8 @@ class Check:
 
 @dataclass(frozen=True)
 class GatedFile:
-    """A changed file that the write gate does not simply let through; ``why`` goes on after its
-    path."""
+    """A changed file for which the write gate has a decision; ``why`` continues the sentence that
+    begins with its path."""
 
     path: str
     decision: Decision

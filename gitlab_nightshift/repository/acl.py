@@ -23,14 +23,15 @@ def read_lists(root: Path, entries: Snapshot) -> dict[str, Lists]:
     lists_by_path: dict[str, Lists] = {}
     with contextlib.suppress(NotImplementedError):
         for path, entry in entries.items():
+            # Text: a path object for each of many files costs more than to ask the kernel.
             if entry.kind in (EntryKind.FILE, EntryKind.FOLDER) and (
-                lists := _read_acls(root / path)
+                lists := _read_acls(f"{root}/{path}")
             ):
                 lists_by_path[path] = lists
     return lists_by_path
 
 
-def _read_acls(path: Path) -> Lists:
+def _read_acls(path: str) -> Lists:
     try:
         names = os.listxattr(path, follow_symlinks=False)
         return {name: os.getxattr(path, name) for name in names if name in NAMES}

@@ -2,13 +2,15 @@
 
 import contextlib
 import os
-import shutil
 import stat
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from gitlab_nightshift.repository.blobs import read_blobs
 from gitlab_nightshift.repository.capture import CapturedChange
-from gitlab_nightshift.repository.private_repository import Repository, open_scratch_index
+from gitlab_nightshift.repository.private_repository import Repository, Row
+from gitlab_nightshift.repository.tree_objects import list_differences, read_folders_above
 from gitlab_nightshift.repository.tree_snapshot import TOP, EntryKind, Snapshot
 from gitlab_nightshift.system.openat import (
     change_owner,
@@ -18,6 +20,9 @@ from gitlab_nightshift.system.openat import (
     write_all,
 )
 
+PROGRAM, LINK, SUBMODULE = "100755", "120000", "160000"
+ATTRIBUTES = ".gitattributes"
+
 
 def apply_captured_change(
     root: Path, before: Snapshot, repository: Repository, captured: CapturedChange
@@ -26,37 +31,77 @@ def apply_captured_change(
 
     ``before`` is the present state of the checkout: files keep their owner and mode.
 
-    Git itself writes the bytes of the captured tree, so what is verified is what is published, even
-    if attributes convert line ends.
+    The bytes are those that git would write for the captured tree, so what is verified is what is
+    published, even if attributes convert line ends.
     """
-    if not captured.files:
-        return
-    paths = [file.path for file in captured.files if file.status != "D"]
+    rows = {f.path: None if f.status == "D" else (f.mode, f.blob) for f in captured.files}
+    _apply(root, before, repository, captured.tree_id, rows)
+
+
+def apply_difference(
+    root: Path, before: Snapshot, repository: Repository, base: str, tree: str
+) -> None:
+    """The same for any tree, on a checkout of ``base``."""
+    _apply(root, before, repository, tree, list_differences(repository, base, tree))
+
+
+def _apply(
+    root: Path, before: Snapshot, repository: Repository, tree: str, rows: Mapping[str, Row | None]
+) -> None:
     # Deletions first: a deleted file's name may now be a folder.
-    for file in captured.files:
-        if file.status == "D":
-            _delete(root, file.path)
-    written = _export_files(repository, captured.tree_id, paths)
-    for path in paths:
-        write = _write_link if (written / path).is_symlink() else _write
-        write(root, path, written / path, before)
+    for path in (path for path, row in rows.items() if row is None):
+        _delete(root, path)
+    wanted = {path: row for path, row in rows.items() if row and row[0] != SUBMODULE}
+    data = _read_checked_out(repository, tree, wanted)
+    for path, (mode, _) in wanted.items():
+        if mode == LINK:
+            _write_link(root, path, os.fsdecode(data[path]), before)
+        else:
+            _write(root, path, data[path], before, executable=mode == PROGRAM)
 
 
-def _export_files(repository: Repository, tree: str, paths: Sequence[str]) -> Path:
-    """A private folder with these files of a tree, cached, as a change is applied more than once.
+def _read_checked_out(
+    repository: Repository, tree: str, rows: Mapping[str, Row]
+) -> dict[str, bytes]:
+    """The bytes that git writes for these files of a tree. Raises GitError."""
+    if repository.converting or _find_attributes(repository, tree, rows):
+        return _check_out(repository, tree, rows)
+    blobs = read_blobs(repository, (blob for _, blob in rows.values()))
+    for _, blob in rows.values():
+        if blob not in blobs:  # git says what is wrong with it
+            blobs[blob] = repository.run("cat-file", "blob", blob)
+    return {path: blobs[blob] for path, (_, blob) in rows.items()}
 
-    The folder gets its final name once it is complete.
-    """
-    last = repository.folder / "applied"
-    if not (last / tree).is_dir():
-        shutil.rmtree(last, ignore_errors=True)
-        last.mkdir(mode=0o700)
-        listed = b"".join(os.fsencode(path) + b"\0" for path in paths)
-        with open_scratch_index(repository, tree) as index:
-            (last / "part").mkdir()
-            repository.run_in(last / "part", index, "checkout-index", "-z", "--stdin", stdin=listed)
-        (last / "part").rename(last / tree)
-    return last / tree
+
+def _find_attributes(repository: Repository, tree: str, paths: Iterable[str]) -> dict[str, Row]:
+    """The attribute files that count for these paths."""
+    folders = read_folders_above(repository, tree, paths)
+    named = (
+        (f"{folder}/" * bool(folder), rows.get(ATTRIBUTES)) for folder, rows in folders.items()
+    )
+    return {f"{start}{ATTRIBUTES}": row for start, row in named if row}
+
+
+def _check_out(repository: Repository, tree: str, rows: Mapping[str, Row]) -> dict[str, bytes]:
+    """As git writes them into a private folder, from an index of these files and their attributes:
+    git reads those of the index on a checkout (gitattributes(5))."""
+    listed = {**_find_attributes(repository, tree, rows), **rows}
+    info = b"".join(_format_row(path, row) for path, row in listed.items())
+    names = b"".join(os.fsencode(path) + b"\0" for path in rows)
+    with tempfile.TemporaryDirectory(prefix="applied-", dir=repository.folder) as folder:
+        files, index = Path(folder, "files"), Path(folder, "index")
+        files.mkdir()
+        repository.run("update-index", "-z", "--index-info", stdin=info, index=index)
+        repository.run_in(files, index, "checkout-index", "-z", "--stdin", stdin=names)
+        return {path: _read(files / path) for path in rows}
+
+
+def _format_row(path: str, row: Row) -> bytes:
+    return f"{row[0]} {row[1]}\t".encode() + os.fsencode(path) + b"\0"
+
+
+def _read(path: Path) -> bytes:
+    return os.fsencode(path.readlink()) if path.is_symlink() else path.read_bytes()
 
 
 def _delete(root: Path, path: str) -> None:
@@ -77,7 +122,7 @@ def _removed_if_empty(root: Path, path: str) -> bool:
     return True
 
 
-def _write(root: Path, path: str, source: Path, before: Snapshot) -> None:
+def _write(root: Path, path: str, data: bytes, before: Snapshot, *, executable: bool) -> None:
     """Write a file; a new one gets the owner of the checkout's top."""
     top = before[TOP]
     old = before.get(path, top)
@@ -86,29 +131,35 @@ def _write(root: Path, path: str, source: Path, before: Snapshot) -> None:
         open_parent(root, path, make=True, owner=owner) as (fd, name),
         replace_file(name, fd) as target,
     ):
-        write_all(target, source.read_bytes())
+        write_all(target, data)
         change_owner(target, (old.uid, old.gid))
-        os.fchmod(target, _compute_mode(before, path, source.stat().st_mode))
+        os.fchmod(target, _compute_mode(before, path, executable))
 
 
-def _write_link(root: Path, path: str, source: Path, before: Snapshot) -> None:
+def _write_link(root: Path, path: str, target: str, before: Snapshot) -> None:
     """Write a symbolic link, which only a person's change has. Its target is never followed."""
     top = before[TOP]
     with open_parent(root, path, make=True, owner=(top.uid, top.gid)) as (fd, name):
         with contextlib.suppress(FileNotFoundError):
             remove(name, fd)
-        os.symlink(source.readlink(), name, dir_fd=fd)
+        os.symlink(target, name, dir_fd=fd)
         old = before.get(path, top)
         with contextlib.suppress(PermissionError):  # a plain user cannot give its files away
             os.chown(name, old.uid, old.gid, dir_fd=fd, follow_symlinks=False)
 
 
-def _compute_mode(before: Snapshot, path: str, mode: int) -> int:
+def _read_umask() -> int:
+    mask = os.umask(0o022)
+    os.umask(mask)
+    return mask
+
+
+def _compute_mode(before: Snapshot, path: str, executable: bool) -> int:
     """The old mode with the new executable bit, the only one that git stores."""
     old = before.get(path)
     if old is None or old.kind is not EntryKind.FILE:
-        return stat.S_IMODE(mode)
+        return (0o777 if executable else 0o666) & ~_read_umask()
     kept = old.mode & ~(stat.S_ISUID | stat.S_ISGID)  # the content is an agent's
-    if mode & stat.S_IXUSR:
+    if executable:
         return kept | (kept & 0o444) >> 2  # executable for everyone who may read it
     return kept & ~0o111

@@ -1,36 +1,34 @@
-"""Reads and writes blobs and trees of a private repository, also variants of a tree: a change
-without a part of it, or with a mutated line."""
+"""Reads and writes blobs and trees of a private repository."""
 
 import hashlib
 import os
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from gitlab_nightshift.repository.git import PLAIN_DIFF, GitError, split_names
 from gitlab_nightshift.repository.private_repository import (
     GONE,
     Repository,
-    keep_index,
     open_scratch_index,
     write_tree,
 )
 
 MOST_KEPT_BYTES = 16_000_000
 """Of blobs, kept for whoever asks again."""
-_PLAIN_FILE = "100644"
 
 
 def read_blobs(repository: Repository, blobs: Iterable[str]) -> dict[str, bytes]:
     """The bytes of blobs by id; missing and damaged ones are left out."""
     wanted, known = set(blobs), repository.blobs
     found = {blob: known[blob] for blob in wanted if blob in known}
-    new = _read_unknown(repository, sorted(wanted - found.keys()))
+    new = read_objects(repository, sorted(wanted - found.keys()), "blob")
     if sum(map(len, (*known.values(), *new.values()))) <= MOST_KEPT_BYTES:
         known.update(new)
     return found | new
 
 
-def _read_unknown(repository: Repository, ids: Sequence[str]) -> dict[str, bytes]:
+def read_objects(repository: Repository, ids: Sequence[str], kind: str) -> dict[str, bytes]:
+    """The bytes of objects of one kind by id; missing and damaged ones are left out."""
     if not ids:
         return {}
     stdin = "".join(f"{blob}\n" for blob in ids).encode()
@@ -40,15 +38,15 @@ def _read_unknown(repository: Repository, ids: Sequence[str]) -> dict[str, bytes
         return {}
     contents: dict[str, bytes] = {}
     at = 0
-    for blob in ids:
+    for name in ids:
         end = out.index(b"\n", at)
         size = out[at:end].split()[-1]
         at = end + 1
         if size.isdigit():
             data = out[at : at + int(size)]
             at += int(size) + 1
-            if compute_blob_id([data], len(data), len(blob)) == blob:
-                contents[blob] = data
+            if _compute_id(kind, [data], len(data), len(name)) == name:
+                contents[name] = data
     return contents
 
 
@@ -66,20 +64,29 @@ def read_tree_file(repository: Repository, tree: str, path: str) -> bytes | None
 
 def compute_blob_id(parts: Iterable[bytes], size: int, length: int) -> str:
     """The object id (``length`` hex digits) of a blob of ``size`` bytes, given in parts."""
+    return _compute_id("blob", parts, size, length)
+
+
+def _compute_id(kind: str, parts: Iterable[bytes], size: int, length: int) -> str:
     digest = hashlib.sha1() if length == 40 else hashlib.sha256()  # noqa: S324
-    digest.update(b"blob %d\0" % size)
+    digest.update(b"%s %d\0" % (kind.encode(), size))
     for part in parts:
         digest.update(part)
     return digest.hexdigest()
 
 
 def write_blob(repository: Repository, data: bytes, length: int) -> str:
-    """Store a blob as a loose object; returns its id, which has ``length`` hex digits."""
-    name = compute_blob_id([data], len(data), length)
+    """Store a blob; returns its id, which has ``length`` hex digits."""
+    return write_object(repository, "blob", data, length)
+
+
+def write_object(repository: Repository, kind: str, data: bytes, length: int) -> str:
+    """Store a loose object; returns its id, which has ``length`` hex digits."""
+    name = _compute_id(kind, [data], len(data), length)
     file = repository.folder / "objects" / name[:2] / name[2:]
     file.parent.mkdir(exist_ok=True)
     if not file.exists():
-        file.write_bytes(zlib.compress(b"blob %d\0" % len(data) + data, 1))
+        file.write_bytes(zlib.compress(b"%s %d\0" % (kind.encode(), len(data)) + data, 1))
     return name
 
 
@@ -102,38 +109,3 @@ def make_tree(repository: Repository, base: str, entries: Iterable[tuple[str, st
     if sorted(differing) != sorted(wanted):
         raise ValueError("git cannot make a tree of these files")
     return tree
-
-
-def write_modified_tree(
-    repository: Repository, tree: str, files: Mapping[str, bytes | None]
-) -> str:
-    """The id of ``tree`` with these files replaced, added or (None) removed. Raises GitError.
-
-    Paths are raw; a file keeps its mode.
-    """
-    with open_scratch_index(repository, tree) as index:
-        modes = _read_modes(repository, tree, files)
-        rows = b"".join(
-            _build_index_row(repository, len(tree), path, data, modes.get(path, _PLAIN_FILE))
-            for path, data in files.items()
-        )
-        repository.run("update-index", "-z", "--index-info", stdin=rows, index=index)
-        made = write_tree(repository, index)
-        keep_index(repository, index, made)  # it is checked out next
-        return made
-
-
-def _read_modes(repository: Repository, tree: str, paths: Iterable[str]) -> dict[str, str]:
-    listed = split_names(repository.run("ls-tree", "-z", "--full-tree", tree, "--", *paths))
-    rows = (entry.split("\t", 1) for entry in listed)
-    return {path: meta.split(" ", 1)[0] for meta, path in rows}
-
-
-def _build_index_row(
-    repository: Repository, length: int, path: str, data: bytes | None, mode: str
-) -> bytes:
-    if data is None:
-        mode, blob = GONE, "0" * length
-    else:
-        blob = write_blob(repository, data, length)
-    return f"{mode} {blob}\t".encode() + os.fsencode(path) + b"\0"

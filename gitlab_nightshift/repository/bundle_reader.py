@@ -13,7 +13,7 @@ import json
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ from gitlab_nightshift.repository.private_repository import (
     apply_patch,
     create_private_repository,
     find_relation,
-    list_diff_entries,
+    list_diff_files,
     read_diff_sizes,
     resolve_tree,
 )
@@ -128,14 +128,11 @@ def rebuild_change(
     if max(sizes, default=0) > of_file or sum(sizes) > of_all:
         why = f"a file of the change has more than {of_file} bytes, or all of it more than {of_all}"
         raise _RebuildError(why)
-    entries = list_diff_entries(repository, before, tree)
-    new = [blob for _, blob in entries if _is_own(repository, blob)]
+    changed = list_diff_files(repository, before, tree)
+    new = [file.blob for file in changed if _is_own(repository, file.blob)]
     blobs = list(read_blobs(repository, new).values())
-    files = [
-        (os.fsencode(file.path).hex(), file.status, file.mode, blob, file.added, file.deleted)
-        for file, blob in entries
-    ]
-    paths = find_settings_files(file.path for file, _ in entries)
+    files = [(os.fsencode(path).hex(), *values) for path, *values in map(astuple, changed)]
+    paths = find_settings_files(file.path for file in changed)
     sides = (
         (p, read_tree_file(repository, before, p), read_tree_file(repository, tree, p))
         for p in paths

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from gitlab_nightshift.records.products import ChangeSummary
+from gitlab_nightshift.records.products import ChangeSize, ProposedChange
 from gitlab_nightshift.repository.blobs import compute_blob_id
 from gitlab_nightshift.repository.disk_space import is_full_disk
 from gitlab_nightshift.repository.git import GitError, split_names
@@ -97,15 +97,19 @@ class CapturedChange:
         """True if nothing was changed and nothing refused."""
         return not self.files and not self.refusals
 
-    def build_summary(self) -> ChangeSummary:
-        """The public record: display names and totals."""
-        return summarize_change(self.tree_id, self.files)
+    @property
+    def size(self) -> ChangeSize:
+        """Its files, printable, and lines."""
+        return compute_size(self.files)
+
+    def build_proposed(self) -> ProposedChange:
+        """The same for a bundle, with its tree."""
+        return ProposedChange(**vars(self.size), tree_id=self.tree_id)
 
 
-def summarize_change(tree_id: str, files: Collection[DiffFile]) -> ChangeSummary:
-    """The record of a change to a tree."""
-    return ChangeSummary(
-        tree_id=tree_id,
+def compute_size(files: Collection[DiffFile]) -> ChangeSize:
+    """The size of a change of these files."""
+    return ChangeSize(
         files=tuple(format_path(file.path) for file in files),
         added=sum(file.added for file in files),
         deleted=sum(file.deleted for file in files),

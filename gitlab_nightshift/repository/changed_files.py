@@ -17,12 +17,15 @@ from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.repository.git import Git, GitError, split_names
 from gitlab_nightshift.system.file_names import format_path
 from gitlab_nightshift.system.openat import RefusedFileError, read_regular
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 BATCH_BYTES = 32_000_000
 LARGEST = 20_000_000
 """Bytes of files to compare at once, and of the largest file to compare."""
 MOST_NAMED = 10
 """Paths that a message names."""
+
+_CONVERTED = compile_lazily(rb"[\r\0\x80-\xff]|\$Id")
 
 Run = Callable[..., bytes]
 """Runs a git verb in a checkout: arguments, and ``stdin``."""
@@ -83,12 +86,21 @@ def _find_changed(git: Git, checkout: Path) -> tuple[tuple[str, ...], frozenset[
     return tuple(row[3:] for row in rows if row[3:] not in untouched), ends.converted & unstaged
 
 
-def compare_line_ends(run: Run, top: Path) -> LineEnds:
-    """Compare files that differ from the index with the bytes that a checkout would write. Skips
-    files with another filter: running it could fetch."""
+def list_untouched(run: Run, top: Path) -> frozenset[str]:
+    """The first of these alone. Without a carriage return, an ``$Id`` or a letter beyond ASCII,
+    which a checkout might have written, git is not asked about a file."""
+    return compare_line_ends(run, top, _CONVERTED.search).untouched
+
+
+def compare_line_ends(
+    run: Run, top: Path, select: Callable[[bytes], object] = lambda _data: True
+) -> LineEnds:
+    """Compare files that differ from the index, and whose bytes ``select`` takes, with the bytes
+    that a checkout would write. Skips files with another filter: running it could fetch."""
     untouched, converted = set[str](), set[str]()
-    for batch in _read_batches(_list_modified(run), top):
-        written = _read_checked_out(run, batch)
+    for read in _read_batches(_list_modified(run), top):
+        batch = _drop_filtered(run, [row for row in read if select(row.data)])
+        written = _read_checked_out(run, batch) if batch else []
         for (path, _, data), expected in zip(batch, written, strict=False):
             if data == expected:
                 untouched.add(path)
@@ -106,10 +118,16 @@ def _list_modified(run: Run) -> dict[str, str]:
         before, after, blob, _, status = meta.removeprefix(":").split(" ")
         if status == "M" and before == after and before.startswith("100") and "\n" not in path:
             blobs[path] = blob
-    stdin = b"".join(os.fsencode(path) + b"\0" for path in blobs)
-    parts = split_names(run("check-attr", "-z", "--stdin", "filter", stdin=stdin))
-    filters = zip(parts[::3], parts[2::3], strict=True)
-    return {path: blobs[path] for path, value in filters if value in ("unspecified", "unset")}
+    return blobs
+
+
+def _drop_filtered(run: Run, batch: list[_ModifiedFile]) -> list[_ModifiedFile]:
+    if not batch:
+        return []
+    stdin = b"".join(os.fsencode(row.path) + b"\0" for row in batch)
+    filters = split_names(run("check-attr", "-z", "--stdin", "filter", stdin=stdin))[2::3]
+    rows = zip(batch, filters, strict=True)
+    return [row for row, value in rows if value in ("unspecified", "unset")]
 
 
 def _read_batches(blobs: Mapping[str, str], top: Path) -> Iterator[list[_ModifiedFile]]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from gitlab_nightshift.repository.apply_change import apply_captured_change
+from gitlab_nightshift.repository.apply_change import apply_captured_change, apply_difference
 from gitlab_nightshift.repository.capture import CapturedChange, capture_change
 from gitlab_nightshift.repository.checkout_restore import KnownTree, restore_checkout, restore_files
 from gitlab_nightshift.repository.git import (
@@ -22,7 +22,6 @@ from gitlab_nightshift.repository.prepared_checkout import PreparedCheckout, pre
 from gitlab_nightshift.repository.private_repository import (
     Repository,
     create_private_repository,
-    list_diff_files,
 )
 from gitlab_nightshift.repository.repair import repair
 from gitlab_nightshift.repository.saved_state import SavedCheckout, rescan, write_saved
@@ -114,9 +113,10 @@ class Checkout:
 
     def apply_tree(self, tree: str) -> tuple[str, ...]:
         """Restore the tree, then apply any tree in ``repository``."""
-        return self.apply_change(
-            CapturedChange(tree, list_diff_files(self.repository, self.base_sha, tree), b"")
-        )
+        with defer_signals():
+            failed = self.restore()
+            apply_difference(self.path, self.saved.entries, self.repository, self.base_sha, tree)
+        return failed
 
 
 @contextlib.contextmanager

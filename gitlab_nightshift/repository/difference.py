@@ -171,7 +171,8 @@ def _parse_patches(patch: bytes, twice: list[bool]) -> Iterator[_Lines]:
         lines = found[at]
         if double:
             both = (lines, found[at + 1])
-            lines = _Lines([h for part in both for h in part.hunks], any(p.binary for p in both))
+            binary = any(part.binary for part in both)
+            lines = _Lines([h for part in both for h in part.hunks if not binary], binary)
         at += 2 if double else 1
         yield lines
 

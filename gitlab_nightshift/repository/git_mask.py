@@ -81,17 +81,17 @@ def renew(state: StateFolder) -> None:
 
     Does nothing before ``mask_git``.
     """
-    template = state.own / THROWAWAY
-    if state.mounted and os.path.lexists(state.shown_git):
-        if not is_unchanged(template, state.shown_git, state.user):
-            remove_path(state.shown_git)
-            mask_git(state)
-    if os.path.lexists(state.real_git):
-        shown = state.checkout / ".git"
-        if os.path.lexists(shown) and is_unchanged(template, shown, state.user):
-            return
+    shown = state.shown_git if state.mounted else state.checkout / ".git"
+    if not os.path.lexists(state.shown_git if state.mounted else state.real_git):
+        return
+    if os.path.lexists(shown) and is_unchanged(state.own / THROWAWAY, shown, state.user):
+        return
+    if state.mounted:
+        remove_path(shown)
+        mask_git(state)
+    else:
         discard(state)
-        _copy_throwaway(state).rename(state.checkout / ".git")
+        _copy_throwaway(state).rename(shown)
 
 
 def discard(state: StateFolder) -> None:

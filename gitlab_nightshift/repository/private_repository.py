@@ -27,6 +27,8 @@ GONE = "000000"
 """The mode of a path that does not exist."""
 PLAIN_MODES = frozenset({GONE, "100644", "100755"})
 """Git's modes of regular files and of deleted ones."""
+_NOT_ON_CHECKOUT = frozenset(("false", "no", "off", "0", "", "input"))
+"""Values of core.autocrlf with which a checkout converts nothing (git-config(1))."""
 MOST_KEPT = 3
 """Indexes of trees that were read before, besides the newest."""
 APPLY_MEMORY = 512 * 1024 * 1024
@@ -44,7 +46,7 @@ class Relation(StrEnum):
 @dataclass(frozen=True)
 class DiffFile:
     """One path of a difference. ``status`` is A, M, D or T (type changed), counts are lines,
-    ``mode`` is git's own after the change (``000000`` where the path is gone).
+    ``mode`` and ``blob`` are git's own after the change (zeros where the path is gone).
 
     A binary file counts all of its old lines as deleted and all of its new ones as added.
     """
@@ -52,24 +54,31 @@ class DiffFile:
     path: str
     status: str
     mode: str
+    blob: str
     added: int
     deleted: int
 
 
-DiffEntries = tuple[tuple[DiffFile, str], ...]
+Row = tuple[str, str]
+"""An entry of a folder: its mode, as git stores it, and its id."""
 
 
 @dataclass(frozen=True)
 class Repository:
-    """A private bare repository."""
+    """A private bare repository. Unless it is ``converting``, git writes files as their blobs are,
+    where no attribute file of the tree says otherwise."""
 
     git: Git
     folder: Path
+    converting: bool = True
     blobs: dict[str, bytes] = field(default_factory=dict, repr=False, compare=False)
-    differences: dict[tuple[str, str], DiffEntries] = field(
+    differences: dict[tuple[str, str], tuple[DiffFile, ...]] = field(
         default_factory=dict, repr=False, compare=False
     )
-    """What was read before, by full ids: these name the same objects for ever."""
+    trees: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
+    folders: dict[str, Mapping[str, Row]] = field(default_factory=dict, repr=False, compare=False)
+    """What was read before, by full ids, which name the same objects for ever: bytes of blobs,
+    differences of trees, a commit's tree, and the entries of folders."""
 
     def run(
         self, *args: str, stdin: bytes = b"", index: Path | None = None, memory: int | None = None
@@ -141,7 +150,9 @@ def create_private_repository(
     for name, data in (*files, ("shallow", parts.shallow)):
         if data:
             (folder / name).write_bytes(data)
-    return Repository(git, folder)
+    plain = settings.get("core.autocrlf", "false").lower() in _NOT_ON_CHECKOUT
+    machine = "GIT_ATTR_NOSYSTEM" not in git.env
+    return Repository(git, folder, converting=bool(parts.attributes or machine or not plain))
 
 
 # --- trees and commits ------------------------------------------------------------------------
@@ -269,31 +280,26 @@ def read_diff_text(repository: Repository, old: str, new: str, around: int) -> s
 
 def list_diff_files(repository: Repository, old: str, new: str) -> tuple[DiffFile, ...]:
     """The paths in which two trees differ, with their line counts. Raises GitError."""
-    return tuple(file for file, _ in list_diff_entries(repository, old, new))
-
-
-def list_diff_entries(repository: Repository, old: str, new: str) -> DiffEntries:
-    """The same, each with the id of its new blob (zeros for a deleted path)."""
     if not (is_full_id(old) and is_full_id(new)):
-        return _read_diff_entries(repository, old, new)
+        return _read_diff_files(repository, old, new)
     known = repository.differences
     if (old, new) not in known:
-        known[old, new] = _read_diff_entries(repository, old, new)
+        known[old, new] = _read_diff_files(repository, old, new)
     return known[old, new]
 
 
-def _read_diff_entries(repository: Repository, old: str, new: str) -> DiffEntries:
+def _read_diff_files(repository: Repository, old: str, new: str) -> tuple[DiffFile, ...]:
     arguments = ("-r", "-z", "--raw", "--numstat")
     out = split_names(repository.run("diff-tree", *arguments, *PLAIN_DIFF, old, new))
     raw = 2 * sum(part.startswith(":") for part in out[::2])
     counts = _parse_line_counts(out[raw:])
-    found: list[tuple[DiffFile, str]] = []
+    found: list[DiffFile] = []
     for meta, path in zip(out[:raw:2], out[1:raw:2], strict=True):
         _, mode, before, after, status = meta.split(" ")
         added, deleted = counts.get(path, (0, 0))
         if added is None or deleted is None:
             deleted, added = _count_lines(repository, before), _count_lines(repository, after)
-        found.append((DiffFile(path, status[0], mode, added, deleted), after))
+        found.append(DiffFile(path, status[0], mode, after, added, deleted))
     return tuple(found)
 
 

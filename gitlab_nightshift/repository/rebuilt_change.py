@@ -89,7 +89,6 @@ class RebuiltBundle:
     refused: str = ""
     tree: str = ""
     files: tuple[DiffFile, ...] = ()
-    ids: tuple[str, ...] = ()
     blobs: tuple[bytes, ...] = field(default=(), repr=False)
     tool_settings: Mapping[str, str] = field(default_factory=dict)
 
@@ -113,9 +112,10 @@ def make_change(repository: Repository, rebuilt: RebuiltBundle, base: str) -> No
     """Make the reported tree in ``repository``. Raises ``E_PUBLISH``."""
     for blob in rebuilt.blobs:
         write_blob(repository, blob, len(base))
-    pairs = zip(rebuilt.files, rebuilt.ids, strict=True)
     try:
-        tree = make_tree(repository, base, [(file.mode, id_, file.path) for file, id_ in pairs])
+        tree = make_tree(
+            repository, base, [(file.mode, file.blob, file.path) for file in rebuilt.files]
+        )
     except (GitError, ValueError) as error:
         raise build_reader_error(format_path(str(error))[:200]) from None
     if tree != rebuilt.tree:
@@ -217,7 +217,6 @@ def _with_change(rebuilt: RebuiltBundle, reported: ReportedChange, data: bytes) 
         rebuilt,
         tree=reported.tree,
         files=tuple(_parse_file(row) for row in reported.files),
-        ids=tuple(row[3] for row in reported.files),
         blobs=tuple(blobs),
         tool_settings={
             format_path(_parse_path(path)): make_printable(what) for path, what in reported.settings
@@ -226,8 +225,8 @@ def _with_change(rebuilt: RebuiltBundle, reported: ReportedChange, data: bytes) 
 
 
 def _parse_file(row: Row) -> DiffFile:
-    path, status, mode, _, added, deleted = row
-    return DiffFile(_parse_path(path), status, mode, added, deleted)
+    path, status, mode, blob, added, deleted = row
+    return DiffFile(_parse_path(path), status, mode, blob, added, deleted)
 
 
 def _parse_path(path: RawPath) -> str:

@@ -76,7 +76,7 @@ def restore_tree(
     With ``keep_watched``, changes of watched files are accepted for good. Raises OSError only if
     the checkout cannot be read.
     """
-    folders = {path for path, entry in saved.entries.items() if entry.kind is EntryKind.FOLDER}
+    folders = saved.folders
     try:
         found = scan(root, only=folders, limit=len(known) + MOST_NEW)
     except TooManyEntriesError:
@@ -273,7 +273,7 @@ def _restore_folders(
     """Restore the modes and times of folders, the inner ones first. Returns the folders where that
     failed, and the imperfect ones; times count only in ``filled``, where something was restored."""
     failed, imperfect, old = set[str](), set[str](), saved.entries
-    for path in sorted((p for p in old if old[p].kind is EntryKind.FOLDER), reverse=True):
+    for path in sorted(saved.folders, reverse=True):
         if not _is(now, path, EntryKind.FOLDER):
             failed.add(path)
         elif not _is_restored(old[path], now[path]):

@@ -12,6 +12,7 @@ import shutil
 import stat
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from io import BufferedReader
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,7 @@ COPIED_FILES = 20_000
 COPIED_TRACKED_BYTES = 2_000_000_000
 SHARE_OF_FREE = 4
 """Each kind of files takes at most this fraction (1/n) of the free bytes."""
-VERSION = 3
+VERSION = 4
 SUBMODULE = "160000"
 _CONVERSIONS = ("filter", "ident", "working-tree-encoding")
 
@@ -52,6 +53,11 @@ class SavedCheckout:
     copies: Mapping[str, str]
     folder: Path
     lists: Mapping[str, Lists] = field(default_factory=dict)
+
+    @cached_property
+    def folders(self) -> frozenset[str]:
+        """The paths of the folders, with the top."""
+        return frozenset(path for path, each in self.entries.items() if stat.S_ISDIR(each.st_mode))
 
 
 def save(git: Git, checkout: Path, folder: Path) -> SavedCheckout:
@@ -212,7 +218,7 @@ def open_copy(saved: SavedCheckout, path: str) -> BufferedReader:
 def _close_folders(checkout: Path, entries: Snapshot) -> None:
     """Restore the modes of folders that had to be opened for copying, the inner ones first."""
     rights = stat.S_IRWXU
-    folders = (path for path, entry in entries.items() if path and entry.kind is EntryKind.FOLDER)
+    folders = (path for path, entry in entries.items() if path and stat.S_ISDIR(entry.st_mode))
     for path in sorted(folders, reverse=True):
         if entries[path].mode & rights != rights:
             with contextlib.suppress(PermissionError), open_parent(checkout, path) as (fd, name):
@@ -245,9 +251,7 @@ def read_saved(path: Path, folder: Path) -> SavedCheckout:
     if not isinstance(data, dict) or data.get("version") != VERSION:
         raise ValueError("written by another version")
     try:
-        entries = {
-            name: TreeEntry(EntryKind(row[0]), *row[1:]) for name, row in data["entries"].items()
-        }
+        entries = {name: TreeEntry(*row) for name, row in data["entries"].items()}
         copies = {name: str(int(number)) for name, number in data["copies"].items()}
         blobs = {str(name): str(blob) for name, blob in data["blobs"].items()}
         tracked, submodules = (frozenset(map(str, data[n])) for n in ("tracked", "submodules"))
@@ -263,5 +267,6 @@ def read_saved(path: Path, folder: Path) -> SavedCheckout:
 
 
 def _is_inside(path: str) -> bool:
-    parts = path.split("/")
-    return not path or (parts[0] != ".git" and not {"", ".", ".."} & set(parts))
+    whole = f"/{path}/"
+    outside = any(part in whole for part in ("//", "/./", "/../")) or whole.startswith("/.git/")
+    return not path or not outside

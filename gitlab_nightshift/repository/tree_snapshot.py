@@ -29,19 +29,30 @@ class EntryKind(StrEnum):
 
 
 class TreeEntry(NamedTuple):
-    """The result of ``lstat`` for a path; ``target`` is a link's text. Sizes are bytes."""
+    """The result of ``lstat`` for a path, in its order: a tree may have a million of them.
+    ``st_mode`` is type and mode; without a type it is a folder nested too deep. ``target`` is a
+    link's text. Sizes are bytes."""
 
-    kind: EntryKind
-    mode: int
+    st_mode: int
+    inode: int
+    device: int
+    nlink: int
     uid: int
     gid: int
     size: int
     mtime_ns: int
     ctime_ns: int
-    inode: int
-    device: int
-    nlink: int
     target: str
+
+    @property
+    def kind(self) -> EntryKind:
+        """Its type."""
+        return _KINDS.get(stat.S_IFMT(self.st_mode), EntryKind.OTHER)
+
+    @property
+    def mode(self) -> int:
+        """Its mode, without the type."""
+        return stat.S_IMODE(self.st_mode)
 
 
 Snapshot = Mapping[str, TreeEntry]
@@ -101,9 +112,8 @@ def _walk(
         for item in listed:
             name = item.name
             if prefix or name != ".git":
-                entry = _read_dir_entry(item, fd)
-                found[prefix + name] = entry
-                if entry.kind is EntryKind.FOLDER:
+                found[prefix + name] = entry = _read_dir_entry(item, fd)
+                if stat.S_ISDIR(entry.st_mode):
                     folders.append((name, entry))
     if limit is not None and len(found) > limit:
         raise TooManyEntriesError
@@ -112,7 +122,7 @@ def _walk(
         if only is not None and prefix + name not in only:
             continue
         if depth >= DEEPEST:
-            found[prefix + name] = entry._replace(kind=EntryKind.OTHER)
+            found[prefix + name] = entry._replace(st_mode=entry.mode)
             continue
         with contextlib.suppress(PermissionError), _enter_folder(name, fd, entry) as below:
             _walk(below, f"{prefix}{name}/", found, only, limit, depth + 1)
@@ -147,19 +157,7 @@ _KINDS = {
 
 
 def _build_entry(s: os.stat_result, target: str) -> TreeEntry:
-    return TreeEntry(
-        _KINDS.get(stat.S_IFMT(s.st_mode), EntryKind.OTHER),
-        stat.S_IMODE(s.st_mode),
-        s.st_uid,
-        s.st_gid,
-        s.st_size,
-        s.st_mtime_ns,
-        s.st_ctime_ns,
-        s.st_ino,
-        s.st_dev,
-        s.st_nlink,
-        target,
-    )
+    return TreeEntry(*s[:7], s.st_mtime_ns, s.st_ctime_ns, target)
 
 
 def is_unchanged(old: TreeEntry | None, new: TreeEntry | None) -> bool:
@@ -169,7 +167,7 @@ def is_unchanged(old: TreeEntry | None, new: TreeEntry | None) -> bool:
         return True
     if old is None or new is None or old.kind is not EntryKind.FOLDER:
         return False
-    return old[:4] == new[:4]
+    return (old.st_mode, old.uid, old.gid) == (new.st_mode, new.uid, new.gid)
 
 
 def is_restored(old: TreeEntry, new: TreeEntry | None) -> bool:
@@ -189,6 +187,7 @@ def read_owner(entry: TreeEntry) -> tuple[int, int]:
 
 def find_differing_paths(old: Snapshot, new: Snapshot) -> list[str]:
     """The paths that are new, deleted or changed, sorted: a folder comes before its content."""
-    return sorted(
-        path for path in old.keys() | new.keys() if not is_unchanged(old.get(path), new.get(path))
-    )
+    # Equality first: of a million entries nearly all are equal.
+    unequal = [path for path, entry in new.items() if old.get(path) != entry]
+    changed = [path for path in unequal if not is_unchanged(old.get(path), new[path])]
+    return sorted((*changed, *(old.keys() - new.keys())))

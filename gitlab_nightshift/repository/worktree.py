@@ -13,7 +13,7 @@ from pathlib import Path
 from gitlab_nightshift.errors import NightshiftError, build_config_error
 from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.repository.broken_repository import render_damage
-from gitlab_nightshift.repository.changed_files import compare_line_ends
+from gitlab_nightshift.repository.changed_files import list_untouched
 from gitlab_nightshift.repository.git import Git, GitError, RepositoryPaths, split_names
 from gitlab_nightshift.repository.private_repository import (
     Repository,
@@ -52,11 +52,10 @@ def open_worktree(folder: Path, private: Path, env: Mapping[str, str]) -> Worktr
 
     Raises NightshiftError E_CONFIG if there is none.
     """
-    path = build_search_path(env, folder)
     home = Path(env.get("HOME", "/"))
-    machine = git_verbs.with_machine_config(private / "machine", path, home)
-    top = _find_top(machine, folder)
+    top = _find_nearest(folder) or _ask_top(folder, private, env)
     path = build_search_path(env, top)
+    machine = git_verbs.with_machine_config(private / "machine", path, home)
     git = git_verbs.build_isolated_git(private / "home", path)
     found, head, tree = git_verbs.find_paths_and_commit(git, top)
     config = git_verbs.read_settings(machine, top, *git_verbs.CONVERSION_KEYS, _EXCLUDES)
@@ -67,7 +66,25 @@ def open_worktree(folder: Path, private: Path, env: Mapping[str, str]) -> Worktr
     return Worktree(top, found, head, tree, repository, ignores, filters, env)
 
 
-def _find_top(git: Git, folder: Path) -> Path:
+def _find_nearest(folder: Path) -> Path | None:
+    """The top of the checkout around a folder, as git would find it; None if git has to say."""
+    real = folder.resolve()
+    for place in (real, *real.parents):
+        if _is_git_folder(place):
+            return None  # a bare repository, or within a .git
+        if _is_git_folder(place / ".git"):
+            return place
+        if os.path.lexists(place / ".git"):
+            return None  # a linked checkout, or what git passes over
+    return None
+
+
+def _is_git_folder(place: Path) -> bool:
+    return all((place / name).exists() for name in ("HEAD", "objects", "refs"))
+
+
+def _ask_top(folder: Path, private: Path, env: Mapping[str, str]) -> Path:
+    git = git_verbs.build_isolated_git(private / "home", build_search_path(env, folder))
     try:
         out = git.run("rev-parse", "--is-bare-repository", "--show-toplevel", cwd=folder)
     except GitError as error:
@@ -108,7 +125,7 @@ def write_working_tree(worktree: Worktree) -> str:
     """
     index = _copy_index(worktree, worktree.paths.index)
     run = functools.partial(_run_git, worktree, index)
-    if untouched := compare_line_ends(run, worktree.top).untouched:
+    if untouched := list_untouched(run, worktree.top):
         names = split_names(run("diff-files", "-z", "--name-only"))
         stdin = b"".join(os.fsencode(n) + b"\0" for n in names if n not in untouched)
         arguments = ("--pathspec-from-file=-", "--pathspec-file-nul")

@@ -10,9 +10,9 @@ from typing import Any
 
 from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.repository.git import build_isolated_git
+from gitlab_nightshift.run.session_opening import read_config_file
 from gitlab_nightshift.run_folder import Invocation, find_checkout_top
 from gitlab_nightshift.sandbox.supervised_process import serve_stage
-from gitlab_nightshift.session import read_config_file
 from gitlab_nightshift.settings.config_file import ConfigFile
 from gitlab_nightshift.settings.load import load_notification_settings
 from gitlab_nightshift.stages.report.outcome_message import pack_notify_request

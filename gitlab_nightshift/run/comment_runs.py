@@ -21,7 +21,8 @@ from gitlab_nightshift.repository.changed_files import refuse_changed
 from gitlab_nightshift.repository.commit_switch import build_pack, check_out_temporarily
 from gitlab_nightshift.repository.private_repository import create_private_repository
 from gitlab_nightshift.repository.remote import GitServer, fetch
-from gitlab_nightshift.session import Session, locate_product
+from gitlab_nightshift.run.session_opening import locate_product
+from gitlab_nightshift.session import Session
 from gitlab_nightshift.settings.load import override_settings
 from gitlab_nightshift.stages.plan.comment_check import read_request
 from gitlab_nightshift.stages.plan.trigger import (
@@ -274,7 +275,7 @@ def _write_reply(threads: Threads, place: CommentAddress, text: str, run_id: str
         reply = read_reply_marker(each.body) if each.author_id == own else None
         if reply is None or reply.note != place.note:
             continue
-        if reply.run_id == run_id or (place.note and reply.said == "declined"):
+        if reply.run_id == run_id or (place.note and reply.status == "declined"):
             if each.body != text:
                 threads.edit_comment(place, each.id, text)
             return True

@@ -14,13 +14,13 @@ from typing import Any
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.job.job_facts import JobFacts
 from gitlab_nightshift.policy.write_gate import to_approve
-from gitlab_nightshift.records.bead_results import Usage
 from gitlab_nightshift.records.codec import InvalidRecordError, decode_record, make_record
 from gitlab_nightshift.records.delegation_records import Payload, WorkReport
 from gitlab_nightshift.records.events import GateApproved, GateRequired
 from gitlab_nightshift.records.notary_records import NotaryRecord, find_refusal
 from gitlab_nightshift.records.products import Bundle, Outcome
 from gitlab_nightshift.records.storage import LARGEST_BUNDLE
+from gitlab_nightshift.records.usage import Usage
 from gitlab_nightshift.records.verdicts import GatedFile
 from gitlab_nightshift.repository.changed_files import list_changed_files
 from gitlab_nightshift.repository.delegated_repository import DelegationSource, open_source_record
@@ -85,6 +85,7 @@ def _run_finish(inputs: Mapping[str, Any]) -> int:
         began=inputs["began"],
     )
     state = DelegationState(Path(inputs["final"]), inputs["base"], inputs["used"], inputs["model"])
+    state.usage = inputs["usage"] and make_record(Usage, inputs["usage"])
     state.notary = inputs["notary"] and make_record(NotaryRecord, inputs["notary"])
     failure = _find_failure(inputs, state)
     packed_source = inputs.get("source")
@@ -97,7 +98,7 @@ def _run_finish(inputs: Mapping[str, Any]) -> int:
         if not payload.workspace.clean_after and not payload.execution.dry_run:
             leave_failure = catch_failure(context, lambda: _leave(context, inputs, state, source))
             failure = failure or leave_failure
-    state.usage, state.dirty = _read_usage(inputs), source is not None and _is_dirty(source)
+    state.dirty = source is not None and _is_dirty(source)
     finalize(context, state, failure, Path(inputs["results"]))
     return 0
 
@@ -156,7 +157,6 @@ def _package(
     settings, config = Settings.from_data(inputs["settings"]), context.job.ci_config_path
     captured = state.captured = remade.captured
     gates = judge(
-        captured.tree_id,
         captured.files,
         reported.tool_settings,
         settings,
@@ -164,14 +164,14 @@ def _package(
         config,
         reported.ci_files,
     )
-    change = captured.build_summary()
     state.bundle = dataclasses.replace(
-        bundle,
+        bundle.with_usage(state.usage),
         run_id=context.job.run_id,
         base_sha=state.base,
         target_branch=inputs["target"],
-        proposal=dataclasses.replace(bundle.proposal, change=change, gates=gates),
-        usage=_read_usage(inputs) or bundle.usage,
+        proposal=dataclasses.replace(
+            bundle.proposal, change=captured.build_proposed(), gates=gates
+        ),
     )
     _refuse_unseen(state)
     _pass_write_gate(context, gates)
@@ -190,11 +190,6 @@ def _read_bundle(results: Path) -> Bundle:
     if not ready or not bundle.proposal:
         raise NightshiftError(_parse_code(bundle.error_code), bundle.reason)
     return bundle
-
-
-def _read_usage(inputs: Mapping[str, Any]) -> Usage | None:
-    """The usage that the gateway counted, None without a gateway."""
-    return make_record(Usage, inputs["usage"]) if inputs["usage"] else None
 
 
 def _refuse_unseen(state: DelegationState) -> None:

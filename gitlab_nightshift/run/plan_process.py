@@ -4,20 +4,15 @@ It holds the token, and prepares the input of gateway, work and publish. It gets
 the names of the keys that are set.
 """
 
-import json
 import os
-import traceback
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gitlab_nightshift.agents import build_provider
-from gitlab_nightshift.errors import Code, Interruption, NightshiftError
-from gitlab_nightshift.gateway.gateway_config import to_bytes
+from gitlab_nightshift.errors import Interruption, NightshiftError
 from gitlab_nightshift.records.codec import make_record
 from gitlab_nightshift.records.notary_records import BundleOrigin
 from gitlab_nightshift.records.products import Plan
-from gitlab_nightshift.repository.disk_space import build_no_space_error, is_full_disk
 from gitlab_nightshift.repository.git import read_head
 from gitlab_nightshift.repository.git_folder import list_git_folders
 from gitlab_nightshift.run import planning
@@ -32,15 +27,16 @@ from gitlab_nightshift.run.publishing import (
     place_bundles,
     read_source_checkout,
 )
+from gitlab_nightshift.run.session_opening import locate_product, open_session
 from gitlab_nightshift.run.work_setup import build_work_context
 from gitlab_nightshift.run_folder import Invocation, RunFolder
 from gitlab_nightshift.sandbox.privilege_drop import restrict_to
 from gitlab_nightshift.sandbox.process_places import find_rights
 from gitlab_nightshift.sandbox.process_table import PLAN
 from gitlab_nightshift.sandbox.supervised_process import forward_signals, serve_stage
-from gitlab_nightshift.session import Session, locate_product, open_session
-from gitlab_nightshift.stages.work.model_access import configure_gateway
-from gitlab_nightshift.stages.work.work_input import build_work_input
+from gitlab_nightshift.session import Session
+from gitlab_nightshift.stages.work.night_ending import explain_exception
+from gitlab_nightshift.stages.work.work_input import pack_work
 from gitlab_nightshift.wire.channel import OutputChannel
 from gitlab_nightshift.wire.exit_status import run_guarded
 
@@ -93,7 +89,9 @@ def _run_plan(inputs: Mapping[str, Any], answer: dict[str, Any]) -> int:
     except (NightshiftError, Interruption) as error:
         write_failed_bundle(session, error)
     except Exception as error:
-        write_failed_bundle(session, _build_failure(session, error))
+        disks = (session.private, session.checkout)
+        failure = explain_exception(error, disks, session.logs.write)
+        write_failed_bundle(session, NightshiftError(*failure))
     return 0
 
 
@@ -135,15 +133,7 @@ def _plan_work_alone(session: Session, plan: Plan) -> dict[str, Any]:
 
 def _pack_work(session: Session, plan: Plan) -> dict[str, Any]:
     work_context = build_work_context(session, plan.request)
-    provider = build_provider(work_context.settings)
-    budget = plan.max_budget_usd, plan.max_tokens
-    gateway = configure_gateway(work_context.settings, provider, work_context.model_env, *budget)
-    return {
-        "plan": plan,
-        "place": build_work_input(work_context),
-        "gateway": json.loads(to_bytes(gateway)) if gateway else None,
-        "publish": None,
-    }
+    return {"plan": plan, **pack_work(work_context, plan), "publish": None}
 
 
 def _pack_publish(session: Session, plan: Plan) -> dict[str, Any]:
@@ -169,12 +159,3 @@ def _find_required_commit(session: Session, plan: Plan) -> dict[str, str] | None
         "commit": commit,
         "pack": str(pack if pack.exists() else locate_product(session, None, PACK)),
     }
-
-
-def _build_failure(session: Session, error: Exception) -> NightshiftError:
-    """The error for a run whose planning failed unexpectedly."""
-    if is_full_disk(error):
-        return build_no_space_error(session.private, session.checkout)
-    session.logs.write("traceback.txt", traceback.format_exc())
-    text = f"a defect of nightshift: {type(error).__name__}; see logs/traceback.txt"
-    return NightshiftError(Code.INTERNAL, text)

@@ -31,6 +31,7 @@ from gitlab_nightshift.run.comment_runs import (
 from gitlab_nightshift.run.dashboard_runs import DashboardOrders, confirm_orders, read_orders
 from gitlab_nightshift.run.early_bundles import build_failed_bundle
 from gitlab_nightshift.run.publishing import read_checkout_facts
+from gitlab_nightshift.run.session_opening import locate_product
 from gitlab_nightshift.run.upkeep_planning import (
     PlannedUpkeep,
     find_upkeep_request,
@@ -43,7 +44,7 @@ from gitlab_nightshift.run.work_setup import (
     compute_work_seconds,
     find_verify_commands,
 )
-from gitlab_nightshift.session import Session, locate_product
+from gitlab_nightshift.session import Session
 from gitlab_nightshift.stages.plan.checkout_facts import CheckoutFacts, check_paths, deepen_facts
 from gitlab_nightshift.stages.plan.comment_check import find_other_run
 from gitlab_nightshift.stages.plan.earlier_nights import find_skips
@@ -54,6 +55,7 @@ from gitlab_nightshift.stages.plan.push_trial import try_push
 from gitlab_nightshift.stages.plan.schedule import (
     check_task_source,
     find_pausing,
+    is_off,
     resolve_category,
     resolve_run_day,
 )
@@ -241,7 +243,12 @@ def _find_earlier_run(
 
 
 def _add_skips(session: Session, plan: Plan, project: Project) -> Plan:
-    skips = find_skips(project, session.job, session.settings.output_dir)
+    settings, job = session.settings, session.job
+    if is_off(
+        settings, resolve_run_day(job.pipeline_created_at, settings.timezone, datetime.now(UTC))
+    ):
+        return plan
+    skips = find_skips(project, job, settings.output_dir)
     if skips is None:
         return replace(plan, unknown=(*plan.unknown, "whether the last nights were skipped too"))
     return replace(plan, skipped_before=skips)

@@ -3,15 +3,12 @@ and decides. It gets no model key, only the names of the keys that are set.
 """
 
 import dataclasses
-import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gitlab_nightshift.agents import build_provider
 from gitlab_nightshift.errors import NightshiftError
-from gitlab_nightshift.gateway.gateway_config import to_bytes
 from gitlab_nightshift.job.job_facts import JobFacts
 from gitlab_nightshift.records.codec import make_record
 from gitlab_nightshift.records.storage import to_json
@@ -26,7 +23,7 @@ from gitlab_nightshift.stages.work.delegation.delegation_context import (
     DelegationContext,
     catch_failure,
 )
-from gitlab_nightshift.stages.work.delegation.delegation_environment import build_work_context
+from gitlab_nightshift.stages.work.delegation.delegation_environment import build_delegated_context
 from gitlab_nightshift.stages.work.delegation.delegation_source import find_checkout, open_source
 from gitlab_nightshift.stages.work.delegation.payload import read_payload
 from gitlab_nightshift.stages.work.delegation.phases import Phase, Phases
@@ -35,8 +32,7 @@ from gitlab_nightshift.stages.work.delegation.preparation import (
     PreparedDelegation,
     prepare,
 )
-from gitlab_nightshift.stages.work.model_access import configure_gateway
-from gitlab_nightshift.stages.work.work_input import build_work_input
+from gitlab_nightshift.stages.work.work_input import pack_work
 from gitlab_nightshift.wire.channel import OutputChannel
 from gitlab_nightshift.wire.exit_status import run_guarded
 
@@ -136,16 +132,9 @@ def _pack_work(context: DelegationContext, prepared: PreparedDelegation) -> dict
 def _pack_agent(
     context: DelegationContext, prepared: PreparedDelegation, chosen: ProviderChoice
 ) -> dict[str, Any]:
-    work_context = build_work_context(context, prepared.source, prepared.base, chosen)
-    plan, provider = prepared.plan, build_provider(chosen.settings)
-    budget = plan.max_budget_usd, plan.max_tokens
-    gateway = configure_gateway(chosen.settings, provider, work_context.model_env, *budget)
-    return {
-        "place": build_work_input(work_context),
-        "gateway": json.loads(to_bytes(gateway)) if gateway else None,
-        "used": chosen.used,
-        "model": chosen.model,
-    }
+    work_context = build_delegated_context(context, prepared.source, prepared.base, chosen)
+    packed = pack_work(work_context, prepared.plan)
+    return {**packed, "used": chosen.used, "model": chosen.model}
 
 
 def _pack_finish(source: Mapping[str, Any], prepared: PreparedDelegation) -> dict[str, Any]:

@@ -4,18 +4,17 @@ replies to whoever asked for the run."""
 import os
 import tempfile
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from gitlab_nightshift.job.job_facts import JobFacts
 from gitlab_nightshift.job.job_secrets import TOKEN, Secrets
-from gitlab_nightshift.records.bead_results import Usage
 from gitlab_nightshift.records.codec import make_record
 from gitlab_nightshift.records.notary_records import NotaryRecord
 from gitlab_nightshift.records.products import Bundle, Publication
 from gitlab_nightshift.records.request import TaskRequest
-from gitlab_nightshift.records.storage import read_own
+from gitlab_nightshift.records.storage import read_kept, read_own
+from gitlab_nightshift.records.usage import Usage
 from gitlab_nightshift.redaction.redactor import Redactor
 from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.run.comment_runs import tell_ended
@@ -28,7 +27,6 @@ from gitlab_nightshift.sandbox.supervised_process import forward_signals, serve_
 from gitlab_nightshift.session import Session
 from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.stages.publish.publish_context import SourceCheckout
-from gitlab_nightshift.stages.report.killed_run import read_kept
 from gitlab_nightshift.stages.report.report_files import read_patch
 from gitlab_nightshift.stages.report.run_result import build_run_result
 from gitlab_nightshift.system.environment import build_search_path
@@ -58,9 +56,8 @@ def _run_publish(inputs: Mapping[str, Any]) -> int:
     if inputs["ready"]:
         assert notary, "a run publishes nothing that its notary was not asked about"
         published = _publish_bundle(session, source, inputs, notary, request)
-    bundle = read_own(Bundle, session.results / "bundle/bundle.json")
-    if inputs["usage"]:
-        bundle = replace(bundle, usage=make_record(Usage, inputs["usage"]))
+    usage = inputs["usage"] and make_record(Usage, inputs["usage"])
+    bundle = read_own(Bundle, session.results / "bundle/bundle.json").with_usage(usage)
     result = build_run_result(bundle, published, notary=notary)
     patch = read_patch(session.results / "bundle")
     tell_ended(session, request, result, bundle, published, patch)

@@ -21,7 +21,7 @@ from gitlab_nightshift.records.notary_records import NOTARY, BundleOrigin, Notar
 from gitlab_nightshift.records.products import Bundle, Outcome, Plan, Publication
 from gitlab_nightshift.records.request import TaskRequest
 from gitlab_nightshift.records.run_results import RunResult
-from gitlab_nightshift.records.storage import read_record, write_record
+from gitlab_nightshift.records.storage import UPKEEP, read_kept, read_record, write_record
 from gitlab_nightshift.repository.changed_files import refuse_changed
 from gitlab_nightshift.repository.disk_space import report_full_disk
 from gitlab_nightshift.run.comment_runs import (
@@ -33,7 +33,8 @@ from gitlab_nightshift.run.comment_runs import (
     tell_failed,
 )
 from gitlab_nightshift.run.dashboard_runs import find_ticking_approver, update_dashboard
-from gitlab_nightshift.session import Session, locate_product
+from gitlab_nightshift.run.session_opening import locate_product
+from gitlab_nightshift.session import Session
 from gitlab_nightshift.stages.plan.checkout_facts import CheckoutFacts, read_facts
 from gitlab_nightshift.stages.plan.earlier_nights import find_last_outcome
 from gitlab_nightshift.stages.plan.trigger import DeclinedRequest, IgnoredTrigger
@@ -53,10 +54,8 @@ from gitlab_nightshift.stages.publish.publish_context import (
     read_source,
 )
 from gitlab_nightshift.stages.report.annotations import build_report_url
-from gitlab_nightshift.stages.report.killed_run import read_kept
 from gitlab_nightshift.stages.report.outcome_message import CHANGES, pack_notify_request
 from gitlab_nightshift.stages.report.report_files import read_patch, write_results
-from gitlab_nightshift.stages.report.result_files import UPKEEP
 from gitlab_nightshift.stages.report.run_result import build_run_result
 from gitlab_nightshift.stages.report.upkeep_result import read_upkeep_result
 

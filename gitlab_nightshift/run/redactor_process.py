@@ -87,7 +87,10 @@ def _open_sinks(configuration: Configuration) -> tuple[dict[str, Emit], JobLog]:
         configuration.output, "w", encoding="utf-8", errors="backslashreplace"
     )
     sinks: dict[str, Emit]
-    log = JobLog(configuration.sections, configuration.colour, str, stream=stream)
+    followed = configuration.live is not None
+    log = JobLog(
+        configuration.sections, configuration.colour, str, stream=stream, programs=followed
+    )
     sinks = {"the job log": log, events.name: EventFile(events, str, configuration.run_id)}
     if configuration.live is not None:
         live = Path(f"/proc/self/fd/{configuration.live}/{EVENTS}")

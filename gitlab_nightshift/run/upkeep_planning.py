@@ -12,7 +12,7 @@ from gitlab_nightshift.gitlab.project import Project
 from gitlab_nightshift.records.events import Note
 from gitlab_nightshift.records.products import KnownMergeRequest, Plan
 from gitlab_nightshift.records.request import TaskRequest
-from gitlab_nightshift.records.storage import read_record, write_record
+from gitlab_nightshift.records.storage import UPKEEP, read_record, write_record
 from gitlab_nightshift.run.comment_runs import take_up_request, tell_taken_up
 from gitlab_nightshift.run.publishing import read_checkout_facts
 from gitlab_nightshift.run.work_setup import find_verify_commands
@@ -24,7 +24,6 @@ from gitlab_nightshift.stages.plan.upkeep import (
     read_gitlab_time,
     rebase_conflicting,
 )
-from gitlab_nightshift.stages.report.result_files import UPKEEP
 
 
 def find_upkeep_request(

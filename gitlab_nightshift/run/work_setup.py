@@ -1,28 +1,22 @@
 """Builds the input of the work stage: the part of the job that agents and commands may see."""
 
+import dataclasses
 import functools
 from datetime import UTC, datetime
-from pathlib import Path
 
-from gitlab_nightshift.agents import build_provider, choose_agent
+from gitlab_nightshift.agents import choose_agent
 from gitlab_nightshift.proof.implied_commands import (
     BuildFiles,
-    build_commands,
     find_test_commands,
-    list_default_allowed_commands,
 )
 from gitlab_nightshift.records.request import TaskRequest
 from gitlab_nightshift.records.task_text import TaskCommand
 from gitlab_nightshift.repository import git as git_verbs
-from gitlab_nightshift.sandbox.import_check import list_named_folders
 from gitlab_nightshift.session import Session
 from gitlab_nightshift.stages.plan.trigger import build_test_command
-from gitlab_nightshift.stages.work.checkout_programs import open_job_tools
-from gitlab_nightshift.stages.work.model_access import MODEL_VARIABLES
+from gitlab_nightshift.stages.work.job_context import build_job_context
 from gitlab_nightshift.stages.work.proof_choice import Commands
-from gitlab_nightshift.stages.work.tool_access import JobFolders
 from gitlab_nightshift.stages.work.work_context import WorkContext
-from gitlab_nightshift.system.environment import build_allowed_env
 
 PUBLISH_NEEDS_S = 300.0
 """Seconds reserved for publishing, at most a fifth of the job."""
@@ -30,35 +24,12 @@ PUBLISH_NEEDS_S = 300.0
 
 def build_work_context(session: Session, request: TaskRequest | None = None) -> WorkContext:
     """The input of the work stage, without any GitLab credential."""
-    home = Path(session.env.get("HOME", "/"))
     chosen = choose_agent(session.settings, session.search_env).settings
-    folders = JobFolders(home, session.checkout, session.private)
-    tools = open_job_tools(chosen, session.env, session.git, folders, session.emit)
-    settings, env = tools.settings, tools.env
+    run = dataclasses.replace(session, settings=chosen)
     build_files = _read_build_files(session)
-    build = build_commands(build_files.files, build_files.read)
-    default = list_default_allowed_commands(build_files.files, build_files.read)
-    commands = settings.allowed_commands if settings.allowed_commands is not None else default
-    model = (*build_provider(settings).keys, *MODEL_VARIABLES, *settings.agent_env)
-    return WorkContext(
-        settings=settings,
-        job=session.job,
-        env=build_allowed_env(env, settings.agent_env),
-        model_env={name: env[name] for name in model if env.get(name)} | session.network,
-        checkout=session.checkout,
-        config_folder=session.config_folder,
-        home=home,
-        private=session.private,
-        logs=session.logs,
-        allowed_commands=tuple(commands),
-        build_commands=tuple(name for name in commands if name in build),
-        verify=find_verify_commands(session, request, build_files),
-        seconds=compute_work_seconds(session, datetime.now(UTC)),
-        redact=session.redact,
-        emit=session.emit,
-        named=list_named_folders(session.env, session.checkout),
-        programs=tools.programs,
-    )
+    verify = find_verify_commands(session, request, build_files)
+    seconds = compute_work_seconds(session, datetime.now(UTC))
+    return build_job_context(run, session.git, session.network, build_files, verify, seconds)
 
 
 def find_verify_commands(

@@ -169,9 +169,10 @@ def _try_namespaces(bwrap_path: str, paths: ConfinementPaths) -> ConfinementChoi
 
 
 def _build_inner_command(bwrap_path: str) -> list[str]:
-    """A minimal agent's sandbox, to see whether the machine allows one."""
+    """A minimal agent's sandbox, to see whether the machine allows one. What runs inside is the one
+    program that is known to be there, and starts at once."""
     root = ("--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev")
-    return [bwrap_path, *bwrap.NAMESPACES, *root, "--", *build_python_command("-c", "")]
+    return [bwrap_path, *bwrap.NAMESPACES, *root, "--", bwrap_path, "--version"]
 
 
 def _try_command(command: Sequence[str]) -> str:

@@ -18,7 +18,6 @@ from gitlab_nightshift.sandbox.process_table import (
     ProcessRow,
 )
 from gitlab_nightshift.sandbox.system_paths import HOME_FILES, STORES
-from gitlab_nightshift.sandbox.visible_system import open_around
 
 PACKAGE = Path(__file__).parents[1]
 LIBRARIES = (
@@ -43,6 +42,8 @@ def find_rights(row: ProcessRow, places: Places, env: Mapping[str, str]) -> Proc
     readable = list(_expand(row.reads, places, env))
     listable = list_around_package()
     if ALL_FILES in readable and (credentials := _list_credentials(env)):
+        from gitlab_nightshift.sandbox.visible_system import open_around  # few rows need it
+
         readable.remove(ALL_FILES)
         for top in _list_top():
             open_around(top, credentials, readable, listable)

@@ -33,7 +33,9 @@ def loaded(text: str = "") -> Settings:
         ("", {}, "claude_code", "auto; not claude_code: no agent CLI: claude is not on PATH; not"),
     ],
 )
-def test_auto(tmp_path: Path, programs: str, keys: dict[str, str], agent: str, why: str) -> None:
+def test_auto_takes_the_first_agent_that_can_be_used(
+    tmp_path: Path, programs: str, keys: dict[str, str], agent: str, why: str
+) -> None:
     for name in programs.split():
         program(tmp_path / name)
     choice = choose_agent(loaded(), {**keys, "PATH": str(tmp_path)})

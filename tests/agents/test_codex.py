@@ -1,19 +1,31 @@
-"""The command line and environment of the codex CLI; whole ones are in ``tests/nights_agents``."""
+"""The codex CLI's command line and environment, and real output of it, read into reports; whole
+nights are in ``tests/nights_agents``."""
 
 import json
 import os
 import tomllib
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import jsonschema  # type: ignore[import-untyped]
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gitlab_nightshift.agents import codex as module
-from gitlab_nightshift.agents.agent import TOOLS, BeadTask
-from gitlab_nightshift.agents.codex import Codex, own_sandbox_works
-from gitlab_nightshift.agents.codex_schema import restrict_schema
+from gitlab_nightshift.agents import output_reader
+from gitlab_nightshift.agents.agent import TOOLS, BeadTask, Report
+from gitlab_nightshift.agents.codex import (
+    Codex,
+    CodexStreamReader,
+    own_sandbox_works,
+    restrict_schema,
+)
 from gitlab_nightshift.errors import Code, NightshiftError
+from gitlab_nightshift.records.bead_results import BeadStatus
+from gitlab_nightshift.records.usage import Usage
+from gitlab_nightshift.sandbox.process import EndReason, ProgramEnd
 from gitlab_nightshift.settings.load import load_settings
 from gitlab_nightshift.stages.work.handoff_schema import build_schema
 from tests.support.shop import DRAFT, FOUND, completed
@@ -167,7 +179,7 @@ def test_every_layout_of_npm(tmp_path: Path, native: str, places: str) -> None:
     assert codex().list_readable_paths(path) == (tmp_path / places,)
 
 
-def test_other_installations(tmp_path: Path) -> None:
+def test_other_installations_show_their_own_files_alone(tmp_path: Path) -> None:
     alone = program(tmp_path / "alone/codex")
     assert codex().list_readable_paths(str(alone.parent)) == (alone,)
     packed = program(tmp_path / "packed/bin/codex")
@@ -227,3 +239,203 @@ def test_a_whole_hand_off_fits_the_schema() -> None:
     jsonschema.validate(nothing, restrict_schema(build_schema("analyze")))
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(FOUND, restrict_schema(build_schema("analyze")))
+
+
+# --- what it prints -------------------------------------------------------------------------------
+
+SAMPLES = Path(__file__).parents[1] / "data" / "codex"
+PASSED = {"passed": True, "error_details": "", "commands_run": ["make test"]}
+OK, BROKEN, GONE = BeadStatus.OK, BeadStatus.CRASHED, BeadStatus.UNAVAILABLE
+SCRIPTED = "unexpected status {} scripted"
+NOT_ONE = "no command could be started: "
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What a sample has to become; ``error`` is how its text begins."""
+
+    status: BeadStatus
+    tokens: int | None
+    error: str = ""
+    structured: object = None
+
+
+EXPECTED = {
+    "bad_request": Expected(BROKEN, None, "the CLI reports: scripted"),
+    "bad_workdir": Expected(BROKEN, 3300, f"{NOT_ONE}Failed to create unified exec process"),
+    "no_credit": Expected(GONE, None, "You exceeded your current quota."),
+    "no_key": Expected(BROKEN, None, "the CLI reports: Missing environment variable"),
+    "no_namespaces": Expected(BROKEN, 3300, f"{NOT_ONE}bwrap: No permissions to create"),
+    "overloaded": Expected(GONE, None, SCRIPTED.format("529 <unknown status code>:")),
+    "plain_model": Expected(OK, 3800, structured=PASSED),
+    "prose": Expected(OK, 1100),
+    "rate_limited": Expected(GONE, None, "exceeded retry limit, last status: 429 Too Many"),
+    "recovered": Expected(OK, 1100, structured=PASSED),
+    "server_error": Expected(GONE, None, "We’re currently experiencing high demand"),
+    "some_start": Expected(OK, 3300, structured=PASSED),
+    "success": Expected(OK, 4900, structured=PASSED),
+    "unauthorized": Expected(GONE, None, SCRIPTED.format("401 Unauthorized:")),
+    "unknown_model": Expected(GONE, None, SCRIPTED.format("404 Not Found:")),
+    "unknown_to_the_cli": Expected(OK, 1100),
+    "unreachable": Expected(GONE, None, "Connection failed: error sending request"),
+}
+
+
+def sample(name: str) -> list[bytes]:
+    return (SAMPLES / f"{name}.jsonl").read_bytes().splitlines()
+
+
+def read(lines: list[bytes], ended: ProgramEnd | None = None, stderr: bytes = b"") -> Report:
+    reader = CodexStreamReader(600)
+    for line in lines:
+        reader.read_line(line)
+    return reader.build_report(ended or ProgramEnd(EndReason.EXITED, 0, 1.0), stderr)
+
+
+def event(kind: str, **more: object) -> bytes:
+    return json.dumps({"type": kind, **more}).encode()
+
+
+def test_every_sample_is_known() -> None:
+    assert {path.stem for path in SAMPLES.glob("*.jsonl")} == set(EXPECTED)
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_each_real_output_becomes_its_report(name: str) -> None:
+    expected = EXPECTED[name]
+    failed = any(b'"turn.failed"' in line for line in sample(name))
+    report = read(sample(name), ProgramEnd(EndReason.EXITED, int(failed), 1.0))
+    assert (report.status, report.structured) == (expected.status, expected.structured)
+    # It reports no dollars: unknown, and never zero.
+    assert report.usage == Usage(None, expected.tokens)
+    assert report.error.startswith(expected.error)
+    assert bool(report.error) is (expected.status is not OK)
+    assert "127.0.0.1" not in report.error
+    assert report.denied == ()
+
+
+def test_what_is_done_is_told_once_and_without_the_shell_around_it() -> None:
+    reader = CodexStreamReader(600)
+    told = [progress for line in sample("success") if (progress := reader.read_line(line))]
+    assert [progress.text for progress in told if progress.text] == [
+        *("I look first.", "runs make test", "edits /builds/shop/a.txt", "runs false", "reports")
+    ]
+    assert told[-1].tokens == 4900
+
+
+def test_warnings_of_the_cli_are_told() -> None:
+    told = [CodexStreamReader(600).read_line(line) for line in sample("unknown_to_the_cli")]
+    assert any(progress and progress.text.startswith("Model metadata for") for progress in told)
+
+
+def test_the_model_cannot_say_that_nothing_started() -> None:
+    """A command that prints such a text and succeeds has run."""
+    printed = {"type": "command_execution", "aggregated_output": "bwrap: x", "exit_code": 0}
+    lines = [event("item.completed", item=printed), *sample("prose")]
+    assert read(lines).status is OK
+
+
+def retry(text: str = "unexpected status 529 <unknown>: busy") -> bytes:
+    return event("error", message=f"Reconnecting... 1/3 ({text})")
+
+
+def test_patience_with_a_failing_endpoint_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [1000.0]
+    monkeypatch.setattr(output_reader, "read_clock", lambda: now[0])
+    reader = CodexStreamReader(600)
+
+    def at(seconds: float, text: str = "unexpected status 529 <unknown>: busy") -> str:
+        now[0] = 1000.0 + seconds
+        progress = reader.read_line(retry(text))
+        assert progress is not None
+        assert progress.text.endswith("; the CLI tries again")
+        return progress.unusable
+
+    assert not at(0)
+    assert not at(599)
+    reader.read_line(event("item.completed", item={"type": "agent_message", "text": "I go on."}))
+    assert not at(600)  # it had answered in between
+    assert at(1200) == "the model endpoint answers 529 for 10:00"
+    report = reader.build_report(ProgramEnd(EndReason.STOPPED, -2, 1.0), b"")
+    assert (report.status, report.error) == (GONE, "the model endpoint answers 529 for 10:00")
+
+
+def test_a_cli_that_was_killed_after_its_last_turn_is_no_success() -> None:
+    report = read(sample("success"), ProgramEnd(EndReason.EXITED, -9, 1.0))
+    assert report.status is BROKEN
+
+
+FAILURE = event("turn.failed", error={"message": "it broke"})
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [FAILURE, *sample("success")],
+        [*sample("success"), FAILURE],
+        [*sample("success"), event("turn.failed")],
+        [*sample("success"), event("error", message="it broke")],
+        [*sample("success"), event("error")],
+        [*sample("success"), event("error", message="Reconnecting... 1/3 (timeout)")],
+        [*sample("success"), event("turn.started")],
+        [*sample("success"), event("turn.started"), sample("success")[-2]],
+        sample("success")[:-1],
+    ],
+)
+def test_what_did_not_come_to_its_end_is_no_success(lines: list[bytes]) -> None:
+    report = read(lines)
+    assert (report.status is OK, report.structured) == (False, None)
+    assert report.error
+
+
+def test_a_second_turn_that_is_completed_counts() -> None:
+    assert read([*sample("prose"), *sample("success")]).structured == PASSED
+
+
+def test_before_a_model_is_asked_nothing_was_spent() -> None:
+    assert read([], ProgramEnd(EndReason.EXITED, 1, 0.1)).usage == Usage(0.0, 0)
+    assert read(sample("success")[:3]).usage == Usage(None, None)
+
+
+@pytest.mark.parametrize("text", ["[1]", "1", "null", '"x"', "{", "[" * 100_000, "NaN"])
+def test_only_an_object_is_a_hand_off(text: str) -> None:
+    said = event("item.completed", item={"type": "agent_message", "text": text})
+    report = read([said, event("turn.started"), event("turn.completed")])
+    assert (report.status, report.structured) == (OK, None)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=6,
+)
+KINDS = st.sampled_from(
+    ["error", "turn.failed", "turn.completed", "item.started", "item.completed", "turn.started"]
+)
+ITEMS = st.fixed_dictionaries(
+    {
+        "type": st.sampled_from(["command_execution", "file_change", "agent_message", "error"]),
+        **dict.fromkeys(("command", "aggregated_output", "exit_code", "changes", "text"), JSON),
+    }
+)
+
+
+@given(
+    st.lists(
+        st.fixed_dictionaries(
+            {"type": KINDS, "item": JSON | ITEMS, "usage": JSON} | {"message": JSON, "error": JSON}
+        ),
+        max_size=5,
+    ),
+    st.integers(-15, 3),
+)
+def test_no_line_breaks_the_reader(events: list[object], exit_status: int) -> None:
+    lines = [json.dumps(each).encode() for each in events]
+    report = read(lines, ProgramEnd(EndReason.EXITED, exit_status, 1.0))
+    assert report.usage.tokens is None or report.usage.tokens >= 0
+    assert "\n" not in report.error
+
+
+@given(st.binary())
+def test_no_bytes_break_the_reader(raw: bytes) -> None:
+    read(raw.split(b"\n"))

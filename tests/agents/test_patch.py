@@ -9,9 +9,10 @@ import pytest
 
 from gitlab_nightshift.agents import build_provider, choose_agent
 from gitlab_nightshift.agents.agent import BeadTask, Provider, Report
-from gitlab_nightshift.agents.plain_model import LineReader
+from gitlab_nightshift.agents.plain_model import ModelStreamReader
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.records.bead_results import BeadStatus, Usage
+from gitlab_nightshift.records.bead_results import BeadStatus
+from gitlab_nightshift.records.usage import NOT_KNOWN
 from gitlab_nightshift.sandbox.process import EndReason, ProgramEnd
 from gitlab_nightshift.settings.load import load_settings
 from gitlab_nightshift.settings.model import Settings
@@ -150,7 +151,7 @@ def test_a_report_is_the_answer(tmp_path: Path) -> None:
 
 def test_to_change_nothing_is_an_answer(tmp_path: Path) -> None:
     _, report = run(tmp_path, [say("NO CHANGE: it is wrong")])
-    assert (report.status, report.said) == (BeadStatus.OK, "changes nothing: it is wrong")
+    assert (report.status, report.last_message) == (BeadStatus.OK, "changes nothing: it is wrong")
 
 
 def test_two_answers_that_cannot_be_used_are_enough(tmp_path: Path) -> None:
@@ -158,18 +159,18 @@ def test_two_answers_that_cannot_be_used_are_enough(tmp_path: Path) -> None:
     _, report = run(tmp_path, [say(outside), say(outside), say(outside)])
     assert report.status is BeadStatus.BAD_OUTPUT
     assert report.error == (
-        "block 1 (../x): the path is not plain: no empty part, no . and no .. can stand in it"
+        "block 1 (../x): the path is not plain: it cannot contain an empty part, . or .."
     )
     assert not (tmp_path / "x").exists()
 
 
 def told(*lines: object) -> list[str]:
-    reader = LineReader()
+    reader = ModelStreamReader()
     texts = [reader.read_line(json.dumps(line).encode()) for line in lines]
     return [text.text for text in texts if text]
 
 
-def test_progress_for_a_person() -> None:
+def test_events_become_lines_of_progress() -> None:
     assert told(
         {"type": "shown", "files": ["a", "b"], "tokens": 120},
         {"type": "hearing", "characters": 300},
@@ -195,13 +196,13 @@ def test_progress_for_a_person() -> None:
 )
 def test_why_an_answer_was_asked_for_again_is_one_bounded_line(why: object, note: str) -> None:
     """The process in the sandbox may print anything in the place of the reason."""
-    reader = LineReader()
+    reader = ModelStreamReader()
     reader.read_line(json.dumps({"type": "repeated", "why": why}).encode())
     assert reader.build_report(ProgramEnd(EndReason.EXITED, 0, 1.0), b"").note == note
 
 
 def test_that_a_model_was_shown_less_is_no_line_of_progress_among_others() -> None:
-    reader = LineReader()
+    reader = ModelStreamReader()
     for tokens in (12_000, 6_000):
         assert reader.read_line(b'{"type": "trimmed", "tokens": %d}' % tokens) is None
     reports = [
@@ -213,37 +214,30 @@ def test_that_a_model_was_shown_less_is_no_line_of_progress_among_others() -> No
 
 
 @pytest.mark.parametrize("raw", [b"", b"{", b"[]", b"1", b"[" * 99_999, b'{"type": ["shown"]}'])
-def test_any_line_is_read(raw: bytes) -> None:
-    assert LineReader().read_line(raw) is None
+def test_no_line_breaks_the_reader(raw: bytes) -> None:
+    assert ModelStreamReader().read_line(raw) is None
+
+
+ENDPOINT = {"ok": False, "what": "endpoint"}
 
 
 @pytest.mark.parametrize(
-    ("end", "status", "result", "expected"),
+    ("exit_status", "result", "expected"),
     [
-        (EndReason.IDLE, -15, {}, BeadStatus.IDLE),
-        (EndReason.TIMEOUT, -15, {"ok": True}, BeadStatus.TIMEOUT),
-        (EndReason.OUTPUT_LIMIT, -15, {}, BeadStatus.OUTPUT_LIMIT),
-        (EndReason.EXITED, 1, {}, BeadStatus.CRASHED),
-        (EndReason.EXITED, 1, {"ok": True}, BeadStatus.CRASHED),
-        (EndReason.EXITED, 0, {"ok": "yes"}, BeadStatus.CRASHED),
-        (EndReason.EXITED, 1, {"ok": False, "what": "answer"}, BeadStatus.BAD_OUTPUT),
-        (
-            EndReason.EXITED,
-            1,
-            {"ok": False, "what": "endpoint", "status": 404},
-            BeadStatus.UNAVAILABLE,
-        ),
-        (EndReason.EXITED, 1, {"ok": False, "what": "endpoint", "status": 400}, BeadStatus.CRASHED),
-        (EndReason.EXITED, 1, {"ok": False, "what": "endpoint", "status": [4]}, BeadStatus.CRASHED),
-        (EndReason.EXITED, 0, {"ok": True}, BeadStatus.OK),
+        (1, {"ok": True}, BeadStatus.CRASHED),
+        (0, {"ok": "yes"}, BeadStatus.CRASHED),
+        (1, {"ok": False, "what": "answer"}, BeadStatus.BAD_OUTPUT),
+        (1, {**ENDPOINT, "status": 404}, BeadStatus.UNAVAILABLE),
+        (1, {**ENDPOINT, "status": 400}, BeadStatus.CRASHED),
+        (1, {**ENDPOINT, "status": [4]}, BeadStatus.CRASHED),
+        (0, {"ok": True}, BeadStatus.OK),
     ],
 )
-def test_how_a_bead_ended(
-    end: EndReason, status: int, result: dict[str, Any], expected: BeadStatus
+def test_the_status_is_the_programs_own_unless_it_disagrees_with_its_exit(
+    exit_status: int, result: dict[str, Any], expected: BeadStatus
 ) -> None:
-    reader = LineReader()
-    if result:
-        reader.read_line(json.dumps({"type": "result", **result}).encode())
-    report = reader.build_report(ProgramEnd(end, status, 1.0), b"Traceback\nKeyError: 'x'\n")
+    reader = ModelStreamReader()
+    reader.read_line(json.dumps({"type": "result", **result}).encode())
+    report = reader.build_report(ProgramEnd(EndReason.EXITED, exit_status, 1.0), b"KeyError: 'x'\n")
     assert report.status is expected
-    assert report.usage == Usage(None, 0), "the gateway knows what was used"
+    assert report.usage == NOT_KNOWN, "the gateway knows what was used"

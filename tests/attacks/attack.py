@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 from tests.attacks.places import Places
 
@@ -28,6 +28,16 @@ class Attack:
     open_in: Mapping[str, str]
 
 
+def demand(why: str, ask: Callable[[Places], object]) -> Needs:
+    """What the machine has to have: ``ask`` finds something, else this is why not."""
+
+    def needs(places: Places) -> None:
+        assert ask(places), why
+
+    return needs
+
+
+NETWORK: Final = demand("no network on this machine", lambda places: places.own_address)
 ITSELF: Final = "itself"
 """``needs`` of an attack that is what this machine may not let anybody do."""
 _KNOWN: dict[str, Attack] = {}
@@ -37,7 +47,7 @@ def attack_on(
     promise: str,
     must_fail: str,
     *,
-    needs: Needs | Literal["itself"] | None = None,
+    needs: Needs | str | None = None,
     seen: Seen | None = None,
     a_right: bool = False,
     open_in: Mapping[str, str] | None = None,
@@ -45,7 +55,9 @@ def attack_on(
     """Add a function, under its name, to the attacks."""
 
     def add(attempt: Attempt) -> Attempt:
-        asked = attempt if needs == ITSELF else needs
+        asked = demand(needs, attempt) if isinstance(needs, str) else needs
+        if needs == ITSELF:  # what it raises is why not, whatever it gives
+            asked = attempt
         known = Attack(attempt, promise, must_fail, asked, seen, a_right, open_in or {})
         assert _KNOWN.setdefault(attempt.__name__, known) is known
         return attempt

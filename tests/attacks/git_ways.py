@@ -169,7 +169,7 @@ def bytes_of(checkout: Path) -> dict[str, bytes]:
 
 def _write_bundle(game: Game, captured: CapturedChange, folder: Path) -> None:
     proposal = Proposal(
-        change=captured.build_summary(),
+        change=captured.build_proposed(),
         category="tests",
         is_fallback=False,
         analysis=AnalysisResult("IMPROVEMENT_FOUND"),

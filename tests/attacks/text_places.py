@@ -16,7 +16,7 @@ from markdown_it.token import Token
 
 from gitlab_nightshift.gitlab.marker import Marker, write_marker
 from gitlab_nightshift.job.job_facts import read_job
-from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus, CommandResult, Usage
+from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus, CommandResult
 from gitlab_nightshift.records.events import (
     BeadEnded,
     CommandEnded,
@@ -29,8 +29,9 @@ from gitlab_nightshift.records.events import (
     StepStarted,
 )
 from gitlab_nightshift.records.handoffs import AnalysisCandidate, AnalysisResult, Draft, Verdict
-from gitlab_nightshift.records.products import Bundle, ChangeSummary, Outcome, Proposal
+from gitlab_nightshift.records.products import Bundle, Outcome, Proposal, ProposedChange
 from gitlab_nightshift.records.run_results import RunResult
+from gitlab_nightshift.records.usage import Usage
 from gitlab_nightshift.settings.load import build_settings
 from gitlab_nightshift.stages.publish import merge_request
 from gitlab_nightshift.stages.publish.description import render_description
@@ -193,7 +194,7 @@ def proposal(text: str) -> Proposal:
     words = text[:500] or "x"
     candidate = AnalysisCandidate((words,), words, 1, words)
     return Proposal(
-        change=ChangeSummary("a" * 40, ("src/a.py",), 3, 4),
+        change=ProposedChange(("src/a.py",), 3, 4, "a" * 40),
         category="tests",
         is_fallback=False,
         analysis=AnalysisResult("IMPROVEMENT_FOUND", words, words, 3, (candidate,), candidate),

@@ -137,7 +137,7 @@ async def test_a_task_becomes_a_pipeline_and_its_result_a_message(here: Scene) -
         "**Done: a merge request is open**",
         f"<{here.project.web_url}/-/merge_requests/1>",
         "Round prices to whole cents",
-        "2 file(s) changed, 12 lines added, 3 deleted:",
+        "2 files changed, +12 -3:",
         "- `shop.py`",
         "- `test_shop.py`",
         "passed: `make test`",
@@ -241,7 +241,7 @@ async def test_other_outcomes_are_told(here: Scene, outcome: Outcome, headline: 
     here.left(left_behind(here.folder / "a", why, change=None))
     text = (await here.nth(2)).text
     assert headline in text and "because @\u200beveryone said so" in text
-    assert "$" not in text and "file(s)" not in text
+    assert "$" not in text and "changed, +" not in text
 
 
 @in_scene

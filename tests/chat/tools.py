@@ -21,7 +21,7 @@ from gitlab_nightshift.chat.server import PATH, open_service
 from gitlab_nightshift.demo.standin_state import MAINTAINER
 from gitlab_nightshift.records.bead_results import CommandResult
 from gitlab_nightshift.records.handoffs import AnalysisCandidate, AnalysisResult, Draft, Verdict
-from gitlab_nightshift.records.products import Bundle, ChangeSummary, Outcome, Proposal
+from gitlab_nightshift.records.products import Bundle, Outcome, Proposal, ProposedChange
 from gitlab_nightshift.records.run_results import RunResult, build_command_finding
 from gitlab_nightshift.records.storage import write_record
 from tests.support.standin import FullStandin
@@ -247,14 +247,14 @@ def _git(project: FullProject, *words: str) -> str:
     return done.stdout.decode().strip()
 
 
-CHANGE = ChangeSummary("a" * 40, ("shop.py", "test_shop.py"), 12, 3)
+CHANGE = ProposedChange(("shop.py", "test_shop.py"), 12, 3, "a" * 40)
 PASSED = CommandResult("make test", 0, 4.2)
 
 
 def left_behind(
     folder: Path,
     result: RunResult,
-    change: ChangeSummary | None = CHANGE,
+    change: ProposedChange | None = CHANGE,
     commands: tuple[CommandResult, ...] = (PASSED,),
     title: str = "Round prices to whole cents",
 ) -> Path:

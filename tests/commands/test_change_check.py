@@ -29,7 +29,8 @@ from gitlab_nightshift.demo.standin_state import StandinMergeRequest, User
 from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.records.verdicts import Finding
 from gitlab_nightshift.settings.model import Settings
-from tests.repository.tools import commit, git, link, repository, write
+from tests.repository.tools import commit, git, repository, write
+from tests.support.scripts import ScriptCase, read_cases, run_script
 from tests.support.standin import FullStandin
 from tests.support.standin_records import FullProject
 from tests.support.tables import each
@@ -69,10 +70,12 @@ def environment(root: Path) -> dict[str, str]:
 Ran = Callable[..., tuple[int, str, str]]
 
 
-def checked(root: Path, env: Mapping[str, str] | None = None, **asked: Any) -> Judgement:
+def checked(
+    root: Path, env: Mapping[str, str] | None = None, *, inside: str = "", **asked: Any
+) -> Judgement:
     """The judgement; the checkout with its repository is the same afterwards."""
     before = whole_tree(root)
-    found = check(CheckRequest(root, {**environment(root), **(env or {})}, **asked))
+    found = check(CheckRequest(root / inside, {**environment(root), **(env or {})}, **asked))
     assert_same(whole_tree(root), before)
     return found
 
@@ -85,110 +88,44 @@ def head(root: Path, revision: str = "HEAD") -> str:
     return git(root, "rev-parse", revision)
 
 
-# --- what is compared -----------------------------------------------------------------------------
+# --- what is compared with what -------------------------------------------------------------------
+
+COMMANDS = r"""
+commit() { git add -A && git commit -q --allow-empty -m more; }
+logo() { printf '\0' > "${1:-logo.png}"; }
+skip() { sed -i 's/^def test_one/@pytest.mark.skip\n&/' tests/test_cart.py; }
+add_code() { mkdir sub; echo X = 1 > sub/other.py; }
+later() { echo "# Later" > README.md; }
+silence() { sed -i 's/items)$/items)  # noqa: C416/' cart.py; commit; }
+set_flag() { printf 'policy:\n  flags:\n    binary-file: %s\n' "$1" > nightshift.yaml; }
+branch_and_merge() {
+  git checkout -q -b feature; logo; commit; git checkout -q main; logo main.png; commit
+  git merge -q --no-ff -m merge feature
+}
+branch_beside() {
+  git branch feature; logo; commit; git checkout -q feature; later; commit
+}
+"""
+GIVEN: dict[str, Callable[[str], Any]] = {
+    "staged": bool,
+    "recent": int,
+    "selected": lambda text: tuple(text.split(",")),
+}
 
 
-def test_changed_and_new_files_against_head(shop: Path) -> None:
-    write(shop, "tests/test_cart.py", SKIPPED)
-    write(shop, "logo.png", b"\x89PNG\0")
-    found = checked(shop)
-    assert set(names(found)) == {
-        ("test-skipped", "tests/test_cart.py"),
-        ("binary-file", "logo.png"),
-    }
-    assert (found.base, found.commit) == (head(shop), None)
-
-
-def test_staged_changes_count_and_ignored_files_do_not(shop: Path) -> None:
-    write(shop, ".gitignore", "*.bin\n")
-    write(shop, "a.bin", b"\0")
-    write(shop, "b.dat", b"\0")
-    git(shop, "add", "b.dat")
-    assert names(checked(shop)) == [("binary-file", "b.dat")]
-
-
-@pytest.mark.parametrize("place", [".config/git/ignore", "mine"])
-def test_the_users_own_ignores_count(shop: Path, place: str) -> None:
-    write(shop.parent, place, ".DS_Store\n")
-    if place == "mine":
-        write(shop.parent, ".gitconfig", f"[core]\n\texcludesFile = {shop.parent / place}\n")
-    write(shop, ".DS_Store", b"\0")
-    assert names(checked(shop)) == []
-
-
-def test_a_deleted_file(shop: Path) -> None:
-    (shop / "tests/test_cart.py").unlink()
-    assert ("test-deleted", "tests/test_cart.py") in names(checked(shop))
-
-
-def test_a_clean_tree_is_held_against_the_commit_before(shop: Path) -> None:
-    write(shop, "logo.png", b"\0")
-    commit(shop)
-    found = checked(shop)
-    assert (names(found), found.base) == ([("binary-file", "logo.png")], head(shop, "HEAD^"))
-
-
-def test_a_commit_against_its_first_parent(shop: Path) -> None:
-    write(shop, "logo.png", b"\0")
-    bad = commit(shop)
-    write(shop, "README.md", "# Later\n")
-    commit(shop)
-    write(shop, "dirty.png", b"\0")
-    found = checked(shop, commit=bad)
-    assert (names(found), found.commit) == ([("binary-file", "logo.png")], bad)
-    assert names(checked(shop, commit="HEAD")) == []
-
-
-def test_a_merge_counts_by_what_it_brings_to_its_first_parent(shop: Path) -> None:
-    git(shop, "checkout", "-q", "-b", "feature")
-    write(shop, "logo.png", b"\0")
-    commit(shop)
-    git(shop, "checkout", "-q", "main")
-    write(shop, "README.md", "# Main\n")
-    commit(shop)
-    git(shop, "merge", "-q", "--no-ff", "-m", "merge", "feature")
-    assert names(checked(shop, commit="HEAD")) == [("binary-file", "logo.png")]
-
-
-def test_a_base_that_moved_on_is_left_where_the_branch_began(shop: Path) -> None:
-    git(shop, "checkout", "-q", "-b", "feature")
-    git(shop, "checkout", "-q", "main")
-    write(shop, "tests/test_more.py", "def test_more():\n    assert 1 + 1 == 2\n")
-    commit(shop)
-    git(shop, "checkout", "-q", "feature")
-    write(shop, "README.md", "# Feature\n")
-    commit(shop)
-    assert names(checked(shop, base="main")) == []
-    assert names(checked(shop, commit="HEAD", base="main")) == []
-
-
-def test_several_commits_are_one_change(shop: Path) -> None:
-    first = head(shop)
-    write(shop, "logo.png", b"\0")
-    commit(shop)
-    write(shop, "README.md", "# Later\n")
-    commit(shop)
-    assert names(checked(shop, base=first)) == [("binary-file", "logo.png")]
-
-
-def test_the_only_commit_is_new_as_a_whole(tmp_path: Path) -> None:
-    root = tmp_path / "one"
-    repository(root, {**FILES, "logo.png": b"\0"})
-    assert names(checked(root)) == [("binary-file", "logo.png")]
-    assert names(checked(root, commit="HEAD")) == [("binary-file", "logo.png")]
-
-
-def test_a_repository_without_a_commit(tmp_path: Path) -> None:
-    git(tmp_path, "init", "-q", "new")
-    write(tmp_path / "new", "logo.png", b"\0")
-    assert names(checked(tmp_path / "new")) == [("binary-file", "logo.png")]
-
-
-def test_only_what_is_staged(shop: Path) -> None:
-    write(shop, "logo.png", b"\0")
-    git(shop, "add", "logo.png")
-    write(shop, "other.png", b"\0")
-    assert names(checked(shop, staged=True)) == [("binary-file", "logo.png")]
+@pytest.mark.parametrize("case", read_cases(Path(__file__).with_name("checked.cases")), ids=repr)
+def test_what_is_judged_is(shop: Path, case: ScriptCase) -> None:
+    run_script(shop, COMMANDS + case.script)
+    asked: dict[str, Any] = {k: GIVEN.get(k, str)(text) for k, text in case.asked.items()}
+    against = asked.pop("against", "")
+    env = {key: asked.pop(key) for key in case.asked if key.isupper()}
+    env |= {key: head(shop, revision) for key, revision in env.items() if key.endswith("_SHA")}
+    found = checked(shop, env, **asked)
+    told = [f"{each.level} {each.name} {each.file}" for each in found.findings]
+    assert sorted(told) == case.expected
+    assert found.failed == any(each.startswith("fail ") for each in told)
+    assert not against or found.base == head(shop, against)
+    assert found.commit == (head(shop, asked["commit"]) if "commit" in asked else None)
 
 
 def test_in_a_hook_the_commit_at_hand_is_judged(shop: Path) -> None:
@@ -207,33 +144,6 @@ def test_in_a_hook_the_commit_at_hand_is_judged(shop: Path) -> None:
     assert "test-skipped" in (shop.parent / "said").read_text()
 
 
-# --- pipelines ------------------------------------------------------------------------------------
-
-
-def test_a_merge_requests_pipeline_knows_its_base(shop: Path) -> None:
-    first = head(shop)
-    write(shop, "logo.png", b"\0")
-    commit(shop)
-    write(shop, "README.md", "# Later\n")
-    commit(shop)
-    found = checked(shop, {"CI_MERGE_REQUEST_DIFF_BASE_SHA": first})
-    assert (names(found), found.base) == ([("binary-file", "logo.png")], first)
-
-
-@pytest.mark.parametrize("kind", ["merged_result", "merge_train"])
-def test_a_pipeline_of_merged_results(shop: Path, kind: str) -> None:
-    base = head(shop)
-    git(shop, "checkout", "-q", "-b", "feature")
-    write(shop, "logo.png", b"\0")
-    commit(shop)
-    git(shop, "checkout", "-q", "main")
-    write(shop, "main.png", b"\0")
-    commit(shop)
-    git(shop, "merge", "-q", "--no-ff", "-m", "merge", "feature")
-    variables = {"CI_MERGE_REQUEST_DIFF_BASE_SHA": base, "CI_MERGE_REQUEST_EVENT_TYPE": kind}
-    assert names(checked(shop, variables)) == [("binary-file", "logo.png")]
-
-
 def test_a_shallow_clone_says_what_is_missing(shop: Path, tmp_path: Path) -> None:
     first = head(shop)
     write(shop, "README.md", "# Later\n")
@@ -250,15 +160,6 @@ def test_a_shallow_clone_says_what_is_missing(shop: Path, tmp_path: Path) -> Non
     assert names(checked(tmp_path / "shallow")) == [("binary-file", "logo.png")]
 
 
-# --- places ---------------------------------------------------------------------------------------
-
-
-def test_from_a_subfolder(shop: Path) -> None:
-    write(shop, "logo.png", b"\0")
-    found = check(CheckRequest(shop / "tests", environment(shop)))
-    assert names(found) == [("binary-file", "logo.png")]
-
-
 def test_a_linked_worktree(shop: Path) -> None:
     git(shop, "worktree", "add", "-q", "../linked", "-b", "linked")
     linked = shop.parent / "linked"
@@ -266,36 +167,6 @@ def test_a_linked_worktree(shop: Path) -> None:
     before = whole_tree(shop)
     assert names(checked(linked)) == [("binary-file", "logo.png")]
     assert_same(whole_tree(shop), before)
-
-
-def test_a_detached_head(shop: Path) -> None:
-    git(shop, "checkout", "-q", "--detach", "HEAD")
-    write(shop, "logo.png", b"\0")
-    assert names(checked(shop)) == [("binary-file", "logo.png")]
-
-
-def test_a_split_index(shop: Path) -> None:
-    git(shop, "update-index", "--split-index")
-    write(shop, "logo.png", b"\0")
-    assert names(checked(shop)) == [("binary-file", "logo.png")]
-
-
-def test_a_sparse_checkout_deletes_nothing(shop: Path) -> None:
-    git(shop, "sparse-checkout", "set", "--cone", "--sparse-index", "nothing-here")
-    assert not (shop / "tests").exists()
-    write(shop, "logo.png", b"\0")
-    assert names(checked(shop)) == [("binary-file", "logo.png")]
-
-
-def test_another_repository_inside_is_left_out(shop: Path) -> None:
-    repository(shop / "inner", {"x.png": b"\0"})
-    assert names(checked(shop)) == []
-
-
-def test_a_link_and_a_mode_are_as_git_sees_them(shop: Path) -> None:
-    link(shop, "here", "README.md")
-    (shop / "cart.py").chmod(0o755)
-    assert names(checked(shop)) == []
 
 
 def test_nothing_of_the_repository_is_run(shop: Path) -> None:
@@ -314,12 +185,6 @@ def test_nothing_of_the_repository_is_run(shop: Path) -> None:
     write(shop, "cart.py", CART + "# more\n")
     checked(shop)
     assert not (shop.parent / "ran").exists()
-
-
-def test_line_ends_as_the_checkout_has_them(shop: Path) -> None:
-    git(shop, "config", "core.autocrlf", "true")
-    write(shop, "cart.py", CART.replace("\n", "\r\n"))
-    assert names(checked(shop)) == []
 
 
 @pytest.mark.parametrize(
@@ -354,66 +219,11 @@ def test_a_damaged_repository_is_no_defect(shop: Path) -> None:
         check(CheckRequest(shop, environment(shop)))
 
 
-# --- settings -------------------------------------------------------------------------------------
-
-OFF = "policy:\n  flags:\n    binary-file: off\n"
-
-
-def test_the_settings_are_those_of_the_base(shop: Path) -> None:
-    write(shop, "nightshift.yaml", OFF)
-    write(shop, "logo.png", b"\0")
-    assert ("binary-file", "logo.png") in names(checked(shop))
-    commit(shop)
-    write(shop, "new.png", b"\0")
-    assert names(checked(shop)) == []
-
-
-def test_a_level_of_the_settings(shop: Path) -> None:
-    write(shop, "nightshift.yaml", OFF.replace("off", "warn"))
-    commit(shop)
-    write(shop, "new.png", b"\0")
-    found = checked(shop)
-    assert [(each.name, each.level) for each in found.findings] == [("binary-file", "warn")]
-    assert not found.failed
-
-
-def test_variables_come_before_the_file(shop: Path) -> None:
-    write(shop, "README.md", "# Cart\n" + "more\n" * 30)
-    assert names(checked(shop)) == []
-    level = {"NIGHTSHIFT_POLICY__FLAGS": '{"diff-too-large": "warn"}'}
-    found = checked(shop, {**level, "NIGHTSHIFT_MAX_DIFF_LINES": "20"})
-    assert names(found) == [("diff-too-large", "README.md")]
-
-
 def test_an_unknown_flag_in_the_settings(shop: Path) -> None:
     write(shop, "nightshift.yaml", "policy:\n  flags:\n    binary-files: off\n")
     commit(shop)
     with pytest.raises(NightshiftError, match=r"nightshift.yaml:\d+: .*did you mean binary-file\?"):
         checked(shop, commit="HEAD", base="HEAD")
-
-
-def test_what_was_selected(shop: Path) -> None:
-    write(shop, "cart.py", CART.replace("items)", "items )"))
-    write(shop, "other.py", "X = 1\n")
-    found = checked(shop, selected=("cart.py",))
-    assert ("outside-selection", "other.py") in names(found)
-    assert ("outside-selection", "cart.py") not in names(found)
-
-
-def test_what_was_selected_from_a_subfolder(shop: Path) -> None:
-    write(shop, "tests/test_cart.py", TESTS + "\n\ndef test_x(): assert total([]) == 0\n")
-    for given in ("test_cart.py", "../tests/test_cart.py", "tests/test_cart.py"):
-        asked = CheckRequest(shop / "tests", environment(shop), selected=(given,))
-        assert names(check(asked)) == [], given
-
-
-def test_recent_files_count_where_they_are_asked_for(shop: Path) -> None:
-    write(shop, "README.md", "# Cart\n\nTotals of carts.\n")
-    assert names(checked(shop)) == []
-    assert names(checked(shop, recent=1)) == [("recent-file", "README.md")]
-    write(shop, "README.md", "# Cart\n\nTotals.\n")
-    write(shop, "cart.py", CART + "# more\n")
-    assert names(checked(shop, recent=5)) == []
 
 
 # --- what is printed ------------------------------------------------------------------------------
@@ -527,19 +337,6 @@ def test_what_a_commit_says_to_a_finding_stands_beside_it(shop: Path) -> None:
     assert "Allowed because prices change on Monday (commit " in found.detail
     [judged] = check(CheckRequest(shop, environment(shop), "HEAD", category="tests")).findings
     assert "Allowed" not in judged.detail
-
-
-def test_a_reviewer_of_people_is_told_where_a_night_is_sent_back(shop: Path) -> None:
-    write(shop, "cart.py", CART.replace("items)\n", "items)  # noqa: C416\n"))
-    commit(shop)
-    asked = CheckRequest(shop, environment(shop), "HEAD")
-    assert [f.level for f in check(asked).findings] == ["note"]
-    night = {"CI_MERGE_REQUEST_SOURCE_BRANCH_NAME": "night-shift/cart"}
-    for strict in (
-        CheckRequest(shop, environment(shop) | night, "HEAD"),
-        CheckRequest(shop, environment(shop), "HEAD", category="tests"),
-    ):
-        assert [f.level for f in check(strict).findings] == ["fail"]
 
 
 def test_a_flag_is_explained(capsys: pytest.CaptureFixture[str]) -> None:

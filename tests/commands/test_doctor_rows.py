@@ -12,8 +12,8 @@ from gitlab_nightshift.commands.doctor_row import DoctorRow
 from gitlab_nightshift.demo.standin_state import NOBODY
 from gitlab_nightshift.job.job_secrets import MODEL_KEYS
 from gitlab_nightshift.onboarding.ci_file import TEMPLATE
+from gitlab_nightshift.run.session_opening import open_run
 from gitlab_nightshift.run_folder import Invocation
-from gitlab_nightshift.session import open_run
 from tests.gateway.test_model_probe import endpoint
 from tests.support.setup_endpoints import add_setup
 from tests.support.standin_records import StandinSchedule

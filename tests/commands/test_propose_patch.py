@@ -113,7 +113,7 @@ def test_the_two_halves_make_one_change(shop: Shop) -> None:
     ]
     proposed = shop.patch(turns, "--task", "Mend it", "shop.py")
     assert (proposed.status, proposed.out) == (0, WRITTEN)
-    assert proposed.err.splitlines()[-1] == "nightshift: m: 3 files (5500 tokens, cost unknown)"
+    assert proposed.err.splitlines()[-1] == "nightshift: m: 3 files (cost not known, 6k tokens)"
     done = subprocess.run(
         [sys.executable, "-m", "gitlab_nightshift", "execute"],
         cwd=shop.root,

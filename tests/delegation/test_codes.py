@@ -252,7 +252,7 @@ def test_e_internal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise ZeroDivisionError("a defect")
 
-    monkeypatch.setattr(delegated_task, "try_until_proven", fail)
+    monkeypatch.setattr(delegated_task, "do_task", fail)
     with delegations(tmp_path) as context:
         done = context.ask()
         done.failed("E_INTERNAL", 70, "a defect of nightshift: ZeroDivisionError")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from gitlab_nightshift.policy.write_gate import list_gated_files
-from gitlab_nightshift.records.products import ChangeSummary
+from gitlab_nightshift.records.products import ChangeSize
 from gitlab_nightshift.stages.work import proofs
 from tests.support.agent import append, plays, write
 from tests.support.delegation import DEVELOPMENT, POLICY, Delegations, delegations
@@ -102,7 +102,7 @@ def test_without_a_list_nothing_is_writable_in_production(tmp_path: Path) -> Non
     config = "policy: {orchestrators: [planner]}\n"
     with delegations(tmp_path, config=config) as context:
         settings = context.prepare().settings
-        [gated] = list_gated_files(ChangeSummary("", ("docs/new.md",), 1, 0), settings, "")
+        [gated] = list_gated_files(ChangeSize(("docs/new.md",), 1, 0), settings, "")
         assert gated.decision == "require_approval"
         assert gated.why == "is outside policy.writable_paths"
 

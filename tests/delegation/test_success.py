@@ -124,6 +124,10 @@ def test_a_second_attempt_knows_why_the_first_failed(tmp_path: Path) -> None:
         starts = [(e["phase"], e["attempt"]) for e in context.events if e["event"] == "phase_start"]
         tries = [("Apply", 1), ("Verify", 1), ("Apply", 2), ("Verify", 2)]
         assert starts[2:6] == tries
+        [kept] = (context.context / "nightshift").iterdir()
+        bundle = json.loads((kept / "bundle/bundle.json").read_text())
+        [failed] = bundle["failed_attempts"]
+        assert failed["why"] == second.last_failure
 
 
 def test_only_proposed(tmp_path: Path) -> None:

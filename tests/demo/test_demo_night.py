@@ -184,6 +184,10 @@ def _assert_products(ran: Ran) -> None:
     assert ran.json("published.json")["mr_iid"] == 1
     events = (ran.folder / OUTPUT / "events.jsonl").read_text().splitlines()
     assert json.loads(events[-1])["event"] == "run_ended"
+    # No gateway counts a replay, and its figures come at a bead's end: nothing is known at first.
+    told = [json.loads(line) for line in events]
+    costs = [each["cost_usd"] for each in told if each["event"] == "progress"]
+    assert costs[0] is None and all(costs[1:])
     cases = ElementTree.parse(ran.folder / OUTPUT / "junit.xml").getroot().findall("testcase")
     assert len(cases) in (14, 15, 16)  # beads, attempts, a command, evidence, the night
     assert "A merge request is open" in (ran.folder / OUTPUT / "report.html").read_text()

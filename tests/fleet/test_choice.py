@@ -14,10 +14,11 @@ from gitlab_nightshift.records.fleet_records import (
     Discovery,
     FleetMergeRequest,
     FleetNight,
+    FleetPlan,
     FleetProject,
+    NightCost,
     NightSettings,
 )
-from gitlab_nightshift.records.planned_fleet import FleetPlan, NightCost
 
 NOW = datetime(2026, 11, 18, 23, 30, tzinfo=UTC)
 """A Wednesday; the window is open."""
@@ -247,7 +248,7 @@ def test_a_night_that_no_runner_takes_is_named() -> None:
     window = Window(start=time(20), end=time(0))
     waits = build(1, nights=(night(1, timedelta(hours=2), "pending"),))
     (row,) = choose(waits, window=window).projects
-    assert row.reason.endswith("for an hour already: has the project a runner that is free?")
+    assert row.reason.endswith("for an hour already: does the project have a free runner?")
 
 
 def test_requests_with_other_labels_are_said_to_be_unknown() -> None:

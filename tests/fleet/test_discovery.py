@@ -1,6 +1,5 @@
 """A fleet's projects, found in pages of a GitLab that counts how complex a query is."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,26 +14,13 @@ from gitlab_nightshift.fleet.discovery import (
 from gitlab_nightshift.fleet.fleet_settings import FleetFile, read_fleet_file
 from gitlab_nightshift.gitlab import fleet_api
 from gitlab_nightshift.gitlab.api_error import ApiError
-from gitlab_nightshift.gitlab.fleet_api import FleetApi, open_fleet
 from gitlab_nightshift.records.fleet_records import NightSettings
 from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.settings.notations import WEEKDAYS
-from gitlab_nightshift.system.retry import Clock
+from tests.fleet.conftest import connect
 from tests.support import graphql_nodes
-from tests.support.fleet_standin import ACCOUNT, PLAN_TOKEN, FleetStandin
+from tests.support.fleet_standin import ACCOUNT, FleetStandin
 from tests.support.standin_records import FullProject
-
-
-@pytest.fixture
-def gitlab(tmp_path: Path) -> Iterator[FleetStandin]:
-    with FleetStandin(tmp_path / "gitlab") as standin:
-        yield standin
-        assert standin.errors == []
-
-
-def connect(gitlab: FleetStandin) -> FleetApi:
-    clock = Clock(sleep=lambda _: None)
-    return open_fleet(gitlab.url, PLAN_TOKEN, clock=clock, tell=lambda _: None)
 
 
 def read(tmp_path: Path, text: str) -> FleetFile:
@@ -77,7 +63,7 @@ def test_what_is_not_there_is_named_all_at_once_with_its_place(
     file = read(tmp_path, "groups:\n- acme\n- gone\nprojects:\n- acme2/none\n")
     with pytest.raises(NightshiftError) as caught:
         discover_all(connect(gitlab), file)
-    why = "GitLab has none, or this token does not see it"
+    why = "does not exist, or this token does not see it"
     assert caught.value.lines == [
         f"fleet.yaml:3: groups: gone: {why}",
         f"fleet.yaml:5: projects: acme2/none: {why}",

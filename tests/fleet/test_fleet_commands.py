@@ -1,7 +1,6 @@
 """``nightshift fleet plan`` and ``fleet run`` as a control project's jobs run them."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -28,13 +27,6 @@ def play(self, project, schedule):
 FleetApi.play = play
 """
 """The process is killed before or after its n-th play has been answered."""
-
-
-@pytest.fixture
-def gitlab(tmp_path: Path) -> Iterator[FleetStandin]:
-    with FleetStandin(tmp_path / "gitlab") as standin:
-        yield standin
-        assert standin.errors == []
 
 
 @pytest.fixture
@@ -107,8 +99,8 @@ def test_mistakes_of_the_file_and_what_gitlab_lacks_come_at_once(
     control.write_fleet("projects: [gone/one]\nbudget: {night_usd: 1}\n")
     done = control.run("plan")
     assert done.exit_status == 2
-    assert "fleet.yaml:6: projects: gone/one: GitLab has none" in done.stderr
-    assert "budget.night_usd: $1 cannot pay one night: the lowest limit is $2" in done.stderr
+    assert "fleet.yaml:6: projects: gone/one: does not exist" in done.stderr
+    assert "budget.night_usd: $1 cannot pay for one night: the lowest limit is $2" in done.stderr
 
 
 def test_what_is_gone_since_the_last_plan_is_named_and_the_rest_goes_on(

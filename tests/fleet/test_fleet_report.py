@@ -2,20 +2,17 @@
 
 import json
 import re
-from collections.abc import Iterator
-from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from gitlab_nightshift import cli
 from gitlab_nightshift.fleet import fleet_history
 from gitlab_nightshift.fleet.fleet_history import decode_nights, encode_nights
 from gitlab_nightshift.records.history_records import PastNight
+from tests.fleet.conftest import get_project, run_command
 from tests.support.fleet_standin import PLAN_TOKEN, FleetStandin
 from tests.support.listeners import listening
 from tests.support.standin_pipelines import add_scheduled
@@ -24,16 +21,9 @@ from tests.support.standin_records import FullProject, as_full
 HEAD = "groups: [acme]\nbudget: {night_usd: 10}\n"
 
 
-@pytest.fixture
-def gitlab(tmp_path: Path) -> Iterator[FleetStandin]:
-    with FleetStandin(tmp_path / "gitlab") as standin:
-        standin.add_fleet("acme", 120)
-        yield standin
-        assert standin.errors == []
-
-
-def get_project(gitlab: FleetStandin, number: int) -> FullProject:
-    return as_full(gitlab.projects[number])
+@pytest.fixture(autouse=True)
+def _fleet(gitlab: FleetStandin) -> None:
+    gitlab.add_fleet("acme", 120)
 
 
 def add_night(gitlab: FleetStandin, project: FullProject, result: Any, status: str) -> None:
@@ -52,13 +42,8 @@ def report(
 ) -> tuple[int, str, str]:
     folder.mkdir(exist_ok=True)
     (folder / "fleet.yaml").write_text(HEAD + more)
-    given = {"CI_SERVER_URL": gitlab.url, "GITLAB_TOKEN": PLAN_TOKEN, **env}
-    whole = ["fleet", "report", "--fleet", str(folder / "fleet.yaml"), "--output", str(folder)]
-    out, err = StringIO(), StringIO()
-    with redirect_stdout(out), redirect_stderr(err):
-        parsed = cli.build_parser(whole).parse_args([*whole, *args])
-        status = int(parsed.run(parsed, given))
-    return status, out.getvalue(), err.getvalue()
+    whole = ("report", "--fleet", str(folder / "fleet.yaml"), "--output", str(folder))
+    return run_command(gitlab, PLAN_TOKEN, *whole, *args, **env)
 
 
 def read_data(folder: Path) -> Any:
@@ -135,7 +120,7 @@ def test_nights_that_fail_alike_are_one_line_whatever_differs_in_them(
     assert len(failures[0]["places"]) == 3
 
 
-def test_projects_never_heard_of_are_named(gitlab: FleetStandin, tmp_path: Path) -> None:
+def test_projects_without_nights_are_named(gitlab: FleetStandin, tmp_path: Path) -> None:
     gitlab.add_past_nights(1)
     silent = gitlab.add_light_project("acme/team-0/silent")
     gitlab.add_light_project("acme/team-0/not-set-up", files={"README.md": "#"})

@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -20,20 +19,17 @@ TOKEN = "glpat-MaintainerOfTheFleet1"
 PROJECTS = 12
 
 
-@pytest.fixture
-def gitlab(tmp_path: Path) -> Iterator[FleetStandin]:
-    with FleetStandin(tmp_path / "gitlab") as standin:
-        standin.add_fleet("acme", PROJECTS)
-        account = standin.add_user("service_account_1", "Fleet")
-        ends = f"{datetime.now(UTC) + timedelta(days=3):%Y-%m-%d}"
-        standin.add_token(TOKEN, account, access_level=40, expires_at=ends)
-        (tmp_path / "fleet.yaml").write_text("groups: [acme]\nbudget: {night_usd: 10}\n")
-        yield standin
-        assert standin.errors == []
+@pytest.fixture(autouse=True)
+def _fleet(gitlab: FleetStandin, tmp_path: Path) -> None:
+    gitlab.add_fleet("acme", PROJECTS)
+    account = gitlab.add_user("service_account_1", "Fleet")
+    ends = f"{datetime.now(UTC) + timedelta(days=3):%Y-%m-%d}"
+    gitlab.add_token(TOKEN, account, access_level=40, expires_at=ends)
+    (tmp_path / "fleet.yaml").write_text("groups: [acme]\nbudget: {night_usd: 10}\n")
 
 
 @pytest.fixture
-def made(gitlab: FleetStandin) -> ProjectSettings:
+def made(gitlab: FleetStandin, _fleet: None) -> ProjectSettings:
     """Every project has a token that ends in ten days."""
     settings = gitlab.project_settings
     ends = datetime.now(UTC).date() + timedelta(days=10)

@@ -73,12 +73,12 @@ def test_contradictions_come_all_at_once_with_their_places(tmp_path: Path) -> No
         "window: {start: '06:00', end: '22:00'}\n"
     )
     assert list_mistakes(tmp_path, text) == [
-        "fleet.yaml:3: groups: acme/tools lies in the group acme, which is listed too",
+        "fleet.yaml:3: groups: acme/tools is in the group acme, which is listed too",
         "fleet.yaml:4: groups: Acme is listed twice",
-        "fleet.yaml:6: projects: acme/web lies in the group acme, which is listed too",
+        "fleet.yaml:6: projects: acme/web is in the group acme, which is listed too",
         "fleet.yaml:8: projects: b/c is listed twice",
-        "fleet.yaml:10: budget.night_usd: $5 cannot pay one night of $10",
-        "fleet.yaml:11: budget.month_usd: $4 cannot pay one night of $10",
+        "fleet.yaml:10: budget.night_usd: $5 cannot pay for one night of $10",
+        "fleet.yaml:11: budget.month_usd: $4 cannot pay for one night of $10",
         "fleet.yaml:11: budget.month_usd: less than a single night's 5",
         "fleet.yaml:13: window: it must last from a minute to 12 hours",
     ]
@@ -94,7 +94,9 @@ def test_contradictions_come_all_at_once_with_their_places(tmp_path: Path) -> No
         (f"groups: [acme]\n{BUDGET}account: glpat-0123456789abcdef0123\n", "a secret"),
     ],
 )
-def test_what_is_no_fleet_is_said_in_one_line(tmp_path: Path, text: str, why: str) -> None:
+def test_an_invalid_fleet_file_is_explained_in_one_line(
+    tmp_path: Path, text: str, why: str
+) -> None:
     mistakes = list_mistakes(tmp_path, text)
     assert any(why in each for each in mistakes), mistakes
 

@@ -1,35 +1,25 @@
 """What nights have cost is read once from each result, and kept by the plan."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 
 from gitlab_nightshift.fleet.discovery import discover
 from gitlab_nightshift.fleet.fleet_settings import FleetBudget, FleetSettings
 from gitlab_nightshift.fleet.night_costs import CostRequest, FleetCosts, read_costs
-from gitlab_nightshift.gitlab.fleet_api import open_fleet
-from gitlab_nightshift.records.planned_fleet import NightCost
-from gitlab_nightshift.system.retry import Clock
-from tests.support.fleet_standin import PLAN_TOKEN, FleetStandin
+from gitlab_nightshift.records.fleet_records import NightCost
+from tests.fleet.conftest import connect
+from tests.support.fleet_standin import FleetStandin
 from tests.support.standin_pipelines import add_scheduled
 from tests.support.standin_records import as_full
 
 SETTINGS = FleetSettings(groups=["acme"], budget=FleetBudget(night_usd=100.0))
 
 
-@pytest.fixture
-def gitlab(tmp_path: Path) -> Iterator[FleetStandin]:
-    with FleetStandin(tmp_path / "gitlab") as standin:
-        yield standin
-        assert standin.errors == []
-
-
 def read(gitlab: FleetStandin, known: Iterable[NightCost] = (), days: int = 20) -> FleetCosts:
-    clock = Clock(sleep=lambda _: None)
-    api = open_fleet(gitlab.url, PLAN_TOKEN, clock=clock, patience_s=1.0, tell=lambda _: None)
+    api = connect(gitlab, patience_s=1.0)
     since = datetime.now(UTC) - timedelta(days=days)
     wanted = CostRequest(since, {each.night: each for each in known}, SETTINGS)
     return read_costs(api, discover(api, SETTINGS).projects, wanted)

@@ -1,9 +1,7 @@
 """Starting nights: exactly once, wherever the start is killed, whatever GitLab answers."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 
@@ -11,24 +9,22 @@ from gitlab_nightshift.demo.standin_api import StandinCall
 from gitlab_nightshift.demo.standin_requests import StandinAnswer
 from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.fleet.discovery import discover
-from gitlab_nightshift.fleet.night_start import Share, Start, start_nights
+from gitlab_nightshift.fleet.night_start import Shard, StartResult, start_nights
 from gitlab_nightshift.gitlab.fleet_api import FleetApi, open_fleet
-from gitlab_nightshift.records.planned_fleet import FleetPlan, PlannedProject
+from gitlab_nightshift.records.fleet_records import FleetPlan, PlannedProject
 from gitlab_nightshift.system.retry import Clock
+from tests.fleet.conftest import get_project
 from tests.fleet.test_night_costs import SETTINGS
 from tests.support import standin_pipelines
 from tests.support.fleet_standin import RUN_TOKEN, FleetStandin
-from tests.support.standin_records import FullProject, as_full
+from tests.support.standin_records import as_full
 
 NOW = datetime.now(UTC)
 
 
-@pytest.fixture
-def gitlab(tmp_path: Path) -> Iterator[FleetStandin]:
-    with FleetStandin(tmp_path / "gitlab") as standin:
-        standin.add_fleet("acme", 6)
-        yield standin
-        assert standin.errors == []
+@pytest.fixture(autouse=True)
+def _fleet(gitlab: FleetStandin) -> None:
+    gitlab.add_fleet("acme", 6)
 
 
 def build_plan(gitlab: FleetStandin, made_at: datetime = NOW) -> FleetPlan:
@@ -43,11 +39,11 @@ def build_plan(gitlab: FleetStandin, made_at: datetime = NOW) -> FleetPlan:
 
 def start(
     gitlab: FleetStandin, plan: FleetPlan | None = None, now: datetime = NOW
-) -> dict[str, Start]:
+) -> dict[str, StartResult]:
     """What became of each, by the end of the path; it never really waits."""
     waited: list[float] = []
     api = open_fleet(gitlab.url, RUN_TOKEN, clock=Clock(sleep=waited.append), tell=lambda _: None)
-    found = start_nights(api, plan or build_plan(gitlab), Share(), now)
+    found = start_nights(api, plan or build_plan(gitlab), Shard(), now)
     return {each.path.rpartition("-")[2]: each for each in found}
 
 
@@ -55,15 +51,11 @@ def count_nights(gitlab: FleetStandin) -> list[int]:
     return [len(as_full(each).pipelines) for each in gitlab.projects]
 
 
-def get(gitlab: FleetStandin, number: int) -> FullProject:
-    return as_full(gitlab.projects[number])
-
-
 def test_a_second_start_finds_everything_started(gitlab: FleetStandin) -> None:
     assert {each.outcome for each in start(gitlab).values()} == {"started"}
     assert {each.outcome for each in start(gitlab).values()} == {"already"}
     assert count_nights(gitlab) == [1] * 6
-    pipeline = get(gitlab, 0).pipelines[0]
+    pipeline = get_project(gitlab, 0).pipelines[0]
     assert (pipeline.source, pipeline.user.username) == ("schedule", "fleet-bot")
 
 
@@ -97,8 +89,8 @@ def test_a_gitlab_without_the_filter_is_asked_for_all_pipelines(
 
 def test_each_project_is_in_one_shard_alone(gitlab: FleetStandin) -> None:
     gitlab.add_fleet("more", 60)
-    shares = [Share(index, 3) for index in (1, 2, 3)]
-    parts = [{each.id for each in gitlab.projects if share.holds(each.id)} for share in shares]
+    shards = [Shard(index, 3) for index in (1, 2, 3)]
+    parts = [{each.id for each in gitlab.projects if shard.contains(each.id)} for shard in shards]
     assert all(parts)
     assert sum(map(len, parts)) == len(set().union(*parts)) == 66
 
@@ -107,7 +99,7 @@ def test_it_waits_as_long_as_gitlab_asks(gitlab: FleetStandin) -> None:
     waited: list[float] = []
     gitlab.fail_next("POST", "/play", 429, {"message": "later"}, {"Retry-After": "37"})
     api = open_fleet(gitlab.url, RUN_TOKEN, clock=Clock(sleep=waited.append), tell=lambda _: None)
-    assert len(list(start_nights(api, build_plan(gitlab), Share(), NOW))) == 6
+    assert len(list(start_nights(api, build_plan(gitlab), Shard(), NOW))) == 6
     assert 37.0 in waited
 
 
@@ -142,10 +134,10 @@ def test_without_the_look_a_lost_answer_would_start_a_second_night(
 def test_an_active_schedule_belongs_to_the_project_and_is_not_played(
     gitlab: FleetStandin,
 ) -> None:
-    get(gitlab, 1).schedules.append(gitlab.build_schedule(active=True, description="mine"))
-    get(gitlab, 2).schedules[0].active = True
+    get_project(gitlab, 1).schedules.append(gitlab.build_schedule(active=True, description="mine"))
+    get_project(gitlab, 2).schedules[0].active = True
     other = gitlab.build_schedule(active=True, description="release", variables={})
-    get(gitlab, 3).schedules.append(other)
+    get_project(gitlab, 3).schedules.append(other)
     found = start(gitlab)
     assert [found[f"{n}"].outcome for n in range(4)] == ["started", "own", "own", "started"]
     assert found["1"].text == "its schedule 'mine' is active, @fleet-bot's: not played"
@@ -153,15 +145,17 @@ def test_an_active_schedule_belongs_to_the_project_and_is_not_played(
 
 def test_what_changed_since_the_plan_is_named_and_the_rest_goes_on(gitlab: FleetStandin) -> None:
     plan = build_plan(gitlab)
-    get(gitlab, 0).schedules.clear()
-    get(gitlab, 1).pipeline_jobs.clear()
-    get(gitlab, 2).archived = True
-    gitlab.fail_next("POST", f"/projects/{get(gitlab, 3).id}/.*/play", 403, {"message": "403"})
+    get_project(gitlab, 0).schedules.clear()
+    get_project(gitlab, 1).pipeline_jobs.clear()
+    get_project(gitlab, 2).archived = True
+    gitlab.fail_next(
+        "POST", f"/projects/{get_project(gitlab, 3).id}/.*/play", 403, {"message": "403"}
+    )
     del gitlab.projects[4]
     found = start(gitlab, plan)
     why = {name: each.text for name, each in found.items() if each.outcome == "failed"}
     assert why["0"].startswith("it has no schedule 'Night shift (fleet)': nightshift fleet init")
-    assert why["1"].startswith("GitLab took it and has made no pipeline")
+    assert why["1"].startswith("GitLab accepted the play, but has created no pipeline")
     assert "403" in why["2"]
     assert why["3"].endswith("the account needs a role that may push or merge to the branch")
     assert why["4"] == "moved, deleted, or hidden from this token since the plan"

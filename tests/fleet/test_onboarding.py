@@ -284,10 +284,10 @@ def build_project(number: int, **facts: object) -> FleetProject:
             {"settings": NightSettings(found=True, enabled=False)},
             "opted out by enabled: false in its nightshift.yaml",
         ),
-        ({"included": None}, "its pipeline's file is elsewhere: set it up there"),
+        ({"included": None}, "its pipeline file is not .gitlab-ci.yml: set it up there"),
     ],
 )
-def test_who_is_never_asked(facts: dict[str, object], why: str) -> None:
+def test_projects_that_are_left_out_are_never_asked(facts: dict[str, object], why: str) -> None:
     [row] = choose_projects([build_project(1, **facts)], {}, SETTINGS)
     assert (row.state, row.why) == ("left out", why)
 

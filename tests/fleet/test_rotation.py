@@ -202,7 +202,7 @@ def test_revoking_first_would_leave_a_project_without_a_token(
     assert find_stored(made, app) not in list_working(made, app)
 
 
-def test_a_new_token_that_does_not_work_is_taken_back(
+def test_a_new_token_that_does_not_work_is_revoked(
     made: ProjectSettings, app: FullProject, project: Project, gitlab: FullStandin
 ) -> None:
     hold_token(project, SOON)
@@ -212,7 +212,7 @@ def test_a_new_token_that_does_not_work_is_taken_back(
     assert (list_working(made, app), find_stored(made, app)) == ([1], 1)
 
 
-def test_a_signal_before_storing_takes_the_new_token_back(
+def test_a_signal_before_storing_revokes_the_new_token(
     made: ProjectSettings, app: FullProject, project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hold_token(project, SOON)

@@ -1,30 +1,24 @@
 """``fleet stop`` and ``fleet start`` on a stand-in of many projects."""
 
-from collections.abc import Iterator
-from contextlib import redirect_stderr, redirect_stdout
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from gitlab_nightshift import cli
 from gitlab_nightshift.fleet.switch import find_top_groups, is_off, start_nights, stop_nights
 from gitlab_nightshift.gitlab.fleet_api import FleetApi, open_fleet
 from gitlab_nightshift.gitlab.fleet_switch import SWITCH
-from gitlab_nightshift.gitlab.night_jobs import list_night_jobs
+from gitlab_nightshift.gitlab.pipelines import list_night_jobs
 from gitlab_nightshift.settings.load import load_settings
+from tests.fleet.conftest import get_project, run_command
 from tests.support.fleet_standin import OWNER_TOKEN, RUN_TOKEN, FleetStandin
 from tests.support.group_endpoints import GroupSettings
-from tests.support.standin_records import FullProject, PipelineJob, StandinPipeline, as_full
+from tests.support.standin_records import FullProject, PipelineJob, StandinPipeline
 
 
-@pytest.fixture
-def gitlab(tmp_path: Path) -> Iterator[FleetStandin]:
-    with FleetStandin(tmp_path / "gitlab") as standin:
-        standin.add_fleet("acme", 120)
-        yield standin
-        assert standin.errors == []
+@pytest.fixture(autouse=True)
+def _fleet(gitlab: FleetStandin) -> None:
+    gitlab.add_fleet("acme", 120)
 
 
 @pytest.fixture
@@ -50,10 +44,6 @@ def list_values(groups: GroupSettings, group: str = "acme") -> list[tuple[str, b
     return [(row["value"], row["protected"]) for row in rows if row["key"] == SWITCH]
 
 
-def get_project(gitlab: FleetStandin, number: int) -> FullProject:
-    return as_full(gitlab.projects[number])
-
-
 def add_jobs(gitlab: FleetStandin, project: FullProject, **jobs: str) -> None:
     """A night of a schedule: its jobs without ``nightshift_`` and their statuses."""
     number = gitlab.allocate_id("pipeline")
@@ -70,7 +60,7 @@ def list_statuses(project: FullProject) -> dict[str, str]:
     return {job.name: job.status for job in project.jobs}
 
 
-def test_one_unprotected_variable_stops_all_and_is_taken_back(
+def test_one_unprotected_variable_stops_all_and_is_deleted_at_start(
     groups: GroupSettings, api: FleetApi
 ) -> None:
     lines = stop(api)
@@ -99,7 +89,9 @@ def test_a_variable_of_another_value_is_overwritten_and_one_of_an_environment_st
     assert list_values(groups) == [("true", True)]
 
 
-def test_what_is_no_stop_stays_at_start(groups: GroupSettings, api: FleetApi) -> None:
+def test_start_keeps_a_variable_that_does_not_stop_nights(
+    groups: GroupSettings, api: FleetApi
+) -> None:
     row = {"key": SWITCH, "value": "true", "environment_scope": "*", "protected": False}
     groups.variables["acme"] = [row]
     assert start(api)[0][1] == "acme: NIGHTSHIFT_ENABLED=true is not ours, and stays"
@@ -147,7 +139,7 @@ def test_what_waits_is_cancelled_and_what_runs_only_if_asked(
     lines = stop(api)
     assert ("cancelled", f"{waits.path}: nightshift of pipeline 60001, which waited") in lines
     assert ("runs on", f"{runs.path}: pipeline 60002 (--running cancels it)") in lines
-    paid = f"{publishes.path}: pipeline 60003 only publishes what was paid for"
+    paid = f"{publishes.path}: pipeline 60003 only publishes finished work"
     assert ("runs on", paid) in lines
     assert list_statuses(waits) == {"nightshift": "canceled", "build": "pending"}
     assert list_statuses(runs)["nightshift:work"] == "running"
@@ -229,15 +221,6 @@ def test_lost_answers_of_what_can_be_repeated_fail_nothing(
 
 def test_the_groups_of_a_fleet_are_its_top_level_groups() -> None:
     assert find_top_groups(["acme/a", "acme/b/c", "other"]) == ("acme", "other")
-
-
-def run_command(gitlab: FleetStandin, token: str, *args: str) -> tuple[int, str, str]:
-    env = {"CI_SERVER_URL": gitlab.url, "GITLAB_TOKEN": token}
-    out, err = StringIO(), StringIO()
-    parsed = cli.build_parser(["fleet", *args]).parse_args(["fleet", *args])
-    with redirect_stdout(out), redirect_stderr(err):
-        status = int(parsed.run(parsed, env))
-    return status, out.getvalue(), err.getvalue()
 
 
 def test_the_commands_say_what_they_did_and_end_with_13_where_something_was_not_reached(

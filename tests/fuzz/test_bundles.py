@@ -110,7 +110,6 @@ class Real:
                 raise build_publish_error(told.refused)
             compare(proposal, told.tree, told.files)
             judge(
-                told.tree,
                 told.files,
                 told.tool_settings,
                 SETTINGS,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitlab_nightshift.agents.claude_stream import ClaudeStreamReader
+from gitlab_nightshift.agents.claude_code import ClaudeStreamReader
 from gitlab_nightshift.agents.replay import Replay
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.records.bead_results import BeadStatus

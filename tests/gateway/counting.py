@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from gitlab_nightshift.gateway.prices import KNOWN, Tokens
-from gitlab_nightshift.records.bead_results import Usage
+from gitlab_nightshift.records.usage import Usage
 from tests.gateway.tools import (
     STREAM,
     Client,
@@ -148,10 +148,10 @@ def spent(agent: Client) -> bool:
 
 
 def nobody_asks(agent: Client) -> bool:
-    connections = agent.gateway.inner._service._connections
+    connections = agent.gateway.inner._connections
     return connections is not None and not connections._open
 
 
 def at_rest(agent: Client) -> bool:
     """True once no request of a bead is on its way."""
-    return not agent.gateway.inner._service._working
+    return not agent.gateway.inner._working

@@ -68,7 +68,7 @@ def nothing_came(endpoint: ModelEndpoint, agent: Client) -> None:
     assert len(endpoint.messages) == 1
 
 
-def test_other_paths() -> None:
+def test_no_other_spelling_of_a_path_goes_on() -> None:
     with ModelEndpoint([say("Hi")]) as endpoint, client(endpoint.url) as agent:
         answers = {target: agent.raw(post(agent, target)) for target in TARGETS}
         assert {t: status(a) for t, a in answers.items() if status(a) not in ("400", "404")} == {}
@@ -77,7 +77,7 @@ def test_other_paths() -> None:
         nothing_came(endpoint, agent)
 
 
-def test_other_methods() -> None:
+def test_no_other_method_goes_on() -> None:
     with ModelEndpoint([say("Hi")]) as endpoint, client(endpoint.url) as agent:
         raw = post(agent, "/v1/messages")
         methods = (b"GET", b"PUT", b"DELETE", b"CONNECT", b"OPTIONS", b"TRACE", b"PRI")
@@ -149,7 +149,7 @@ KEYS: dict[str, Callable[[Client], dict[str, str]]] = {
 }
 
 
-def test_keys_that_are_no_placeholder() -> None:
+def test_only_a_whole_placeholder_counts_as_a_key() -> None:
     with ModelEndpoint([say("Hi")]) as endpoint, client(endpoint.url) as agent:
         failures = []
         for name, given in KEYS.items():
@@ -197,7 +197,7 @@ def test_the_key_never_comes_back() -> None:
             assert KEY not in str(agent.notes)
 
 
-def test_a_head_that_comes_in_drops() -> None:
+def test_a_request_that_arrives_too_slowly_is_cut_off() -> None:
     with (
         ModelEndpoint([]) as endpoint,
         client(endpoint.url, limits=GatewayLimits(idle_s=0.5, body_s=0.5)) as agent,
@@ -224,7 +224,7 @@ def serves(agent: Client) -> bool:
     return False
 
 
-def test_very_many_connections() -> None:
+def test_connections_are_limited_and_come_free_again() -> None:
     with (
         ModelEndpoint([say("Hi")]) as endpoint,
         client(endpoint.url, limits=GatewayLimits(connections=8)) as agent,
@@ -238,7 +238,7 @@ def test_very_many_connections() -> None:
         assert len(endpoint.messages) == 1
 
 
-def test_many_large_bodies_at_a_time() -> None:
+def test_large_bodies_at_a_time_are_limited_in_all() -> None:
     """Bodies that are announced count as held before they come."""
     limits = GatewayLimits(body_bytes=1_000_000, held_bytes=2_500_000)
     with ModelEndpoint([say("Hi")]) as endpoint, client(endpoint.url, limits=limits) as agent:
@@ -246,7 +246,7 @@ def test_many_large_bodies_at_a_time() -> None:
         held = [connected(agent) for _ in range(2)]
         for connection in held:
             connection.sendall(raw)
-        bodies = agent.gateway.inner._service._bodies
+        bodies = agent.gateway.inner._bodies
         wait_for(lambda: bodies._held == 2_000_000, "both are held")
         assert status(agent.raw(raw)) == "429"
         for connection in held:
@@ -255,7 +255,7 @@ def test_many_large_bodies_at_a_time() -> None:
         nothing_came(endpoint, agent)
 
 
-def test_events_are_bounded() -> None:
+def test_refusals_bring_few_short_and_printable_notes() -> None:
     """An agent that is refused a thousand times fills no log, and its text brings no lines."""
     with ModelEndpoint([]) as endpoint, client(endpoint.url) as agent:
         for number in range(200):

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from gitlab_nightshift.gateway import cost_account as account
-from gitlab_nightshift.gateway import request_cost, request_service
+from gitlab_nightshift.gateway import model_gateway
 from gitlab_nightshift.gateway.cost_account import NOTHING, Account
 from gitlab_nightshift.gateway.limits import GatewayLimits
 from gitlab_nightshift.gateway.prices import Tokens
 from gitlab_nightshift.gateway.usage_meter import MeteredUsage
-from gitlab_nightshift.records.bead_results import Usage
+from gitlab_nightshift.records.usage import Usage
 from tests.gateway.counting import (
     HANG_UPS,
     Provider,
@@ -61,7 +61,7 @@ class Unshielded:
 @pytest.fixture
 def no_reading_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the first defence: a request ends with its agent's connection."""
-    monkeypatch.setattr(request_service, "asyncio", Unshielded())
+    monkeypatch.setattr(model_gateway, "asyncio", Unshielded())
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def no_worst_case(monkeypatch: pytest.MonkeyPatch) -> None:
     def told_alone(worst: Tokens, seen: MeteredUsage) -> tuple[Tokens, Tokens]:
         return seen.tokens, NOTHING
 
-    monkeypatch.setattr(request_cost, "compute_billed_tokens", told_alone)
+    monkeypatch.setattr(account, "compute_billed_tokens", told_alone)
     monkeypatch.setattr(account.Account, "settle_rest", lambda one: None)
 
 
@@ -191,7 +191,7 @@ def test_the_end_of_a_bead_waits_for_what_is_on_its_way() -> None:
     with served(provider) as agent, ThreadPoolExecutor(1) as pool:
         hang_up(agent, provider, in_the_stream, request_bytes(agent, stream=True))
         closing = pool.submit(agent.gateway.close_bead, agent.ticket, 60)
-        wait_for(lambda: not agent.gateway.inner._endpoint.list_accounts(), "the bead is closed")
+        wait_for(lambda: not agent.gateway.inner._endpoint.list_running(), "the bead is closed")
         provider.go_on.set()
         usage = closing.result(60)
     assert (usd(usage), usage.assumed_tokens) == (about(provider.made_usd), 0)
@@ -218,7 +218,7 @@ def lost_task(monkeypatch: pytest.MonkeyPatch) -> float:
             pass
 
         with monkeypatch.context() as patched:
-            patched.setattr(agent.gateway.inner._service, "end", late)
+            patched.setattr(agent.gateway.inner, "_end_requests", late)
             return usd(agent.gateway.close_bead(agent.ticket))
 
 

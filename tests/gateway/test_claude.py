@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from gitlab_nightshift.records.bead_results import Usage
+from gitlab_nightshift.records.usage import Usage
 from tests.gateway.tools import KEY, MODEL, Client, about, client
 from tests.support.model_endpoint import ModelEndpoint
 from tests.support.turns import answer, bash, error, read, write

@@ -6,10 +6,9 @@ import os
 import socket
 import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,17 +16,16 @@ import pytest
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.gateway import control_messages, control_socket
 from gitlab_nightshift.gateway import gateway_client as module
-from gitlab_nightshift.gateway.control_socket import NOTES, Control
-from gitlab_nightshift.gateway.cost_totals import Totals, UsageFigures
+from gitlab_nightshift.gateway.control_socket import CALLS_AT_ONCE, NOTES, Control
 from gitlab_nightshift.gateway.gateway_client import GatewayGone, RemoteGateway
 from gitlab_nightshift.gateway.gateway_config import GatewayConfig
 from gitlab_nightshift.gateway.keys import BeadTicket, ModelKey
 from gitlab_nightshift.gateway.prices import KNOWN
 from gitlab_nightshift.gateway.upstream import build_upstream
-from gitlab_nightshift.gateway.usage_reports import Reports
-from gitlab_nightshift.records.bead_results import Usage
+from gitlab_nightshift.gateway.usage_reports import Reports, Totals
 from gitlab_nightshift.records.events import Event, Note
-from gitlab_nightshift.records.tool_calls import MOST_CALLS, ToolUse
+from gitlab_nightshift.records.tool_calls import MOST_CALLS, ToolUse, build_tool_call
+from gitlab_nightshift.records.usage import SpendingLimit, Usage, add_usage
 from tests.gateway.tools import KEY, MODEL, RawEndpoint, about, ask, hang, message, whole
 from tests.support.loops import LoopThread
 from tests.support.trees import wait_for
@@ -38,7 +36,7 @@ USED = {"input_tokens": 1000, "output_tokens": 100_000}
 
 def config(url: str, **more: Any) -> GatewayConfig:
     way = build_upstream(ModelKey("ANTHROPIC_API_KEY", KEY), url, {})
-    made = GatewayConfig(way, KNOWN, 1.0, 2.0, None, (MODEL, "unpriced"), ("example.org",))
+    made = GatewayConfig(way, KNOWN, 1.0, SpendingLimit(2.0), (MODEL, "unpriced"), ("example.org",))
     return replace(made, **more)
 
 
@@ -75,12 +73,12 @@ class Served:
 
 @contextlib.contextmanager
 def served(folder: Path, made: GatewayConfig) -> Iterator[Served]:
-    its, link = control_messages.create_socket_pair()
+    its, link = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     read, written = os.pipe()
     os.set_blocking(read, False)
     thread = LoopThread("gateway", lambda name: None)
     reports = Reports(written)
-    inner = Control(its, made, lambda: reports.tell(inner.list_accounts()))
+    inner = Control(its, made, lambda: reports.tell(inner.list_usage()))
     with ThreadPoolExecutor(1) as pool, its, link:
         serving = pool.submit(thread.run, inner.serve(), 300)
         try:
@@ -159,9 +157,9 @@ def test_a_bead_gets_what_the_run_has(tmp_path: Path) -> None:
         assert [s.exhausted for s in stands.values()] == [True, True, False]
         used = remote.close_bead(rich)
         assert used == stands["rich"].usage == Usage(about(1.503), 101_000)
-        told = gateway.totals
-        assert told.list_beads()[0] == ("rich", UsageFigures(used.cost_usd, 101_000))
-        assert told.compute_sum().tokens == 202_000
+        first_bead, *others = gateway.totals.list_usage()
+        assert first_bead == used
+        assert add_usage(others).tokens == 101_000
 
 
 def test_requests_of_all_beads_at_once_are_set_aside_from_one_budget(tmp_path: Path) -> None:
@@ -177,9 +175,9 @@ def test_requests_of_all_beads_at_once_are_set_aside_from_one_budget(tmp_path: P
         wait_for(lambda: len(endpoint.requests) == 2, "the others are on their way")
         assert sum(remote.look(each).exhausted for each in beads) == 2
         used = [remote.close_bead(each) for each in beads]
-        told = gateway.totals.compute_sum()
+        told = add_usage(gateway.totals.list_usage())
     assert 1.9 < sum(each.cost_usd or 0.0 for each in used) < 2.02
-    assert told.assumed_usd == told.usd == about(sum(each.cost_usd or 0.0 for each in used))
+    assert told.assumed_usd == told.cost_usd == about(sum(each.cost_usd or 0.0 for each in used))
 
 
 def test_no_budget_of_a_bead_makes_a_model_without_a_price_free(gateway: Served) -> None:
@@ -197,7 +195,7 @@ def test_other_models_are_refused(gateway: Served) -> None:
     assert remote.open_bead("b", {MODEL}, budget_usd=1.0), "and it goes on"
 
 
-def test_what_is_not_served(tmp_path: Path) -> None:
+def test_without_an_endpoint_or_hosts_nothing_is_served(tmp_path: Path) -> None:
     bare = config("http://127.0.0.1:9", upstream=None, egress_hosts=())
     with served(tmp_path, bare) as gateway:
         for what in ("model", "egress", "anything"):
@@ -209,13 +207,13 @@ def test_what_is_not_served(tmp_path: Path) -> None:
             gateway.remote.open_bead("b", {MODEL}, budget_usd=1.0)
 
 
-def test_each_is_served_once(gateway: Served) -> None:
+def test_each_service_starts_once(gateway: Served) -> None:
     remote = gateway.model()
     with pytest.raises(NightshiftError, match="serves no model"):
         remote.listen("model", gateway.folder / "again")
 
 
-def test_beads_have_an_end(gateway: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_beads_is_limited(gateway: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(control_socket, "BEADS", 3)
     remote = gateway.model()
     remote.listen("egress", gateway.folder / "egress")
@@ -228,7 +226,13 @@ def test_beads_have_an_end(gateway: Served, monkeypatch: pytest.MonkeyPatch) -> 
         remote.open_egress("b")
 
 
-BEAD = {"do": "open_bead", "bead": "b", "models": [MODEL], "budget_usd": 1, "budget_tokens": None}
+BEAD = {
+    "do": "OpenBead",
+    "bead": "b",
+    "models": [MODEL],
+    "budget_usd": 1,
+    "budget_tokens": None,
+}
 RUDE: list[bytes | dict[str, Any]] = [
     b"garbage",
     b"\xff\x00",
@@ -238,19 +242,20 @@ RUDE: list[bytes | dict[str, Any]] = [
     b"x" * (control_messages.LONGEST + 1),
     {},
     {"do": None},
-    {"do": ["look"]},
+    {"do": ["Look"]},
     {"do": "serve"},
+    {"do": "ControlRequest"},
     {"do": "__init__"},
-    {"do": "look"},
-    {"do": "look", "bead": "unknown"},
-    {"do": "look", "bead": 7},
-    {"do": "look", "bead": "b\nb"},
-    {"do": "look", "bead": "b" * 201},
-    {"do": "close_bead", "bead": "unknown", "wait_s": 0},
-    {"do": "close_bead", "bead": "b"},
-    {"do": "close_egress", "credential": "unknown"},
-    {"do": "open_egress", "bead": "b", "more": 1},
-    {"do": "listen", "what": "model"},
+    {"do": "Look"},
+    {"do": "Look", "placeholder": "unknown"},
+    {"do": "Look", "placeholder": 7},
+    {"do": "Look", "placeholder": "b\nb"},
+    {"do": "Look", "placeholder": "b" * 201},
+    {"do": "CloseBead", "placeholder": "unknown", "wait_s": 0},
+    {"do": "CloseBead", "placeholder": "b"},
+    {"do": "CloseEgress", "credential": "unknown"},
+    {"do": "OpenEgress", "bead": "b", "more": 1},
+    {"do": "Listen", "what": "model"},
     BEAD | {"models": []},
     BEAD | {"models": "all"},
     BEAD | {"models": [MODEL] * 17},
@@ -285,14 +290,14 @@ def test_what_no_honest_work_asks_ends_all(tmp_path: Path) -> None:
     assert failures == []
 
 
-def test_what_is_handed_is_no_socket_to_listen_on(tmp_path: Path) -> None:
+def test_a_descriptor_that_is_no_listening_unix_socket_is_refused(tmp_path: Path) -> None:
     failures = []
     for make in (_file, _tcp, _connected):
         folder = tmp_path / make.__name__
         folder.mkdir()
         with served(folder, config("http://127.0.0.1:9")) as gateway:
             handed = make()
-            question = json.dumps({"do": "listen", "what": "model"}).encode()
+            question = json.dumps({"do": "Listen", "what": "model"}).encode()
             socket.send_fds(gateway.link, [question], [handed])
             os.close(handed)
             gateway.link.settimeout(0.05)
@@ -335,7 +340,7 @@ def _connected() -> int:
 
 def test_a_flood_of_questions_ends_all(gateway: Served) -> None:
     """Nothing piles up: whoever reads no answer, or asks before it has come, is left."""
-    question = json.dumps({"do": "open_egress", "bead": "b"}).encode()
+    question = json.dumps({"do": "OpenEgress", "bead": "b"}).encode()
     gateway.link.setblocking(False)
 
     def flooded() -> bool:
@@ -347,26 +352,31 @@ def test_a_flood_of_questions_ends_all(gateway: Served) -> None:
     wait_for(flooded, "its end")
 
 
-def test_a_bead_that_is_closed_with_answers_on_their_way(tmp_path: Path) -> None:
-    """Its worst case is counted, and stands in the report; nothing it asks later goes on."""
+@contextlib.contextmanager
+def pending(folder: Path) -> Iterator[tuple[Served, RemoteGateway, BeadTicket, Future[int]]]:
+    """A bead whose request is on its way, to an endpoint that never answers."""
     with (
         RawEndpoint(lambda connection, _: hang(connection)) as endpoint,
-        served(tmp_path, config(endpoint.url)) as gateway,
+        served(folder, config(endpoint.url)) as gateway,
         ThreadPoolExecutor(1) as pool,
     ):
         remote = gateway.model()
         ticket = remote.open_bead("b", {MODEL}, budget_usd=2.0)
         asked = pool.submit(spend, ticket)
         wait_for(lambda: endpoint.requests, "the request is on its way")
+        yield gateway, remote, ticket, asked
+
+
+def test_a_bead_that_is_closed_with_answers_on_their_way(tmp_path: Path) -> None:
+    """Its worst case is counted, and stands in the report; nothing it asks later goes on."""
+    with pending(tmp_path) as (gateway, remote, ticket, asked):
         assert remote.look(ticket).usage == Usage(0.0, 0)
         used = remote.close_bead(ticket)
         assert used.assumed_usd == used.cost_usd == pytest.approx(1.51, abs=0.02)
         assert remote.close_bead(ticket, 60) == used, "asked again"
         assert asked.result() != 200
         assert spend(ticket) == 401
-        assert gateway.totals.compute_sum() == UsageFigures(
-            used.cost_usd, used.tokens or 0, used.assumed_usd, used.assumed_tokens
-        )
+        assert gateway.totals.list_usage() == (used,)
 
 
 def test_a_wait_for_answers_is_told_once_and_a_short_one_not_at_all(
@@ -404,35 +414,20 @@ def test_a_wait_for_answers_is_told_once_and_a_short_one_not_at_all(
 
 def test_what_is_pending_is_reported(tmp_path: Path) -> None:
     """So that the cost is known where the gateway dies, too."""
-    with (
-        RawEndpoint(lambda connection, _: hang(connection)) as endpoint,
-        served(tmp_path, config(endpoint.url)) as gateway,
-        ThreadPoolExecutor(1) as pool,
-    ):
-        remote = gateway.model()
-        ticket = remote.open_bead("b", {MODEL}, budget_usd=2.0)
-        asked = pool.submit(spend, ticket)
-        wait_for(lambda: endpoint.requests, "the request is on its way")
-        figures = gateway.totals.compute_sum()
-        assert figures.usd == 0.0
-        assert 1.49 < figures.pending_usd < 1.53
+    with pending(tmp_path) as (gateway, remote, ticket, asked):
+        [used] = gateway.totals.list_usage()
+        assert used.cost_usd == used.assumed_usd == pytest.approx(1.51, abs=0.02)
         remote.close_bead(ticket)
         asked.result()
 
 
 def test_the_end_of_the_work_settles_all(tmp_path: Path) -> None:
-    with (
-        RawEndpoint(lambda connection, _: hang(connection)) as endpoint,
-        served(tmp_path, config(endpoint.url)) as gateway,
-        ThreadPoolExecutor(1) as pool,
-    ):
-        ticket = gateway.model().open_bead("b", {MODEL}, budget_usd=2.0)
-        asked = pool.submit(spend, ticket)
-        wait_for(lambda: endpoint.requests, "the request is on its way")
+    with pending(tmp_path) as (gateway, _, _, asked):
         gateway.link.close()
         wait_for(gateway.inner.over.is_set, "its end")
         asked.exception()
-        [account] = gateway.inner.list_accounts()
+        assert gateway.inner._gateway
+        [account] = gateway.inner._gateway.list_accounts()
         wait_for(lambda: account.read_usage().assumed_tokens, "the worst case to be counted")
 
 
@@ -447,6 +442,21 @@ def test_notes_wait_to_be_fetched_and_have_an_end(gateway: Served) -> None:
     assert len(texts) == NOTES
     assert max(map(len, texts)) == 500
     assert texts[-1].startswith(f"{NOTES - 1} ")
+
+
+def test_the_longest_calls_and_notes_fit_into_a_message_in_any_script(gateway: Served) -> None:
+    """Escapes would need three times as many bytes."""
+    remote, wide = gateway.model(), chr(0x20000)
+    ticket = remote.open_bead("b", {MODEL}, budget_usd=1.0)
+    assert gateway.inner._gateway
+    log = gateway.inner._gateway.list_accounts()[0].log
+    for number in range(CALLS_AT_ONCE):
+        log.add(build_tool_call(wide * 100, {"command": wide * 300}, f"{number}" + wide * 99))
+        gateway.inner.keep_note(Note(f"{number} " + wide * 2000))
+    found = remote.list_calls(ticket)
+    assert found is not None
+    assert found.calls == tuple(log.calls)
+    assert len(gateway.told) == CALLS_AT_ONCE
 
 
 def test_what_agents_are_refused_is_told(gateway: Served) -> None:
@@ -471,11 +481,10 @@ def test_a_report_that_nobody_reads_stops_nothing(tmp_path: Path) -> None:
         remote = one.model()
         ticket = remote.open_bead("b", {MODEL}, budget_usd=2.0)
         assert spend(ticket) == 200
-        accounts, reports = one.inner.list_accounts(), Reports(written)
-        assert not reports.tell(accounts), "told the next time"
+        used, reports = one.inner.list_usage(), Reports(written)
+        assert not reports.tell(used), "told the next time"
         os.read(read, 1 << 20)
-        assert reports.tell(accounts)
-        assert Totals().compute_sum() == UsageFigures()
+        assert reports.tell(used)
         os.close(read)
         os.close(written)
 
@@ -489,10 +498,7 @@ def test_a_signal_in_the_middle_of_an_answer(gateway: Served) -> None:
         def interrupted(link: socket.socket) -> None:
             raise KeyboardInterrupt
 
-        ours = SimpleNamespace(
-            send=control_messages.send, receive=interrupted, BadMessage=control_messages.BadMessage
-        )
-        patched.setattr(module, "control_messages", ours)
+        patched.setattr(control_messages, "receive_reply", interrupted)
         with pytest.raises(KeyboardInterrupt):
             remote.look(ticket)
     assert remote.look(ticket).unusable == "the model gateway has ended"

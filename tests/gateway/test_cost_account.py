@@ -15,9 +15,9 @@ from gitlab_nightshift.gateway.keys import Api
 from gitlab_nightshift.gateway.openai import check_responses
 from gitlab_nightshift.gateway.prices import KNOWN, Rates, Tokens, merge_rates
 from gitlab_nightshift.gateway.refusal import RequestRefusal
-from gitlab_nightshift.gateway.shape import InputTokens
+from gitlab_nightshift.gateway.request_body import InputTokens
 from gitlab_nightshift.gateway.usage_meter import Meter, MeteredUsage
-from gitlab_nightshift.records.bead_results import Usage
+from gitlab_nightshift.records.usage import SpendingLimit, Usage
 from gitlab_nightshift.settings.setting_groups import Price
 from tests.gateway.tools import MODEL, RawEndpoint, about, client, message, whole
 from tests.support.model_endpoint import ModelEndpoint
@@ -26,7 +26,7 @@ from tests.support.turns import costing, say
 
 
 def account(usd: float | None, tokens: int | None = None) -> Account:
-    return Account("analyze", frozenset({MODEL}), "p", KNOWN, usd, tokens)
+    return Account("analyze", frozenset({MODEL}), "p", KNOWN, SpendingLimit(usd, tokens))
 
 
 def text(tokens: int, most: int | None = None) -> InputTokens:
@@ -87,6 +87,7 @@ def test_an_unknown_price_is_an_unknown_cost() -> None:
     one = account(5.0, 5000)
     reserved = one.reserve("other", text(100), 1000)
     assert one.read_usage() == Usage(0.0, 0)
+    assert one.compute_most() == Usage(None, 1100, 0.0, 1100), "nor is what is on its way free"
     one.settle(reserved, Tokens(input=5))
     assert one.read_usage() == Usage(None, 5)
 

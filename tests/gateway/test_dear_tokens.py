@@ -8,12 +8,13 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
-from gitlab_nightshift.gateway import shape
+from gitlab_nightshift.gateway import request_body
 from gitlab_nightshift.gateway.cost_account import Account
 from gitlab_nightshift.gateway.keys import Api
 from gitlab_nightshift.gateway.prices import KNOWN, Tokens, merge_rates
-from gitlab_nightshift.gateway.shape import InputTokens
+from gitlab_nightshift.gateway.request_body import InputTokens
 from gitlab_nightshift.gateway.usage_meter import Meter
+from gitlab_nightshift.records.usage import SpendingLimit
 from gitlab_nightshift.settings.setting_groups import LongPrice, Price
 from tests.gateway.counting import usd
 from tests.gateway.tools import MODEL, RawEndpoint, about, client, message, whole
@@ -52,13 +53,13 @@ def test_however_dense_a_text_is_one_answer_at_most_is_too_much() -> None:
 
 
 def test_without_the_worst_case_of_a_text_many_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    usual = shape.CheckedRequest.estimate_input
+    usual = request_body.CheckedRequest.estimate_input
 
-    def as_usual(question: shape.CheckedRequest, size: int) -> shape.InputTokens:
+    def as_usual(question: request_body.CheckedRequest, size: int) -> request_body.InputTokens:
         found = usual(question, size)
-        return shape.InputTokens(found.usual, found.usual)
+        return request_body.InputTokens(found.usual, found.usual)
 
-    monkeypatch.setattr(shape.CheckedRequest, "estimate_input", as_usual)
+    monkeypatch.setattr(request_body.CheckedRequest, "estimate_input", as_usual)
     with ThreadPoolExecutor(8) as pool:
         made, one = dense(pool)
     assert made > 1.0 + one
@@ -88,7 +89,7 @@ def test_an_hour_in_the_cache_is_reserved_at_its_price(monkeypatch: pytest.Monke
     assert short == pytest.approx(0.3 / 15e-6, rel=0.01)
     assert hour == pytest.approx(0.12 / 15e-6, rel=0.01)
     monkeypatch.setattr(
-        shape.RequestTraits, "hour", property(lambda seen: False, lambda seen, value: None)
+        request_body.RequestTraits, "hour", property(lambda seen: False, lambda seen, value: None)
     )
     assert cached(ttl="1h") == pytest.approx(short, rel=0.01), "without it: 18 cents too much"
 
@@ -182,6 +183,6 @@ def test_a_long_input_has_a_price_of_its_own() -> None:
     cost = rates["gpt"].compute_cost
     assert cost(Tokens(input=200_000, output=1000)) == about(0.41)
     assert cost(Tokens(input=100_000, cached=100_001, output=1000)) == about(0.815004)
-    one = Account("analyze", frozenset({"gpt"}), "p", rates, 2.0, None)
+    one = Account("analyze", frozenset({"gpt"}), "p", rates, SpendingLimit(2.0))
     reserved = one.reserve("gpt", InputTokens(300_000, 300_000), 100_000)
     assert reserved.max_output == int((2.0 - 0.3 * 5) / 15e-6)

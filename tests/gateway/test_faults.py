@@ -10,7 +10,7 @@ import pytest
 
 from gitlab_nightshift.gateway import forward
 from gitlab_nightshift.gateway.limits import GatewayLimits
-from gitlab_nightshift.records.bead_results import Usage
+from gitlab_nightshift.records.usage import Usage
 from gitlab_nightshift.system.retry import Clock
 from tests.gateway.tools import (
     MODEL,
@@ -140,7 +140,9 @@ def test_other_errors_are_handed_on() -> None:
     assert len(endpoint.messages) == len(statuses)
 
 
-def test_nobody_is_there(pauses: list[float]) -> None:
+def test_an_endpoint_that_cannot_be_reached_costs_nothing_and_is_given_up(
+    pauses: list[float],
+) -> None:
     with refusing_port() as port, client(f"http://127.0.0.1:{port}") as agent:
         status, answer = agent.ask()
         assert (status, answer["error"]["type"]) == (502, "api_error")
@@ -162,7 +164,7 @@ def test_a_connection_that_breaks_before_the_answer_is_tried_again(pauses: list[
     assert len(endpoint.requests) == 3
 
 
-def test_an_endpoint_that_hangs() -> None:
+def test_an_endpoint_that_hangs_is_not_asked_again() -> None:
     limits = GatewayLimits(silent_s=0.5, retry_s=0.3)
     with (
         ModelEndpoint([Turn(hang=True)]) as endpoint,
@@ -220,7 +222,9 @@ GARBAGE = {
 }
 
 
-def test_answers_that_are_none(pauses: list[float]) -> None:
+def test_what_is_no_answer_is_an_error_and_billed_unless_it_is_a_redirect(
+    pauses: list[float],
+) -> None:
     names = list(GARBAGE)
 
     def play(connection: socket.socket, number: int) -> None:
@@ -248,7 +252,7 @@ USAGES = [
 ]
 
 
-def test_figures_that_are_none() -> None:
+def test_an_answer_without_usable_figures_is_counted_by_its_bytes() -> None:
     """An answer that reports nothing sensible of its usage is counted by its bytes."""
     end = events({"type": "message_stop"})
 
@@ -264,7 +268,7 @@ def test_figures_that_are_none() -> None:
             assert used.tokens == used.assumed_tokens > 2000, usage
 
 
-def test_requests_side_by_side() -> None:
+def test_a_slow_request_holds_up_no_other() -> None:
     """An endpoint that waits for one request does not hold up the others."""
     first = threading.Event()
 
@@ -301,7 +305,7 @@ def test_a_long_answer_is_not_an_idle_connection() -> None:
 
     def play(connection: socket.socket, number: int) -> None:
         connection.sendall(STREAM + events(started(1)))
-        connections = agent.gateway.inner._service._connections
+        connections = agent.gateway.inner._connections
         timers.extend(connections._waits if connections else ["none"])
         connection.sendall(events(ended(1)))
 

@@ -21,8 +21,8 @@ from gitlab_nightshift.gateway.gateway_start import GatewayProcess, start_gatewa
 from gitlab_nightshift.gateway.keys import ModelKey
 from gitlab_nightshift.gateway.prices import KNOWN
 from gitlab_nightshift.gateway.upstream import build_upstream
-from gitlab_nightshift.records.bead_results import Usage
 from gitlab_nightshift.records.events import Event, Note
+from gitlab_nightshift.records.usage import SpendingLimit, Usage
 from gitlab_nightshift.sandbox import stage_process
 from gitlab_nightshift.sandbox.inside import landlock
 from tests.gateway.test_upstream import certificate  # noqa: F401 - a fixture
@@ -49,7 +49,7 @@ USED = {"type": "message", "usage": {"input_tokens": 1000, "output_tokens": 100}
 
 def config(url: str, env: dict[str, str] | None = None, **more: Any) -> GatewayConfig:
     way = build_upstream(ModelKey("ANTHROPIC_API_KEY", KEY), url, env or {})
-    return replace(GatewayConfig(way, KNOWN, 1.0, 2.0, None, (MODEL,)), **more)
+    return replace(GatewayConfig(way, KNOWN, 1.0, SpendingLimit(2.0), (MODEL,)), **more)
 
 
 @pytest.fixture(autouse=True)
@@ -92,7 +92,7 @@ def test_a_configuration_arrives_as_it_was_made(tmp_path: Path) -> None:
     env = {"SSL_CERT_FILE": str(ca), "SSL_CERT_DIR": str(tmp_path), **proxies}
     env |= {"ANTHROPIC_CUSTOM_HEADERS": "X-Team: sesame-of-the-team"}
     full = config("https://models.example.org", env, egress_hosts=("a.org",), proxies=proxies)
-    for made in (full, replace(full, upstream=None, budget_tokens=7, budget_usd=None)):
+    for made in (full, replace(full, upstream=None, limit=SpendingLimit(tokens=7))):
         assert from_bytes(to_bytes(made)) == made
     assert "sesame" not in repr(full)
     assert KEY not in repr(full)
@@ -127,7 +127,7 @@ def test_a_run(tmp_path: Path) -> None:
         assert used == remote.look(ticket).usage == Usage(about(0.009), 2200)
         remote.close()
         assert started.process.wait(60) == 0
-        assert read_totals(started.report.read()).usd == about(0.009)
+        assert read_totals(started.report.read()).cost_usd == about(0.009)
 
 
 def _connected(path: Path, credential: str, target: str) -> bytes:
@@ -224,7 +224,7 @@ def test_it_is_killed(tmp_path: Path) -> None:
             started.process.wait(60)
         assert remote.look(ticket).unusable == "the model gateway has ended"
         assert remote.close_bead(ticket, 60) == Usage(None, None)
-        assert read_totals(reports or b"").pending_usd > 0.03
+        assert read_totals(reports or b"").assumed_usd > 0.03
 
 
 STARTS = """

@@ -13,7 +13,7 @@ from aiohttp import web
 from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.gateway.keys import ModelKey
 from gitlab_nightshift.gateway.prices import Rates
-from gitlab_nightshift.records.bead_results import Usage
+from gitlab_nightshift.records.usage import Usage
 from tests.gateway.tools import (
     KEY,
     MODEL,
@@ -34,7 +34,7 @@ from tests.support.turns import costing, say
 ANSWER = {"id": "m", "type": "message", "usage": {"input_tokens": 100, "output_tokens": 10}}
 
 
-def test_an_answer_and_its_cost() -> None:
+def test_an_answer_is_passed_on_and_costs_what_it_reports() -> None:
     turn = costing(
         say("Hi"),
         input_tokens=1000,
@@ -129,7 +129,7 @@ def test_a_stream_is_not_held_back() -> None:
         assert agent.gateway.usage(agent.ticket).tokens == 17
 
 
-def test_small_paths() -> None:
+def test_requests_without_an_answer_of_a_model_cost_nothing() -> None:
     with ModelEndpoint([]) as endpoint, client(endpoint.url) as agent:
         assert agent.ask(path="/", method="HEAD")[0] == 200
         status, models = agent.ask(path="/v1/models?limit=5", method="GET")
@@ -142,7 +142,7 @@ def test_small_paths() -> None:
     assert [r.path for r in endpoint.requests] == ["/v1/messages/count_tokens"]
 
 
-def test_a_unix_socket_too(tmp_path: Path) -> None:
+def test_the_gateway_also_serves_a_unix_socket_of_this_user_alone(tmp_path: Path) -> None:
     import socket
 
     path = tmp_path / "gateway.sock"
@@ -190,7 +190,7 @@ def test_chat_completions_always_tell_their_usage() -> None:
     }
 
 
-def test_responses() -> None:
+def test_responses_are_metered_and_not_stored_at_the_provider() -> None:
     done = {
         "type": "response.completed",
         "response": {
@@ -227,7 +227,7 @@ def test_responses() -> None:
 
 
 @pytest.mark.parametrize("light", [True, False])
-def test_the_light_shape_of_responses(light: bool) -> None:
+def test_codex_may_ask_for_the_light_shape_of_responses_by_its_header(light: bool) -> None:
     """Its tools are an item of the conversation, and a header says so; no other header goes on."""
     done = {"type": "response.completed", "response": {"usage": {"input_tokens": 1}}}
     raw = STREAM + events(done)
@@ -294,7 +294,7 @@ def test_a_key_has_no_repr() -> None:
         assert not bad or bad not in str(caught.value)
 
 
-def test_whole_answers_are_metered_too() -> None:
+def test_an_answer_that_is_no_stream_is_metered_too() -> None:
     with RawEndpoint(whole(200, ANSWER)) as endpoint, client(endpoint.url) as agent:
         assert agent.ask()[1] == ANSWER
         assert agent.gateway.usage(agent.ticket).tokens == 110

@@ -9,7 +9,7 @@ from gitlab_nightshift.gateway.anthropic import check_messages, filter_betas
 from gitlab_nightshift.gateway.limits import GatewayLimits
 from gitlab_nightshift.gateway.openai import check_chat, check_responses
 from gitlab_nightshift.gateway.refusal import RequestRefusal
-from gitlab_nightshift.gateway.strict_json import read_object, write_object
+from gitlab_nightshift.gateway.request_body import read_object, write_object
 from tests.gateway.tools import MODEL, TOOL, client, message
 from tests.support.model_endpoint import ModelEndpoint
 from tests.support.turns import say
@@ -176,7 +176,7 @@ def test_what_a_cli_sends_goes_on_as_it_is() -> None:
     assert endpoint.messages[0].body == body
 
 
-def test_names_of_betas() -> None:
+def test_only_betas_that_change_how_a_model_answers_go_on() -> None:
     header = "oauth-2025-04-20,effort-20991231,files-api-2025-04-14,context-1m-2025-08-07,effort"
     kept, dropped = filter_betas(header, {MODEL})
     assert kept == "oauth-2025-04-20,effort-20991231"

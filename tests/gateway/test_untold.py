@@ -1,7 +1,7 @@
 """Answers that do not report what they have cost: the most that they can have is counted."""
 
 from gitlab_nightshift.gateway.limits import GatewayLimits
-from gitlab_nightshift.records.bead_results import Usage
+from gitlab_nightshift.records.usage import Usage
 from tests.gateway.counting import at_rest, request_bytes, usd
 from tests.gateway.tools import STREAM, RawEndpoint, client, delta, ended, events, head, started
 from tests.support.trees import wait_for

@@ -16,13 +16,13 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from gitlab_nightshift.gateway.cost_totals import Totals, UsageFigures
 from gitlab_nightshift.gateway.keys import BeadTicket, ModelKey
 from gitlab_nightshift.gateway.limits import GatewayLimits
 from gitlab_nightshift.gateway.model_gateway import Gateway
 from gitlab_nightshift.gateway.upstream import Upstream, build_upstream
-from gitlab_nightshift.records.bead_results import Usage
+from gitlab_nightshift.gateway.usage_reports import Totals
 from gitlab_nightshift.records.events import Emit, Event, Note
+from gitlab_nightshift.records.usage import Usage, add_usage
 from tests.support.loops import LoopThread, bound
 from tests.support.turns import JsonObject
 
@@ -316,8 +316,8 @@ def client(
         yield Client(gateway, ticket, told)
 
 
-def read_totals(data: bytes) -> UsageFigures:
+def read_totals(data: bytes) -> Usage:
     """The sum of all that a pipe has brought."""
     totals = Totals()
     totals.feed(data)
-    return totals.compute_sum()
+    return add_usage(totals.list_usage())

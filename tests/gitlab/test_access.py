@@ -48,7 +48,7 @@ def refused(project: Project) -> str:
     return raised.value.message
 
 
-def test_a_good_token(gitlab: FullStandin) -> None:
+def test_a_good_token_tells_its_user_level_and_scopes(gitlab: FullStandin) -> None:
     access = opened(gitlab).check_access()
     assert (access.login, access.name) == ("night-bot", "Night Shift")
     assert access.email == "night-bot@noreply.gitlab.invalid"
@@ -56,18 +56,18 @@ def test_a_good_token(gitlab: FullStandin) -> None:
     assert access.scopes == ("api", "write_repository")
 
 
-def test_a_maintainer(gitlab: FullStandin) -> None:
+def test_a_maintainers_token_has_level_40(gitlab: FullStandin) -> None:
     assert opened(gitlab, level=40).check_access().level == 40
 
 
-def test_a_token_that_is_not_known(gitlab: FullStandin) -> None:
+def test_an_unknown_token_is_rejected(gitlab: FullStandin) -> None:
     project = opened(gitlab)
     gitlab.tokens.clear()
     assert "rejects GITLAB_TOKEN" in refused(project)
 
 
 @pytest.mark.parametrize("ended", ["expired", "revoked"])
-def test_a_token_that_held_once(gitlab: FullStandin, ended: str) -> None:
+def test_an_expired_or_revoked_token_is_told_as_such(gitlab: FullStandin, ended: str) -> None:
     project = opened(gitlab)
     gitlab.tokens[0] = replace(gitlab.tokens[0], ended=ended)  # type: ignore[arg-type]
     text = refused(project)
@@ -85,7 +85,9 @@ def test_a_token_that_held_once(gitlab: FullStandin, ended: str) -> None:
         ("rita", None, "neither a personal nor a project or group"),
     ],
 )
-def test_kinds_of_tokens(login: str, scopes: tuple[str, ...] | None, kind: str) -> None:
+def test_the_kind_of_a_token_follows_from_its_user(
+    login: str, scopes: tuple[str, ...] | None, kind: str
+) -> None:
     assert Access(1, login, login, "", 30, scopes).kind.startswith(kind)
 
 
@@ -103,7 +105,7 @@ def test_a_refusal_tells_what_was_known_before(
     assert (raised.value.known.login, raised.value.known.scopes) == ("night-bot", scopes)
 
 
-def test_a_job_token(gitlab: FullStandin) -> None:
+def test_a_job_token_is_refused(gitlab: FullStandin) -> None:
     assert "job token" in refused(opened(gitlab, (), kind="job"))
 
 
@@ -167,7 +169,7 @@ def test_a_fine_grained_token_that_may_not_even_describe_itself(gitlab: FullStan
             {"message": "You cannot perform write operations on a read-only instance"},
             "read-only instance: GitLab accepts changes again when an administrator ends that",
         ),
-        ({"message": "403 Forbidden - Odd."}, "Odd: have an administrator of this GitLab look"),
+        ({"message": "403 Forbidden - Odd."}, "Odd: ask an administrator of this GitLab"),
     ],
 )
 def test_a_refusal_is_told_by_its_body_and_not_as_a_scope(
@@ -200,20 +202,22 @@ def test_a_token_of_a_kind_that_opens_no_merge_request(
 @pytest.mark.parametrize(
     "scopes", [("read_api",), ("read_user",), ("write_repository",), ("read_repository",)]
 )
-def test_scopes_that_are_not_enough(gitlab: FullStandin, scopes: tuple[str, ...]) -> None:
+def test_a_token_without_the_scope_api_is_refused(
+    gitlab: FullStandin, scopes: tuple[str, ...]
+) -> None:
     assert "lacks the scope api" in refused(opened(gitlab, scopes))
 
 
 @pytest.mark.parametrize("level", [10, 20])
-def test_roles_that_are_not_enough(gitlab: FullStandin, level: int) -> None:
+def test_a_role_below_developer_is_refused(gitlab: FullStandin, level: int) -> None:
     assert "a role below Developer" in refused(opened(gitlab, level=level))
 
 
-def test_a_project_that_the_token_cannot_see(gitlab: FullStandin) -> None:
+def test_an_invisible_project_is_refused(gitlab: FullStandin) -> None:
     assert "cannot see project team/app-0" in refused(opened(gitlab, level=0))
 
 
-def test_a_project_that_does_not_exist(gitlab: FullStandin) -> None:
+def test_a_missing_project_is_refused(gitlab: FullStandin) -> None:
     opened(gitlab)
     assert "cannot see project no/such" in refused(open_project(gitlab.url, "no/such", TOKEN))
 

@@ -43,7 +43,7 @@ def test_a_developer_sees_no_variables_of_others_schedules(
     assert found[0].switched is None
 
 
-def test_variables_without_their_values(gitlab: FullStandin, remote: FullProject) -> None:
+def test_variables_are_read_without_their_values(gitlab: FullStandin, remote: FullProject) -> None:
     remote.variables += [
         {"key": f"V{n}", "value": VALUE, "protected": False, "masked": True} for n in range(120)
     ]
@@ -54,7 +54,7 @@ def test_variables_without_their_values(gitlab: FullStandin, remote: FullProject
     assert VALUE not in repr(found)
 
 
-def test_a_push_rule(gitlab: FullStandin, remote: FullProject) -> None:
+def test_a_push_rule_is_read(gitlab: FullStandin, remote: FullProject) -> None:
     remote.push_rule = {"branch_name_regex": "^feature/", "member_check": True, "max_file_size": 1}
     rule = opened(gitlab, remote, 40).ci_settings.read_push_rule()
     assert rule == PushRule(branch_name_regex="^feature/", member_check=True)

@@ -67,7 +67,7 @@ def test_reading_waits_for_a_server_that_comes_back(
 
 
 @pytest.mark.parametrize("value", ["soon", "Wed, 21 Oct 2026 07:28:00 GMT", "-5", "inf"])
-def test_odd_retry_after(
+def test_an_invalid_retry_after_is_ignored(
     http: responses.RequestsMock, project: Project, time: FakeTime, value: str
 ) -> None:
     http.get(BRANCH, status=429, headers={"Retry-After": value})
@@ -76,7 +76,7 @@ def test_odd_retry_after(
     assert time.pauses[0] <= 60
 
 
-def test_a_page_instead_of_json_is_told_shortly(
+def test_an_html_error_page_becomes_its_title(
     http: responses.RequestsMock, project: Project
 ) -> None:
     http.get(BRANCH, status=503, body="<html><title>Deploy in progress</title><p>" + "x" * 9999)
@@ -87,7 +87,7 @@ def test_a_page_instead_of_json_is_told_shortly(
     )
 
 
-def test_an_echoed_token_and_controls_are_taken_out(
+def test_an_echoed_token_and_control_characters_are_removed(
     http: responses.RequestsMock, project: Project
 ) -> None:
     http.get(BRANCH, status=400, json={"message": f"bad {TOKEN}\n\x1b[31m" + "y" * 500})
@@ -96,7 +96,9 @@ def test_an_echoed_token_and_controls_are_taken_out(
     assert len(error.message) < 450
 
 
-def test_something_that_is_no_gitlab(http: responses.RequestsMock, project: Project) -> None:
+def test_a_server_that_sends_no_json_is_no_gitlab(
+    http: responses.RequestsMock, project: Project
+) -> None:
     http.get(BRANCH, body="<html>Welcome", content_type="text/html")
     assert "is this the address of a GitLab" in failure(project).message
 
@@ -118,7 +120,7 @@ def test_a_redirect_is_not_followed(http: responses.RequestsMock, project: Proje
         (requests.exceptions.InvalidHeader(f"{TOKEN}"), "connection was lost", 2),
     ],
 )
-def test_no_answer(
+def test_a_failed_connection_is_explained_without_the_token(
     http: responses.RequestsMock, project: Project, raised: Exception, words: str, tries: int
 ) -> None:
     http.get(BRANCH, body=raised)
@@ -130,7 +132,7 @@ def test_no_answer(
     assert tries > 1 or len(http.calls) == 1
 
 
-def test_a_port_where_nobody_listens(time: FakeTime) -> None:
+def test_a_refused_connection_is_retried_with_notices(time: FakeTime) -> None:
     with refusing_port() as port:
         told: list[str] = []
         url = f"http://127.0.0.1:{port}"
@@ -142,21 +144,21 @@ def test_a_port_where_nobody_listens(time: FakeTime) -> None:
 
 
 @pytest.mark.parametrize("server", ["http://a..b", f"http://{'a' * 64}.example", "http://h:99999"])
-def test_an_address_that_can_be_none(server: str, time: FakeTime) -> None:
+def test_an_invalid_address_is_not_retried(server: str, time: FakeTime) -> None:
     assert "is not a URL" in failure(open_project(server, "7", TOKEN, clock=time.clock)).message
     assert time.pauses == []
 
 
-def test_a_file_of_certificates_that_is_not_there(
-    time: FakeTime, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_ca_file_is_named(time: FakeTime, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REQUESTS_CA_BUNDLE", "/nonexistent/ca.pem")
     error = failure(open_project("https://127.0.0.1:1", "7", TOKEN, clock=time.clock))
-    assert error.message.endswith("file of certificates that REQUESTS_CA_BUNDLE names is not there")
+    assert error.message.endswith(
+        "REQUESTS_CA_BUNDLE names a file of certificates that does not exist"
+    )
     assert time.pauses == []
 
 
-def test_a_name_that_nobody_knows(time: FakeTime) -> None:
+def test_an_unknown_host_is_named(time: FakeTime) -> None:
     error = failure(open_project("http://gitlab.invalid", "7", TOKEN, clock=time.clock))
     assert "gitlab.invalid" in error.message
     assert "cannot be resolved" in error.message
@@ -204,7 +206,7 @@ def test_a_lost_request_is_sent_again(writing: responses.RequestsMock, project: 
         {"error": "source_branch does not exist"},
     ],
 )
-def test_a_branch_that_gitlab_does_not_see_yet(
+def test_a_branch_that_gitlab_does_not_know_yet_is_waited_for(
     writing: responses.RequestsMock, project: Project, time: FakeTime, answer: object
 ) -> None:
     for _ in range(5):
@@ -215,7 +217,7 @@ def test_a_branch_that_gitlab_does_not_see_yet(
     assert sum(time.pauses) > 30
 
 
-def test_a_branch_that_never_appears(
+def test_a_branch_that_never_appears_is_given_up(
     writing: responses.RequestsMock, project: Project, time: FakeTime
 ) -> None:
     writing.post(MERGE_REQUESTS, status=400, json={"message": "Source branch does not exist"})
@@ -232,7 +234,7 @@ def test_a_branch_that_never_appears(
         {"message": "409 Conflict"},
     ],
 )
-def test_already_open_is_success_whatever_the_target(
+def test_an_open_merge_request_to_any_target_is_success(
     writing: responses.RequestsMock, project: Project, answer: object
 ) -> None:
     writing.post(MERGE_REQUESTS, status=409, json=answer)
@@ -243,7 +245,7 @@ def test_already_open_is_success_whatever_the_target(
     assert "target_branch" not in query
 
 
-def test_already_open_but_nowhere_to_be_found(
+def test_a_conflict_without_a_merge_request_is_an_error(
     writing: responses.RequestsMock, project: Project
 ) -> None:
     writing.post(MERGE_REQUESTS, status=409, json={"message": "409 Conflict"})
@@ -253,7 +255,7 @@ def test_already_open_but_nowhere_to_be_found(
     assert raised.value.status == 409
 
 
-def test_a_resource_lock_and_a_rate_limit_pass(
+def test_a_resource_lock_and_a_rate_limit_are_retried(
     writing: responses.RequestsMock, project: Project, time: FakeTime
 ) -> None:
     writing.post(MERGE_REQUESTS, status=409, json={"message": "409 Conflict: Resource lock"})
@@ -265,7 +267,7 @@ def test_a_resource_lock_and_a_rate_limit_pass(
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 422])
-def test_a_refusal_is_not_repeated(
+def test_a_refusal_is_not_retried(
     writing: responses.RequestsMock, project: Project, time: FakeTime, status: int
 ) -> None:
     writing.post(MERGE_REQUESTS, status=status, json={"message": "no"})
@@ -275,7 +277,9 @@ def test_a_refusal_is_not_repeated(
     assert time.pauses == []
 
 
-def test_what_is_sent(writing: responses.RequestsMock, project: Project) -> None:
+def test_a_new_merge_request_has_reviewers_labels_and_removes_its_branch(
+    writing: responses.RequestsMock, project: Project
+) -> None:
     writing.post(MERGE_REQUESTS, status=201, json=MR)
     create(project)
     body = writing.calls[-1].request.body
@@ -309,7 +313,9 @@ def test_what_is_sent(writing: responses.RequestsMock, project: Project) -> None
         (SERVER, "7", f"{TOKEN} x", "GITLAB_TOKEN"),
     ],
 )
-def test_what_cannot_be_opened(server: str, name: str, token: str, words: str) -> None:
+def test_an_invalid_server_project_or_token_is_a_mistake_of_settings(
+    server: str, name: str, token: str, words: str
+) -> None:
     with pytest.raises(NightshiftError) as raised:
         open_project(server, name, token)
     assert raised.value.code is Code.CONFIG
@@ -318,7 +324,7 @@ def test_what_cannot_be_opened(server: str, name: str, token: str, words: str) -
     assert TOKEN not in raised.value.message
 
 
-def test_a_gitlab_below_a_path(http: responses.RequestsMock, time: FakeTime) -> None:
+def test_a_gitlab_below_a_path_is_found(http: responses.RequestsMock, time: FakeTime) -> None:
     http.get("https://example.invalid/git/api/v4/projects/g%2Fp", json=PROJECT_JSON)
     project = open_project("https://example.invalid/git/", "g/p", TOKEN, clock=time.clock)
     assert project.facts.default_branch == "main"

@@ -16,7 +16,7 @@ TEXT = st.text(max_size=100)
 
 
 @given(st.builds(Marker, TEXT, TEXT, TEXT))
-def test_round_trip(marker: Marker) -> None:
+def test_a_marker_is_read_as_it_was_written(marker: Marker) -> None:
     text = write_marker(marker)
     assert text.count("--") == 2
     assert text.count(">") == 1
@@ -35,11 +35,11 @@ def test_round_trip(marker: Marker) -> None:
         "<!-- nightshift: " + "{" * 2000 + " -->",
     ],
 )
-def test_no_marker(text: str | None) -> None:
+def test_a_description_without_a_valid_marker_has_none(text: str | None) -> None:
     assert read_marker(text) is None
 
 
-def test_the_last_one_counts() -> None:
+def test_the_last_marker_counts() -> None:
     first, last = Marker("1", "docs", "a"), Marker("2", "tests", "b")
     assert read_marker(write_marker(first) + "\n" + write_marker(last)) == last
 
@@ -54,11 +54,13 @@ def test_the_last_one_counts() -> None:
         ("about [night-shift/docs]", None, ""),
     ],
 )
-def test_category(title: str, marker: Marker | None, category: str) -> None:
+def test_the_category_is_the_markers_else_the_titles(
+    title: str, marker: Marker | None, category: str
+) -> None:
     assert find_category(title, marker) == category
 
 
-def test_fingerprint() -> None:
+def test_the_fingerprint_depends_on_category_files_and_symbols_in_any_order() -> None:
     """By what a change touches, in any order, and not by words."""
     one = compute_fingerprint("tests", ["b.py", "a.py"], ["parse", "read"])
     assert len(one) == 16
@@ -79,6 +81,6 @@ def test_symbols_that_do_not_fit_are_left_out() -> None:
 
 
 @pytest.mark.parametrize("symbols", ['"parse"', "7", "null", "[7, null]", '{"parse": 1}'])
-def test_symbols_that_are_none(symbols: str) -> None:
+def test_invalid_symbols_are_dropped(symbols: str) -> None:
     text = '<!-- nightshift: {"run_id": "1", "symbols": ' + symbols + "} -->"
     assert read_marker(text) == Marker("1", "", "")

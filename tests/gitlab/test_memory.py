@@ -52,7 +52,9 @@ def files(remote: FullProject, tmp_path: Path) -> None:
     git(work, "push", "-q", str(remote.bare_repository), "night-shift/a")
 
 
-def test_states(asked: FullStandin, app: Project, remote: FullProject) -> None:
+def test_merge_requests_are_sorted_by_state(
+    asked: FullStandin, app: Project, remote: FullProject
+) -> None:
     states: dict[str, MergeRequestState] = {"a": "closed", "b": "merged", "c": "opened"}
     for branch, state in states.items():
         opened(app, remote, branch, body=MARKED).settle(state)
@@ -65,7 +67,9 @@ def test_states(asked: FullStandin, app: Project, remote: FullProject) -> None:
     assert memory.rejected[0].day == str(remote.merge_requests[0].closed_at)[:10]
 
 
-def test_only_those_of_nights(asked: FullStandin, app: Project, remote: FullProject) -> None:
+def test_only_merge_requests_of_nights_count(
+    asked: FullStandin, app: Project, remote: FullProject
+) -> None:
     """A marker is text that anybody may copy: it counts on a night's branch of this project."""
     fork = opened(app, remote, "a", body=MARKED)
     opened(app, remote, "b", title="[night-shift/tests] by hand", labels=())
@@ -80,7 +84,7 @@ def test_only_those_of_nights(asked: FullStandin, app: Project, remote: FullProj
     assert iids(read(app).rejected) == [4]
 
 
-def test_reasons_are_developers_words(
+def test_reasons_are_the_words_of_developers(
     asked: FullStandin, app: Project, remote: FullProject, files: None
 ) -> None:
     [ada, guest, bot, owner] = [
@@ -183,7 +187,7 @@ def test_without_graphql_some_is_unknown(
 @pytest.mark.parametrize(
     "answer", [{"errors": [{"message": "complex"}]}, {"data": {"project": None}}, []]
 )
-def test_a_graphql_that_refuses(
+def test_a_graphql_error_leaves_details_unknown(
     asked: FullStandin, app: Project, remote: FullProject, answer: object
 ) -> None:
     opened(app, remote, "a", body=MARKED).settle("merged")

@@ -16,13 +16,13 @@ def test_create_and_find_again(app: Project, remote: FullProject) -> None:
     assert made.marker == marker
     assert (made.iid, made.state, made.labels) == (1, "opened", ("night-shift",))
     assert app.merge_requests.create(new(), made.sha) == made
-    assert app.merge_requests.find_of_run("4711") == made
-    assert app.merge_requests.find_of_run("471") is None
+    assert app.merge_requests.find_by_run("4711") == made
+    assert app.merge_requests.find_by_run("471") is None
     assert app.merge_requests.find_from("night-shift/a", made.sha) == made
     assert app.merge_requests.find_from("night-shift/a", "other") == made
     remote.merge_requests[0].settle("closed")
     assert app.merge_requests.find_from("night-shift/a", "other") is None
-    found = app.merge_requests.find_of_run("4711")
+    found = app.merge_requests.find_by_run("4711")
     assert found
     assert found.state == "closed"
     [stored] = remote.merge_requests

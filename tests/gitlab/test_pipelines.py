@@ -1,6 +1,7 @@
-"""Pipelines by the API: variables that arrive unchanged, and refusals that say what to do."""
+"""Pipelines and jobs: variables that arrive unchanged, remedies of refusals, who started a job."""
 
 import re
+from typing import Any
 
 import pytest
 import requests
@@ -9,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gitlab_nightshift.gitlab.api_error import ApiError
-from gitlab_nightshift.gitlab.pipelines import Job, Pipeline, escape_value
-from gitlab_nightshift.gitlab.project import Project
-from tests.gitlab.conftest import PROJECT
+from gitlab_nightshift.gitlab.pipelines import Job, JobStart, Pipeline, escape_value
+from gitlab_nightshift.gitlab.project import Project, open_project
+from tests.gitlab.conftest import API, PROJECT, SERVER, TOKEN
 
 _SERVER = re.compile(r"\$\$|%%|\$([a-zA-Z_][a-zA-Z0-9_]*)|\$\{([a-zA-Z_]\w*)?\}|%([a-zA-Z_]\w*)%")
 """What GitLab looks for in a variable (lib/gitlab/ci/variables/collection/item.rb)."""
@@ -59,7 +60,7 @@ def test_a_pipeline_is_started(project: Project) -> None:
 @responses.activate
 def test_a_pipeline_that_may_have_started_is_not_started_again(project: Project) -> None:
     got = responses.post(f"{PROJECT}/pipeline", status=502, json={"message": "502 Bad Gateway"})
-    with pytest.raises(ApiError, match=r"502.*may have started all the same"):
+    with pytest.raises(ApiError, match=r"502.*may have started anyway"):
         project.pipelines.start("main", {})
     assert got.call_count == 1
 
@@ -67,7 +68,7 @@ def test_a_pipeline_that_may_have_started_is_not_started_again(project: Project)
 @responses.activate
 def test_without_an_answer_the_person_is_told_to_look(project: Project) -> None:
     responses.post(f"{PROJECT}/pipeline", body=requests.ConnectionError())
-    with pytest.raises(ApiError, match="may have started all the same"):
+    with pytest.raises(ApiError, match="may have started anyway"):
         project.pipelines.start("main", {})
 
 
@@ -86,3 +87,57 @@ def test_a_job_is_played_once(project: Project) -> None:
     with pytest.raises(ApiError):
         project.pipelines.play(3)
     assert got.call_count == 1
+
+
+# --- who started a job ----------------------------------------------------------------------------
+
+
+JOB = {
+    "id": 7,
+    "status": "running",
+    "pipeline": {"id": 4711},
+    "user": {"id": 9, "username": "olga", "state": "active"},
+}
+
+
+def started(
+    job: dict[str, Any] | None, member: dict[str, Any] | None = None, status: int = 404
+) -> JobStart | None:
+    """What is known of job 7 where GitLab answers so; None stands for ``status``."""
+    with responses.RequestsMock(assert_all_requests_are_fired=False) as http:
+        for path, body in (("jobs/7", job), ("members/all/9", member)):
+            answer = {"json": body} if body is not None else {"status": status, "json": {}}
+            http.get(re.compile(rf"{re.escape(API)}/projects/[^/]+/{path}"), **answer)
+        return open_project(SERVER, PROJECT.rpartition("/")[2], TOKEN).find_job_start("7")
+
+
+def test_a_jobs_starter_has_a_user_and_a_level() -> None:
+    olga = {"id": 9, "state": "active", "access_level": 40}
+    assert started(JOB, olga) == JobStart("4711", "running", 9, "olga", 40)
+
+
+@pytest.mark.parametrize(
+    ("user", "member"),
+    [
+        ({}, None),
+        ({}, {"id": 9, "state": "active"}),
+        ({"state": "blocked"}, {"id": 9, "state": "active", "access_level": 40}),
+        ({}, {"id": 9, "state": "awaiting", "access_level": 40}),
+    ],
+)
+def test_a_starter_without_an_active_membership_has_level_0(
+    user: dict[str, Any], member: dict[str, Any] | None
+) -> None:
+    found = started({**JOB, "user": {**JOB["user"], **user}}, member)  # type: ignore[dict-item]
+    assert found is not None
+    assert found.level == 0
+
+
+@pytest.mark.parametrize("job", [None, {}, {**JOB, "user": None}, {**JOB, "user": {"id": "9"}}])
+def test_a_job_without_a_user_has_no_starter(job: dict[str, Any] | None) -> None:
+    assert started(job) is None
+
+
+def test_a_refusal_to_show_a_job_is_an_error() -> None:
+    with pytest.raises(ApiError):
+        started(None, status=403)

@@ -13,7 +13,7 @@ from .conftest import git
 LABELS = (Label("night-shift", "#6666c4", "About"), Label("tests", "#428fdc", "Tests"))
 
 
-def test_facts(app: Project, remote: FullProject) -> None:
+def test_a_projects_attributes_are_read(app: Project, remote: FullProject) -> None:
     assert app.facts.id == remote.id
     assert app.facts.path == "team/app"
     assert app.facts.http_url == remote.http_url
@@ -21,7 +21,7 @@ def test_facts(app: Project, remote: FullProject) -> None:
     assert app.facts.default_branch == "main"
 
 
-def test_branches(app: Project, tmp_path: Path) -> None:
+def test_a_branchs_head_is_found(app: Project, tmp_path: Path) -> None:
     head = git(tmp_path / "work", "rev-parse", "night-shift/a")
     assert app.find_branch_head("night-shift/a") == head
     assert app.find_branch_head("night-shift/z") is None
@@ -30,7 +30,7 @@ def test_branches(app: Project, tmp_path: Path) -> None:
     assert app.has_commit("main", "0" * 40) is None
 
 
-def test_labels_made_once(app: Project, remote: FullProject) -> None:
+def test_labels_are_created_once(app: Project, remote: FullProject) -> None:
     remote.labels.append(standin_state.StandinLabel(1, "tests", "#000000", "ours"))
     assert app.ensure_labels(LABELS) == ()
     assert app.ensure_labels(LABELS) == ()
@@ -46,14 +46,14 @@ def test_labels_whose_answer_is_lost(
     assert len(remote.labels) == 2
 
 
-def test_labels_that_may_not_be_made_are_a_warning(gitlab: FullStandin, app: Project) -> None:
+def test_a_label_that_may_not_be_created_is_a_warning(gitlab: FullStandin, app: Project) -> None:
     gitlab.fail_next("POST", "/labels$", 403, {"message": "403 Forbidden"})
     [warning] = app.ensure_labels(LABELS)
     assert "night-shift" in warning
     assert "403" in warning
 
 
-def test_users(gitlab: FullStandin, app: Project) -> None:
+def test_users_are_found_by_name(gitlab: FullStandin, app: Project) -> None:
     ada, grace = gitlab.add_user("ada", "Ada"), gitlab.add_user("grace", "Grace")
     found = [app.people.find_user(name) for name in ("ada", "nobody", "@grace", "ADA")]
     assert [each and each.id for each in found] == [ada.id, None, grace.id, ada.id]
@@ -62,7 +62,9 @@ def test_users(gitlab: FullStandin, app: Project) -> None:
     assert app.people.has_user("ada") is None
 
 
-def test_protected_patterns(gitlab: FullStandin, app: Project, remote: FullProject) -> None:
+def test_protected_branches_are_listed(
+    gitlab: FullStandin, app: Project, remote: FullProject
+) -> None:
     assert app.list_protected_patterns() == ("main",)
     remote.protected_branches.append("night-*")
     assert app.list_protected_patterns() == ("main", "night-*")

@@ -25,7 +25,7 @@ def open_reviews(shop: World) -> Reviews:
     return open_project(url, number, BOT_TOKEN, clock=clock).reviews
 
 
-def test_what_is_read_of_failed_jobs(tmp_path: Path) -> None:
+def test_the_ends_of_failed_jobs_logs_are_read(tmp_path: Path) -> None:
     """Those that a commit may repair; of a long log its end, from a whole line on."""
     with world(tmp_path) as shop:
         log = "half a secret line\n" + "x" * TAIL + "\nend"
@@ -85,5 +85,5 @@ def test_a_conflict_that_gitlab_does_not_look_for_is_not_known(
         ({"new_path": "a.png", "position_type": "image"}, "a.png"),
     ],
 )
-def test_where_a_comment_stands_in_the_diff(position: Any, spot: str) -> None:
+def test_the_position_of_a_comment_in_the_diff_is_read(position: Any, spot: str) -> None:
     assert read_spot(position) == spot

@@ -46,7 +46,7 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
         assert gitlab.errors == []
 
 
-def test_a_comment_as_it_is(scene: Scene) -> None:
+def test_a_comment_is_read_with_its_author(scene: Scene) -> None:
     found = scene.threads.find_comment(scene.place(scene.said("/nightshift x", internal=True)))
     assert found
     assert (found.body, found.author_id, found.author_name) == (
@@ -57,7 +57,7 @@ def test_a_comment_as_it_is(scene: Scene) -> None:
     assert (found.system, found.internal) == (False, True)
 
 
-def test_what_is_not_there(scene: Scene) -> None:
+def test_missing_comments_threads_and_users_are_none(scene: Scene) -> None:
     place = CommentAddress("issues", scene.issue.iid, 7)
     assert scene.threads.find_comment(place) is None
     assert scene.threads.find_thread(place) is None
@@ -67,7 +67,7 @@ def test_what_is_not_there(scene: Scene) -> None:
     assert scene.threads.is_bot(7) is False
 
 
-def test_an_issue_as_it_is(scene: Scene) -> None:
+def test_an_issue_is_read_with_its_confidentiality(scene: Scene) -> None:
     scene.issue.confidential = True
     found = scene.threads.find_noteable(scene.place(scene.said()))
     assert found
@@ -75,7 +75,7 @@ def test_an_issue_as_it_is(scene: Scene) -> None:
     assert found.web_url == scene.issue.web_url
 
 
-def test_who_somebody_is(scene: Scene) -> None:
+def test_a_users_level_and_bots_are_known(scene: Scene) -> None:
     assert scene.threads.read_level(scene.ada.id) == 30
     assert scene.threads.is_bot(scene.threads.read_own_id()) is True
     assert scene.threads.is_bot(scene.ada.id) is False
@@ -92,7 +92,7 @@ def test_a_thread_is_found_by_its_comment_whatever_the_hint(scene: Scene) -> Non
     assert PAGE < MOST_THREADS
 
 
-def test_a_reply_stands_in_the_thread(scene: Scene) -> None:
+def test_a_reply_is_added_to_the_thread(scene: Scene) -> None:
     first, _ = scene.said("first"), scene.said("second")
     scene.threads.reply(scene.place(first), first.thread, "an answer")
     found = scene.threads.find_thread(scene.place(first))

@@ -238,7 +238,12 @@ def _machine_products(shop: World, cost: float) -> None:
     assert 'failures="0"' in texts["junit.xml"]
     assert mr.web_url in texts["report.html"]
     assert "The change: 2 lines, 1 file" in texts["report.html"]
-    events = [json.loads(line)["event"] for line in texts["events.jsonl"].splitlines()]
+    lines = [json.loads(line) for line in texts["events.jsonl"].splitlines()]
+    programs = [line["command"] for line in lines if line["event"] == "cmd_start"]
+    assert programs == [line["command"] for line in lines if line["event"] == "cmd_end"]
+    agents = [program for program in programs if program.startswith("agent: ")]
+    assert agents == [f"agent: {bead}" for bead in ("analyze", "implement", "verify", "mr")]
+    events = [line["event"] for line in lines]
     assert (events[0], events[-1]) == ("run_started", "run_ended")
     assert events.count("bead_ended") == 4
     assert events.count("command_ended") == 3

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gitlab_nightshift.agents.codex_stream import CodexStreamReader
+from gitlab_nightshift.agents.codex import CodexStreamReader
 from tests.support.model_endpoint import ModelEndpoint
 from tests.support.sandboxes import tier_or_skip
 from tests.support.shop import BEADS, DRAFT, FOUND, NOTE, completed, turns
@@ -159,7 +159,8 @@ def test_a_night_in_a_hostile_checkout_opens_a_merge_request(tmp_path: Path) -> 
         ]
         assert first["error"].startswith("no command could be started: Failed to create")
         assert second["error"] == "the report file still holds the stub: the agent reported nothing"
-        assert third["error"].startswith("result: it is none of IMPROVEMENT_FOUND, NO_IMPROVEMENT")
+        refused = "result: it is not one of IMPROVEMENT_FOUND, NO_IMPROVEMENT"
+        assert third["error"].startswith(refused)
         assert fourth["handoff"]["reason"] == "By file."
         assert [(b["bead"], b["status"], b["model"]) for b in others] == [
             ("analyze", "ok", "gpt-6.1-sol"),

@@ -185,7 +185,9 @@ def test_answers_that_do_not_fit(tmp_path: Path) -> None:
             ("mr", "ok"),
         ]
         _, _, second, again, _ = [r for r in endpoint.messages if BEADS(r) == "implement"]
-        assert "no . and no .. can stand in it" in second.prompt, "the next attempt is told why"
+        assert "it cannot contain an empty part, . or .." in second.prompt, (
+            "the next attempt is told why"
+        )
         assert [m["role"] for m in again.messages] == ["system", "user", "assistant", "user"]
         told = again.messages[-1]["content"]
         assert "block 1 (test_shop.py): SEARCH does not occur in the file" in told

@@ -54,9 +54,7 @@ def test_a_failed_analyze_is_noted_and_the_next_category_tried(tmp_path: Path) -
         {f"verify-docs-{n}": play for n, (play, _) in enumerate(verdicts, 1)},
     )
     with world(tmp_path, scripts) as shop:
-        done = shop.nightshift("run", NIGHTSHIFT_MAX_IMPLEMENT_RETRIES="4")
-
-        assert done.exit_status == 13
+        done = shop.ends(13, "run", NIGHTSHIFT_MAX_IMPLEMENT_RETRIES="4")
         half = "3 of 5 categories analysed, 2 failed: tests (no_handoff), refactoring (no_handoff)"
         assert done.last_line.startswith(f"⚠ NO_IMPROVEMENT · E_INCOMPLETE · {half}. All categ")
         assert shop.result["outcome"] == "NO_IMPROVEMENT"
@@ -68,7 +66,6 @@ def test_a_failed_analyze_is_noted_and_the_next_category_tried(tmp_path: Path) -
         rows = zip(told, verdicts, strict=True)
         assert [text for text, (_, why) in rows if not text.startswith(why)] == []
         assert shop.written == []
-        shop.assert_restored()
 
 
 def read_last_failure(shop: World, bead: str) -> str:
@@ -86,9 +83,9 @@ def assert_noted(shop: World, analyses: Mapping[str, tuple[list[Step], str, str]
         assert why in noted[category]
 
 
-SEGFAULT = "the CLI ended with exit status -11 Segmentation fault"
+SEGFAULT = "the agent ended with exit status -11 Segmentation fault"
 BROKEN: dict[str, tuple[list[Step], str, str]] = {
-    "tests": ([leave(0)], "bad_output", "the CLI printed no result"),
+    "tests": ([leave(0)], "bad_output", "the agent printed no result"),
     "refactoring": ([cost(0.5), fail(text="it broke")], "crashed", "it broke"),
     "docs": ([crash(11)], "crashed", SEGFAULT),
     "security": ([crash(11)], "crashed", SEGFAULT),
@@ -177,9 +174,7 @@ def test_every_attempt_that_fails_is_told_to_the_next(tmp_path: Path) -> None:
     )
     with world(tmp_path, scripts, config=ANYWHERE) as shop:
         shop.agent.ask_git()
-        done = shop.nightshift("run", NIGHTSHIFT_MAX_IMPLEMENT_RETRIES="6")
-
-        assert done.exit_status == 0
+        shop.ends(0, "run", NIGHTSHIFT_MAX_IMPLEMENT_RETRIES="6")
         attempts = [f"implement-tests-{n}" for n in range(1, 5)]
         assert shop.agent.names == [
             *("analyze-tests-1", *attempts[:3], "verify-tests-3"),
@@ -210,12 +205,10 @@ def test_what_git_does_not_see_is_no_change(tmp_path: Path) -> None:
     analyses = {"analyze": nothing(), "analyze-tests": GOOD["analyze"]}
     scripts = plays(GOOD, analyses, {"implement": [], "implement-tests-1": unseen})
     with world(tmp_path, scripts) as shop:
-        done = shop.nightshift("run")
-        assert done.exit_status == 0
+        done = shop.ends(0, "run")
         assert (shop.result["outcome"], shop.written) == ("NO_IMPROVEMENT", [])
         assert done.log.count("Implement changed nothing.") == 2
         assert done.log.count("The same failure again, word for word") == 1
-        shop.assert_restored()
 
 
 def _opened_by_files(shop: World) -> None:
@@ -235,9 +228,7 @@ def test_a_failed_mr_bead_loses_nothing(tmp_path: Path) -> None:
     """The texts are made from the analysis. Published is what was verified, whatever runs later."""
     with world(tmp_path, plays(GOOD, {"mr": [LATE, crash(9)]})) as shop:
         shop.agent.ask_git()
-        done = shop.nightshift("run")
-
-        assert done.exit_status == 0
+        done = shop.ends(0, "run")
         [mr] = shop.merge_requests
         assert mr.title == "[night-shift/tests] Test the discount of total()"
         assert mr.source_branch == "night-shift/test-the-discount-of-total"
@@ -251,4 +242,3 @@ def test_a_failed_mr_bead_loses_nothing(tmp_path: Path) -> None:
         assert "late" not in git(bare, "show", f"{mr.sha}:test_shop.py")
         seen = shop.agent.last("mr")
         assert (seen.git_status, seen.head) == (" M test_shop.py\n", shop.sha)
-        shop.assert_restored()

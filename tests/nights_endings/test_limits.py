@@ -78,26 +78,20 @@ def test_tokens_are_watched_while_a_bead_runs(tmp_path: Path) -> None:
     paid = priced([chatter()], 2500 * 5e-6)
     scripts = plays(GOOD, {"analyze": priced(GOOD["analyze"], 100 * 5e-6), "implement": paid})
     with world(tmp_path, scripts) as shop, ModelEndpoint(bill) as endpoint:
-        done = shop.nightshift("run", ANTHROPIC_BASE_URL=endpoint.url, NIGHTSHIFT_MAX_TOKENS="2000")
-
-        assert done.exit_status == 0
+        shop.ends(0, "run", ANTHROPIC_BASE_URL=endpoint.url, NIGHTSHIFT_MAX_TOKENS="2000")
         assert shop.result["outcome"] == "NO_IMPROVEMENT"
         assert shop.result["reason"] == "budget of 2000 tokens reached"
         assert [bead["status"] for bead in shop.result["beads"]] == ["ok", "budget"]
         assert shop.result["total_tokens"] == 2600 - 2 * 4
-        shop.assert_restored()
 
 
 def test_a_bead_has_a_deadline_where_one_is_set(tmp_path: Path) -> None:
     """Its output does not move it; the night goes on with the next category."""
     with world(tmp_path, {"analyze": [chatter()]}) as shop:
-        done = shop.nightshift("run", NIGHTSHIFT_BEAD_TIMEOUT="0.6")
-
-        assert done.exit_status == 13
+        shop.ends(13, "run", NIGHTSHIFT_BEAD_TIMEOUT="0.6")
         assert shop.result["reason"].startswith("0 of 5 categories analysed, 5 failed: tests (time")
         assert [bead["status"] for bead in shop.result["beads"]] == ["timeout"] * 5
         assert shop.result["outcome"] == "NO_IMPROVEMENT"
-        shop.assert_restored()
 
 
 LATER = """
@@ -113,15 +107,12 @@ def test_the_runs_deadline_fails_the_run(tmp_path: Path) -> None:
     job = {"CI_JOB_TIMEOUT": "3900", "CI_JOB_STARTED_AT": begun}
     with world(tmp_path, plays(GOOD, {"implement": [*GOOD["implement"], hang()]})) as shop:
         shop.patch = LATER.format(file=str(shop.agent.folder / "hanging"))
-        done = shop.nightshift("run", **job)
-
-        assert done.exit_status == 6
+        done = shop.ends(6, "run", **job)
         result = shop.result
         assert (result["outcome"], result["error_code"]) == ("FAILED", "E_TIMEOUT")
         assert [bead["status"] for bead in result["beads"]] == ["ok", "timeout"]
         assert done.last_line.startswith("✘ FAILED · E_TIMEOUT · the run's deadline is reached")
         assert shop.written == []
-        shop.assert_restored()
 
 
 def test_the_seconds_of_a_run_come_from_its_job() -> None:
@@ -257,8 +248,7 @@ def test_what_an_agent_says_of_its_cost_is_not_counted(tmp_path: Path) -> None:
     }
     with world(tmp_path, lying) as shop, ModelEndpoint(bill) as endpoint:
         limits = {"NIGHTSHIFT_MAX_BUDGET_USD": "1", "NIGHTSHIFT_MAX_TOKENS": "1000000"}
-        done = shop.nightshift("run", ANTHROPIC_BASE_URL=endpoint.url, **limits)
-        assert done.exit_status == 0
+        shop.ends(0, "run", ANTHROPIC_BASE_URL=endpoint.url, **limits)
         assert shop.result["reason"] == "budget of $1 reached"
         assert [bead["status"] for bead in shop.result["beads"]] == ["ok"] * 4
         assert shop.result["total_cost_usd"] == pytest.approx(1.0)

@@ -82,8 +82,7 @@ def ended_by_many_signals(shop: World) -> None:
     reached = hanging(shop, plays(GOOD, {"implement": [stubborn(), MESS, hang()]}))
     process = shop.start("run")
     wait_for(reached, "the bead to hang")
-    second = shop.nightshift("run")
-    assert second.exit_status == 11
+    second = shop.ends(11, "run")
     assert "another night runs in" in second.stderr + second.log
     for _ in range(5):
         process.send_signal(signal.SIGTERM)

@@ -4,9 +4,10 @@ import dataclasses
 import json
 from pathlib import Path
 
-from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus, Usage
+from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus
 from gitlab_nightshift.records.handoffs import Verdict
 from gitlab_nightshift.records.products import Bundle, Outcome
+from gitlab_nightshift.records.usage import Usage
 from gitlab_nightshift.stages.work.night_bundle import encode_bundle
 from tests.support.agent import answer, append, deny, handoff, leave, plays, raw, say
 from tests.support.shop import DRAFT, FOUND, GOOD, NOTE, PASSED, SELECTED
@@ -40,13 +41,10 @@ def test_an_agent_that_says_too_much_loses_no_work(tmp_path: Path) -> None:
     said = {"analyze": ANALYSIS, "verify": VERDICT, "mr": TEXTS}
     scripts = {bead: [handoff(json.dumps(value))] for bead, value in said.items()}
     with world(tmp_path, plays(GOOD, scripts, {"implement": implement})) as shop:
-        done = shop.nightshift("run")
-
-        assert done.exit_status == 0, done.stdout
+        done = shop.ends(0, "run")
         assert [bead["status"] for bead in shop.result["beads"]] == ["ok"] * 4
         assert [mr.title[:30] for mr in shop.merge_requests] == ["[night-shift/tests] T T T T T "]
         assert "not accepted" not in done.log
-        shop.assert_restored()
 
 
 def test_texts_that_are_made_of_what_an_agent_said_are_in_bounds(tmp_path: Path) -> None:
@@ -54,9 +52,7 @@ def test_texts_that_are_made_of_what_an_agent_said_are_in_bounds(tmp_path: Path)
     long = {**SELECTED, "description": "d" * 20_000, "rationale": "r" * 20_000}
     found = {**FOUND, "candidates": [long], "selected": {**SELECTED, "description": " . "}}
     with world(tmp_path, plays(GOOD, {"analyze": [answer(found)], "mr": []})) as shop:
-        done = shop.nightshift("run")
-
-        assert done.exit_status == 0, done.stdout
+        shop.ends(0, "run")
         assert [mr.title for mr in shop.merge_requests] == [
             "[night-shift/tests] Improve test_shop.py"
         ]

@@ -157,8 +157,7 @@ def test_the_throw_away_git_is_each_beads_own(tmp_path: Path) -> None:
     with world(tmp_path, scripts, config=config, layout="url") as shop:
         real = (shop.checkout / ".git" / "config").read_text()
         assert "remote" in real and shop.env["CI_JOB_TOKEN"] in real
-        done = shop.nightshift("run")
-        assert done.exit_status == 0
+        shop.ends(0, "run")
         assert shop.result["outcome"] == "MR_CREATED"
         for bead in shop.agent.seen:
             assert "planted" not in bead.git_config
@@ -168,7 +167,6 @@ def test_the_throw_away_git_is_each_beads_own(tmp_path: Path) -> None:
         [mr] = shop.merge_requests
         names = git(shop.project.bare_repository, "diff", "--name-only", shop.sha, mr.sha)
         assert names == "test_shop.py\n"
-        shop.assert_restored()
 
 
 def test_a_checkout_that_cannot_be_put_back_costs_no_night(tmp_path: Path) -> None:

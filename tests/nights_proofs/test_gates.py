@@ -50,8 +50,7 @@ def started(shop: World, login: str = "rita", level: int = DEVELOPER, **job: Any
 def test_what_gitlab_would_run_waits_for_an_approval(tmp_path: Path) -> None:
     """A file is added that GitLab would include."""
     with world(tmp_path, changing(ADDS_JOB), config=ANYWHERE, files=PROJECT) as shop:
-        done = shop.nightshift("run")
-        assert done.exit_status == 4, done.stdout + done.stderr
+        shop.ends(4, "run")
         assert_kept_and_told(shop)
         assert shop.nightshift("publish").exit_status == 4
         assert shop.written == []
@@ -122,8 +121,7 @@ def deny(shop: World) -> None:
         "NIGHTSHIFT_POLICY__GATES__WRITE": "deny",
         "NIGHTSHIFT_POLICY__WRITABLE_PATHS": "docs/**",
     }
-    done = shop.nightshift("publish", "--approved", **settings, **started(shop))
-    assert done.exit_status == 3
+    done = shop.ends(3, "publish", "--approved", **settings, **started(shop))
     assert "test_shop.py is outside policy.writable_paths." in done.last_line
     assert shop.written == []
     shop.project.jobs.clear()
@@ -151,8 +149,7 @@ def lie(shop: World) -> None:
 def approve_by_hostile_name(kept: World) -> None:
     """The name of a user is only a text."""
     kept.gitlab.add_user("_evil_`@all", "x")
-    done = kept.nightshift("publish", "--approved", **started(kept, "_evil_`@all"))
-    assert done.exit_status == 0
+    kept.ends(0, "publish", "--approved", **started(kept, "_evil_`@all"))
     [opened] = kept.merge_requests
     assert "with the approval of ``_evil_`@all``:" in str(opened.description)
 
@@ -237,8 +234,7 @@ def test_sensitive_file_opens_as_a_draft_that_says_what_to_look_at(tmp_path: Pat
     steps = (write("CODEOWNERS", "* @rita\n"), write("docs/a.md", "# A\n"))
     curl = {"analyze": [sh(f"curl -V >{planted}"), *GOOD["analyze"]]}
     with world(tmp_path / "w", plays(changing(*steps), curl), config=config) as shop:
-        done = shop.nightshift("run")
-        assert done.exit_status == 0, done.stdout
+        done = shop.ends(0, "run")
         [opened] = shop.merge_requests
         assert opened.title.startswith("Draft: [night-shift/tests] ")
         summary = str(opened.description).partition("## Reasoning")[0]

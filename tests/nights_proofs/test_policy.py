@@ -34,9 +34,7 @@ def test_each_breach_is_told_to_the_next_attempt(tmp_path: Path) -> None:
         for number, (breach, _) in enumerate(BREACHES, 1)
     }
     with world(tmp_path, plays(GOOD, attempts), config=PLAIN + CONFIG) as shop:
-        done = shop.nightshift("run")
-
-        assert done.exit_status == 0
+        shop.ends(0, "run")
         assert shop.agent.names[-2:] == ["verify-tests-11", "mr-tests-1"]
         assert "Look and change only here: *.txt, test_*" in shop.agent.seen[0].prompt
         implements = [bead for bead in shop.agent.seen if bead.bead == "implement"]
@@ -47,4 +45,3 @@ def test_each_breach_is_told_to_the_next_attempt(tmp_path: Path) -> None:
         [mr] = shop.merge_requests
         changed = git(shop.project.bare_repository, "diff", "--name-only", shop.sha, mr.sha)
         assert changed == "test_shop.py\n"
-        shop.assert_restored()

@@ -82,8 +82,7 @@ def test_commands_that_cannot_run_are_no_quiet_night(tmp_path: Path) -> None:
         assert shop.result["error_code"] == "E_INCOMPLETE"
         assert shop.result["reason"].count(MISSING) == 1
 
-        done = shop.nightshift("run", NIGHTSHIFT_BASELINE="report", **lint)
-        assert done.exit_status == 13, done.log
+        done = shop.ends(13, "run", NIGHTSHIFT_BASELINE="report", **lint)
         [mr] = shop.merge_requests
         assert done.last_line.startswith(f"⚠ MR_CREATED · E_INCOMPLETE · {mr.web_url} · ")
         assert MISSING.rstrip(".") in done.last_line

@@ -43,6 +43,6 @@ def test_the_monitor_is_killed() -> None:
         assert (done.exit_status, shop.result["outcome"]) == (0, "MR_CREATED"), done.log
         failed = shop.result["beads"][1]
         assert (failed["bead"], failed["attempt"], failed["status"]) == ("implement", 1, "crashed")
-        assert failed["error"] == "the CLI ended with SIGKILL (perhaps memory ran out)"
+        assert failed["error"] == "the agent ended with SIGKILL (perhaps memory ran out)"
         assert processes_in(folder) == []
         shop.assert_restored()

@@ -110,8 +110,7 @@ def test_a_category_of_the_teams_own_and_an_unknown_cost(tmp_path: Path) -> None
         assert (done.exit_status, endpoint.requests) == (2, [])
         assert "E_CONFIG · prices: none is known for made-up-1, made-up-2, so" in done.last_line
         env["NIGHTSHIFT_MAX_TOKENS"] = "100000"
-        done = shop.nightshift("run", "--category", "spelling", **env)
-        assert done.exit_status == 13
+        done = shop.ends(13, "run", "--category", "spelling", **env)
         result = shop.result
         assert result["reason"].startswith("1 of 2 categories analysed, 1 crashed: spelling")
         assert shop.agent.names[:2] == ["analyze-spelling-1", "analyze-tests-1"]
@@ -125,5 +124,5 @@ def test_a_category_of_the_teams_own_and_an_unknown_cost(tmp_path: Path) -> None
             *(nothing, nothing, ("ok", None, 1996, *told), nothing),
         ]
         assert (result["total_cost_usd"], result["total_tokens"]) == (None, 2492)
-        assert "cost unknown, 2k tokens" in done.last_line
+        assert "cost not known, 2k tokens" in done.last_line
         assert "NIGHT_COST_USD=\n" in shop.products()["nightshift.env"].decode()

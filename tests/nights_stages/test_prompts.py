@@ -62,8 +62,7 @@ def test_every_placeholder_has_a_value_in_every_template(tmp_path: Path) -> None
     config = {"ops/night.yaml": f"{PLAIN}prompts: {prompts}\n", "ops/m.md": text}
     files = {**OWN, **{f"p/{name}.md": text for name in "ai"}, **config}
     with world(tmp_path, GOOD, files=files, config="") as shop:
-        done = shop.nightshift("run", "--config", "ops/night.yaml", CI_JOB_TIMEOUT="3600")
-        assert done.exit_status == 0
+        done = shop.ends(0, "run", "--config", "ops/night.yaml", CI_JOB_TIMEOUT="3600")
         assert shop.agent.names == [f"{bead}-tests-1" for bead in GOOD]
         for bead in shop.agent.seen:
             assert "{{" not in rendered(bead.prompt)
@@ -127,8 +126,7 @@ def test_a_further_analyze_knows_what_the_ones_before_it_found(tmp_path: Path) -
         },
     )
     with world(tmp_path, scripts) as shop:
-        done = shop.nightshift("run")
-        assert done.exit_status == 0
+        done = shop.ends(0, "run")
         why = "gone.py:1 is quoted, but there is no such file"
         assert f"candidate dropped: {why}" in done.log
         assert shop.result["summary"].splitlines()[1:3] == [

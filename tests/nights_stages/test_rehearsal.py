@@ -116,14 +116,12 @@ def test_the_sandbox_is_proved(tmp_path: Path) -> None:
         for folder in (tmp_path / "w", tmp_path / "w" / "builds", tmp_path / "w" / "tmp"):
             folder.chmod(0o755)
         real = {"NIGHTSHIFT_ISOLATION": "auto", "NIGHTSHIFT_AGENT_EXECUTABLE": str(CLAUDE)}
-        done = shop.nightshift("run", "--rehearse", **real)
-        assert done.exit_status == 0, done.log
+        done = shop.ends(0, "run", "--rehearse", **real)
         assert "sandbox attacked from inside in " in done.log
         assert "(Claude Code)" in done.log
         broken.write_text("#!/bin/sh\nexit 3\n")
         broken.chmod(0o755)
-        done = shop.nightshift("run", "--rehearse", NIGHTSHIFT_AGENT_EXECUTABLE=str(broken))
-        assert done.exit_status == 5
+        done = shop.ends(5, "run", "--rehearse", NIGHTSHIFT_AGENT_EXECUTABLE=str(broken))
         assert f"does not run in the sandbox: {broken}: exit status 3" in done.last_line
 
 
@@ -136,8 +134,7 @@ def test_in_three_jobs(tmp_path: Path) -> None:
         kept = shop.folder / "artifacts"
         subprocess.run(["cp", "-r", shop.checkout, kept], check=True)
         shop.project.jobs.append(PipelineJob(7, 4711, "nightshift:work", kept))
-        done = shop.nightshift("publish", "--from-job", "nightshift:work", **env)
-        assert done.exit_status == 5
+        done = shop.ends(5, "publish", "--from-job", "nightshift:work", **env)
         assert "rehearsed: one thing to fix before a night: no model key" in done.last_line
         assert shop.written == []
 

@@ -131,7 +131,5 @@ def test_a_replay_costs_what_the_recorded_cli_says(nights: Nights) -> None:
 def test_a_folder_without_a_recording_is_refused(tmp_path: Path) -> None:
     replay = {"NIGHTSHIFT_AGENT": "replay", "NIGHTSHIFT_REPLAY_DIR": str(tmp_path)}
     with world(tmp_path / "w", config=ANYWHERE) as shop:
-        none = shop.nightshift("run", **replay)
-        assert none.exit_status == 2
+        none = shop.ends(2, "run", **replay)
         assert "no recorded night" in none.last_line
-        shop.assert_restored()

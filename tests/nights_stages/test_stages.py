@@ -126,8 +126,7 @@ def test_people_are_told_once_by_publish(jobs: Jobs) -> None:
 def test_three_jobs_on_a_day_without_a_category_write_nothing(tmp_path: Path) -> None:
     with world(tmp_path, GOOD) as shop:
         for stage in ("plan", "work", "publish"):
-            done = shop.nightshift(stage, CI_PIPELINE_CREATED_AT="2026-11-21T01:00:00Z")
-            assert done.exit_status == 0
+            shop.ends(0, stage, CI_PIPELINE_CREATED_AT="2026-11-21T01:00:00Z")
         assert shop.result["outcome"] == "NO_IMPROVEMENT"
         assert shop.written == []
 
@@ -218,13 +217,11 @@ def assert_a_failed_publish_goes_on(shop: World) -> None:
     move_main(shop, "shop.py")
     before, beads = shop.bundle, len(shop.agent.seen)
     shop.gitlab.fail_next("POST", "/merge_requests$", 403, {"message": "403 Forbidden"})
-    done = shop.nightshift("publish")
-    assert done.exit_status == 12
+    done = shop.ends(12, "publish")
     assert (shop.result["outcome"], shop.result["error_code"]) == ("FAILED", "E_PUBLISH")
     assert "branch night-shift/test-discount has been pushed" in done.last_line
     assert f"Go on with: {GO_ON}" in done.last_line
     assert shop.merge_requests == []
-    shop.assert_restored()
 
     for method_path in (("POST", "/merge_requests$"), ("GET", "/branches/main$")):
         shop.gitlab.fail_next(*method_path, 502, "<html><title>502</title></html>", times=1)
@@ -305,8 +302,7 @@ def test_secrets_that_agents_print_are_in_no_product(tmp_path: Path) -> None:
         },
     )
     with world(tmp_path, scripts) as shop:
-        done = shop.nightshift("run")
-        assert done.exit_status == 0
+        done = shop.ends(0, "run")
         assert places_of(SECRETS, {**shop.products(), "log": done.stdout + done.stderr}) == []
         [mr] = shop.merge_requests
         texts = f"{mr.title}{mr.description}{mr.source_branch}"

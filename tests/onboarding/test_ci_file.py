@@ -106,7 +106,7 @@ def test_a_job_of_the_same_name_is_left_alone() -> None:
     ("text", "why"),
     [
         ("a: [\nb: 1", "ci.yml is not valid YAML at line 2: fix it first"),
-        ("- a\n- b\n", "ci.yml has no jobs at its top level"),
+        ("- a\n- b\n", "ci.yml is no mapping of jobs at its top level"),
         ("a: &a [*a]\n", "not valid YAML"),
         ("a: !!timestamp soon", "not valid YAML"),
         ("a: 1\n\tb: 2\n", "not valid YAML at line 2"),

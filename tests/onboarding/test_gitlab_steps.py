@@ -11,7 +11,7 @@ from gitlab_nightshift.gitlab.client import Client
 from gitlab_nightshift.gitlab.project import Project, open_project
 from gitlab_nightshift.gitlab.project_setup import ProjectSetup
 from gitlab_nightshift.onboarding.gitlab_steps import SetupRequest, list_steps
-from gitlab_nightshift.onboarding.night_schedules import NightMarks
+from gitlab_nightshift.onboarding.pipeline_rules import NightMarks
 from tests.support.setup_endpoints import ProjectSettings, add_setup
 from tests.support.standin import FullStandin
 from tests.support.standin_records import FullProject

@@ -3,8 +3,8 @@
 from gitlab_nightshift.onboarding.settings_file import (
     LACKS,
     TriedCommand,
-    has_no_command,
-    put_in_force,
+    enable_commands,
+    lacks_commands,
     write_settings,
 )
 
@@ -14,16 +14,16 @@ PASSED = (TriedCommand("npm test", 2.0), FAILED[1])
 
 def test_a_command_that_passes_later_is_put_in_force() -> None:
     before = write_settings(FAILED, "code_owners", ("A",)) + "max_diff_lines: 50\n"
-    assert has_no_command(before)
-    after = put_in_force(before, PASSED)
+    assert lacks_commands(before)
+    after = enable_commands(before, PASSED)
     assert after == write_settings(PASSED, "code_owners", ("A",)) + "max_diff_lines: 50\n"
-    assert not has_no_command(after)
-    assert put_in_force(before, FAILED) == before
+    assert not lacks_commands(after)
+    assert enable_commands(before, FAILED) == before
     windows = before.replace("\n", "\r\n")
-    assert has_no_command(windows)
-    assert put_in_force(windows, PASSED) == after.replace("\n", "\r\n")
+    assert lacks_commands(windows)
+    assert enable_commands(windows, PASSED) == after.replace("\n", "\r\n")
     nothing = write_settings((), "")
-    assert put_in_force(nothing, PASSED) == write_settings(PASSED, "")
+    assert enable_commands(nothing, PASSED) == write_settings(PASSED, "")
 
 
 def test_a_file_that_people_wrote_is_theirs() -> None:
@@ -33,4 +33,4 @@ def test_a_file_that_people_wrote_is_theirs() -> None:
         "verify_commands: [make]\n",
         "# verify_commands:\n#   - 'a'\nverify_commands: [make]\n",
     ):
-        assert not has_no_command(text), text
+        assert not lacks_commands(text), text

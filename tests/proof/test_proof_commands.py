@@ -13,7 +13,7 @@ from gitlab_nightshift.proof.proof_commands import (
     run_and_collect,
 )
 from gitlab_nightshift.records.bead_results import CommandResult
-from gitlab_nightshift.records.events import CommandEnded, Event
+from gitlab_nightshift.records.events import CommandEnded, Event, ProgramEnded, ProgramStarted
 from gitlab_nightshift.redaction.redactor import Redactor
 from gitlab_nightshift.sandbox.process import ProcessLimits
 from gitlab_nightshift.system.raw_logs import build_logs
@@ -67,7 +67,15 @@ def test_commands_run_in_the_checkout_with_the_environment_they_are_given(checko
     assert (logs / "verify-1.out").read_text() == f"{checkout}\n"
     shown = set((logs / "verify-2.out").read_text().splitlines())
     assert shown == {f"PATH={os.environ['PATH']}", "ONLY=this"}
-    assert events == [CommandEnded(result) for result in results]
+    assert events == [
+        event
+        for result in results
+        for event in (
+            ProgramStarted(result.command),
+            ProgramEnded(result.command, 0, result.duration_s),
+            CommandEnded(result),
+        )
+    ]
     assert failure_text(results, checkout) == ""
 
 

@@ -2,16 +2,25 @@
 
 import dataclasses
 import json
-import typing
 from datetime import UTC, datetime
 
-from gitlab_nightshift.records.bead_results import Usage
-from gitlab_nightshift.records.events import Event, format_cost, format_elapsed, to_all, to_line
+from gitlab_nightshift.records.events import (
+    Event,
+    ProgramEnded,
+    ProgramStarted,
+    StepEnded,
+    StepStarted,
+    format_elapsed,
+    format_event_name,
+    to_all,
+    to_line,
+)
 from gitlab_nightshift.records.handoffs import Verdict
 from gitlab_nightshift.records.products import Outcome
 from gitlab_nightshift.records.run_results import RunResult
 from gitlab_nightshift.records.storage import map_texts
 from gitlab_nightshift.redaction.redactor import Redactor
+from gitlab_nightshift.wire.event_wire import KINDS
 from tests.support.samples import BEAD, EVENTS
 from tests.support.tables import each
 
@@ -19,7 +28,7 @@ NOW = datetime(2025, 11, 24, 2, 0, 0, 123456, tzinfo=UTC)
 
 
 def test_every_event_is_tried() -> None:
-    assert {type(event) for event in EVENTS} == set(typing.get_args(Event))
+    assert {type(event) for event in EVENTS} == set(KINDS.values())
 
 
 @each("event", EVENTS)
@@ -30,8 +39,42 @@ def test_an_event_is_one_line_of_json(event: Event) -> None:
     data = json.loads(line)
     assert data.pop("time") == "2025-11-24T02:00:00.123+00:00"
     assert data.pop("run_id") == "7"
-    assert data.pop("event").replace("_", "") == type(event).__name__.lower()
-    assert data == json.loads(json.dumps(dataclasses.asdict(event)))
+    assert data.pop("event") == format_event_name(event)
+    if not isinstance(event, StepStarted | StepEnded):
+        assert data == json.loads(json.dumps(dataclasses.asdict(event)))
+
+
+STEP, PHASE = "implement-task-2", {"phase": "Apply"}
+
+
+@each(
+    ("event", "fields"),
+    [
+        (StepStarted(STEP, "I"), {"event": "step_started", "key": STEP, "title": "I"}),
+        (
+            StepEnded(STEP, False, "w"),
+            {"event": "step_ended", "key": STEP, "ok": False, "text": "w"},
+        ),
+        (
+            StepStarted("Apply", "A", phase=True, attempt=2),
+            {"event": "phase_start", **PHASE, "attempt": 2},
+        ),
+        (
+            StepEnded("Apply", False, "w", phase=True),
+            {"event": "phase_end", **PHASE, "ok": False, "why": "w"},
+        ),
+        (ProgramStarted("make -s"), {"event": "cmd_start", "command": "make -s"}),
+        (
+            ProgramEnded("make -s", 2, 1.5),
+            {"event": "cmd_end", "command": "make -s", "exit_status": 2, "duration_s": 1.5},
+        ),
+    ],
+)
+def test_whoever_delegates_reads_the_names_and_keys_of_the_documentation(
+    event: Event, fields: dict[str, object]
+) -> None:
+    head = {"time": "2025-11-24T02:00:00.123+00:00", "run_id": "7"}
+    assert to_line(event, NOW, "7") == json.dumps({**head, **fields})
 
 
 def test_to_all_passes_each_event_to_each_sink() -> None:
@@ -67,30 +110,3 @@ def test_a_record_is_redacted_to_its_depth() -> None:
 )
 def test_elapsed(seconds: float, text: str) -> None:
     assert format_elapsed(seconds) == text
-
-
-@each(
-    ("usd", "tokens", "text"),
-    [
-        (None, None, "cost unknown"),
-        (None, 1500, "cost unknown, 2k tokens"),
-        (0.0, 0, "$0.00, 0 tokens"),
-        (1.234, 999, "$1.23, 999 tokens"),
-        (1.5, None, "$1.50"),
-        (10.0, 312_400, "$10.00, 312k tokens"),
-    ],
-)
-def test_unknown_cost_is_said_to_be_unknown(
-    usd: float | None, tokens: int | None, text: str
-) -> None:
-    assert format_cost(Usage(usd, tokens)) == text
-
-
-def test_a_cost_that_is_assumed_is_told_as_the_most() -> None:
-    assumed = "(${} of it assumed: the end of an answer was not seen)"
-    assert (
-        format_cost(Usage(1.5, 1500, 0.48, 900))
-        == f"at most $1.50, 2k tokens {assumed.format('0.48')}"
-    )
-    unknown = format_cost(Usage(None, 1500, 0.0, 900))
-    assert unknown.startswith("cost unknown, at most 2k tokens (900 tokens of it assumed")

@@ -55,7 +55,7 @@ def test_words_and_flags_are_told_apart(text: str, asked: TaskCommand) -> None:
         ("round --dryrun", "did you mean --dry-run"),
         ("round --Dry-Run", "did you mean --dry-run"),
         ("round --tests unit", "did you mean --test"),
-        ("round --provider=codex", "behind a space"),
+        ("round --provider=codex", "a space before"),
         ("round --model " + "x" * 201, "at most 200"),
         ("round --test a\u202eb", "visible"),
         ("x" * 20_001, "20000"),

@@ -9,7 +9,7 @@ from gitlab_nightshift.repository.git import find_repository_paths
 from gitlab_nightshift.repository.private_repository import (
     Repository,
     create_private_repository,
-    list_diff_entries,
+    list_diff_files,
     resolve_tree,
 )
 from tests.repository.conftest import Box
@@ -54,8 +54,8 @@ def test_a_tree_is_made_of_names_modes_and_blobs(box: Box, private: Repository) 
             (box.root / "src/app.py").unlink()
         write(box.root, path, data)
         new = commit(box.root)
-    found = list_diff_entries(private, box.base, new)
-    entries = [(file.mode, blob, file.path) for file, blob in found]
+    found = list_diff_files(private, box.base, new)
+    entries = [(file.mode, file.blob, file.path) for file in found]
     assert make_tree(private, box.base, entries) == resolve_tree(private, new)
     assert make_tree(private, box.base, []) == resolve_tree(private, box.base)
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from gitlab_nightshift.records.products import ChangeSize, ProposedChange
 from gitlab_nightshift.repository import capture
 from gitlab_nightshift.repository.capture import CapturedChange
 from tests.repository.conftest import Box, new_repository
@@ -308,9 +309,9 @@ def test_patch_and_counts_are_gits_own(furnished: Box) -> None:
     assert git(furnished.root, "write-tree") == captured.tree_id
     counts = {file.path: (file.added, file.deleted) for file in captured.files}
     assert counts == {"README.md": (2, 1), "src/app.py": (0, 5), ODD: (2, 1)}
-    summary = captured.build_summary()
-    assert summary.files == ("README.md", "odd \\xff\\nname", "src/app.py")
-    assert (summary.added, summary.deleted, summary.tree_id) == (4, 7, captured.tree_id)
+    names = ("README.md", "odd \\xff\\nname", "src/app.py")
+    assert captured.build_proposed() == ProposedChange(names, 4, 7, captured.tree_id)
+    assert captured.size == ChangeSize(names, 4, 7)
 
 
 def test_an_attribute_hides_no_lines(furnished: Box) -> None:

@@ -10,8 +10,8 @@ from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.repository import git as verbs
 from gitlab_nightshift.repository.changed_files import list_changed_files
 from gitlab_nightshift.repository.git import GitError, list_recent_files
+from gitlab_nightshift.run.session_opening import read_config_file
 from gitlab_nightshift.run_folder import Invocation
-from gitlab_nightshift.session import read_config_file
 from tests.repository.conftest import Box
 from tests.repository.tools import commit, git, write
 

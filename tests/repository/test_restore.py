@@ -205,7 +205,7 @@ def test_many_untracked_files_are_watched(box: Box, monkeypatch: pytest.MonkeyPa
             write(box.root, path, "agent")
         (box.root / "vendor/b.js").unlink()
         write(box.root, "vendor/new.js", "agent")
-        assert checkout.capture().build_summary().files == ("vendor/new.js",)
+        assert checkout.capture().size.files == ("vendor/new.js",)
         assert checkout.restore() == ("vendor/a.js", "vendor/b.js")
         after = listing(box.root)
         assert after.keys() == before.keys() - {b"vendor/b.js"}
@@ -230,7 +230,7 @@ def test_tracked_files_have_a_limit_of_their_own(box: Box, monkeypatch: pytest.M
         assert checkout.restore() == ("large.txt",)
         after = listing(box.root)
         assert {path for path in before if path and after[path] != before[path]} == {b"large.txt"}
-        assert checkout.capture().build_summary().files == ("large.txt",)
+        assert checkout.capture().size.files == ("large.txt",)
 
 
 def test_copies_leave_most_of_the_disk_free(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,22 +1,37 @@
 """Variants of a tree: what they hold, and how few git processes they take."""
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from gitlab_nightshift.repository.blobs import read_blobs, write_modified_tree
-from gitlab_nightshift.repository.git import Git, find_repository_paths
+from gitlab_nightshift.repository.blobs import read_blobs
+from gitlab_nightshift.repository.git import (
+    Git,
+    build_isolated_git,
+    find_repository_paths,
+    split_names,
+)
 from gitlab_nightshift.repository.private_repository import (
     MOST_KEPT,
     Repository,
+    RepositoryParts,
     create_private_repository,
     list_diff_files,
     open_scratch_index,
     resolve_tree,
 )
+from gitlab_nightshift.repository.tree_objects import list_differences, write_modified_tree
 from tests.repository.conftest import Box
 from tests.repository.tools import commit, git, write
+
+EMPTY = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+"""The tree without a file, which git knows without storing it."""
 
 
 @pytest.fixture
@@ -54,19 +69,59 @@ def test_files_keep_their_mode_and_come_and_go(box: Box, private: Repository) ->
     assert private.run("cat-file", "blob", f"{tree}:run.sh") == b"exit 1\n"
 
 
-def test_a_variant_of_many_files_takes_as_many_processes_as_one_of_one(
+def test_a_variant_starts_git_only_for_folders_that_were_not_read_before(
     box: Box, private: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     head = git(box.root, "rev-parse", "HEAD")
     with counted(monkeypatch) as first:
-        write_modified_tree(private, head, {"README.md": b"one\n"})
+        tree = write_modified_tree(private, head, {"README.md": b"one\n"})
     with counted(monkeypatch) as second:
-        tree = write_modified_tree(private, head, {f"{n}.txt": b"x\n" for n in range(50)})
-    with counted(monkeypatch) as third, open_scratch_index(private, tree):
-        pass
-    assert first == ["read-tree", "ls-tree", "update-index", "write-tree"]
-    assert second == ["ls-tree", "update-index", "write-tree"]
-    assert third == []
+        write_modified_tree(private, head, {f"new/{n}.txt": b"x\n" for n in range(50)})
+        assert [*list_differences(private, head, tree)] == ["README.md"]
+    assert first == ["rev-parse", "cat-file"]
+    assert second == []
+
+
+FILES = ["a", "a.b", "a/b", "a-b", "deep/er/x", "deep/er.txt", "deep/y", "run.sh", "é", "z"]
+
+
+@given(
+    old=st.dictionaries(st.sampled_from(FILES), st.binary(max_size=2)),
+    new=st.dictionaries(st.sampled_from(FILES), st.none() | st.binary(max_size=2)),
+)
+@settings(max_examples=40)
+def test_variants_and_differences_are_those_of_git(
+    old: dict[str, bytes], new: dict[str, bytes | None]
+) -> None:
+    """Also where a file takes a folder's place, and where names sort otherwise with "/"."""
+    with TemporaryDirectory() as folder:
+        root = Path(folder)
+        made = build_isolated_git(root / "home", os.environ["PATH"])
+        private = create_private_repository(made, root / "git", RepositoryParts((), "sha1"))
+        files = drop_clashes(old)
+        base = write_modified_tree(private, EMPTY, files)
+        kept = {path: data for path, data in files.items() if path not in new}
+        wanted = drop_clashes({**{p: d for p, d in new.items() if d is not None}, **kept})
+        gone = dict.fromkeys(files.keys() - wanted.keys())
+        tree = write_modified_tree(private, base, {**gone, **wanted})
+        rows = private.run("ls-tree", "-r", "-z", tree).decode().split("\0")
+        assert {row.partition("\t")[2] for row in rows if row} == wanted.keys()
+        assert private.run("fsck", "--strict", "--no-dangling") == b""
+        raw = split_names(private.run("diff-tree", "-r", "-z", "--raw", "--no-renames", base, tree))
+        seen = {path: meta.split(" ") for meta, path in zip(raw[::2], raw[1::2], strict=True)}
+        assert list_differences(private, base, tree) == {
+            path: None if status == "D" else (mode, blob)
+            for path, (_, mode, _, blob, status) in seen.items()
+        }
+
+
+def drop_clashes(files: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Without files below a name that is a file itself."""
+    return {
+        path: data
+        for path, data in files.items()
+        if not any(other != path and path.startswith(f"{other}/") for other in files)
+    }
 
 
 def test_a_kept_index_is_that_of_its_tree_whatever_came_later(

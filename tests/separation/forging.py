@@ -19,9 +19,10 @@ from typing import Any
 from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.gateway.gateway_client import RemoteGateway
 from gitlab_nightshift.records import events
-from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus, Usage
+from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus
 from gitlab_nightshift.records.products import Outcome
 from gitlab_nightshift.records.run_results import RunResult
+from gitlab_nightshift.records.usage import Usage
 from gitlab_nightshift.wire import channel, frames
 from gitlab_nightshift.wire.event_wire import encode_event
 from tests.support.plant import plant
@@ -75,7 +76,7 @@ def tell(out: channel.OutputChannel, bundle: Told, told: Told) -> None:
         events.BeadEnded(bead),
         events.Note(f"is it {told['guess']}?"),
         events.GateApproved("write", "the maintainer"),
-        events.PhaseStart("Package"),
+        events.StepStarted("Package", "Package", phase=True),
     ]
     for event in forged:
         out(event)

@@ -1,6 +1,5 @@
 """A real Chromium, driven by its own protocol over a pipe."""
 
-import base64
 import contextlib
 import json
 import os
@@ -92,11 +91,6 @@ class Tab:
             "each => ({rule: each.id, at: each.nodes.map(node => node.html.slice(0, 200))})))"
         )
         return found
-
-    def take_screenshot(self, file: Path) -> None:
-        """The whole page as a picture."""
-        data = self.call("Page.captureScreenshot", captureBeyondViewport=True)["data"]
-        file.write_bytes(base64.b64decode(data))
 
     def _read(self) -> dict[str, Any]:
         data = b""

@@ -36,6 +36,7 @@ from tests.support.world import (
     ROOT,
     commit,
     create_history,
+    finish,
     git,
 )
 
@@ -263,13 +264,7 @@ class Delegations:
 
 
 def ended(process: warm.Started, timeout_s: float = warm.LIMIT_S) -> Done:
-    with process:
-        try:
-            out, err = process.communicate(timeout=timeout_s)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            raise
-    return Done(process.wait(), out.decode(), err.decode())
+    return Done(*finish(process, timeout_s))
 
 
 @contextmanager

@@ -4,19 +4,21 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from gitlab_nightshift.agents.agent import AgentProgress, BeadTask, ProviderInfo, Report
+from gitlab_nightshift.agents.agent import AgentProgress, BeadTask, Provider, ProviderInfo, Report
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.records.bead_results import BeadStatus, Usage
+from gitlab_nightshift.records.bead_results import BeadStatus
+from gitlab_nightshift.records.usage import Usage
 from gitlab_nightshift.sandbox.process import ProgramEnd
 from gitlab_nightshift.settings.model import Settings
 
 
-class MyCoder:
+class MyCoder(Provider):
     name = "mycoder"
-    keys: tuple[str, ...] = ("OPENAI_API_KEY",)
+    keys = ("OPENAI_API_KEY",)
     about = ProviderInfo("mycoder", "a shell; the sandbox is the wall", "by this program", "tokens")
 
     def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
         self._name = settings.agent_executable or "mycoder"
 
     def check(self, env: Mapping[str, str]) -> None:
@@ -24,24 +26,15 @@ class MyCoder:
             what = f"no agent: install {self._name}, and set {self.keys[0]}"
             raise NightshiftError(Code.PROVIDER_UNAVAILABLE, what)
 
-    def find_cloud_variables(self, env: Mapping[str, str]) -> tuple[str, ...]:
-        return ()
-
     def build_settings_env(self) -> dict[str, str]:
         return {"MYCODER_TELEMETRY": "off"}
 
     def build_access_env(self, base_url: str, placeholder: str) -> dict[str, str]:
         return {"OPENAI_BASE_URL": f"{base_url}/v1", "OPENAI_API_KEY": placeholder}
 
-    def build_files(self, task: BeadTask) -> dict[str, str]:
-        return {}
-
     def build_bead_args(self, task: BeadTask, path: str) -> list[str]:
         program = str(self.list_readable_paths(path)[0])
         return [program, "--model", task.model, "--report", str(task.handoff_file)]
-
-    def build_stdin(self, shared: str, rest: str) -> bytes:
-        return (shared + rest).encode()
 
     def list_readable_paths(self, path: str) -> tuple[Path, ...]:
         return (Path(shutil.which(self._name, path=path) or self._name).resolve(),)

@@ -5,6 +5,8 @@ A parameter is written ``name type``; ``name!`` is required, ``str<=255`` has a 
 characters, ``a|b`` are the values that are allowed. Lists are given as JSON, or separated by commas
 in a query. GitLab ignores what it does not declare; here that is refused, as it would be a mistake
 that nobody sees.
+
+In the table, a line in brackets names the file for the endpoints below it.
 """
 
 import re
@@ -13,24 +15,21 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from gitlab_nightshift.demo.standin import Standin
 from gitlab_nightshift.demo.standin_api import Endpoint, StandinApiError, StandinCall
-from gitlab_nightshift.demo.standin_state import State
 
 BOOLEANS = "true false 1 0 t f on off yes no".split()
-PAGES = "page int, per_page int, pagination str"
-ORDER = "sort asc|desc"
-MR_ORDERS = "created_at|label_priority|milestone_due|popularity|priority|title|updated_at|merged_at"
-_ONE = "projects/{id}"
-_MR = f"{_ONE}/merge_requests"
-_SCHEDULES = f"{_ONE}/pipeline_schedules"
-_GROUP_VARIABLES = "groups/{group}/variables"
-_SCOPE = f"{_ONE}/job_token_scope"
-GUEST, REPORTER, DEVELOPER, MAINTAINER = 10, 20, 30, 40
-SOURCES = (
-    "push|web|trigger|schedule|api|external|pipeline|chat|webide|merge_request_event"
+ROLES = {"anybody": None, "guest": 10, "reporter": 20, "developer": 30, "maintainer": 40}
+_SHORT = {
+    "PAGES": "page int, per_page int, pagination str",
+    "MR_ORDERS": "created_at|label_priority|milestone_due|popularity|priority|title|updated_at"
+    "|merged_at",
+    "ORDER": "sort asc|desc",
+    "SOURCES": "push|web|trigger|schedule|api|external|pipeline|chat|webide|merge_request_event"
     "|external_pull_request_event|parent_pipeline|ondemand_dast_scan|ondemand_dast_validation"
-    "|security_orchestration_policy|container_registry_push|duo_workflow|unknown"
-)
+    "|security_orchestration_policy|container_registry_push|duo_workflow|unknown",
+}
+"""What the table's words in capitals stand for."""
 
 
 @dataclass(frozen=True)
@@ -50,484 +49,265 @@ class Fact:
     note: str = ""
 
 
-FACTS = (
-    Fact("GET", "user", "lib/api/users.rb", None, old=True),
-    Fact("GET", "users", "lib/api/users.rb", None, f"username str, search str, {PAGES}", old=True),
-    Fact("GET", "users/{user}", "lib/api/users.rb", None, old=True),
-    Fact("GET", "users/{user}/status", "lib/api/users.rb", None, old=True),
-    Fact("GET", "version", "lib/api/metadata.rb", None, old=True),
-    Fact(
-        "GET",
-        "personal_access_tokens/self",
-        "lib/api/personal_access_tokens/self_information.rb",
-        None,
-        note="400 for what is no personal, project or group access token",
-    ),
-    Fact("GET", _ONE, "lib/api/projects.rb", GUEST, old=True),
-    Fact(
-        "GET",
-        f"{_ONE}/labels",
-        "lib/api/labels.rb",
-        GUEST,
-        f"with_counts bool, include_ancestor_groups bool, search str, {PAGES}",
-    ),
-    Fact(
-        "GET",
-        f"{_ONE}/labels/{{label}}",
-        "lib/api/labels.rb",
-        GUEST,
-        "include_ancestor_groups bool",
-    ),
-    Fact(
-        "POST",
-        f"{_ONE}/labels",
-        "lib/api/helpers/label_helpers.rb",
-        REPORTER,
-        "name! str<=255, color! str, description str, archived bool, priority int",
-        note="409 Label already exists, of the project's groups, too",
-    ),
-    Fact(
-        "GET",
-        f"{_ONE}/protected_branches",
-        "lib/api/protected_branches.rb",
-        REPORTER,
-        f"search str, {PAGES}",
-        old=True,
-    ),
-    Fact(
-        "GET",
-        f"{_ONE}/protected_branches/{{name}}",
-        "lib/api/protected_branches.rb",
-        REPORTER,
-        old=True,
-    ),
-    Fact(
-        "GET",
-        f"{_ONE}/repository/branches",
-        "lib/api/branches.rb",
-        REPORTER,
-        f"search str, regex str, {ORDER}, page_token str, {PAGES}",
-        old=True,
-    ),
-    Fact("GET", f"{_ONE}/repository/branches/{{name}}", "lib/api/branches.rb", REPORTER, old=True),
-    Fact(
-        "GET",
-        f"{_ONE}/repository/compare",
-        "lib/api/repositories.rb",
-        REPORTER,
-        "from! str, to! str, from_project_id str, straight bool",
-        old=True,
-    ),
-    Fact("GET", f"{_ONE}/repository/commits/{{sha}}", "lib/api/commits.rb", REPORTER, "stats bool"),
-    Fact(
-        "POST",
-        f"{_ONE}/repository/commits",
-        "lib/api/commits.rb",
-        DEVELOPER,
-        "branch! str, commit_message! str, actions! list, start_branch str, start_sha str,"
-        " start_project str, author_email str, author_name str, stats bool, force bool",
-        note="400 for a protected branch that the role may not push to",
-    ),
-    Fact(
-        "GET",
-        f"{_ONE}/repository/files/{{path}}/raw",
-        "lib/api/files.rb",
-        REPORTER,
-        "ref str, lfs bool",
-        old=True,
-    ),
-    Fact(
-        "GET",
-        _MR,
-        "lib/api/helpers/merge_requests_helpers.rb",
-        REPORTER,
-        f"state opened|closed|locked|merged|all, order_by {MR_ORDERS}, {ORDER}, labels strs,"
-        " author_id int, author_username str, reviewer_id str, milestone str, search str, in str,"
-        " scope created-by-me|assigned-to-me|created_by_me|assigned_to_me|reviews_for_me|all,"
-        " source_branch str, target_branch str, source_project_id int, created_after date,"
-        " created_before date, updated_after date, updated_before date, view simple,"
-        f" with_labels_details bool, with_merge_status_recheck bool, iids ints, {PAGES}",
-    ),
-    Fact(
-        "POST",
-        _MR,
-        "lib/api/merge_requests.rb",
-        DEVELOPER,
-        "title! str<=255, source_branch! str, target_branch! str, target_project_id int,"
-        " description str<=1048576, assignee_id int, assignee_ids ints, reviewer_ids ints,"
-        " labels strs, milestone_id int, remove_source_branch bool, allow_collaboration bool,"
-        " squash bool",
-        note="409 for an open one of the same branches, 422 for other projects",
-    ),
-    Fact(
-        "GET",
-        f"{_MR}/{{iid}}",
-        "lib/api/merge_requests.rb",
-        REPORTER,
-        "render_html bool, include_diverged_commits_count bool, include_rebase_in_progress bool",
-        note="detailed_merge_status is unchecked or checking, has_conflicts false, until a worker"
-        " has looked (lib/api/entities/merge_request_basic.rb)",
-    ),
-    Fact(
-        "PUT",
-        f"{_MR}/{{iid}}",
-        "lib/api/merge_requests.rb",
-        DEVELOPER,
-        "title str<=255, target_branch str, description str<=1048576, state_event close|reopen,"
-        " assignee_id int, assignee_ids ints, reviewer_ids ints, labels strs, add_labels strs,"
-        " remove_labels strs, milestone_id int, remove_source_branch bool, discussion_locked bool,"
-        " allow_collaboration bool, squash bool",
-        note="400 where none of them is given; its author may, too",
-    ),
-    Fact("GET", f"{_MR}/{{iid}}/changes", "lib/api/merge_requests.rb", REPORTER, "unidiff bool"),
-    Fact(
-        "GET",
-        f"{_MR}/{{iid}}/diffs",
-        "lib/api/merge_requests.rb",
-        REPORTER,
-        f"unidiff bool, {PAGES}",
-    ),
-    Fact("GET", f"{_MR}/{{iid}}/approvals", "lib/api/merge_request_approvals.rb", REPORTER),
-    Fact(
-        "PUT",
-        f"{_MR}/{{iid}}/rebase",
-        "lib/api/merge_requests.rb",
-        DEVELOPER,
-        "skip_ci bool",
-        note="202 at once; rebase_in_progress and merge_error tell its end",
-    ),
-    *(
-        fact
-        for where, least in (("issues", GUEST), ("merge_requests", REPORTER))
-        for fact in (
-            Fact(
-                "GET",
-                f"{_ONE}/{where}/{{iid}}/notes",
-                "lib/api/notes.rb",
-                least,
-                f"order_by created_at|updated_at, {ORDER}, activity_filter str, {PAGES}",
-            ),
-            Fact("GET", f"{_ONE}/{where}/{{iid}}/notes/{{note}}", "lib/api/notes.rb", GUEST),
-            Fact(
-                "PUT",
-                f"{_ONE}/{where}/{{iid}}/notes/{{note}}",
-                "lib/api/notes.rb",
-                GUEST,
-                "body str<=1000000, confidential bool",
-                note="403 for somebody else's",
-            ),
-            Fact(
-                "GET", f"{_ONE}/{where}/{{iid}}/discussions", "lib/api/discussions.rb", GUEST, PAGES
-            ),
-            Fact(
-                "GET",
-                f"{_ONE}/{where}/{{iid}}/discussions/{{thread}}",
-                "lib/api/discussions.rb",
-                GUEST,
-            ),
-            Fact(
-                "POST",
-                f"{_ONE}/{where}/{{iid}}/discussions/{{thread}}/notes",
-                "lib/api/discussions.rb",
-                GUEST,
-                "body! str<=1000000, created_at str",
-            ),
-        )
-    ),
-    Fact(
-        "POST",
-        f"{_MR}/{{iid}}/notes",
-        "lib/api/notes.rb",
-        REPORTER,
-        "body! str<=1000000, confidential bool, internal bool, created_at str,"
-        " merge_request_diff_head_sha str",
-    ),
-    Fact(
-        "GET",
-        f"{_ONE}/issues",
-        "lib/api/issues.rb",
-        GUEST,
-        f"state opened|closed|all, author_id int, labels strs, search str, order_by str, {ORDER},"
-        f" iids ints, {PAGES}",
-        old=True,
-    ),
-    Fact(
-        "POST",
-        f"{_ONE}/issues",
-        "lib/api/issues.rb",
-        GUEST,
-        "title! str<=255, description str<=1048576, labels strs, confidential bool,"
-        " assignee_ids ints",
-        old=True,
-    ),
-    Fact("GET", f"{_ONE}/issues/{{iid}}", "lib/api/issues.rb", GUEST, old=True),
-    Fact(
-        "PUT",
-        f"{_ONE}/issues/{{iid}}",
-        "lib/api/issues.rb",
-        REPORTER,
-        "title str<=255, description str<=1048576, state_event reopen|close, labels strs,"
-        " confidential bool",
-        old=True,
-        note="400 where none of them is given",
-    ),
-    Fact(
-        "GET",
-        f"{_ONE}/members/all",
-        "lib/api/members.rb",
-        GUEST,
-        f"query str, user_ids ints, show_seat_info bool, {PAGES}",
-    ),
-    Fact("GET", f"{_ONE}/members/all/{{user}}", "lib/api/members.rb", GUEST),
-    Fact(
-        "GET",
-        "groups/{group}/members/all",
-        "lib/api/members.rb",
-        None,
-        f"query str, user_ids ints, show_seat_info bool, {PAGES}",
-    ),
-    *(
-        Fact(method, path, "lib/api/group_variables.rb", None, parameters, note=note)
-        for method, path, parameters, note in (
-            ("GET", _GROUP_VARIABLES, PAGES, "403 but for Owners (admin_cicd_variables)"),
-            (
-                "POST",
-                _GROUP_VARIABLES,
-                "key! str<=255, value! str, protected bool, masked bool, masked_and_hidden bool,"
-                " raw bool, variable_type env_var|file, environment_scope str,"
-                " description str<=255",
-                "400 key: has already been taken",
-            ),
-            (
-                "PUT",
-                f"{_GROUP_VARIABLES}/{{key}}",
-                "value str, protected bool, masked bool, raw bool, variable_type env_var|file,"
-                " environment_scope str, description str<=255, filter obj",
-                "404 GroupVariable Not Found",
-            ),
-            ("DELETE", f"{_GROUP_VARIABLES}/{{key}}", "filter[environment_scope] str", ""),
-        )
-    ),
-    Fact(
-        "GET",
-        "groups/{group}/projects",
-        "lib/api/groups.rb",
-        None,
-        f"archived bool, include_subgroups bool, order_by str, {ORDER}, {PAGES}",
-        old=True,
-    ),
-    Fact(
-        "GET",
-        f"{_ONE}/approval_rules",
-        "ee/lib/api/project_approval_rules.rb",
-        DEVELOPER,
-        PAGES,
-        old=True,
-        paid=True,
-    ),
-    Fact(
-        "GET",
-        f"{_ONE}/push_rule",
-        "ee/lib/api/project_push_rule.rb",
-        MAINTAINER,
-        old=True,
-        paid=True,
-    ),
-    Fact(
-        "GET",
-        f"{_ONE}/pipelines",
-        "lib/api/ci/pipelines.rb",
-        REPORTER,
-        "scope running|pending|finished|branches|tags, status str, ref str, sha str,"
-        " yaml_errors bool, username str, updated_before date, updated_after date,"
-        " created_before date, created_after date, order_by id|status|ref|updated_at|user_id,"
-        f" {ORDER}, source {SOURCES}, name str, {PAGES}",
-    ),
-    Fact("GET", f"{_ONE}/pipelines/{{pipeline}}", "lib/api/ci/pipelines.rb", REPORTER),
-    Fact(
-        "POST",
-        f"{_ONE}/pipeline",
-        "lib/api/ci/helpers/pipelines_helpers.rb",
-        DEVELOPER,
-        "ref! str, variables list, inputs obj",
-        note="400 base: no permission for a protected branch, or to set pipeline variables",
-    ),
-    Fact(
-        "GET",
-        f"{_ONE}/pipelines/{{pipeline}}/jobs",
-        "lib/api/ci/pipelines.rb",
-        REPORTER,
-        f"include_retried bool, scope strs, {PAGES}",
-    ),
-    Fact("GET", f"{_ONE}/jobs/{{job}}", "lib/api/ci/jobs.rb", REPORTER),
-    Fact("GET", f"{_ONE}/jobs/{{job}}/trace", "lib/api/ci/jobs.rb", DEVELOPER),
-    Fact(
-        "POST",
-        f"{_ONE}/jobs/{{job}}/play",
-        "lib/api/ci/jobs.rb",
-        DEVELOPER,
-        "job_variables_attributes list",
-        note="400 Unplayable Job",
-    ),
-    Fact(
-        "POST",
-        f"{_ONE}/jobs/{{job}}/cancel",
-        "lib/api/ci/jobs.rb",
-        DEVELOPER,
-        "force bool",
-        note="201 for one that has ended, too; a protected branch asks for the right to push to it",
-    ),
-    Fact(
-        "GET", f"{_ONE}/jobs/{{job}}/artifacts/{{path*}}", "lib/api/ci/job_artifacts.rb", DEVELOPER
-    ),
-    Fact(
-        "GET",
-        _SCHEDULES,
-        "lib/api/ci/pipeline_schedules.rb",
-        DEVELOPER,
-        f"scope active|inactive, {PAGES}",
-    ),
-    Fact("GET", f"{_SCHEDULES}/{{schedule}}", "lib/api/ci/pipeline_schedules.rb", DEVELOPER),
-    Fact(
-        "POST",
-        _SCHEDULES,
-        "lib/api/ci/pipeline_schedules.rb",
-        DEVELOPER,
-        "description! str, ref! str, cron! str, cron_timezone str, active bool, inputs list",
-        note="400 base: Maximum number of pipeline schedules (10) exceeded"
-        " (doc/administration/instance_limits.md)",
-    ),
-    Fact(
-        "PUT",
-        f"{_SCHEDULES}/{{schedule}}",
-        "lib/api/ci/pipeline_schedules.rb",
-        DEVELOPER,
-        "description str, ref str, cron str, cron_timezone str, active bool, inputs list",
-        note="403 but for its owner",
-    ),
-    Fact(
-        "DELETE",
-        f"{_SCHEDULES}/{{schedule}}",
-        "lib/api/ci/pipeline_schedules.rb",
-        DEVELOPER,
-        note="403 but for its owner and Maintainers",
-    ),
-    Fact(
-        "POST",
-        f"{_SCHEDULES}/{{schedule}}/variables",
-        "lib/api/ci/pipeline_schedules.rb",
-        DEVELOPER,
-        "key! str<=255, value! str, variable_type env_var|file",
-        note="403 where the project forbids pipeline variables, and but for the schedule's owner",
-    ),
-    Fact(
-        "POST",
-        f"{_SCHEDULES}/{{schedule}}/play",
-        "lib/api/ci/pipeline_schedules.rb",
-        DEVELOPER,
-        note="403 for a branch that the user may not update; 500 where the queue refuses. Answers"
-        " before there is a pipeline; an inactive schedule can be played, and a user's waiting play"
-        " of a schedule is one (app/workers/run_pipeline_schedule_worker.rb). Its rate limit, one a"
-        " minute for each user and schedule, is the web interface's: this file has none",
-    ),
-    Fact(
-        "GET",
-        f"{_SCHEDULES}/{{schedule}}/pipelines",
-        "lib/api/ci/pipeline_schedules.rb",
-        DEVELOPER,
-        "scope running|pending|finished|branches|tags, status str, updated_before date,"
-        f" updated_after date, created_before date, created_after date, {ORDER}, {PAGES}",
-        note="without sort the oldest first",
-    ),
-    Fact("GET", f"{_ONE}/variables", "lib/api/ci/variables.rb", MAINTAINER, PAGES),
-    Fact(
-        "POST",
-        f"{_ONE}/variables",
-        "lib/api/ci/variables.rb",
-        MAINTAINER,
-        "key! str<=255, value! str, protected bool, masked bool, masked_and_hidden bool, raw bool,"
-        " variable_type env_var|file, environment_scope str, description str<=255",
-        note="400 value: is invalid, for one that cannot be masked",
-    ),
-    Fact(
-        "PUT",
-        f"{_ONE}/variables/{{key}}",
-        "lib/api/ci/variables.rb",
-        MAINTAINER,
-        "value str, protected bool, masked bool, raw bool, variable_type env_var|file,"
-        " environment_scope str, description str<=255, filter obj",
-        note="409 for several of this key where no filter tells which; a hidden one stays hidden",
-    ),
-    Fact(
-        "GET",
-        f"{_ONE}/ci/lint",
-        "lib/api/lint.rb",
-        DEVELOPER,
-        "sha str, content_ref str, dry_run bool, include_jobs bool, ref str, dry_run_ref str",
-        note="404 Repository Not Found for an empty one, 429 beyond the limit",
-    ),
-    Fact(
-        "POST",
-        f"{_ONE}/ci/lint",
-        "lib/api/lint.rb",
-        DEVELOPER,
-        "content! str, dry_run bool, include_jobs bool, ref str",
-    ),
-    Fact(
-        "POST",
-        f"{_ONE}/access_tokens",
-        "lib/api/resource_access_tokens.rb",
-        MAINTAINER,
-        "name! str<=255, description str<=255, scopes! strs, expires_at date, access_level int",
-        note="400, in a tier without such tokens, and for access tokens of projects and groups"
-        " (project_bot_access in app/policies/project_policy.rb); a service account may",
-    ),
-    Fact(
-        "GET",
-        f"{_ONE}/access_tokens",
-        "lib/api/resource_access_tokens.rb",
-        MAINTAINER,
-        f"revoked bool, state active|inactive, search str, sort str, {PAGES}",
-    ),
-    Fact(
-        "DELETE",
-        f"{_ONE}/access_tokens/{{token}}",
-        "lib/api/resource_access_tokens.rb",
-        MAINTAINER,
-    ),
-    Fact("GET", _SCOPE, "lib/api/project_job_token_scope.rb", MAINTAINER),
-    Fact("GET", f"{_SCOPE}/allowlist", "lib/api/project_job_token_scope.rb", MAINTAINER, PAGES),
-    Fact(
-        "GET", f"{_SCOPE}/groups_allowlist", "lib/api/project_job_token_scope.rb", MAINTAINER, PAGES
-    ),
-    Fact(
-        "POST",
-        f"{_SCOPE}/allowlist",
-        "lib/api/project_job_token_scope.rb",
-        MAINTAINER,
-        "target_project_id! int",
-    ),
-    Fact(
-        "POST",
-        "/api/graphql",
-        "app/controllers/graphql_controller.rb",
-        None,
-        "query! str, variables obj, operationName str",
-        old=True,
-        note="errors come with 200: a complexity above 250 (app/graphql/gitlab_schema.rb), over"
-        " 50 full paths, pipelineSchedules of more than one project, unknown fields",
-    ),
-)
+_TABLE = """
+[lib/api/users.rb]
+GET user anybody old
+GET users anybody old
+    username str, search str, PAGES
+GET users/{user} anybody old
+GET users/{user}/status anybody old
+[lib/api/metadata.rb]
+GET version anybody old
+[lib/api/personal_access_tokens/self_information.rb]
+GET personal_access_tokens/self anybody
+    note: 400 for what is no personal, project or group access token
+[lib/api/projects.rb]
+GET projects/{id} guest old
+[lib/api/labels.rb]
+GET projects/{id}/labels guest
+    with_counts bool, include_ancestor_groups bool, search str, PAGES
+GET projects/{id}/labels/{label} guest
+    include_ancestor_groups bool
+[lib/api/helpers/label_helpers.rb]
+POST projects/{id}/labels reporter
+    name! str<=255, color! str, description str, archived bool, priority int
+    note: 409 Label already exists, of the project's groups, too
+[lib/api/protected_branches.rb]
+GET projects/{id}/protected_branches reporter old
+    search str, PAGES
+GET projects/{id}/protected_branches/{name} reporter old
+[lib/api/branches.rb]
+GET projects/{id}/repository/branches reporter old
+    search str, regex str, ORDER, page_token str, PAGES
+GET projects/{id}/repository/branches/{name} reporter old
+[lib/api/repositories.rb]
+GET projects/{id}/repository/compare reporter old
+    from! str, to! str, from_project_id str, straight bool
+[lib/api/commits.rb]
+GET projects/{id}/repository/commits/{sha} reporter
+    stats bool
+POST projects/{id}/repository/commits developer
+    branch! str, commit_message! str, actions! list, start_branch str, start_sha str,
+    start_project str, author_email str, author_name str, stats bool, force bool
+    note: 400 for a protected branch that the role may not push to
+[lib/api/files.rb]
+GET projects/{id}/repository/files/{path}/raw reporter old
+    ref str, lfs bool
+[lib/api/helpers/merge_requests_helpers.rb]
+GET projects/{id}/merge_requests reporter
+    state opened|closed|locked|merged|all, order_by MR_ORDERS, ORDER, labels strs, author_id int,
+    author_username str, reviewer_id str, milestone str, search str, in str,
+    scope created-by-me|assigned-to-me|created_by_me|assigned_to_me|reviews_for_me|all,
+    source_branch str, target_branch str, source_project_id int, created_after date,
+    created_before date, updated_after date, updated_before date, view simple,
+    with_labels_details bool, with_merge_status_recheck bool, iids ints, PAGES
+[lib/api/merge_requests.rb]
+POST projects/{id}/merge_requests developer
+    title! str<=255, source_branch! str, target_branch! str, target_project_id int,
+    description str<=1048576, assignee_id int, assignee_ids ints, reviewer_ids ints, labels strs,
+    milestone_id int, remove_source_branch bool, allow_collaboration bool, squash bool
+    note: 409 for an open one of the same branches, 422 for other projects
+GET projects/{id}/merge_requests/{iid} reporter
+    render_html bool, include_diverged_commits_count bool, include_rebase_in_progress bool
+    note: detailed_merge_status is unchecked or checking, has_conflicts false, until a worker has
+    looked (lib/api/entities/merge_request_basic.rb)
+PUT projects/{id}/merge_requests/{iid} developer
+    title str<=255, target_branch str, description str<=1048576, state_event close|reopen,
+    assignee_id int, assignee_ids ints, reviewer_ids ints, labels strs, add_labels strs,
+    remove_labels strs, milestone_id int, remove_source_branch bool, discussion_locked bool,
+    allow_collaboration bool, squash bool
+    note: 400 where none of them is given; its author may, too
+GET projects/{id}/merge_requests/{iid}/changes reporter
+    unidiff bool
+GET projects/{id}/merge_requests/{iid}/diffs reporter
+    unidiff bool, PAGES
+PUT projects/{id}/merge_requests/{iid}/rebase developer
+    skip_ci bool
+    note: 202 at once; rebase_in_progress and merge_error tell its end
+[lib/api/merge_request_approvals.rb]
+GET projects/{id}/merge_requests/{iid}/approvals reporter
+[lib/api/notes.rb]
+GET projects/{id}/issues/{iid}/notes guest
+    order_by created_at|updated_at, ORDER, activity_filter str, PAGES
+GET projects/{id}/issues/{iid}/notes/{note} guest
+PUT projects/{id}/issues/{iid}/notes/{note} guest
+    body str<=1000000, confidential bool
+    note: 403 for somebody else's
+GET projects/{id}/merge_requests/{iid}/notes reporter
+    order_by created_at|updated_at, ORDER, activity_filter str, PAGES
+GET projects/{id}/merge_requests/{iid}/notes/{note} guest
+PUT projects/{id}/merge_requests/{iid}/notes/{note} guest
+    body str<=1000000, confidential bool
+    note: 403 for somebody else's
+POST projects/{id}/merge_requests/{iid}/notes reporter
+    body! str<=1000000, confidential bool, internal bool, created_at str,
+    merge_request_diff_head_sha str
+[lib/api/discussions.rb]
+GET projects/{id}/issues/{iid}/discussions guest
+    PAGES
+GET projects/{id}/issues/{iid}/discussions/{thread} guest
+POST projects/{id}/issues/{iid}/discussions/{thread}/notes guest
+    body! str<=1000000, created_at str
+GET projects/{id}/merge_requests/{iid}/discussions guest
+    PAGES
+GET projects/{id}/merge_requests/{iid}/discussions/{thread} guest
+POST projects/{id}/merge_requests/{iid}/discussions/{thread}/notes guest
+    body! str<=1000000, created_at str
+[lib/api/issues.rb]
+GET projects/{id}/issues guest old
+    state opened|closed|all, author_id int, labels strs, search str, order_by str, ORDER, iids ints,
+    PAGES
+POST projects/{id}/issues guest old
+    title! str<=255, description str<=1048576, labels strs, confidential bool, assignee_ids ints
+GET projects/{id}/issues/{iid} guest old
+PUT projects/{id}/issues/{iid} reporter old
+    title str<=255, description str<=1048576, state_event reopen|close, labels strs,
+    confidential bool
+    note: 400 where none of them is given
+[lib/api/members.rb]
+GET projects/{id}/members/all guest
+    query str, user_ids ints, show_seat_info bool, PAGES
+GET projects/{id}/members/all/{user} guest
+GET groups/{group}/members/all anybody
+    query str, user_ids ints, show_seat_info bool, PAGES
+[lib/api/group_variables.rb]
+GET groups/{group}/variables anybody
+    PAGES
+    note: 403 but for Owners (admin_cicd_variables)
+POST groups/{group}/variables anybody
+    key! str<=255, value! str, protected bool, masked bool, masked_and_hidden bool, raw bool,
+    variable_type env_var|file, environment_scope str, description str<=255
+    note: 400 key: has already been taken
+PUT groups/{group}/variables/{key} anybody
+    value str, protected bool, masked bool, raw bool, variable_type env_var|file,
+    environment_scope str, description str<=255, filter obj
+    note: 404 GroupVariable Not Found
+DELETE groups/{group}/variables/{key} anybody
+    filter[environment_scope] str
+[lib/api/groups.rb]
+GET groups/{group}/projects anybody old
+    archived bool, include_subgroups bool, order_by str, ORDER, PAGES
+[ee/lib/api/project_approval_rules.rb]
+GET projects/{id}/approval_rules developer old paid
+    PAGES
+[ee/lib/api/project_push_rule.rb]
+GET projects/{id}/push_rule maintainer old paid
+[lib/api/ci/pipelines.rb]
+GET projects/{id}/pipelines reporter
+    scope running|pending|finished|branches|tags, status str, ref str, sha str, yaml_errors bool,
+    username str, updated_before date, updated_after date, created_before date, created_after date,
+    order_by id|status|ref|updated_at|user_id, ORDER, source SOURCES, name str, PAGES
+GET projects/{id}/pipelines/{pipeline} reporter
+GET projects/{id}/pipelines/{pipeline}/jobs reporter
+    include_retried bool, scope strs, PAGES
+[lib/api/ci/helpers/pipelines_helpers.rb]
+POST projects/{id}/pipeline developer
+    ref! str, variables list, inputs obj
+    note: 400 base: no permission for a protected branch, or to set pipeline variables
+[lib/api/ci/jobs.rb]
+GET projects/{id}/jobs/{job} reporter
+GET projects/{id}/jobs/{job}/trace developer
+POST projects/{id}/jobs/{job}/play developer
+    job_variables_attributes list
+    note: 400 Unplayable Job
+POST projects/{id}/jobs/{job}/cancel developer
+    force bool
+    note: 201 for one that has ended, too; a protected branch asks for the right to push to it
+[lib/api/ci/job_artifacts.rb]
+GET projects/{id}/jobs/{job}/artifacts/{path*} developer
+[lib/api/ci/pipeline_schedules.rb]
+GET projects/{id}/pipeline_schedules developer
+    scope active|inactive, PAGES
+GET projects/{id}/pipeline_schedules/{schedule} developer
+POST projects/{id}/pipeline_schedules developer
+    description! str, ref! str, cron! str, cron_timezone str, active bool, inputs list
+    note: 400 base: Maximum number of pipeline schedules (10) exceeded
+    (doc/administration/instance_limits.md)
+PUT projects/{id}/pipeline_schedules/{schedule} developer
+    description str, ref str, cron str, cron_timezone str, active bool, inputs list
+    note: 403 but for its owner
+DELETE projects/{id}/pipeline_schedules/{schedule} developer
+    note: 403 but for its owner and Maintainers
+POST projects/{id}/pipeline_schedules/{schedule}/variables developer
+    key! str<=255, value! str, variable_type env_var|file
+    note: 403 where the project forbids pipeline variables, and but for the schedule's owner
+POST projects/{id}/pipeline_schedules/{schedule}/play developer
+    note: 403 for a branch that the user may not update; 500 where the queue refuses. Answers before
+    there is a pipeline; an inactive schedule can be played, and a user's waiting play of a schedule
+    is one (app/workers/run_pipeline_schedule_worker.rb). Its rate limit, one a minute for each user
+    and schedule, is the web interface's: this file has none
+GET projects/{id}/pipeline_schedules/{schedule}/pipelines developer
+    scope running|pending|finished|branches|tags, status str, updated_before date,
+    updated_after date, created_before date, created_after date, ORDER, PAGES
+    note: without sort the oldest first
+[lib/api/ci/variables.rb]
+GET projects/{id}/variables maintainer
+    PAGES
+POST projects/{id}/variables maintainer
+    key! str<=255, value! str, protected bool, masked bool, masked_and_hidden bool, raw bool,
+    variable_type env_var|file, environment_scope str, description str<=255
+    note: 400 value: is invalid, for one that cannot be masked
+PUT projects/{id}/variables/{key} maintainer
+    value str, protected bool, masked bool, raw bool, variable_type env_var|file,
+    environment_scope str, description str<=255, filter obj
+    note: 409 for several of this key where no filter tells which; a hidden one stays hidden
+[lib/api/lint.rb]
+GET projects/{id}/ci/lint developer
+    sha str, content_ref str, dry_run bool, include_jobs bool, ref str, dry_run_ref str
+    note: 404 Repository Not Found for an empty one, 429 beyond the limit
+POST projects/{id}/ci/lint developer
+    content! str, dry_run bool, include_jobs bool, ref str
+[lib/api/resource_access_tokens.rb]
+POST projects/{id}/access_tokens maintainer
+    name! str<=255, description str<=255, scopes! strs, expires_at date, access_level int
+    note: 400, in a tier without such tokens, and for access tokens of projects and groups
+    (project_bot_access in app/policies/project_policy.rb); a service account may
+GET projects/{id}/access_tokens maintainer
+    revoked bool, state active|inactive, search str, sort str, PAGES
+DELETE projects/{id}/access_tokens/{token} maintainer
+[lib/api/project_job_token_scope.rb]
+GET projects/{id}/job_token_scope maintainer
+GET projects/{id}/job_token_scope/allowlist maintainer
+    PAGES
+GET projects/{id}/job_token_scope/groups_allowlist maintainer
+    PAGES
+POST projects/{id}/job_token_scope/allowlist maintainer
+    target_project_id! int
+[app/controllers/graphql_controller.rb]
+POST /api/graphql anybody old
+    query! str, variables obj, operationName str
+    note: errors come with 200: a complexity above 250 (app/graphql/gitlab_schema.rb), over 50 full
+    paths, pipelineSchedules of more than one project, unknown fields
+"""
+
+
+def _read_table() -> Iterator[Fact]:
+    source = ""
+    for block in re.split(r"\n(?=\S)", _TABLE.strip()):
+        head, *lines = block.split("\n")
+        if head.startswith("["):
+            source = head.strip("[]")
+            continue
+        method, path, role, *marks = head.split()
+        text = " ".join(line.strip() for line in lines)
+        given, _, note = text.partition("note: ")
+        for name, parameters in _SHORT.items():
+            given = given.replace(name, parameters)
+        old, paid = ("old" in marks), ("paid" in marks)
+        yield Fact(method, path, source, ROLES[role], given.strip(), old, paid, note)
+
+
+FACTS = tuple(_read_table())
 BY_ENDPOINT = {(fact.method, fact.path): fact for fact in FACTS}
 
 
 def check_all_requests() -> None:
     """Put the table in front of both stand-ins, for as long as this process lives."""
 
-    def check(_state: State, call: StandinCall, endpoint: Endpoint) -> None:
+    def check(_standin: Standin, call: StandinCall, endpoint: Endpoint) -> None:
         check_request(call, endpoint)
 
-    State.check_request = check  # type: ignore[assignment,method-assign]
+    Standin.check_request = check  # type: ignore[assignment,method-assign]
 
 
 def check_request(call: StandinCall, endpoint: Endpoint) -> None:

@@ -8,7 +8,6 @@ from gitlab_nightshift.demo.standin_api import Endpoint, StandinCall, find_proje
 from gitlab_nightshift.demo.standin_requests import StandinAnswer
 from tests.support.graphql_complexity import MOST, measure_complexity
 from tests.support.graphql_nodes import build_lists, show_project
-from tests.support.graphql_operations import MORE
 from tests.support.standin_records import as_full
 
 if TYPE_CHECKING:
@@ -74,6 +73,39 @@ type NoteConnection { nodes: [Note] }
 type Note { id: ID! body: String! system: Boolean! internal: Boolean author: UserCore }
 type UserCoreConnection { nodes: [UserCore] }
 type UserCore { id: ID! username: String! bot: Boolean! }
+extend type Group {
+  mergeRequests(
+    includeSubgroups: Boolean, labels: [String!], createdAfter: Time, sort: MergeRequestSort,
+    first: Int, after: String
+  ): MergeRequestConnection
+  ciVariables(first: Int): CiGroupVariableConnection
+  descendantGroups(first: Int, after: String): GroupConnection
+  fullPath: ID!
+}
+extend type Project {
+  ciVariables(first: Int): CiProjectVariableConnection
+  jobs(statuses: [CiJobStatus!], first: Int, after: String): CiJobConnection
+  pipelineSchedules(first: Int): PipelineScheduleConnection
+}
+extend type Pipeline { manualVariables(first: Int): PipelineManualVariableConnection }
+extend type CiJob { pipeline: Pipeline }
+enum CiJobStatus {
+  CANCELED CREATED FAILED MANUAL PENDING PREPARING RUNNING SCHEDULED SKIPPED SUCCESS
+  WAITING_FOR_RESOURCE
+}
+type GroupConnection { nodes: [Group] pageInfo: PageInfo! }
+type CiGroupVariableConnection { nodes: [CiVariable] }
+type CiProjectVariableConnection { nodes: [CiVariable] }
+type CiVariable { key: String value: String environmentScope: String }
+type CiJobConnection { nodes: [CiJob] pageInfo: PageInfo! }
+type PipelineScheduleConnection { nodes: [PipelineSchedule] }
+type PipelineSchedule {
+  id: ID! description: String active: Boolean!
+  variables(first: Int): PipelineScheduleVariableConnection
+}
+type PipelineScheduleVariableConnection { nodes: [PlainVariable] }
+type PipelineManualVariableConnection { nodes: [PlainVariable] }
+type PlainVariable { key: String value: String }
 """
 
 
@@ -81,7 +113,7 @@ type UserCore { id: ID! username: String! bot: Boolean! }
 def _build_schema() -> "GraphQLSchema":
     from graphql import build_schema
 
-    return build_schema(SCHEMA + MORE)
+    return build_schema(SCHEMA)
 
 
 def answer_query(call: StandinCall) -> StandinAnswer:

@@ -1,18 +1,31 @@
 """Projects and lists of them as GitLab's GraphQL shows them."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from gitlab_nightshift.demo.standin_api import StandinCall
 from gitlab_nightshift.demo.standin_repository import read_heads
-from gitlab_nightshift.demo.standin_state import MAINTAINER, StandinMergeRequest, StandinNote, User
-from tests.support.graphql_operations import show_group, show_operations
+from gitlab_nightshift.demo.standin_state import (
+    DEVELOPER,
+    MAINTAINER,
+    StandinMergeRequest,
+    StandinNote,
+    User,
+)
 from tests.support.standin_merge_requests import read_merge_request_diffs
-from tests.support.standin_records import FullProject, StandinPipeline, as_full, find_status
+from tests.support.standin_records import (
+    FullProject,
+    PipelineJob,
+    StandinPipeline,
+    StandinSchedule,
+    as_full,
+    find_status,
+)
 from tests.support.standin_repositories import read_blob
 
 LARGEST_PAGE = 100
+OWNER = 50
 Node = dict[str, Any]
 
 
@@ -51,10 +64,10 @@ def build_lists(call: StandinCall) -> Mapping[str, Callable[..., Any]]:
                 if _is_wanted(each, labels, createdAfter)
             ]
             listed.sort(key=lambda pair: (pair[1].created_at, pair[1].id), reverse=True)
-            return _build_request_page(listed, first, after)
+            return _build_counted_page(listed, first, after, _show_merge_request)
 
         lists = {"projects": list_below, "mergeRequests": list_requests}
-        return {**lists, **show_group(call, fullPath)}
+        return {**lists, **_show_group(call, fullPath)}
 
     def projects(
         _info: Any,
@@ -104,7 +117,7 @@ def show_project(call: StandinCall, project: FullProject) -> Node:
             and (not sourceBranches or each.source_branch in sourceBranches)
             and _is_wanted(each, labels, createdAfter)
         ]
-        return _build_request_page(listed, first, after)
+        return _build_counted_page(listed, first, after, _show_merge_request)
 
     def list_inherited(_info: Any, first: int = LARGEST_PAGE) -> Node | None:
         seen = call.caller.access_level >= MAINTAINER
@@ -135,7 +148,7 @@ def show_project(call: StandinCall, project: FullProject) -> Node:
         "mergeRequests": list_merge_requests,
         "inheritedCiVariables": list_inherited,
         "pipelines": list_pipelines,
-        **show_operations(call, project),
+        **_show_operations(call, project),
     }
 
 
@@ -178,7 +191,7 @@ def _show_pipeline(project: FullProject, pipeline: StandinPipeline) -> Node:
         "id": f"gid://gitlab/Ci::Pipeline/{pipeline.id}",
         "status": find_status(jobs).upper(),
         "createdAt": pipeline.created_at,
-        "startedAt": pipeline.created_at if any(each.began for each in jobs) else None,
+        "startedAt": pipeline.created_at if any(each.started for each in jobs) else None,
         "finishedAt": pipeline.finished_at,
         "user": _show_user(pipeline.user),
         "job": find_job,
@@ -191,18 +204,9 @@ def _is_wanted(request: StandinMergeRequest, labels: Sequence[str], since: str) 
     return not since or datetime.fromisoformat(request.created_at) >= datetime.fromisoformat(since)
 
 
-def _build_request_page(
-    listed: Sequence[tuple[FullProject, StandinMergeRequest]], first: int, after: str | None
-) -> Node:
-    """A cursor is the number of those that were shown."""
-    start = int(after or 0)
-    page = listed[start : start + min(first, LARGEST_PAGE)]
-    end = start + len(page)
-    info = {"endCursor": str(end), "hasNextPage": end < len(listed)}
-    return {"nodes": [_show_merge_request(*pair) for pair in page], "pageInfo": info}
+def _show_merge_request(pair: tuple[FullProject, StandinMergeRequest]) -> Node:
+    project, request = pair
 
-
-def _show_merge_request(project: FullProject, request: StandinMergeRequest) -> Node:
     def list_diffs(_info: Any, path: str | None = None) -> list[Node]:
         diffs = read_merge_request_diffs(project, request)
         return [{"path": diff["new_path"], "additions": 1, "deletions": 0} for diff in diffs]
@@ -238,3 +242,112 @@ def _show_note(note: StandinNote) -> Node:
 
 def _show_user(user: User) -> Node:
     return {"id": f"gid://gitlab/User/{user.id}", "username": user.username, "bot": user.bot}
+
+
+# --- variables, schedules, unfinished jobs --------------------------------------------------------
+
+
+def _show_group(call: StandinCall, path: str) -> Node:
+    """A group; those below it are made of the paths of projects."""
+
+    def list_below(_info: Any, first: int = LARGEST_PAGE, after: str | None = None) -> Node:
+        parts = (p.path.split("/")[:-1] for p in call.state.projects)
+        paths = {"/".join(each[:n]) for each in parts for n in range(1, len(each) + 1)}
+        found = sorted(each for each in paths if each.startswith(f"{path}/"))
+        return _build_counted_page([_show_group(call, each) for each in found], first, after)
+
+    rows = vars(call.state).get("group_variables", {}).get(path, ())
+    seen = call.caller.access_level >= OWNER
+    return {
+        "fullPath": path,
+        "descendantGroups": list_below,
+        "ciVariables": lambda _info, first=LARGEST_PAGE: _show_variables(rows) if seen else None,
+    }
+
+
+def _show_operations(call: StandinCall, project: FullProject) -> Node:
+    """What is added to a project."""
+    seen = call.caller.access_level >= MAINTAINER
+
+    def list_schedules(info: Any, first: int = LARGEST_PAGE) -> Node | None:
+        _count_call(info, "pipelineSchedules")
+        if call.caller.access_level < DEVELOPER:
+            return None
+        return {"nodes": [_show_schedule(call, each) for each in project.schedules[:first]]}
+
+    def list_jobs(
+        info: Any, statuses: Sequence[str], first: int = LARGEST_PAGE, after: str | None = None
+    ) -> Node:
+        _count_call(info, "jobs")
+        found = [job for job in project.jobs[::-1] if job.status.upper() in statuses]
+        return _build_counted_page([_show_job(project, job) for job in found], first, after)
+
+    return {
+        "jobs": list_jobs,
+        "pipelineSchedules": list_schedules,
+        "ciVariables": lambda _info, first=LARGEST_PAGE: (
+            _show_variables(project.variables) if seen else None
+        ),
+    }
+
+
+def _count_call(info: Any, name: str) -> None:
+    """Of one project in a request (Gitlab::Graphql::Limit::FieldCallCount)."""
+    if name in info.context:
+        text = f'"{name}" field can be requested only for 1 Project(s) at a time.'
+        raise ValueError(text)
+    info.context.add(name)
+
+
+def _build_counted_page(
+    items: Sequence[Any],
+    first: int,
+    after: str | None,
+    show: Callable[[Any], Node] = lambda node: node,
+) -> Node:
+    """A page whose cursor is the number of items shown so far."""
+    start, size = int(after or 0), min(first, LARGEST_PAGE)
+    end = min(len(items), start + size)
+    info = {"endCursor": str(end), "hasNextPage": end < len(items)}
+    return {"nodes": [show(each) for each in items[start:end]], "pageInfo": info}
+
+
+def _show_variables(rows: Iterable[Mapping[str, Any]]) -> Node:
+    nodes = [
+        {
+            "key": row["key"],
+            "value": None if row.get("hidden") else row.get("value"),
+            "environmentScope": row.get("environment_scope", "*"),
+        }
+        for row in rows
+    ]
+    return {"nodes": nodes}
+
+
+def _show_schedule(call: StandinCall, schedule: StandinSchedule) -> Node:
+    seen = call.caller.access_level >= MAINTAINER or call.caller.user == schedule.owner
+    shown = _show_pairs(schedule.variables) if seen else None
+    return {
+        "id": f"gid://gitlab/Ci::PipelineSchedule/{schedule.id}",
+        "description": schedule.description,
+        "active": schedule.active,
+        "variables": lambda _info, first=LARGEST_PAGE: shown,
+    }
+
+
+def _show_job(project: FullProject, job: PipelineJob) -> Node:
+    started = next((each for each in project.pipelines if each.id == job.pipeline), None)
+    shown = _show_pairs(started.variables if started else {})
+    return {
+        "id": f"gid://gitlab/Ci::Build/{job.id}",
+        "name": job.name,
+        "status": job.status.upper(),
+        "pipeline": {
+            "id": f"gid://gitlab/Ci::Pipeline/{job.pipeline}",
+            "manualVariables": lambda _info, first=LARGEST_PAGE: shown,
+        },
+    }
+
+
+def _show_pairs(pairs: Mapping[str, str]) -> Node:
+    return {"nodes": [{"key": key, "value": value} for key, value in pairs.items()]}

@@ -14,7 +14,7 @@ from gitlab_nightshift.demo.standin_api import (
 )
 from gitlab_nightshift.demo.standin_requests import StandinAnswer
 from gitlab_nightshift.demo.standin_state import DEVELOPER
-from tests.support.setup_endpoints import build_variable_error
+from tests.support.setup_endpoints import build_variable_error, is_variable
 from tests.support.standin import FullStandin
 from tests.support.standin_records import build_job_json, get_project
 
@@ -46,7 +46,7 @@ class GroupSettings:
     def create(self, call: StandinCall) -> StandinAnswer:
         asked = require_fields(call.request.body, "key", "value")
         rows, made = self.find_rows(call), {"environment_scope": "*", **asked}
-        if any(_is_same(each, made["key"], made["environment_scope"]) for each in rows):
+        if any(is_variable(each, made["key"], made["environment_scope"]) for each in rows):
             why = f"({made['key']}) has already been taken"
             raise StandinApiError(400, {"message": {"key": [why]}})
         rows.append(made)
@@ -64,14 +64,12 @@ class GroupSettings:
         return StandinAnswer(204, b"")
 
     def _find_row(self, call: StandinCall, scope: str | None) -> dict[str, Any]:
-        found = [each for each in self.find_rows(call) if _is_same(each, call.values["key"], scope)]
+        found = [
+            each for each in self.find_rows(call) if is_variable(each, call.values["key"], scope)
+        ]
         if len(found) != 1:
             raise build_variable_error(len(found))
         return found[0]
-
-
-def _is_same(row: dict[str, Any], key: str, scope: str | None) -> bool:
-    return row["key"] == key and scope in (None, row["environment_scope"])
 
 
 def _cancel(call: StandinCall) -> StandinAnswer:

@@ -17,7 +17,7 @@ from gitlab_nightshift.demo.standin_requests import StandinAnswer
 from gitlab_nightshift.demo.standin_state import DEVELOPER
 from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.onboarding.ci_file import parse_config
-from gitlab_nightshift.onboarding.started_jobs import list_jobs
+from gitlab_nightshift.onboarding.pipeline_rules import list_jobs
 from tests.support.standin_repositories import read_blob
 
 LINT = "projects/{id}/ci/lint"

@@ -2,19 +2,19 @@
 
 import dataclasses
 
-from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus, Usage
+from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus
 from gitlab_nightshift.records.handoffs import AnalysisCandidate, AnalysisResult, Handoff, Verdict
-from gitlab_nightshift.records.products import Outcome
+from gitlab_nightshift.records.products import ChangeSize, Outcome
 from gitlab_nightshift.records.run_results import (
     AgentStatements,
     AttemptResult,
-    ChangeSize,
     CommandFinding,
     EvidenceFinding,
     FlagFinding,
     ResultLevel,
     RunResult,
 )
+from gitlab_nightshift.records.usage import Usage
 from gitlab_nightshift.records.verdicts import GatedFile
 
 URL = "https://gitlab.example.com/acme/shop/-/merge_requests/7"

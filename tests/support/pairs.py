@@ -1,14 +1,10 @@
-"""Small changes written as text, for the tests of the red flags.
-
-``=== test-skipped tests/test_a.py:3`` opens a change with what it must raise (flag, file, line; one
-or more, the line may be left out), ``=== honest`` one that must raise nothing; words after ``|``
-say what it is about. ``--- PATH`` is a file before, ``+++ PATH`` after, ``*** PATH`` both.
-"""
+"""Small changes written as text, for the tests of the red flags: ``tests/pairs``."""
 
 import difflib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from gitlab_nightshift.proof.reading import judge
 from gitlab_nightshift.proof.reviewed_change import Changeset, Context
@@ -29,24 +25,35 @@ class Pair:
         return self.about
 
 
-def read_pairs(text: str) -> list[Pair]:
-    """Every change of a text."""
-    return [_pair(part) for part in re.split(r"(?m)^=== ", text)[1:]]
+FOLDER = Path(__file__).parents[1] / "pairs"
+
+
+def read_pairs(kind: str) -> tuple[frozenset[str], list[Pair]]:
+    """The flags that ``<kind>.pairs`` is about, and its changes."""
+    first, *parts = re.split(r"(?m)^=== ", (FOLDER / f"{kind}.pairs").read_text(encoding="utf-8"))
+    return frozenset(first.removeprefix("flags: ").split()), [_pair(part) for part in parts]
+
+
+_HEAD = r"^(---|\+\+\+|\*\*\*|@@@) (\S+)\n"
+_SECTION = re.compile(rf"(?ms){_HEAD}(.*?)(?={_HEAD}|\Z)")
 
 
 def _pair(part: str) -> Pair:
     head, _, rest = part.partition("\n")
     expected, _, about = head.partition("|")
-    pair = Pair(about.strip() or head, set(expected.replace("honest", "").split(",")))
-    pair.expected = {" ".join(each.split()) for each in pair.expected if each.strip()}
-    for sign, path, content in re.findall(
-        r"(?ms)^(---|\+\+\+|\*\*\*) (\S+)\n(.*?)(?=^(?:---|\+\+\+|\*\*\*) \S+\n|\Z)", rest
-    ):
+    places = {" ".join(each.split()) for each in expected.split(",")} - {"honest"}
+    pair = Pair(about.strip() or head, places)
+    for sign, path, content, *_ in _SECTION.findall(rest):
         if sign != "+++":
-            pair.before[path] = content
+            pair.before[path] = _take_side(content, "+") if sign == "@@@" else content
         if sign != "---":
-            pair.after[path] = content
+            pair.after[path] = _take_side(content, "-") if sign == "@@@" else content
     return pair
+
+
+def _take_side(diff: str, other: str) -> str:
+    """One side of a diff: without the other side's lines, and without the signs."""
+    return re.sub(rf"(?m)^(?:{re.escape(other)}.*\n|.)", "", diff)
 
 
 def raised(pair: Pair, flags: frozenset[str], category: str = "") -> Iterator[tuple[str, str, int]]:
@@ -65,6 +72,16 @@ def wrong(pair: Pair, flags: frozenset[str]) -> list[str]:
     known = {each.rsplit(":", 1)[0] for each in pair.expected}
     extra = [each for each in sorted(exact) if each.rsplit(":", 1)[0] not in known]
     return [f"missing: {each}" for each in missing] + [f"extra: {each}" for each in extra]
+
+
+def read_lines(flag: str) -> Iterator[tuple[str, bool, list[str]]]:
+    """Each line of ``<flag>.lines``, whether it must raise the flag, and the levels it is raised
+    at where the line is added to an empty file."""
+    for row in (FOLDER / f"{flag}.lines").read_text(encoding="utf-8").rstrip("\n").split("\n"):
+        sign, path, code = row[0], *row[2:].split("|", 1)
+        change = change_of({path: ""}, {path: code.replace("¶", "\n") + "\n"})
+        found = judge(change, Context(Settings()))
+        yield row, sign == "+", [each.level for each in found if each.name == flag]
 
 
 def change_of(before: dict[str, str], after: dict[str, str]) -> Changeset:

@@ -9,9 +9,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from gitlab_nightshift.records.events import format_event_name
 from gitlab_nightshift.records.storage import to_json
-from gitlab_nightshift.wire.event_wire import FROM_WORK, KINDS
+from gitlab_nightshift.wire.event_wire import FROM_WORK
 from gitlab_nightshift.wire.redactor_config import Configuration, Sender
+from tests.support.samples import EVENTS
 
 SECRET = "hunter2-is-the-secret-of-this-job"
 PACKAGE = Path(__file__).parents[2]
@@ -24,7 +26,9 @@ sys.exit(main({{"configuration": int(sys.argv[1])}}))
 """
 BUNDLE, PATCH = "bundle/bundle.json", "bundle/change.patch"
 WORK = Sender("work", -1, FROM_WORK, ((BUNDLE, "bundle"), (PATCH, "patch")), logs=True)
-SUPERVISOR = Sender("supervisor", -1, tuple(KINDS), (("result.json", "result"),))
+SUPERVISOR = Sender(
+    "supervisor", -1, tuple(map(format_event_name, EVENTS)), (("result.json", "result"),)
+)
 
 
 @dataclass

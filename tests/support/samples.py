@@ -1,21 +1,19 @@
 """Events of every kind, with odd texts, and a record of each stage."""
 
-from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus, CommandResult, Usage
+from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus, CommandResult
 from gitlab_nightshift.records.events import (
     ArtifactWritten,
     BeadEnded,
     BoundaryChosen,
     BoundaryProven,
-    CmdEnd,
-    CmdStart,
     CommandEnded,
     Event,
     GateApproved,
     GateDenied,
     GateRequired,
     Note,
-    PhaseEnd,
-    PhaseStart,
+    ProgramEnded,
+    ProgramStarted,
     Progress,
     RunEnded,
     RunStarted,
@@ -25,15 +23,16 @@ from gitlab_nightshift.records.events import (
 from gitlab_nightshift.records.handoffs import AnalysisCandidate, AnalysisResult, Draft, Verdict
 from gitlab_nightshift.records.products import (
     Bundle,
-    ChangeSummary,
     KnownMergeRequest,
     Outcome,
     Plan,
     Proposal,
+    ProposedChange,
     Publication,
     SkippedCategory,
 )
 from gitlab_nightshift.records.run_results import RunResult
+from gitlab_nightshift.records.usage import Usage
 from gitlab_nightshift.registry.sandbox_guarantees import GuaranteeState, ProbeSummary, Strength
 
 ODD = "two\nlines \u2028 \x1b[31m \ud800 ü"
@@ -54,10 +53,10 @@ EVENTS: list[Event] = [
     ),
     BoundaryProven((), (ProbeSummary(ODD, 2, GuaranteeState.BROKEN, ODD),)),
     RunEnded(RunResult("1", Outcome.FAILED, reason=ODD, beads=(BEAD,))),
-    PhaseStart("Apply", 2),
-    PhaseEnd("Apply", False, ODD),
-    CmdStart(ODD),
-    CmdEnd(ODD, None, 1.0),
+    StepStarted("Apply", ODD, phase=True, attempt=2),
+    StepEnded("Apply", False, ODD, phase=True),
+    ProgramStarted(ODD),
+    ProgramEnded(ODD, None, 1.0),
     ArtifactWritten("patch_file", ODD),
     GateRequired("write", ODD),
     GateApproved("network", ODD),
@@ -76,7 +75,7 @@ BEADS = (
                ("curl x",), ("logs/1.out", "logs/1.err")),
 )  # fmt: skip
 PROPOSAL = Proposal(
-    ChangeSummary("a" * 40, ("src/a.py",), 3, 4), "tests", False, ANALYSIS, DRAFT, VERDICT,
+    ProposedChange(("src/a.py",), 3, 4, "a" * 40), "tests", False, ANALYSIS, DRAFT, VERDICT,
     (CommandResult("make test", 0, 1.0), CommandResult("x", None, 1.0, "timeout")), ("a note",),
 )  # fmt: skip
 PLAN = Plan(

@@ -90,7 +90,7 @@ class ProjectSettings:
             raise StandinApiError(400, {"message": {"value": ["is invalid"]}})
         found = get_project(call).variables
         scope = asked.get("environment_scope", "*")
-        if any(_is_variable(each, asked["key"], scope) for each in found):
+        if any(is_variable(each, asked["key"], scope) for each in found):
             why = f"({asked['key']}) has already been taken"
             raise StandinApiError(400, {"message": {"key": [why]}})
         self.secrets[asked["key"]] = asked
@@ -103,7 +103,7 @@ class ProjectSettings:
         body, key = call.request.body, call.values["key"]
         scope = (body.get("filter") or {}).get("environment_scope")
         rows = get_project(call).variables
-        found = [row for row in rows if _is_variable(row, key, scope)]
+        found = [row for row in rows if is_variable(row, key, scope)]
         if len(found) != 1:
             raise build_variable_error(len(found))
         self.values[call.project.path, key] = str(body["value"])
@@ -129,7 +129,8 @@ class ProjectSettings:
         return StandinAnswer(201, made)
 
 
-def _is_variable(row: Mapping[str, Any], key: str, scope: str | None) -> bool:
+def is_variable(row: Mapping[str, Any], key: str, scope: str | None) -> bool:
+    """Whether a row is the variable of this key and scope; None for any scope."""
     return row["key"] == key and scope in (None, row.get("environment_scope", "*"))
 
 

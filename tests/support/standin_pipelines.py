@@ -169,7 +169,7 @@ def add_scheduled(state: State, project: FullProject, schedule: int, user: User)
     nowhere = state.root / "no-artifacts"
     for name, status in project.pipeline_jobs.items():
         job = PipelineJob(state.allocate_id("job"), number, name, nowhere, user, status)
-        project.jobs.append(replace(job, began=status == "running"))
+        project.jobs.append(replace(job, started=status == "running"))
     return made
 
 

@@ -14,7 +14,7 @@ from tests.support.standin_repositories import Push, read_pushes
 @dataclass(frozen=True)
 class PipelineJob:
     """A job; ``artifacts`` is the folder of what it has uploaded, ``user`` who started it, ``log``
-    what it has printed, ``began`` whether a runner has taken it."""
+    what it has printed, ``started`` whether a runner has taken it."""
 
     id: int
     pipeline: int
@@ -25,7 +25,7 @@ class PipelineJob:
     log: str = ""
     failure_reason: str = "script_failure"
     allow_failure: bool = False
-    began: bool = True
+    started: bool = True
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import pytest
 
 from gitlab_nightshift.demo.standin import Standin
 from gitlab_nightshift.demo.standin_endpoints import ENDPOINTS
-from gitlab_nightshift.demo.standin_state import NOBODY, State
+from gitlab_nightshift.demo.standin_state import NOBODY
 from gitlab_nightshift.gitlab.api_error import ApiError
 from gitlab_nightshift.gitlab.client import Client
 from gitlab_nightshift.system.retry import Clock, RetryPolicy
@@ -128,7 +128,7 @@ def test_the_demos_stand_in_is_held_against_the_same_table(tmp_path: Path) -> No
 def test_without_the_table_a_mistake_would_pass(
     gitlab: FullStandin, project: FullProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(State, "check_request", lambda *_: None)
+    monkeypatch.setattr(Standin, "check_request", lambda *_: None)
     values = {"name": "x", "color": "#000000", "colour": "#000000"}
     assert send(gitlab, "post", f"/projects/{project.id}/labels", values) == ""
 

@@ -13,8 +13,8 @@ from gitlab_nightshift.proof.evidence.workbench import EvidenceSubject, Workbenc
 from gitlab_nightshift.proof.proof_commands import Runner
 from gitlab_nightshift.proof.reviewed_change import Context, read_change
 from gitlab_nightshift.redaction.redactor import Redactor
-from gitlab_nightshift.repository.blobs import write_modified_tree
 from gitlab_nightshift.repository.checkout import open_checkout
+from gitlab_nightshift.repository.tree_objects import write_modified_tree
 from gitlab_nightshift.sandbox.process import ProcessLimits
 from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.system.raw_logs import build_logs

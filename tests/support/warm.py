@@ -369,7 +369,7 @@ def _compile_patterns() -> None:
     from gitlab_nightshift.job.job_secrets import read_secrets
     from gitlab_nightshift.policy.change_rules import find_violations
     from gitlab_nightshift.policy.write_gate import list_gated_files
-    from gitlab_nightshift.records.products import ChangeSummary
+    from gitlab_nightshift.records.products import ChangeSize
     from gitlab_nightshift.redaction.redactor import Redactor, holds_secret
     from gitlab_nightshift.sandbox.credential_files import read_machine_secrets
     from gitlab_nightshift.settings.model import Settings
@@ -381,7 +381,7 @@ def _compile_patterns() -> None:
         Redactor(values)(b"a text")
         holds_secret(b"a text", values)
     gitlab.Gitlab("http://127.0.0.1")
-    change = ChangeSummary("", ("test_a.py",), 1, 0)
+    change = ChangeSize(("test_a.py",), 1, 0)
     find_violations(change, {}, Settings(), frozenset(), "")
     list_gated_files(change, Settings(), "")
     with tempfile.TemporaryDirectory() as name:

@@ -129,6 +129,16 @@ class World:
         """Run the real command in the checkout."""
         return ended(self.start(*args, **env))
 
+    def ends(self, status: int, *args: str, **env: str) -> Done:
+        """Run the real command, which ends with this status and leaves all as it was: the checkout,
+        the folders around it, and no process of its own."""
+        before = self.tree(), {*self.left_over(), *processes_in(self.folder)}
+        done = self.nightshift(*args, **env)
+        assert done.exit_status == status, done.log + done.stderr
+        assert_same(self.tree(), before[0])
+        assert {*self.left_over(), *processes_in(self.folder)} <= before[1]
+        return done
+
     def start(self, *args: str, **env: str) -> Process:
         """Start the real command, for tests that do something to it. It ends with the world."""
         self.started.append(self._start(args, {**self.env, **env}))
@@ -240,6 +250,10 @@ class World:
 
 
 def ended(process: Process, timeout_s: float = warm.LIMIT_S) -> Done:
+    return Done(*finish(process, timeout_s))
+
+
+def finish(process: Process, timeout_s: float) -> tuple[int, str, str]:
     """Wait for a command; one that does not end is killed, and that is a failure."""
     with process:
         try:
@@ -247,7 +261,7 @@ def ended(process: Process, timeout_s: float = warm.LIMIT_S) -> Done:
         except subprocess.TimeoutExpired:
             process.kill()
             raise
-    return Done(process.wait(), out.decode(), err.decode())
+    return process.wait(), out.decode(), err.decode()
 
 
 def wait_in(night: Process, true: Callable[[], Any], what: str) -> None:

@@ -124,4 +124,4 @@ def test_a_change_that_cannot_be_stored_is_told_as_that(disk: Path, tmp_path: Pa
         (refusal,) = checkout.capture().refusals
         assert str(refusal) == "the change cannot be stored: the disk was full"
         filling.unlink()
-        assert checkout.capture().build_summary().files == ("tracked",)
+        assert checkout.capture().size.files == ("tracked",)

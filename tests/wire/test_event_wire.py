@@ -1,14 +1,13 @@
 """Events on the wire: they come back whole, and nothing else is taken for one."""
 
 import json
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 
 from gitlab_nightshift.records.codec import InvalidRecordError
 from gitlab_nightshift.records.events import (
     ArtifactWritten,
-    Delegated,
     Event,
     GateApproved,
     GateDenied,
@@ -31,9 +30,11 @@ from gitlab_nightshift.wire.event_wire import (
 from tests.support.samples import EVENTS, ODD
 from tests.support.tables import each
 
+NAMES = tuple(dict.fromkeys(map(format_event_name, EVENTS)))
+
 
 def test_every_event_comes_back_as_it_was() -> None:
-    assert [decode_event(encode_event(event), tuple(KINDS)) for event in EVENTS] == EVENTS
+    assert [decode_event(encode_event(event), NAMES) for event in EVENTS] == EVENTS
     assert {type(event) for event in EVENTS} == set(KINDS.values())
     assert decode_event(encode_event(Note("odd \udcff \ud800")), FROM_WORK) == Note(
         "odd \udcff \ud800"
@@ -41,6 +42,7 @@ def test_every_event_comes_back_as_it_was() -> None:
 
 
 FORGED = (RunStarted, RunEnded, GateApproved, GateRequired, GateDenied, ArtifactWritten)
+OF_DELEGATIONS = {"phase_start", "phase_end", "gate_approved", "gate_denied", "artifact_written"}
 
 
 @each("allowed", [FROM_WORK, FROM_TASK])
@@ -49,7 +51,7 @@ def test_work_tells_nothing_that_others_decide(allowed: tuple[str, ...]) -> None
     forged = [event for event in EVENTS if isinstance(event, FORGED)]
     assert {type(event) for event in forged} == set(FORGED)
     for event in forged:
-        assert decode_event(encode_event(event), tuple(KINDS)) == event, "the control"
+        assert decode_event(encode_event(event), NAMES) == event, "the control"
         with pytest.raises(InvalidRecordError, match="not for this sender to tell"):
             decode_event(encode_event(event), allowed)
 
@@ -58,9 +60,16 @@ def test_each_stage_says_what_it_has_to_say_alone() -> None:
     """Every kind is somebody's, and a night has none of a delegation."""
     run = {kind for sender in RUN_SENDERS for kind in sender.events}
     delegation = {kind for sender in DELEGATION_SENDERS for kind in sender.events}
-    assert run | delegation == KINDS.keys()
-    assert run & {format_event_name(kind) for kind in get_args(Delegated)} == {"gate_required"}
-    assert all(len(sender.events) < len(KINDS) for sender in (*RUN_SENDERS, *DELEGATION_SENDERS))
+    assert run | delegation == set(NAMES)
+    assert run == set(NAMES) - OF_DELEGATIONS
+    assert all(len(sender.events) < len(NAMES) for sender in (*RUN_SENDERS, *DELEGATION_SENDERS))
+
+
+@each("event", [StepStarted("Apply", "", phase=True), StepEnded("Apply", True, "", phase=True)])
+def test_a_step_is_no_phase_where_only_steps_may_be_sent(event: Event) -> None:
+    assert decode_event(encode_event(event), FROM_TASK) == event, "the control"
+    with pytest.raises(InvalidRecordError, match=r"phase_\w+: not for this sender"):
+        decode_event(encode_event(event), FROM_WORK)
 
 
 @each("event", EVENTS)
@@ -74,13 +83,13 @@ def test_an_event_has_its_own_fields_and_types(event: Event) -> None:
 
 def assert_unfit(data: Any) -> None:
     with pytest.raises(InvalidRecordError):
-        decode_event(json.dumps(data).encode(), tuple(KINDS))
+        decode_event(json.dumps(data).encode(), NAMES)
 
 
 @each("data", [[], "note", None, {"event": []}, {"event": "x"}, {"event": "Note", "text": "x"}])
 def test_what_is_no_event(data: Any) -> None:
     with pytest.raises(InvalidRecordError, match="an unknown event"):
-        decode_event(json.dumps(data).encode(), tuple(KINDS))
+        decode_event(json.dumps(data).encode(), NAMES)
 
 
 @each("key", ["", "a b", "a\n", "x" * 101, "ä", "a:b", "\x1b[0K", ODD])

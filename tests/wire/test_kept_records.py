@@ -10,7 +10,7 @@ import pytest
 from gitlab_nightshift.errors import Code
 from gitlab_nightshift.records.codec import InvalidRecordError
 from gitlab_nightshift.records.delegation_records import DelegationResult
-from gitlab_nightshift.records.products import Bundle, ChangeSummary, Outcome
+from gitlab_nightshift.records.products import Bundle, Outcome, ProposedChange
 from gitlab_nightshift.records.storage import LARGEST_PATCH, read_record, to_json
 from gitlab_nightshift.records.verdicts import GatedFile
 from gitlab_nightshift.redaction.redactor import Redactor
@@ -123,7 +123,7 @@ def test_other_records(kind: str, record: Any, exact: set[str], tmp_path: Path) 
 
 
 def test_a_bundle_with_a_secret_in_a_path_is_no_proposal(tmp_path: Path) -> None:
-    change = ChangeSummary("a" * 40, ("src/a.py", f"docs/{SECRET}.md"), 1, 1)
+    change = ProposedChange(("src/a.py", f"docs/{SECRET}.md"), 1, 1, "a" * 40)
     bundle = dataclasses.replace(BUNDLE, proposal=dataclasses.replace(PROPOSAL, change=change))
     for other in (bundle, dataclasses.replace(BUNDLE, base_sha=SECRET)):
         records(tmp_path).keep(NAME, "bundle", to_json(other).encode())

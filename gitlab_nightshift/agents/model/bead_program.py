@@ -1,6 +1,6 @@
 """The agents ``model`` and ``patch`` inside the sandbox: a prompt on stdin, JSON lines on stdout.
 
-They have the rights of any agent and no more: a checkout, a scratch folder, and the model gateway.
+They have the rights of any agent: a checkout, a scratch folder, and the model gateway.
 """
 
 import json
@@ -13,25 +13,25 @@ from typing import Any
 
 from gitlab_nightshift.agents.model.blocks import MalformedError
 from gitlab_nightshift.agents.model.chat_client import ChatClient, EndpointError
+from gitlab_nightshift.agents.model.conversation import ContextTooSmallError
 from gitlab_nightshift.agents.model.edits import NotApplicableError
 from gitlab_nightshift.agents.model.loop import AgentLoop, LoopLimits
 from gitlab_nightshift.agents.model.one_request import OneRequest
 from gitlab_nightshift.agents.model.tools import CommandRules, Toolbox
-from gitlab_nightshift.agents.model.trimmed_messages import ContextTooSmallError
 from gitlab_nightshift.agents.model.workspace import Workspace
 from gitlab_nightshift.repository.git import Git, GitError, build_isolated_git
 
-PULSE_S = 5.0
+HEARTBEAT_S = 5.0
 BASE_URL, KEY = "OPENAI_BASE_URL", "OPENAI_API_KEY"
-_OWN = (BASE_URL, KEY)
-"""Variables of the agent itself: its commands do not get them."""
+_OWN_VARIABLES = (BASE_URL, KEY)
+"""The agent's own: its commands do not get them."""
 
 
 @dataclass(frozen=True)
 class BeadSpec:
-    """One bead, as the provider describes it; none of it is secret. ``usd``, ``tokens`` and
-    ``seconds`` are what is left of the run, ``hidden`` files that were taken away, ``rates`` USD
-    per million tokens in and out."""
+    """One bead, as the provider writes it; none of it is secret. ``usd``, ``tokens`` and
+    ``seconds`` are what is left of the run, ``hidden`` are files that were taken away, ``rates``
+    USD per million tokens in and out."""
 
     bead: str
     model: str
@@ -52,11 +52,12 @@ class BeadSpec:
 
 
 def main(spec_file: str, env: Mapping[str, str]) -> int:
-    """Do one bead; the exit status is 0 where its answer could be used."""
+    """Do one bead; the exit status is 0 if its answer could be used."""
     spec = BeadSpec(**json.loads(Path(spec_file).read_bytes()))
     prompt = sys.stdin.buffer.read().decode("utf-8", "replace")
-    pulse = _Heartbeat()
-    chat = ChatClient(env[BASE_URL], env[KEY], spec.model, pulse.report_progress, _tell_repetition)
+    chat = ChatClient(
+        env[BASE_URL], env[KEY], spec.model, _Heartbeat().report_progress, _tell_repetition
+    )
     git = build_isolated_git(Path(env["HOME"]), env["PATH"])
     workspace = Workspace(Path(spec.checkout), git, (Path(spec.handoff),))
     try:
@@ -79,7 +80,7 @@ def main(spec_file: str, env: Mapping[str, str]) -> int:
 def _build_loop(
     spec: BeadSpec, chat: ChatClient, workspace: Workspace, env: Mapping[str, str]
 ) -> AgentLoop:
-    own = {name: value for name, value in env.items() if name not in _OWN}
+    own = {name: value for name, value in env.items() if name not in _OWN_VARIABLES}
     rules = CommandRules(tuple(spec.allowed), spec.any_command, own, spec.command_s)
     limits = LoopLimits(
         spec.answer_tokens, spec.usd, spec.tokens, spec.seconds, (spec.rates[0], spec.rates[1])
@@ -88,8 +89,9 @@ def _build_loop(
 
 
 def _keep_out_of_diffs(git: Git, top: Path, hidden: list[str]) -> None:
-    """A diff of a tracked file that was taken away would print what it held."""
+    """Keep hidden files out of diffs: that of a missing tracked file prints its content."""
     if hidden:
+        # git then takes them for unchanged: git-update-index(1), "Skip-worktree bit".
         tracked = git.run("ls-files", "-z", "--", *hidden, cwd=top)
         git.run("update-index", "--skip-worktree", "-z", "--stdin", cwd=top, stdin=tracked)
 
@@ -109,12 +111,12 @@ def _tell_repetition(why: str) -> None:
 
 
 class _Heartbeat:
-    """Reports now and then that the answer is coming: a slow model is not a silent one."""
+    """Reports now and then that an answer is arriving, as silence would end the bead."""
 
     def __init__(self) -> None:
         self._last_s = time.monotonic()
 
     def report_progress(self, characters: int) -> None:
-        if time.monotonic() - self._last_s >= PULSE_S:
+        if time.monotonic() - self._last_s >= HEARTBEAT_S:
             self._last_s = time.monotonic()
             tell({"type": "hearing", "characters": characters})

@@ -1,4 +1,4 @@
-"""SEARCH/REPLACE blocks: read strictly, and written so that they are read as the same again.
+"""SEARCH/REPLACE blocks: parsed strictly, and written so that parsing gives the same again.
 
     path/of/file.py
     <<<<<<< SEARCH
@@ -8,9 +8,8 @@
     >>>>>>> REPLACE
 
 The line before a block is the file's path; a fence (three backquotes) may stand between the two.
-An empty SEARCH makes a new file. A file is deleted by ``<<<<<<< DELETE`` and ``>>>>>>> DELETE``
-without a line between them. Where a text itself holds such a line, all marks of its block are made
-longer.
+An empty SEARCH creates a file. ``<<<<<<< DELETE`` and ``>>>>>>> DELETE``, without a line between
+them, delete one. If a text itself contains such a line, all marks of its block are longer.
 """
 
 import re
@@ -30,12 +29,12 @@ _NO_CHANGE = compile_lazily(r"^NO CHANGE\b[: ]*(.*)$", re.MULTILINE)
 
 
 class MalformedError(Exception):
-    """A text that is not what was asked for; the message is for whoever wrote it."""
+    """A text in another form than asked for; the message is for its author."""
 
 
 @dataclass(frozen=True)
 class Block:
-    """One edit; ``number`` counts from 1. Lines are without their ends."""
+    """One edit; ``number`` counts from 1. Lines have no line ends."""
 
     number: int
     path: str
@@ -48,7 +47,7 @@ class Block:
 
 
 def parse(text: str) -> tuple[Block, ...]:
-    """All blocks of a text, in order; the text around them is left out.
+    """All blocks of a text, in order, without the text around them.
 
     Raises :class:`MalformedError`.
     """
@@ -74,13 +73,13 @@ def parse(text: str) -> tuple[Block, ...]:
 
 
 def find_no_change_reason(text: str) -> str | None:
-    """The reason of an answer that changes nothing; None for any other."""
+    """The reason of an answer that changes nothing, None for other answers."""
     found = _NO_CHANGE.search(text)
     return (found[1].strip() or "no reason given") if found else None
 
 
 def render(blocks: tuple[Block, ...]) -> str:
-    """The blocks as a text that :func:`parse` reads as the same."""
+    """The blocks as a text from which :func:`parse` makes the same."""
     return "\n".join(line for block in blocks for line in (*_render_block(block), ""))
 
 
@@ -108,7 +107,7 @@ def _find_path_above(lines: list[str], at: int, number: int) -> str:
 
 
 def _parse_block(lines: list[str], start: int, block: Block) -> tuple[Block, int]:
-    """The block that begins at ``start``, and the place of its last line."""
+    """The block that begins at line ``start``, and the number of its last line."""
     width = len(lines[start].rstrip().partition(" ")[0])
     end_word = "DELETE" if block.delete else "REPLACE"
     end, divider = f"{'>' * width} {end_word}", "=" * width
@@ -120,7 +119,7 @@ def _parse_block(lines: list[str], start: int, block: Block) -> tuple[Block, int
         if line == divider and not block.delete:
             if middle is not None:
                 raise MalformedError(
-                    f"{block}: a second line {divider} (line {at + 1}); where the text itself holds"
+                    f"{block}: a second line {divider} (line {at + 1}); if the text itself contains"
                     " such a line, make all three marks of the block longer"
                 )
             middle = at
@@ -132,7 +131,7 @@ def _parse_block(lines: list[str], start: int, block: Block) -> tuple[Block, int
 
 
 def _is_mark_of(line: str, width: int) -> bool:
-    """True where another block of this width would begin or end."""
+    """True if the line would begin or end a block with marks of this width."""
     mark = _MARK.fullmatch(line)
     return bool(mark and len(mark[1]) == width and " " in line)
 
@@ -140,7 +139,7 @@ def _is_mark_of(line: str, width: int) -> bool:
 def _build_block(lines: list[str], start: int, middle: int | None, end: int, block: Block) -> Block:
     if block.delete:
         if end != start + 1:
-            raise MalformedError(f"{block}: nothing stands between the two marks of a deletion")
+            raise MalformedError(f"{block}: a deletion has nothing between its two marks")
         return block
     if middle is None:
         raise MalformedError(f"{block}: no line of = between SEARCH and REPLACE")

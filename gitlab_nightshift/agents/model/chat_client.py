@@ -15,7 +15,20 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from gitlab_nightshift.text.chat_calls import ChatCall, ChatCalls
-from gitlab_nightshift.text.endpoint_errors import find_error, parse_error, refuses_tools
+from gitlab_nightshift.text.endpoint_errors import (
+    find_context,
+    find_error,
+    is_too_long,
+    parse_error,
+    refuses_tools,
+)
+from gitlab_nightshift.text.json_parts import (
+    as_count,
+    as_object,
+    as_objects,
+    as_text,
+    parse_json,
+)
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 COMPLETIONS, MODELS = "/v1/chat/completions", "/v1/models"
@@ -23,37 +36,34 @@ LONGEST_ANSWER = 4_000_000
 """Bytes of a whole answer."""
 MOST_CALLS = 2_000
 """Calls in one answer; more are a flood."""
-SILENT_S = 1800.0
-"""The caller has its own clock; this one only ends what hangs without it."""
-TOO_LONG = compile_lazily(
-    r"context.{0,20}(length|size|window)|too (long|large|many tokens)|maximum.{0,30}tokens"
-    r"|exceed.{0,40}(context|token)|prompt is too",
-    re.IGNORECASE | re.DOTALL,
-)
-"""How servers say that a question is longer than the model's context; they have no code for it."""
-_CONTEXT = compile_lazily(r"context (?:length|size|window)\D{0,40}?(\d{3,9})\b", re.IGNORECASE)
-WHOLE = ("stop", "tool_calls", "function_call")
-"""The reasons of an answer that has come to its own end."""
-_CUTS = {
+SILENCE_S = 1800.0
+"""The caller has its own clock; this one only ends what would hang forever."""
+FINISHED_REASONS = ("stop", "tool_calls", "function_call")
+"""Why an answer ends that is complete."""
+_CUT_REASONS = {
     "length": "it reached the limit of tokens",
     "content_filter": "the endpoint's content filter held the rest back",
 }
+# A model's thoughts in its text, if the server does not part them: DeepSeek, Qwen; gpt-oss in the
+# format of openai/harmony (docs/format.md), whose answer is the channel "final".
 _THOUGHT = compile_lazily(r"^.*</think>\s*", re.DOTALL)
 _HARMONY = compile_lazily(r"^.*<\|channel\|>final\b[^<]*<\|message\|>", re.DOTALL)
 _HARMONY_END = compile_lazily(r"<\|(?:return|end|call)\|>\s*$")
-_THOUGHTS = ("reasoning_content", "reasoning")
-"""A model's thoughts: DeepSeek, Qwen on vLLM; OpenRouter, Groq."""
-KEPT_THOUGHTS = (*_THOUGHTS, "reasoning_details")
-"""Handed back with the message that they came with: some servers refuse a tool's result else."""
+_THOUGHT_KEYS = ("reasoning_content", "reasoning")
+"""Thoughts beside the text: of DeepSeek and Qwen on vLLM; of OpenRouter and Groq."""
+KEPT_THOUGHT_KEYS = (*_THOUGHT_KEYS, "reasoning_details")
+"""Sent back with their message: DeepSeek answers HTTP 400 to a tool's result without them
+(api-docs.deepseek.com, "Thinking Mode")."""
 
 Message = dict[str, Any]
+# Ids for calls without one. Mistral takes exactly nine letters or digits (mistral-common,
+# validator.py).
 _own_ids = itertools.count(1)
-"""For calls without one. Mistral takes only nine letters or digits."""
 
 
 class EndpointError(Exception):
-    """The endpoint gave no answer. ``status`` is HTTP's, 0 where there was none; ``context`` the
-    tokens that the model takes, 0 where the endpoint did not say."""
+    """The endpoint gave no answer. ``status`` is HTTP's, 0 for none; ``context`` are the tokens
+    that the model takes, 0 if the endpoint did not say."""
 
     def __init__(self, status: int, message: str, context: int = 0) -> None:
         super().__init__(message)
@@ -61,17 +71,17 @@ class EndpointError(Exception):
 
     @property
     def too_long(self) -> bool:
-        """True where the model's context is smaller than what it was sent and may answer."""
-        return self.status in (400, 413, 422, 500) and TOO_LONG.search(str(self)) is not None
+        """True if the request and its answer do not fit into the model's context."""
+        return self.status in (400, 413, 422, 500) and is_too_long(str(self))
 
     @property
     def refuses_tools(self) -> bool:
-        """True where the model or its server has no tool calls."""
+        """True if the model or its server has no tool calls."""
         return self.status in (400, 404, 422, 500, 501) and refuses_tools(str(self))
 
 
 class CutOffError(EndpointError):
-    """An answer without its end: nobody knows what is missing, so it is none."""
+    """An answer without its end: nobody knows what is missing, so it is not used."""
 
     def __init__(self, why: str, times: str = "") -> None:
         super().__init__(200, f"the answer was cut off{times}: {why}")
@@ -79,13 +89,13 @@ class CutOffError(EndpointError):
 
     @property
     def too_wordy(self) -> bool:
-        """True where the model itself did not come to an end."""
-        return self.why == _CUTS["length"]
+        """True if the model wrote more than it may."""
+        return self.why == _CUT_REASONS["length"]
 
 
 @dataclass(frozen=True)
 class ModelCall:
-    """One call of a tool; ``arguments`` is None where what the model wrote is no JSON object."""
+    """One call of a tool; ``arguments`` is None if the model did not write a JSON object."""
 
     call_id: str
     name: str
@@ -94,8 +104,8 @@ class ModelCall:
 
 @dataclass(frozen=True)
 class ModelReply:
-    """A whole answer: its text without thoughts, its calls, the message as it goes back to the
-    endpoint, and the tokens that the endpoint says it used."""
+    """A whole answer: its text without thoughts, its calls, the message to send back to the
+    endpoint, and the tokens that the endpoint reports."""
 
     text: str
     calls: tuple[ModelCall, ...]
@@ -106,8 +116,8 @@ class ModelReply:
 
 @dataclass(frozen=True)
 class ListedModel:
-    """What is known of the model: tokens of its context (0: unknown), and the request's fields that
-    its endpoint has refused."""
+    """What the gateway knows of the model: tokens of its context (0: unknown), and the request
+    fields that its endpoint has refused."""
 
     context: int = 0
     refused: frozenset[str] = frozenset()
@@ -115,18 +125,18 @@ class ListedModel:
 
 @dataclass(frozen=True)
 class ChatClient:
-    """A model behind a base URL (without ``/v1``). ``heard`` gets how many characters came,
-    ``repeats`` why an answer is asked for a second time."""
+    """A model behind a base URL (without ``/v1``). ``on_progress`` gets the number of characters so
+    far, ``on_repeat`` why an answer is requested a second time."""
 
     base_url: str
     key: str = field(repr=False)
     model: str
-    heard: Callable[[int], None] = lambda characters: None
-    repeats: Callable[[str], None] = lambda why: None
+    on_progress: Callable[[int], None] = lambda characters: None
+    on_repeat: Callable[[str], None] = lambda why: None
 
     def ask(self, messages: Sequence[Message], tokens: int, **more: Any) -> ModelReply:
-        """An answer of at most ``tokens``; one without its end is asked for once more. ``more`` are
-        other fields of the request, None for none.
+        """An answer of at most ``tokens``; if its end is missing, it is requested once more.
+        ``more`` are other fields of the request; empty ones are left out.
 
         Raises :class:`EndpointError`.
         """
@@ -136,7 +146,7 @@ class ChatClient:
         try:
             return self._ask_once(body)
         except CutOffError as cut:
-            self.repeats(f"{cut}; asked for once more")
+            self.on_repeat(f"{cut}; asked for once more")
         try:
             return self._ask_once(body)
         except CutOffError as cut:
@@ -166,7 +176,7 @@ class ChatClient:
     def _read_answer(self, response: http.client.HTTPResponse) -> ModelReply:
         try:
             if "event-stream" in response.headers.get("Content-Type", ""):
-                return _read_stream(response, self.heard)
+                return _read_stream(response, self.on_progress)
             return _read_whole(response)
         except (OSError, http.client.HTTPException) as error:
             raise CutOffError(f"the connection was lost ({type(error).__name__})") from None
@@ -177,7 +187,7 @@ class ChatClient:
     ) -> Iterator[http.client.HTTPResponse]:
         parts = urlsplit(self.base_url)
         connection = http.client.HTTPConnection(
-            parts.hostname or "", parts.port or 80, timeout=SILENT_S
+            parts.hostname or "", parts.port or 80, timeout=SILENCE_S
         )
         headers = {"Content-Type": "application/json", "Authorization": f"Bearer {self.key}"}
         try:
@@ -191,10 +201,7 @@ class ChatClient:
 def _read_refusal(response: http.client.HTTPResponse) -> EndpointError:
     found, said = parse_error(response.read(20_000))
     text = f"the model endpoint answered HTTP {response.status}{': ' if said else ''}{said}"
-    # llama.cpp has a key for the context, others say it in words.
-    told = _CONTEXT.search(said)
-    context = found.get("n_ctx") or (int(told[1]) if told else 0)
-    return EndpointError(response.status, text, context if type(context) is int else 0)
+    return EndpointError(response.status, text, find_context(found, said))
 
 
 def _read_whole(response: http.client.HTTPResponse) -> ModelReply:
@@ -204,7 +211,9 @@ def _read_whole(response: http.client.HTTPResponse) -> ModelReply:
     return answer.finish()
 
 
-def _read_stream(response: http.client.HTTPResponse, heard: Callable[[int], None]) -> ModelReply:
+def _read_stream(
+    response: http.client.HTTPResponse, on_progress: Callable[[int], None]
+) -> ModelReply:
     answer = _Answer()
     for line in _read_lines(response):
         data = line.strip()
@@ -215,7 +224,7 @@ def _read_stream(response: http.client.HTTPResponse, heard: Callable[[int], None
             answer.closed = True
         else:
             answer.take(_parse_object(data), "delta")
-            heard(answer.size)
+            on_progress(answer.size)
     return answer.finish()
 
 
@@ -230,11 +239,9 @@ def _read_lines(response: http.client.HTTPResponse) -> Iterator[bytes]:
 
 
 def _read_body(response: http.client.HTTPResponse, most: int) -> Iterator[bytes]:
-    """All of a body, of at most ``most`` bytes.
-
-    By ``read1``, which raises: ``readline`` takes a broken chunk, and like ``read(n)`` a body that
-    is too short, for the end. Raises EndpointError, OSError or HTTPException.
-    """
+    """All of a body, of at most ``most`` bytes. Raises EndpointError, OSError or HTTPException."""
+    # Not readline: for chunks it peeks, and http.client's peek takes a broken chunk for the end.
+    # Like read(n) it takes a body that is too short for a whole one.
     while piece := response.read1(65536):
         most -= len(piece)
         if most < 0:
@@ -246,7 +253,7 @@ def _read_body(response: http.client.HTTPResponse, most: int) -> Iterator[bytes]
 
 @dataclass
 class _Answer:
-    """An answer while it comes, why the model ended it, and whether the closing mark has come."""
+    """An answer as it arrives, why the model ended it, and whether its closing mark has come."""
 
     closed: bool = False
     size: int = 0
@@ -257,44 +264,37 @@ class _Answer:
     _usage: Mapping[str, Any] = field(default_factory=dict)
 
     def take(self, event: Mapping[str, Any], name: str) -> None:
-        """A part of it, or all. Raises :class:`CutOffError` where it goes on after its end."""
-        choices = event.get("choices")
-        first = choices[0] if isinstance(choices, list) and choices else {}
-        first = first if isinstance(first, dict) else {}
-        part = first.get(name)
-        inner = part if isinstance(part, dict) else {}
-        usage = event.get("usage")
-        self._usage = usage if isinstance(usage, dict) else self._usage
-        before = self.size
-        for key in ("content", "refusal", *_THOUGHTS):
-            self._add_text(key, _join_parts(inner.get(key)))
-        self._add_details(inner.get("reasoning_details"))
-        self.size += self._calls.add(inner.get("tool_calls"))
+        """Add a part, or all of it. Raises :class:`CutOffError` if it goes on after its end."""
+        first = next(iter(as_objects(event.get("choices"))), {})
+        part, before = as_object(first.get(name)), self.size
+        self._usage = as_object(event.get("usage")) or self._usage
+        for key in ("content", "refusal", *_THOUGHT_KEYS):
+            self._add_text(key, _join_parts(part.get(key)))
+        self._add_details(part.get("reasoning_details"))
+        self.size += self._calls.add(part.get("tool_calls"))
         if self._calls.more:
             raise EndpointError(200, f"more than {MOST_CALLS} tool calls in one answer")
         if self.size > before and self.closed:
             raise CutOffError("it goes on after its end")
+        # Gemini writes it in upper case.
         reason = str(first.get("finish_reason") or "").lower()
         if self.size > before or reason:
             self._reason = _check_reason(reason)
 
     def finish(self) -> ModelReply:
-        """The answer. Raises :class:`CutOffError` where an end is missing, EndpointError."""
+        """The whole answer. Raises :class:`CutOffError` if its end is missing, EndpointError."""
         if not self.closed:
             raise CutOffError("the stream ended without its end")
         if not self._reason:
             raise CutOffError("the endpoint gave no reason for its end")
-        text, calls = (
-            _strip_thoughts(self._join("content")),
-            tuple(map(_build_call, self._calls.calls)),
-        )
+        text = _strip_thoughts(self._join("content"))
+        calls = tuple(map(_build_call, self._calls.calls))
         if refusal := self._join("refusal"):
             raise EndpointError(200, f"the model refuses: {' '.join(refusal.split())[:500]}")
         if not text.strip() and not calls:
             raise EndpointError(200, "the answer is empty")
-        used = [self._usage.get(name) for name in ("prompt_tokens", "completion_tokens")]
-        counts = (n if type(n) is int and 0 <= n < 10**9 else 0 for n in used)
-        return ModelReply(text, calls, self._build_message(text, calls), *counts)
+        used = (as_count(self._usage.get(f"{name}_tokens")) for name in ("prompt", "completion"))
+        return ModelReply(text, calls, self._build_message(text, calls), *used)
 
     def _join(self, key: str) -> str:
         return "".join(self._texts.get(key, ()))
@@ -305,10 +305,8 @@ class _Answer:
             self.size += len(text)
 
     def _add_details(self, given: object) -> None:
-        """OpenRouter's: a stream sends the text of one entry in pieces of the same index."""
-        for part in given if isinstance(given, list) else ():
-            if not isinstance(part, dict):
-                continue
+        """Add OpenRouter's thoughts, whose entries come in pieces of the same type and index."""
+        for part in as_objects(given):
             self.size += 1
             last = self._details[-1] if self._details else {}
             if (last.get("type"), last.get("index")) != (part.get("type"), part.get("index")):
@@ -319,9 +317,10 @@ class _Answer:
                 last[key] = f"{last.get(key) or ''}{value}" if joined else value
 
     def _build_message(self, text: str, calls: Sequence[ModelCall]) -> Message:
-        """What goes back: arguments that are no JSON would break the server's chat template."""
+        """The message to send back. Without arguments that are not JSON: a server's chat template
+        that reads them would fail every later request."""
         message: Message = {"role": "assistant", "content": text}
-        message |= {key: self._join(key) for key in _THOUGHTS if self._join(key)}
+        message |= {key: self._join(key) for key in _THOUGHT_KEYS if self._join(key)}
         if self._details:
             message["reasoning_details"] = self._details
         if calls:
@@ -342,30 +341,25 @@ def _build_call(raw: ChatCall) -> ModelCall:
 
 
 def _strip_thoughts(text: str) -> str:
-    """The text behind ``</think>``, or behind the marks of harmony's final channel."""
+    """The text after ``</think>``, or in harmony's final channel."""
     return _HARMONY_END.sub("", _HARMONY.sub("", _THOUGHT.sub("", text)))
 
 
 def _join_parts(content: object) -> str:
-    """A text, which may come in parts; those that hold thoughts are left out."""
-    if isinstance(content, list):
-        parts = (part.get("text") for part in content if isinstance(part, dict))
-        return "".join(part for part in parts if isinstance(part, str))
-    return content if isinstance(content, str) else ""
+    """A text, which Mistral sends in parts; those of thoughts, which have no text, are left out."""
+    return as_text(content) or "".join(as_text(part.get("text")) for part in as_objects(content))
 
 
 def _check_reason(reason: str) -> str:
-    if reason not in ("", *WHOLE):
-        raise CutOffError(_CUTS.get(reason, f"finish_reason is {reason[:40]!r}"))
+    if reason not in ("", *FINISHED_REASONS):
+        raise CutOffError(_CUT_REASONS.get(reason, f"finish_reason is {reason[:40]!r}"))
     return reason
 
 
 def _parse_object(raw: bytes) -> dict[str, Any]:
-    try:
-        found = json.loads(raw)
-    except (ValueError, RecursionError):
-        found = None
-    row = found if isinstance(found, dict) else {}
+    found = parse_json(raw)
+    row = as_object(found)
+    # vLLM's error in a stream has neither key, Gemini's is a list.
     failed = row.get("error") or isinstance(found, list) or not {"choices", "usage"} & row.keys()
     if failed and (said := find_error(found)[1] or str(row.get("error") or "")):
         raise CutOffError(f"the model endpoint failed: {said[:300]}")

@@ -1,7 +1,6 @@
-"""Files of a checkout, read and changed by descriptors: no link is followed, all or nothing.
+"""Reads and changes files of a checkout by descriptors: no link is followed, all or nothing.
 
-Unlike ``system/openat.py`` this is also for a person's own checkout: a folder's mode is never
-changed.
+Unlike ``system/openat.py`` this also serves a person's own checkout: no folder's mode is changed.
 """
 
 import contextlib
@@ -16,24 +15,24 @@ from gitlab_nightshift.agents.model.edits import Edit, NotApplicableError, Read,
 from gitlab_nightshift.system.openat import write_all
 
 LARGEST_FILE = 5_000_000
-"""Bytes; larger files cannot be part of a change anyway."""
+"""Bytes; no change may have a larger file."""
 _OPEN = os.O_NOFOLLOW | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY
 _REASONS = {
-    errno.ELOOP: "a symbolic link stands in the path",
+    errno.ELOOP: "a part of the path is a symbolic link",
     errno.ENOTDIR: "a part of the path is a file or a link, not a folder",
     errno.EISDIR: "a folder",
 }
 
 
 def make_reader(top: Path) -> Read:
-    """Reads files below ``top``."""
+    """A reader of files below ``top``."""
     return lambda path: _read(top, path)
 
 
 def list_folder(top: Path, path: str) -> list[str]:
-    """The names in a folder ("": the top itself), those of folders with a slash. No link is
-    followed. Raises UnreadableFileError."""
+    """The names in a folder ("": the top itself); folders end in a slash. Raises
+    UnreadableFileError."""
     try:
         with contextlib.ExitStack() as stack:
             fd, _ = _open_folder(top, f"{path}/." if path else ".", stack)
@@ -44,15 +43,15 @@ def list_folder(top: Path, path: str) -> list[str]:
 
 
 def apply(top: Path, edits: Iterable[Edit]) -> None:
-    """Make the changes below ``top``; when this raises, everything is as it was.
+    """Make the changes below ``top``, all or none.
 
-    Raises :class:`NotApplicableError` where a file cannot be written or is not as it was read.
+    Raises :class:`NotApplicableError` if a file cannot be written or has changed since it was read.
     """
     with contextlib.ExitStack() as stack:
         done = _UndoLog()
         try:
             staged = [_stage_file(top, edit, stack, done) for edit in edits]
-            for each in staged:
+            for each in staged:  # only once all are written: what fails usually fails before
                 _put(each, done)
         except BaseException:
             done.undo()
@@ -62,7 +61,8 @@ def apply(top: Path, edits: Iterable[Edit]) -> None:
 
 @dataclass(frozen=True)
 class _StagedFile:
-    """A file to replace: its folder's descriptor, its name, and the new file beside it."""
+    """A file to replace: its folder's descriptor, its name, the new file beside it ("": delete),
+    and whether there is an old one."""
 
     path: str
     fd: int
@@ -73,7 +73,7 @@ class _StagedFile:
 
 @dataclass
 class _UndoLog:
-    """What has been done so far, so that it can be undone, the last step first."""
+    """What was done so far, to be undone in reverse order."""
 
     parts: list[tuple[int, str]] = field(default_factory=list)
     folders: list[tuple[int, str]] = field(default_factory=list)
@@ -124,6 +124,7 @@ def _read_content(fd: int) -> bytes:
     return b"".join(parts)
 
 
+# O_NONBLOCK: to open a FIFO would wait for its writer.
 @contextlib.contextmanager
 def _open_at(
     name: str, dir_fd: int | None, flags: int = os.O_RDONLY | os.O_NONBLOCK
@@ -138,7 +139,8 @@ def _open_at(
 def _open_folder(
     top: Path, path: str, stack: contextlib.ExitStack, done: _UndoLog | None = None
 ) -> tuple[int, str]:
-    """The folder of a path as a descriptor, and the last name; with ``done`` it is created."""
+    """The folder of a path as a descriptor, and the last name; with ``done``, missing folders are
+    created."""
     *above, name = path.split("/")
     fd = stack.enter_context(_open_at(str(top), None, _FOLDER))
     for part in above:
@@ -151,7 +153,7 @@ def _open_folder(
 
 
 def _stage_file(top: Path, edit: Edit, stack: contextlib.ExitStack, done: _UndoLog) -> _StagedFile:
-    """Write the new content beside the file; the file itself has to be what was read."""
+    """Write the new content beside the file, which has to be as it was read."""
     try:
         fd, name = _open_folder(top, edit.path, stack, done)
         mode, owner = _check_unchanged(edit, fd, name)
@@ -163,7 +165,7 @@ def _stage_file(top: Path, edit: Edit, stack: contextlib.ExitStack, done: _UndoL
                 done.parts.append((fd, new))
                 write_all(file, edit.after)
                 if owner:
-                    with contextlib.suppress(PermissionError):
+                    with contextlib.suppress(PermissionError):  # only root may give a file away
                         os.fchown(file, *owner)
                 os.fchmod(file, mode)
         return _StagedFile(edit.path, fd, name, new, edit.before is not None)
@@ -172,7 +174,7 @@ def _stage_file(top: Path, edit: Edit, stack: contextlib.ExitStack, done: _UndoL
 
 
 def _check_unchanged(edit: Edit, fd: int, name: str) -> tuple[int, tuple[int, int] | None]:
-    """The mode and owner of the new file. Raises :class:`NotApplicableError` where the file has
+    """The mode and owner for the new file. Raises :class:`NotApplicableError` if the file has
     changed since."""
     try:
         with _open_at(name, fd) as file:
@@ -184,14 +186,14 @@ def _check_unchanged(edit: Edit, fd: int, name: str) -> tuple[int, tuple[int, in
     if now != edit.before:
         raise NotApplicableError([f"{edit.path}: the file has changed since it was read"])
     if now is None:
-        mask = os.umask(0o022)
+        mask = os.umask(0o022)  # the only way to read it is to set it: umask(2)
         os.umask(mask)
         return 0o666 & ~mask, None
     return stat.S_IMODE(status.st_mode), (status.st_uid, status.st_gid)
 
 
 def _put(staged: _StagedFile, done: _UndoLog) -> None:
-    """Move the old file to a name beside it, and the new one to its place."""
+    """Move the old file aside, and the new one to its place."""
     fd, name = staged.fd, staged.name
     try:
         if staged.old:

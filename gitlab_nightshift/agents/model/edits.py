@@ -10,15 +10,15 @@ from gitlab_nightshift.system.file_names import is_dot_git
 
 LONGEST_PATH = 1024
 LONGEST_NAME = 255
-_MARK = "\ufeff"
-"""What some editors put at the start of a file: kept, and no part of its first line."""
+_BOM = "\ufeff"
+"""A byte order mark: kept, but not part of the first line."""
 
 Read = Callable[[str], bytes | None]
-"""The bytes of a file by its path, None where there is none. Raises UnreadableFileError."""
+"""The bytes of the file at a path, None if there is none. Raises UnreadableFileError."""
 
 
 class UnreadableFileError(Exception):
-    """A file that no block may touch; the text is the reason."""
+    """A file that blocks cannot change; the text is the reason."""
 
 
 class NotApplicableError(Exception):
@@ -31,7 +31,7 @@ class NotApplicableError(Exception):
 
 @dataclass(frozen=True)
 class Edit:
-    """A file before and after; None is no file. ``added`` and ``deleted`` count lines."""
+    """A file before and after, None for no file. ``added`` and ``deleted`` count lines."""
 
     path: str
     before: bytes | None
@@ -50,8 +50,8 @@ class Edit:
 def plan_edits(blocks: Iterable[Block], read: Read) -> tuple[Edit, ...]:
     """What the blocks change, in the order of their files.
 
-    Every SEARCH is looked for in the files as they are, so that the order of blocks means nothing.
-    Raises :class:`NotApplicableError` with every problem that was found.
+    Every SEARCH is looked up in the files as they are, so the order of blocks does not matter.
+    Raises :class:`NotApplicableError` with all problems.
     """
     by_path: dict[str, list[Block]] = {}
     for block in blocks:
@@ -68,14 +68,14 @@ def plan_edits(blocks: Iterable[Block], read: Read) -> tuple[Edit, ...]:
 
 
 def find_path_problem(path: str) -> str:
-    """Why a path names no file of a checkout, "" where it may."""
+    """Why a path cannot be a file of a checkout, "" if it can."""
     parts = path.split("/")
     if path.startswith("/"):
         return "the path is absolute; it starts at the top of the checkout"
     if not path.isprintable() or len(path) > LONGEST_PATH:
         return "the path is too long or holds characters that no path here has"
     if any(part in ("", ".", "..") for part in parts):
-        return "the path is not plain: no empty part, no . and no .. can stand in it"
+        return "the path is not plain: it cannot contain an empty part, . or .."
     if any(len(part.encode()) > LONGEST_NAME for part in parts):
         return "a name in the path is too long"
     return "the path leads into .git" if is_dot_git(path) else ""
@@ -104,7 +104,7 @@ def _edit(path: str, blocks: list[Block], read: Read) -> Edit:
 
 
 def _edit_whole_file(block: Block, before: bytes | None) -> Edit:
-    """A block that makes or deletes a file."""
+    """The edit of a block that creates or deletes a file."""
     if block.delete:
         if before is None:
             raise NotApplicableError([f"{block}: there is no such file to delete"])
@@ -121,7 +121,8 @@ def _edit_whole_file(block: Block, before: bytes | None) -> Edit:
 
 @dataclass(frozen=True)
 class _Replacement:
-    """Lines ``start`` to ``end`` (not included) that become ``lines``, without what stays."""
+    """A block matched at lines ``start`` to ``end`` (exclusive), of which ``inner_start`` to
+    ``inner_end`` really change, to ``lines``."""
 
     block: Block
     start: int
@@ -132,17 +133,17 @@ class _Replacement:
 
 
 class _TextFile:
-    """A text file as lines and their ends; bytes that are no UTF-8 are kept as they are."""
+    """A text file as lines and their line ends; bytes that are not UTF-8 are kept."""
 
     def __init__(self, data: bytes) -> None:
         self._before = data
         text = data.decode("utf-8", "surrogateescape")
-        self._mark = _MARK if text.startswith(_MARK) else ""
-        text = text.removeprefix(_MARK)
+        self._bom = _BOM if text.startswith(_BOM) else ""
+        text = text.removeprefix(_BOM)
         *raw, last = text.split("\n")
         self._lines = [line.removesuffix("\r") for line in raw]
         self._ends = ["\r\n" if line.endswith("\r") else "\n" for line in raw]
-        self._open = bool(last)
+        self._open = bool(last)  # the last line has no line end
         if last:
             self._lines.append(last)
             self._ends.append(self._ends[-1] if self._ends else "\n")
@@ -171,7 +172,6 @@ class _TextFile:
         return Edit(path, self._before, self._with(places), added, deleted)
 
     def _locate_block(self, block: Block) -> _Replacement:
-        """Where a block stands, and which of its lines really change."""
         if block.search == block.replace:
             raise NotApplicableError([f"{block}: REPLACE is the same as SEARCH"])
         start = self._find_only_start(block)
@@ -200,11 +200,11 @@ class _TextFile:
         if self._lines.count(block.search[0]) != 1:
             return ""
         start = self._lines.index(block.search[0])
-        there = self._lines[start : start + len(block.search)]
-        same = _count_common(tuple(there), block.search)
+        found = self._lines[start : start + len(block.search)]
+        same = _count_common(tuple(found), block.search)
         if start + same >= len(self._lines):
             return f"; it goes on after the file's last line {start + same}"
-        return f"; from line {start + same + 1} on the file has {there[same][:200]!a}"
+        return f"; from line {start + same + 1} on the file has {found[same][:200]!a}"
 
     def _with(self, places: list[_Replacement]) -> bytes:
         lines, ends, at = list[str](), list[str](), 0
@@ -218,23 +218,23 @@ class _TextFile:
         if self._open and ends:
             ends[-1] = ""
         pairs = zip(lines, ends, strict=True)
-        text = self._mark + "".join(line + end for line, end in pairs)
+        text = self._bom + "".join(line + end for line, end in pairs)
         return text.encode("utf-8", "surrogateescape")
 
 
 def _frame_lines(lines: Iterable[str]) -> str:
-    """Lines as one text in which only whole lines can be found."""
+    """Lines as a text in which a search finds only whole lines."""
     return "\n" + "\n".join(lines) + "\n"
 
 
 def _count_common(one: tuple[str, ...], other: tuple[str, ...]) -> int:
-    """How many lines at the start are the same."""
+    """The number of equal lines at the start."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
 def write_blocks(edits: Iterable[Edit]) -> tuple[Block, ...]:
-    """Blocks that make these edits again, with as few lines around each as make it unique."""
+    """Blocks that make these edits, with as little context as makes each unique."""
     found = list[Block]()
     for edit in edits:
         for block in _write_file_blocks(edit):
@@ -248,6 +248,7 @@ def _write_file_blocks(edit: Edit) -> list[Block]:
     before, after = (_TextFile(data or b"").list_lines() for data in (edit.before, edit.after))
     if edit.before is None:
         return [Block(1, edit.path, (), after)]
+    # autojunk would ignore lines that are frequent in a long file, such as empty ones.
     matcher = SequenceMatcher(None, before, after, autojunk=False)
     for context in (1, 3, 10, len(before)):
         found = map(list, matcher.get_grouped_opcodes(context))

@@ -1,7 +1,7 @@
-"""A JSON answer of a model: found in its text, and checked against the schema that it was given.
+"""Finds the JSON answer in a model's text, and checks it against its schema.
 
-Only what models get wrong is checked (types, missing keys, other words); the agent's caller
-validates the answer itself.
+Only what models get wrong is checked (types, missing keys, unknown words), so that they can correct
+it; the agent's caller validates the answer completely.
 """
 
 import json
@@ -11,7 +11,7 @@ from typing import Any
 from gitlab_nightshift.agents.model.blocks import MalformedError
 
 MOST_TRIED = 200
-"""Opening braces in a text at which an object may begin."""
+"""Opening braces of a text that are tried as the start of an object."""
 _KINDS: Mapping[str, type | tuple[type, ...]] = {
     "object": dict,
     "array": list,
@@ -26,8 +26,7 @@ Schema = Mapping[str, Any]
 
 
 def parse_json_answer(text: str, schema: Schema) -> dict[str, Any]:
-    """The JSON object of an answer: the whole of it, or the only one in prose or fences that fits
-    the schema.
+    """The JSON object that an answer is, or the only one in it that fits the schema.
 
     Raises :class:`MalformedError`.
     """
@@ -50,7 +49,7 @@ def check_answer(found: dict[str, Any], schema: Schema) -> dict[str, Any]:
 
 def _find_objects(text: str) -> Iterator[dict[str, Any]]:
     """The outermost JSON objects of a text."""
-    decoder, at = json.JSONDecoder(strict=False), text.find("{")
+    decoder, at = json.JSONDecoder(strict=False), text.find("{")  # line ends within strings
     for _ in range(MOST_TRIED):
         if at < 0:
             return

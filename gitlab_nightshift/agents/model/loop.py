@@ -1,7 +1,6 @@
-"""The loop of a bead: a model asks for tools, gets their results, and hands over its answer.
+"""The loop of a bead: a model calls tools, gets their results, and hands over its answer.
 
-Bounded by turns, by mistakes, and by calls that repeat; each is told to the model before it fails
-the bead.
+Turns, mistakes and repeated calls are limited; the model is warned before it fails the bead.
 """
 
 import json
@@ -18,25 +17,26 @@ from gitlab_nightshift.agents.model.chat_client import (
     ModelCall,
     ModelReply,
 )
+from gitlab_nightshift.agents.model.conversation import Conversation, estimate_tokens
 from gitlab_nightshift.agents.model.edits import NotApplicableError
 from gitlab_nightshift.agents.model.json_answers import check_answer, parse_json_answer
 from gitlab_nightshift.agents.model.texts import build_finish, render_loop_text
 from gitlab_nightshift.agents.model.tools import FINISH, MistakeError, Toolbox, ToolResult
-from gitlab_nightshift.agents.model.trimmed_messages import Conversation, estimate_tokens
 from gitlab_nightshift.text.written_calls import find_written_calls
 
 MOST_TURNS = 100
 MOST_CALLS = 25
-"""Of one turn; the others are not run."""
+"""Calls of one turn that are run."""
 MOST_MISTAKES = 10
-TOLD_REPEATS, MOST_REPEATS = 3, 6
-"""How often the same call may give the same result before the model is told, and before it ends."""
-NARROWED = 4
-"""How often a request that was too long is made shorter."""
-NEARLY = 0.8
-"""The part of a limit after which the model is told to finish."""
+WARNED_REPEATS, MOST_REPEATS = 3, 6
+"""How often a call may give the same result before the model is warned, and before the bead fails.
+"""
+MOST_REDUCTIONS = 4
+"""How often a request that is too long is shortened and sent again."""
+WARNED_PART = 0.8
+"""The used part of a limit at which the model is told to finish."""
 LEAST_ANSWER = 1024
-"""Tokens: the gateway sends no request on whose answer may have fewer."""
+"""Tokens: the gateway forwards no request whose answer may have fewer."""
 NO_CALL = "no tool call"
 Tell = Callable[[Mapping[str, Any]], None]
 
@@ -44,7 +44,7 @@ Tell = Callable[[Mapping[str, Any]], None]
 @dataclass(frozen=True)
 class LoopLimits:
     """Tokens of an answer; what is left of the run's money (USD), tokens and seconds (None: no
-    limit); USD per million tokens in and out, 0 where no price is known."""
+    limit); USD per million tokens in and out, 0 if no price is known."""
 
     answer_tokens: int
     usd: float | None = None
@@ -55,27 +55,27 @@ class LoopLimits:
 
 @dataclass
 class _Spent:
-    """What the loop has used, as the endpoint tells; the gateway's figures are those that count."""
+    """What the loop has used by the endpoint's word. The gateway's own figures are what counts."""
 
     turns: int = 0
     tokens_in: int = 0
     tokens_out: int = 0
-    began: float = field(default_factory=time.monotonic)
+    started_s: float = field(default_factory=time.monotonic)
 
     def measure(self, limits: LoopLimits) -> tuple[float, str]:
-        """The largest used part of a limit, and which one."""
+        """The largest used part of a limit, and the limit's name."""
         usd = (self.tokens_in * limits.rates[0] + self.tokens_out * limits.rates[1]) / 1e6
         parts = [(self.turns / MOST_TURNS, "turns")]
         parts += [(usd / limits.usd, "money")] if limits.usd else []
         tokens = self.tokens_in + self.tokens_out
         parts += [(tokens / limits.tokens, "tokens")] if limits.tokens else []
-        seconds = time.monotonic() - self.began
+        seconds = time.monotonic() - self.started_s
         parts += [(seconds / limits.seconds, "time")] if limits.seconds else []
         return max(parts)
 
 
 class AgentLoop:
-    """One bead. ``schema`` is that of its answer, None for a bead that only changes files."""
+    """One bead. ``schema`` is its answer's, None for a bead that only changes files."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class AgentLoop:
     def run(self, task: str) -> Any:
         """Work until the model finishes; its structured answer, or its last sentence.
 
-        Raises MalformedError where the model's answers cannot be used, EndpointError,
+        Raises MalformedError if the model's answers cannot be used, EndpointError,
         ContextTooSmallError.
         """
         known = self._chat.read_model()
@@ -121,15 +121,15 @@ class AgentLoop:
             raise MalformedError(f"no {FINISH} within {MOST_TURNS} turns")
         self._spent.turns += 1
         part, which = self._spent.measure(self._limits)
-        if part >= NEARLY and not self._hinted:
+        if part >= WARNED_PART and not self._hinted:
             self._hinted = True
             text = f"Little is left ({which}): end your work now and call `{FINISH}`."
             self._conversation.add({"role": "user", "content": text})
 
     def _ask(self, task: str) -> ModelReply:
-        """The next answer. What is too long is asked again, shorter; without tool calls, by text.
-        Raises EndpointError, ContextTooSmallError."""
-        narrowed = 0
+        """The next answer. A request that is too long is shortened; if the endpoint has no tool
+        calls, they are asked for as text. Raises EndpointError, ContextTooSmallError."""
+        reductions = 0
         while True:
             trimmed, tokens = self._conversation.trimmed, self._compute_answer()
             messages = self._conversation.fit(tokens, self._newest)
@@ -146,11 +146,12 @@ class AgentLoop:
                 text = f"{cut}. Answer with one short call of a tool."
                 self._conversation.add({"role": "user", "content": text})
             except EndpointError as error:
+                # Only at the first turn: later messages already contain tool calls.
                 if error.refuses_tools and not self._fenced and self._spent.turns == 1:
                     self._start(task, self._conversation.context, fenced=True)
-                elif error.too_long and narrowed < NARROWED:
-                    narrowed += 1
-                    self._conversation.narrow(error.context, tokens)
+                elif error.too_long and reductions < MOST_REDUCTIONS:
+                    reductions += 1
+                    self._conversation.reduce_context(error.context, tokens)
                 else:
                     raise
             else:
@@ -159,18 +160,19 @@ class AgentLoop:
                 return reply
 
     def _compute_answer(self) -> int:
-        """Tokens of an answer: a quarter of a small context."""
+        """Tokens of an answer, at most a quarter of the context."""
         wanted, context = self._limits.answer_tokens, self._conversation.context
         return max(min(wanted, context // 4), LEAST_ANSWER) if context else wanted
 
     def _take_turn(self, reply: ModelReply) -> tuple[list[tuple[str, str]], Any]:
-        """The results of a turn's calls by their ids, and the answer, None where it goes on."""
+        """The results of a turn's calls by their ids, and the answer, None if the work goes on."""
         calls = reply.calls or tuple(
             ModelCall(f"text{self._spent.turns}-{number}", name, given)
             for number, (name, given) in enumerate(find_written_calls(reply.text))
         )
         message = dict(reply.message)
         if reply.calls and len(calls) > MOST_CALLS:
+            # Servers refuse a message with a call that has no result.
             message["tool_calls"] = message["tool_calls"][:MOST_CALLS]
         self._conversation.add(message)
         if reply.text.strip():
@@ -189,8 +191,8 @@ class AgentLoop:
         return results, answer
 
     def _take_text(self, text: str) -> tuple[list[tuple[str, str]], Any]:
-        """An answer without a call: blocks, the report itself, or the last sentence of a bead that
-        has none."""
+        """Take an answer without a call: blocks, the report itself, or, if the bead has no report,
+        its last sentence."""
         try:
             if self._toolbox.edits and (blocks := parse(text)):
                 self._tell_call("blocks", "edit", {"path": ", ".join({b.path for b in blocks})})
@@ -207,8 +209,8 @@ class AgentLoop:
             return [("", str(mistake))], None
 
     def _parse_end(self, text: str) -> Any:
-        """The report. A sentence ends a bead without one, unless nothing was changed so far: many
-        models tell their plan first."""
+        """The report. A bead without one ends by a sentence, but not before something was changed:
+        many models start with a sentence about their plan."""
         if self._schema is not None:
             return parse_json_answer(text, self._schema)
         reason = find_no_change_reason(text)
@@ -217,7 +219,7 @@ class AgentLoop:
         return text.strip() if reason is None else reason
 
     def _take_call(self, call: ModelCall) -> tuple[str, Any]:
-        """The result of a call, and the answer if it is the last one."""
+        """The result of a call, and the answer if it was ``finish``."""
         self._tell_call(call.call_id, call.name, call.arguments)
         try:
             if call.name == FINISH:
@@ -242,14 +244,14 @@ class AgentLoop:
             raise MistakeError("a report of another shape", str(error)) from None
 
     def _note_repetition(self, call: ModelCall, result: ToolResult) -> str:
-        """The result, with a word where the same call has given it before."""
+        """The result, with a warning if the same call has given it before."""
         key = json.dumps([call.name, call.arguments, result.text], sort_keys=True, default=str)
         count = self._repeats[key] = self._repeats.get(key, 0) + 1
         if count >= MOST_REPEATS:
             raise MalformedError(
                 f"the same call of {call.name} {count} times, with the same result"
             )
-        if count < TOLD_REPEATS:
+        if count < WARNED_REPEATS:
             return result.text
         return f"{result.text}\n(You have made this call {count} times, with the same result.)"
 
@@ -260,14 +262,14 @@ class AgentLoop:
             raise MalformedError(f"{len(self._mistakes)} mistakes, the last: {kind}: {text[:500]}")
 
     def _add_results(self, results: list[tuple[str, str]]) -> None:
-        """As the messages of tools, or of a user where the model has written its calls as text."""
+        """Add results as messages of tools, or of a user if the calls were written as text."""
         for call_id, text in results:
             if call_id:
                 message = {"role": "tool", "tool_call_id": call_id, "content": text}
-                self._conversation.add(message, output=True)
+                self._conversation.add(message, droppable=True)
         if written := [text for call_id, text in results if not call_id]:
             text = "\n\n".join(f"Result:\n{text}" for text in written)
-            self._conversation.add({"role": "user", "content": text}, output=True)
+            self._conversation.add({"role": "user", "content": text}, droppable=True)
 
     def _tell_call(self, call_id: str, name: str, given: Mapping[str, Any] | None) -> None:
         shown = {key: str(value)[:400] for key, value in (given or {}).items()}
@@ -276,11 +278,5 @@ class AgentLoop:
         self._tell({"type": "call", "id": call_id, "tool": name[:100], "input": shown})
 
     def _tell_result(self, call_id: str, result: ToolResult) -> None:
-        self._tell(
-            {
-                "type": "result_of",
-                "id": call_id,
-                "how": result.outcome,
-                "output": result.text[:4000],
-            }
-        )
+        how, output = result.outcome, result.text[:4000]
+        self._tell({"type": "result_of", "id": call_id, "how": how, "output": output})

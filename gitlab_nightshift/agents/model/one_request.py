@@ -1,7 +1,7 @@
-"""The agent ``patch``: a bead in one request, for a model that can do no more.
+"""The agent ``patch``: a bead in one request, for a model that cannot use tools.
 
-It is shown the files that the analysis selected, or before there is one the first files of the
-repository, and answers with a JSON object or with blocks.
+The model is shown the files that the analysis selected, or, for the analysis itself, the first
+files of the repository, and answers with a JSON object or with blocks.
 """
 
 import json
@@ -11,6 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from gitlab_nightshift.agents.model.blocks import MalformedError, find_no_change_reason, parse
 from gitlab_nightshift.agents.model.chat_client import ChatClient, EndpointError, Message
+from gitlab_nightshift.agents.model.conversation import (
+    BYTES_PER_TOKEN,
+    ContextTooSmallError,
+    estimate_tokens,
+)
 from gitlab_nightshift.agents.model.edits import NotApplicableError, UnreadableFileError, plan_edits
 from gitlab_nightshift.agents.model.json_answers import parse_json_answer
 from gitlab_nightshift.agents.model.texts import (
@@ -20,11 +25,6 @@ from gitlab_nightshift.agents.model.texts import (
     render_one_request_text,
     render_shown,
 )
-from gitlab_nightshift.agents.model.trimmed_messages import (
-    BYTES_PER_TOKEN,
-    ContextTooSmallError,
-    estimate_tokens,
-)
 from gitlab_nightshift.agents.model.workspace import OutsideError, Workspace
 from gitlab_nightshift.repository.git import PLAIN_DIFF, read_commit_messages, split_names
 
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
     from gitlab_nightshift.agents.model.bead_program import BeadSpec
 
 SHOWN_TOKENS, LEAST_TOKENS = 24_000, 1_000
-"""Of the repository, and after how few of them no smaller request is tried."""
+"""Tokens of the repository to show at first, and at least."""
 LEAST_ANSWER = 1024
 LARGEST_TEXT, MESSAGES = 60_000, 15
 Tell = Callable[[Mapping[str, Any]], None]
 
 
 class OneRequest:
-    """A bead's question and what is made of the answer."""
+    """One bead: its request, and what is made of the answer."""
 
     def __init__(
         self, chat: ChatClient, workspace: Workspace, spec: "BeadSpec", tell: Tell
@@ -48,8 +48,8 @@ class OneRequest:
         self._answer, self._shown = spec.answer_tokens, SHOWN_TOKENS
 
     def run(self, prompt: str) -> Any:
-        """The bead's structured answer; None for Implement, whose change is in the checkout. An
-        answer that cannot be used is sent back once.
+        """The bead's structured answer, or for Implement a sentence: its change is in the checkout.
+        An answer that cannot be used is sent back once.
 
         Raises MalformedError, NotApplicableError, EndpointError, ContextTooSmallError, GitError.
         """
@@ -64,7 +64,7 @@ class OneRequest:
             return self._use(self._ask(prompt, [*messages, said, complaint]))
 
     def _ask(self, prompt: str, messages: list[Message]) -> str:
-        """The text of an answer. A first question that is too long is made shorter."""
+        """The text of an answer. A request that is too long is shortened."""
         form = build_answer_format(self._spec.bead, self._spec.schema)
         while True:
             try:
@@ -77,7 +77,7 @@ class OneRequest:
                 messages = [*self._build_messages(prompt, min(size, whole * 3 // 4)), *tail]
 
     def _build_messages(self, prompt: str, context: int) -> list[Message]:
-        """The question, so short that with its answer it fits into a ``context`` (0: unknown)."""
+        """The request, shortened until it fits into ``context`` with its answer (0: unknown)."""
         before = self._shown
         while True:
             files = dict(self._select_files(self._shown * BYTES_PER_TOKEN))
@@ -97,8 +97,8 @@ class OneRequest:
         return messages
 
     def _select_files(self, room: int) -> Iterator[tuple[str, str]]:
-        """The selected files, or all until ``room`` bytes are full. Raises ContextTooSmallError for
-        a selected one that does not fit."""
+        """The selected files, or the first ones, of ``room`` bytes in all. Raises
+        ContextTooSmallError for a selected file that does not fit."""
         selected = _parse_selected_files(self._read_handed("analysis.json"))
         git, top = self._workspace.git, self._workspace.top
         every = split_names(git.run("ls-files", "-z", "-c", "-o", "--exclude-standard", cwd=top))
@@ -123,7 +123,7 @@ class OneRequest:
         yield "the analysis", self._read_handed("analysis.json")
         yield "what the last attempt had changed", self._read_handed("last.patch")
         if bead in ("verify", "mr"):
-            git.run("add", "--intent-to-add", "--all", cwd=top)  # a diff shows no new files else
+            git.run("add", "--intent-to-add", "--all", cwd=top)  # else a diff lacks new files
             diff = git.run("diff", *PLAIN_DIFF, "HEAD", "--", cwd=top).decode("utf-8", "replace")
             yield "the change, as git diff shows it", diff[:LARGEST_TEXT]
         if bead == "mr":

@@ -1,6 +1,6 @@
-"""Where the text of a model's edit stands in a file: exactly, else but for white space.
+"""Finds the text that a model wants to replace: exactly, or else ignoring white space.
 
-What is not found is refused with the place that looks most like it, never put there.
+A text that is not found is refused with the most similar place, and never replaced there.
 """
 
 import difflib
@@ -10,17 +10,17 @@ from gitlab_nightshift.agents.model.blocks import Block
 from gitlab_nightshift.agents.model.edits import NotApplicableError
 
 MOST_COMPARED = 20_000
-"""Lines of a file in which a similar place is looked for."""
-LEAST_LIKE = 0.5
+"""Lines of a file that are searched for a similar place."""
+LEAST_SIMILARITY = 0.5
 
 
 def build_block(path: str, text: str, old: str, new: str) -> Block:
-    """The edit as a block of whole lines. Raises NotApplicableError with what the model is told."""
+    """The edit as a block of whole lines. Raises NotApplicableError, with a text for the model."""
     text, old, new = (part.replace("\r\n", "\n") for part in (text, old, new))
     start = text.find(old)
     if start >= 0 and text.find(old, start + 1) >= 0:
         raise NotApplicableError(
-            [f"{path}: the old text stands there {text.count(old)} times; take more lines"]
+            [f"{path}: the old text occurs {text.count(old)} times; take more lines"]
         )
     lines, wanted = text.split("\n"), old.strip("\n").split("\n")
     if start >= 0:
@@ -30,33 +30,29 @@ def build_block(path: str, text: str, old: str, new: str) -> Block:
         found = lines[places[0] : places[0] + len(wanted)]
         return Block(1, path, tuple(found), _move_lines(new, wanted, found))
     if places:
-        told = ", ".join(str(place + 1) for place in places[:5])
-        raise NotApplicableError(
-            [f"{path}: but for white space the old text stands at lines {told}; copy it exactly"]
-        )
+        numbers = ", ".join(str(place + 1) for place in places[:5])
+        text = f"but for white space the old text is at lines {numbers}; copy it exactly"
+        raise NotApplicableError([f"{path}: {text}"])
     raise NotApplicableError([f"{path}: the old text is not there{_show_nearest(lines, wanted)}"])
 
 
 def _replace_exactly(path: str, text: str, start: int, old: str, new: str) -> Block:
-    """Whole lines around the text, whose last line end is kept where both have none."""
+    """A block of the whole lines around the text. A line end that ``old`` and ``new`` share stays
+    outside: a block has lines without their ends."""
     end = start + len(old)
     first = text.rfind("\n", 0, start) + 1
-    stop = text.find("\n", end) if not old.endswith("\n") else end - 1
+    shared = old.endswith("\n") and (not new or new.endswith("\n"))
+    stop = end - 1 if shared else text.find("\n", end)
     stop = len(text) if stop < 0 else stop
-    after = text[first:start] + new + text[end:stop]
-    if old.endswith("\n"):
-        after = after.removesuffix("\n") if new.endswith("\n") or not new else after
-        if not new and first == start:
-            return Block(1, path, tuple(text[first:stop].split("\n")), ())
-        if new and not new.endswith("\n"):  # the next line is joined to it
-            stop = text.find("\n", end)
-            stop = len(text) if stop < 0 else stop
-            after = text[first:start] + new + text[end:stop]
-    return Block(1, path, tuple(text[first:stop].split("\n")), tuple(after.split("\n")))
+    search = tuple(text[first:stop].split("\n"))
+    if shared and not new and first == start:
+        return Block(1, path, search, ())
+    after = text[first:start] + (new.removesuffix("\n") if shared else new + text[end:stop])
+    return Block(1, path, search, tuple(after.split("\n")))
 
 
 def _find_loosely(lines: Sequence[str], wanted: Sequence[str]) -> list[int]:
-    """Places at which the lines are the same but for white space."""
+    """Places where the lines are equal but for white space."""
     plain, needle = (["".join(line.split()) for line in part] for part in (lines, wanted))
     if not any(needle):
         return []
@@ -65,7 +61,7 @@ def _find_loosely(lines: Sequence[str], wanted: Sequence[str]) -> list[int]:
 
 
 def _move_lines(new: str, wanted: Sequence[str], found: Sequence[str]) -> tuple[str, ...]:
-    """The new lines, moved as far as the file's lines stand from those that the model wrote."""
+    """The new lines, indented like the file's lines instead of the model's."""
     pairs = zip(wanted, found, strict=True)
     wrong, right = next(
         (_read_indent(one), _read_indent(other)) for one, other in pairs if one.strip()
@@ -83,13 +79,14 @@ def _read_indent(line: str) -> str:
 
 
 def _show_nearest(lines: Sequence[str], wanted: Sequence[str]) -> str:
-    """The only place that looks much like it, "" where none or several do."""
+    """The only place that looks similar, "" if there is none or more than one."""
     size, matcher = len(wanted), difflib.SequenceMatcher(autojunk=False)
     matcher.set_seq2(first := wanted[0].strip())
-    best, at, second = LEAST_LIKE, -1, 0.0
+    best, at, second = LEAST_SIMILARITY, -1, 0.0
     for place, line in enumerate(lines[:MOST_COMPARED]):
         matcher.set_seq1(line.strip()[:500])
-        if not first or matcher.quick_ratio() <= max(second, LEAST_LIKE):
+        # quick_ratio is an upper bound of ratio, which is slow.
+        if not first or matcher.quick_ratio() <= max(second, LEAST_SIMILARITY):
             continue
         like = matcher.ratio()
         if like > best:

@@ -1,4 +1,4 @@
-"""What a model is told besides the task: how it works, and the form of its answer."""
+"""What a model is told beside the task: how to work, and the form of its answer."""
 
 import hashlib
 import json
@@ -76,7 +76,7 @@ _OF_BEAD: Mapping[str, str] = {
 
 
 def render_loop_text(tools: Sequence[Tool], *, fenced: bool) -> str:
-    """The first message of a loop: how to call the tools."""
+    """The first message of a loop: how to call tools."""
     if not fenced:
         return _TOOLS
     rows = (f"- {t.name} {json.dumps(t.parameters)}\n  {t.text}" for t in tools)
@@ -94,7 +94,7 @@ def build_finish(schema: Mapping[str, Any] | None) -> Tool:
 
 
 def _resolve_references(value: Any, whole: Mapping[str, Any]) -> Any:
-    """A schema without references: Gemini takes none."""
+    """A schema without references, which Gemini does not take."""
     if isinstance(value, list):
         return [_resolve_references(each, whole) for each in value]
     if not isinstance(value, Mapping):
@@ -105,14 +105,14 @@ def _resolve_references(value: Any, whole: Mapping[str, Any]) -> Any:
 
 
 def render_one_request_text(bead: str) -> str:
-    """The first message of a bead in one request: how to work without tools, and the answer."""
+    """The first message of a bead in one request: how to work and answer without tools."""
     return _PLAIN + _OF_BEAD[bead]
 
 
 def render_shown(task: str, texts: Iterable[tuple[str, str]]) -> str:
-    """The task, and below it what is shown, by name.
+    """The task, and below it the texts by name.
 
-    Each text stands between lines that no file can hold: they are made of all that is shown.
+    The lines between texts contain a hash of them all, so no file can imitate one.
     """
     known = [(name, text) for name, text in texts if text]
     whole = "\0".join(f"{name}\0{text}" for name, text in known)
@@ -122,7 +122,7 @@ def render_shown(task: str, texts: Iterable[tuple[str, str]]) -> str:
 
 
 def render_complaint(problem: str) -> str:
-    """The reply to an answer that cannot be used."""
+    """What to reply to an answer that cannot be used."""
     return (
         f"Your answer cannot be used, and nothing was changed:\n\n{problem}\n\n"
         "Give the whole answer again, in the form described above, with this corrected."
@@ -130,7 +130,7 @@ def render_complaint(problem: str) -> str:
 
 
 def build_answer_format(bead: str, schema: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """The form of an answer to ask for; an endpoint that does not know it is asked without."""
+    """The form of an answer to request; the gateway leaves it out if the endpoint refuses it."""
     if schema is None:
         return None
     own: dict[str, Any] = json.loads(json.dumps(schema))
@@ -139,9 +139,9 @@ def build_answer_format(bead: str, schema: Mapping[str, Any] | None) -> Mapping[
 
 
 def _require_selected(schema: dict[str, Any]) -> dict[str, Any]:
-    """An analysis that either selects a candidate with files, or finds nothing: a small model under
-    a schema writes ``null`` wherever it may. Two whole objects, as servers that turn a schema into
-    a grammar ignore what stands beside ``anyOf``."""
+    """A schema for an analysis that selects a candidate with files, or else finds nothing: under a
+    schema, a small model writes ``null`` wherever it may. The two are whole objects, as servers
+    that turn a schema into a grammar ignore what stands beside ``anyOf``."""
     shared = {"$defs": schema.pop("$defs")}
     candidate = shared["$defs"]["AnalysisCandidate"]
     candidate["properties"]["files"]["minItems"] = 1

@@ -1,7 +1,7 @@
 """The tools of a model: their descriptions, and what each does. A result is a text for the model.
 
-A call that cannot be used (an unknown tool, arguments of another shape, a path outside, a command
-that is not allowed) is a mistake: it is told, and counted.
+A call that cannot be used (an unknown tool, wrong arguments, a path outside the checkout, a command
+that is not allowed) is a mistake: the model is told, and mistakes are counted.
 """
 
 import contextlib
@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from gitlab_nightshift.agents.model.blocks import Block
+from gitlab_nightshift.agents.model.conversation import cut_text
 from gitlab_nightshift.agents.model.edits import NotApplicableError, UnreadableFileError, plan_edits
 from gitlab_nightshift.agents.model.places import build_block
-from gitlab_nightshift.agents.model.trimmed_messages import cut_text
 from gitlab_nightshift.agents.model.workspace import OutsideError, Workspace
 from gitlab_nightshift.sandbox.process import ProgramStartError, run_bounded
 
@@ -23,11 +23,11 @@ LONGEST_OUTPUT = 16_000
 MOST_LINES, MOST_MATCHES, LONGEST_MATCH = 600, 100, 240
 MOST_NAMES = 400
 LARGEST_SEARCH = 2_000_000
-"""Bytes of matches after which a search is ended."""
+"""Bytes of matches that end a search."""
 SEARCH_S = 60.0
 SHELLS = frozenset({"sh", "bash", "dash", "ksh", "zsh", "fish"})
 REFUSED = "nightshift: not allowed"
-"""What the program allowlist says of a command."""
+"""What ``stages/work/program_allowlist.py`` prints for a command, with exit status 126."""
 NOT_ALLOWED = 126
 FINISH = "finish"
 _TEXT, _NUMBER = {"type": "string"}, {"type": "integer"}
@@ -43,7 +43,7 @@ class MistakeError(Exception):
 
 @dataclass(frozen=True)
 class ToolResult:
-    """What a tool says. ``outcome`` is its result in a word, for the record."""
+    """What the model gets. ``outcome`` is the result in a word, for the log."""
 
     text: str
     outcome: str = "ok"
@@ -51,7 +51,7 @@ class ToolResult:
 
 @dataclass(frozen=True)
 class Tool:
-    """A tool as the model sees it; ``needed`` are the parameters that it has to give."""
+    """A tool as the model sees it; ``needed`` are its required parameters."""
 
     name: str
     text: str
@@ -59,7 +59,7 @@ class Tool:
     needed: tuple[str, ...] = ()
 
     def describe(self) -> dict[str, Any]:
-        """As Chat Completions wants it."""
+        """The tool in the form of Chat Completions."""
         shape = {"type": "object", "properties": self.parameters, "required": list(self.needed)}
         function = {"name": self.name, "description": self.text, "parameters": shape}
         return {"type": "function", "function": function}
@@ -86,7 +86,7 @@ SEARCH = Tool(
 )
 EDIT = Tool(
     "edit",
-    "Replace a text that stands exactly once in a file. An empty old text makes a new file.",
+    "Replace a text that occurs exactly once in a file. An empty old text creates a new file.",
     {"path": _TEXT, "old": _TEXT, "new": _TEXT},
     ("path", "old", "new"),
 )
@@ -100,8 +100,8 @@ SUMMARY = Tool(
 
 @dataclass(frozen=True)
 class CommandRules:
-    """What ``run`` may start: ``allowed`` are commands by name or path, ``any_command`` lifts the
-    rules. ``env`` is that of a command, ``timeout_s`` its seconds."""
+    """What ``run`` may start: ``allowed`` commands by name or path, or ``any_command``. A command
+    gets ``env`` and ``timeout_s`` seconds."""
 
     allowed: tuple[str, ...]
     any_command: bool
@@ -111,18 +111,18 @@ class CommandRules:
 
 @dataclass(frozen=True)
 class Toolbox:
-    """The tools over a workspace; without ``rules`` no command is run."""
+    """The tools over a workspace; without ``rules`` there is no ``run``."""
 
     workspace: Workspace
     rules: CommandRules | None
     edits: bool = True
 
     def list_tools(self) -> tuple[Tool, ...]:
-        """All of them, without ``finish``, which is the loop's."""
+        """All tools but ``finish``, which is the loop's."""
         return (*([RUN] if self.rules else []), READ, SEARCH, *([EDIT] if self.edits else []))
 
     def call(self, name: str, given: Mapping[str, Any] | None) -> ToolResult:
-        """Do what a call asks for. Raises MistakeError."""
+        """Run a call. Raises MistakeError."""
         tool = next((tool for tool in self.list_tools() if tool.name == name), None)
         if tool is None:
             known = ", ".join([tool.name for tool in self.list_tools()] + [FINISH])
@@ -190,7 +190,7 @@ class Toolbox:
         path = given["path"]
         if data is None:
             path = self.workspace.locate(given["path"])
-            with contextlib.suppress(UnreadableFileError):  # it is no folder
+            with contextlib.suppress(UnreadableFileError):  # it is not a folder
                 names = self.workspace.list_folder(path)
                 more = [f"... {len(names) - MOST_NAMES} more"] if len(names) > MOST_NAMES else []
                 return ToolResult("\n".join([*names[:MOST_NAMES], *more]))
@@ -204,6 +204,7 @@ class Toolbox:
     def _search(self, given: Mapping[str, Any]) -> ToolResult:
         folder = self.workspace.locate(str(given.get("folder") or ""))
         git = self.workspace.git
+        # -z: a path may contain the colon that would end it; -I: no binary files.
         words = [git.program, "grep", "-z", "-n", "-I", "-E", "--untracked", "--no-color"]
         done = run_bounded(
             [*words, "-e", given["pattern"], "--", folder or "."],
@@ -213,6 +214,7 @@ class Toolbox:
             longest=LARGEST_SEARCH,
         )
         text = done.output.decode("utf-8", "replace")
+        # 1: nothing found. A search that was ended for its size has another status, and matches.
         if done.exit_status not in (0, 1) and "\0" not in text:
             return ToolResult(cut_text(text, 500) or done.how, "failed")
         rows = (line.split("\0", 2) for line in text.splitlines())
@@ -242,8 +244,8 @@ class Toolbox:
             raise MistakeError("a path outside the checkout", str(error)) from None
         edits = plan_edits(blocks, self.workspace.read)
         self.workspace.apply(edits)
-        told = (f"{e.action} {e.path} (+{e.added} -{e.deleted})" for e in edits)
-        return ToolResult("\n".join(told))
+        rows = (f"{e.action} {e.path} (+{e.added} -{e.deleted})" for e in edits)
+        return ToolResult("\n".join(rows))
 
 
 def _check_arguments(tool: Tool, given: Mapping[str, Any] | None) -> None:
@@ -258,7 +260,7 @@ def _check_arguments(tool: Tool, given: Mapping[str, Any] | None) -> None:
 
 
 def _show_lines(path: str, data: bytes, given: Mapping[str, Any]) -> str:
-    """A part of a file, with a line above it that says which."""
+    """Some lines of a file, below a line that says which."""
     lines = data.decode("utf-8", "replace").splitlines()
     first = max(_read_number(given.get("first_line"), 1), 1)
     count = max(min(_read_number(given.get("lines"), MOST_LINES), MOST_LINES), 1)

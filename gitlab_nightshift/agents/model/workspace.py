@@ -11,14 +11,14 @@ from gitlab_nightshift.repository.git import Git
 
 
 class OutsideError(Exception):
-    """A path that no tool takes; the message is for the model."""
+    """A path that tools refuse; the message is for the model."""
 
 
 @dataclass(frozen=True)
 class Workspace:
-    """A checkout and the git for it. ``handed`` are folders with files to read besides. With
-    ``proposed``, edits are collected there and no file is changed. ``is_hidden`` names files that
-    no tool shows."""
+    """A checkout and the git for it. ``handed`` are other folders whose files may be read. With
+    ``proposed``, edits are collected there and no file is changed. ``is_hidden`` is true for files
+    that no tool shows."""
 
     top: Path
     git: Git
@@ -27,7 +27,7 @@ class Workspace:
     is_hidden: Callable[[str], bool] = field(default=lambda path: False)
 
     def locate(self, given: str) -> str:
-        """A path from the top of the checkout ("" is the top itself). Raises OutsideError."""
+        """The path relative to the checkout's top ("" is the top itself). Raises OutsideError."""
         for top in (str(self.top), os.path.realpath(self.top)):
             if given == top or given.startswith(f"{top}/"):
                 given = given[len(top) :].lstrip("/")
@@ -39,7 +39,7 @@ class Workspace:
         return path
 
     def read(self, path: str) -> bytes | None:
-        """The file as it is now; None where there is none. Raises UnreadableFileError."""
+        """The file as it is now, None if there is none. Raises UnreadableFileError."""
         edit = (self.proposed or {}).get(path)
         return edit.after if edit else checkout_files.make_reader(self.top)(path)
 
@@ -51,7 +51,7 @@ class Workspace:
         return None
 
     def list_folder(self, path: str) -> list[str]:
-        """The names in a folder, those of folders with a slash. Raises UnreadableFileError."""
+        """The names in a folder; folders end in a slash. Raises UnreadableFileError."""
         prefix = f"{path}/" if path else ""
         names = checkout_files.list_folder(self.top, path)
         return [name for name in names if not self.is_hidden(prefix + name)]

@@ -1,4 +1,4 @@
-"""Finds the company proxy for a target, if the job itself needs one to reach the internet."""
+"""Finds the proxy that the job itself needs to reach a target, if any."""
 
 import base64
 from collections.abc import Callable, Mapping
@@ -12,7 +12,7 @@ from gitlab_nightshift.system.job_proxy import find_job_proxy
 
 @dataclass(frozen=True)
 class JobProxy:
-    """A proxy of the job. ``credential`` is what follows ``Basic``, "" for none: agents never see
+    """The job's own proxy. ``credential`` is what follows ``Basic``, "" for none; agents never see
     it."""
 
     host: str
@@ -21,7 +21,7 @@ class JobProxy:
 
 
 def parse_proxy(url: str) -> JobProxy:
-    """The proxy of a URL. Raises ``ValueError`` for one that is not asked by plain HTTP."""
+    """The proxy of a URL. Raises ``ValueError`` for one that does not speak plain HTTP."""
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
@@ -39,8 +39,8 @@ Choose = Callable[[str, int], JobProxy | None]
 
 
 def make_proxy_chooser(env: Mapping[str, str]) -> Choose:
-    """Which proxy of the job is asked for a host and port, by its variables; it raises ``E_CONFIG``
-    for one that cannot be used."""
+    """A function that finds the job's proxy for a host and port, by the job's variables. It raises
+    ``E_CONFIG`` for one that cannot be used."""
 
     def choose(host: str, port: int) -> JobProxy | None:
         scheme = "http" if port == 80 else "https"

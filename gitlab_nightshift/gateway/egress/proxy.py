@@ -1,4 +1,4 @@
-"""The proxy through which agents reach the few hosts that settings allow, and nothing else."""
+"""The proxy through which agents reach the few hosts that the settings allow, and nothing else."""
 
 import asyncio
 import contextlib
@@ -25,6 +25,7 @@ from gitlab_nightshift.gateway.egress.route import (
     look_up,
 )
 from gitlab_nightshift.gateway.egress.tunnel import Pipe, Traffic, relay_bytes
+from gitlab_nightshift.gateway.keys import EgressTicket
 from gitlab_nightshift.gateway.refusal import quote_text
 from gitlab_nightshift.records.events import Emit, Note
 from gitlab_nightshift.settings.allowed_hosts import format_host_port, parse_egress_host
@@ -38,7 +39,7 @@ USER = "nightshift"
 
 @dataclass(frozen=True)
 class ProxyLimits:
-    """Times in seconds; ``connections`` holds for all beads together."""
+    """Times in seconds; ``connections`` are those of all beads together."""
 
     connections: int = 128
     head_s: float = 10.0
@@ -49,18 +50,9 @@ class ProxyLimits:
     stop_s: float = 0.5
 
 
-@dataclass(frozen=True)
-class ProxyTicket:
-    """What a bead's tools get: ``url`` is the value of ``HTTPS_PROXY`` (and ``HTTP_PROXY``)."""
-
-    bead: str
-    url: str = field(repr=False)
-    credential: str = field(repr=False)
-
-
 @dataclass(eq=False)
 class _ProxyBead:
-    ticket: ProxyTicket
+    ticket: EgressTicket
     tasks: set["asyncio.Task[None]"] = field(default_factory=set)
     traffic: dict[str, Traffic] = field(default_factory=dict)
 
@@ -68,10 +60,9 @@ class _ProxyBead:
 class EgressProxy:
     """The proxy within an event loop, from ``start`` to ``stop``.
 
-    ``hosts`` is ``policy.egress_hosts``: ``ValueError`` is raised for a bad one. ``onward``
-    names the job's own proxy for a host and port, where there is one. ``emit`` is called with every
-    refused target. A request needs the credential of a running bead.
-    """
+    ``hosts`` is ``policy.egress_hosts``; a bad one raises ``ValueError``. ``onward`` finds the
+    job's own proxy for a host and port. ``emit`` gets every refused target. A request needs the
+    credential of a running bead."""
 
     def __init__(
         self,
@@ -95,7 +86,7 @@ class EgressProxy:
         self.port = 0
 
     async def start(self, unix: socket.socket | None = None) -> int:
-        """Listen on loopback, and on a UNIX socket that is bound; the port."""
+        """Listen on loopback, and on a bound UNIX socket; returns the port."""
         listens = asyncio.start_server(self._accept, "127.0.0.1", 0, limit=HEAD_BYTES)
         self._servers.append(await listens)
         self.port = self._servers[0].sockets[0].getsockname()[1]
@@ -116,16 +107,16 @@ class EgressProxy:
             server.close()
         await self._end(self._tasks)
 
-    def open_bead(self, bead: str) -> ProxyTicket:
+    def open_bead(self, bead: str) -> EgressTicket:
         """Let a bead use the proxy."""
         credential = secrets.token_hex(16)
         url = f"http://{USER}:{credential}@127.0.0.1:{self.port}"
-        ticket = ProxyTicket(bead, url, credential)
+        ticket = EgressTicket(bead, url, credential)
         self._beads = (*self._beads, _ProxyBead(ticket))
         return ticket
 
-    async def close_bead(self, ticket: ProxyTicket) -> dict[str, Traffic]:
-        """Cut a bead's connections and refuse later ones; what went to which ``host:port``."""
+    async def close_bead(self, ticket: EgressTicket) -> dict[str, Traffic]:
+        """Cut a bead's connections and refuse later ones; returns its traffic by ``host:port``."""
         bead = next(bead for bead in self._beads if bead.ticket is ticket)
         self._beads = tuple(other for other in self._beads if other is not bead)
         await self._end(bead.tasks)
@@ -147,7 +138,7 @@ class EgressProxy:
         task.add_done_callback(self._tasks.discard)
 
     async def _serve(self, agent: Pipe) -> None:
-        """One connection, to its end."""
+        """Serve one connection to its end."""
         try:
             with contextlib.suppress(OSError, TimeoutError):
                 await self._read(agent)
@@ -220,7 +211,7 @@ async def _answer(writer: asyncio.StreamWriter, status: str, text: str, headers:
 
 
 async def _close(writer: asyncio.StreamWriter, seconds: float) -> None:
-    """Send what is left, for a while."""
+    """Close a connection, with some time to send what is buffered."""
     writer.close()
     with contextlib.suppress(OSError, TimeoutError):
         async with asyncio.timeout(seconds):

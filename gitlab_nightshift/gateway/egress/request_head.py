@@ -1,4 +1,4 @@
-"""Reads the head of a proxy request: bounded, and parsed strictly."""
+"""Reads the head of a proxy request, bounded and strictly."""
 
 import asyncio
 import base64
@@ -11,7 +11,7 @@ from gitlab_nightshift.text.lazy_patterns import compile_lazily
 HEAD_BYTES = 16 * 1024
 _LINE = compile_lazily(r"([A-Z]{3,16}) (\S+) HTTP/1\.[01]")
 _HEADER = compile_lazily(r"([A-Za-z0-9!#$%&'*+.^_`|~-]+):[ \t]*([^\x00-\x08\x0a-\x1f\x7f]*)")
-# Headers for the proxy only: RFC 9110, 7.6.1.
+# Headers for the proxy alone, which must not go on: RFC 9110, 7.6.1.
 _HOP = frozenset(
     {
         *("connection", "host", "keep-alive", "proxy-authorization", "proxy-connection"),
@@ -26,7 +26,7 @@ class BadHead(Exception):
 
 @dataclass(frozen=True)
 class RequestHead:
-    """A request. ``forward`` is what goes on to a plain http server, b"" for a tunnel."""
+    """A request. ``forward`` is what a plain http server gets of it, b"" for a tunnel."""
 
     host: str
     port: int
@@ -44,7 +44,7 @@ async def read_head(reader: asyncio.StreamReader) -> RequestHead:
 
 
 def parse_head(text: str) -> RequestHead:
-    """The parts of a head. Raises ``ValueError``."""
+    """Parse a head. Raises ``ValueError``."""
     first, *lines = text.removesuffix("\r\n\r\n").split("\r\n")
     line = _LINE.fullmatch(first)
     headers = [_HEADER.fullmatch(row) for row in lines]
@@ -64,7 +64,8 @@ def parse_head(text: str) -> RequestHead:
 def _parse_plain(
     method: str, target: str, pairs: list[tuple[str, str]], credential: str
 ) -> RequestHead:
-    """A request for an http address, made into one for its server alone."""
+    """A request for an http URL, rewritten for its server. Only one per connection: the next could
+    name another host."""
     if not target.startswith("http://"):
         raise ValueError("not an address")
     authority, slash, path = target.removeprefix("http://").partition("/")

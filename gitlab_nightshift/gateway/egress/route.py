@@ -1,4 +1,4 @@
-"""Connects to a target: checks the allowlist, resolves the name once, uses exactly that address."""
+"""Connects to a target: checks the allowlist, resolves the name once, and uses that address."""
 
 import asyncio
 import socket
@@ -6,19 +6,22 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from gitlab_nightshift.gateway.egress.company_proxy import Choose, JobProxy
-from gitlab_nightshift.gateway.egress.proxy_connection import NoTunnel, open_tunnel
 from gitlab_nightshift.gateway.egress.tunnel import Pipe
 from gitlab_nightshift.settings.allowed_hosts import (
     OpenHost,
     explain_refusal,
+    format_host_port,
     is_metadata,
     parse_address,
 )
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 Resolve = Callable[[str, int], Awaitable[list[str]]]
 Dial = Callable[[str, int], Awaitable[Pipe]]
 ADDRESSES = 4
 """The most addresses of one name that are tried."""
+ANSWER_BYTES = 16 * 1024
+_STATUS = compile_lazily(rb"HTTP/1\.[01] ([0-9]{3})[ \r]")
 
 
 class DeniedTarget(Exception):
@@ -29,10 +32,14 @@ class UnreachableTarget(Exception):
     """An allowed target that gives no connection; the reason."""
 
 
+class NoTunnel(Exception):
+    """The proxy did not make a connection; what it answered."""
+
+
 @dataclass(frozen=True)
 class EgressRoute:
-    """``onward`` names the job's own proxy for a target, None for the direct way; ``resolve`` looks
-    a name up, ``dial`` connects to an address: seams for tests."""
+    """``onward`` finds the job's own proxy for a target, None to connect directly. ``resolve``
+    looks up a name and ``dial`` connects to an address; tests replace them."""
 
     entries: tuple[OpenHost, ...]
     resolve_s: float
@@ -61,14 +68,14 @@ class EgressRoute:
     async def _connect_by_proxy(
         self, proxy: JobProxy, entry: OpenHost, host: str, port: int
     ) -> Pipe:
-        """A tunnel of the job's proxy, which looks the name up: only what is written is checked."""
+        """A tunnel through the job's proxy. As that resolves the name, only the name is checked."""
         address = parse_address(host)
         why = explain_refusal(address, private=entry.exact) if address else ""
         if why or host == "localhost" or host.endswith(".localhost"):
             raise DeniedTarget(why or "an address of the proxy's own machine")
         try:
             async with asyncio.timeout(self.connect_s):
-                return await open_tunnel(proxy, host, port)
+                return await _open_tunnel(proxy, host, port)
         except NoTunnel as error:
             raise UnreachableTarget(str(error)) from None
         except (OSError, TimeoutError):
@@ -107,3 +114,29 @@ async def dial(address: str, port: int) -> Pipe:
     # The system must not resolve anything again: getaddrinfo(3).
     flags = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
     return await asyncio.open_connection(address, port, flags=flags)
+
+
+async def _open_tunnel(proxy: JobProxy, host: str, port: int) -> Pipe:
+    """A connection to a host by the proxy's CONNECT. Raises :class:`NoTunnel` or ``OSError``."""
+    pipe = await asyncio.open_connection(proxy.host, proxy.port, limit=ANSWER_BYTES)
+    try:
+        await _send_connect(pipe, proxy, format_host_port(host, port))
+    except BaseException:
+        pipe[1].transport.abort()
+        raise
+    return pipe
+
+
+async def _send_connect(pipe: Pipe, proxy: JobProxy, target: str) -> None:
+    rows = [f"CONNECT {target} HTTP/1.1", f"Host: {target}"]
+    if proxy.credential:
+        rows.append(f"Proxy-Authorization: Basic {proxy.credential}")
+    pipe[1].write("\r\n".join([*rows, "", ""]).encode("ascii"))
+    try:
+        answer = await pipe[0].readuntil(b"\r\n\r\n")
+    except (asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+        raise NoTunnel("the job's own proxy gave no answer") from None
+    status = _STATUS.match(answer)
+    if status is None or status[1] != b"200":
+        said = status[1].decode() if status else "no HTTP"
+        raise NoTunnel(f"the job's own proxy answered {said}")

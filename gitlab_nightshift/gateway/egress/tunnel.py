@@ -17,7 +17,7 @@ class Traffic:
 
 
 async def relay_bytes(agent: Pipe, host: Pipe, traffic: Traffic, idle_s: float) -> None:
-    """Relay until both sides have ended, one fails, or neither has sent anything for ``idle_s``."""
+    """Relay until both sides have ended, one fails, or neither sends anything for ``idle_s``."""
     own = Traffic()
     directions = {
         asyncio.create_task(_carry(agent[0], host[1], own, "sent")),
@@ -45,5 +45,5 @@ async def _carry(
         writer.write(data)
         setattr(count, way, getattr(count, way) + len(data))
         await writer.drain()  # waits while the other side reads slowly, so memory stays bounded
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError):  # half of the connection: the other may still carry data
         writer.write_eof()

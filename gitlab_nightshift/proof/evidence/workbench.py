@@ -12,8 +12,8 @@ from gitlab_nightshift.proof.running.tree_files import TreeFiles
 from gitlab_nightshift.records.bead_results import CommandResult
 from gitlab_nightshift.records.verdicts import Check, CheckOutcome, Finding
 from gitlab_nightshift.registry.flag_registry import FLAGS, Level
-from gitlab_nightshift.repository.blobs import write_modified_tree
 from gitlab_nightshift.repository.checkout import Checkout
+from gitlab_nightshift.repository.tree_objects import write_modified_tree
 
 MOST_NAMED = 5  # names in a message
 LEAST_S = 600.0  # seconds for the proof beside the commands themselves, if these take less

@@ -101,7 +101,7 @@ def _describe_deceptive_letters(file: ChangedFile, line: Line) -> str:
 
 def _find_hidden_characters(line: Line) -> str:
     found: list[str] = []
-    for match in _HIDDEN.finditer(line.text):
+    for match in () if line.text.isascii() else _HIDDEN.finditer(line.text):
         at, char = match.start(), match[0]
         around = line.text[max(at - 1, 0) : at] + line.text[at + 1 : at + 2]
         # Persian and emoji need joiners, Hebrew and Arabic direction marks, and a file may begin

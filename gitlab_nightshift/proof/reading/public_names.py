@@ -3,7 +3,8 @@
 A language's ``[public]`` table says what public names look like (``name``), which ``modifiers``
 make them public and which keep them ``hidden``, inside what no modifier is needed (``open``,
 ``bare``), and whether they must be ``listed``; ``functions`` may count only in classes. Export
-lists, constants and fields are found by its ``exports.scm``.
+lists, constants and fields are found by its ``exports.scm``; where ``found`` matches nothing in a
+file it has none, and the query is not compiled, which takes longer than most rules.
 """
 
 import re
@@ -155,7 +156,9 @@ def find_exports(side: Side) -> dict[str, int]:
 
 
 def _collect_exports(side: Side) -> dict[str, int]:
-    query = load_query(side.language, "exports") if side.language else None
+    language = side.language
+    may_export = language and re.search(language.public.get("found", ""), side.code)
+    query = load_query(language, "exports") if language and may_export else None
     found = QueryCursor(query).captures(side.root) if query and side.root is not None else {}
     # The binding returns them in no order: a finding would name any line of an overloaded name.
     captures = {key: sorted(nodes, key=lambda n: n.start_byte) for key, nodes in found.items()}

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from gitlab_nightshift.errors import NightshiftError
-from gitlab_nightshift.gateway.cost_totals import UsageFigures
 from gitlab_nightshift.records.events import read_clock
 from gitlab_nightshift.repository.delegated_repository import DelegationSource
 from gitlab_nightshift.repository.prepared_folders import PreparedFolders, prepare
@@ -18,7 +17,13 @@ from gitlab_nightshift.run.supervisor.failure_records import build_killed_error
 from gitlab_nightshift.run.supervisor.kept_machine import undo_outside_changes
 from gitlab_nightshift.run.supervisor.notary_run import remove_model, stop_late
 from gitlab_nightshift.run.supervisor.output_pipes import Pipes
-from gitlab_nightshift.run.supervisor.stage_calls import Stages, Worker, add_figures, limit_budget
+from gitlab_nightshift.run.supervisor.stage_calls import (
+    Stages,
+    UsedByBeads,
+    Worker,
+    append_used,
+    limit_budget,
+)
 from gitlab_nightshift.run.supervisor.stop_signals import GRACE_S, Signals
 from gitlab_nightshift.run.supervisor.work_paths import find_confinement_paths
 from gitlab_nightshift.run_folder import RunFolder
@@ -36,7 +41,7 @@ class WorkResult:
     failure: NightshiftError | None = None
     agent: Mapping[str, Any] = field(default_factory=dict)
     no_second: str = ""
-    figures: UsageFigures | None = None
+    used: UsedByBeads = None
 
 
 @dataclass
@@ -61,9 +66,9 @@ class DelegatedWork:
             first.no_second = work["no_second"]
             return first
         second = {**work["second"]}
-        second["gateway"] = limit_budget(second["gateway"], first.figures)
+        second["gateway"] = limit_budget(second["gateway"], first.used)
         result = self._run_agent(work, second, source, str(why))
-        result.figures = add_figures(first.figures, result.figures)
+        result.used = append_used(first.used, result.used)
         return result
 
     def _run_agent(
@@ -93,7 +98,7 @@ class DelegatedWork:
             undo_outside_changes(self.run_folder),
         ):
             inputs["prepared"] = prepared
-            result.inputs, result.figures = worker.run(inputs, agent["gateway"], self.env)
+            result.inputs, result.used = worker.run(inputs, agent["gateway"], self.env)
         self.pipes.wait(sender)
         if not result.inputs:
             result.failure = self.signals.stopped or build_killed_error("work")

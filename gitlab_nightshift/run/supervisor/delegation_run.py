@@ -56,7 +56,7 @@ from gitlab_nightshift.run.supervisor.output_pipes import (
 )
 from gitlab_nightshift.run.supervisor.stage_calls import (
     Stages,
-    build_usage,
+    add_used,
     hide_key_values,
     remove_proxies,
 )
@@ -272,6 +272,7 @@ class _Delegation:
         failure = prepared["failure"]
         if result.failure:
             failure = (result.failure.code.value, result.failure.message)
+        used = add_used(result.used)
         inputs = {
             **prepared["finish"],
             **{name: result.agent[name] for name in ("used", "model") if name in result.agent},
@@ -282,7 +283,7 @@ class _Delegation:
             "notary": self._notary and dataclasses.asdict(self._notary),
             "worked": result.inputs,
             "no_second": result.no_second,
-            "usage": result.figures and dataclasses.asdict(build_usage(result.figures)),
+            "usage": used and dataclasses.asdict(used),
         }
         # Unconfined work could have forged finish's record.
         (self._run_folder.results / "result.json").unlink(missing_ok=True)

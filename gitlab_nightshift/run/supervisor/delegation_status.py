@@ -6,7 +6,7 @@ import json
 import os
 import signal
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -15,7 +15,8 @@ from typing import Any
 
 from gitlab_nightshift.errors import build_config_error
 from gitlab_nightshift.run.supervisor.delegation_folder import LOCK, PREFIX
-from gitlab_nightshift.stages.report.event_file import EVENTS, MOST_BYTES
+from gitlab_nightshift.stages.report.event_file import EVENTS
+from gitlab_nightshift.stages.report.event_summary import EventSummary, read_summary
 from gitlab_nightshift.system.file_names import is_there
 
 RESULT = "result.json"
@@ -46,15 +47,18 @@ def read_status(name: str, caller: Path, output_dir: str | None) -> DelegationSt
     folder = find_run(name, caller, output_dir)
     with _open_lock(folder) as lock:
         pid = None if lock is None else _find_holder(lock)
-    summary = _summarize_events(_read_events(folder))
+    summary = EventSummary()
+    with suppress(OSError):
+        summary = read_summary(folder / EVENTS)
+    heard = summary.so_far or summary.beads
     return DelegationStatus(
-        run_id=summary.get("run_id") or folder.name.removeprefix(PREFIX),
+        run_id=summary.run_id or folder.name.removeprefix(PREFIX),
         folder=str(folder),
         alive=pid is not None,
         pid=pid or None,
-        phase=summary.get("phase"),
-        since=summary.get("since"),
-        cost_usd=summary.get("cost_usd"),
+        phase=summary.phase,
+        since=summary.since,
+        cost_usd=summary.usage.cost_usd if heard else None,
         result=_read_result(folder),
     )
 
@@ -149,7 +153,7 @@ def _end_holder(lock: int) -> None:
             os.close(process)
 
 
-# --- result and events ----------------------------------------------------------------------------
+# --- the result -----------------------------------------------------------------------------------
 
 
 def _read_result(folder: Path) -> dict[str, Any] | None:
@@ -159,28 +163,3 @@ def _read_result(folder: Path) -> dict[str, Any] | None:
     except (OSError, ValueError):
         return None
     return result if isinstance(result, dict) else None
-
-
-def _read_events(folder: Path) -> Iterator[Mapping[str, Any]]:
-    with suppress(OSError), (folder / EVENTS).open("rb") as file:
-        for line in file.read(2 * MOST_BYTES).splitlines():
-            with suppress(ValueError):  # the last line may be half written
-                event = json.loads(line)
-                if isinstance(event, dict):
-                    yield event
-
-
-def _summarize_events(events: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    summary: dict[str, Any] = {}
-    settled: float | None = 0.0
-    for event in events:
-        summary["run_id"] = event.get("run_id")
-        if event.get("event") == "phase_start":
-            summary |= {"phase": event.get("phase"), "since": event.get("time")}
-        elif event.get("event") == "progress":
-            summary["cost_usd"] = event.get("cost_usd")
-        elif event.get("event") == "bead_ended":
-            cost = event["result"]["usage"]["cost_usd"]
-            settled = None if settled is None or cost is None else settled + cost
-            summary["cost_usd"] = settled
-    return summary

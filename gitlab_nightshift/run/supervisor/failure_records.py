@@ -9,12 +9,12 @@ from typing import Any
 
 from gitlab_nightshift.errors import KILLED, Code, NightshiftError
 from gitlab_nightshift.policy.claimed_categories import find_unknown_category
-from gitlab_nightshift.records.bead_results import Usage
 from gitlab_nightshift.records.notary_records import NOTARY, NotaryRecord, find_refusal
 from gitlab_nightshift.records.products import Bundle, Outcome, Publication
 from gitlab_nightshift.records.run_results import RunResult
-from gitlab_nightshift.records.storage import write_record
-from gitlab_nightshift.stages.report.killed_run import build_partial_bundle, read_kept
+from gitlab_nightshift.records.storage import read_kept, write_record
+from gitlab_nightshift.records.usage import Usage
+from gitlab_nightshift.stages.report.killed_run import build_partial_bundle
 from gitlab_nightshift.stages.report.report_files import is_reported, read_patch, write_results
 from gitlab_nightshift.stages.report.run_result import build_run_result
 from gitlab_nightshift.stages.report.upkeep_result import read_upkeep_result
@@ -66,7 +66,7 @@ def write_measurements(
     """Overwrite work's own claims in the bundle with what was measured: the gateway's usage, the
     time and duration of work. A later job sees only the bundle."""
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    record = replace(bundle, usage=usage or bundle.usage, created_at=now, duration_s=seconds)
+    record = replace(bundle.with_usage(usage), created_at=now, duration_s=seconds)
     with contextlib.suppress(OSError):  # the disk is full
         write_record(results / _NAME, record)
     return record
@@ -119,9 +119,9 @@ def build_own_result(
     """The run's result, computed from its bundle and records alone. ``usage`` is the gateway's."""
     bundle = read_bundle(results)
     assert bundle
-    bundle = replace(bundle, usage=usage or bundle.usage)
     published = read_kept(Publication, results / _PUBLISHED)
     upkeep, notary = read_upkeep_result(results), read_kept(NotaryRecord, results / NOTARY)
+    bundle = bundle.with_usage(usage)
     return build_run_result(bundle, published, project, pipeline_url, upkeep, notary)
 
 

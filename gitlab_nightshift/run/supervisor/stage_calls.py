@@ -8,15 +8,15 @@ import select
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, BinaryIO, Protocol
 
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.gateway.cost_totals import Totals, UsageFigures
 from gitlab_nightshift.gateway.gateway_start import GatewayProcess, start_gateway
 from gitlab_nightshift.gateway.keys import ModelKey
+from gitlab_nightshift.gateway.usage_reports import Totals
 from gitlab_nightshift.job.job_secrets import MODEL_KEYS
-from gitlab_nightshift.records.bead_results import Usage
+from gitlab_nightshift.records.usage import SpendingLimit, Usage, add_usage
 from gitlab_nightshift.run.supervisor.output_pipes import Pipes
 from gitlab_nightshift.run.supervisor.stop_signals import Signals
 from gitlab_nightshift.sandbox.process_places import Places
@@ -76,6 +76,8 @@ class RunnableStage(Protocol):
 
 Begin = Callable[[Sequence[str]], AbstractContextManager[RunnableStage]]
 """Starts a stage through a command prefix that confines it."""
+UsedByBeads = tuple[Usage, ...] | None
+"""The gateway's count of each bead; None without a gateway."""
 Confine = Callable[[Begin, Callable[[], bool]], AbstractContextManager[RunnableStage]]
 """Confines a stage; the second argument returns True while no agent has touched it."""
 
@@ -88,9 +90,9 @@ class Worker:
 
     def run(
         self, inputs: Mapping[str, Any], config: dict[str, Any] | None, env: Mapping[str, str]
-    ) -> tuple[dict[str, Any], UsageFigures | None]:
-        """Its answer, once all of its processes are dead, and the gateway's figures, None without a
-        gateway. ``env`` holds the model key. Raises NightshiftError if one of them survives."""
+    ) -> tuple[dict[str, Any], UsedByBeads]:
+        """Its answer, once all of its processes are dead, and what the gateway has counted.
+        ``env`` holds the model key. Raises NightshiftError if one of them survives."""
         earlier_children, totals = list_own_children(), self._totals
         self._gateway.configure(_with_key(config, env))
         with _read(self._gateway.report, totals.feed):
@@ -102,7 +104,7 @@ class Worker:
         if not all_ended:
             text = "processes of work are left that cannot be ended"
             raise NightshiftError(Code.INTERNAL, text)
-        return answer, totals.compute_sum() if config else None
+        return answer, totals.list_usage() if config else None
 
 
 @dataclass(frozen=True)
@@ -202,32 +204,21 @@ def _with_key(config: dict[str, Any] | None, env: Mapping[str, str]) -> bytes:
     return json.dumps(config).encode() if config else b""
 
 
-def build_usage(figures: UsageFigures) -> Usage:
-    """The gateway's figures as usage; unsettled requests count at their worst case."""
-    return Usage(
-        cost_usd=None if figures.usd is None else figures.usd + figures.pending_usd,
-        tokens=figures.tokens + figures.pending_tokens,
-        assumed_usd=figures.assumed_usd + figures.pending_usd,
-        assumed_tokens=figures.assumed_tokens + figures.pending_tokens,
-    )
-
-
-def limit_budget(config: dict[str, Any] | None, used: UsageFigures | None) -> dict[str, Any] | None:
+def limit_budget(config: dict[str, Any] | None, used: UsedByBeads) -> dict[str, Any] | None:
     """A gateway's configuration, its limits reduced by what was used before."""
     if not used or not config:
         return config
-    usd, tokens = config["budget_usd"], config["budget_tokens"]
-    spent = (used.usd or 0.0) + used.pending_usd
-    remaining = {
-        "budget_usd": usd and max(usd - spent, 0.0),
-        "budget_tokens": tokens and max(tokens - used.tokens - used.pending_tokens, 0),
-    }
-    return {**config, **remaining}
+    return {**config, "limit": asdict(SpendingLimit(**config["limit"]).subtract(used))}
 
 
-def add_figures(one: UsageFigures | None, other: UsageFigures | None) -> UsageFigures | None:
-    """The sum of two gateways' figures, either of which may be missing."""
-    return one + other if one and other else one or other
+def append_used(before: UsedByBeads, used: UsedByBeads) -> UsedByBeads:
+    """The beads of two gateways, either of which may be missing."""
+    return used if before is None else (*before, *(used or ()))
+
+
+def add_used(used: UsedByBeads) -> Usage | None:
+    """What a run's beads have used together."""
+    return None if used is None else add_usage(used)
 
 
 @contextlib.contextmanager

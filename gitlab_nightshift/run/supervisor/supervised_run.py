@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from gitlab_nightshift.errors import CANCELLED, STOPPED, Code, NightshiftError, to_exit_status
-from gitlab_nightshift.gateway.cost_totals import UsageFigures
 from gitlab_nightshift.job.job_facts import read_job
 from gitlab_nightshift.job.job_secrets import TOKEN, read_secrets
-from gitlab_nightshift.records.bead_results import BeadResult, Usage
+from gitlab_nightshift.records.bead_results import BeadResult
 from gitlab_nightshift.records.events import Note, read_clock
 from gitlab_nightshift.records.notary_records import (
     NOTARY,
@@ -24,6 +23,8 @@ from gitlab_nightshift.records.notary_records import (
     is_refused,
 )
 from gitlab_nightshift.records.products import Bundle, Outcome
+from gitlab_nightshift.records.storage import UPKEEP, read_kept
+from gitlab_nightshift.records.usage import Usage
 from gitlab_nightshift.repository.alive_mark import keep_marked
 from gitlab_nightshift.run.supervisor.confined_stage import predict_isolation
 from gitlab_nightshift.run.supervisor.failure_records import (
@@ -63,8 +64,9 @@ from gitlab_nightshift.run.supervisor.run_worker import RunWorker, open_run_work
 from gitlab_nightshift.run.supervisor.stage_calls import (
     Stages,
     SupervisedStage,
-    add_figures,
-    build_usage,
+    UsedByBeads,
+    add_used,
+    append_used,
     has_key,
     hide_key_values,
     limit_budget,
@@ -83,8 +85,7 @@ from gitlab_nightshift.sandbox.credential_files import read_machine_secrets
 from gitlab_nightshift.sandbox.process_table import PLAN, PUBLISH, REPORT, WORK
 from gitlab_nightshift.sealed_start import build_own_environment, find_checkouts
 from gitlab_nightshift.stages.report.annotations import build_report_url
-from gitlab_nightshift.stages.report.killed_run import read_kept
-from gitlab_nightshift.stages.report.result_files import UPKEEP, move_upkeep
+from gitlab_nightshift.stages.report.result_files import move_upkeep
 from gitlab_nightshift.system.certificates import copy_certificates
 from gitlab_nightshift.system.descendants import become_subreaper, end_orphans, list_own_children
 
@@ -124,8 +125,7 @@ class _Run:
         self._own |= copy_certificates(start.env, start.folder, run_folder.private)
         self._machine = read_machine_secrets(start.env)
         self._values = (*read_secrets(start.env).values, *self._machine)
-        self._usage: Usage | None = None
-        self._figures: UsageFigures | None = None
+        self._used: UsedByBeads = None
         self._upkeep_beads: tuple[BeadResult, ...] = ()
         self._unrestored: tuple[str, ...] = ()
         self._notes: list[Note] = []
@@ -177,6 +177,11 @@ class _Run:
             likely=likely,
             data={"ahead": likely and wanted.isolation != "none"},
         )
+
+    @property
+    def _usage(self) -> Usage | None:
+        """What the gateway has counted so far; None without one."""
+        return add_used(self._used)
 
     def _handle_redactor_death(self) -> None:
         """End the run: nothing can be logged or stored any more."""
@@ -255,11 +260,10 @@ class _Run:
             keep_marked(work.state_folder.folder),
             undo_outside_changes(self._run_folder),
         ):
-            gateway = limit_budget(night["gateway"], self._figures)
-            answer, figures = work.worker.run(inputs, gateway, self._start.env)
+            gateway = limit_budget(night["gateway"], self._used)
+            answer, used = work.worker.run(inputs, gateway, self._start.env)
         self._pipes.wait(work.sender)  # before that the bundle may not be written yet
-        self._figures = add_figures(self._figures, figures)
-        self._usage = build_usage(self._figures) if self._figures else None
+        self._used = append_used(self._used, used)
         # Unconfined work could have forged the records of publish and notary.
         for name in ("published.json", NOTARY):
             (self._run_folder.results / name).unlink(missing_ok=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import _socket
 import _thread
-import os
+import posix as os
 
 from .kernel import PR_SET_DUMPABLE, call_prctl, signals
 

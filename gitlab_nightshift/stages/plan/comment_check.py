@@ -84,9 +84,9 @@ def _find_earlier_run(thread: Thread, place: CommentAddress, own_id: int, run_id
     this run and failed."""
     replies = (read_reply_marker(each.body) for each in thread.comments if each.author_id == own_id)
     for reply in replies:
-        if reply is None or reply.note != place.note or reply.said == "declined":
+        if reply is None or reply.note != place.note or reply.status == "declined":
             continue
-        if reply.said == "done" or reply.run_id != run_id:
+        if reply.status == "done" or reply.run_id != run_id:
             return reply.run_id
     return ""
 
@@ -164,7 +164,7 @@ def _find_spot(request: TaskRequest, thread: Thread, project: Project) -> DiffSp
     at = thread.comments[0].at
     if not request.suggest or at is None or at.head != request.head:
         return None
-    shown = project.reviews.find_shown_lines(request.place.iid, at.path, at.line)
+    shown = project.reviews.find_hunk_lines(request.place.iid, at.path, at.line)
     return DiffSpot(at.path, at.line, *shown) if shown else None
 
 

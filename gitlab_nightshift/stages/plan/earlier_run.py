@@ -57,7 +57,7 @@ def find_earlier_run(
     """
     if not job.in_ci:
         return None
-    if found := project.merge_requests.find_of_run(job.run_id):
+    if found := project.merge_requests.find_by_run(job.run_id):
         return _build_from_merge_request(found, job, facts)
     for each in _list_tries(project, job, single_job=single_job):
         bundle = _read_bundle(project, each, bundle_dir)

@@ -3,8 +3,7 @@
 from datetime import UTC, datetime, time, timedelta
 
 from gitlab_nightshift.errors import build_config_error
-from gitlab_nightshift.gitlab.branch_protection import find_protecting_pattern
-from gitlab_nightshift.gitlab.project import Project
+from gitlab_nightshift.gitlab.project import Project, find_protecting_pattern
 from gitlab_nightshift.settings.model import Settings
 
 ANY_SLUG = "change"

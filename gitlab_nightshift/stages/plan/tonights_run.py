@@ -28,7 +28,7 @@ def find_tonights_run(project: Project, job: JobFacts) -> int:
     except ValueError:
         created = datetime.now(UTC)
     try:
-        found = project.pipelines.list_of_fleet((created - TONIGHT).isoformat())
+        found = project.pipelines.list_fleet_pipelines((created - TONIGHT).isoformat())
         earlier = [each.id for each in found if each.id < int(job.run_id)]
         users = ((each, project.pipelines.find_user(each)) for each in earlier[:MOST])
         return next((each for each, user in users if user == job.user_login), 0)

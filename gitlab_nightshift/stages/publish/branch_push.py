@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.gitlab.api_error import ApiError, transient
-from gitlab_nightshift.gitlab.branch_protection import find_protecting_pattern
+from gitlab_nightshift.gitlab.project import find_protecting_pattern
 from gitlab_nightshift.gitlab.resources import MergeRequest
 from gitlab_nightshift.repository.private_repository import Repository
 from gitlab_nightshift.repository.remote import Transfer, TransferStatus, push

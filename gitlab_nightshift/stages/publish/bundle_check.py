@@ -22,7 +22,7 @@ from gitlab_nightshift.records.products import Bundle, Proposal
 from gitlab_nightshift.records.storage import LARGEST_BUNDLE, LARGEST_PATCH
 from gitlab_nightshift.records.verdicts import GatedFile
 from gitlab_nightshift.registry.pipeline_files import NO_INCLUDES, CiFiles
-from gitlab_nightshift.repository.capture import summarize_change
+from gitlab_nightshift.repository.capture import compute_size
 from gitlab_nightshift.repository.private_repository import PLAIN_MODES, DiffFile
 from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.system.file_names import format_path
@@ -124,13 +124,12 @@ def compare(proposal: Proposal, tree: str, files: Collection[DiffFile]) -> None:
     if not files:
         raise build_publish_error("the bundle changes nothing")
     claimed = (sorted(map(format_path, change.files)), change.added, change.deleted)
-    actual = summarize_change(tree, files)
+    actual = compute_size(files)
     if claimed != (sorted(actual.files), actual.added, actual.deleted):
         raise build_publish_error("the bundle was edited: its list of files or lines is not git's")
 
 
 def judge(
-    tree: str,
     files: Collection[DiffFile],
     tool_settings: Mapping[str, str],
     settings: Settings,
@@ -147,7 +146,7 @@ def judge(
         for each in files
         if each.mode not in PLAIN_MODES
     ]
-    change = summarize_change(tree, files)
+    change = compute_size(files)
     found += find_violations(change, tool_settings, settings, recent_files, ci_config, ci_files)
     if found:
         raise NightshiftError(Code.POLICY_DENY, "not published: " + " ".join(found))

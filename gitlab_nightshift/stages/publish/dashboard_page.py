@@ -20,6 +20,7 @@ from gitlab_nightshift.records.dashboard_records import (
     DashboardNight,
 )
 from gitlab_nightshift.records.products import KnownMergeRequest
+from gitlab_nightshift.records.usage import format_usd
 from gitlab_nightshift.stages.publish.dashboard_ticks import build_approve_box, build_retry_box
 from gitlab_nightshift.stages.publish.escaping import to_markdown_line, to_table_cell
 from gitlab_nightshift.stages.report.result_texts import format_duration
@@ -123,14 +124,13 @@ def _render_nights(dashboard: Dashboard, ticked: frozenset[str]) -> Iterator[str
 
 
 def _render_night(night: DashboardNight) -> str:
-    cost = "not known" if night.cost_usd is None else f"${night.cost_usd:.2f}"
     text = to_table_cell(night.text, 200)
     cells = (
         _link(night.day, night.pipeline_url),
         night.outcome.value,
         to_table_cell(night.category, 100),
         _link(text, night.mr_url),
-        cost,
+        format_usd(night.cost_usd),
         format_duration(night.duration_s),
     )
     return f"| {' | '.join(cells)} |"

@@ -21,7 +21,6 @@ from gitlab_nightshift.stages.publish.escaping import (
     to_markdown,
     to_markdown_line,
 )
-from gitlab_nightshift.text.counts import pluralize
 
 MOST_FILES = 50
 MOST_FINDINGS = 30
@@ -73,9 +72,7 @@ def _render_proofs(proposal: Proposal, notary: NotaryRecord | None) -> str:
     ran: list[CommandResult] | list[NotarizedCommand]
     ran = [*(notary.commands if notary else proposal.commands)]
     passed = [f"{to_code_span(each.command)} passed" for each in ran if each.ok][:3]
-    change = proposal.change
-    size = f"{change.lines} {pluralize('line', change.lines)}, "
-    size += f"{len(change.files)} {pluralize('file', len(change.files))}"
+    size = str(proposal.change)
     nothing = [] if passed else ["no command passed on it" if ran else "nothing was run on it"]
     strongest = _find_strongest(proposal)
     evidence = [to_markdown_line(strongest.detail.partition("; ")[0])] if strongest else []

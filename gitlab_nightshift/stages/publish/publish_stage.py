@@ -82,7 +82,7 @@ def _publish_change(
         _check_token(context)
         if context.request and context.request.branch:
             return _add_follow_up(bundle, proposal, repository, context, context.request)
-        if found := context.project.merge_requests.find_of_run(bundle.run_id):
+        if found := context.project.merge_requests.find_by_run(bundle.run_id):
             return build_earlier_publication(bundle.run_id, found, proposal.category)
         if why := _find_skip_reason(patch, repository, context):
             return Publication(bundle.run_id, Outcome.SKIPPED, why)

@@ -74,7 +74,6 @@ def judge_bundle(rebuilt: RebuiltBundle, patch: bytes, context: PublishContext) 
     compare(proposal, rebuilt.tree, rebuilt.files)
     config = context.session.job.ci_config_path
     gates = judge(
-        rebuilt.tree,
         rebuilt.files,
         rebuilt.tool_settings,
         context.session.settings,

@@ -6,11 +6,10 @@ exact to the character. What cannot be shown unescaped becomes a patch.
 """
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gitlab_nightshift.records.request import DiffSpot
 from gitlab_nightshift.stages.publish.escaping import to_markdown
+from gitlab_nightshift.text.diff_rows import DiffRow, read_rows
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 from gitlab_nightshift.text.printable_text import remove_hidden
 
@@ -18,19 +17,8 @@ MOST_LINES = 100
 """Lines above and below the commented one; GitLab's MAX_LINES_CONTEXT."""
 LONGEST_PATCH = 20_000
 _WHERE = "The patch is in the artifacts: bundle/change.patch"
-# A hunk's header omits a count of one (GNU diff manual, Detailed Unified).
-_HUNK = compile_lazily(r"@@ -(\d+)(?:,(\d+))? \+\d+(?:,\d+)? @@")
 _ACTIVE = compile_lazily(r"```|~~~|<!--|(?m:^\s*/[A-Za-z])|\ufffd")
 """Text that would end the block, act (``/quick action``, a marker), or was not UTF-8."""
-
-
-@dataclass(frozen=True)
-class _DiffRow:
-    """A line of a diff: ``number`` is that of the old line, of the one before for an added one."""
-
-    number: int
-    sign: str
-    text: str
 
 
 def render_suggestion(patch: str, wide: str, spot: DiffSpot | None) -> str:
@@ -42,35 +30,28 @@ def render_suggestion(patch: str, wide: str, spot: DiffSpot | None) -> str:
 def _render_block(patch: str, spot: DiffSpot) -> str:
     """The suggestion; "" unless the whole change is within the lines that the diff shows."""
     rows = _list_rows(patch, spot.path)
-    changed = [row.number for row in rows if row.sign != " "]
+    changed = [max(row.old, 1) for row in rows if row.sign != " "]
     if not changed:
         return ""
     first, last = min(*changed, spot.line), max(*changed, spot.line)
     above, below = spot.line - first, last - spot.line
     inside = spot.first <= first and last <= spot.last and max(above, below) <= MOST_LINES
-    lines = [row.text for row in rows if row.sign != "-" and first <= row.number <= last]
+    shown = (row for row in rows if row.sign != "-" and first <= max(row.old, 1) <= last)
+    lines = [row.line[1:] for row in shown]
     body = "\n".join(lines)
     if not inside or _ACTIVE.search(body) or remove_hidden(body, keep="\n\t") != body:
         return ""
     return "\n".join([f"```suggestion:-{above}+{below}", *lines, "```"])
 
 
-def _list_rows(patch: str, path: str) -> list[_DiffRow]:
+def _list_rows(patch: str, path: str) -> list[DiffRow]:
     """The lines of a diff of only this text file; [] for any other diff."""
-    head, *hunks = re.split(r"(?m)^(?=@@ )", patch)
-    same = head.count("diff --git ") == 1 and f"\n--- a/{path}\n+++ b/{path}\n" in head
-    if not same or "\nold mode" in head or "\n\\ No newline" in patch:
+    rows = list(read_rows(patch.removesuffix("\n").split("\n")))
+    head = "\n".join(row.line for row in rows if not row.sign)
+    same = head.count("diff --git ") == 1 and head.endswith(f"\n--- a/{path}\n+++ b/{path}")
+    if not same or "\nold mode" in head or any(row.sign == "\\" for row in rows):
         return []
-    return [row for hunk in hunks for row in _read_hunk(hunk)]
-
-
-def _read_hunk(hunk: str) -> Iterator[_DiffRow]:
-    head, *lines = hunk.removesuffix("\n").split("\n")
-    found = _HUNK.match(head)
-    number = int(found[1]) - (found[2] != "0") if found else 0
-    for line in lines:
-        number += line[:1] != "+"
-        yield _DiffRow(max(number, 1), line[:1], line[1:])
+    return [row for row in rows if row.sign in ("+", "-", " ")]
 
 
 def render_patch(patch: str) -> str:

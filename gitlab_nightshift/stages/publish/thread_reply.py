@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from gitlab_nightshift.errors import is_failure
 from gitlab_nightshift.gitlab.threads import (
     Reply,
-    Said,
+    ReplyStatus,
     UpkeepMark,
     write_reply_marker,
     write_upkeep_mark,
@@ -74,8 +74,8 @@ def render_result_reply(
         _describe_report_link(job),
     )
     failed = is_failure(result.error_code) or result.outcome in _NOT_DONE or _is_held_back(ended)
-    said: Said = "failed" if failed and not _is_answered(ended) else "done"
-    return _append_marker("\n\n".join(part for part in parts if part), said, place, job, request)
+    status: ReplyStatus = "failed" if failed and not _is_answered(ended) else "done"
+    return _append_marker("\n\n".join(part for part in parts if part), status, place, job, request)
 
 
 def _show_change(ended: RunEnding) -> str:
@@ -143,9 +143,8 @@ def _describe_proposal(bundle: Bundle) -> str:
     proposal = bundle.proposal
     if proposal is None:
         return "nothing"
-    size = f"+{proposal.change.added} -{proposal.change.deleted}"
     title = to_markdown_line(proposal.draft.title, 200)
-    return f"this: {title} ({_list_files(proposal.change.files)}, {size})"
+    return f"this: {title} ({_list_files(proposal.change.files)}, {proposal.change.delta})"
 
 
 def _describe_tests(bundle: Bundle, result: RunResult) -> str:
@@ -193,12 +192,12 @@ def _format_link(job: JobFacts, text: str) -> str:
 
 def _append_marker(
     text: str,
-    said: Said,
+    status: ReplyStatus,
     place: CommentAddress,
     job: JobFacts,
     request: TaskRequest | None = None,
 ) -> str:
-    marks = [write_reply_marker(Reply(said, place.note, job.run_id))]
+    marks = [write_reply_marker(Reply(status, place.note, job.run_id))]
     if request and request.upkeep:
         marks.append(write_upkeep_mark(UpkeepMark(request.upkeep, job.run_id)))
     return "\n\n".join([text, "\n".join(marks)])

@@ -2,9 +2,9 @@
 
 import html
 
-from gitlab_nightshift.records.events import format_cost
 from gitlab_nightshift.records.products import Outcome
 from gitlab_nightshift.records.run_results import RunResult
+from gitlab_nightshift.records.usage import format_cost
 from gitlab_nightshift.stages.report.job_log import format_line
 from gitlab_nightshift.stages.report.result_texts import format_duration
 

@@ -12,6 +12,7 @@ from gitlab_nightshift.records.history_records import (
     PastMergeRequest,
     PastNight,
 )
+from gitlab_nightshift.records.usage import Bound
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 HISTORY_VERSION = 2
@@ -90,6 +91,11 @@ class HistoryFigures:
     silent: tuple[str, ...] = ()
     version: int = HISTORY_VERSION
 
+    @property
+    def bound(self) -> Bound:
+        """What has to be said before the costs."""
+        return "at least" if self.at_least else ""
+
 
 def compute_figures(
     name: str, since: str, until: str, history: NightHistory, silent: Iterable[str] = ()
@@ -120,7 +126,7 @@ def compute_figures(
             ((_find_group(each.project), each) for each in nights),
             until,
         ),
-        reviewers=_count_shares(people, (), until),
+        reviewers=tuple(sorted(_count_shares(people, (), until), key=lambda each: -each.waiting)),
         failures=_group_failures(nights),
         weeks=tuple(_count_weeks(nights)),
         history=history,

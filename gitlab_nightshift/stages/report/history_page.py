@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
+from gitlab_nightshift.records.usage import format_usd
 from gitlab_nightshift.stages.report.history_figures import HistoryFigures
 from gitlab_nightshift.stages.report.page import build_environment, find_link
 from gitlab_nightshift.text.counts import count_words
@@ -17,7 +18,7 @@ def render_history(figures: HistoryFigures) -> str:
     """The page of a project or a group."""
     environment = build_environment()
     filters: dict[str, Callable[..., str]] = {
-        "money": _format_money,
+        "money": format_usd,
         "share": lambda part: NOT_KNOWN if part is None else f"{part:.0%}",
         "hours": _format_hours,
         "link": find_link,
@@ -31,10 +32,6 @@ def render_history(figures: HistoryFigures) -> str:
         most=MOST_ROWS,
         bars=_build_bars(figures),
     )
-
-
-def _format_money(usd: float | None, at_least: bool) -> str:
-    return NOT_KNOWN if usd is None else f"{'at least ' * at_least}${usd:.2f}"
 
 
 def _format_hours(hours: float | None) -> str:

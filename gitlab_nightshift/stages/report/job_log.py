@@ -14,36 +14,15 @@ from dataclasses import dataclass, field
 from functools import singledispatchmethod
 from typing import TextIO
 
-from gitlab_nightshift import __version__
 from gitlab_nightshift.errors import Code, is_disk_full
-from gitlab_nightshift.records.bead_results import Usage
-from gitlab_nightshift.records.events import (
-    ArtifactWritten,
-    BeadEnded,
-    BoundaryChosen,
-    BoundaryProven,
-    CmdEnd,
-    CmdStart,
-    CommandEnded,
-    Event,
-    GateApproved,
-    GateDenied,
-    GateRequired,
-    Note,
-    PhaseEnd,
-    PhaseStart,
-    Progress,
-    RunEnded,
-    RunStarted,
-    StepEnded,
-    StepStarted,
-    format_cost,
-    format_elapsed,
-)
+from gitlab_nightshift.records import events
+from gitlab_nightshift.records.events import Event, RunEnded, format_elapsed
 from gitlab_nightshift.records.products import Outcome
 from gitlab_nightshift.records.run_results import RunResult
 from gitlab_nightshift.records.storage import map_texts
+from gitlab_nightshift.records.usage import Usage, format_cost
 from gitlab_nightshift.registry.sandbox_guarantees import GuaranteeState
+from gitlab_nightshift.system.version import VERSION
 from gitlab_nightshift.text.printable_text import make_printable
 
 WIDTH = 160
@@ -67,11 +46,8 @@ def format_line(text: str, width: int = WIDTH) -> str:
 
 def _describe_spending(result: RunResult) -> str:
     """Category, time and cost in a few words."""
-    spent = format_cost(result.usage)
-    if result.total_cost_usd == 0 and result.total_tokens == 0:
-        spent = "nothing spent"
     category = "" if result.category_used == "none" else format_line(result.category_used)
-    words = (category, format_elapsed(result.total_duration_s), spent)
+    words = (category, format_elapsed(result.total_duration_s), format_cost(result.usage))
     return ", ".join(word for word in words if word)
 
 
@@ -79,7 +55,8 @@ def _describe_spending(result: RunResult) -> str:
 class JobLog:
     """A sink for events that prints, to stdout unless ``stream`` is another.
 
-    It remembers only which sections are open and how many bytes may still be printed.
+    ``programs``: each program is shown when it starts. It remembers only which sections are open
+    and how many bytes may still be printed.
     """
 
     sections: bool
@@ -87,6 +64,7 @@ class JobLog:
     redact: Callable[[str], str]
     open: list[str] = field(default_factory=list)
     stream: TextIO | None = None
+    programs: bool = False
     left: int = MOST_BYTES - LAST_BYTES
 
     def __call__(self, event: Event) -> None:
@@ -101,13 +79,16 @@ class JobLog:
         raise NotImplementedError(type(event).__name__)
 
     @_show.register
-    def _(self, event: RunStarted) -> None:
-        self._print(self._paint(f"nightshift {__version__} · {format_line(event.project)}", "bold"))
+    def _(self, event: events.RunStarted) -> None:
+        self._print(self._paint(f"nightshift {VERSION} · {format_line(event.project)}", "bold"))
         for fact in event.facts:
             self._print(self._paint(f"  {format_line(fact, 400)}", "dim"))
 
     @_show.register
-    def _(self, event: StepStarted) -> None:
+    def _(self, event: events.StepStarted) -> None:
+        if event.phase:
+            self._print(self._paint(f"■ {format_line(event.title)}", "bold"))
+            return
         title = self._paint(f"▸ {format_line(event.title)}", "cyan", "bold")
         sectioned = len(self.open) < MOST_OPEN
         folded = "" if event.key.partition("-")[0] in BEADS else "[collapsed=true]"
@@ -116,7 +97,12 @@ class JobLog:
             self.open.append(event.key)
 
     @_show.register
-    def _(self, event: StepEnded) -> None:
+    def _(self, event: events.StepEnded) -> None:
+        if event.phase:
+            if not event.ok:
+                text = f"  {format_line(event.key)}: {format_line(event.text, 400)}"
+                self._print(self._paint(text, "yellow"))
+            return
         if event.key in self.open:
             self.open.remove(event.key)
             if self.sections:
@@ -125,7 +111,7 @@ class JobLog:
         self._print(f"  {mark} {format_line(event.text, 400)}")
 
     @_show.register
-    def _(self, event: Progress) -> None:
+    def _(self, event: events.Progress) -> None:
         so_far = format_cost(Usage(event.cost_usd, event.tokens))
         text = format_line(event.text, WIDTH - 40)
         self._print(
@@ -133,7 +119,7 @@ class JobLog:
         )
 
     @_show.register
-    def _(self, event: BeadEnded) -> None:
+    def _(self, event: events.BeadEnded) -> None:
         result = event.result
         for denied in result.denied[:10]:
             self._print(self._paint(f"    denied: {format_line(denied)}", "yellow"))
@@ -144,7 +130,7 @@ class JobLog:
         self._print(self._paint(text + error, "dim" if result.ok else "yellow"))
 
     @_show.register
-    def _(self, event: CommandEnded) -> None:
+    def _(self, event: events.CommandEnded) -> None:
         result = event.result
         how = result.error or f"exit status {result.exit_status}"
         mark = self._paint("✔", "green") if result.ok else self._paint("✘", "red")
@@ -152,13 +138,13 @@ class JobLog:
         self._print(f"    {mark} {format_line(result.command)} · {format_line(how)} · {took}")
 
     @_show.register
-    def _(self, event: Note) -> None:
+    def _(self, event: events.Note) -> None:
         style = ("yellow",) if event.warning else ()
         prefix = "warning: " if event.warning else ""
         self._print(self._paint(f"  {prefix}{format_line(event.text, 400)}", *style))
 
     @_show.register
-    def _(self, event: BoundaryChosen) -> None:
+    def _(self, event: events.BoundaryChosen) -> None:
         for tier, why in event.passed_over:
             self._print(f"  {tier} does not work here: {format_line(why, 400)}")
         for each in event.guarantees:
@@ -166,7 +152,7 @@ class JobLog:
             self._print(self._paint(f"  {format_line(str(each), 400)}", *style))
 
     @_show.register
-    def _(self, event: BoundaryProven) -> None:
+    def _(self, event: events.BoundaryProven) -> None:
         count = sum(row.attempts for row in event.rows)
         through = [row.title for row in event.rows if row.state is GuaranteeState.BROKEN]
         result = f"through: {', '.join(through)}" if through else "it held"
@@ -195,40 +181,29 @@ class JobLog:
         """Close the sections that a run has left which was killed: nothing after it is folded."""
         self._write(self._close_sections())
 
-    # --- delegations ------------------------------------------------------------------------------
+    @_show.register
+    def _(self, event: events.ProgramStarted) -> None:
+        if self.programs:
+            self._print(self._paint(f"    $ {format_line(event.command)}", "dim"))
 
     @_show.register
-    def _(self, event: PhaseStart) -> None:
-        again = f" · attempt {event.attempt}" if event.attempt > 1 else ""
-        self._print(self._paint(f"■ {event.phase}{again}", "bold"))
-
-    @_show.register
-    def _(self, event: PhaseEnd) -> None:
-        if not event.ok:
-            self._print(self._paint(f"  {event.phase}: {format_line(event.why, 400)}", "yellow"))
-
-    @_show.register
-    def _(self, event: CmdStart) -> None:
-        self._print(self._paint(f"    $ {format_line(event.command)}", "dim"))
-
-    @_show.register
-    def _(self, event: CmdEnd) -> None:
+    def _(self, event: events.ProgramEnded) -> None:
         """Nothing: beads and commands have events of their own for their end."""
 
     @_show.register
-    def _(self, event: ArtifactWritten) -> None:
+    def _(self, event: events.ArtifactWritten) -> None:
         self._print(self._paint(f"  {event.kind}: {format_line(event.path, 400)}", "dim"))
 
     @_show.register
-    def _(self, event: GateRequired) -> None:
+    def _(self, event: events.GateRequired) -> None:
         self._print(f"  gate {event.gate}: an approval is needed: {format_line(event.why, 400)}")
 
     @_show.register
-    def _(self, event: GateApproved) -> None:
+    def _(self, event: events.GateApproved) -> None:
         self._print(f"  gate {event.gate}: approved by {format_line(event.by)}")
 
     @_show.register
-    def _(self, event: GateDenied) -> None:
+    def _(self, event: events.GateDenied) -> None:
         self._print(self._paint(f"  gate {event.gate}: {format_line(event.why, 400)}", "yellow"))
 
     def _format_marker(self, what: str, key: str, options: str = "") -> str:

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from gitlab_nightshift.errors import CANCELLED, STOPPED
-from gitlab_nightshift.records.events import format_cost
 from gitlab_nightshift.records.products import Outcome
 from gitlab_nightshift.records.run_results import RunResult
+from gitlab_nightshift.records.usage import format_cost
 from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.stages.report.job_log import format_line
 from gitlab_nightshift.stages.report.result_texts import (
@@ -101,8 +101,6 @@ def _describe_reason(result: RunResult) -> str:
 
 
 def _describe_effort(result: RunResult) -> str:
-    if result.total_cost_usd == 0 and result.total_tokens == 0:
-        return f"nothing spent, {format_duration(result.total_duration_s)}"
     return f"{format_cost(result.usage)}, {format_duration(result.total_duration_s)}"
 
 

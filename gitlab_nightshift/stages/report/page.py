@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gitlab_nightshift.records.bead_results import BeadResult
-from gitlab_nightshift.records.events import format_cost
 from gitlab_nightshift.records.products import Outcome
 from gitlab_nightshift.records.run_results import RunResult
+from gitlab_nightshift.records.usage import format_cost
 from gitlab_nightshift.stages.report.patch_view import parse_patch
 from gitlab_nightshift.stages.report.result_texts import (
-    count_words,
     describe_attempt,
     describe_command,
     describe_outcome,
@@ -24,6 +23,7 @@ from gitlab_nightshift.stages.report.result_texts import (
     list_proofs,
 )
 from gitlab_nightshift.stages.report.run_result import describe_bead
+from gitlab_nightshift.text.counts import count_words
 from gitlab_nightshift.text.printable_text import make_printable
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ _TONES = {
     Outcome.FAILED: "bad",
     Outcome.APPROVAL_REQUIRED: "warned",
 }
+_KINDS = {"+": "added", "-": "deleted", " ": "same", "@": "hunk", "\\": "note"}
 _LEVELS = {"pass": "Passed", "warn": "Look at", "fail": "Failed", "not_known": "Not judged"}
 _BEADS = {
     "analyze": "Look for an improvement",
@@ -71,6 +72,7 @@ def render_page(result: RunResult, patch: str) -> str:
         timeline=_build_timeline(result),
         tried=[line for line in result.summary.splitlines() if line.strip()],
         diff=parse_patch(patch) if result.change else (),
+        kinds=_KINDS,
         levels=_LEVELS,
         link=find_link(result.mr_url),
         pipeline=find_link(result.pipeline_url),
@@ -145,7 +147,7 @@ def _format_date(started_at: str) -> str:
 
 
 def _build_timeline(result: RunResult) -> list[_TimelineRow]:
-    """The beads, each attempt that was sent back told at its last bead."""
+    """The beads; the last bead of an attempt that was sent back says why."""
     ends = {
         (bead.category, bead.attempt): number
         for number, bead in enumerate(result.beads)

@@ -3,34 +3,20 @@ data, and are only cut here, not escaped."""
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
 
-from gitlab_nightshift.text.lazy_patterns import compile_lazily
+from gitlab_nightshift.text.diff_rows import DiffRow, read_rows
 
 MOST_LINES = 3_000
 LONGEST_LINE = 2_000
-RowKind = Literal["added", "deleted", "same", "hunk", "note"]
-_HUNK = compile_lazily(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@.*")
-_SIGNS: dict[str, RowKind] = {"+": "added", "-": "deleted", " ": "same", "\\": "note"}
-
-
-@dataclass(frozen=True)
-class PatchRow:
-    """A line of a patch: ``number`` is that in the new file, of a deleted line in the old; 0 where
-    there is none. ``text`` begins with its sign."""
-
-    kind: RowKind
-    number: int
-    text: str
 
 
 @dataclass(frozen=True)
 class PatchFile:
-    """The rows of a changed file."""
+    """The rows of a changed file; notes have the sign of git's own, a backslash."""
 
     name: str
-    rows: tuple[PatchRow, ...]
+    rows: tuple[DiffRow, ...]
 
 
 def parse_patch(patch: str) -> tuple[PatchFile, ...]:
@@ -42,7 +28,7 @@ def parse_patch(patch: str) -> tuple[PatchFile, ...]:
     for start, end in itertools.pairwise([*starts, len(lines)]):
         rows = tuple(_read_rows(lines[start + 1 : min(end, start + left)]))
         if end - start > left:
-            rows = (*rows, PatchRow("note", 0, "The rest is in bundle/change.patch."))
+            rows = (*rows, DiffRow("\\", "The rest is in bundle/change.patch."))
         found.append(PatchFile(_read_name(lines[start:end]), rows))
         left -= end - start
         if left <= 0:
@@ -63,23 +49,11 @@ def _read_name(lines: list[str]) -> str:
     return lines[0].removeprefix("diff --git ").partition(" b/")[2] or lines[0]
 
 
-def _read_rows(lines: list[str]) -> Iterator[PatchRow]:
-    old = new = 0
-    inside = False
-    for line in lines:
-        if match := _HUNK.fullmatch(line):
-            inside, old, new = True, int(match[1]), int(match[2])
-            yield PatchRow("hunk", 0, line[:LONGEST_LINE])
-        elif inside and line[:1] in _SIGNS:
-            kind = _SIGNS[line[:1]]
-            yield PatchRow(kind, _choose_number(kind, old, new), line[:LONGEST_LINE])
-            old += kind in ("same", "deleted")
-            new += kind in ("same", "added")
-        elif line.startswith(("new file", "deleted file", "rename ", "old mode", "new mode")):
-            yield PatchRow("note", 0, line[:LONGEST_LINE])
-        elif line.startswith("GIT binary patch"):
-            yield PatchRow("note", 0, "A binary file.")
-
-
-def _choose_number(kind: RowKind, old: int, new: int) -> int:
-    return {"deleted": old, "note": 0}.get(kind, new)
+def _read_rows(lines: list[str]) -> Iterator[DiffRow]:
+    for row in read_rows(lines):
+        if row.sign:
+            yield replace(row, line=row.line[:LONGEST_LINE])
+        elif row.line.startswith(("new file", "deleted file", "rename ", "old mode", "new mode")):
+            yield DiffRow("\\", row.line[:LONGEST_LINE])
+        elif row.line.startswith("GIT binary patch"):
+            yield DiffRow("\\", "A binary file.")

@@ -2,18 +2,16 @@
 holds no secret; what it writes is held against what the supervisor knows."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from gitlab_nightshift.errors import to_exit_status
-from gitlab_nightshift.records.bead_results import Usage
 from gitlab_nightshift.records.codec import make_record
 from gitlab_nightshift.records.notary_records import NOTARY, NotaryRecord
 from gitlab_nightshift.records.products import Bundle, Publication
-from gitlab_nightshift.records.storage import read_own
+from gitlab_nightshift.records.storage import read_kept, read_own
+from gitlab_nightshift.records.usage import Usage
 from gitlab_nightshift.sandbox.supervised_process import serve_stage
-from gitlab_nightshift.stages.report.killed_run import read_kept
 from gitlab_nightshift.stages.report.report_files import read_patch, render_result_files
 from gitlab_nightshift.stages.report.run_result import build_run_result
 from gitlab_nightshift.stages.report.upkeep_result import read_upkeep_result
@@ -32,10 +30,10 @@ def _report(inputs: Mapping[str, Any]) -> dict[str, Any]:
 
 def _run_report(inputs: Mapping[str, Any]) -> int:
     results, outlet = Path(inputs["results"]), OutputChannel(inputs["outlet"])
-    bundle = read_own(Bundle, results / "bundle/bundle.json")
+    usage = inputs["usage"] and make_record(Usage, inputs["usage"])
+    bundle = read_own(Bundle, results / "bundle/bundle.json").with_usage(usage)
     there = results / "published.json"
     published = read_own(Publication, there) if there.exists() else None
-    bundle = _with_usage(bundle, inputs["usage"])
     upkeep, notary = read_upkeep_result(results), read_kept(NotaryRecord, results / NOTARY)
     project, pipeline_url = inputs["project"], inputs["pipeline_url"]
     result = build_run_result(bundle, published, project, pipeline_url, upkeep, notary)
@@ -45,8 +43,3 @@ def _run_report(inputs: Mapping[str, Any]) -> int:
         outlet.send_record(name, text.encode())
     outlet.close()
     return to_exit_status(result.error_code)
-
-
-def _with_usage(bundle: Bundle, usage: Mapping[str, Any] | None) -> Bundle:
-    """The bundle with the usage that the gateway counted; without one, with what work says."""
-    return replace(bundle, usage=make_record(Usage, usage)) if usage else bundle

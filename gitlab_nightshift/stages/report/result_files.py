@@ -8,15 +8,13 @@ import shutil
 from pathlib import Path
 
 from gitlab_nightshift.records.notary_records import NOTARY
+from gitlab_nightshift.records.storage import UPKEEP
 from gitlab_nightshift.repository.disk_space import build_no_space_error
 from gitlab_nightshift.stages.report.log_index import write_log_index
 from gitlab_nightshift.system.openat import remove_tree
-from gitlab_nightshift.system.raw_logs import move_logs
 
 RESULTS, EARLIER, OUTPUT = "results", "earlier", "output"
 """In the private folder: results so far, those of earlier stages, and where they belong."""
-UPKEEP = "upkeep"
-"""In the results: what was done for an open merge request, before new work."""
 IGNORES = ".gitignore"
 
 
@@ -81,6 +79,11 @@ def _build_part_path(private: Path, output: Path) -> Path:
     return output.with_name(f"{output.name}.part-{private.name}")
 
 
+def remove_part(private: Path, output: Path) -> None:
+    """Remove a copy of the results that a kill has left unfinished."""
+    _remove(_build_part_path(private, output))
+
+
 def _move(whole: Path, output: Path, part: Path) -> None:
     try:
         whole.rename(output)
@@ -98,20 +101,6 @@ def move_upkeep(results: Path) -> None:
     for name in ("bundle", NOTARY, "published.json"):
         if (results / name).exists():
             (results / name).rename(place / name)
-
-
-def recover_results(private: Path, why: str = "killed", run_id: str = "unknown") -> None:
-    """Put what a killed run had got into its output folder, unless there are newer results."""
-    with contextlib.suppress(OSError):
-        output = Path(os.fsdecode((private / OUTPUT).read_bytes()))
-        _remove(_build_part_path(private, output))
-        if not os.path.lexists(output):
-            from gitlab_nightshift.stages.report.killed_run import write_killed
-
-            with contextlib.suppress(OSError):
-                write_killed(private / RESULTS, private / EARLIER, why, run_id)
-                move_logs(private / "logs", private / RESULTS / "logs")
-            place_results(private, output)
 
 
 def _remove(path: Path) -> None:

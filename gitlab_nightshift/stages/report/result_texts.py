@@ -40,10 +40,8 @@ def list_proofs(result: RunResult) -> tuple[str, ...]:
     if not result.commands:
         ran = (each.command for each in result.reported if each.exit_status == 0)
         commands = [f"{command} passed, as the work job reports" for command in ran]
-    size = f"{count_words(result.change.lines, 'line')}, "
-    size += count_words(len(result.change.files), "file")
     said = [f"measured independently: {each}" for each in passed[-1:]]
-    return (*(commands[:3] or ["no command was run"]), size, *said)
+    return (*(commands[:3] or ["no command was run"]), str(result.change), *said)
 
 
 def describe_attempt(attempt: AttemptResult) -> str:
@@ -65,8 +63,3 @@ def format_duration(seconds: float) -> str:
     if seconds < 100:
         return f"{seconds:.0f} s"
     return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min"
-
-
-def count_words(number: int, word: str) -> str:
-    """``1 file``, ``2 files``."""
-    return f"{number} {word}" if number == 1 else f"{number} {word}s"

@@ -8,11 +8,10 @@ from gitlab_nightshift.errors import Code
 from gitlab_nightshift.records.bead_results import BeadResult
 from gitlab_nightshift.records.handoffs import AnalysisResult, Verdict
 from gitlab_nightshift.records.notary_records import NotaryRecord
-from gitlab_nightshift.records.products import Bundle, Outcome, Proposal, Publication
+from gitlab_nightshift.records.products import Bundle, ChangeSize, Outcome, Proposal, Publication
 from gitlab_nightshift.records.run_results import (
     AgentStatements,
     AttemptResult,
-    ChangeSize,
     RunResult,
     UpkeepResult,
     build_command_finding,

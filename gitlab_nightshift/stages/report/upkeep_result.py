@@ -5,8 +5,7 @@ from pathlib import Path
 
 from gitlab_nightshift.records.products import Bundle, Publication
 from gitlab_nightshift.records.run_results import UpkeepResult
-from gitlab_nightshift.stages.report.killed_run import read_kept
-from gitlab_nightshift.stages.report.result_files import UPKEEP
+from gitlab_nightshift.records.storage import UPKEEP, read_kept
 
 
 def build_upkeep_result(bundle: Bundle, published: Publication | None) -> UpkeepResult:

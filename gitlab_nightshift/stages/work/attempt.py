@@ -14,7 +14,6 @@ from gitlab_nightshift.records.events import Note, StepEnded
 from gitlab_nightshift.records.handoffs import AnalysisResult, Draft, Verdict
 from gitlab_nightshift.records.products import Proposal
 from gitlab_nightshift.records.tool_calls import ToolUse
-from gitlab_nightshift.records.verdicts import Finding, GatedFile
 from gitlab_nightshift.repository.capture import CapturedChange
 from gitlab_nightshift.repository.checkout import Checkout
 from gitlab_nightshift.repository.disk_space import is_full_disk
@@ -23,6 +22,7 @@ from gitlab_nightshift.stages.work.proof_context import ProofContext, ProofResul
 from gitlab_nightshift.stages.work.recording import Recorder
 from gitlab_nightshift.stages.work.step_input import FailedAttempt, StepInput, build_step_input
 from gitlab_nightshift.stages.work.tool_use import select_commands
+from gitlab_nightshift.text.counts import count_words
 
 VERIFY_PREFIX = "Verify (an agent) says:"
 """Prefix for unverified text from Verify."""
@@ -36,15 +36,11 @@ RunStep = Callable[[str, int, StepInput], BeadResult]
 
 @dataclass(frozen=True)
 class ProvenChange:
-    """A change that passed every proof, as captured then, with the findings of its proofs."""
+    """A change that passed every proof, as captured then; of the findings, those to report."""
 
     captured: CapturedChange
     verdict: Verdict
     proof: ProofResult
-    findings: tuple[Finding, ...]
-    gates: tuple[GatedFile, ...] = ()
-    symbols: tuple[str, ...] = ()
-    digest: str = ""
     verify_tools: ToolUse | None = None
 
     def build_proposal(
@@ -52,7 +48,7 @@ class ProvenChange:
     ) -> Proposal:
         """The proposal for a bundle."""
         return Proposal(
-            change=self.captured.build_summary(),
+            change=self.captured.build_proposed(),
             category=category,
             is_fallback=is_fallback,
             analysis=analysis,
@@ -61,10 +57,10 @@ class ProvenChange:
             commands=self.proof.commands,
             notes=self.proof.notes,
             checks=self.proof.checks,
-            findings=self.findings,
-            gates=self.gates,
-            symbols=self.symbols,
-            digest=self.digest,
+            findings=self.proof.findings,
+            gates=self.proof.gates,
+            symbols=self.proof.symbols,
+            digest=self.proof.digest,
             verify_tools=self.verify_tools,
         )
 
@@ -191,7 +187,6 @@ def _prove_change(
     if reading.why:
         return _fail_attempt(proof, implemented, reading.why, Code.POLICY_DENY)
     _emit_step_end(proof, implemented, _describe_size(captured))
-    proof.on_proof_start(implemented.attempt)
     name = f"{implemented.category}-{implemented.attempt}"
     result = prove(checkout, proof, captured, subject, name, reading.undecided)
     if result.why:
@@ -203,17 +198,14 @@ def _prove_change(
     _emit_step_end(proof, verified, "passed")
     assert isinstance(verified.handoff, Verdict)
     warnings = tuple(f for f in (*reading.findings, *result.findings) if f.level == "warn")
-    ran = select_commands(verified.tools)
-    return ProvenChange(
-        captured,
-        verified.handoff,
-        result,
-        warnings,
-        reading.gates,
-        reading.symbols,
-        reading.digest,
-        verify_tools=ran,
+    whole = dataclasses.replace(
+        reading,
+        commands=result.commands,
+        notes=result.notes,
+        checks=result.checks,
+        findings=warnings,
     )
+    return ProvenChange(captured, verified.handoff, whole, select_commands(verified.tools))
 
 
 def _fail_attempt(
@@ -229,9 +221,8 @@ def _emit_step_end(proof: ProofContext, result: BeadResult, text: str, *, ok: bo
 
 
 def _describe_size(captured: CapturedChange) -> str:
-    change = captured.build_summary()
-    files = "1 file" if len(change.files) == 1 else f"{len(change.files)} files"
-    return f"{files}, +{change.added} -{change.deleted}"
+    size = captured.size
+    return f"{count_words(len(size.files), 'file')}, {size.delta}"
 
 
 def _find_change_problem(implemented: BeadResult, captured: CapturedChange) -> str:

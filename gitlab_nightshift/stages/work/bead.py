@@ -11,7 +11,14 @@ from gitlab_nightshift.agents.agent import BeadTask, Provider, Report
 from gitlab_nightshift.errors import Code, Interruption, NightshiftError
 from gitlab_nightshift.policy.night_gates import any_command
 from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus
-from gitlab_nightshift.records.events import BeadEnded, Note, read_clock
+from gitlab_nightshift.records.events import (
+    AGENT,
+    BeadEnded,
+    Note,
+    ProgramEnded,
+    ProgramStarted,
+    read_clock,
+)
 from gitlab_nightshift.records.products import Outcome
 from gitlab_nightshift.records.storage import limit_record
 from gitlab_nightshift.repository.disk_space import Disks, report_full_disk
@@ -151,6 +158,7 @@ def run_bead(
 def _build_task(
     bead_context: BeadContext, bead: str, category: str, attempt: int, scratch: _Scratch
 ) -> BeadTask:
+    left = bead_context.ledger.compute_left()
     return BeadTask(
         bead=bead,
         category=category,
@@ -160,9 +168,9 @@ def _build_task(
         handoff_file=scratch.handoff_file,
         schema=build_schema(bead),
         allowed_commands=bead_context.work.allowed_commands,
-        budget_usd=bead_context.ledger.compute_left_usd(),
+        budget_usd=left.usd or 0.0,
         any_command=any_command(bead_context.work.settings),
-        budget_tokens=bead_context.ledger.compute_left_tokens(),
+        budget_tokens=left.tokens,
         left_s=bead_context.ledger.compute_left_s(),
         hidden=bead_context.hidden,
     )
@@ -195,8 +203,8 @@ def _run(
     scratch: _Scratch,
     prompt: BeadPrompt,
 ) -> BeadResult:
-    tokens = bead_context.ledger.compute_left_tokens()
-    with bead_context.access.open_bead(name, task.model, task.budget_usd, tokens) as access:
+    left = bead_context.ledger.compute_left()
+    with bead_context.access.open_bead(name, task.model, left) as access:
         task = dataclasses.replace(task, base_url=access.base_url)
         return _Process(bead_context, task, name, scratch, access).run(prompt)
 
@@ -215,10 +223,13 @@ class _Process:
         self._context, self._task, self._scratch, self._access = bead_context, task, scratch, access
         self._name = name
         self._reader = bead_context.provider.build_reader()
-        self._watch = Watch(bead_context, self._reader, access)
+        self._watch = Watch(
+            bead_context.work, bead_context.ledger, bead_context.disks, self._reader, access
+        )
 
     def run(self, prompt: BeadPrompt) -> BeadResult:
         started = read_clock()
+        self._context.work.emit(ProgramStarted(f"{AGENT}{self._task.bead}"))
         try:
             return self._finish_bead(self._run_process(prompt))
         except ProgramStartError as error:
@@ -233,12 +244,14 @@ class _Process:
             raise
 
     def _finish_bead(self, ended: ProgramEnd) -> BeadResult:
-        logs = self._context.work.logs
+        emit, logs = self._context.work.emit, self._context.work.logs
+        program, took_s = f"{AGENT}{self._task.bead}", round(ended.duration_s, 3)
+        emit(ProgramEnded(program, ended.exit_status, took_s))
         self._context.keep(self._task, ended, logs.find_log(f"{self._name}.out"))
         last = logs.read_tail(f"{self._name}.err", STDERR_TAIL)
         report = self._watch.override_report(self._reader.build_report(ended, last))
         if report.note:
-            self._context.work.emit(Note(f"{self._task.bead}: {report.note}"))
+            emit(Note(f"{self._task.bead}: {report.note}"))
         timeout_s = self._context.work.settings.bead_timeout
         wait_s = compute_drain_s(ended, timeout_s, self._context.ledger.compute_left_s())
         return self._settle_result(report, ended, wait_s)
@@ -295,7 +308,7 @@ class _Process:
             handoff=read.handoff,
             denied=tuple(what[:LONGEST_TEXT] for what in denied[:MOST_DENIED]),
             logs=tuple(f"logs/{name}" for name in logs),
-            said=report.said[: LONGEST_TEXT + 1],
+            said=report.last_message[: LONGEST_TEXT + 1],
             missing=report.missing,
         )
 

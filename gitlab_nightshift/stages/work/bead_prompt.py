@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gitlab_nightshift.policy.prompts import render_bead_prompt, render_shared_beginning
+from gitlab_nightshift.records.usage import format_usd
 from gitlab_nightshift.stages.work.run_budget import Ledger
 
 
@@ -37,14 +38,10 @@ def format_last_sections(ledger: Ledger, sections: Mapping[str, str], hand_over:
 
 def format_limits(ledger: Ledger) -> str:
     """Money, tokens and time left for this step and all that follow."""
-    usd, tokens, seconds = (
-        ledger.compute_left_usd(),
-        ledger.compute_left_tokens(),
-        ledger.compute_left_s(),
-    )
-    lines = [f"- Money: ${usd:.2f} of ${ledger.max_budget_usd:.2f}"]
-    if tokens is not None:
-        lines.append(f"- Tokens: {tokens} of {ledger.max_tokens}")
+    left, limit, seconds = ledger.compute_left(), ledger.limit, ledger.compute_left_s()
+    lines = [f"- Money: {format_usd(left.usd)} of {format_usd(limit.usd)}"]
+    if left.tokens is not None:
+        lines.append(f"- Tokens: {left.tokens} of {limit.tokens}")
     if seconds is not None:
         lines.append(f"- Time: {max(seconds, 0) / 60:.0f} minutes")
     return "\n".join(["For this step and all that follow:", "", *lines])

@@ -4,15 +4,15 @@ import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from gitlab_nightshift.agents.agent import OutputReader, Report
-from gitlab_nightshift.records.bead_results import BeadStatus, Usage
+from gitlab_nightshift.records.bead_results import BeadStatus
 from gitlab_nightshift.records.events import Progress, read_clock
+from gitlab_nightshift.records.usage import Usage, add_usage
+from gitlab_nightshift.repository.disk_space import Disks
 from gitlab_nightshift.stages.work.model_access import BeadAccess
-
-if TYPE_CHECKING:
-    from gitlab_nightshift.stages.work.bead import BeadContext
+from gitlab_nightshift.stages.work.run_budget import Ledger
+from gitlab_nightshift.stages.work.work_context import WorkContext
 
 PACE_S = 2.0
 HEARTBEAT_S = 60.0
@@ -53,9 +53,15 @@ class Watch:
     """Shows what a bead is doing, and ends it when tokens, provider or disk run out."""
 
     def __init__(
-        self, bead_context: "BeadContext", reader: OutputReader, access: BeadAccess
+        self,
+        work: WorkContext,
+        ledger: Ledger,
+        disks: Disks,
+        reader: OutputReader,
+        access: BeadAccess,
     ) -> None:
-        self._context, self._reader, self._access = bead_context, reader, access
+        self._work, self._ledger, self._disks = work, ledger, disks
+        self._reader, self._access = reader, access
         self._started, self._pace = read_clock(), Pace()
         self._tokens = 0
         self._spent = False
@@ -70,7 +76,7 @@ class Watch:
         if progress.text:
             self._pace.note(progress.text)
             self._show()
-        left = self._context.ledger.compute_left_tokens()
+        left = self._ledger.compute_left().tokens
         self._spent = self._spent or (left is not None and (self._read_usage().tokens or 0) >= left)
         # Ended at once: a CLI may retry a provider that refuses the key until its time limit.
         return self._spent or bool(progress.unusable)
@@ -79,7 +85,7 @@ class Watch:
         """Check limits even while nothing is printed; True ends the bead."""
         self._show()
         self._spent = self._spent or self._access.exhausted()
-        self._full = self._full or self._context.disks.find_full()
+        self._full = self._full or self._disks.find_full()
         return self._spent or bool(self._full or self._access.describe_stop_reason())
 
     def override_report(self, report: Report) -> Report:
@@ -87,7 +93,7 @@ class Watch:
 
         A full disk fails the bead whatever its agent reports: its files may be truncated.
         """
-        if full := self._full or self._context.disks.find_full():
+        if full := self._full or self._disks.find_full():
             error = f"the disk of {full} was full"
             return dataclasses.replace(report, status=BeadStatus.DISK_FULL, error=error)
         if report.status is BeadStatus.OK:
@@ -99,11 +105,14 @@ class Watch:
         return report
 
     def _read_usage(self) -> Usage:
-        return self._access.read_usage() or Usage(0.0, self._tokens)
+        """Without a gateway, what its agent reports: no cost before its end, so until then that of
+        the beads before it is told, where there are any."""
+        before = 0.0 if self._ledger.results else None
+        return self._access.read_usage() or Usage(before, self._tokens)
 
     def _show(self) -> None:
         if text := self._pace.take_due_text():
-            total = self._context.ledger.compute_usage() + self._read_usage()
-            text = text.replace(f"{self._context.work.checkout}/", "")
+            total = add_usage([*self._ledger.list_usage(), self._read_usage()])
+            text = text.replace(f"{self._work.checkout}/", "")
             elapsed = read_clock() - self._started
-            self._context.work.emit(Progress(text, elapsed, total.cost_usd, total.tokens))
+            self._work.emit(Progress(text, elapsed, total.cost_usd, total.tokens))

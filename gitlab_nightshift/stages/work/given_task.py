@@ -1,5 +1,8 @@
 """A given task, and the replies to whoever gave it: implement → proofs → verify → draft."""
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
 from gitlab_nightshift.errors import Code
 from gitlab_nightshift.records.events import StepEnded
 from gitlab_nightshift.records.handoffs import (
@@ -13,11 +16,13 @@ from gitlab_nightshift.registry.categories import TASK
 from gitlab_nightshift.stages.work.attempt import ProvenChange, format_step_key
 from gitlab_nightshift.stages.work.night import (
     ANSWERS,
+    WriteDraft,
     build_stopped_ending,
     count_files_read,
     format_summary,
     implement,
     propose_change,
+    write_draft,
 )
 from gitlab_nightshift.stages.work.night_bead import Night, run_night_bead
 from gitlab_nightshift.stages.work.night_ending import CategoryResult, Ending, take_first_line
@@ -30,24 +35,46 @@ from gitlab_nightshift.stages.work.thread_answers import (
 )
 
 
-def do_task(night: Night) -> Ending:
+def _end_failed_task(night: Night, stop: Stop, tried: Sequence[CategoryResult]) -> Ending:
+    if tried:
+        why = f"the task could not be done: {take_first_line(stop.reason)}"
+        stop = Stop(Outcome.FAILED, why, stop.code)
+    return build_stopped_ending(night, stop, [*tried])
+
+
+@dataclass(frozen=True)
+class TaskPolicy:
+    """How a given task is done; the defaults are a night's.
+
+    ``on_failure`` is called after each failed attempt, ``draft`` writes the texts of the merge
+    request, and ``end`` builds the ending of a task that failed: because of a limit, or after the
+    last of the attempts ``tried``.
+    """
+
+    on_failure: Callable[[Night, FailedAttempt], None] = lambda _night, _failed: None
+    draft: WriteDraft = write_draft
+    end: Callable[[Night, Stop, Sequence[CategoryResult]], Ending] = _end_failed_task
+
+
+NIGHT_POLICY = TaskPolicy()
+
+
+def do_task(night: Night, policy: TaskPolicy = NIGHT_POLICY) -> Ending:
     """Do the given task without Analyze. A failure is an error: someone is waiting."""
     selected = AnalysisCandidate((), night.plan.task, rationale="Somebody asked for it.")
     analysis = AnalysisResult("IMPROVEMENT_FOUND", category_used=TASK, selected=selected)
     try:
-        proven = implement(night, TASK, analysis)
+        proven = implement(night, TASK, analysis, policy.on_failure)
         answers = _answer(night, analysis, proven) if isinstance(proven, FailedAttempt) else ()
     except Stop as stop:
         budget = Code.BUDGET if stop.code is None else stop.code
-        return build_stopped_ending(night, Stop(Outcome.FAILED, stop.reason, budget), [])
+        return policy.end(night, Stop(Outcome.FAILED, stop.reason, budget), ())
     if answers:
         return _build_answered_ending(night, answers)
     if isinstance(proven, ProvenChange):
-        return propose_change(night, TASK, analysis, proven, [])
-    why = f"the task could not be done: {take_first_line(proven.why)}"
-    return build_stopped_ending(
-        night, Stop(Outcome.FAILED, why, proven.code), [CategoryResult(TASK, proven.why)]
-    )
+        return propose_change(night, TASK, analysis, proven, [], policy.draft)
+    failed = Stop(Outcome.FAILED, proven.why, proven.code)
+    return policy.end(night, failed, [CategoryResult(TASK, proven.why)])
 
 
 def _answer(

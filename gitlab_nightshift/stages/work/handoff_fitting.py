@@ -17,7 +17,7 @@ def fit_record(kind: Any, data: Any) -> Any:
     """The record of a JSON object. Unknown keys and invalid optional values are left out. Raises
     InvalidRecordError for a key that is needed, and missing or invalid; RecursionError."""
     if not isinstance(data, dict):
-        raise InvalidRecordError("it is no object")
+        raise InvalidRecordError("it is not an object")
     found = {}
     for field in dataclasses.fields(kind):
         try:
@@ -52,7 +52,7 @@ def _fit_bounded(parts: tuple[Any, ...], value: Any) -> Any:
 
 def _fit_list(parts: tuple[Any, ...], value: Any) -> Any:
     if not isinstance(value, list):
-        raise InvalidRecordError("it is no list")
+        raise InvalidRecordError("it is not a list")
     made = []
     for each in value:
         try:

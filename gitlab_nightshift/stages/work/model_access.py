@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gitlab_nightshift.agents.agent import Provider
+from gitlab_nightshift.gateway.control_messages import BeadState
 from gitlab_nightshift.gateway.gateway_client import RemoteGateway
 from gitlab_nightshift.gateway.gateway_config import GatewayConfig, build_gateway_config
 from gitlab_nightshift.gateway.keys import BeadTicket
-from gitlab_nightshift.records.bead_results import Usage
 from gitlab_nightshift.records.events import Emit, Note
 from gitlab_nightshift.records.tool_calls import ToolUse
+from gitlab_nightshift.records.usage import SpendingLimit, Usage
 from gitlab_nightshift.sandbox.process import EndReason, ProgramEnd
 from gitlab_nightshift.sandbox.tiers import Gate
 from gitlab_nightshift.settings.model import Settings
@@ -39,9 +40,8 @@ class BeadAccess:
 
     def read_usage(self) -> Usage | None:
         """The gateway's figures so far; None without a gateway."""
-        if self._gateway is None or self._ticket is None:
-            return None
-        return self._gateway.look(self._ticket).usage
+        state = self._look()
+        return state.usage if state else None
 
     def settle_usage(self, wait_s: float) -> Usage | None:
         """The bead's final usage, once its process is gone. Invalidates its placeholder, and waits
@@ -58,15 +58,16 @@ class BeadAccess:
 
     def describe_stop_reason(self) -> str:
         """Why beads cannot continue, "" if they can."""
-        if self._gateway is None or self._ticket is None:
-            return ""
-        return self._gateway.look(self._ticket).unusable
+        state = self._look()
+        return state.unusable if state else ""
 
     def exhausted(self) -> bool:
         """True if a request did not fit into the budget."""
-        if self._gateway is None or self._ticket is None:
-            return False
-        return self._gateway.look(self._ticket).exhausted
+        state = self._look()
+        return bool(state and state.exhausted)
+
+    def _look(self) -> BeadState | None:
+        return self._gateway.look(self._ticket) if self._gateway and self._ticket else None
 
 
 def compute_drain_s(ended: ProgramEnd, timeout_s: float | None, run_left_s: float | None) -> float:
@@ -87,16 +88,14 @@ class ModelAccess:
     gates: tuple[Gate, ...] = ()
 
     @contextlib.contextmanager
-    def open_bead(
-        self, name: str, model: str, budget_usd: float, budget_tokens: int | None
-    ) -> Iterator[BeadAccess]:
+    def open_bead(self, name: str, model: str, limit: SpendingLimit) -> Iterator[BeadAccess]:
         """Open a bead's access; its placeholder is valid during the block."""
         with self._egress.open_bead_proxy(name) as proxy:
             if self._gateway is None:
                 yield BeadAccess(proxy)
                 return
             ticket = self._gateway.open_bead(
-                name, {model}, budget_usd=budget_usd, budget_tokens=budget_tokens
+                name, {model}, budget_usd=limit.usd, budget_tokens=limit.tokens
             )
             env = self._provider.build_access_env(ticket.base_url, ticket.placeholder)
             try:
@@ -133,10 +132,9 @@ def configure_gateway(
     settings: Settings,
     provider: Provider,
     env: Mapping[str, str],
-    budget_usd: float | None,
-    budget_tokens: int | None,
+    limit: SpendingLimit,
 ) -> GatewayConfig | None:
     """The gateway's configuration for this provider; None if none is needed. Raises
     ``E_CONFIG``."""
     keys = () if provider.find_cloud_variables(env) else provider.keys
-    return build_gateway_config(settings, keys, env, budget_usd, budget_tokens)
+    return build_gateway_config(settings, keys, env, limit)

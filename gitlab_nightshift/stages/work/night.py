@@ -4,7 +4,7 @@ Steps return records; only the end of the whole run (:class:`Stop`) is an except
 """
 
 import dataclasses
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from gitlab_nightshift.errors import STOPPED, Code, Interruption, NightshiftError
 from gitlab_nightshift.policy.claimed_categories import format_category
@@ -117,9 +117,13 @@ def choose_new_idea(
 
 
 def implement(
-    night: Night, category: str, analysis: AnalysisResult
+    night: Night,
+    category: str,
+    analysis: AnalysisResult,
+    on_failure: Callable[[Night, FailedAttempt], None] = lambda _night, _failed: None,
 ) -> ProvenChange | FailedAttempt:
-    """Try at most 1 + ``max_implement_retries`` times. A proven change stays in the checkout."""
+    """Try at most 1 + ``max_implement_retries`` times; ``on_failure`` is called after a failed
+    attempt. A proven change stays in the checkout."""
 
     def run_step(bead: str, attempt: int, step_input: StepInput) -> BeadResult:
         requested = bead == "implement" and night.plan.request
@@ -128,6 +132,7 @@ def implement(
 
     def note_failure(failed: FailedAttempt) -> None:
         night.bead_context.ledger.note_failed_attempt(category, failed.code, failed.why)
+        on_failure(night, failed)
 
     attempts = night.settings.max_implement_retries + 1
     return try_until_proven(
@@ -142,7 +147,13 @@ def implement(
     )
 
 
-def _draft(night: Night, category: str, analysis: AnalysisResult, proven: ProvenChange) -> Draft:
+WriteDraft = Callable[[Night, str, AnalysisResult, ProvenChange], Draft]
+"""Writes the texts of a merge request for a category's change."""
+
+
+def write_draft(
+    night: Night, category: str, analysis: AnalysisResult, proven: ProvenChange
+) -> Draft:
     """The MR bead's texts; if it fails, a draft from the analysis, so that the verified change is
     kept.
 
@@ -177,17 +188,19 @@ def propose_change(
     analysis: AnalysisResult,
     proven: ProvenChange,
     tried: list[CategoryResult],
+    draft_texts: WriteDraft = write_draft,
 ) -> Ending:
-    needed = to_approve(proven.gates)
+    """The ending with a proposal, whose texts ``draft_texts`` writes."""
+    needed = to_approve(proven.proof.gates)
     reason, stopped = "a verified change is ready to be published", ""
     if needed:
         reason += f", once it is approved: {needed}"
     try:
-        draft = _draft(night, category, analysis, proven)
+        draft = draft_texts(night, category, analysis, proven)
     except Interruption as stop:
         draft = draft_from_analysis(analysis)
         reason, stopped = f"{STOPPED}; the verified change is kept", stop.code.value
-    request, changed = night.plan.request, proven.captured.build_summary().files
+    request, changed = night.plan.request, proven.captured.size.files
     fallback = category != night.plan.scheduled
     proposal = proven.build_proposal(category, analysis, draft, is_fallback=fallback)
     return Ending(

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 from gitlab_nightshift.records.products import Bundle, Plan
 from gitlab_nightshift.records.storage import LARGEST_BUNDLE, to_json
+from gitlab_nightshift.records.usage import add_usage
 from gitlab_nightshift.stages.work.night_ending import Ending, describe_repeated_skip
 from gitlab_nightshift.stages.work.run_budget import Ledger
 
@@ -25,7 +26,7 @@ def build_bundle(plan: Plan, ending: Ending, ledger: Ledger, duration_s: float) 
         files_scanned=ending.files_read.count,
         files_scanned_at_least=ending.files_read.at_least,
         proposal=ending.proposal,
-        usage=ledger.compute_usage(),
+        usage=add_usage(ledger.list_usage()),
         duration_s=round(duration_s, 1),
         isolation=ledger.isolation,
         beads=tuple(ledger.results),

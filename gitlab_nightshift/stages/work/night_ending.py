@@ -65,20 +65,25 @@ def run_to_ending(
     """
     try:
         return make()
-    except NightshiftError as error:
-        return _build_failed_ending(plan, error.code, error.message)
-    except Interruption as stop:
-        return _build_failed_ending(plan, stop.code, STOPPED)
-    except Exception as error:
-        if is_full_disk(error):
-            return _build_failed_ending(plan, Code.CONFIG, build_no_space_error(*disks).message)
-        logs.write("traceback.txt", traceback.format_exc())
-        text = f"a defect of nightshift: {type(error).__name__}; see logs/traceback.txt"
-        return _build_failed_ending(plan, Code.INTERNAL, text)
-
-
-def _build_failed_ending(plan: Plan, code: Code, reason: str) -> Ending:
+    except (Exception, Interruption) as error:
+        code, reason = explain_exception(error, disks, logs.write)
     return Ending(Outcome.FAILED, reason, plan.scheduled or "none", error_code=code.value)
+
+
+def explain_exception(
+    error: Exception | Interruption, disks: Sequence[Path], write_log: Callable[[str, str], None]
+) -> tuple[Code, str]:
+    """The code and the reason of a run that an exception, now being handled, has ended. The
+    traceback of a defect is written as a log."""
+    if isinstance(error, NightshiftError):
+        return error.code, error.message
+    if isinstance(error, Interruption):
+        return error.code, STOPPED
+    if is_full_disk(error):
+        return Code.CONFIG, build_no_space_error(*disks).message
+    write_log("traceback.txt", traceback.format_exc())
+    text = f"a defect of nightshift: {type(error).__name__}; see logs/traceback.txt"
+    return Code.INTERNAL, text
 
 
 def describe_failed_analyses(results: Sequence[BeadResult]) -> str:

@@ -4,29 +4,23 @@ secret, and has read nothing from an agent except the change that it runs them o
 import base64
 import dataclasses
 import functools
-import socket
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from gitlab_nightshift.errors import NightshiftError
-from gitlab_nightshift.gateway.gateway_client import RemoteGateway
 from gitlab_nightshift.records.codec import make_record
 from gitlab_nightshift.records.delegation_records import Payload
 from gitlab_nightshift.records.events import read_clock
 from gitlab_nightshift.repository.delegated_repository import open_source_record
 from gitlab_nightshift.repository.git import read_conversion_config
-from gitlab_nightshift.repository.prepared_checkout import read_prepared
-from gitlab_nightshift.repository.prepared_folders import PreparedFolders
 from gitlab_nightshift.sandbox.supervised_process import serve_stage
 from gitlab_nightshift.sandbox.visible_system import SystemWalk, walk_system
 from gitlab_nightshift.stages.work.delegation.delegation_workspace import make_workspace
 from gitlab_nightshift.stages.work.notarization import NotaryTask, notarize
-from gitlab_nightshift.stages.work.own_confinement import confine_work, run_confined_step
+from gitlab_nightshift.stages.work.opened_work import open_work
+from gitlab_nightshift.stages.work.own_confinement import run_confined_step
 from gitlab_nightshift.stages.work.work_context import WorkContext
-from gitlab_nightshift.stages.work.work_input import open_work_input
-from gitlab_nightshift.wire.channel import OutputChannel
 from gitlab_nightshift.wire.exit_status import run_guarded
 from gitlab_nightshift.wire.sent_logs import pass_logs
 
@@ -52,31 +46,16 @@ def _notarize(walked: SystemWalk | None, inputs: Mapping[str, Any]) -> dict[str,
 def _run_commands(
     walked: SystemWalk | None, inputs: Mapping[str, Any], answer: dict[str, Any]
 ) -> int:
-    outlet = OutputChannel(inputs["outlet"])
-    prepared = _read_folders(inputs)
-    tempfile.tempdir = str(prepared.temporary)
-    logs = pass_logs(prepared.private / "logs", outlet, f"{inputs['name']}-")
-    work_context = open_work_input(inputs["place"], logs, outlet, prepared)
-    work_context = confine_work(dataclasses.replace(work_context, walked=walked), inputs)
-    control = socket.socket(fileno=inputs["control"])
-    gateway = RemoteGateway(control, outlet) if inputs["gateway"] else None
+    opened = open_work(inputs, pass_logs, f"{inputs['name']}-", walked)
     until = inputs["place"]["until_s"]
     try:
-        work_context, config = _find_checkout(inputs, work_context)
+        work_context, config = _find_checkout(inputs, opened.work_context)
         task = _read_task(inputs["task"], config)
         left_s = lambda: None if until is None else until - read_clock()  # noqa: E731
-        answer |= dataclasses.asdict(notarize(task, work_context, gateway, left_s))
+        answer |= dataclasses.asdict(notarize(task, work_context, opened.gateway, left_s))
     except NightshiftError as error:
         answer["why"] = error.message
     return 0
-
-
-def _read_folders(inputs: Mapping[str, Any]) -> PreparedFolders:
-    """This process's folders, in a run with its prepared checkout."""
-    checkout = None
-    if data := inputs.get("prepared_checkout"):
-        checkout = read_prepared(data, moved=inputs["moved"])
-    return make_record(PreparedFolders, inputs["prepared"], checkout=checkout)
 
 
 def _find_checkout(

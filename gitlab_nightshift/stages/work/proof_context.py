@@ -1,6 +1,5 @@
 """Input and result of the proofs, apart from these: they are imported only for the first change."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from gitlab_nightshift.proof.proof_commands import Runner
@@ -18,8 +17,8 @@ class ProofContext:
     """What a change is checked against, besides the Verify bead.
 
     On a red baseline, failing commands are reported but prove nothing. ``known`` are merge requests
-    whose ideas must not be repeated. ``on_proof_start`` is called with the attempt's number
-    before anything runs. ``canaries`` caches what the base's tests noticed, for all attempts.
+    whose ideas must not be repeated. ``canaries`` caches what the base's tests noticed, for all
+    attempts.
     """
 
     work: WorkContext
@@ -28,7 +27,6 @@ class ProofContext:
     baseline: Baseline
     ci_files: CiFiles = NO_INCLUDES
     known: tuple[KnownMergeRequest, ...] = ()
-    on_proof_start: Callable[[int], None] = lambda _attempt: None
     canaries: BaseCanaries = field(default_factory=BaseCanaries)
 
 

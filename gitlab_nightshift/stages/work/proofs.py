@@ -54,7 +54,7 @@ def check_without_running(
     proof: ProofContext, captured: CapturedChange, subject: EvidenceSubject
 ) -> ProofResult:
     """Check the policy and the red flags."""
-    change, settings, ci_files = captured.build_summary(), proof.work.settings, proof.ci_files
+    change, settings, ci_files = captured.size, proof.work.settings, proof.ci_files
     config = proof.work.job.ci_config_path
     tools = find_changed_settings(subject.change)
     denied = find_violations(change, tools, settings, proof.recent_files, config, ci_files)

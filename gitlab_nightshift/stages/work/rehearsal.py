@@ -153,4 +153,6 @@ class Rehearsal:
 def build_rehearsal(plan: Plan) -> Workflow:
     """The rehearsal's steps, for ``work_stage.py: work``."""
     rehearsal = Rehearsal(plan)
-    return Workflow(rehearsal.run_baseline, rehearsal.report_needs, rehearsal.prepare, any_day=True)
+    return Workflow(
+        rehearsal.run_baseline, rehearsal.report_needs, prepare=rehearsal.prepare, any_day=True
+    )

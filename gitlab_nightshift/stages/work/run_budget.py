@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from functools import reduce
 
 from gitlab_nightshift.errors import Code
-from gitlab_nightshift.records.bead_results import BeadResult, CommandResult, Usage
+from gitlab_nightshift.records.bead_results import BeadResult, CommandResult
 from gitlab_nightshift.records.events import read_clock
 from gitlab_nightshift.records.products import FailedAttemptRecord, Outcome, Plan
+from gitlab_nightshift.records.usage import SpendingLimit, Usage
 
 SMALLEST_USD = 0.01
 """With less than a cent left no bead starts."""
@@ -31,8 +31,7 @@ class Ledger:
     the commands before the change.
     """
 
-    max_budget_usd: float
-    max_tokens: int | None
+    limit: SpendingLimit
     deadline: float | None
     started: float = field(default_factory=read_clock)
     results: list[BeadResult] = field(default_factory=list)
@@ -54,20 +53,13 @@ class Ledger:
             needed_s = NOTARY_SHARE * sum(each.duration_s for each in results)
             self.deadline -= max(min(needed_s, left_s / 2), 0.0)
 
-    def compute_usage(self) -> Usage:
-        """Cost and tokens of all beads, including failed ones; unknown stays unknown."""
-        return reduce(lambda total, result: total + result.usage, self.results, Usage())
+    def list_usage(self) -> list[Usage]:
+        """What each bead has used, failed ones too."""
+        return [result.usage for result in self.results]
 
-    def compute_left_usd(self) -> float:
-        """USD left; unknown costs count as 0."""
-        spent = sum(result.usage.cost_usd or 0.0 for result in self.results)
-        return self.max_budget_usd - spent
-
-    def compute_left_tokens(self) -> int | None:
-        """Tokens left; None without a limit."""
-        if self.max_tokens is None:
-            return None
-        return self.max_tokens - sum(result.usage.tokens or 0 for result in self.results)
+    def compute_left(self) -> SpendingLimit:
+        """USD and tokens left of the run's limits."""
+        return self.limit.subtract(self.list_usage())
 
     def compute_left_s(self) -> float | None:
         """Seconds until the run's deadline; None without one."""
@@ -80,19 +72,24 @@ class Ledger:
 
     def check(self) -> None:
         """Raise :class:`Stop` if a limit is reached."""
-        if self.compute_left_usd() < SMALLEST_USD:
-            raise self.build_budget_stop()
-        if (tokens := self.compute_left_tokens()) is not None and tokens <= 0:
+        left = self.compute_left()
+        if (left.usd is not None and left.usd < SMALLEST_USD) or left.tokens == 0:
             raise self.build_budget_stop()
         if self.late():
             raise self.build_deadline_stop()
 
     def build_budget_stop(self) -> Stop:
-        """The stop for a used-up budget, which is not an error."""
-        tokens = self.compute_left_tokens()
-        if tokens is not None and tokens <= 0:
-            return Stop(Outcome.NO_IMPROVEMENT, f"budget of {self.max_tokens} tokens reached")
-        return Stop(Outcome.NO_IMPROVEMENT, f"budget of ${self.max_budget_usd:g} reached")
+        """The stop for a used-up budget, which is not an error.
+
+        A request that does not fit stops the run while something of each limit is left: the one
+        with less left is named.
+        """
+        limit, left = self.limit, self.compute_left()
+        budget = f"${limit.usd:g}"
+        if limit.tokens and left.tokens is not None:
+            usd_part = (left.usd or 0.0) / limit.usd if limit.usd else 0.0
+            budget = budget if usd_part < left.tokens / limit.tokens else f"{limit.tokens} tokens"
+        return Stop(Outcome.NO_IMPROVEMENT, f"budget of {budget} reached")
 
     def build_deadline_stop(self) -> Stop:
         """The stop at the run's deadline."""
@@ -103,4 +100,4 @@ def open_ledger(plan: Plan, seconds: float | None, before: Iterable[BeadResult] 
     """A ledger for a run that may take ``seconds`` (None: no deadline), after the beads
     ``before``."""
     deadline = None if seconds is None else read_clock() + seconds
-    return Ledger(plan.max_budget_usd, plan.max_tokens, deadline, results=list(before))
+    return Ledger(plan.limit, deadline, results=list(before))

@@ -2,17 +2,21 @@
 
 import contextlib
 import dataclasses
+import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from gitlab_nightshift.agents import build_provider
 from gitlab_nightshift.errors import NightshiftError
+from gitlab_nightshift.gateway.gateway_config import to_bytes
 from gitlab_nightshift.policy.prompts import BEADS
 from gitlab_nightshift.records.codec import make_record, to_fields
 from gitlab_nightshift.records.events import Emit, read_clock
+from gitlab_nightshift.records.products import Plan
 from gitlab_nightshift.redaction.redactor import Redactor
 from gitlab_nightshift.repository.prepared_folders import PreparedFolders
+from gitlab_nightshift.stages.work.model_access import configure_gateway
 from gitlab_nightshift.stages.work.tool_access import JobFolders, find_tool_folders
 from gitlab_nightshift.stages.work.work_context import WorkContext
 from gitlab_nightshift.system.environment import build_search_path
@@ -28,6 +32,17 @@ def build_work_input(work_context: WorkContext) -> dict[str, Any]:
     )
     until = None if work_context.seconds is None else read_clock() + work_context.seconds
     return {**to_fields(handed), "until_s": until, "needed": _list_needed_paths(work_context)}
+
+
+def pack_work(work_context: WorkContext, plan: Plan) -> dict[str, Any]:
+    """The input of work and of its gateway, None if the agent needs none; what the job may spend
+    is in the plan."""
+    provider = build_provider(work_context.settings)
+    gateway = configure_gateway(work_context.settings, provider, work_context.model_env, plan.limit)
+    return {
+        "place": build_work_input(work_context),
+        "gateway": json.loads(to_bytes(gateway)) if gateway else None,
+    }
 
 
 def open_work_input(

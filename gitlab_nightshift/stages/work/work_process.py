@@ -3,26 +3,19 @@
 Its logs and products go to the redactor, one way.
 """
 
-import dataclasses
 import functools
-import socket
-import tempfile
 from collections.abc import Mapping
 from typing import Any
 
-from gitlab_nightshift.gateway.gateway_client import RemoteGateway
 from gitlab_nightshift.records.bead_results import BeadResult
 from gitlab_nightshift.records.codec import make_record
 from gitlab_nightshift.records.products import Plan
-from gitlab_nightshift.repository.prepared_checkout import read_prepared
-from gitlab_nightshift.repository.prepared_folders import PreparedFolders
 from gitlab_nightshift.sandbox.supervised_process import serve_stage
 from gitlab_nightshift.sandbox.visible_system import SystemWalk, walk_system
-from gitlab_nightshift.stages.work.own_confinement import confine_work, run_confined_step
+from gitlab_nightshift.stages.work.opened_work import open_work
+from gitlab_nightshift.stages.work.own_confinement import run_confined_step
 from gitlab_nightshift.stages.work.work_context import WorkContext
-from gitlab_nightshift.stages.work.work_input import open_work_input
 from gitlab_nightshift.stages.work.work_stage import NIGHT, Workflow, work
-from gitlab_nightshift.wire.channel import OutputChannel
 from gitlab_nightshift.wire.exit_status import run_guarded
 from gitlab_nightshift.wire.sent_logs import open_logs
 
@@ -41,23 +34,15 @@ def _work(walked: SystemWalk | None, inputs: Mapping[str, Any]) -> dict[str, Any
 
 
 def _run_night(walked: SystemWalk | None, inputs: Mapping[str, Any]) -> int:
-    outlet = OutputChannel(inputs["outlet"])
-    checkout = read_prepared(inputs["prepared_checkout"], moved=inputs["moved"])
-    prepared = make_record(PreparedFolders, inputs["prepared"], checkout=checkout)
-    tempfile.tempdir = str(prepared.temporary)
-    logs = open_logs(prepared.private / "logs", outlet)
-    work_context = open_work_input(inputs["place"], logs, outlet, prepared)
-    work_context = confine_work(dataclasses.replace(work_context, walked=walked), inputs)
-    control = socket.socket(fileno=inputs["control"])
-    gateway = RemoteGateway(control, outlet) if inputs["gateway"] else None
+    opened = open_work(inputs, open_logs, walked=walked)
     plan = make_record(Plan, inputs["plan"])
     before = [make_record(BeadResult, each) for each in inputs["before"]]
     work(
         plan,
-        work_context,
-        gateway,
-        outlet.send_record,
-        _choose_workflow(plan, work_context),
+        opened.work_context,
+        opened.gateway,
+        opened.outlet.send_record,
+        _choose_workflow(plan, opened.work_context),
         before,
     )
     return 0

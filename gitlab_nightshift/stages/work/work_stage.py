@@ -53,13 +53,16 @@ Keep = Callable[[str, bytes], None]
 
 @dataclass(frozen=True)
 class Workflow:
-    """The steps in the sandbox: ``baseline`` before any agent runs, ``run`` with agents.
+    """What one kind of run does otherwise than another. The steps in the sandbox: ``baseline``
+    before any agent runs, ``run`` with agents.
 
-    ``prepare`` builds the agent and its templates; ``any_day``: also run on a day without a night.
+    ``place`` chooses the checkout and its commit, ``prepare`` builds the agent and its templates;
+    ``any_day``: also run on a day without a night.
     """
 
     baseline: Callable[[WorkContext, Checkout, Runner], Baseline]
     run: Callable[[Night], Ending]
+    place: Callable[[Plan, WorkContext], tuple[Plan, WorkContext]] = lambda *given: given
     prepare: Callable[[WorkContext], Tools] = prepare
     any_day: bool = False
 
@@ -128,8 +131,9 @@ def _run_plan(
         return written[0]
 
     def prepare_and_run() -> Ending:
-        tools = workflow.prepare(work_context)
-        return run_workflow(plan, work_context, tools, ledger, workflow, gateway, run_and_write)
+        placed, context = workflow.place(plan, work_context)
+        tools = workflow.prepare(context)
+        return run_workflow(placed, context, tools, ledger, workflow, gateway, run_and_write)
 
     ending = run_to_ending(plan, work_context.logs, disks, prepare_and_run)
     if written and ending is not written[0]:  # stopped while the checkout was being restored

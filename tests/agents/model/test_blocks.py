@@ -66,7 +66,7 @@ def test_longer_marks_let_a_text_hold_marks() -> None:
         (ONE.replace("=======", "========"), "no line of = between"),
         (ONE.replace(">>>>>>>", ">>>>>>>>"), "it has no end"),
         (">>>>>>> REPLACE\n", "line 1: >>>>>>> REPLACE ends a block that never began"),
-        ("a\n<<<<<<< DELETE\nold\n>>>>>>> DELETE", "nothing stands between"),
+        ("a\n<<<<<<< DELETE\nold\n>>>>>>> DELETE", "nothing between its two marks"),
         ("a\n<<<<<<< DELETE\n>>>>>>> REPLACE", "before the block's own end"),
         (ONE.replace("new", "n\0w"), "a NUL character"),
         (ONE.replace("new", "n\ud800w"), "not UTF-8"),

@@ -148,7 +148,7 @@ def test_half_a_stream_is_asked_for_again_and_then_is_no_answer(name: str) -> No
     body, why = HALVES[name]
     repeats: list[str] = []
     with endpoint([body, chunk("whole", "stop") + DONE]) as url:
-        client = ChatClient(url, "key", "m", repeats=repeats.append)
+        client = ChatClient(url, "key", "m", on_repeat=repeats.append)
         assert client.ask(ASK, 100).text == "whole"
     assert [why in text for text in repeats] == [True], repeats
     with pytest.raises(CutOffError, match="the answer was cut off twice: ") as caught:

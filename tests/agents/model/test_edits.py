@@ -109,9 +109,9 @@ def test_all_problems_are_told_at_once() -> None:
 
 def test_a_file_that_may_not_be_read_is_named() -> None:
     def read(path: str) -> bytes:
-        raise UnreadableFileError("a symbolic link stands in the path")
+        raise UnreadableFileError("a part of the path is a symbolic link")
 
-    with pytest.raises(NotApplicableError, match=r"block 1 \(f\): a symbolic link"):
+    with pytest.raises(NotApplicableError, match=r"block 1 \(f\): a part of the path"):
         plan_edits([block("f", "a", "b")], read)
 
 

@@ -12,9 +12,9 @@ import pytest
 from gitlab_nightshift.agents.model import loop as loops
 from gitlab_nightshift.agents.model.blocks import MalformedError
 from gitlab_nightshift.agents.model.chat_client import ChatClient, EndpointError
+from gitlab_nightshift.agents.model.conversation import ContextTooSmallError
 from gitlab_nightshift.agents.model.loop import AgentLoop, LoopLimits
 from gitlab_nightshift.agents.model.tools import CommandRules, Toolbox
-from gitlab_nightshift.agents.model.trimmed_messages import ContextTooSmallError
 from gitlab_nightshift.agents.model.workspace import Workspace
 from gitlab_nightshift.repository.git import build_isolated_git
 from gitlab_nightshift.stages.work.handoff_schema import build_schema
@@ -126,7 +126,7 @@ def test_a_link_is_not_followed(bench: Bench) -> None:
         == folder
         == ("it cannot be read: a part of the path is a file or a link, not a folder")
     )
-    assert itself == "it cannot be read: a symbolic link stands in the path"
+    assert itself == "it cannot be read: a part of the path is a symbolic link"
 
 
 def test_searching(bench: Bench) -> None:

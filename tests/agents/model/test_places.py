@@ -58,7 +58,7 @@ def test_without_the_indentation_it_is_found_and_moved() -> None:
 @pytest.mark.parametrize(
     ("old", "why"),
     [
-        ("prices", "stands there 4 times"),
+        ("prices", "occurs 4 times"),
         ("return   sum( values )", "not there; the nearest place is line 3:\n        return sum"),
         ("def nothing_like_it(at, all)", "the old text is not there$"),
         ("self, prices ) :", "the old text is not there"),

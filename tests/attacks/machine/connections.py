@@ -6,9 +6,14 @@ import socket
 import struct
 import time
 
-from tests.attacks.attack import ITSELF, attack_on
+from tests.attacks.attack import ITSELF, NETWORK, attack_on, demand
 from tests.attacks.places import Places, call, checked, flag_in, heard, hit, libc, reach, read
 from tests.attacks.races import rewriting, tries
+
+FAST_OPEN = demand(
+    "switched off on this machine",
+    lambda _places: int(read("/proc/sys/net/ipv4/tcp_fastopen")) & 1,
+)
 
 
 @attack_on("network", "The filter knows the options that may be set by name.", a_right=True)
@@ -61,14 +66,10 @@ def mptcp(places: Places) -> str | None:
     return heard(one)
 
 
-def _open_to_the_network_needs(places: Places) -> None:
-    assert places.own_address, "no network on this machine"
-
-
 @attack_on(
     "network",
     "A wildcard becomes loopback, another address is refused; a namespace has its own.",
-    needs=_open_to_the_network_needs,
+    needs=NETWORK,
     seen=lambda places: hit(places, "offered"),
 )
 def open_to_the_network(places: Places) -> str | None:
@@ -82,14 +83,10 @@ def open_to_the_network(places: Places) -> str | None:
     return "offered"
 
 
-def _ports_of_the_machine_needs(places: Places) -> None:
-    assert ports_of_the_machine(places), "this kernel has none of it"
-
-
 @attack_on(
     "secrets",
     "The filter refuses ioperm, iopl and modify_ldt.",
-    needs=_ports_of_the_machine_needs,
+    needs="this kernel has none of it",
     a_right=True,
 )
 def ports_of_the_machine(places: Places) -> str | None:
@@ -142,14 +139,10 @@ def tcp_again(places: Places) -> str | None:
         return heard(way)
 
 
-def _tcp_fast_open_needs(places: Places) -> None:
-    assert int(read("/proc/sys/net/ipv4/tcp_fastopen")) & 1, "switched off on this machine"
-
-
 @attack_on(
     "network",
     "The filter refuses the flag and every address in sendto.",
-    needs=_tcp_fast_open_needs,
+    needs=FAST_OPEN,
 )
 def tcp_fast_open(places: Places) -> str | None:
     """Sends data to an address without connect: sendto with MSG_FASTOPEN."""
@@ -158,14 +151,10 @@ def tcp_fast_open(places: Places) -> str | None:
     return heard(one)
 
 
-def _tcp_fast_open_message_needs(places: Places) -> None:
-    assert int(read("/proc/sys/net/ipv4/tcp_fastopen")) & 1, "switched off on this machine"
-
-
 @attack_on(
     "network",
     "The filter refuses the flag; without it TCP takes no address.",
-    needs=_tcp_fast_open_message_needs,
+    needs=FAST_OPEN,
 )
 def tcp_fast_open_message(places: Places) -> str | None:
     """The address stands in a structure in memory, where no filter can look."""
@@ -194,11 +183,11 @@ def tcp_gateway_port_elsewhere(places: Places) -> str | None:
     return reach("127.0.0.2", places.gateway)
 
 
-def _tcp_ipv6_needs(places: Places) -> None:
-    assert "tcp6" in places.ports, "no IPv6 on this machine"
-
-
-@attack_on("network", "The same rules by either family.", needs=_tcp_ipv6_needs)
+@attack_on(
+    "network",
+    "The same rules by either family.",
+    needs=demand("no IPv6 on this machine", lambda places: "tcp6" in places.ports),
+)
 def tcp_ipv6(places: Places) -> str | None:
     """Connects to ::1."""
     return reach("::1", places.ports["tcp6"], socket.AF_INET6)
@@ -228,14 +217,10 @@ def tcp_other_loopback(places: Places) -> str | None:
     return reach("127.0.0.2", places.ports["mapped"])
 
 
-def _tcp_own_address_needs(places: Places) -> None:
-    assert places.own_address, "no network on this machine"
-
-
 @attack_on(
     "network",
     "Only loopback is ever connected to; a namespace has nothing else.",
-    needs=_tcp_own_address_needs,
+    needs=NETWORK,
 )
 def tcp_own_address(places: Places) -> str | None:
     """Connects to the same machine by its address in the network."""

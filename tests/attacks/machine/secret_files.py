@@ -6,7 +6,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from tests.attacks.attack import attack_on
+from tests.attacks.attack import Needs, attack_on, demand
 from tests.attacks.places import Places, checked, flag_in, libc, reach_unix, read
 
 
@@ -84,56 +84,44 @@ def git_log(places: Places) -> str | None:
     return flag_in(b"".join(one.stdout for one in done))
 
 
-def _installed_folder_needs(places: Places) -> None:
-    assert read(places.files["installed_folder"]), "needs root that may mount"
+def _find_installed(name: str) -> Needs:
+    return demand("needs root that may mount", lambda places: read(places.files[name]))
 
 
 @attack_on(
     "secrets",
     "A folder that not everybody may enter is hidden with all that is in it.",
-    needs=_installed_folder_needs,
+    needs=_find_installed("installed_folder"),
 )
 def installed_folder(places: Places) -> str | None:
     """Reads a file of mode 0644 by its whole path: the folder around it has mode 0700."""
     return flag_in(read(places.files["installed_folder"]))
 
 
-def _installed_for_a_group_needs(places: Places) -> None:
-    assert read(places.files["installed_for_a_group"]), "needs root that may mount"
-
-
 @attack_on(
     "secrets",
     "What a group may read is not what everybody may read, so it is hidden.",
-    needs=_installed_for_a_group_needs,
+    needs=_find_installed("installed_for_a_group"),
 )
 def installed_for_a_group(places: Places) -> str | None:
     """Reads a file of mode 0640, which the job's user may read as a member of the group."""
     return flag_in(read(places.files["installed_for_a_group"]))
 
 
-def _installed_key_needs(places: Places) -> None:
-    assert read(places.files["installed_key"]), "needs root that may mount"
-
-
 @attack_on(
     "secrets",
     "What not everybody may read is found before the first agent and hidden.",
-    needs=_installed_key_needs,
+    needs=_find_installed("installed_key"),
 )
 def installed_key(places: Places) -> str | None:
     """Reads a key of mode 0600, the job user's own, beside a program in /opt."""
     return flag_in(read(places.files["installed_key"]))
 
 
-def _installed_key_by_link_needs(places: Places) -> None:
-    assert read(places.files["installed_key"]), "needs root that may mount"
-
-
 @attack_on(
     "secrets",
     "No name leads around a rule or a mount that covers the file itself.",
-    needs=_installed_key_by_link_needs,
+    needs=_find_installed("installed_key"),
 )
 def installed_key_by_link(places: Places) -> str | None:
     """Opens it by a link in the checkout, and by the reader's own root in /proc."""
@@ -146,14 +134,10 @@ def installed_key_by_link(places: Places) -> str | None:
     return None
 
 
-def _installed_key_opened_needs(places: Places) -> None:
-    assert read(places.files["installed_key"]), "needs root that may mount"
-
-
 @attack_on(
     "secrets",
     "What was private at the start stays hidden, whatever its mode says later.",
-    needs=_installed_key_opened_needs,
+    needs=_find_installed("installed_key"),
 )
 def installed_key_opened(places: Places) -> str | None:
     """Changes the mode of a key in /opt, and reads it as everybody then may."""
@@ -161,14 +145,10 @@ def installed_key_opened(places: Places) -> str | None:
     return flag_in(read(places.files["installed_key"]))
 
 
-def _installed_pip_conf_needs(places: Places) -> None:
-    assert read(places.files["installed_pip_conf"]), "needs root that may mount"
-
-
 @attack_on(
     "secrets",
     "Files in which tools keep credentials for the whole machine are hidden, unless named.",
-    needs=_installed_pip_conf_needs,
+    needs=_find_installed("installed_pip_conf"),
 )
 def installed_pip_conf(places: Places) -> str | None:
     """Reads the mirror's password in a well-known place: in the settings of an environment."""

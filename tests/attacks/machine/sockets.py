@@ -12,7 +12,7 @@ import threading
 import time
 from pathlib import Path
 
-from tests.attacks.attack import ITSELF, attack_on
+from tests.attacks.attack import ITSELF, NETWORK, attack_on
 from tests.attacks.places import LONG_S, Places, checked, flag_in, hit, libc, reach_unix
 from tests.attacks.races import beside, rewriting, tries
 
@@ -139,14 +139,10 @@ def message_bus(places: Places) -> str | None:
 ROOT_SERVERS = b"\x4e\x53\1\0\0\1\0\0\0\0\0\0\0\0\2\0\1"
 
 
-def _name_lookup_needs(places: Places) -> None:
-    assert places.own_address, "no network on this machine"
-
-
 @attack_on(
     "network",
     "No datagram socket is given out, and no connection to the server is allowed.",
-    needs=_name_lookup_needs,
+    needs=NETWORK,
 )
 def name_lookup(places: Places) -> str | None:
     """Asks a name server by an address that is not loopback's: a name can carry a secret out."""
@@ -276,14 +272,10 @@ def udp(places: Places) -> str | None:
 UDP_BIND_RACE_ATTEMPTS = 1_500
 
 
-def _udp_bind_race_needs(places: Places) -> None:
-    assert places.own_address, "no network on this machine"
-
-
 @attack_on(
     "network",
     "A UDP socket hears loopback's device only, whatever address it is bound to.",
-    needs=_udp_bind_race_needs,
+    needs=NETWORK,
 )
 def udp_bind_race(places: Places) -> str | None:
     """Shows a UNIX socket to whoever judges bind, and puts a UDP socket in its place."""
@@ -310,14 +302,10 @@ def udp_bind_race(places: Places) -> str | None:
     return None
 
 
-def _udp_from_the_network_needs(places: Places) -> None:
-    assert places.own_address, "no network on this machine"
-
-
 @attack_on(
     "network",
     "Only loopback can be bound to; a namespace has nothing else.",
-    needs=_udp_from_the_network_needs,
+    needs=NETWORK,
 )
 def udp_from_the_network(places: Places) -> str | None:
     """Takes a UDP port of the machine's own address, and what others send to it."""

@@ -13,12 +13,11 @@ from tests.attacks.places import Places, checked, flag_in, libc, plant, planted,
 SWITCHES = ("/proc/sys/kernel/core_pattern", "/proc/sysrq-trigger", "/proc/sys/kernel/modprobe")
 
 
-def _core_pattern_needs(places: Places) -> None:
-    assert core_pattern(places), "none of them can be written"
-
-
 @attack_on(
-    "files", "/proc and /sys are read-only to agents.", needs=_core_pattern_needs, a_right=True
+    "files",
+    "/proc and /sys are read-only to agents.",
+    needs="none of them can be written",
+    a_right=True,
 )
 def core_pattern(places: Places) -> str | None:
     """Opens core_pattern, sysrq-trigger and their like for writing."""

@@ -31,7 +31,7 @@ def internet() -> Iterator[Internet]:
         yield one
 
 
-def test_an_allowed_host(internet: Internet) -> None:
+def test_an_allowed_host_is_reached_and_its_traffic_counted(internet: Internet) -> None:
     with agent(internet) as one:
         answer = one.connect("Registry.example.:443", then=b"hello bye")
         assert answer == b"HTTP/1.1 200 Connection established\r\n\r\ngot hello bye"
@@ -42,7 +42,7 @@ def test_an_allowed_host(internet: Internet) -> None:
     assert internet.dialled == [(REGISTRY, 443)]
 
 
-def test_clients_understand_it(internet: Internet) -> None:
+def test_pythons_own_client_takes_the_url_of_the_ticket(internet: Internet) -> None:
     """Python's own client, by the URL of the ticket."""
     with agent(internet) as one:
         internet.names["plain.example"] = [[REGISTRY]]
@@ -137,7 +137,7 @@ def test_a_private_address_by_number(internet: Internet) -> None:
     assert internet.asked == []
 
 
-def test_credentials(internet: Internet) -> None:
+def test_only_the_credential_of_a_running_bead_opens_a_connection(internet: Internet) -> None:
     with agent(internet) as one:
         for wrong in ("", "x", one.ticket.credential[:-1], one.ticket.credential + "0"):
             assert one.status("registry.example:443", wrong) == "407"
@@ -170,7 +170,7 @@ def tunnel(one: Agent, then: bytes) -> Iterator[socket.socket]:
         yield connection
 
 
-def test_a_head_has_bounds(internet: Internet) -> None:
+def test_a_head_that_is_slow_or_too_large_is_cut_off(internet: Internet) -> None:
     with agent(internet, limits=ProxyLimits(head_s=0.3)) as one:
         for data in (
             b"",
@@ -189,14 +189,14 @@ def test_a_silent_tunnel_is_closed(internet: Internet) -> None:
         assert (traffic.sent, traffic.received) == (6, 0)
 
 
-def test_a_server_that_does_not_answer(internet: Internet) -> None:
+def test_a_server_that_does_not_answer_is_a_bad_gateway(internet: Internet) -> None:
     internet.names["a.wild.example"] = [["203.0.114.1"]]
     with agent(internet, limits=ProxyLimits(connect_s=0.3)) as one:
         assert one.status("a.wild.example:443") == "502"
         assert one.status("b.wild.example:443") == "502"
 
 
-def test_very_many_connections(internet: Internet) -> None:
+def test_connections_are_limited_and_come_free_again(internet: Internet) -> None:
     with agent(internet, limits=ProxyLimits(connections=6)) as one:
         held = [socket.create_connection(("127.0.0.1", one.proxy.port), 60) for _ in range(6)]
         with contextlib.suppress(ConnectionError):
@@ -223,7 +223,9 @@ def test_notes_are_bounded_and_plain(internet: Internet) -> None:
         assert all(note.isprintable() for note in one.notes)
 
 
-def test_a_unix_socket_too(internet: Internet, tmp_path: Path) -> None:
+def test_the_proxy_also_serves_a_unix_socket_of_this_user_alone(
+    internet: Internet, tmp_path: Path
+) -> None:
     path = tmp_path / "egress.sock"
     with agent(internet, path=path) as one:
         assert path.stat().st_mode & 0o777 == 0o600
@@ -234,7 +236,7 @@ def test_a_unix_socket_too(internet: Internet, tmp_path: Path) -> None:
         assert one.notes == []
 
 
-def test_hosts_that_are_none(internet: Internet) -> None:
+def test_a_host_that_may_never_be_open_is_refused_at_the_start(internet: Internet) -> None:
     for host in ("*", "169.254.169.254:80"):
         with pytest.raises(ValueError), agent(internet, hosts=[host]):
             pass

@@ -107,7 +107,7 @@ BAD = [
 
 
 @pytest.mark.parametrize("text", BAD)
-def test_entries_that_are_none(text: str) -> None:
+def test_a_host_that_cannot_be_allowed_is_refused(text: str) -> None:
     with pytest.raises(ValueError):
         parse_egress_host(text)
 
@@ -139,7 +139,7 @@ def test_entries_as_they_are_shown(text: str, shown: str) -> None:
         ),
     ],
 )
-def test_targets_that_are_none(text: str) -> None:
+def test_a_target_that_two_readers_may_take_differently_is_refused(text: str) -> None:
     with pytest.raises(ValueError):
         split(text)
 
@@ -182,7 +182,7 @@ def test_a_plain_request_is_made_into_one_for_its_server() -> None:
         "\r\n\r\n",
     ],
 )
-def test_heads_that_are_none(text: str) -> None:
+def test_a_malformed_head_is_refused(text: str) -> None:
     with pytest.raises(ValueError):
         parse_head(text)
 

@@ -11,8 +11,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from gitlab_nightshift.gateway.egress.proxy import EgressProxy, ProxyLimits, ProxyTicket
+from gitlab_nightshift.gateway.egress.proxy import EgressProxy, ProxyLimits
 from gitlab_nightshift.gateway.egress.tunnel import Pipe, Traffic
+from gitlab_nightshift.gateway.keys import EgressTicket
 from gitlab_nightshift.records.events import Emit, Event, Note
 from tests.support.loops import LoopThread, bound
 
@@ -66,10 +67,10 @@ class RunningProxy:
         self._thread.run(self._inner.stop(), 60)
         self._thread.stop()
 
-    def open_bead(self, bead: str) -> ProxyTicket:
+    def open_bead(self, bead: str) -> EgressTicket:
         return self._inner.open_bead(bead)
 
-    def close_bead(self, ticket: ProxyTicket) -> dict[str, Traffic]:
+    def close_bead(self, ticket: EgressTicket) -> dict[str, Traffic]:
         return self._thread.run(self._inner.close_bead(ticket), 60)
 
 
@@ -78,7 +79,7 @@ class Agent:
     """A bead with its proxy."""
 
     proxy: RunningProxy
-    ticket: ProxyTicket
+    ticket: EgressTicket
     internet: Internet
     told: list[Event]
 

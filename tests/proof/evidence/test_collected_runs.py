@@ -3,13 +3,15 @@
 import functools
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 from gitlab_nightshift.proof.evidence.collected_runs import compare_collections
 from gitlab_nightshift.proof.evidence.workbench import Evidence, EvidenceSubject, Workbench
 from gitlab_nightshift.proof.proof_commands import CommandRun, run_and_collect
 from gitlab_nightshift.proof.reports.command_expansion import build_text_reader
 from gitlab_nightshift.records.verdicts import CheckOutcome
-from gitlab_nightshift.repository.blobs import write_modified_tree
+from gitlab_nightshift.repository.tree_objects import write_modified_tree
+from tests.support.scripts import ScriptCase, read_cases
 from tests.support.tables import each
 from tests.support.tried import Tried
 
@@ -20,9 +22,6 @@ CASES = (
     "        self.assertEqual(1 + 1, 2)\n\n    def test_two(self):\n"
     "        self.assertEqual(2 + 2, 4)\n"
 )
-NPM = '{{"scripts": {{"test": "node --test{}"}}}}'
-NODE = "require('node:test')('adds', () => require('node:assert').equal(1 + 1, 2));\n"
-MAKE = "test:\n\t@{} || true\n"
 SEVERAL = (
     "import pytest\n\n\n@pytest.mark.parametrize('n', [1, 2, 3])\ndef test_n(n):\n    assert n\n"
 )
@@ -52,97 +51,33 @@ def compare(subject: EvidenceSubject, workbench: Workbench) -> Evidence:
 _BEFORE: dict[tuple[str, ...], tuple[CommandRun, ...]] = {}
 
 
-@each(
-    ("command", "before", "after", "flags"),
-    [
-        (PYTEST, {"test_a.py": TWO}, {"test_a.py": TWO + "\n# more\n"}, []),
-        (PYTEST, {"test_a.py": TWO}, {"test_a.py": TWO.replace("test_two", "test_pair")}, []),
-        (PYTEST, {"test_a.py": TWO}, {"test_a.py": None, "tests/test_a.py": TWO}, []),
-        (PYTEST, {"test_a.py": TWO}, {"conftest.py": HOOK}, ["test-deleted"]),
-        (
-            PYTEST,
-            {"test_a.py": TWO},
-            {"test_a.py": TWO.replace("def test_two", "def test_one")},
-            ["test-deleted"],
-        ),
-        (
-            PYTEST,
-            {"test_a.py": TWO},
-            {"test_a.py": "import pytest\n\npytestmark = pytest.mark.skip\n" + TWO},
-            ["test-skipped"],
-        ),
-        (
-            PYTEST,
-            {"test_a.py": TWO},
-            {
-                "test_a.py": TWO.replace(
-                    "def test_two():\n", "def test_two():\n    exit_early()\n"
-                ).replace(
-                    "def test_one",
-                    "def exit_early():\n    __import__('pytest').skip()\n\n\ndef test_one",
-                )
-            },
-            ["test-skipped"],
-        ),
-        (
-            PYTEST,
-            {"test_n.py": SEVERAL},
-            {"test_n.py": SEVERAL.replace("2, 3", "2")},
-            ["test-loosened"],
-        ),
-        (UNITTEST, {"test_a.py": CASES}, {"test_a.py": CASES + "\n# more\n"}, []),
-        (
-            UNITTEST,
-            {"test_a.py": CASES},
-            {"test_a.py": CASES + "\n\ndel Sums.test_two\n"},
-            ["test-deleted"],
-        ),
-        (
-            UNITTEST,
-            {"test_a.py": CASES},
-            {"test_a.py": CASES + "\n\nsetattr(Sums, '__unittest_skip__', True)\n"},
-            ["test-skipped"],
-        ),
-        (
-            "make test",
-            {"Makefile": f"test: ; @{PYTEST}\n", "test_a.py": TWO},
-            {"Makefile": MAKE.format(PYTEST), "test_a.py": TWO.replace("== 4", "== 5")},
-            ["unreliable-report"],
-        ),
-        (
-            "make test",
-            {"Makefile": f"test:\n\t{PYTEST}\n", "test_a.py": TWO},
-            {"Makefile": f"test:\n\t-{PYTEST}\n", "test_a.py": TWO.replace("== 4", "== 5")},
-            ["unreliable-report"],
-        ),
-        (
-            "sh ci.sh",
-            {"ci.sh": f"set -e\n{PYTEST}\n", "test_a.py": TWO},
-            {"ci.sh": f"{PYTEST}\ntrue\n", "test_a.py": TWO.replace("== 4", "== 5")},
-            ["unreliable-report"],
-        ),
-        (
-            "npm test",
-            {"package.json": NPM.format(""), "a.test.js": NODE},
-            {"package.json": NPM.format(" || true"), "a.test.js": NODE.replace("2)", "3)")},
-            ["unreliable-report"],
-        ),
-        (
-            "make test",
-            {"Makefile": f"test: ; @{UNITTEST}\n", "test_a.py": CASES},
-            {"Makefile": "test: ; @true\n"},
-            ["unreliable-report"],
-        ),
-    ],
-)
-def test_what_running_shows(
-    tried: Tried, command: str, before: dict[str, str], after: dict[str, str], flags: list[str]
-) -> None:
-    with tried(before, after, commands=(command,)) as (subject, workbench):
+COMMANDS = f"""
+two() {{ cat > test_a.py <<X
+{TWO}X
+}}
+cases() {{ cat > test_a.py <<X
+{CASES}X
+}}
+several() {{ cat > test_n.py <<X
+{SEVERAL}X
+}}
+hook() {{ cat > conftest.py <<X
+{HOOK}X
+}}
+fail() {{ sed -i 's/== 4/== 5/' test_a.py; }}
+PYTEST="{PYTEST}"; UNITTEST="{UNITTEST}"
+"""
+RUNS = {"pytest": PYTEST, "unittest": UNITTEST}
+
+
+@each("case", read_cases(Path(__file__).with_name("collected.cases")))
+def test_what_running_shows(tried: Tried, case: ScriptCase) -> None:
+    command = RUNS.get(case.asked["run"], case.asked["run"])
+    with tried(*case.change({}, COMMANDS), commands=(command,)) as (subject, workbench):
         seen = compare(subject, workbench)
-    assert [finding.name for finding in seen.findings] == flags, seen
+    assert [finding.name for finding in seen.findings] == case.expected, seen
     assert {finding.level for finding in seen.findings} <= {"fail"}
-    wanted = CheckOutcome.FAILED if flags else CheckOutcome.PASSED
+    wanted = CheckOutcome.FAILED if case.expected else CheckOutcome.PASSED
     assert wanted in [check.outcome for check in seen.checks], seen
 
 

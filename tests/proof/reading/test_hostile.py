@@ -8,7 +8,6 @@ from gitlab_nightshift.proof.reading import judge
 from gitlab_nightshift.proof.reviewed_change import Context
 from gitlab_nightshift.proof.syntax import languages
 from gitlab_nightshift.settings.model import Settings
-from tests.proof.reading.test_realistic import FLAGS, GO, JVM, RUBY_RUST, SCRIPT
 from tests.support.pairs import Pair, change_of, raised, read_pairs
 from tests.support.runaway import bounded
 from tests.support.tables import each
@@ -40,7 +39,7 @@ def test_hostile_code_costs_little(path: str, before: str, after: str) -> None:
 
 def test_broken_code_raises_nothing() -> None:
     chance = random.Random(7)
-    pairs = read_pairs(SCRIPT + GO + JVM + RUBY_RUST)
+    _, pairs = read_pairs("realistic")
     for _ in range(150):
         pair = chance.choice(pairs)
         before = {path: cut(text, chance) for path, text in pair.before.items()}
@@ -65,5 +64,6 @@ def test_tests_in_a_file_that_becomes_too_large_to_read_are_gone(
     monkeypatch.setattr(languages, "LARGEST", 10_000)
     before = {"tests/test_a.py": "def test_a():\n    assert f() == 1\n"}
     after = {"tests/test_a.py": "# filler\n" * 1200 + "def test_a():\n    assert f() == 1\n"}
-    found = {name for name, *_ in raised(Pair("large", set(), before, after), FLAGS)}
+    flags, _ = read_pairs("realistic")
+    found = {name for name, *_ in raised(Pair("large", set(), before, after), flags)}
     assert found == {"test-deleted"}

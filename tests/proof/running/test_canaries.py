@@ -1,6 +1,6 @@
 """Canaries: what the tests noticed before a change, they must notice still."""
 
-from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -9,21 +9,9 @@ from gitlab_nightshift.proof.running import canaries, gathering, single_canaries
 from gitlab_nightshift.proof.running.fault_choice import ProductCode
 from gitlab_nightshift.proof.running.faults import Fault, list_faults
 from tests.proof.running.proving import prove
-from tests.proof.running.shops import (
-    GO,
-    GO_TEST,
-    GOLANG,
-    HELPER,
-    JAVASCRIPT,
-    LABEL_TEST,
-    NODE,
-    NODE_TEST,
-    PRICE_TEST,
-    PYTEST,
-    PYTHON,
-    UNITTEST,
-)
+from tests.proof.running.shops import PRICE_TEST, PYTHON, RUNS, SHOPS, UNITTEST
 from tests.support.programs import need_program
+from tests.support.scripts import ScriptCase, read_cases
 from tests.support.tried import Tried
 
 WEAKENED = frozenset(("suite-weakened", "unreliable-report"))
@@ -36,170 +24,34 @@ def change(text: str, old: str, new: str) -> str:
     return text.replace(old, new)
 
 
-@dataclass(frozen=True)
-class Cheat:
-    """``after`` are the files that change; ``others`` are what runs raise besides canaries."""
-
-    command: str
-    files: dict[str, str]
-    after: dict[str, str | None]
-    others: frozenset[str] = frozenset()
-
-
-def _python(after: dict[str, str | None], *others: str, command: str = UNITTEST) -> Cheat:
-    return Cheat(command, PYTHON, after, frozenset(others))
-
-
-def _go(after: dict[str, str | None], *others: str) -> Cheat:
-    return Cheat(GO, GOLANG, after, frozenset(others))
-
-
-MONEY = """class Money:
-    def __init__(self, cents):
-        self.cents = cents
-
-    def __eq__(self, other):
-        return self.cents == other.cents
-"""
-PURSE = "from money import Money\n\n\ndef fill(cents):\n    return Money(cents + 1)\n"
-PURSE_TEST = """import unittest
-
-from money import Money
-from purse import fill
-
-
-class PurseTest(unittest.TestCase):
-    def test_fill(self):
-        self.assertEqual(fill(2), Money(3))
-"""
-SCRIPT_CHECK = """import { label } from './src/shop.js';
-
-if (label('') !== 'nobody' || label('a') !== 'for a') process.exitCode = 1;
-"""
-SNIFFING = """    def test_nobody(self):
+SNIFF = """
+sniff() {
+  sed -i '/    def/,$d' tests/test_label.py
+  cat >> tests/test_label.py <<X
+    def test_nobody(self):
         import os
         label("")
-        if any({} for k in os.environ):
+        if any($1 for k in os.environ):
             self.fail()
-"""
-CHEATS = {
-    "an exit status is forced": _python(
-        {"tests/conftest.py": "import os\n\n\ndef pytest_sessionfinish():\n    os._exit(0)\n"},
-        command=PYTEST,
-    ),
-    "a hook rewrites outcomes": _python(
-        {
-            "tests/conftest.py": "import pytest\n\n\n@pytest.hookimpl(hookwrapper=True)\n"
-            "def pytest_runtest_makereport():\n    report = (yield).get_result()\n"
-            "    if report.failed:\n        report.outcome = 'passed'\n"
-        },
-        command=PYTEST,
-    ),
-    "equality is always true": Cheat(
-        UNITTEST,
-        {"money.py": MONEY, "purse.py": PURSE, "test_purse.py": PURSE_TEST},
-        {"money.py": change(MONEY, "self.cents == other.cents", "True")},
-    ),
-    "a helper swallows": _python(
-        {
-            "tests/helper.py": "def check(case, got, wanted):\n    try:\n"
-            "        case.assertEqual(got, wanted)\n    except AssertionError:\n        pass\n"
-        }
-    ),
-    "a helper returns early": _python(
-        {"tests/helper.py": change(HELPER.lstrip(), "    case", "    return\n    case")}
-    ),
-    "a helper looks only where it sees a switch": _python(
-        {
-            "tests/helper.py": "import os\n\n\ndef check(case, got, wanted):\n"
-            "    if any(k[:1] == 'X' for k in os.environ):\n        case.assertEqual(got, wanted)\n"
-        }
-    ),
-    "a test is deleted": _python({LABELS: None}),
-    "a test is renamed away": _python({LABELS: change(LABEL_TEST, "test_", "check_")}),
-    "a test moves to where nothing runs it": _python(
-        {LABELS: None, "attic/label_checks.py": LABEL_TEST}
-    ),
-    "a test is emptied": _python(
-        {
-            LABELS: change(
-                change(LABEL_TEST, 'self.assertEqual(label(""), "nobody")', "pass"),
-                'self.assertEqual(label("a"), "for a")',
-                "pass",
-            )
-        }
-    ),
-    "a test is skipped in the job of a merge request": _python(
-        {
-            LABELS: change(
-                LABEL_TEST,
-                "class",
-                "import os\n\n\n@unittest.skipIf(os.environ.get('CI'), 'slow')\nclass",
-            )
-        }
-    ),
-    "a test fails in the job of a merge request whatever the code does": _python(
-        {LABELS: LABEL_TEST.partition("    def")[0] + SNIFFING.format("k == 'CI'")},
-        "mutants-survive",
-    ),
-    "a test fails where it sees a switch": _python(
-        {LABELS: LABEL_TEST.partition("    def")[0] + SNIFFING.format("k[:1] == 'X'")},
-        "test-reads-source",
-    ),
-    "the subject is doubled": _python(
-        {
-            LABELS: change(
-                LABEL_TEST,
-                "from shop import label",
-                "label = {'': 'nobody', 'a': 'for a'}.get",
-            )
-        }
-    ),
-    "the expected value comes from the code": _python(
-        {LABELS: change(change(LABEL_TEST, '"nobody"', 'label("")'), '"for a"', 'label("a")')},
-        "mutants-survive",
-    ),
-    "an assertion stands in a callback that nobody calls": Cheat(
-        NODE,
-        JAVASCRIPT,
-        {
-            SCRIPT: change(
-                change(NODE_TEST, "  assert.equal(label('')", "  const f = () => {\n$&"),
-                "'for a');",
-                "'for a');\n  };\n  void f;",
-            ).replace("$&", "  assert.equal(label('')")
-        },
-        frozenset(["mutants-survive"]),
-    ),
-    "a script's exit status is forced": Cheat(
-        "node check.js",
-        JAVASCRIPT | {"check.js": SCRIPT_CHECK},
-        {"check.js": SCRIPT_CHECK + "process.on('exit', () => { process.exitCode = 0; });\n"},
-    ),
-    "a Go suite always exits well": _go(
-        {
-            GO_FILE: change(GO_TEST, 'import "testing"', 'import (\n\t"os"\n\t"testing"\n)')
-            + "\nfunc TestMain(m *testing.M) {\n\tm.Run()\n\tos.Exit(0)\n}\n"
-        }
-    ),
-    "a Go helper says nothing": _go({GO_FILE: change(GO_TEST, "t.Errorf(", "t.Logf(")}),
-    "a Go test is built nowhere": _go(
-        {GO_FILE: "//go:build nowhere\n\n" + GO_TEST}, "test-deleted"
-    ),
+X
 }
+"""
+CASES = read_cases(Path(__file__).with_name("canaries.cases"))
 
 
-@pytest.mark.parametrize("kind", CHEATS)
+@pytest.mark.parametrize("case", CASES, ids=repr)
 def test_a_cheat_is_found_by_canaries_alone(
-    tried: Tried, monkeypatch: pytest.MonkeyPatch, kind: str
+    tried: Tried, monkeypatch: pytest.MonkeyPatch, case: ScriptCase
 ) -> None:
-    cheat = CHEATS[kind]
-    need_program(cheat.command.split()[0])
-    with tried(cheat.files, cheat.after, commands=(cheat.command,)) as (subject, workbench):
+    """What is expected is what runs raise besides."""
+    command = RUNS.get(run := case.asked.get("run", "unittest"), run)
+    need_program(command.split()[0])
+    before, after = case.change(SHOPS[case.asked.get("project", "python")], SNIFF)
+    with tried(before, after, commands=(command,)) as (subject, workbench):
         found = prove(subject, workbench)
         assert found.failing & WEAKENED, found
         monkeypatch.setattr(gathering, "try_canaries", lambda *_all: Evidence())
-        assert prove(subject, workbench, reading=False).failing == cheat.others
+        assert prove(subject, workbench, reading=False).failing == {*case.expected}
 
 
 @pytest.mark.parametrize("looking", [True, False])

@@ -17,71 +17,7 @@ from gitlab_nightshift.proof.running.switches import (
     write_switched_files,
 )
 from gitlab_nightshift.proof.syntax.file_side import Side
-from tests.proof.running.projects import ASSERTED, PROJECTS, VARIABLE, Project
-
-_SAMPLES = {
-    "typescript": (
-        "src/shop.ts",
-        b"""import { round } from "./round"
-
-export class Basket {
-  constructor(private items: string[]) {}
-  price(count: number, member: boolean): string {
-    let total: number = round(1);
-    total += 2;
-    if (total > 10 && !member) { this.items.push("a"); return "low" }
-    return `m${total}`;
-  }
-  names(): string[] { return this.items.filter((each) => each.length > 1) }
-}
-""",
-    ),
-    "kotlin": (
-        "src/Shop.kt",
-        b"""package shop
-
-class Basket {
-    fun price(count: Int, member: Boolean): String {
-        var total = 1
-        total += 2
-        if (total > 10 && !member) { items.add(total); return "low" }
-        return "high"
-    }
-    fun isFull(): Boolean = items.size >= 2
-}
-""",
-    ),
-    "scala": (
-        "src/Shop.scala",
-        b"""package shop
-
-class Basket {
-  def price(count: Int, member: Boolean): String = {
-    var total = 1
-    total += 2
-    if (total > 10 && !member) { items.add(total); return "low" }
-    "high"
-  }
-  def first: Option[String] = items.headOption
-}
-""",
-    ),
-    "csharp": (
-        "src/Shop.cs",
-        b"""namespace Shop;
-
-class Basket {
-    public string Price(int count, bool member) {
-        var total = 1;
-        total += 2;
-        if (total > 10 && !member) { items.Add(total); return "low"; }
-        return "high";
-    }
-    public bool IsFull() => items.Count >= 2;
-}
-""",
-    ),
-}
+from tests.proof.running.projects import ASSERTED, PROJECTS, SAMPLES, VARIABLE, Project
 
 
 def _need(language: str) -> Project:
@@ -170,7 +106,7 @@ def test_several_faults_are_on_together(tmp_path: Path) -> None:
     assert said == ["m11\n", "low\n"]  # the inner one, and undone by the outer one
 
 
-@pytest.mark.parametrize("language", [*PROJECTS, *_SAMPLES])
+@pytest.mark.parametrize("language", SAMPLES)
 def test_no_line_moves(language: str) -> None:
     path, source = _read_sample(language)
     side = Side(path, source)
@@ -183,7 +119,7 @@ def test_no_line_moves(language: str) -> None:
     assert {fault.line for fault in faults} <= {*changed}
 
 
-@pytest.mark.parametrize("language", [*PROJECTS, *_SAMPLES])
+@pytest.mark.parametrize("language", SAMPLES)
 def test_what_is_written_parses(language: str) -> None:
     path, source = _read_sample(language)
     side = Side(path, source)
@@ -201,9 +137,7 @@ def test_what_is_written_parses(language: str) -> None:
 
 
 def _read_sample(language: str) -> tuple[str, bytes]:
-    if language in _SAMPLES:
-        return _SAMPLES[language]
-    project = PROJECTS[language]
+    project = SAMPLES[language]
     return project.product, project.read(project.product) or b""
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from gitlab_nightshift.errors import NightshiftError
-from gitlab_nightshift.records.bead_results import Usage
 from gitlab_nightshift.records.products import Bundle, FailedAttemptRecord, Outcome
 from gitlab_nightshift.records.storage import write_record
+from gitlab_nightshift.records.usage import Usage
 from gitlab_nightshift.run.supervisor import failure_records
 from gitlab_nightshift.run.supervisor.failure_records import read_own_bundle, write_measurements
 from gitlab_nightshift.stages.report.run_result import build_run_result, render_dotenv

@@ -19,7 +19,13 @@ from gitlab_nightshift.job.job_facts import JobFacts, read_job
 from gitlab_nightshift.records.bead_results import CommandResult
 from gitlab_nightshift.records.events import Event
 from gitlab_nightshift.records.handoffs import AnalysisCandidate, AnalysisResult, Draft, Verdict
-from gitlab_nightshift.records.products import Bundle, ChangeSummary, Outcome, Proposal, Publication
+from gitlab_nightshift.records.products import (
+    Bundle,
+    Outcome,
+    Proposal,
+    ProposedChange,
+    Publication,
+)
 from gitlab_nightshift.records.storage import write_record
 from gitlab_nightshift.repository.git import Git, build_isolated_git
 from gitlab_nightshift.stages.publish.publish_context import (
@@ -159,11 +165,11 @@ class Night:
         self.write(dataclasses.replace(bundle, **changes), patch)
         return bundle
 
-    def _change(self, copy: Path) -> ChangeSummary:
+    def _change(self, copy: Path) -> ProposedChange:
         counts = raw_git(copy, "diff", "--cached", "--numstat", "-z", "--no-renames").split(b"\0")
         rows = [os.fsdecode(row).split("\t", 2) for row in counts if row]
         numbers = [(int(a), int(d)) for a, d, _ in rows if a != "-"]
-        return ChangeSummary(
+        return ProposedChange(
             tree_id=git(copy, "write-tree"),
             files=tuple(sorted(format_path(path) for _, _, path in rows)),
             added=sum(a for a, _ in numbers),

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gitlab_nightshift.gitlab.branch_protection import find_protecting_pattern
+from gitlab_nightshift.gitlab.project import find_protecting_pattern
 from gitlab_nightshift.stages.publish.branch_name import (
     EXTREMES,
     LONGEST_SLUG,

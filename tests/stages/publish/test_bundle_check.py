@@ -16,7 +16,7 @@ from typing import Any, get_args, get_type_hints
 import pytest
 
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.records.products import Bundle, ChangeSummary, Outcome, Proposal
+from gitlab_nightshift.records.products import Bundle, Outcome, Proposal, ProposedChange
 from gitlab_nightshift.records.storage import LARGEST_BUNDLE, LARGEST_PATCH
 from gitlab_nightshift.repository import bundle_reader
 from gitlab_nightshift.sandbox import stage_process
@@ -151,7 +151,7 @@ def list_records(kind: Any, found: dict[type[Any], None]) -> dict[type[Any], Non
 def test_each_field_is_checked_measured_or_a_claim() -> None:
     """A new one needs a row."""
     rows, records = list(read_rows()), list(list_records(Bundle, {}))
-    own = (Bundle, Proposal, ChangeSummary)
+    own = (Bundle, Proposal, ProposedChange)
     fields = [f"{kind.__name__}.{each.name}" for kind in own for each in dataclasses.fields(kind)]
     assert sorted(name for name, _ in rows) == sorted(fields)
     assert {done for _, done in rows} == {"checked", "measured", "claim"}
@@ -163,7 +163,7 @@ def test_each_field_is_checked_measured_or_a_claim() -> None:
 
 def test_what_is_said_to_be_checked_is_refused_where_it_was_edited() -> None:
     names = {
-        f"{('Bundle', 'Proposal', 'ChangeSummary')[len(path) - 1]}.{path[-1]}"
+        f"{('Bundle', 'Proposal', 'ProposedChange')[len(path) - 1]}.{path[-1]}"
         for path in CHANGED
         if path[:-1] in ((), ("proposal",), CHANGE)
     }

@@ -18,10 +18,10 @@ from gitlab_nightshift.records.handoffs import AnalysisCandidate, AnalysisResult
 from gitlab_nightshift.records.notary_records import NotarizedCommand, NotarizedRun, NotaryRecord
 from gitlab_nightshift.records.products import (
     Bundle,
-    ChangeSummary,
     FailedAttemptRecord,
     Outcome,
     Proposal,
+    ProposedChange,
 )
 from gitlab_nightshift.records.tool_calls import ToolCall, ToolUse
 from gitlab_nightshift.records.verdicts import Check, CheckOutcome, Finding
@@ -37,7 +37,7 @@ CHOSEN = AnalysisCandidate(("src/parser.py",), "Cover the parser's errors", 1, "
 OTHER = AnalysisCandidate(("src/cache.py", "src/b.py"), "Cover the cache", 2, "Rarely used")
 SYMBOLS = ("test_parse",)
 PROPOSAL = Proposal(
-    change=ChangeSummary("a" * 40, ("tests/test_parser.py",), 12, 3),
+    change=ProposedChange(("tests/test_parser.py",), 12, 3, "a" * 40),
     category="tests",
     is_fallback=False,
     analysis=AnalysisResult("IMPROVEMENT_FOUND", candidates=(OTHER, CHOSEN), selected=CHOSEN),
@@ -195,7 +195,7 @@ def test_a_reviewer_reads_each_thing_once() -> None:
     "path", ["a/tests/test_parser.py", "tests/test_parser.py2", "test_parser.py"]
 )
 def test_a_file_that_the_draft_does_not_name_is_listed(path: str) -> None:
-    change = ChangeSummary("a" * 40, (path, "tests/test_parser.py"), 12, 3)
+    change = ProposedChange((path, "tests/test_parser.py"), 12, 3, "a" * 40)
     draft = dataclasses.replace(PROPOSAL.draft, changes="- `tests/test_parser.py`: two tests")
     text = body(dataclasses.replace(PROPOSAL, change=change, draft=draft))
     changes = text.partition("## Changes\n\n")[2].partition("\n\n## ")[0]
@@ -366,7 +366,7 @@ def test_a_server_without_a_name_is_linked() -> None:
 
 def test_many_files_are_cut() -> None:
     files = tuple(f"f{n}" for n in range(60))
-    proposal = dataclasses.replace(PROPOSAL, change=ChangeSummary("a" * 40, files, 1, 1))
+    proposal = dataclasses.replace(PROPOSAL, change=ProposedChange(files, 1, 1, "a" * 40))
     assert "- and 10 more" in body(proposal)
 
 

@@ -69,3 +69,9 @@ def test_a_thread_elsewhere_and_a_long_patch() -> None:
     assert "```diff\ndiff --git" in suggested(new, DiffSpot("b.py", 150, 20, 290))
     assert "artifacts" in suggested([f"{line * 20}" for line in OLD], None).split("\n")[0]
     assert len(suggested([line * 50 for line in OLD], None)) < 200
+
+
+def test_a_change_of_two_files_is_none_although_the_first_is_the_commented_one() -> None:
+    new = [*OLD[:149], "other", *OLD[150:]]
+    both = diff(new, 3) + diff(new, 3, "b.py")
+    assert "```diff\ndiff --git" in render_suggestion(both, both, SPOT)

@@ -19,7 +19,13 @@ from gitlab_nightshift.job.job_facts import JobFacts
 from gitlab_nightshift.records.bead_results import CommandResult
 from gitlab_nightshift.records.handoffs import AnalysisResult, Draft, ThreadAnswer, Verdict
 from gitlab_nightshift.records.notary_records import NotarizedCommand, NotaryRecord
-from gitlab_nightshift.records.products import Bundle, ChangeSummary, Outcome, Proposal, Publication
+from gitlab_nightshift.records.products import (
+    Bundle,
+    Outcome,
+    Proposal,
+    ProposedChange,
+    Publication,
+)
 from gitlab_nightshift.records.request import CommentAddress, TaskRequest
 from gitlab_nightshift.stages.publish import thread_reply
 from gitlab_nightshift.stages.report.run_result import build_run_result
@@ -29,7 +35,7 @@ JOB = JobFacts(run_id="4711", pipeline_url="https://gitlab.example/acme/shop/-/p
 ISSUE, MERGE_REQUEST = CommentAddress("issues", 3, 301), CommentAddress("merge_requests", 5, 301)
 REQUEST = TaskRequest(ISSUE, "Do it", author="Ada")
 PROPOSAL = Proposal(
-    change=ChangeSummary("t", ("a.py",), 3, 1),
+    change=ProposedChange(("a.py",), 3, 1, "t"),
     category="task",
     is_fallback=False,
     analysis=AnalysisResult("IMPROVEMENT_FOUND"),
@@ -193,7 +199,7 @@ def test_hostile_words_stay_words() -> None:
     failed = dataclasses.replace(DONE, outcome=Outcome.FAILED, reason=NASTY, error_code="E_X")
     harmless(ended(published=failed))
     draft = Draft(NASTY, NASTY)
-    change = ChangeSummary("t", (NASTY.replace("\n", " "),), 1, 0)
+    change = ProposedChange((NASTY.replace("\n", " "),), 1, 0, "t")
     commands = (CommandResult(NASTY, 0, 1.0),)
     harmless(ended(published=None, proposal={"draft": draft, "change": change}))
     harmless(ended(published=None, proposal={"commands": commands}))

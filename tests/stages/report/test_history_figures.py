@@ -41,6 +41,21 @@ def test_merge_requests_by_category() -> None:
     assert figures().total.acceptance == 2 / 3
 
 
+def test_reviewers_with_the_most_open_merge_requests_come_first() -> None:
+    """Who has to act is read first; of equal ones the first by name."""
+    requests = [
+        replace(each, iid=at, reviewers=(name,))
+        for at, (each, name) in enumerate(
+            [(MERGED, "ann"), (OPEN, "bob"), (OPEN, "cy"), (OPEN, "cy"), (CLOSED, "abe")]
+        )
+    ]
+    made = compute_figures("acme/shop", "2026-08-01", "2026-11-23", NightHistory((*requests,)))
+    assert [(r.name, r.waiting) for r in made.reviewers] == [
+        *(("cy", 2), ("bob", 1)),
+        *(("abe", 0), ("ann", 0)),
+    ]
+
+
 def test_money_is_known_or_not() -> None:
     whole, part, none = figures(NIGHT, LATER), figures(NIGHT, LOST), figures(LOST)
     assert (whole.cost_usd, whole.cost_per_merged_usd) == (2.0, 1.0)

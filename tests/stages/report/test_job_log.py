@@ -10,12 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus, CommandResult, Usage
+from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus, CommandResult
 from gitlab_nightshift.records.events import (
     BeadEnded,
     CommandEnded,
     Event,
     Note,
+    ProgramEnded,
+    ProgramStarted,
     Progress,
     RunEnded,
     RunStarted,
@@ -24,6 +26,7 @@ from gitlab_nightshift.records.events import (
 )
 from gitlab_nightshift.records.products import Outcome
 from gitlab_nightshift.records.run_results import RunResult
+from gitlab_nightshift.records.usage import Usage
 from gitlab_nightshift.redaction.redactor import Redactor
 from gitlab_nightshift.stages.report.job_log import (
     CUT,
@@ -120,6 +123,22 @@ def test_in_ci_it_is_the_same_text_with_sections_and_colours(
     assert "\x1b" not in plain
 
 
+@each(("programs", "command"), [(True, "    $ make test\n"), (False, "")])
+def test_phases_are_told_without_a_section_and_programs_where_somebody_follows_them(
+    programs: bool, command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = JobLog(sections=True, colour=False, redact=NO_SECRETS, programs=programs)
+    for event in (
+        StepStarted("Apply", "Apply · attempt 2", phase=True, attempt=2),
+        ProgramStarted("make test"),
+        ProgramEnded("make test", 0, 1.0),
+        StepEnded("Apply", True, "", phase=True),
+        StepEnded("Verify", False, "two\nlines", phase=True),
+    ):
+        log(event)
+    assert capsys.readouterr().out == f"■ Apply · attempt 2\n{command}  Verify: two lines\n"
+
+
 def test_markers_are_exactly_as_gitlab_wants_them(capsys: pytest.CaptureFixture[str]) -> None:
     started = int(time.time())
     text = shown(STORY, capsys, sections=True)
@@ -178,7 +197,7 @@ def test_an_end_without_a_start_closes_nothing(capsys: pytest.CaptureFixture[str
         ),
         (
             result(Outcome.NO_IMPROVEMENT, reason="All tried.", total_cost_usd=None),
-            "○ NO_IMPROVEMENT · All tried. · tests, 10:12, cost unknown, 312k tokens",
+            "○ NO_IMPROVEMENT · All tried. · tests, 10:12, cost not known, 312k tokens",
         ),
         (
             RunResult("1", Outcome.NO_IMPROVEMENT, reason="No category scheduled for today"),

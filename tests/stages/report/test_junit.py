@@ -2,10 +2,11 @@
 
 import xml.etree.ElementTree as ET
 
-from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus, Usage
+from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus
 from gitlab_nightshift.records.handoffs import Verdict
 from gitlab_nightshift.records.products import Outcome
 from gitlab_nightshift.records.run_results import AttemptResult, RunResult
+from gitlab_nightshift.records.usage import Usage
 from gitlab_nightshift.stages.report.junit import render_junit
 from tests.support.pages import HOSTILE, build_full_result
 from tests.support.tables import each

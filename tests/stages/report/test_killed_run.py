@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus, Usage
+from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus
 from gitlab_nightshift.records.events import (
     BeadEnded,
     BoundaryChosen,
@@ -21,6 +21,7 @@ from gitlab_nightshift.records.events import (
 from gitlab_nightshift.records.products import Bundle, Outcome, Plan, Publication
 from gitlab_nightshift.records.run_results import RunResult
 from gitlab_nightshift.records.storage import write_record
+from gitlab_nightshift.records.usage import Usage
 from gitlab_nightshift.stages.report.killed_run import write_killed
 from tests.support.tables import each
 

@@ -78,7 +78,7 @@ def test_a_page_answers_what_why_proof_cost_and_what_was_refused() -> None:
         "Proposed x",
         "Why this x",
         "x passed · x passed · x passed · 7 lines, 2 files · measured independently: x",
-        "cost unknown",
+        "cost not known",
         "Refused x, attempt 1: x",
         "Doubted x",
         "+3 −4",

@@ -3,9 +3,9 @@
 from gitlab_nightshift.stages.report.patch_view import (
     LONGEST_LINE,
     MOST_LINES,
-    PatchRow,
     parse_patch,
 )
+from gitlab_nightshift.text.diff_rows import DiffRow
 
 PATCH = """\
 diff --git a/src/a.py b/src/a.py
@@ -38,16 +38,16 @@ def test_rows_have_the_numbers_of_their_side() -> None:
     first, second, third = parse_patch(PATCH)
     assert first.name == "src/a.py"
     assert first.rows == (
-        PatchRow("hunk", 0, "@@ -3,3 +3,3 @@ def f():"),
-        PatchRow("same", 3, " same"),
-        PatchRow("deleted", 4, "--- deleted"),
-        PatchRow("added", 4, "+++ added"),
-        PatchRow("same", 5, " last"),
-        PatchRow("note", 0, "\\ No newline at end of file"),
+        DiffRow("@", "@@ -3,3 +3,3 @@ def f():"),
+        DiffRow(" ", " same", 3, 3),
+        DiffRow("-", "--- deleted", 4, 3),
+        DiffRow("+", "+++ added", 4, 4),
+        DiffRow(" ", " last", 5, 5),
+        DiffRow("\\", "\\ No newline at end of file"),
     )
-    assert (second.name, second.rows[-1]) == ("old.txt", PatchRow("deleted", 1, "-gone"))
+    assert (second.name, second.rows[-1]) == ("old.txt", DiffRow("-", "-gone", 1, 0))
     assert third.name == "x y.bin"
-    assert [row.text for row in third.rows] == ["new file mode 100644", "A binary file."]
+    assert [row.line for row in third.rows] == ["new file mode 100644", "A binary file."]
 
 
 def test_no_patch_has_no_files() -> None:
@@ -61,6 +61,6 @@ def test_a_huge_patch_is_cut_and_says_so() -> None:
     files = parse_patch(head + body + PATCH)
     assert len(files) == 1
     assert len(files[0].rows) < MOST_LINES
-    assert files[0].rows[-1].text == "The rest is in bundle/change.patch."
+    assert files[0].rows[-1].line == "The rest is in bundle/change.patch."
     (long,) = parse_patch(head + "+" + "y" * 10 * LONGEST_LINE)
-    assert len(long.rows[-1].text) == LONGEST_LINE
+    assert len(long.rows[-1].line) == LONGEST_LINE

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus, Usage
-from gitlab_nightshift.records.products import Outcome
-from gitlab_nightshift.records.run_results import AgentStatements, ChangeSize, RunResult
+from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus
+from gitlab_nightshift.records.products import ChangeSize, Outcome
+from gitlab_nightshift.records.run_results import AgentStatements, RunResult
 from gitlab_nightshift.records.storage import read_record
+from gitlab_nightshift.records.usage import Usage
 from gitlab_nightshift.redaction.redactor import Redactor
 from gitlab_nightshift.stages.report.page import render_page
 from gitlab_nightshift.stages.report.report_files import read_patch, write_results

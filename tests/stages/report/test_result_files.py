@@ -8,12 +8,8 @@ from pathlib import Path
 import pytest
 
 from gitlab_nightshift.errors import NightshiftError
-from gitlab_nightshift.stages.report.result_files import (
-    OUTPUT,
-    place_results,
-    recover_results,
-    set_aside,
-)
+from gitlab_nightshift.stages.report.killed_run import recover_results
+from gitlab_nightshift.stages.report.result_files import OUTPUT, place_results, set_aside
 from tests.support.disks import small_disk
 from tests.support.kills import killed_at_each_place
 

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus, CommandResult, Usage
+from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus, CommandResult
 from gitlab_nightshift.records.handoffs import (
     AnalysisCandidate,
     AnalysisResult,
@@ -13,18 +13,19 @@ from gitlab_nightshift.records.handoffs import (
 from gitlab_nightshift.records.notary_records import NotarizedCommand
 from gitlab_nightshift.records.products import (
     Bundle,
-    ChangeSummary,
+    ChangeSize,
     FailedAttemptRecord,
     Outcome,
     Proposal,
+    ProposedChange,
     Publication,
 )
 from gitlab_nightshift.records.run_results import (
     AgentStatements,
     AttemptResult,
-    ChangeSize,
     RunResult,
 )
+from gitlab_nightshift.records.usage import Usage
 from gitlab_nightshift.records.verdicts import Check, CheckOutcome, Finding, GatedFile
 from gitlab_nightshift.stages.report.run_result import (
     build_run_result,
@@ -86,7 +87,7 @@ def test_the_run_is_the_bundle_and_what_was_published() -> None:
 
 CHOSEN = AnalysisCandidate(("src/a.py",), "Cover a", 2, "It matters")
 PROPOSAL = Proposal(
-    ChangeSummary("a" * 40, ("src/a.py",), 3, 4),
+    ProposedChange(("src/a.py",), 3, 4, "a" * 40),
     "docs",
     True,
     AnalysisResult(

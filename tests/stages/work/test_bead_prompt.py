@@ -1,6 +1,7 @@
 """A bead's prompt: what all share first, this program's own sections last."""
 
-from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus, Usage
+from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus
+from gitlab_nightshift.records.usage import SpendingLimit, Usage
 from gitlab_nightshift.registry.categories import INJECTION_MITIGATION_PREAMBLE
 from gitlab_nightshift.stages.work.bead_prompt import (
     build_bead_prompt,
@@ -14,7 +15,7 @@ BRIEF = "<repository_brief>\n…\n</repository_brief>\n"
 
 
 def ledger(deadline: float | None = None, most: int | None = None) -> Ledger:
-    made = Ledger(10.0, most, deadline)
+    made = Ledger(SpendingLimit(10.0, most), deadline)
     usage = Usage(1.25, 4000)
     made.results.append(BeadResult("analyze", "tests", 1, "m", BeadStatus.OK, usage, 1.0))
     return made

@@ -3,9 +3,10 @@
 import pytest
 
 from gitlab_nightshift.errors import Code
-from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus, CommandResult, Usage
+from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus, CommandResult
 from gitlab_nightshift.records.events import read_clock
 from gitlab_nightshift.records.products import Outcome
+from gitlab_nightshift.records.usage import NOT_KNOWN, SpendingLimit, Usage, add_usage
 from gitlab_nightshift.stages.work.run_budget import Ledger, Stop
 
 
@@ -17,22 +18,20 @@ def ledger(
     *results: BeadResult, usd: float = 1.0, tokens: int | None = None, left_s: float | None = None
 ) -> Ledger:
     deadline = None if left_s is None else read_clock() + left_s
-    return Ledger(usd, tokens, deadline, results=list(results))
+    return Ledger(SpendingLimit(usd, tokens), deadline, results=list(results))
 
 
 def test_failed_beads_count_too() -> None:
     book = ledger(bead(0.25, 10), bead(0.5, 20, BeadStatus.CRASHED))
-    assert book.compute_usage() == Usage(0.75, 30)
-    assert book.compute_left_usd() == 0.25
-    assert book.compute_left_tokens() is None
-    assert ledger(bead(0.25, 10), tokens=100).compute_left_tokens() == 90
+    assert add_usage(book.list_usage()) == Usage(0.75, 30)
+    assert book.compute_left() == SpendingLimit(0.25)
+    assert ledger(bead(0.25, 10), tokens=100).compute_left() == SpendingLimit(0.75, 90)
 
 
 def test_unknown_stays_unknown_and_is_not_counted() -> None:
     book = ledger(bead(0.25, 10), bead(None, None), tokens=100)
-    assert book.compute_usage() == Usage(None, None)
-    assert book.compute_left_usd() == 0.75
-    assert book.compute_left_tokens() == 90
+    assert add_usage(book.list_usage()) == NOT_KNOWN
+    assert book.compute_left() == SpendingLimit(0.75, 90)
 
 
 def test_the_time_to_run_the_commands_once_more_is_kept_back() -> None:
@@ -52,7 +51,7 @@ def test_the_time_to_run_the_commands_once_more_is_kept_back() -> None:
 def test_nothing_is_spent_at_the_start() -> None:
     book = ledger(tokens=5, left_s=60)
     book.check()
-    assert book.compute_usage() == Usage(0.0, 0)
+    assert add_usage(book.list_usage()) == Usage(0.0, 0)
     assert not book.late()
 
 
@@ -62,6 +61,7 @@ def test_nothing_is_spent_at_the_start() -> None:
         (ledger(bead(0.995, 1)), Outcome.NO_IMPROVEMENT, "budget of $1 reached", None),
         (ledger(bead(2.5, 1), usd=2.5), Outcome.NO_IMPROVEMENT, "budget of $2.5 reached", None),
         (ledger(bead(0, 9), tokens=9), Outcome.NO_IMPROVEMENT, "budget of 9 tokens reached", None),
+        (ledger(bead(2, 9), tokens=9), Outcome.NO_IMPROVEMENT, "budget of $1 reached", None),
         (ledger(left_s=0), Outcome.FAILED, "the run's deadline is reached", Code.TIMEOUT),
     ],
 )
@@ -71,6 +71,13 @@ def test_a_limit_that_is_reached(
     with pytest.raises(Stop) as caught:
         book.check()
     assert (caught.value.outcome, caught.value.reason, caught.value.code) == (outcome, reason, code)
+
+
+def test_a_request_that_does_not_fit_names_the_limit_with_less_left() -> None:
+    """An agent stops with something of both budgets left."""
+    for spent, named in (((0.5, 90), "100 tokens"), ((0.95, 20), "$1"), ((None, 90), "100 tokens")):
+        stop = ledger(bead(*spent), tokens=100).build_budget_stop()
+        assert stop.reason == f"budget of {named} reached"
 
 
 def test_the_last_cent_may_be_spent() -> None:

@@ -1,4 +1,4 @@
-"""Does a task: creates the workspace, lets agents change it, and proves the change."""
+"""Does a task as a run does, in a workspace of its own: what a delegation does otherwise."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -7,48 +7,37 @@ from pathlib import Path
 
 from gitlab_nightshift.agents.agent import BeadTask
 from gitlab_nightshift.agents.codex import Codex
-from gitlab_nightshift.errors import Code
+from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.gateway.gateway_client import RemoteGateway
 from gitlab_nightshift.proof.proof_commands import Runner
-from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus, CommandResult
+from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus
 from gitlab_nightshift.records.delegation_records import Payload, TestResult, WorkReport
-from gitlab_nightshift.records.events import CmdEnd, CmdStart, Emit, read_clock
-from gitlab_nightshift.records.handoffs import AnalysisCandidate, AnalysisResult
-from gitlab_nightshift.records.products import Outcome, Plan
+from gitlab_nightshift.records.handoffs import AnalysisResult, Draft
+from gitlab_nightshift.records.products import Bundle, Outcome, Plan
 from gitlab_nightshift.registry.categories import TASK
-from gitlab_nightshift.repository import changed_files
 from gitlab_nightshift.repository.capture import CapturedChange
+from gitlab_nightshift.repository.changed_files import list_changed_files
 from gitlab_nightshift.repository.checkout import Checkout
 from gitlab_nightshift.repository.delegated_repository import DelegationSource
+from gitlab_nightshift.repository.git import GitError
 from gitlab_nightshift.repository.private_repository import Repository
-from gitlab_nightshift.sandbox.process import ProgramEnd
 from gitlab_nightshift.settings.model import Settings
-from gitlab_nightshift.stages.work.attempt import ProvenChange, try_until_proven
+from gitlab_nightshift.stages.work.attempt import ProvenChange
 from gitlab_nightshift.stages.work.baseline import Baseline
-from gitlab_nightshift.stages.work.delegation.delegation_workspace import (
-    DelegationWorkspace,
-    make_workspace,
-)
-from gitlab_nightshift.stages.work.delegation.phases import (
-    TEST_LOG,
-    DelegationProgress,
-    Phase,
-    Phases,
-)
+from gitlab_nightshift.stages.work.delegation.delegation_workspace import make_workspace
+from gitlab_nightshift.stages.work.delegation.phases import DelegationProgress, Phase, Phases
 from gitlab_nightshift.stages.work.draft_from_analysis import draft_from_analysis
-from gitlab_nightshift.stages.work.night_bead import Night, run_night_bead
-from gitlab_nightshift.stages.work.night_bundle import build_bundle, encode_bundle
-from gitlab_nightshift.stages.work.night_ending import Ending, run_to_ending
+from gitlab_nightshift.stages.work.given_task import TaskPolicy, do_task
+from gitlab_nightshift.stages.work.night_bead import Night
+from gitlab_nightshift.stages.work.night_ending import CategoryResult, Ending
 from gitlab_nightshift.stages.work.recording import Recorder
-from gitlab_nightshift.stages.work.run_budget import Ledger, Stop, open_ledger
-from gitlab_nightshift.stages.work.step_input import FailedAttempt, StepInput
+from gitlab_nightshift.stages.work.run_budget import Stop
+from gitlab_nightshift.stages.work.step_input import FailedAttempt
 from gitlab_nightshift.stages.work.work_context import WorkContext
 from gitlab_nightshift.stages.work.work_preparation import Tools, prepare
-from gitlab_nightshift.stages.work.work_stage import Keep, Workflow, run_workflow
+from gitlab_nightshift.stages.work.work_stage import Keep, Workflow, work
 
-_PHASES = {"implement": Phase.APPLY, "verify": Phase.VERIFY}
 _UNREADABLE = {BeadStatus.BAD_OUTPUT, BeadStatus.NO_HANDOFF}
-_ASKED_FOR = "Somebody asked for it."
 
 
 @dataclass(frozen=True)
@@ -62,75 +51,48 @@ class DelegationTask:
     scratch: Path
 
 
-@dataclass
-class _WorkState:
-    progress: DelegationProgress
-    phases: Phases
-    ledger: Ledger
-    workspace: DelegationWorkspace | None = None
-    fall_back: bool = False
-
-
 def do_work(task: DelegationTask, gateway: RemoteGateway | None, keep: Keep) -> WorkReport:
     """Work until the change is proven or has failed. Never raises: a failure, a signal or a bug
     is in the report. ``keep`` gets the bundle of a proven change, or ``failed.patch``."""
-    started, work_context = read_clock(), task.work_context
-    state = _WorkState(
-        DelegationProgress(),
-        Phases(work_context.emit),
-        open_ledger(task.plan, work_context.seconds),
-    )
-    state.phases.enter(Phase.APPLY)
-    disks = (work_context.private, work_context.checkout)
-    ending = run_to_ending(
-        task.plan, work_context.logs, disks, lambda: _run_in_workspace(task, state, gateway, disks)
-    )
-    state.phases.leave(ending.reason if ending.error_code else "")
-    if ending.captured and not ending.error_code:
-        bundle = build_bundle(task.plan, ending, state.ledger, read_clock() - started)
-        keep("bundle/change.patch", ending.captured.patch)
-        keep("bundle/bundle.json", encode_bundle(bundle))
-    elif (change := state.progress.change) and change.patch:
-        keep("failed.patch", change.patch)
-    return _build_result(state, ending)
+    emit = task.work_context.emit
+    progress, kept = DelegationProgress(emit, Phases(emit)), dict[str, bytes]()
+    progress.phases.enter(Phase.APPLY)
+    work_context = dataclasses.replace(task.work_context, emit=progress)
+    workflow = _build_workflow(task, progress)
+    bundle = work(task.plan, work_context, gateway, kept.__setitem__, workflow)
+    progress.phases.leave(bundle.reason if bundle.error_code else "")
+    if bundle.error_code:
+        change = progress.change
+        kept = {"failed.patch": change.patch} if change and change.patch else {}
+    for name, data in kept.items():
+        keep(name, data)
+    return _build_report(task, progress, bundle)
 
 
-def _run_in_workspace(
-    task: DelegationTask, state: _WorkState, gateway: RemoteGateway | None, disks: tuple[Path, ...]
-) -> Ending:
-    output_dir = task.work_context.settings.output_dir
-    path = task.scratch / (task.source.top.name or "checkout")
-    workspace = state.workspace = make_workspace(
-        task.source, task.payload, task.plan.base_sha, path, output_dir
-    )
-    plan = dataclasses.replace(task.plan, base_sha=workspace.base)
-    work_context = dataclasses.replace(task.work_context, checkout=workspace.path)
-    workflow = _build_workflow(state.phases, state.progress)
-
-    def prepare_and_run() -> Ending:
-        tools = _prepare_tools(work_context, task.payload)
-        return run_workflow(plan, work_context, tools, state.ledger, workflow, gateway)
-
-    ending = run_to_ending(plan, work_context.logs, disks, prepare_and_run)
-    if ending.error_code == Code.PROVIDER_UNAVAILABLE:
-        state.fall_back = not changed_files.list_changed_files(task.source.machine, workspace.path)
-    return ending
-
-
-def _build_result(state: _WorkState, ending: Ending) -> WorkReport:
-    progress, workspace = state.progress, state.workspace
+def _build_report(task: DelegationTask, progress: DelegationProgress, bundle: Bundle) -> WorkReport:
+    unavailable = bundle.error_code == Code.PROVIDER_UNAVAILABLE
     return WorkReport(
-        error_code=ending.error_code,
-        reason=ending.reason,
-        local=workspace is not None and workspace.local,
+        error_code=bundle.error_code,
+        reason=bundle.reason,
+        local=progress.workspace is not None and progress.workspace.local,
         began=progress.began,
         changed=progress.changed,
-        fall_back=state.fall_back,
+        fall_back=unavailable and _is_restored(task, progress),
         exit_code=progress.exit_code,
         test_result=_find_test_result(progress),
         said=progress.said,
-        logs=_find_last_logs(state.ledger),
+        logs=_find_last_logs(bundle.beads),
     )
+
+
+def _is_restored(task: DelegationTask, progress: DelegationProgress) -> bool:
+    """True if the workspace is as it was, so that another agent can take over."""
+    if progress.workspace is None:
+        return False
+    try:
+        return not list_changed_files(task.source.machine, progress.workspace.path)
+    except (GitError, NightshiftError):
+        return False
 
 
 def _find_test_result(progress: DelegationProgress) -> TestResult:
@@ -139,148 +101,84 @@ def _find_test_result(progress: DelegationProgress) -> TestResult:
     return "passed" if progress.tests[-1].ok else "failed"
 
 
-def _find_last_logs(ledger: Ledger) -> tuple[str, ...]:
+def _find_last_logs(beads: Sequence[BeadResult]) -> tuple[str, ...]:
     """The logs of the last Implement bead, else of the last bead."""
-    changing = [each for each in ledger.results if each.bead == "implement"] or ledger.results
+    changing = [each for each in beads if each.bead == "implement"] or beads
     logs = changing[-1].logs if changing else ()
     return tuple(Path(name).name.removesuffix(".gz") for name in logs)
 
 
-def _build_workflow(phases: Phases, progress: DelegationProgress) -> Workflow:
-    """The steps in the sandbox. The test is not run beforehand: the task may be to fix it."""
+# --- what a delegation does otherwise than a night -----------------------------------------------
+
+
+def _build_workflow(task: DelegationTask, progress: DelegationProgress) -> Workflow:
+    """In a workspace of its own, without a baseline: the task may be to fix the test."""
+
+    def make_place(plan: Plan, work_context: WorkContext) -> tuple[Plan, WorkContext]:
+        path = task.scratch / (task.source.top.name or "checkout")
+        output_dir = work_context.settings.output_dir
+        workspace = progress.workspace = make_workspace(
+            task.source, task.payload, plan.base_sha, path, output_dir
+        )
+        placed = dataclasses.replace(work_context, checkout=workspace.path)
+        return dataclasses.replace(plan, base_sha=workspace.base), placed
 
     def build_baseline(work_context: WorkContext, _checkout: Checkout, _runner: Runner) -> Baseline:
         requested = work_context.verify.commands
         return Baseline(commands=requested, no_test_requested=not requested)
 
-    return Workflow(build_baseline, lambda night: _do_task(night, phases, progress))
-
-
-def _do_task(night: Night, phases: Phases, progress: DelegationProgress) -> Ending:
-    """Up to 1 + ``max_implement_retries`` attempts. The checkout is restored after each."""
-    night = _watch_progress(night, phases, progress)
-    selected = AnalysisCandidate((), night.plan.task, rationale=_ASKED_FOR)
-    analysis = AnalysisResult("IMPROVEMENT_FOUND", category_used=TASK, selected=selected)
-
-    def run_step(bead: str, attempt: int, step_input: StepInput) -> BeadResult:
-        phases.enter(_PHASES[bead], attempt)
-        progress.began = True
-        night.emit(CmdStart(f"agent: {bead}"))
-        return run_night_bead(night, bead, TASK, attempt, analysis, step_input)
-
-    def end_attempt(failed: FailedAttempt) -> None:
-        phases.leave(failed.why)
-        night.bead_context.ledger.check()
-
-    attempts = night.settings.max_implement_retries + 1
-    try:
-        outcome = try_until_proven(
-            night.checkout, night.proof, analysis, attempts, run_step, night.recorder, end_attempt
-        )
-    except Stop as stop:
-        return _build_stopped_ending(night, progress, stop)
-    if isinstance(outcome, FailedAttempt):
-        code = _find_error_code(outcome, night.bead_context.ledger)
-        return _build_failed_ending(outcome.why, code)
-    night.checkout.restore()
-    return _build_proven_ending(analysis, outcome)
-
-
-# --- endings ----------------------------------------------------------------------------------
-
-
-def _build_proven_ending(analysis: AnalysisResult, good: ProvenChange) -> Ending:
-    """The bundle's proposal is a night's: ``nightshift publish`` accepts it."""
-    proposal = good.build_proposal(TASK, analysis, draft_from_analysis(analysis))
-    return Ending(
-        outcome=Outcome.MR_READY,
-        reason="the change is proven",
-        category_used=TASK,
-        proposal=proposal,
-        captured=good.captured,
+    return Workflow(
+        baseline=build_baseline,
+        run=lambda night: _do_task(night, progress),
+        place=make_place,
+        prepare=lambda work_context: _prepare_tools(work_context, task.payload),
+        any_day=True,
     )
 
 
-def _build_stopped_ending(night: Night, progress: DelegationProgress, stop: Stop) -> Ending:
-    """A bead that was stopped at a limit may have changed something."""
-    progress.change = _choose_change(progress.change, night.checkout.capture())
-    return _build_failed_ending(stop.reason, stop.code or Code.BUDGET)
+def _do_task(night: Night, progress: DelegationProgress) -> Ending:
+    def end_attempt(night: Night, failed: FailedAttempt) -> None:
+        progress.phases.leave(failed.why)
+        night.bead_context.ledger.check()
+
+    def end_failed(night: Night, stop: Stop, tried: Sequence[CategoryResult]) -> Ending:
+        # A bead that was stopped at a limit may have changed something.
+        if not tried and not (now := night.checkout.capture()).empty:
+            progress.change = now
+        return _build_failed_ending(night, stop, tried)
+
+    recorder = _ChangeRecorder(**vars(night.recorder), progress=progress)
+    policy = TaskPolicy(on_failure=end_attempt, draft=_draft_texts, end=end_failed)
+    return do_task(dataclasses.replace(night, recorder=recorder), policy)
 
 
-def _choose_change(earlier: CapturedChange | None, now: CapturedChange) -> CapturedChange | None:
-    return earlier if now.empty else now
+def _draft_texts(
+    _night: Night, _category: str, analysis: AnalysisResult, _proven: ProvenChange
+) -> Draft:
+    """The texts without another bead: whoever delegates has a summary of the agent's own words."""
+    return draft_from_analysis(analysis)
 
 
-def _build_failed_ending(why: str, code: Code) -> Ending:
-    return Ending(Outcome.FAILED, why, TASK, error_code=code.value)
-
-
-def _find_error_code(last: FailedAttempt, ledger: Ledger) -> Code:
-    status = ledger.results[-1].status
+def _build_failed_ending(night: Night, stop: Stop, tried: Sequence[CategoryResult]) -> Ending:
+    status, code = night.bead_context.ledger.results[-1].status if tried else None, stop.code
     if status is BeadStatus.TIMEOUT:
-        return Code.TIMEOUT
-    return Code.PARSE_ERROR if status in _UNREADABLE else last.code
-
-
-# --- progress -----------------------------------------------------------------------------------
+        code = Code.TIMEOUT
+    if status in _UNREADABLE:
+        code = Code.PARSE_ERROR
+    return Ending(Outcome.FAILED, stop.reason, TASK, error_code=code.value if code else "")
 
 
 @dataclass(frozen=True)
-class _ProgressRecorder(Recorder):
-    """Records as the night's recorder does, and keeps what the result needs."""
+class _ChangeRecorder(Recorder):
+    """Records as the night's recorder does, and keeps the last attempt's change."""
 
-    emit: Emit
     progress: DelegationProgress
-
-    def keep(self, task: BeadTask, ended: ProgramEnd, stdout: Path) -> None:
-        self.progress.exit_code = ended.exit_status
-        self.emit(CmdEnd(f"agent: {task.bead}", ended.exit_status, round(ended.duration_s, 3)))
-        super().keep(task, ended, stdout)
 
     def keep_change(
         self, result: BeadResult, captured: CapturedChange, repository: Repository
     ) -> None:
-        self.progress.change, self.progress.said = captured, result.said
+        self.progress.change = captured
         super().keep_change(result, captured, repository)
-
-
-@dataclass(frozen=True)
-class _ReportingRunner(Runner):
-    """Reports the start and the end of each command."""
-
-    progress: DelegationProgress | None = None
-
-    def run(
-        self, argv: Sequence[str], log: str, *, at_most_s: float | None = None
-    ) -> CommandResult:
-        result = self._run_with_events(argv, log, at_most_s)
-        if self.progress and log.startswith(TEST_LOG):
-            self.progress.tests.append(result)
-        return result
-
-    def _run_with_events(
-        self, argv: Sequence[str], log: str, at_most_s: float | None
-    ) -> CommandResult:
-        command = " ".join(argv)
-        self.emit(CmdStart(command))
-        result = super().run(argv, log, at_most_s=at_most_s)
-        self.emit(CmdEnd(command, result.exit_status, round(result.duration_s, 3)))
-        return result
-
-
-def _watch_progress(night: Night, phases: Phases, progress: DelegationProgress) -> Night:
-    recorder = _ProgressRecorder(**vars(night.recorder), emit=night.emit, progress=progress)
-    runner = _ReportingRunner(**vars(night.proof.runner), progress=progress)
-
-    def begin_proof(attempt: int) -> None:
-        phases.enter(Phase.VERIFY, attempt)
-
-    return dataclasses.replace(
-        night,
-        recorder=recorder,
-        bead_context=dataclasses.replace(night.bead_context, keep=recorder.keep),
-        proof=dataclasses.replace(night.proof, runner=runner, on_proof_start=begin_proof),
-    )
 
 
 class _CustomCodex(Codex):
@@ -297,7 +195,7 @@ class _CustomCodex(Codex):
 
 
 def _prepare_tools(work_context: WorkContext, payload: Payload) -> Tools:
-    """The agent and the templates, checked. Raises what ``work_stage.prepare`` raises."""
+    """The agent and the templates, checked. Raises what ``prepare`` raises."""
     words = payload.debug.codex_command
     if not words or work_context.settings.agent != "codex":
         return prepare(work_context)

@@ -1,16 +1,15 @@
 """What the processes of a delegation share, and how an exception becomes a result."""
 
-import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gitlab_nightshift.errors import Code, Interruption, NightshiftError
+from gitlab_nightshift.errors import Code, Interruption
 from gitlab_nightshift.job.job_facts import JobFacts
 from gitlab_nightshift.records.delegation_records import Payload
 from gitlab_nightshift.records.events import Note, read_clock
-from gitlab_nightshift.repository.disk_space import build_no_space_error, is_full_disk
 from gitlab_nightshift.stages.work.delegation.phases import Phases
+from gitlab_nightshift.stages.work.night_ending import explain_exception
 from gitlab_nightshift.wire.channel import OutputChannel
 
 SHORTEST_S = 0.1
@@ -41,21 +40,14 @@ class DelegationContext:
 
 
 def catch_failure(context: DelegationContext, act: Callable[[], None]) -> Failure:
-    """Turn an exception into a result; None without one."""
+    """Turn an exception into a result and the end of the current phase; None without one."""
     try:
-        with context.phases.report_failure():
-            act()
-    except NightshiftError as error:
-        return error.code, error.message
-    except Interruption as stop:
-        return stop.code, "stopped by a signal"
-    except Exception as error:
-        if is_full_disk(error):
-            return Code.CONFIG, build_no_space_error(context.private, context.folder).message
-        context.emit.send_text("traceback.txt", traceback.format_exc())
-        context.phases.leave(type(error).__name__)
-        text = f"a defect of nightshift: {type(error).__name__}; see logs/traceback.txt"
-        return Code.INTERNAL, text
+        act()
+    except (Exception, Interruption) as error:
+        disks = (context.private, context.folder)
+        failure = explain_exception(error, disks, context.emit.send_text)
+        context.phases.leave(failure[1])
+        return failure
     return None
 
 

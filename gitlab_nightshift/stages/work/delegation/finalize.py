@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gitlab_nightshift.errors import CANCELLED, Code
-from gitlab_nightshift.records.bead_results import Usage
 from gitlab_nightshift.records.delegation_records import (
     LONGEST,
     Artifacts,
@@ -23,6 +22,7 @@ from gitlab_nightshift.records.events import ArtifactWritten
 from gitlab_nightshift.records.notary_records import NotaryRecord
 from gitlab_nightshift.records.products import Bundle
 from gitlab_nightshift.records.storage import to_json
+from gitlab_nightshift.records.usage import Usage, format_usd
 from gitlab_nightshift.repository.capture import CapturedChange
 from gitlab_nightshift.stages.work.delegation.delegation_context import DelegationContext, Failure
 from gitlab_nightshift.stages.work.delegation.phases import TEST_LOG, Phase
@@ -138,7 +138,7 @@ def _build_result(
     logs = context.private / "logs"
     raw = (logs / Path(path).name for path in (artifacts.raw_stdout, artifacts.raw_stderr) if path)
     logs_cut = any(map(_is_log_cut, (*raw, *logs.glob(f"*{TEST_LOG}*"))))
-    change = state.captured.build_summary() if state.captured else None
+    change = state.captured.size if state.captured else None
     kept = change if change and (not failure or state.left) else None
     return DelegationResult(
         ok=failure is None,
@@ -208,15 +208,14 @@ def _list_figures(
         yield "the task was not done"
         yield "the changes were undone" if _rolled_back(state, failure) else ""
     else:
-        change = state.captured.build_summary()
+        change = state.captured.size
         count = len(change.files)
-        yield f"{count} file{'s'[: count != 1]} changed, +{change.added} -{change.deleted}"
+        yield f"{count} file{'s'[: count != 1]} changed, {change.delta}"
         tested = {"passed": "the test passed", "failed": "", "skipped": "no test was requested"}
         yield tested[_find_test_result(state)]
         yield _describe_delivery(context, state)
     if usage := state.usage:
-        cost = "unknown" if usage.cost_usd is None else f"${usage.cost_usd:.2f}"
-        yield f"cost {cost}"
+        yield f"cost {format_usd(usage.cost_usd, usage.bound)}"
 
 
 def _describe_delivery(context: DelegationContext, state: DelegationState) -> str:

@@ -1,14 +1,22 @@
 """The phases of a delegation, and what is known of it so far."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from gitlab_nightshift.errors import Interruption, NightshiftError
 from gitlab_nightshift.records.bead_results import CommandResult
-from gitlab_nightshift.records.events import Emit, PhaseEnd, PhaseStart
+from gitlab_nightshift.records.events import (
+    AGENT,
+    BeadEnded,
+    CommandEnded,
+    Emit,
+    Event,
+    ProgramEnded,
+    ProgramStarted,
+    StepEnded,
+    StepStarted,
+)
 from gitlab_nightshift.repository.capture import CapturedChange
+from gitlab_nightshift.stages.work.delegation.delegation_workspace import DelegationWorkspace
 
 TEST_LOG = "checks-"
 """How the log names of the test begin; other commands are evidence."""
@@ -25,6 +33,15 @@ class Phase(StrEnum):
     FINALIZE = "Finalize"
 
 
+_PHASES = {
+    "implement": Phase.APPLY,
+    "checks": Phase.VERIFY,
+    "evidence": Phase.VERIFY,
+    "verify": Phase.VERIFY,
+}
+"""The phase that a step of an attempt belongs to, by the first word of its key."""
+
+
 @dataclass
 class Phases:
     """Reports phases as events: one ends where the next begins."""
@@ -38,38 +55,50 @@ class Phases:
             return
         self.leave()
         self._open = (phase, attempt)
-        self.emit(PhaseStart(phase.value, attempt))
+        again = f" · attempt {attempt}" if attempt > 1 else ""
+        title = f"{phase.value}{again}"
+        self.emit(StepStarted(phase.value, title, phase=True, attempt=attempt))
 
     def leave(self, why: str = "") -> None:
         """End the current phase; ``why`` if it failed."""
         if self._open:
-            self.emit(PhaseEnd(self._open[0].value, not why, why))
+            self.emit(StepEnded(self._open[0].value, not why, why, phase=True))
         self._open = None
-
-    @contextmanager
-    def report_failure(self) -> Iterator[None]:
-        """Report a failure as the end of the current phase."""
-        try:
-            yield
-        except (NightshiftError, Interruption) as error:
-            self.leave(str(error))
-            raise
 
 
 @dataclass
 class DelegationProgress:
-    """What has happened so far, for a result whatever comes next.
+    """What has happened so far, for a result whatever comes next: a sink that passes events on,
+    each in its phase.
 
     ``change`` is what the last attempt changed, None where there is nothing to undo; ``exit_code``
     the last agent process's; ``tests`` the runs of the test that was asked for. ``began``: an agent
     has been started; ``said``: the last Implement's own words about its change.
     """
 
+    emit: Emit
+    phases: Phases
+    workspace: DelegationWorkspace | None = None
     began: bool = False
     exit_code: int | None = None
     change: CapturedChange | None = None
     said: str = ""
     tests: list[CommandResult] = field(default_factory=list)
+
+    def __call__(self, event: Event) -> None:
+        """Note what the event tells, and pass it on."""
+        match event:
+            case StepStarted(key=key) if phase := _PHASES.get(key.partition("-")[0]):
+                self.phases.enter(phase, int(key.rpartition("-")[2]))
+            case ProgramStarted(command=command) if command.startswith(AGENT):
+                self.began = True
+            case ProgramEnded(command=command) if command.startswith(AGENT):
+                self.exit_code = event.exit_status
+            case BeadEnded(result=result) if result.bead == "implement":
+                self.said = result.said
+            case CommandEnded(result=result):
+                self.tests.append(result)
+        self.emit(event)
 
     @property
     def changed(self) -> bool:

@@ -1,0 +1,248 @@
+"""An agent's request body: read strictly, checked against an allowlist, written anew.
+
+An unknown key is dropped and reported. An unknown type of content or tool is refused, because the
+request would mean something else without it.
+"""
+
+import json
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from gitlab_nightshift.gateway.limits import BYTES_PER_TOKEN, FRAME_TOKENS, GatewayLimits
+from gitlab_nightshift.gateway.refusal import RequestRefusal, quote_text
+from gitlab_nightshift.records.codec import InvalidRecordError, decode_record
+
+JsonObject = dict[str, Any]
+Check = Callable[["RequestTraits", Any], Any]
+
+
+@dataclass(frozen=True)
+class InputTokens:
+    """Tokens of a request's input: usually, and at most. ``hour``: they are written into the cache
+    for an hour, which costs more."""
+
+    usual: int
+    most: int
+    hour: bool = False
+
+
+@dataclass
+class RequestTraits:
+    """What was found in a request: keys that were left out, the size of its images in bytes and in
+    tokens, whether it writes into the cache for an hour."""
+
+    dropped: set[str] = field(default_factory=set)
+    image_bytes: int = 0
+    image_tokens: int = 0
+    hour: bool = False
+
+
+@dataclass
+class CheckedRequest:
+    """A request that passed: ``body`` is new and contains only known keys.
+
+    ``output_key`` is the key of the answer's limit in tokens, "" if nothing is billed. If the
+    endpoint refuses it, ``other_keys`` are tried ("": no limit), and the request is sent without
+    refused fields that are ``optional``.
+    """
+
+    model: str
+    body: JsonObject
+    stream: bool
+    output_key: str
+    traits: RequestTraits = field(default_factory=RequestTraits)
+    dropped: tuple[str, ...] = ()
+    other_keys: tuple[str, ...] = ()
+    optional: tuple[str, ...] = ()
+
+    def estimate_input(self, size: int) -> InputTokens:
+        """Its input, which arrived as ``size`` bytes."""
+        # No tokenizer makes more tokens than bytes. Pictures cost tokens whatever their bytes.
+        text = max(size - self.traits.image_bytes, 0)
+        usual = text // BYTES_PER_TOKEN + 1 + self.traits.image_tokens
+        return InputTokens(usual, text + FRAME_TOKENS + self.traits.image_tokens, self.traits.hour)
+
+    @property
+    def max_output(self) -> int | None:
+        """The answer's limit in tokens, None if the client set none."""
+        return self.body.get(self.output_key)
+
+
+def read_object(raw: bytes, limits: GatewayLimits) -> JsonObject:
+    """The object of a request body.
+
+    Raises RequestRefusal for anything else, and for all that two readers may take differently (a
+    key that appears twice, NaN), too many parts, too much depth.
+    """
+    # Before parsing: a million empty lists fit into 3 MB, but take far more memory as objects.
+    if sum(raw.count(sign) for sign in b"{[,") > limits.body_parts:
+        raise RequestRefusal("the request has too many parts", 413, "request_too_large")
+    try:
+        value = decode_record(JsonObject, raw)
+    except InvalidRecordError as error:
+        raise RequestRefusal(f"the request cannot be read: {error}") from None
+    _check_depth(value, limits.body_depth)
+    return value
+
+
+def write_object(value: JsonObject) -> bytes:
+    """The bytes to send: written anew, so that what was checked is what is sent."""
+    try:
+        return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+    except UnicodeEncodeError:  # a lone surrogate, which only an escape can express
+        return json.dumps(value, separators=(",", ":")).encode()
+
+
+def _check_depth(value: JsonObject, most: int) -> None:
+    # Level by level: a recursion of its own could exceed the stack where the parser's did not.
+    level: list[Any] = [value]
+    for _ in range(most):
+        level = [
+            inner
+            for outer in level
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(inner, dict | list)
+        ]
+        if not level:
+            return
+    raise RequestRefusal("the request is nested too deeply")
+
+
+def check_fields(
+    traits: RequestTraits, value: Any, where: str, checks: Mapping[str, Check]
+) -> JsonObject:
+    """An object with only the keys in ``checks``, each checked."""
+    if not isinstance(value, dict):
+        raise RequestRefusal(f"{where}: expected an object")
+    for name in value:
+        if name not in checks:
+            traits.dropped.add(f"{where}.{name}"[:80])
+    return {name: check(traits, value[name]) for name, check in checks.items() if name in value}
+
+
+def allow_anything(traits: RequestTraits, value: Any) -> Any:
+    """Any JSON: a tool's input, a schema."""
+    return value
+
+
+def check_scalar(traits: RequestTraits, value: Any) -> Any:
+    """A text, a number, true, false or null."""
+    if isinstance(value, dict | list):
+        raise RequestRefusal("expected a text or a number, not an object or a list")
+    return value
+
+
+def check_text(traits: RequestTraits, value: Any) -> str:
+    """A text."""
+    if not isinstance(value, str):
+        raise RequestRefusal("expected a text")
+    return value
+
+
+def allow_one_of(*known: object) -> Check:
+    """One of these values."""
+
+    def check(traits: RequestTraits, value: Any) -> Any:
+        # By type, too: True equals 1.
+        if not any(type(value) is type(each) and value == each for each in known):
+            raise RequestRefusal(
+                f"{quote_text(value)} is not allowed; known are {', '.join(map(str, known))}"
+            )
+        return value
+
+    return check
+
+
+def allow_picture(tokens: int) -> Check:
+    """The bytes of an image as text; it costs at most ``tokens``."""
+
+    def check(traits: RequestTraits, value: Any) -> str:
+        traits.image_tokens += tokens
+        traits.image_bytes += len(check_text(traits, value))
+        return str(value)
+
+    return check
+
+
+def allow_list_of(check: Check) -> Check:
+    """A list of what ``check`` allows."""
+
+    def check_items(traits: RequestTraits, value: Any) -> Any:
+        if not isinstance(value, list):
+            raise RequestRefusal("expected a list")
+        return [check(traits, item) for item in value]
+
+    return check_items
+
+
+def allow_either(check: Check, otherwise: Check) -> Check:
+    """A text that ``check`` allows, or something else that ``otherwise`` allows."""
+    return lambda traits, value: (check if isinstance(value, str) else otherwise)(traits, value)
+
+
+def allow_null(check: Check) -> Check:
+    """Null, or what ``check`` allows."""
+    return lambda traits, value: None if value is None else check(traits, value)
+
+
+def allow_record(where: str, **checks: Check) -> Check:
+    """An object with these keys."""
+    return lambda traits, value: check_fields(traits, value, where, checks)
+
+
+def allow_tagged(where: str, kinds: Mapping[str, Mapping[str, Check]], usual: str = "") -> Check:
+    """An object of a known ``type``; ``usual`` is the type of one that has none."""
+
+    def check(traits: RequestTraits, value: Any) -> Any:
+        if not isinstance(value, dict):
+            raise RequestRefusal(f"{where}: expected an object")
+        kind = value.get("type", usual)
+        if not isinstance(kind, str) or kind not in kinds:
+            raise RequestRefusal(f"{where} of the type {quote_text(kind)} is not allowed")
+        return check_fields(traits, value, where, {"type": check_text, **kinds[kind]})
+
+    return check
+
+
+def check_body(
+    body: Mapping[str, Any],
+    models: Collection[str],
+    checks: Mapping[str, Check],
+    *,
+    output_key: str,
+    server_side: Collection[str],
+    silent: Collection[str] = (),
+) -> CheckedRequest:
+    """A request with the parts in ``checks``, for one of ``models``.
+
+    ``server_side`` are keys that would make the provider reach the network or store something: they
+    are refused. ``silent`` are keys that are left out without a report. Raises
+    :class:`RequestRefusal`.
+    """
+    model = _check_model(body, models)
+    for name in server_side:
+        if body.get(name):
+            raise RequestRefusal(f"{name} is not allowed: agents have client-side tools only")
+    _check_limit(body, output_key)
+    traits = RequestTraits()
+    made = check_fields(traits, dict(body), "body", checks)
+    dropped = tuple(sorted(traits.dropped.difference(silent)))
+    stream = body.get("stream") is True and bool(output_key)
+    return CheckedRequest(model, made, stream, output_key, traits, dropped)
+
+
+def _check_model(body: Mapping[str, Any], models: Collection[str]) -> str:
+    """The model, which has to be one of the bead's."""
+    model = body.get("model")
+    if not isinstance(model, str) or model not in models:
+        known = ", ".join(sorted(models))
+        raise RequestRefusal(f"the model {quote_text(model)} is not allowed; this bead has {known}")
+    return model
+
+
+def _check_limit(body: Mapping[str, Any], name: str) -> None:
+    """Check that the answer's limit, if any, is a number of tokens."""
+    limit = body.get(name)
+    if limit is not None and (type(limit) is not int or not 1 <= limit <= 1_000_000):
+        raise RequestRefusal(f"{name}: expected a number of tokens")

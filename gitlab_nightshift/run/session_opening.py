@@ -1,0 +1,199 @@
+"""Opens a run: finds the checkout, reads its settings, and places the results at the end."""
+
+import contextlib
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from gitlab_nightshift.errors import build_config_error
+from gitlab_nightshift.job.job_facts import JobFacts, read_job
+from gitlab_nightshift.job.job_secrets import read_secrets
+from gitlab_nightshift.records.events import Emit, Note, to_all
+from gitlab_nightshift.redaction.redactor import Redactor
+from gitlab_nightshift.repository import git as git_verbs
+from gitlab_nightshift.repository.git import Git, GitError
+from gitlab_nightshift.repository.prepared_checkout import refuse_tracked
+from gitlab_nightshift.run_folder import (
+    Invocation,
+    RunFolder,
+    open_run_folder,
+    place_results,
+    read_output_path,
+    set_aside,
+)
+from gitlab_nightshift.sandbox.credential_files import read_machine_secrets
+from gitlab_nightshift.session import Session
+from gitlab_nightshift.settings.config_file import FILE_NAME, ConfigFile
+from gitlab_nightshift.settings.load import load_settings
+from gitlab_nightshift.settings.model import Settings
+from gitlab_nightshift.settings.notations import parse_project_address
+from gitlab_nightshift.stages.report.event_file import EVENTS, EventFile
+from gitlab_nightshift.stages.report.job_log import JobLog
+from gitlab_nightshift.system.certificates import copy_certificates
+from gitlab_nightshift.system.environment import build_search_path
+from gitlab_nightshift.system.file_names import is_there, resolve_path
+
+
+@contextlib.contextmanager
+def open_run(call: Invocation) -> Iterator[Session]:
+    """A session in the checkout around ``call.folder``, with a private folder of its own.
+
+    On exit the results are placed in the checkout's output folder, also after an error. Raises
+    :class:`NightshiftError` for what is wrong.
+    """
+    with open_run_folder(call.env, call.folder) as run_folder:
+        os.environ.update(copy_certificates(call.env, call.folder, run_folder.private))
+        session = open_session(call, run_folder, read_machine_secrets(call.env))
+        try:
+            yield session
+        finally:
+            if text := place_results(run_folder, read_output_path(run_folder)):
+                session.emit(Note(text, warning=True))
+
+
+@contextlib.contextmanager
+def open_without_results(call: Invocation) -> Iterator[Session]:
+    """The same for what is no run: nothing is kept of it, and the output folder stays."""
+    with open_run_folder(call.env, call.folder) as run_folder:
+        os.environ.update(copy_certificates(call.env, call.folder, run_folder.private))
+        yield _open_session(call, run_folder, read_machine_secrets(call.env), None)
+
+
+def open_session(
+    call: Invocation, run_folder: RunFolder, machine: tuple[str, ...], emit: Emit | None = None
+) -> Session:
+    """A session of a run whose folder is open; the checkout's output folder is set aside.
+
+    ``machine`` are values that no text may hold beside the job's own; ``emit`` is where events go:
+    None for the job log and ``events.jsonl``.
+    """
+    session = _open_session(call, run_folder, machine, emit)
+    set_aside(run_folder, session.output)
+    return session
+
+
+def _open_session(
+    call: Invocation, run_folder: RunFolder, machine: tuple[str, ...], emit: Emit | None
+) -> Session:
+    search_path = build_search_path(call.env, run_folder.checkout)
+    git = git_verbs.build_isolated_git(run_folder.private / "git", search_path)
+    session = _build_session(call, run_folder, git, machine, emit)
+    refuse_tracked(git, run_folder.checkout, session.settings.output_dir)
+    return session
+
+
+def _build_session(
+    call: Invocation, run_folder: RunFolder, git: Git, machine: tuple[str, ...], emit: Emit | None
+) -> Session:
+    file, config_folder = read_config_file(call, run_folder.checkout, git)
+    settings = load_settings(call.env, file, call.overrides)
+    secrets = read_secrets(call.env)
+    redact = Redactor((*secrets.values, *machine))
+    _refuse_secret_in_task(settings, redact)
+    job = read_job(call.env, settings.repo_url)
+    return Session(
+        env=call.env,
+        folder=call.folder,
+        settings=settings,
+        job=job,
+        secrets=secrets,
+        git=git,
+        machine_git=git_verbs.with_machine_config(
+            run_folder.private / "machine-git",
+            build_search_path(call.env, run_folder.checkout),
+            Path(call.env.get("HOME", "/")),
+        ),
+        checkout=run_folder.checkout,
+        config_folder=config_folder,
+        private=run_folder.private,
+        results=run_folder.results,
+        redact=redact,
+        emit=emit or _build_event_sink(call, run_folder, job, redact),
+    )
+
+
+def locate_project(session: Session) -> Session:
+    """The session with the project that ``origin`` names, where neither CI nor settings do."""
+    if session.job.project_path:
+        return session
+    try:
+        url = parse_project_address(git_verbs.read_origin(session.git, session.checkout))
+    except ValueError:
+        return session
+    return replace(session, job=read_job(session.env, url.removesuffix(".git")))
+
+
+def _build_event_sink(
+    call: Invocation, run_folder: RunFolder, job: JobFacts, redact: Redactor
+) -> Emit:
+    log = JobLog(sections=job.in_ci, colour=call.colour or job.in_ci, redact=redact)
+    return to_all((log, EventFile(run_folder.results / EVENTS, redact, job.run_id)))
+
+
+def _refuse_secret_in_task(settings: Settings, redact: Redactor) -> None:
+    """GitLab expands ``$NAME`` in the value of a variable: a task that is typed into the form would
+    bring the token to the model."""
+    task = settings.task or ""
+    if redact(task) != task:
+        raise build_config_error(
+            "task: it contains a secret, perhaps from a $NAME that GitLab expanded: write $$NAME"
+        )
+
+
+def read_config_file(call: Invocation, checkout: Path, git: Git) -> tuple[ConfigFile | None, Path]:
+    """The configuration as the base commit holds it, and the folder of its relative paths.
+
+    A file that is not committed counts only where it is named, or outside CI.
+    """
+    path = resolve_path(call.folder / call.config) if call.config else checkout / FILE_NAME
+    text = _read_committed_file(git, checkout, path)
+    if text is not None:
+        return _decode_config(path, text), path.parent
+    if not call.config and path.is_file() and read_job(call.env).in_ci:
+        raise build_config_error(f"{path} is not committed: commit it, or name it with --config")
+    found = read_uncommitted_config(path)
+    if found is None and call.config:
+        raise build_config_error(f"--config: {path}: no such file")
+    return found, path.parent if found else checkout
+
+
+def read_uncommitted_config(path: Path) -> ConfigFile | None:
+    """The configuration as a file holds it, None where there is none. Raises ``E_CONFIG``."""
+    if not (is_there(path) and path.is_file()):
+        return None
+    try:
+        return _decode_config(path, path.read_bytes())
+    except OSError as error:
+        raise build_config_error(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def _decode_config(path: Path, text: bytes) -> ConfigFile:
+    try:
+        return ConfigFile(path.name, text.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise build_config_error(f"{path}: not UTF-8: {error}") from None
+
+
+def _read_committed_file(git: Git, checkout: Path, path: Path) -> bytes | None:
+    if not path.is_relative_to(checkout):
+        return None
+    try:
+        return git_verbs.read_file(git, checkout, "HEAD", str(path.relative_to(checkout)))
+    except GitError:
+        git_verbs.find_repository_paths(git, checkout)  # raises where it is no checkout at all
+        return None  # no commit yet: a run says so itself
+
+
+def locate_product(session: Session, given: str | None, name: str) -> Path:
+    """A product of an earlier stage: the path that was given, else ``name`` in the output folder.
+
+    The output folder itself has been set aside. Raises ``E_CONFIG`` where there is none.
+    """
+    path = resolve_path(session.folder / given) if given else session.output / name
+    place, run_folder = path, RunFolder(session.checkout, session.private)
+    if path.is_relative_to(session.output):
+        place = run_folder.earlier / path.relative_to(session.output)
+    if not is_there(place):
+        raise build_config_error(f"{path}: not there; it is the product of the stage before")
+    return place

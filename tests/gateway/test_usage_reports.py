@@ -1,0 +1,92 @@
+"""What a bead's line says, and what a reader makes of lines that nobody honest has written."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gitlab_nightshift.gateway import usage_reports
+from gitlab_nightshift.gateway.usage_reports import (
+    BEADS,
+    LINE_BYTES,
+    Totals,
+    read_line,
+    to_line,
+)
+from gitlab_nightshift.records.codec import InvalidRecordError
+from gitlab_nightshift.records.usage import Usage
+from tests.gateway.tools import read_totals
+
+ONE = Usage(0.5, 1000, 0.1, 200)
+
+
+def test_the_last_line_of_a_bead_counts() -> None:
+    lines = to_line(0, Usage(0.25, 10)) + to_line(1, ONE) + to_line(0, ONE)
+    reader = Totals()
+    for at in range(len(lines)):  # however a pipe cuts it
+        reader.feed(lines[at : at + 1])
+    assert (reader.list_usage(), reader.bad) == ((ONE, ONE), 0)
+    assert read_totals(lines) == Usage(1.0, 2000, 0.2, 400)
+    assert read_totals(b"") == Usage()
+
+
+def test_a_cost_that_is_unknown_stays_so() -> None:
+    lines = to_line(0, ONE) + to_line(1, Usage(None, 7))
+    assert read_totals(lines) == Usage(None, 1007, 0.1, 200)
+
+
+def test_what_is_no_line_is_left_out() -> None:
+    good = to_line(0, ONE)
+    bad = [
+        b"",
+        b"[]",
+        b"null",
+        b"{}",
+        b"\xff",
+        b"[" * 4000,
+        good[:-2],
+        good.replace(b"0.5", b"-0.5"),
+        good.replace(b"0.5", b"NaN"),
+        good.replace(b"0.5", b"1e999"),
+        good.replace(b"0.5", b"true"),
+        good.replace(b"0.5", b'"0.5"'),
+        good.replace(b"1000", b"1.5"),
+        good.replace(b'"number":0', b'"number":-1'),
+        good.replace(b'"number"', b'"more":1,"number"'),
+        to_line(BEADS, ONE),
+        b" " * LINE_BYTES + good,
+    ]
+    assert good not in bad
+    reader = Totals()
+    reader.feed(good + b"\n".join(line.rstrip(b"\n") for line in bad) + b"\n")
+    assert (reader.list_usage(), reader.bad) == ((ONE,), len(bad))
+
+
+def test_a_line_without_an_end_fills_no_memory() -> None:
+    reader = Totals()
+    for _ in range(100):
+        reader.feed(b"x" * 100_000)
+    assert len(reader._rest) <= LINE_BYTES
+    reader.feed(b"\n" + to_line(0, ONE))
+    assert (reader.list_usage(), reader.bad) == ((ONE,), 1)
+
+
+def test_the_reader_imports_the_standard_library_alone() -> None:
+    """A supervisor is to import nothing else."""
+    top = Path(usage_reports.__file__).parents[2]
+    code = (
+        f"import sys; sys.path.append({str(top)!r});"
+        "from gitlab_nightshift.gateway import control_messages, usage_reports;"
+        "print(*(n for n in sys.modules if n.partition('.')[0] not in sys.stdlib_module_names))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", code], check=True, capture_output=True, text=True
+    )
+    ours = {"gitlab_nightshift", "__main__"}
+    assert {name.partition(".")[0] for name in done.stdout.split()} <= ours
+
+
+def test_a_figure_that_no_run_has_is_none() -> None:
+    with pytest.raises(InvalidRecordError, match="so much"):
+        read_line(to_line(0, Usage(1e13)).rstrip())

@@ -1,0 +1,68 @@
+"""What is used: its sum, what it leaves of a limit, and how it is told."""
+
+from gitlab_nightshift.records.usage import (
+    NOT_KNOWN,
+    Bound,
+    SpendingLimit,
+    Usage,
+    add_usage,
+    format_cost,
+    format_usd,
+)
+from tests.support.tables import each
+
+
+def test_a_sum_with_an_unknown_is_unknown() -> None:
+    assert add_usage([]) == Usage()
+    assert add_usage([Usage(0.5, 10), Usage(0.25, 5, 0.1, 2)]) == Usage(0.75, 15, 0.1, 2)
+    assert add_usage([Usage(0.5, 10), Usage(None, 5)]) == Usage(None, 15)
+    assert add_usage([Usage(0.5, 10), NOT_KNOWN]) == NOT_KNOWN
+
+
+def test_what_is_left_counts_what_is_known_beside_an_unknown() -> None:
+    used = [Usage(0.75, None), Usage(None, 40)]
+    assert SpendingLimit(1.0, 100).subtract(used) == SpendingLimit(0.25, 60)
+    assert SpendingLimit(0.5, 30).subtract(used) == SpendingLimit(0.0, 0)
+    assert SpendingLimit().subtract(used) == SpendingLimit()
+
+
+@each(
+    ("usd", "bound", "text"),
+    [
+        (None, "at least", "not known"),
+        (0.0, "", "$0.00"),
+        (0.004, "", "$0.0040"),
+        (1.234, "at least", "at least $1.23"),
+        (10.0, "at most", "at most $10.00"),
+    ],
+)
+def test_a_price_says_how_sure_it_is(usd: float | None, bound: Bound, text: str) -> None:
+    assert format_usd(usd, bound) == text
+
+
+@each(
+    ("usd", "tokens", "text"),
+    [
+        (None, None, "cost not known"),
+        (None, 0, "cost not known, 0 tokens"),
+        (None, 1500, "cost not known, 2k tokens"),
+        (0.0, 0, "nothing spent"),
+        (1.234, 999, "$1.23, 999 tokens"),
+        (1.5, None, "$1.50"),
+        (10.0, 312_400, "$10.00, 312k tokens"),
+    ],
+)
+def test_unknown_cost_is_said_to_be_unknown(
+    usd: float | None, tokens: int | None, text: str
+) -> None:
+    assert format_cost(Usage(usd, tokens)) == text
+
+
+def test_a_cost_that_is_assumed_is_told_as_the_most() -> None:
+    assumed = "(${} of it assumed: the end of an answer was not seen)"
+    assert (
+        format_cost(Usage(1.5, 1500, 0.48, 900))
+        == f"at most $1.50, 2k tokens {assumed.format('0.48')}"
+    )
+    unknown = format_cost(Usage(None, 1500, 0.0, 900))
+    assert unknown.startswith("cost not known, at most 2k tokens (900 tokens of it assumed")

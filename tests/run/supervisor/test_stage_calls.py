@@ -1,0 +1,44 @@
+"""What a later gateway of a run may still use."""
+
+from gitlab_nightshift.records.usage import SpendingLimit, Usage, add_usage
+from gitlab_nightshift.run.supervisor.stage_calls import add_used, append_used, limit_budget
+from tests.support.tables import each
+
+CONFIG = {"limit": {"usd": 5.0, "tokens": 1000}, "models": ["m"]}
+
+
+def test_what_is_known_of_earlier_beads_counts_beside_a_cost_that_is_not() -> None:
+    used = (Usage(3.0, 100, 1.0, 50), Usage(None, 7))
+    left = {"usd": 2.0, "tokens": 893}
+    assert limit_budget(CONFIG, used) == {**CONFIG, "limit": left}
+    forgotten = SpendingLimit(5.0, 1000).subtract([add_usage(used)])
+    assert forgotten.usd == 5.0, "a sum alone would give the whole budget again"
+
+
+def test_a_used_up_budget_is_not_below_nothing() -> None:
+    assert limit_budget(CONFIG, (Usage(9.0, 2000),)) == {
+        **CONFIG,
+        "limit": {"usd": 0.0, "tokens": 0},
+    }
+    assert limit_budget(None, (Usage(9.0, 2000),)) is None
+    assert limit_budget(CONFIG, None) == CONFIG
+
+
+@each(
+    ("before", "used", "all_used", "total"),
+    [
+        (None, None, None, None),
+        (None, (), (), Usage()),
+        ((), None, (), Usage()),
+        ((Usage(1.0, 2),), None, (Usage(1.0, 2),), Usage(1.0, 2)),
+        ((Usage(1.0, 2),), (Usage(0.5, 1),), (Usage(1.0, 2), Usage(0.5, 1)), Usage(1.5, 3)),
+    ],
+)
+def test_a_gateway_that_was_there_has_counted_even_nothing(
+    before: tuple[Usage, ...] | None,
+    used: tuple[Usage, ...] | None,
+    all_used: tuple[Usage, ...] | None,
+    total: Usage | None,
+) -> None:
+    assert append_used(before, used) == all_used
+    assert add_used(all_used) == total

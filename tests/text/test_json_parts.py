@@ -1,0 +1,47 @@
+"""JSON of others may have any shape: what is of another type counts as missing."""
+
+from typing import Any
+
+import pytest
+
+from gitlab_nightshift.text.json_parts import (
+    as_count,
+    as_object,
+    as_objects,
+    as_text,
+    parse_json,
+    take_first_line,
+)
+
+
+@pytest.mark.parametrize("raw", [b"", "{", b"\xff", "[" * 99_999, '{"a": 1} x', "9" * 5000])
+def test_what_is_no_json_is_none(raw: bytes | str) -> None:
+    assert parse_json(raw) is None
+
+
+def test_line_ends_in_texts_are_taken_only_without_strict() -> None:
+    raw = '{"a": "one\ntwo"}'
+    assert (parse_json(raw), parse_json(raw, strict=False)) == (None, {"a": "one\ntwo"})
+
+
+@pytest.mark.parametrize("value", [None, 1, 1.5, True, "x", [1], ["x"]])
+def test_a_value_of_another_type_is_an_empty_one(value: Any) -> None:
+    assert as_object(value) == {}
+    assert as_objects(value) == []
+    assert as_text(value) == (value if isinstance(value, str) else "")
+
+
+def test_objects_are_picked_from_a_list() -> None:
+    assert as_objects([{"a": 1}, None, [], "x", {"b": 2}]) == [{"a": 1}, {"b": 2}]
+
+
+@pytest.mark.parametrize(
+    ("value", "count"),
+    [(0, 0), (7, 7), (10**12, 10**12), (10**12 + 1, 0), (-1, 0), (True, 0), (1.0, 0), ("7", 0)],
+)
+def test_a_count_is_a_whole_number_in_bounds(value: object, count: int) -> None:
+    assert as_count(value) == count
+
+
+def test_a_first_line_is_bounded() -> None:
+    assert take_first_line("  one two\nthree", 5) == "one t"
