@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from gitlab_nightshift.proof.running.faults import list_faults
+from gitlab_nightshift.proof.running.switches import write_switched_files
 from gitlab_nightshift.proof.syntax import languages
 from gitlab_nightshift.proof.syntax.file_side import Side
 from gitlab_nightshift.records.events import Event, to_line
@@ -71,11 +73,14 @@ def test_a_process_is_a_row_that_it_is_kept_to(
 
 
 def test_a_language_is_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With its tests, and with faults in its product code, behind switches."""
     folder = tmp_path / "languages"
     shutil.copytree(languages._FOLDER, folder)
     (folder / "serpent").mkdir()
     table = 'like = "python"\nqueries = "python"\nextensions = ".serpent"\ntest_files = "^test_"\n'
     (folder / "serpent/language.toml").write_text(table)
+    for name in ("faults", "switches"):
+        (folder / f"serpent/{name}.toml").write_text('like = "python"\n')
     monkeypatch.setattr(languages, "_FOLDER", folder)
     languages._read_languages.cache_clear()
     try:
@@ -83,5 +88,10 @@ def test_a_language_is_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         side = Side("test_nest.serpent", source)
         assert side.is_test_file
         assert [test.name for test in side.tests] == ["test_eggs"]
+        product = Side("nest.serpent", b"def lay():\n    return eggs() + 1\n")
+        faults = list_faults(product, product.functions)
+        assert "`1` off by one" in [fault.what for fault in faults]
+        switched = write_switched_files(faults, lambda _path: product.source, "X1")
+        assert b"X1" in switched.files["nest.serpent"]
     finally:
         languages._read_languages.cache_clear()

@@ -5,13 +5,16 @@ from collections.abc import Iterator, Sequence
 
 from gitlab_nightshift.proof.reviewed_change import Changeset
 from gitlab_nightshift.proof.syntax.file_side import Side, read_sides
-from gitlab_nightshift.repository.difference import ChangedFile, Line
+from gitlab_nightshift.repository.difference import Line
 
 
 def list_changed_symbols(change: Changeset) -> tuple[str, ...]:
     """Qualified names of the innermost functions and classes touched, on both sides; none in an
     unsupported language."""
-    found = (name for file in change.files for name in _list_names(file))
+    found: list[str] = []
+    for file in change.files:
+        old, new = read_sides(file)
+        found += [*_list_touched(old, file.deleted), *_list_touched(new, file.added)]
     return tuple(dict.fromkeys(found))
 
 
@@ -27,12 +30,6 @@ def compute_digest(change: Changeset) -> str:
     )
     text = "\n".join(lines).encode(errors="surrogatepass")
     return hashlib.sha256(text).hexdigest()[:16] if lines else ""
-
-
-def _list_names(file: ChangedFile) -> Iterator[str]:
-    old, new = read_sides(file)
-    yield from _list_touched(old, file.deleted)
-    yield from _list_touched(new, file.added)
 
 
 def _list_touched(side: Side, lines: Sequence[Line]) -> Iterator[str]:

@@ -13,10 +13,11 @@ from gitlab_nightshift.text.lazy_patterns import compile_lazily
 _DOCUMENT = compile_lazily(
     r"(?i)(?:\.(?:md|markdown|rst|adoc|asciidoc)|(?:^|/)(?:readme|changelog|license|notice|authors))$"
 )
+# Comments that a compiler or an interpreter obeys.
+# Comments that a compiler or an interpreter obeys.
 _DIRECTIVE = compile_lazily(
     r"(?i)#!|//\s*(?:go:|\+build|@)|/\*+\s*@|#.*(?:coding[:=]|frozen_string_literal|typed:)"
 )
-"""Comments that a compiler or an interpreter obeys."""
 
 _Shape = list[tuple[str, int, str]]
 
@@ -46,7 +47,7 @@ def _list_shape(side: Side, root: Node) -> _Shape:
     Positions do not count, as a comment moves the code below it. The number of children does: in
     Python, other indentation puts a statement into another block.
     """
-    python = side.language is not None and side.language.name == "python"
+    python = side.language is not None and side.language.name == "python"  # has docstrings
     shape: _Shape = []
     waiting = [root]
     while waiting:

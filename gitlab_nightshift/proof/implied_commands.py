@@ -19,8 +19,7 @@ _BUILD_FILES: dict[str, dict[str, Any]] = RuleTable(__file__).entries
 MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
 """In the order in which Make looks for them (GNU make, "What Name to Give Your Makefile")."""
 VENVS = (".venv", "venv")
-NO_TEST = "no test specified"
-"""Part of the test script that ``npm init`` writes."""
+NO_TEST = "no test specified"  # part of the test script that ``npm init`` writes
 
 
 def build_commands(files: Collection[str], read: _Read) -> tuple[str, ...]:
@@ -97,9 +96,8 @@ class BuildFiles:
 
     def below(self, *folders: str) -> bool:
         """True if one of these folders contains a file."""
-        return any(
-            path.startswith(tuple(f"{folder}/" for folder in folders)) for path in self.files
-        )
+        starts = tuple(f"{folder}/" for folder in folders)
+        return any(path.startswith(starts) for path in self.files)
 
 
 def find_test_commands(build: BuildFiles) -> tuple[str, ...]:
@@ -107,14 +105,10 @@ def find_test_commands(build: BuildFiles) -> tuple[str, ...]:
 
     They run without network, on the dependencies that the job has installed.
     """
-    if target := _find_make_target(build):
+    targets = _read_root_targets(build.files, build.read)
+    if target := next((name for name in ("test", "tests", "check") if name in targets), ""):
         return (f"make {target}",)
     return tuple(dict.fromkeys(command for rule in _RULES for command in rule(build)))
-
-
-def _find_make_target(build: BuildFiles) -> str:
-    targets = _read_root_targets(build.files, build.read)
-    return next((name for name in ("test", "tests", "check") if name in targets), "")
 
 
 def _find_javascript_tests(build: BuildFiles) -> Iterator[str]:
@@ -125,11 +119,9 @@ def _find_javascript_tests(build: BuildFiles) -> Iterator[str]:
 
 
 def _find_python_tests(build: BuildFiles) -> Iterator[str]:
-    if not build.any(
-        "pyproject.toml", "setup.py", "setup.cfg", "pytest.ini", "tox.ini"
-    ) and not any(
-        re.fullmatch(r"(.*/)?(test_\w+|\w+_test|conftest)\.py", path) for path in build.files
-    ):
+    files = (re.fullmatch(r"(.*/)?(test_\w+|\w+_test|conftest)\.py", path) for path in build.files)
+    named = ("pyproject.toml", "setup.py", "setup.cfg", "pytest.ini", "tox.ini")
+    if not build.any(*named) and not any(files):
         return
     runner = _find_python_runner(build)
     if _uses_pytest(build):

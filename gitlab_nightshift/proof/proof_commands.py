@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gitlab_nightshift.proof.reports.command_expansion import ReadText
-from gitlab_nightshift.proof.reports.report_readers import LARGEST_REPORT
+from gitlab_nightshift.proof.reports.report_readers import LARGEST_REPORT, CaseOutcome, Collection
 from gitlab_nightshift.proof.reports.report_request import (
     ReportRequest,
     collect_reports,
     prepare_request,
 )
-from gitlab_nightshift.proof.reports.reported_cases import CaseOutcome, Collection
 from gitlab_nightshift.records.bead_results import CommandResult
 from gitlab_nightshift.records.events import CommandEnded, Emit, ProgramEnded, ProgramStarted
 from gitlab_nightshift.repository.disk_space import Disks
@@ -60,7 +59,10 @@ class Runner:
         return result
 
     def _run(self, argv: Sequence[str], log: str, at_most_s: float | None) -> CommandResult:
-        disks = Disks((self.scratch, self.folder))
+        disks, limits = Disks((self.scratch, self.folder)), self.limits()
+        if at_most_s is not None:
+            left = at_most_s if limits.timeout_s is None else min(limits.timeout_s, at_most_s)
+            limits = dataclasses.replace(limits, timeout_s=left)
         try:
             with self.logs.open_logs(f"{log}.out", f"{log}.err") as (out, err):
                 ended = stream(
@@ -70,7 +72,7 @@ class Runner:
                     stdin=b"",
                     stdout=out,
                     stderr=err,
-                    limits=_tighten_limits(self.limits(), at_most_s),
+                    limits=limits,
                     on_line=lambda _line: False,
                     on_tick=lambda: disks.find_full() is not None,
                     confined=self.confined,
@@ -78,13 +80,13 @@ class Runner:
         except OSError as error:
             why = f"cannot be started: {error.strerror}"
             return CommandResult(shlex.join(argv), NOT_FOUND, 0.0, why)
+        status, why = None, f"ended by this program: {ended.end}"
         if ended.end is EndReason.STOPPED or (ended.exit_status and disks.find_full()):
-            self.renew()
-            return CommandResult(shlex.join(argv), None, round(ended.duration_s, 3), DISK_FULL)
-        if ended.end is EndReason.EXITED:
-            return CommandResult(shlex.join(argv), ended.exit_status, round(ended.duration_s, 3))
-        why = f"ended by this program: {ended.end}"
-        return CommandResult(shlex.join(argv), None, round(ended.duration_s, 3), why)
+            self.renew()  # what it wrote fills the disk
+            why = DISK_FULL
+        elif ended.end is EndReason.EXITED:
+            status, why = ended.exit_status, ""
+        return CommandResult(shlex.join(argv), status, round(ended.duration_s, 3), why)
 
     def renew(self) -> None:
         """Replace HOME and TMPDIR by empty folders, owned by the owner of ``scratch``.
@@ -207,10 +209,3 @@ def _unwrap_line(line: str) -> str:
         return str(read.get("Output", ""))
     except ValueError:
         return f"{line}\n"
-
-
-def _tighten_limits(limits: ProcessLimits, at_most_s: float | None) -> ProcessLimits:
-    if at_most_s is None:
-        return limits
-    left = at_most_s if limits.timeout_s is None else min(limits.timeout_s, at_most_s)
-    return dataclasses.replace(limits, timeout_s=left)

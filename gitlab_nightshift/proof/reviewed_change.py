@@ -1,8 +1,10 @@
 """A change as the red flags see it: both sides of every file, and its context."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
+from typing import TypeVar
 
 from gitlab_nightshift.registry.flag_registry import Level
 from gitlab_nightshift.repository.blobs import read_tree_file
@@ -11,6 +13,8 @@ from gitlab_nightshift.repository.git import split_names
 from gitlab_nightshift.repository.private_repository import Repository
 from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.system.file_names import format_path
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -71,6 +75,16 @@ class RuleViolation:
     detail: str
     level: Level | None = None
     certain: bool | None = None
+
+
+def take(counts: Counter[_T], key: _T) -> bool:
+    """Remove one occurrence from the counts; False if there is none.
+
+    Rules that tell what a change adds take what was there before it from this count.
+    """
+    found = counts[key] > 0
+    counts[key] -= found
+    return found
 
 
 Rule = Callable[[Changeset, Context], Iterator[RuleViolation]]

@@ -1,20 +1,22 @@
 """Compares the tests that ran before a change and with it, by the runners' reports."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from gitlab_nightshift.proof.evidence.lab import (
+from gitlab_nightshift.proof.evidence.workbench import (
     MOST_NAMED,
     Evidence,
     EvidenceSubject,
     format_names,
     raise_flag,
+    refuse,
+    report_check,
 )
 from gitlab_nightshift.proof.proof_commands import CommandRun
-from gitlab_nightshift.proof.reading.product_code import find_removed_names
-from gitlab_nightshift.proof.reports.reported_cases import CaseOutcome, Collection
+from gitlab_nightshift.proof.reading.deleted_tests import find_removed_names
+from gitlab_nightshift.proof.reports.report_readers import CaseOutcome, Collection
 from gitlab_nightshift.proof.syntax.file_side import read_sides
 from gitlab_nightshift.proof.syntax.languages import is_test_file
 from gitlab_nightshift.records.verdicts import Check, CheckOutcome, Finding
@@ -93,7 +95,7 @@ def _compare_command(
         return _report_unknown(subject, f"{command}: the tests that ran are unknown: {old.unknown}")
     if new.unknown:
         text = f"{command} reported {old.count_cases()} tests before the change; now {new.unknown}."
-        return _refuse(subject, "unreliable-report", "", text)
+        return refuse(subject, TITLE, "unreliable-report", text)
     if not old.count_cases() and not new.count_cases():
         return _report_unknown(subject, f"{command} ran no test, before the change and with it")
     return _check_exit_status(subject, old, run) + _compare_tests(
@@ -104,12 +106,7 @@ def _compare_command(
 def _report_unknown(subject: EvidenceSubject, why: str) -> Evidence:
     number = sum(map(is_test_file, subject.change.paths()))
     text = f"{why}; {number} files look like tests" if number else why
-    return Evidence((Check(TITLE, CheckOutcome.NOT_CHECKED, text),))
-
-
-def _refuse(subject: EvidenceSubject, flag: str, file: str, text: str) -> Evidence:
-    found = raise_flag(flag, subject.context, file, 0, text)
-    return Evidence((Check(TITLE, CheckOutcome.FAILED, text.rstrip(".")),), found)
+    return report_check(TITLE, CheckOutcome.NOT_CHECKED, text)
 
 
 def _check_exit_status(subject: EvidenceSubject, old: Collection, run: CommandRun) -> Evidence:
@@ -118,8 +115,9 @@ def _check_exit_status(subject: EvidenceSubject, old: Collection, run: CommandRu
         return Evidence()
     text = f"`{run.collection.command}` ends with 0, and its report has {failed} failed tests"
     if old.count_cases(CaseOutcome.FAILED):
-        return Evidence((Check(TITLE, CheckOutcome.UNDECIDED, f"{text}, as before the change"),))
-    return _refuse(subject, "unreliable-report", "", f"{text}: failures do not stop the pipeline.")
+        return report_check(TITLE, CheckOutcome.UNDECIDED, f"{text}, as before the change")
+    text += ": failures do not stop the pipeline."
+    return refuse(subject, TITLE, "unreliable-report", text)
 
 
 # --- before and after -----------------------------------------------------------------------------
@@ -128,32 +126,31 @@ def _check_exit_status(subject: EvidenceSubject, old: Collection, run: CommandRu
 def _compare_tests(
     subject: EvidenceSubject, seen: _Difference, excused: frozenset[str]
 ) -> Evidence:
+    # Tests deleted from the source are for the red flag ``test-deleted``, which reads it.
     deleted = _list_deleted_tests(subject)
     gone = [n for n in seen.gone if not n.endswith(deleted) and n not in excused]
     fewer = [name for name in seen.fewer if name not in excused]
     shadowed = list(_find_shadowed(subject, seen.new))
-    level: Level | None = "warn" if _is_explained(subject) else None
+    # Explained by deleted product code; in a person's change, by any change of it.
+    changed = any(s.is_product for file in subject.change.files for s in read_sides(file))
+    explained = find_removed_names(subject.change) or (subject.context.by_people and changed)
+    level: Level | None = "warn" if explained else None
     # What skips without a condition is read; a condition may be right about this machine.
     skipping: Level | None = "warn" if subject.context.by_people else None
-    findings = [
+    rules = [
         ("test-deleted", gone, "ran before the change, but {do} not now", level),
         ("test-deleted", shadowed, "{are} defined more often than {they} ran", None),
         ("test-skipped", seen.skipped, "ran before the change, but {are} skipped now", skipping),
         ("test-loosened", fewer, "ran more often before the change", level),
     ]
     found: list[Finding] = []
-    for flag, names, text, own in findings:
+    for flag, names, text, own in rules:
         if names:
             detail = f"{format_names(names)} {_format_sentence(text, len(names))}."
-            found += raise_flag(flag, subject.context, _find_file(subject, names), 0, detail, own)
+            first = names[0].partition("::")[0]
+            changed = any(first in (f.path, f.old_path) for f in subject.change.files)
+            found += raise_flag(flag, subject.context, first if changed else "", detail, own)
     return Evidence((_build_check(seen, failed=bool(found)),), tuple(found))
-
-
-def _is_explained(subject: EvidenceSubject) -> bool:
-    """True if product code was deleted, too; in a person's change, if any product code changes."""
-    change = subject.change
-    changed = any(side.is_product for file in change.files for side in read_sides(file))
-    return bool(find_removed_names(change)) or (subject.context.by_people and changed)
 
 
 def _build_check(seen: _Difference, *, failed: bool) -> Check:
@@ -175,7 +172,7 @@ def _build_check(seen: _Difference, *, failed: bool) -> Check:
 
 
 def _list_deleted_tests(subject: EvidenceSubject) -> tuple[str, ...]:
-    """Tests deleted from the source, which are for the red flag ``test-deleted``."""
+    """The names of the tests deleted from the source."""
     sides = [read_sides(file) for file in subject.change.files]
     before = {test.name for old, _ in sides for test in old.tests}
     after = {test.name for _, new in sides for test in new.tests}
@@ -184,7 +181,9 @@ def _list_deleted_tests(subject: EvidenceSubject) -> tuple[str, ...]:
 
 def _find_shadowed(subject: EvidenceSubject, new: Collection) -> Iterator[str]:
     """Tests to which the change adds a second definition with the same name, which hides one."""
-    by_end = _group_by_end(new.counts)
+    by_end: dict[str, list[str]] = {}
+    for name in new.counts:
+        by_end.setdefault(name.rpartition("::")[2], []).append(name)
     for file in subject.change.files:
         before, after = read_sides(file)
         old = Counter(test.qualified for test in before.tests)
@@ -193,13 +192,6 @@ def _find_shadowed(subject: EvidenceSubject, new: Collection) -> Iterator[str]:
                 here = full.startswith(f"{file.path}::")
                 if here and old[name] < 2 <= times and new.count_run(full) < times:
                     yield full
-
-
-def _group_by_end(names: Iterable[str]) -> Mapping[str, list[str]]:
-    index: dict[str, list[str]] = {}
-    for name in names:
-        index.setdefault(name.rpartition("::")[2], []).append(name)
-    return index
 
 
 def _find_unrun_tests(subject: EvidenceSubject, after: Sequence[Collection]) -> Evidence:
@@ -219,12 +211,7 @@ def _find_unrun_tests(subject: EvidenceSubject, after: Sequence[Collection]) -> 
     if not new:
         return Evidence()
     text = f"no command ran {format_names(new)}"
-    return Evidence((Check(TITLE, CheckOutcome.NOT_CHECKED, text),))
-
-
-def _find_file(subject: EvidenceSubject, names: Sequence[str]) -> str:
-    first = names[0].partition("::")[0]
-    return first if any(first in (f.path, f.old_path) for f in subject.change.files) else ""
+    return report_check(TITLE, CheckOutcome.NOT_CHECKED, text)
 
 
 def _format_sentence(text: str, number: int) -> str:

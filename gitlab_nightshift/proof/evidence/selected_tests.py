@@ -40,20 +40,20 @@ class FocusedCommand:
 
 
 @dataclass(frozen=True)
-class Surroundings:
-    """The project: the commands that test all of it, and whether a path exists."""
+class ProjectTests:
+    """How a project is tested: the commands that test all of it, and whether a path exists."""
 
     commands: tuple[str, ...]
     is_there: Callable[[str], bool]
 
 
 def build_focused_commands(
-    language: str, chosen: SelectedTests, around: Surroundings
+    language: str, chosen: SelectedTests, project: ProjectTests
 ) -> tuple[FocusedCommand, ...]:
     """The commands to try, the most likely first; none for a language without a known runner, or
     if the name of a file is not safe in a command."""
     build = _BUILDERS.get(language)
-    return tuple(build(chosen, around)) if build and all(map(_is_plain, chosen.files)) else ()
+    return tuple(build(chosen, project)) if build and all(map(_is_plain, chosen.files)) else ()
 
 
 def _is_plain(path: str) -> bool:
@@ -62,24 +62,26 @@ def _is_plain(path: str) -> bool:
     return path.isprintable() and not path.startswith("-") and not _SPECIAL & {*path}
 
 
-def _build_python_commands(chosen: SelectedTests, around: Surroundings) -> Iterator[FocusedCommand]:
+def _build_python_commands(
+    chosen: SelectedTests, project: ProjectTests
+) -> Iterator[FocusedCommand]:
     pythons = [f"{folder}/bin/python" for folder in (".venv", "venv")]
-    python = next((path for path in pythons if around.is_there(path)), "python3")
-    start = _find_command_prefix("pytest", around.commands) or (python, "-m", "pytest")
-    quiet = ("-q", "-p", "no:cacheprovider")
+    python = next((path for path in pythons if project.is_there(path)), "python3")
+    start = _find_command_prefix("pytest", project.commands) or (python, "-m", "pytest")
+    quiet = ("-q", "-p", "no:cacheprovider")  # its cache would be a file of the checkout
     ids = [f"{path}::{name.replace('.', '::')}" for path, name in chosen.qualified]
     pytest = FocusedCommand(
         (*start, *quiet, *(ids or chosen.files)), re.compile(r"\b(\d+) (?:passed|failed)")
     )
-    start = _find_command_prefix("unittest", around.commands) or (python, "-m", "unittest")
+    start = _find_command_prefix("unittest", project.commands) or (python, "-m", "unittest")
     named = [word for name in chosen.names for word in ("-k", f"*.{name}")]
     unittest = FocusedCommand((*start, *named, *chosen.files), re.compile(r"^Ran (\d+) test", re.M))
-    first = any("unittest" in command for command in around.commands)
+    first = any("unittest" in command for command in project.commands)
     yield from (unittest, pytest) if first else (pytest, unittest)
 
 
 def _build_javascript_commands(
-    chosen: SelectedTests, around: Surroundings
+    chosen: SelectedTests, project: ProjectTests
 ) -> Iterator[FocusedCommand]:
     local = "node_modules/.bin/"
     names = "|".join(re.escape(name) for name in chosen.names)
@@ -91,7 +93,7 @@ def _build_javascript_commands(
         "tape": ((), r"^# tests (\d+)$"),
     }
     for name, (words, ran) in runners.items():
-        if around.is_there(local + name):
+        if project.is_there(local + name):
             yield FocusedCommand((local + name, *words, *chosen.files), re.compile(ran, re.M))
     ran_by_node = re.compile(r"^(?:#|ℹ) (?:pass|fail) (\d+)", re.M)
     yield FocusedCommand(
@@ -99,27 +101,29 @@ def _build_javascript_commands(
     )
 
 
-def _build_go_commands(chosen: SelectedTests, around: Surroundings) -> Iterator[FocusedCommand]:
+def _build_go_commands(chosen: SelectedTests, project: ProjectTests) -> Iterator[FocusedCommand]:
     folders = dict.fromkeys(f"./{PurePosixPath(path).parent}" for path in chosen.files)
     names = "|".join(re.escape(name) for name in chosen.names)
-    options = _list_options("go", around.commands)
+    options = _list_options("go", project.commands)
+    # -count=1: no cached results ("go help test").
     argv = ("go", "test", *options, "-count=1", "-v", "-run", f"^({names})$", *folders)
     yield FocusedCommand(argv, re.compile(r"^--- (?:PASS|FAIL): ", re.M))
 
 
-def _build_jvm_commands(chosen: SelectedTests, around: Surroundings) -> Iterator[FocusedCommand]:
+def _build_jvm_commands(chosen: SelectedTests, project: ProjectTests) -> Iterator[FocusedCommand]:
     classes = tuple(PurePosixPath(path).stem for path in chosen.files)
     methods = "+".join(chosen.names) if len(classes) == 1 else ""
     tests = f"{classes[0]}#{methods}" if re.fullmatch(r"[\w+]+", methods) else ",".join(classes)
     ran = re.compile(r"Tests run: (\d+)|Total (\d+)|(\d+) tests? completed")
-    commands = " ".join(around.commands)
+    commands = " ".join(project.commands)
     if "mvn" in commands:
-        start, own_options = _find_own_start(("mvn", "./mvnw"), around.commands)
+        start, own_options = _find_own_start(("mvn", "./mvnw"), project.commands)
         own_options = (word for word in own_options if word not in _OFFLINE)
         yield FocusedCommand((*start, *_OFFLINE, *own_options, "test", f"-Dtest={tests}"), ran)
     if "gradle" in commands:
-        start, own_options = _find_own_start(("gradle", "./gradlew"), around.commands)
+        start, own_options = _find_own_start(("gradle", "./gradlew"), project.commands)
         own_options = (word for word in own_options if word != "--offline")
+        # Tasks that are up to date do not run, and only -i names the tests that passed.
         chosen_classes = (word for name in classes for word in ("--tests", f"*{name}"))
         argv = (*start, "--offline", "-i", *own_options, "cleanTest", "test", *chosen_classes)
         yield FocusedCommand(argv, re.compile(r"^\S.* > .* (?:PASSED|FAILED)$", re.M))
@@ -136,9 +140,9 @@ def _find_own_start(
     return start, _list_options(start[-1], commands)
 
 
-def _build_rust_commands(chosen: SelectedTests, around: Surroundings) -> Iterator[FocusedCommand]:
-    own_options = [word for word in _list_options("cargo", around.commands) if word != "--offline"]
-    if any(re.search(r"\bcargo (\+\S+ )?nextest run\b", each) for each in around.commands):
+def _build_rust_commands(chosen: SelectedTests, project: ProjectTests) -> Iterator[FocusedCommand]:
+    own_options = [word for word in _list_options("cargo", project.commands) if word != "--offline"]
+    if any(re.search(r"\bcargo (\+\S+ )?nextest run\b", each) for each in project.commands):
         argv = ("cargo", "nextest", "run", "--offline", *own_options, "--", *chosen.names)
         yield FocusedCommand(argv, re.compile(r"Summary \[.*?\] +(\d+)(?:/\d+)? tests? run"))
         return
@@ -146,8 +150,8 @@ def _build_rust_commands(chosen: SelectedTests, around: Surroundings) -> Iterato
     yield FocusedCommand(argv, re.compile(r"test result: \w+\. (\d+) passed; (\d+) failed"))
 
 
-def _build_ruby_commands(chosen: SelectedTests, around: Surroundings) -> Iterator[FocusedCommand]:
-    bundled = ("bundle", "exec") if any("bundle" in each for each in around.commands) else ()
+def _build_ruby_commands(chosen: SelectedTests, project: ProjectTests) -> Iterator[FocusedCommand]:
+    bundled = ("bundle", "exec") if any("bundle" in each for each in project.commands) else ()
     if all(path.endswith("_spec.rb") for path in chosen.files):
         yield FocusedCommand(
             (*bundled, "rspec", *chosen.files), re.compile(r"^(\d+) examples?", re.M)
@@ -158,13 +162,13 @@ def _build_ruby_commands(chosen: SelectedTests, around: Surroundings) -> Iterato
     yield FocusedCommand(argv, re.compile(r"^(\d+) (?:runs|tests),", re.M))
 
 
-def _build_php_commands(chosen: SelectedTests, around: Surroundings) -> Iterator[FocusedCommand]:
+def _build_php_commands(chosen: SelectedTests, project: ProjectTests) -> Iterator[FocusedCommand]:
     for path in chosen.files:
         argv = ("vendor/bin/phpunit", path)
         yield FocusedCommand(argv, re.compile(r"OK \((\d+) test|Tests: (\d+)"))
 
 
-_BUILDERS: dict[str, Callable[[SelectedTests, Surroundings], Iterator[FocusedCommand]]] = {
+_BUILDERS: dict[str, Callable[[SelectedTests, ProjectTests], Iterator[FocusedCommand]]] = {
     "python": _build_python_commands,
     **dict.fromkeys(("javascript", "typescript", "tsx"), _build_javascript_commands),
     "go": _build_go_commands,
@@ -176,16 +180,16 @@ _BUILDERS: dict[str, Callable[[SelectedTests, Surroundings], Iterator[FocusedCom
 
 
 _OFFLINE = ("-B", "-o")
+# Options that hide how many tests ran, or that are set anyway.
 _QUIET = frozenset("-q --quiet -v --verbose -count=1 --no-fail-fast".split())
-"""Options that hide how many tests ran, or that are set anyway."""
+# Options of Maven, Gradle, sbt, go and cargo whose value is the next word.
 _WITH_VALUE = frozenset(
     "-s --settings -gs -f --file -pl --projects -P -t -T -g -I -p --init-script -tags -mod -timeout"
     " --features -F --manifest-path --target-dir --target --profile --package --exclude"
     " -run -bench --test --tests -E --filter-expr --filterset".split()
 )
-"""Options of Maven, Gradle, sbt, go and cargo whose value is the next word."""
+# Options that select tests: the selection here replaces them.
 _SELECTING = ("-run", "-bench", "-Dtest=", "--test", "--lib", "--doc", "-E", "--filter")
-"""Options that select tests: the selection here replaces them."""
 
 
 def _list_options(program: str, commands: Sequence[str]) -> Iterator[str]:

@@ -8,15 +8,14 @@ import importlib
 from collections.abc import Iterable
 
 from gitlab_nightshift.proof.reviewed_change import Changeset, Context, Rule, RuleViolation
-from gitlab_nightshift.proof.syntax.languages import find_language, is_product
+from gitlab_nightshift.proof.syntax.languages import find_language, has_inline_tests, is_product
 from gitlab_nightshift.records.verdicts import Finding
 from gitlab_nightshift.registry.flag_registry import FLAGS, FlagEntry
 from gitlab_nightshift.repository.difference import ChangedFile
 
 ABOUT_TESTS = frozenset("deleted_tests weaker_tests skipped_tests certain_assertions".split())
 """Modules whose rules find nothing in a change that touches no tests."""
-_TEST_WORDS = ("test", "spec", "snap", "approv")
-"""Parts of a path that may make it one of tests."""
+_TEST_WORDS = ("test", "spec", "snap", "approv")  # parts of a path that may make it one of tests
 
 
 def judge(change: Changeset, context: Context) -> tuple[Finding, ...]:
@@ -27,9 +26,8 @@ def judge(change: Changeset, context: Context) -> tuple[Finding, ...]:
         if flag.rule
         for finding in _apply_flag(name, flag, change, context)
     ]
-    return tuple(
-        sorted(found, key=lambda f: (f.level != "fail", f.level == "note", f.file, f.line))
-    )
+    found.sort(key=lambda f: (f.level != "fail", f.level == "note", f.file, f.line))
+    return tuple(found)
 
 
 def _apply_flag(
@@ -81,15 +79,15 @@ def load_rule(flag: FlagEntry) -> Rule:
 
 
 def touches_tests(change: Changeset) -> bool:
-    """False for product code alone. A file of an unsupported language may be a test, and Rust's
-    unit tests are in product files."""
+    """False for product code alone. A file of an unsupported language may be a test, and so may one
+    with inline tests."""
     return not all(map(_is_product_alone, change.files))
 
 
 def _is_product_alone(file: ChangedFile) -> bool:
     return all(
         find_language(path) is not None
-        and not path.endswith(".rs")
+        and not has_inline_tests(path)
         and is_product(path)
         and not any(word in path.lower() for word in _TEST_WORDS)
         for path in (file.path, file.old_path, file.raw_path, file.raw_old_path)

@@ -10,22 +10,23 @@ from gitlab_nightshift.proof.reading.matched_tests import TestVersion, match_tes
 from gitlab_nightshift.proof.reading.rigged_harness import find_rigged_harness
 from gitlab_nightshift.proof.reviewed_change import Changeset, Context, RuleViolation
 from gitlab_nightshift.proof.rule_tables import RuleTable
-from gitlab_nightshift.proof.syntax.assertion import Assertion
-from gitlab_nightshift.proof.syntax.assertion_words import RAISES, normalize_name
+from gitlab_nightshift.proof.syntax.assertion import RAISES, Assertion, normalize_name
 from gitlab_nightshift.proof.syntax.collected_tests import find_iterated_node
 from gitlab_nightshift.proof.syntax.nodes import (
     CALLS,
     LITERALS,
     find_field,
+    list_lines,
     list_names,
+    read_assignment,
     read_chain,
     read_line_number,
     read_text,
+    resolve_variables,
     split_binary,
     unwrap_node,
     walk,
 )
-from gitlab_nightshift.proof.syntax.variable_values import read_assignment, resolve_variables
 from gitlab_nightshift.text.printable_text import format_excerpt
 
 _TABLE = RuleTable(__file__)
@@ -39,9 +40,9 @@ _BROAD_CATCH = _TABLE.get_pattern("broad_catch")
 _SUPPRESSES = _TABLE.get_pattern("suppresses")
 _NOTHING = _TABLE.get_pattern("nothing")
 _HANDLERS = ("except_clause", "catch_clause", "rescue", "catch_block")
+_EXPECTED_NAMES = ("want", "exp")
 _PROMISES = frozenset(("resolves", "rejects", "doesNotReject"))
-_LONGEST_BODY = 20_000
-"""Bytes of a test in which uses of a variable are counted."""
+_LONGEST_BODY = 20_000  # bytes of a test in which uses of a variable are counted
 
 
 def find_tests_that_cannot_fail(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
@@ -74,11 +75,9 @@ def _list_certain_assertions(version: TestVersion) -> Iterator[tuple[str, int]]:
     for assertion in version.assertions:
         if why := _describe_certainty(assertion, version):
             yield f"{why}: {format_excerpt(' '.join(assertion.key))}", assertion.line
-    if version.test.body is not None:
-        in_script = version.test.language.name in ("javascript", "typescript", "tsx")
-        yield from _find_unreached_assertions(
-            version.assertions, version.test.body, in_script=in_script
-        )
+    if (body := version.test.body) is not None:
+        in_script = version.test.language.family == "script"
+        yield from _find_unreached_assertions(version.assertions, body, in_script=in_script)
 
 
 def _describe_certainty(assertion: Assertion, version: TestVersion) -> str:
@@ -103,13 +102,9 @@ def _describe_truth(node: Node, negated: bool) -> str:
         # ``assert not True`` always fails: it marks code that must not be reached.
         never = negated and read_text(node).lower() in ("true", "1")
         return "" if never else "it checks a constant"
-    return "it holds for every value" if not negated and _is_or_true(node) else ""
-
-
-def _is_or_true(node: Node) -> bool:
-    """``x or True``."""
-    operator, *sides = split_binary(node) or ("",)
-    return operator in ("or", "||") and any(read_text(side).lower() == "true" for side in sides)
+    operator, *sides = split_binary(node) or ("",)  # ``x or True``
+    certain = operator in ("or", "||") and "true" in (read_text(side).lower() for side in sides)
+    return "it holds for every value" if certain and not negated else ""
 
 
 def _is_constant(node: Node) -> bool:
@@ -132,16 +127,15 @@ def _compare_sides(one: Node, other: Node, version: TestVersion) -> str:
         meant = about_sameness if has_call else _ABOUT_EQUALITY.search(version.test.name)
         return "" if meant else "it compares a value with itself"
     first, second = (resolve_variables(side, version.values) for side in (left, right))
-    if first != second or about_sameness or _has_address_taken(version, left, right):
+    if first != second or about_sameness:
         return ""
+    names, code = [name for name in (left, right) if name.isidentifier()], version.test.node
+    # Go: where ``&x`` is passed, ``x`` may change.
+    if any(re.search(rf"&{name}\b", read_text(code)) for name in names):
+        return ""
+    expected = any(normalize_name(name).startswith(_EXPECTED_NAMES) for name in names)
     repeated = has_call and _is_assigned_just_before(version, one, other)
-    return "both sides are the same" if repeated or _is_expected_value(left, right) else ""
-
-
-def _has_address_taken(version: TestVersion, *names: str) -> bool:
-    """Go: ``&x`` is passed somewhere, where ``x`` may change."""
-    code = read_text(version.test.node)
-    return any(re.search(rf"&{name}\b", code) for name in names if name.isidentifier())
+    return "both sides are the same" if repeated or expected else ""
 
 
 def _is_assigned_just_before(version: TestVersion, one: Node, other: Node) -> bool:
@@ -154,11 +148,6 @@ def _is_assigned_just_before(version: TestVersion, one: Node, other: Node) -> bo
     return bool(assigned) and not any(at >= max(assigned) for at in called)
 
 
-def _is_expected_value(*names: str) -> bool:
-    plain = [normalize_name(name) for name in names if name.isidentifier()]
-    return any(name.startswith(("expect", "want", "exp")) for name in plain)
-
-
 # --- assertions that are never reached ------------------------------------------------------------
 
 
@@ -168,25 +157,29 @@ def _find_unreached_assertions(
     """Why assertions cannot fail a test, and their lines. ``in_script``: (Java|Type)Script."""
     lines = {a.line for a in assertions if a.word != "fail"}
     fails = {a.line for a in assertions} - lines
+    # A test that gets a callback: the runner waits until it is called.
+    outer = body.parent if body.type == "statement_block" else body
+    given = find_field(outer, "parameters", "parameter") if outer is not None else None
+    done = re.search(r"\b(done|cb|next|resolve)\b", read_text(given))
     for node in walk(body):
         over = find_iterated_node(node)
         if node.type in _TRIES:
             yield from _find_swallowed(node, lines, fails)
         elif node.type == "with_statement" and _SUPPRESSES.match(read_text(node)[:120]):
             hidden = "suppress() around it hides the failure of its assertion"
-            yield from ((hidden, line) for line in sorted(lines & {*_list_lines(node)})[:1])
+            yield from ((hidden, line) for line in sorted(lines & {*list_lines(node)})[:1])
         elif over is not None and _is_nothing(over, body):
-            if (lines | fails) & {*_list_lines(node)}:
+            if (lines | fails) & {*list_lines(node)}:
                 yield "its loop runs over nothing", read_line_number(node)
-        elif in_script and _is_promise(node) and not _takes_done(body):
+        elif in_script and not done and _is_promise(node):
             yield "nobody waits for its promise (await or return it)", read_line_number(node)
 
 
 def _find_swallowed(node: Node, lines: set[int], fails: set[int]) -> Iterator[tuple[str, int]]:
     """Assertions whose failure is hidden by a handler around them."""
-    tried = {*_list_lines(find_field(node, "body") or node)}
+    tried = {*list_lines(find_field(node, "body") or node)}
     for handler in node.named_children:
-        handled = {*_list_lines(handler)}
+        handled = {*list_lines(handler)}
         if handler.type not in _HANDLERS or handled & (lines | fails) or not _hides(handler):
             continue
         # ``try { f(); fail() } catch (SomeError e) {}`` expects the error; a handler of everything
@@ -195,10 +188,6 @@ def _find_swallowed(node: Node, lines: set[int], fails: set[int]) -> Iterator[tu
         hidden = lines | fails if handler.type == "catch_clause" and bare else lines
         for line in sorted((hidden & tried) - handled)[:1]:
             yield "a handler around it hides the failure of its assertion", line
-
-
-def _list_lines(node: Node) -> range:
-    return range(read_line_number(node), node.end_point[0] + 2)
 
 
 def _hides(handler: Node) -> bool:
@@ -232,10 +221,3 @@ def _is_promise(node: Node) -> bool:
         return bool(_PROMISES.intersection(names))
     later = len(names) > 1 and names[-1] in ("then", "catch", "finally")
     return later and re.search(r"\bexpect\(|\bassert\b", read_text(node)) is not None
-
-
-def _takes_done(body: Node) -> bool:
-    """True for a test that gets a callback: the runner waits until it is called."""
-    outer = body.parent if body.type == "statement_block" else body
-    given = find_field(outer, "parameters", "parameter") if outer is not None else None
-    return re.search(r"\b(done|cb|next|resolve)\b", read_text(given)) is not None

@@ -5,16 +5,15 @@ against comments and string literals. Moved lines do not count.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 from gitlab_nightshift.proof.reviewed_change import Changeset, Context, RuleViolation
 from gitlab_nightshift.proof.rule_tables import RuleTable
 from gitlab_nightshift.proof.syntax.file_side import read_sides
 from gitlab_nightshift.proof.syntax.languages import find_language, is_product
-from gitlab_nightshift.proof.syntax.nodes import COMMENTS, FUNCTIONS, STRINGS
+from gitlab_nightshift.proof.syntax.nodes import COMMENTS, FUNCTIONS, STRINGS, list_enclosing
 from gitlab_nightshift.registry.flag_registry import Level
 from gitlab_nightshift.repository.difference import ChangedFile
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
@@ -46,16 +45,15 @@ _COMMENT = {"python": "#", "ruby": "#", "shell": "#"}
 _MODE = compile_lazily(r"(?:(?<![\w.])0o?|(?<=chmod ))[0-7]?([0-7]{3})\b(?!\.)")
 """An octal file mode, ``0o644`` or ``chmod 644``, with its last three digits as the group."""
 _TRAILING_COMMENT = compile_lazily(r"\s(#|//)\s.*$")
+_PATTERNS = ("pattern", "unless", "where", "purpose")
 _CODE_IN_TEXT = frozenset("interpolation template_substitution string_interpolation".split())
 _SCRIPTS = (
     (r"\.(sh|bash)$|(^|/)Dockerfile[\w.]*$", "shell"),
     (r"\.(html|vue|svelte|ejs|hbs)$", "javascript"),
     (r"\.erb$", "ruby"),
 )
-_LINES = 4
-"""Lines after the first one in which a call's arguments are looked for."""
-_LONGEST = 2000
-"""Characters of a line."""
+_LINES = 4  # lines after the first one in which a call's arguments are looked for
+_LONGEST = 2000  # characters of a line
 
 
 def find_dangerous_calls(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
@@ -63,7 +61,8 @@ def find_dangerous_calls(change: Changeset, _context: Context) -> Iterator[RuleV
     moved = {_strip_spaces(line.text) for file in change.files for line in file.deleted}
     for file in change.files:
         language = find_language(file.path)
-        kind = language.name if language else _find_script_kind(file.path)
+        scripts = (script for pattern, script in _SCRIPTS if re.search(pattern, file.path))
+        kind = language.name if language else next(scripts, "")
         if kind and is_product(file.path):
             yield from _search_file(file, kind, moved)
             yield from _find_looser_modes(file)
@@ -80,16 +79,12 @@ def _find_looser_modes(file: ChangedFile) -> Iterator[RuleViolation]:
                 yield RuleViolation(file.path, line.number, detail, "warn")
 
 
-def _find_script_kind(path: str) -> str:
-    """The language of a page's or script's code; "" for another file."""
-    return next((kind for pattern, kind in _SCRIPTS if re.search(pattern, path)), "")
-
-
 def _search_file(file: ChangedFile, kind: str, moved: set[str]) -> Iterator[RuleViolation]:
     dangers = [each for each in _read_dangers() if not each.languages or kind in each.languages]
+    comment = (_COMMENT.get(kind, "//"), "* ", "/*", "*/", "<!--")
     for line in file.added:
         text = line.text[:_LONGEST].strip()
-        if _strip_spaces(text) not in moved and not _is_comment(text, kind):
+        if _strip_spaces(text) not in moved and not text.startswith(comment):
             following = file.new_lines[line.number : line.number + _LINES]
             call = " ".join([text, *(each.strip()[:_LONGEST] for each in following)])
             yield from _find_first(file, line.number, dangers, call, len(text))
@@ -99,9 +94,11 @@ def _find_first(
     file: ChangedFile, number: int, dangers: list[Danger], call: str, end: int
 ) -> Iterator[RuleViolation]:
     """The first danger that begins before ``end``, on the added line itself."""
+    deleted = [_strip_spaces(line.text) for line in file.deleted]
     for danger in dangers:
         found = danger.pattern.search(call)
-        if not found or found.start() >= end or _was_moved(file, found[0]):
+        # A call that a deleted line contained, too, was moved.
+        if not found or found.start() >= end or any(_strip_spaces(found[0]) in d for d in deleted):
             continue
         if _is_harmless(danger, file, number):
             continue
@@ -111,11 +108,6 @@ def _find_first(
             level: Level | None = "warn" if known else None
             yield RuleViolation(file.path, number, detail, level, not danger.debatable)
             return
-
-
-def _was_moved(file: ChangedFile, call: str) -> bool:
-    """True if a deleted line already contained this call."""
-    return any(_strip_spaces(call) in _strip_spaces(line.text) for line in file.deleted)
 
 
 def _is_harmless(danger: Danger, file: ChangedFile, number: int) -> bool:
@@ -133,11 +125,11 @@ def _is_harmless(danger: Danger, file: ChangedFile, number: int) -> bool:
 def _find_function_head(file: ChangedFile, number: int) -> str:
     """The first line of the function around a line; "" outside of functions."""
     root = read_sides(file)[1].root
-    at = (number - 1, 0)
-    node = root.descendant_for_point_range(at, (number - 1, 1)) if root is not None else None
-    while node is not None and node.type not in FUNCTIONS:
-        node = node.parent
-    return file.new_lines[node.start_point.row] if node is not None else ""
+    place = (number - 1, 0), (number - 1, 1)
+    node = root.descendant_for_point_range(*place) if root is not None else None
+    around = (each for each in list_enclosing(node, including=True) if each.type in FUNCTIONS)
+    function = next(around, None)
+    return file.new_lines[function.start_point.row] if function is not None else ""
 
 
 def _is_in_text(file: ChangedFile, number: int, at: int, *, allowed: bool) -> bool:
@@ -151,12 +143,12 @@ def _is_in_text(file: ChangedFile, number: int, at: int, *, allowed: bool) -> bo
     # tree-sitter counts columns in bytes.
     column = len(line[: indent + at].encode("utf-8", "surrogateescape"))
     place = (number - 1, column)
-    node = root.descendant_for_point_range(place, place)
-    while node is not None and node.type not in _CODE_IN_TEXT:
+    for node in list_enclosing(root.descendant_for_point_range(place, place), including=True):
+        if node.type in _CODE_IN_TEXT:
+            return False
         inside = node.start_point < place
         if node.type in COMMENTS or (node.type in STRINGS and inside and not allowed):
             return True
-        node = node.parent
     return False
 
 
@@ -176,10 +168,6 @@ def _collect_statement(lines: list[str], number: int) -> list[str]:
     return [line.strip()[:_LONGEST] for line in lines[first : last + 1]]
 
 
-def _is_comment(text: str, kind: str) -> bool:
-    return text.startswith((_COMMENT.get(kind, "//"), "* ", "/*", "*/", "<!--"))
-
-
 def _strip_spaces(text: str) -> str:
     return re.sub(r"\s+", "", text)
 
@@ -192,10 +180,8 @@ def _format_excerpt(text: str) -> str:
 @cache
 def _read_dangers() -> list[Danger]:
     table = RuleTable(__file__, "dangers.toml")
-    return [_read_danger(table, row) for row in table.entries["danger"]]
-
-
-def _read_danger(table: RuleTable, row: Mapping[str, Any]) -> Danger:
-    patterns = ("pattern", "unless", "where", "purpose")
-    compiled = {key: table.compile(row[key]) for key in patterns if key in row}
-    return Danger(**{**row, **compiled, "languages": frozenset(row["languages"])})
+    found = []
+    for row in table.entries["danger"]:
+        compiled = {key: table.compile(row[key]) for key in _PATTERNS if key in row}
+        found.append(Danger(**{**row, **compiled, "languages": frozenset(row["languages"])}))
+    return found

@@ -4,19 +4,27 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from itertools import chain
+from weakref import WeakKeyDictionary
 
 from gitlab_nightshift.proof.reading.matched_tests import (
     MOST_PAIRS,
     MatchedTests,
     TestVersion,
+    compute_similarity,
+    count_words,
     list_literals,
     match_tests,
 )
-from gitlab_nightshift.proof.reading.product_code import find_removed_names
 from gitlab_nightshift.proof.reviewed_change import Changeset, Context, RuleViolation
 from gitlab_nightshift.proof.rule_tables import RuleTable
+from gitlab_nightshift.proof.syntax.collected_tests import Test
 from gitlab_nightshift.proof.syntax.file_side import Side, read_sides
-from gitlab_nightshift.proof.syntax.languages import beside_tests, is_named_test, is_test_file
+from gitlab_nightshift.proof.syntax.languages import (
+    beside_tests,
+    has_inline_tests,
+    is_named_test,
+    is_test_file,
+)
 from gitlab_nightshift.proof.syntax.nodes import (
     CALLS,
     MEMBERS,
@@ -27,16 +35,14 @@ from gitlab_nightshift.proof.syntax.nodes import (
     read_text,
     walk,
 )
-from gitlab_nightshift.proof.syntax.single_test import Test
 from gitlab_nightshift.repository.difference import ChangedFile
 
 _TABLE = RuleTable(__file__)
-
 _PRINTS_FAILURE = _TABLE.get_pattern("prints_failure")
 _NEVER_RAN = _TABLE.get_pattern("never_ran")
 _COMMON = _TABLE.get_words("common")
+# Languages whose runners collect tests by folder.
 _BY_PLACE = (".java", ".scala", ".kt", ".rb", ".php", ".cs")
-"""Languages whose runners collect tests by folder."""
 _AWAY = _TABLE.get_pattern("away")
 _BY_NAME = _TABLE.get_pattern("by_name")
 
@@ -60,7 +66,7 @@ def find_deleted_tests(change: Changeset, _context: Context) -> Iterator[RuleVio
             yield RuleViolation(file.old_path, 0, detail)
         elif file.status == "D" and len(mine) > 1:
             yield RuleViolation(file.path, 0, f"The file is deleted with its {len(mine)} tests.")
-        elif file.status == "D" and not mine and _is_unparsed_test(file.path, read_sides(file)[0]):
+        elif file.status == "D" and not mine and _is_unparsed_test(file):
             yield RuleViolation(file.path, 0, "A test file is deleted.")
         else:
             yield from (_report_deleted(version, tests) for version in mine)
@@ -69,7 +75,7 @@ def find_deleted_tests(change: Changeset, _context: Context) -> Iterator[RuleVio
 def _is_moved_out(file: ChangedFile) -> bool:
     """True for a test file that got a name or a folder in which no runner looks for tests."""
     old, new = file.old_path, file.path
-    if old == new or not is_test_file(old) or old.endswith(".rs"):
+    if old == new or not is_test_file(old) or has_inline_tests(old):
         return False
     if not is_test_file(new) or (_BY_NAME.search(old) and not _BY_NAME.search(new)):
         return True
@@ -82,16 +88,19 @@ def _report_deleted(version: TestVersion, tests: MatchedTests) -> RuleViolation:
     """Only a warning for a duplicate: whether the other test notices the same faults is shown only
     by running it."""
     path, line, name = version.file.path, version.test.line, version.name
-    if twin := _find_twin(version, tests):
+    words = _list_words_in_groups(version)
+    others = (new for _, new in tests.pairs if new.file is version.file)
+    if twin := next((new for new in others if _list_words_in_groups(new) == words), None):
         return RuleViolation(path, line, f"{name} is gone: does {twin.name} say the same?", "warn")
     detail = f"{name} is gone, though what it tests still exists."
     ran = not any(map(_NEVER_RAN.search, version.test.marks))
     return RuleViolation(path, line, detail, certain=None if ran else False)
 
 
-def _is_unparsed_test(path: str, old: Side) -> bool:
+def _is_unparsed_test(file: ChangedFile) -> bool:
     """True for a test file of an unsupported language; a snapshot is made again by its test."""
-    return old.root is None and is_named_test(path) and "snap" not in path
+    unparsed = read_sides(file)[0].root is None
+    return unparsed and is_named_test(file.path) and "snap" not in file.path
 
 
 def _is_unreadable(version: TestVersion) -> bool:
@@ -111,13 +120,6 @@ def _list_used_names(test: Test) -> frozenset[str]:
         elif node.type == "keyword_argument":
             found.add(read_text(find_field(node, "name")))
     return frozenset(found)
-
-
-def _find_twin(version: TestVersion, tests: MatchedTests) -> TestVersion | None:
-    """A remaining test in the same file and group with the same body."""
-    words = _list_words_in_groups(version)
-    others = (new for _, new in tests.pairs if new.file is version.file)
-    return next((new for new in others if _list_words_in_groups(new) == words), None)
 
 
 def _list_words_in_groups(version: TestVersion) -> tuple[str, ...]:
@@ -152,3 +154,52 @@ def _find_values(version: TestVersion) -> frozenset[str]:
     printed = (list_tokens(node) for node in calls if _PRINTS_FAILURE.match(read_text(node)[:40]))
     words = Counter(list_tokens(body)) - Counter(chain.from_iterable(printed))
     return frozenset(list_literals(words))
+
+
+_TABLE = RuleTable(__file__)
+
+# Similarity of a renamed function's body, and the words of one too short to tell.
+_SAME, _TOO_SHORT = 0.8, 6
+_REMOVED: WeakKeyDictionary[Changeset, frozenset[str]] = WeakKeyDictionary()
+_DECLARING = _TABLE.get_words("declaring")
+
+
+def find_removed_names(change: Changeset) -> frozenset[str]:
+    """Names that product code no longer declares, without those of renamed functions."""
+    if change not in _REMOVED:
+        _REMOVED[change] = _compute_removed_names(change)
+    return _REMOVED[change]
+
+
+def _compute_removed_names(change: Changeset) -> frozenset[str]:
+    both = [read_sides(file) for file in change.files if read_sides(file)[0].is_product]
+    after = {name for file in change.files for name in _list_declared_names(read_sides(file)[1])}
+    lost = {name for old, _ in both for name in _list_declared_names(old)} - after
+    gone = [function for old, _ in both for function in old.functions if function.name in lost]
+    before = {function.qualified for old, _ in both for function in old.functions}
+    new = [
+        count_words(function.body)
+        for file in change.files
+        for function in read_sides(file)[1].functions
+        if function.qualified not in before
+    ]
+    if len(gone) * len(new) > MOST_PAIRS:
+        return frozenset()
+    # A renamed function has nearly the same body.
+    bags = [(function.name, count_words(function.body)) for function in gone]
+    bags = [(name, bag) for name, bag in bags if bag.total() >= _TOO_SHORT]
+    renamed = {n for n, bag in bags if any(compute_similarity(bag, b) >= _SAME for b in new)}
+    # Short names such as "id" or "i" are declared too often to mean anything.
+    return frozenset(name for name in lost - renamed if len(name) > 2)
+
+
+def _list_declared_names(side: Side) -> Iterator[str]:
+    """Functions, classes, parameters and fields. No constants, as a renamed one is not recognized:
+    it has no body."""
+    for function in side.functions:
+        yield function.name
+    for node in side.walk():
+        if node.type in _DECLARING:
+            named = find_field(node, "name", "pattern") or next(iter(node.named_children), None)
+            if named is not None and named.child_count == 0:
+                yield read_text(named)

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from tree_sitter import Node
 
 from gitlab_nightshift.proof.reading.rigged_harness import find_constant_equality
-from gitlab_nightshift.proof.reviewed_change import Changeset, Context, RuleViolation
+from gitlab_nightshift.proof.reviewed_change import Changeset, Context, RuleViolation, take
 from gitlab_nightshift.proof.rule_tables import RuleTable
 from gitlab_nightshift.proof.syntax.file_side import Side, read_sides
-from gitlab_nightshift.proof.syntax.languages import find_language, is_test_file
+from gitlab_nightshift.proof.syntax.languages import find_language, has_inline_tests, is_test_file
 from gitlab_nightshift.proof.syntax.nodes import (
     LITERALS,
     STRINGS,
@@ -29,33 +29,28 @@ from gitlab_nightshift.text.printable_text import format_excerpt
 _TABLE = RuleTable(__file__)
 _OTHER_CODE = _TABLE.get_words("other_code")
 
-_ASKS = _TABLE.get_pattern("asks")
+_CHECKS = _TABLE.get_pattern("checks")
 _SETTINGS = _TABLE.get_pattern("settings")
+_COMMENTS = ("#!", "//", "/*", "* ", "# ")
 _LONGEST = 2000
 
 
 def find_test_detection(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
     """Added checks whether a test runs, and added branches made for one test's input."""
-    deleted = Counter(
-        found[0]
-        for file in change.files
-        for each in file.deleted
-        for found in _ASKS.finditer(each.text[:_LONGEST])
-    )
+    lines = (line.text[:_LONGEST] for file in change.files for line in file.deleted)
+    deleted = Counter(found[0] for line in lines for found in _CHECKS.finditer(line))
     for file in change.files:
         old, side = read_sides(file)
         if not side.is_product:
             continue
         # Settings may differ between tests and production.
         for added in () if _SETTINGS.search(file.path) else file.added:
-            found = _ASKS.search(added.text[:_LONGEST])
-            if found is None or added.number in side.lines_without_code or _is_comment(added.text):
+            found = _CHECKS.search(added.text[:_LONGEST])
+            if found is None or added.number in side.lines_without_code:
                 continue
-            if deleted[found[0]]:
-                deleted[found[0]] -= 1
-                continue
-            detail = f"Product code checks for tests: {format_excerpt(added.text.strip())}"
-            yield RuleViolation(file.path, added.number, detail)
+            if not added.text.lstrip().startswith(_COMMENTS) and not take(deleted, found[0]):
+                detail = f"Product code checks for tests: {format_excerpt(added.text.strip())}"
+                yield RuleViolation(file.path, added.number, detail)
         yield from _find_constant_equality(old, side, file)
         yield from _find_cfg_test(old, side, file)
         yield from _find_special_cases(old, side, file, change)
@@ -66,14 +61,8 @@ def _find_constant_equality(old: Side, side: Side, file: ChangedFile) -> Iterato
     known = Counter(read_text(node) for node in find_constant_equality(old))
     for node in find_constant_equality(side):
         if not known[read_text(node)]:
-            excerpt = format_excerpt(read_on_one_line(node))
-            yield RuleViolation(
-                file.path, read_line_number(node), f"Equal to everything: {excerpt}"
-            )
-
-
-def _is_comment(line: str) -> bool:
-    return line.lstrip().startswith(("#!", "//", "/*", "* ", "# "))
+            detail = f"Equal to everything: {format_excerpt(read_on_one_line(node))}"
+            yield RuleViolation(file.path, read_line_number(node), detail)
 
 
 def _find_cfg_test(old: Side, side: Side, file: ChangedFile) -> Iterator[RuleViolation]:
@@ -82,26 +71,23 @@ def _find_cfg_test(old: Side, side: Side, file: ChangedFile) -> Iterator[RuleVio
     if not side.path.endswith(".rs") or side.root is None:
         return
     before, after = (
-        each.source.count(b"cfg(not(test))") + each.source.count(b"cfg(test)")
-        for each in (old, side)
+        len(re.findall(rb"cfg\((?:not\(test\)|test)\)", s.source)) for s in (old, side)
     )
     has_other = b"not(test)" in side.source
-    for node in walk(side.root) if after > before else ():
+    for node in side.walk() if after > before else ():
         target = node.next_named_sibling
         if node.type != "attribute_item" or not re.search(r"cfg\((not\()?test", read_text(node)):
             continue
-        if target is None or target.type not in _OTHER_CODE or _is_top_level_macro(target):
+        if target is None or target.type not in _OTHER_CODE:
+            continue
+        outer = target.parent.type if target.parent is not None else ""
+        if (outer, target.type) == ("source_file", "expression_statement"):  # a macro
             continue
         # A test helper alone, #[cfg(test)] fn f(), replaces nothing.
         if target.type != "function_item" or has_other:
             detail = "Product code is different in tests."
             yield RuleViolation(file.path, read_line_number(node), detail)
             return
-
-
-def _is_top_level_macro(node: Node) -> bool:
-    at_top = node.parent is not None and node.parent.type == "source_file"
-    return at_top and node.type == "expression_statement"
 
 
 # --- branches for a test's input or runner --------------------------------------------------------
@@ -118,10 +104,10 @@ _RETURNS = _TABLE.get_words("returns")
 _BUILT = _TABLE.get_pattern("built")
 _PLATFORM = _TABLE.get_pattern("platform")
 _RUNNERS = _TABLE.get_pattern("runners", re.IGNORECASE)
+# A regular expression that matches one text alone, as the group.
 _ONE_TEXT = compile_lazily(r"(?:r[\"']|/)\^?((?:[^\\\[\](){}*+.|^$]|\\\W)+)\$?(?:[\"']|/\w*)")
-"""A regular expression that matches one text alone, as the group."""
+# Unchanged test files that are read, bytes of one, and bytes of a condition.
 _MOST_TESTS, _LARGEST_TEST, _LONGEST_CONDITION = 30, 300_000, 400
-"""Unchanged test files that are read, bytes of one, and bytes of a condition."""
 
 
 @dataclass(frozen=True)
@@ -156,32 +142,27 @@ def _is_made_for_tests(branch: _Branch, product: str, before: str, after: str) -
         if _is_distinctive(value) and _contains(before, value) and not _contains(product, value):
             return True
     answer = _read_plain(branch.answer)
-    unusual = any(_is_distinctive(value) or _is_unusual_number(value) for value in values)
+    numbers = [v for v in values if re.fullmatch(r"-?\d[\d_.]+\w?", v)]
+    unusual = any(v.strip("-") not in _USUAL for v in numbers) or any(map(_is_distinctive, values))
     literal = len(answer) > 1 and branch.answer not in _DEFAULT_LIKE and answer not in _USUAL
     return unusual and literal and all(_contains(after, each) for each in (*values, answer))
 
 
 def _list_branches(side: Side) -> Iterator[_Branch]:
-    for node in walk(side.root) if side.root is not None else ():
-        if node.type in _CONDITIONS:
-            inside = list_children(node)
-            condition = find_field(node, "condition", "value", "pattern") or (
-                inside[0] if inside else None
-            )
-            if (
-                condition is not None
-                and condition.end_byte - condition.start_byte < _LONGEST_CONDITION
-            ):
-                text = read_on_one_line(condition)
-                values = () if _PLATFORM.search(text) else tuple(_list_values(condition))
-                yield _Branch(text, read_line_number(node), values, _find_answer(node))
-
-
-def _list_values(condition: Node) -> Iterator[str]:
-    """The literals anywhere in a condition; a string counts as a whole."""
-    for node in walk(condition, lambda each: each.type not in STRINGS):
-        if node.type in LITERALS and read_text(node) not in _DEFAULT_LIKE:
-            yield read_text(node)
+    for node in side.walk():
+        inside = list_children(node) if node.type in _CONDITIONS else []
+        condition = find_field(node, "condition", "value", "pattern") if inside else None
+        condition = condition or next(iter(inside), None)
+        if condition is None or condition.end_byte - condition.start_byte >= _LONGEST_CONDITION:
+            continue
+        text = read_on_one_line(condition)
+        # A string counts as a whole.
+        literals = (
+            e for e in walk(condition, lambda n: n.type not in STRINGS) if e.type in LITERALS
+        )
+        values = () if _PLATFORM.search(text) else tuple(map(read_text, literals))
+        values = tuple(value for value in values if value not in _DEFAULT_LIKE)
+        yield _Branch(text, read_line_number(node), values, _find_answer(node))
 
 
 def _find_answer(node: Node) -> str:
@@ -215,10 +196,6 @@ def _is_distinctive(value: str) -> bool:
     return bool(mixed or signs or (len(value) > 7 and re.search(r"[\s@:/,-]", value)))
 
 
-def _is_unusual_number(value: str) -> bool:
-    return bool(re.fullmatch(r"-?\d[\d_.]+\w?", value)) and value.strip("-") not in _USUAL
-
-
 def _contains(text: str, value: str) -> bool:
     """True if the value is in the text, not as a part of a longer number or word."""
     return re.search(rf"(?<![\w.]){re.escape(value)}(?!\w|\.\d)", text) is not None
@@ -226,15 +203,15 @@ def _contains(text: str, value: str) -> bool:
 
 def _read_related_tests(file: ChangedFile, change: Changeset) -> tuple[str, str]:
     """The source of tests before and after: those in the change, unchanged ones named like the
-    file, and in Rust those in the file itself."""
-    in_rust = file.path.endswith(".rs")
-    changed = [f for f in change.files if is_test_file(f.path) and not f.path.endswith(".rs")]
+    file, and inline ones of the file itself."""
+    inline = has_inline_tests(file.path)
+    changed = [f for f in change.files if is_test_file(f.path) and not has_inline_tests(f.path)]
     more = list(_read_unchanged_tests(file, change))
     before, after = (
         [
             *(read_sides(each)[at].code for each in changed),
             *more,
-            *(read_text(test.node) for test in read_sides(file)[at].tests if in_rust),
+            *(read_text(test.node) for test in read_sides(file)[at].tests if inline),
         ]
         for at in (0, 1)
     )

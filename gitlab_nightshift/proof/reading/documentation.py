@@ -9,7 +9,6 @@ from urllib.parse import unquote, urlsplit
 
 from gitlab_nightshift.proof.reviewed_change import Changeset, Context, RuleViolation
 from gitlab_nightshift.proof.rule_tables import RuleTable
-from gitlab_nightshift.repository.difference import ChangedFile
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 if TYPE_CHECKING:
@@ -20,33 +19,29 @@ _TABLE = RuleTable(__file__)
 _MARKDOWN = _TABLE.get_pattern("markdown", re.IGNORECASE)
 _ANCHORS = _TABLE.get_pattern("anchors")
 _SITE = _TABLE.get_pattern("site")
-LARGEST = 500_000
-"""Bytes of a document."""
+_GITLAB_PAGE = compile_lazily(
+    r"(\.\./)*(-|issues|merge_requests|pipelines|wikis|releases|tags|blob|tree|raw)(/|$)"
+)
+LARGEST = 500_000  # bytes of a document
+# Anchors of lines of code, comments and footnotes, which GitLab makes.
 _GENERATED_ANCHOR = compile_lazily(r"L\d+(-L?\d+)?|note-.*|fn:?.*")
-"""Anchors of lines of code, comments and footnotes, which GitLab makes."""
 
 
 def find_broken_links(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
     """Relative links and anchors without a target: added ones, and those that the change breaks."""
     gone = {file.old_path for file in change.files if file.status in "DR"}
-    for file in _list_documents(change):
-        added = {line.number for line in file.added}
-        removed = set(_list_heading_anchors(file.old_lines)) - set(
-            _list_heading_anchors(file.new_lines)
-        )
-        for number, target in _list_links(file.new_lines):
-            broken = target[1:] in removed or _resolve_target(file.path, target) in gone
-            if (number in added or broken) and (
-                why := _describe_broken_link(change, file.path, target)
-            ):
-                yield RuleViolation(file.path, number, f"{target} {why}.")
-
-
-def _list_documents(change: Changeset) -> Iterator[ChangedFile]:
     for file in change.files:
         new = file.new
-        if file.added and new is not None and len(new) <= LARGEST and _MARKDOWN.search(file.path):
-            yield file
+        if not file.added or new is None or len(new) > LARGEST or not _MARKDOWN.search(file.path):
+            continue
+        added = {line.number for line in file.added}
+        old_anchors, new_anchors = map(_list_heading_anchors, (file.old_lines, file.new_lines))
+        removed = {*old_anchors} - {*new_anchors}
+        for number, target in _list_links(file.new_lines):
+            broken = target[1:] in removed or _resolve_target(file.path, target) in gone
+            wanted = number in added or broken
+            if wanted and (why := _describe_broken_link(change, file.path, target)):
+                yield RuleViolation(file.path, number, f"{target} {why}.")
 
 
 def _parse_markdown(lines: list[str]) -> "list[Token]":
@@ -69,12 +64,9 @@ def _list_links(lines: list[str]) -> Iterator[tuple[int, str]]:
                 block = range(token.map[0], min(token.map[1], len(lines)))
                 plain = unquote(target)
                 direct = (n for n in block if target in lines[n] or plain in lines[n])
-                defined = (n for n, line in enumerate(lines) if _defines(line, plain))
+                definitions = (n for n, line in enumerate(lines) if re.match(r"\s*\[.*\]:", line))
+                defined = (n for n in definitions if plain in lines[n])
                 yield next(direct, next(defined, token.map[0])) + 1, target
-
-
-def _defines(line: str, target: str) -> bool:
-    return line.lstrip().startswith("[") and "]:" in line and target in line
 
 
 def _resolve_target(path: str, target: str) -> str:
@@ -107,9 +99,7 @@ def _exists(change: Changeset, place: str) -> bool:
 
 def _is_route(change: Changeset, place: str, named: str) -> bool:
     """True for pages of a generated site, and for GitLab's own: they are not files."""
-    if re.match(
-        r"(\.\./)*(-|issues|merge_requests|pipelines|wikis|releases|tags|blob|tree|raw)(/|$)", place
-    ):
+    if _GITLAB_PAGE.match(place):
         return True
     bare = place.removesuffix(".html").rstrip("/")
     site = any(_SITE.search(path) for path in change.paths())
@@ -130,12 +120,10 @@ def _has_anchor(change: Changeset, place: str, fragment: str) -> bool:
 def _list_heading_anchors(lines: list[str]) -> Iterator[str]:
     """Anchors of headings as GitLab and GitHub generate them; a repeated one gets a number."""
     seen: dict[str, int] = {}
-    tokens = _parse_markdown(lines)
-    for token, inline in pairwise(tokens):
+    for token, inline in pairwise(_parse_markdown(lines)):
         if token.type == "heading_open":
-            plain = "".join(
-                t.content for t in inline.children or () if t.type in ("text", "code_inline")
-            )
+            shown = (t for t in inline.children or () if t.type in ("text", "code_inline"))
+            plain = "".join(t.content for t in shown)
             slug = re.sub(r"[^\w\- ]", "", plain.strip().lower()).replace(" ", "-")
             yield f"{slug}-{seen[slug]}" if slug in seen else slug
             yield re.sub(r"-{2,}", "-", slug)

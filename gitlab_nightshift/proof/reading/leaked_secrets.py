@@ -11,6 +11,7 @@ from gitlab_nightshift.proof.reviewed_change import Changeset, Context, RuleViol
 from gitlab_nightshift.proof.rule_tables import RuleTable
 from gitlab_nightshift.proof.syntax.languages import is_product
 from gitlab_nightshift.repository.difference import ChangedFile
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 _TABLE = RuleTable(__file__)
 
@@ -18,14 +19,16 @@ _ASSIGNED = _TABLE.get_pattern("assigned", re.IGNORECASE)
 _PLAIN = _TABLE.get_pattern("plain", re.IGNORECASE)
 _PLAIN_FILES = _TABLE.get_pattern("plain_files")
 _SAMPLES = _TABLE.get_pattern("samples", re.IGNORECASE)
-_GIVEN = _TABLE.get_pattern("given")
-"""A user name followed by a password."""
+_GIVEN = _TABLE.get_pattern("given")  # a user name followed by a password
 _CONNECTION = _TABLE.get_pattern("connection")
 _PLACEHOLDER = _TABLE.get_pattern("placeholder", re.IGNORECASE)
 _NOT_VALUES = _TABLE.get_pattern("not_values", re.IGNORECASE)
+# Part of every token that the redactor knows: a quick test that most lines fail.
 _LIKELY = _TABLE.get_pattern("likely")
-"""Part of every token that the redactor knows: a quick test that most lines fail."""
 _LOCAL = _TABLE.get_pattern("local")
+_COMMON_USER = compile_lazily(
+    r"(?i)(postgres|root|admin|user|guest|password|pass|secret|pw|redis)[@:]"
+)
 _DETAIL = "A credential: read it from a variable, and revoke this one, as it is exposed now."
 
 
@@ -70,9 +73,7 @@ def _has_token(text: str, before: str, in_test: bool) -> bool:
     local = _LOCAL.search(text)
     plain = len(set(token)) < 8 and "@" not in token
     plain = plain or (in_test and re.fullmatch(r"[a-z]+(-[a-z]+)*", token) is not None)
-    common = re.match(
-        r"(?i)(postgres|root|admin|user|guest|password|pass|secret|pw|redis)[@:]", token
-    )
+    common = _COMMON_USER.match(token)
     known = token and token in before
     return not (_PLACEHOLDER.search(token) or local or common or known or plain)
 
@@ -85,31 +86,20 @@ def _has_assigned_secret(file: ChangedFile, text: str, before: str) -> bool:
         matches += _PLAIN.finditer(text)
     found = [m["value"] for m in matches if _is_secret(m["name"], m["value"])]
     given = [m["value"] for m in (*_GIVEN.finditer(text), *_CONNECTION.finditer(text))]
-    found += [
-        value
-        for value in given
-        if _is_secret("password", value) and re.search(r"[A-Z]|[^\w.-]", value)
-    ]
+    given = [value for value in given if re.search(r"[A-Z]|[^\w.-]", value)]
+    found += [value for value in given if _is_secret("password", value)]
     return any(value not in before for value in found)
 
 
 def _is_secret(name: str, value: str) -> bool:
-    if (
-        _PLACEHOLDER.search(value)
-        or _NOT_VALUES.search(name)
-        or re.search(r"\s|^https?:|^/|^\.", value)
-    ):
+    place = re.search(r"\s|^https?:|^/|^\.", value)
+    if place or _PLACEHOLDER.search(value) or _NOT_VALUES.search(name):
         return False
     if re.search(r"passw|pwd|passphrase", name, re.IGNORECASE):
-        return bool(re.search(r"[\d\W]", value)) and not re.fullmatch(
-            r"[a-z]+([-_.][a-z]+)*", value
-        )
+        words = re.fullmatch(r"[a-z]+([-_.][a-z]+)*", value)
+        return re.search(r"[\d\W]", value) is not None and not words
     mixed = re.search(r"\d", value) and re.search(r"[A-Za-z]", value)
     words = re.fullmatch(r"[a-z]+\d*([-_.:/][a-z]+\d*)*", value)
-    return bool(mixed) and not words and len(value) >= 12 and _compute_entropy(value) >= 3.0
-
-
-def _compute_entropy(text: str) -> float:
-    """Shannon entropy in bits per character."""
-    counts = Counter(text).values()
-    return -sum(n / len(text) * math.log2(n / len(text)) for n in counts)
+    shares = [count / len(value) for count in Counter(value).values()]
+    entropy = -sum(share * math.log2(share) for share in shares)  # Shannon's, bits a character
+    return bool(mixed) and not words and len(value) >= 12 and entropy >= 3.0

@@ -26,8 +26,8 @@ _HIDDEN = compile_lazily(
     "\u3164\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff]"
 )
 _MIXED = compile_lazily(r"\b(?=\w*[A-Za-z])\w*[^\W\d_A-Za-z]\w*")
+# Cyrillic and Greek letters that look like Latin ones in most fonts (Unicode's UTS 39).
 _LOOK_ALIKES = frozenset("аеорсухіјѕԁһԛԝАВЕКМНОРСТУХІЈЅΑΒΕΖΗΙΚΜΝΟΡΤΥΧο")
-"""Cyrillic and Greek letters that look like Latin ones in most fonts (Unicode's UTS 39)."""
 _ORDINALS = "ªº"  # 1ª, nº in Spanish and Portuguese
 _RTL = compile_lazily("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff]")
 _BASE64 = _TABLE.get_pattern("base64")
@@ -36,8 +36,8 @@ _SIGN = _TABLE.get_pattern("sign")
 _LONGEST = 5000
 _RELEASES = _TABLE.get_pattern("releases")
 _ORDERS = _TABLE.get_pattern("orders", re.IGNORECASE)
+# Part of every instruction to a machine: a quick test that most lines fail.
 _LIKELY = _TABLE.get_pattern("likely", re.IGNORECASE)
-"""Part of every instruction to a machine: a quick test that most lines fail."""
 
 
 def find_machine_text(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
@@ -54,11 +54,15 @@ def find_machine_text(change: Changeset, _context: Context) -> Iterator[RuleViol
 def _describe_machine_text(file: ChangedFile, line: Line, following: Line | None) -> str:
     """What is wrong with a line, or ""; a sentence in it may end in the ``following`` line."""
     text = line.text[:_LONGEST]
-    if unseen := _describe_unseen_letters(file, line):
-        return unseen
+    if deceptive := _describe_deceptive_letters(file, line):
+        return deceptive
+    if following is not None and following.number == line.number + 1:
+        joined = f"{text} {_SIGN.sub('', following.text[:_LONGEST])}"
+    else:
+        joined = text
     if (match := _TEMPLATE.search(text)) and not _is_data(file, text, match.start()):
         return f"A marker of a chat template ({match[0].strip()}) speaks to a model."
-    match = _find_instruction(_with_next(line, following))
+    match = _find_instruction(joined)
     if match and match.start() < len(text) and not _is_data(file, text, match.start()):
         return "Text addressed to an AI or a bot: write for the people who read the code."
     if (match := _SKIPS.search(text)) and _is_prose(file, text, match.start()):
@@ -74,12 +78,6 @@ def _find_instruction(text: str) -> re.Match[str] | None:
     return _ORDERS.search(text) if _LIKELY.search(text) else None
 
 
-def _with_next(line: Line, following: Line | None) -> str:
-    if following is None or following.number != line.number + 1:
-        return line.text[:_LONGEST]
-    return f"{line.text[:_LONGEST]} {_SIGN.sub('', following.text[:_LONGEST])}"
-
-
 def _is_data(file: ChangedFile, text: str, at: int) -> bool:
     """True for code in tests, where such a text is input; a comment is not."""
     return not is_product(file.path) and not is_docs(file.path) and not _COMMENT.search(text[:at])
@@ -91,7 +89,7 @@ def _is_prose(file: ChangedFile, text: str, at: int) -> bool:
     return is_docs(file.path) or bool(comment and not _RELEASES.search(file.path))
 
 
-def _describe_unseen_letters(file: ChangedFile, line: Line) -> str:
+def _describe_deceptive_letters(file: ChangedFile, line: Line) -> str:
     if hidden := _find_hidden_characters(line):
         return f"Invisible or bidirectional characters ({hidden}): they can deceive a reviewer."
     text = line.text[:_LONGEST]

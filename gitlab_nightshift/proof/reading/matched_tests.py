@@ -12,22 +12,19 @@ from tree_sitter import Node
 from gitlab_nightshift.proof.reviewed_change import Changeset
 from gitlab_nightshift.proof.syntax.assertion import Assertion
 from gitlab_nightshift.proof.syntax.assertions import list_assertions
-from gitlab_nightshift.proof.syntax.collected_tests import build_test, find_iterated_lists
+from gitlab_nightshift.proof.syntax.collected_tests import Test, build_test, find_iterated_lists
 from gitlab_nightshift.proof.syntax.file_side import Side, read_sides
 from gitlab_nightshift.proof.syntax.functions import Function
-from gitlab_nightshift.proof.syntax.nodes import list_names, list_tokens
-from gitlab_nightshift.proof.syntax.single_test import Test
-from gitlab_nightshift.proof.syntax.variable_values import read_variable_values
+from gitlab_nightshift.proof.syntax.languages import has_inline_tests
+from gitlab_nightshift.proof.syntax.nodes import list_names, list_tokens, read_variable_values
 from gitlab_nightshift.repository.difference import ChangedFile
 from gitlab_nightshift.text.printable_text import format_excerpt
 
-SIMILAR = 0.6
-"""Least share of words that two versions of a test have in common."""
+SIMILAR = 0.6  # least share of words that two versions of a test have in common
 MOST_PAIRS = 20_000
 """Pairs of tests that are compared in one change; with more, similar tests are not matched, and
 count as removed and added."""
-_HELPER_ROUNDS = 3
-"""Depth of helpers that call helpers that assert."""
+_HELPER_ROUNDS = 3  # depth of helpers that call helpers that assert
 _LONGEST_MARK = 4000
 
 
@@ -123,13 +120,11 @@ def _match(change: Changeset) -> MatchedTests:
     for key in _KEYS:
         olds, news = _pair_by_key(key, olds, news, pairs)
     olds, news = _pair_by_body(olds, news, pairs)
-    helpers = (
-        pair
+    sides = (
+        (_list_helpers(file, old, asserted), _list_helpers(file, new, asserting))
         for file, old, new in both
-        for pair in _pair_helpers(
-            _list_helpers(file, old, asserted), _list_helpers(file, new, asserting)
-        )
     )
+    helpers = (pair for each in sides for pair in _pair_helpers(*each))
     return MatchedTests(tuple(pairs), tuple(olds), tuple(news), tuple(helpers))
 
 
@@ -166,8 +161,8 @@ def _find_asserting(all_sides: list[Side]) -> frozenset[str]:
 
 
 def _list_helper_functions(side: Side) -> Iterator[Function]:
-    """Functions beside the tests. A Rust product file has them in the module of its tests."""
-    if side.is_product and not (side.path.endswith(".rs") and side.tests):
+    """Functions beside the tests; in a product file, those in the module of its tests."""
+    if side.is_product and not (has_inline_tests(side.path) and side.tests):
         return
     tests = {test.node.id for test in side.tests}
     homes = {test.qualified.rpartition(".")[0] for test in side.tests}
@@ -185,7 +180,7 @@ _KEYS: tuple[_Key, ...] = (
     lambda version: (id(version.file), version.test.name),
     # Moved to another file.
     lambda version: (version.test.qualified,),
-    # Renamed with the same body, unless that is so short that several tests have it.
+    # Renamed with the same body, unless that is so short that several tests may have it.
     lambda version: (
         (version.test.language.name, tuple(version.bag.items())) if len(version.bag) > 8 else None
     ),

@@ -9,6 +9,7 @@ file it has none, and the query is not compiled, which takes longer than most ru
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from weakref import WeakKeyDictionary
 
 from tree_sitter import Node, QueryCursor
@@ -41,10 +42,7 @@ _PRIVATE = compile_lazily(
 _MODIFIERS = _TABLE.get_words("modifiers")
 _EXPORTED_AS = compile_lazily(r"^(module\.)?exports\.")
 _EXPORTS: WeakKeyDictionary[Side, dict[str, int]] = WeakKeyDictionary()
-_MOST_NAMES = 200
-"""Names of a file for which aliases are searched; of more, all count as gone."""
-_PACKAGE_IS_FOLDER = ("go", "java", "scala", "kotlin")
-_PACKAGE_IS_ANYWHERE = ("ruby", "csharp", "php")
+_MOST_NAMES = 200  # names of a file for which aliases are searched; of more, all count as gone
 
 
 def find_removed_public_names(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
@@ -64,26 +62,22 @@ def find_removed_public_names(change: Changeset, _context: Context) -> Iterator[
         for name, at in gone.items():
             outer, _, last = name.rpartition(".")
             if outer not in gone and last not in CONSTRUCTORS:  # with a class go its methods
-                yield RuleViolation(
-                    file.path,
-                    at,
-                    f"{format_excerpt(name)} is gone: keep an alias for its users.",
-                )
+                detail = f"{format_excerpt(name)} is gone: keep an alias for its users."
+                yield RuleViolation(file.path, at, detail)
 
 
 def _still_exists(name: str, file: ChangedFile, change: Changeset) -> bool:
     """True if the name is declared, imported or assigned in the file after the change, or exported
     by another file of the same package."""
     old, new = read_sides(file)
-    language = old.language.name if old.language else ""
-    others = [new]
-    for other in change.files:
-        after = read_sides(other)[1]
-        if after.language is not None and after.language.name == language and after is not new:
-            folder = after.path.rpartition("/")[0] == old.path.rpartition("/")[0]
-            if language in _PACKAGE_IS_ANYWHERE or (language in _PACKAGE_IS_FOLDER and folder):
-                others.append(after)
-    return _is_bound(name, new, change) or any(name in find_exports(each) for each in others)
+    package = old.language.package if old.language else "file"
+    package_files = [new]
+    for after in (read_sides(other)[1] for other in change.files):
+        folder = after.path.rpartition("/")[0] == old.path.rpartition("/")[0]
+        shares = package == "anywhere" or (package == "folder" and folder)
+        if shares and after.language == old.language:
+            package_files.append(after)
+    return _is_bound(name, new, change) or any(name in find_exports(f) for f in package_files)
 
 
 def _is_bound(name: str, side: Side, change: Changeset) -> bool:
@@ -150,12 +144,8 @@ def _is_moved(name: str, file: ChangedFile, change: Changeset) -> bool:
 def is_library(side: Side) -> bool:
     """True for product code that other code may import."""
     private = side.path.endswith(".py") and re.search(r"(^|/)_(?!_)[^/]*(/|\.py$)", side.path)
-    return (
-        side.is_product
-        and not private
-        and not _NO_LIBRARY.search(side.path)
-        and side.root is not None
-    )
+    known = side.is_product and not private and not _NO_LIBRARY.search(side.path)
+    return known and side.root is not None
 
 
 def find_exports(side: Side) -> dict[str, int]:
@@ -166,10 +156,15 @@ def find_exports(side: Side) -> dict[str, int]:
 
 
 def _collect_exports(side: Side) -> dict[str, int]:
-    captures = _capture_exports(side)
+    language = side.language
+    may_export = language and re.search(language.public.get("found", ""), side.code)
+    query = load_query(language, "exports") if language and may_export else None
+    found = QueryCursor(query).captures(side.root) if query and side.root is not None else {}
+    # The binding returns them in no order: a finding would name any line of an overloaded name.
+    captures = {key: sorted(nodes, key=lambda n: n.start_byte) for key, nodes in found.items()}
     listed = {_EXPORTED_AS.sub("", read_text(node)) for node in captures.get("listed", ())}
     private = _find_private_names(side)
-    found = {
+    exports = {
         each.qualified: read_line_number(each.node)
         for each in side.functions
         if not _is_in_tests(each) and each.qualified not in private
@@ -178,16 +173,8 @@ def _collect_exports(side: Side) -> dict[str, int]:
     for node in captures.get("constant", ()):
         name = read_text(node)
         if not name.startswith("_") and _is_listed(name, listed, side):
-            found[name] = read_line_number(node)
-    return found | dict(_find_fields(side, captures.get("field", ())))
-
-
-def _capture_exports(side: Side) -> dict[str, list[Node]]:
-    language = side.language
-    if language and not re.search(language.public.get("found", ""), side.code):
-        return {}
-    query = load_query(language, "exports") if language else None
-    return QueryCursor(query).captures(side.root) if query and side.root is not None else {}
+            exports[name] = read_line_number(node)
+    return exports | dict(_find_fields(side, captures.get("field", ())))
 
 
 def _is_listed(name: str, listed: set[str], side: Side) -> bool:
@@ -262,9 +249,8 @@ def _list_hidden(group: Function) -> Iterator[str]:
 
 def _read_modifiers(node: Node) -> frozenset[str]:
     """The words before a definition: public, private, static, …"""
-    inside = [
-        inner for child in node.children if child.type == "modifiers" for inner in child.children
-    ]
+    groups = (child.children for child in node.children if child.type == "modifiers")
+    inside = chain.from_iterable(groups)
     found = [child for child in node.children if child.type in _MODIFIERS]
     found += [child for child in inside if "annotation" not in child.type]
     return frozenset(word for each in found for word in re.findall(r"\w+", read_text(each)))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from tree_sitter import Node
 
-from gitlab_nightshift.proof.reviewed_change import Changeset, RuleViolation
+from gitlab_nightshift.proof.reviewed_change import Changeset, RuleViolation, take
 from gitlab_nightshift.proof.rule_tables import RuleTable
 from gitlab_nightshift.proof.syntax.file_side import Side, read_sides
 from gitlab_nightshift.proof.syntax.nodes import (
@@ -19,6 +19,7 @@ from gitlab_nightshift.proof.syntax.nodes import (
     list_arguments,
     list_children,
     list_tokens,
+    read_assignment,
     read_chain,
     read_line_number,
     read_on_one_line,
@@ -26,7 +27,6 @@ from gitlab_nightshift.proof.syntax.nodes import (
     unwrap_node,
     walk,
 )
-from gitlab_nightshift.proof.syntax.variable_values import read_assignment
 from gitlab_nightshift.text.printable_text import format_excerpt
 
 _TABLE = RuleTable(__file__)
@@ -37,8 +37,7 @@ _COMPARES = _TABLE.get_pattern("compares", re.IGNORECASE)
 _HARNESS = _TABLE.get_pattern("harness", re.IGNORECASE)
 _ALWAYS_EQUAL = frozenset("true True 0 Ordering::Equal".split())
 _RETURNS = frozenset("return_statement return return_expression block statement_block".split())
-_Found = tuple[str, Node]
-"""What is wrong with a piece of code, and the code."""
+_Found = tuple[str, Node]  # what is wrong with a piece of code, and the code
 
 
 def find_rigged_harness(change: Changeset) -> Iterator[RuleViolation]:
@@ -47,11 +46,9 @@ def find_rigged_harness(change: Changeset) -> Iterator[RuleViolation]:
         old, new = read_sides(file)
         if new.is_product:
             continue
-        known = Counter(_build_key(*each) for each in _list_rigged(old))
+        known = Counter((why, *list_tokens(node)) for why, node in _list_rigged(old))
         for why, node in _list_rigged(new):
-            if known[_build_key(why, node)]:
-                known[_build_key(why, node)] -= 1
-            else:
+            if not take(known, (why, *list_tokens(node))):
                 excerpt = format_excerpt(read_on_one_line(node))
                 yield RuleViolation(file.path, read_line_number(node), f"{why}: {excerpt}")
 
@@ -61,7 +58,7 @@ def find_constant_equality(side: Side) -> Iterator[Node]:
     for each in side.functions:
         if each.name in _EQUALITY and each.body is not None and _is_constant(each.body):
             yield each.node
-    for node in walk(side.root) if side.root is not None else ():
+    for node in side.walk():
         links = read_chain(node) if node.type in CALLS else ()
         if links and _COMPARES.search(links[-1].name):
             passed = (inner for arg in list_arguments(node) for inner in walk(arg))
@@ -69,18 +66,12 @@ def find_constant_equality(side: Side) -> Iterator[Node]:
             yield from (each for each in lambdas if _is_constant(find_field(each, "body")))
 
 
-def _build_key(why: str, node: Node) -> tuple[str, ...]:
-    return (why, *list_tokens(node))
-
-
 def _list_rigged(side: Side) -> Iterator[_Found]:
-    if side.root is None:
-        return
     for node in find_constant_equality(side):
         yield "Everything is equal by this", node
     if not (side.tests or _HARNESS.search(side.path)):
         return
-    for node in walk(side.root):
+    for node in side.walk():
         pair = read_assignment(node)
         if pair and _sets_outcome(*pair):
             yield "The tests' outcome is set here", node
@@ -95,21 +86,19 @@ def _sets_outcome(target: Node, value: Node) -> bool:
         for each in (target, value)
     )
     return any(
-        unwrap_node(given).type in LITERALS and _read_last_name(place) in _OUTCOMES
+        unwrap_node(given).type in LITERALS
+        and len(links := read_chain(place)) > 1
+        and links[-1].name in _OUTCOMES
         for place, given in zip(targets, values, strict=False)
     )
 
 
-def _read_last_name(target: Node) -> str:
-    links = read_chain(target)
-    return links[-1].name if len(links) > 1 else ""
-
-
 def _ends_green(links: tuple[Link, ...]) -> bool:
     """``os.Exit(0)``, ``process.exit()``, ``System.exit(0)``."""
-    status = "".join(read_text(arg) for arg in (links[-1].args or ())) if links else ""
-    called = bool(links) and links[-1].args is not None
-    return called and ".".join(link.name for link in links) in _ENDS and status in ("0", "")
+    args = links[-1].args if links else None
+    if args is None or ".".join(link.name for link in links) not in _ENDS:
+        return False
+    return "".join(map(read_text, args)) in ("0", "")
 
 
 def _is_constant(body: Node | None) -> bool:

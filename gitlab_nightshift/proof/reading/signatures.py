@@ -28,7 +28,6 @@ _OPTIONS = frozenset(("dictionary_splat_pattern", "hash_splat_parameter", "block
 _NO_PARAMETERS = frozenset("attribute_item decorator self_parameter positional_separator".split())
 _LISTS = ("parameters", "parameter")
 _SELF = ("self", "cls", "mcs")
-_PASSED_BY_NAME = frozenset(("python", "kotlin", "scala", "csharp"))
 
 
 @dataclass(frozen=True)
@@ -54,25 +53,20 @@ def find_changed_signatures(change: Changeset, _context: Context) -> Iterator[Ru
         was, now = _collect_signatures(old), _collect_signatures(new)
         for name, before in was.items():
             after = now.get(name, [])
-            if not _is_public(name, public) or not after:
+            outer, _, last = name.rpartition(".")
+            in_class = last in CONSTRUCTORS or last == "__call__"
+            if not after or (outer if in_class else name) not in public:
                 continue
             # A function may be overloaded: only signatures without an equal are compared.
             removed = [each for each in before if each[1] not in [other for _, other in after]]
             added = [each for each in after if each[1] not in [other for _, other in before]]
             for (_, one), (function, other) in zip(removed, added, strict=False):
-                if why := _compare_parameters(one, other, old.language.name):
-                    yield RuleViolation(
-                        file.path,
+                if why := _compare_parameters(one, other, old.language):
+                    line, detail = (
                         read_line_number(function.node),
                         f"{format_excerpt(name)}: {why}.",
                     )
-
-
-def _is_public(name: str, public: dict[str, int]) -> bool:
-    outer, _, last = name.rpartition(".")
-    if last in CONSTRUCTORS or last == "__call__":
-        return outer in public
-    return name in public
+                    yield RuleViolation(file.path, line, detail)
 
 
 def _collect_signatures(side: Side) -> dict[str, list[_Signature]]:
@@ -84,7 +78,9 @@ def _collect_signatures(side: Side) -> dict[str, list[_Signature]]:
     return found
 
 
-def _compare_parameters(old: Sequence[_Parameter], new: Sequence[_Parameter], language: str) -> str:
+def _compare_parameters(
+    old: Sequence[_Parameter], new: Sequence[_Parameter], language: Language
+) -> str:
     """Why callers break, in a few words; "" if they do not."""
     was, now = ([p.name for p in side if p.kind == "positional"] for side in (old, new))
     if [name for name in was if name in now] != [name for name in now if name in was]:
@@ -99,28 +95,26 @@ def _compare_parameters(old: Sequence[_Parameter], new: Sequence[_Parameter], la
 
 
 def _find_removed(
-    old: Sequence[_Parameter], new: Sequence[_Parameter], kinds: set[str], language: str
+    old: Sequence[_Parameter], new: Sequence[_Parameter], kinds: set[str], language: Language
 ) -> str:
     """A removed parameter that callers may pass, by name or by position."""
     known = {each.name for each in new}
     for index, one in enumerate(old):
         if one.kind not in ("positional", "keyword") or one.name in known or "options" in kinds:
             continue
-        named = one.kind == "keyword" or (
-            language in _PASSED_BY_NAME and not one.name.startswith("_")
-        )
+        named = one.kind == "keyword" or (language.keywords and not one.name.startswith("_"))
         if named or (index >= len(new) and "rest" not in kinds):
             return one.name
     return ""
 
 
-def _find_required(old: Sequence[_Parameter], new: Sequence[_Parameter], language: str) -> str:
+def _find_required(old: Sequence[_Parameter], new: Sequence[_Parameter], language: Language) -> str:
     """A required parameter that was optional or did not exist before."""
     if any(each.kind == "rest" for each in old):
         return ""
     by_name = {each.name: each for each in old}
     for index, other in enumerate(new):
-        at_place = old[index] if index < len(old) and language not in _PASSED_BY_NAME else None
+        at_place = old[index] if index < len(old) and not language.keywords else None
         one = by_name.get(other.name, at_place)
         taken = other.kind in ("positional", "keyword") and other.default is None
         if taken and (one is None or one.default is not None):
@@ -175,9 +169,7 @@ def _read_parameter(node: Node, keyword: bool) -> list[_Parameter]:
     elif kinds & _OPTIONS:
         kind = "options"
     names = node.children_by_field_name("name") or node.children_by_field_name("pattern")
-    ids = (
-        c for c in list_children(node) if c.type.endswith("identifier") or c.type == "variable_name"
-    )
+    ids = (c for c in list_children(node) if c.type.endswith(("identifier", "variable_name")))
     default = _read_default(node)
     return [
         _Parameter(read_text(name).lstrip("*&$.").strip(), default, kind)
@@ -189,10 +181,8 @@ def _read_default(node: Node) -> str | None:
     value = find_field(node, "value", "default_value", "right")
     if value is not None:
         return _normalize_code(read_text(value))
-    if node.type in ("optional_parameter",):
+    if node.type == "optional_parameter":
         return "?"
-    if node.type in ("keyword_parameter",):
-        return None
     if node.type == "parameter" and "=" in read_text(node) and "=>" not in read_text(node):
         return _normalize_code(read_text(node).split("=", 1)[1])
     return None

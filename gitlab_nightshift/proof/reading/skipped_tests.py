@@ -3,19 +3,21 @@
 import re
 from collections import Counter
 from collections.abc import Iterator
+from itertools import takewhile
 
 from tree_sitter import Node
 
 from gitlab_nightshift.proof.reading.matched_tests import TestVersion, match_tests
-from gitlab_nightshift.proof.reviewed_change import Changeset, Context, RuleViolation
+from gitlab_nightshift.proof.reviewed_change import Changeset, Context, RuleViolation, take
 from gitlab_nightshift.proof.rule_tables import RuleTable
-from gitlab_nightshift.proof.syntax.file_side import Side, read_sides
+from gitlab_nightshift.proof.syntax.file_side import read_sides
 from gitlab_nightshift.proof.syntax.nodes import (
     CALLS,
     FUNCTIONS,
     LAMBDAS,
     find_field,
     list_children,
+    list_enclosing,
     read_chain,
     read_line_number,
     read_text,
@@ -23,6 +25,7 @@ from gitlab_nightshift.proof.syntax.nodes import (
 )
 from gitlab_nightshift.registry.flag_registry import Level
 from gitlab_nightshift.repository.difference import ChangedFile
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
 from gitlab_nightshift.text.printable_text import format_excerpt
 
 _TABLE = RuleTable(__file__)
@@ -46,10 +49,12 @@ _FALSE = _TABLE.get_pattern("false")
 _REASON = _TABLE.get_pattern("reason")
 _TRUE = _TABLE.get_pattern("true")
 _DECIDES = _TABLE.get_pattern("decides")
-_TURNED = _TABLE.get_pattern("turned")
+_NEGATED = _TABLE.get_pattern("negated")
 _ELSEWHERE = _TABLE.get_pattern("elsewhere")
 _CONDITIONAL = _TABLE.get_pattern("conditional")
-_ASKS_ENVIRONMENT = _TABLE.get_pattern("asks_environment")
+_CHECKS_ENVIRONMENT = _TABLE.get_pattern("checks_environment")
+_ALWAYS = compile_lazily(r"(?i)\(\s*(true|1|not false)\b")
+_FOCUS = compile_lazily(r"\b(only|focus|fit|fdescribe|fcontext|ftest)\b")
 
 
 def find_skipped_tests(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
@@ -79,13 +84,16 @@ def _find_skip_marks(version: TestVersion, old: TestVersion | None) -> Iterator[
     if version.test.body is None and (old is None or old.test.body is None):
         return
     for mark, name, line in _list_marks(version):
-        depends = _is_conditional(mark)
-        own = old is None and not _ASKS_ENVIRONMENT.search(mark)
-        if known[_strip_reason(mark)]:
-            known[_strip_reason(mark)] -= 1
-        elif _skips(mark, version) and not (depends and (own or _parse_mark_name(mark) in kinds)):
-            level = _choose_level(mark, old is None)
-            detail, certain = f"{name} is {_describe_mark(mark)}.", old is not None and not depends
+        # A condition such as a platform, a version or a program.
+        depends = bool(_CONDITIONAL.search(mark)) and not _ALWAYS.search(mark)
+        own = old is None and not _CHECKS_ENVIRONMENT.search(mark)
+        if take(known, _strip_reason(mark)):
+            continue
+        if _skips(mark, version) and not (depends and (own or _parse_mark_name(mark) in kinds)):
+            focused = "focused now, so other tests are not run"
+            how = focused if _FOCUS.search(mark) else "skipped now"
+            detail = f"{name} is {how} ({format_excerpt(mark)})."
+            level, certain = _choose_level(mark, old is None), old is not None and not depends
             yield RuleViolation(version.file.path, line, detail, level, certain)
             return
     if version.test.body is None:
@@ -118,34 +126,22 @@ def _parse_mark_name(mark: str) -> str:
     return mark.split("(", maxsplit=1)[0]
 
 
-def _is_conditional(mark: str) -> bool:
-    """True for a mark with a condition, such as a platform, a version or a program."""
-    return bool(_CONDITIONAL.search(mark)) and not re.search(r"(?i)\(\s*(true|1|not false)\b", mark)
-
-
 def _choose_level(condition: str, new: bool) -> Level | None:
     """Only a warning if the test still runs elsewhere, such as on another platform, or needs a
     feature (Rust) that a new test brings along."""
-    if _TURNED.search(condition):
+    if _NEGATED.search(condition):
         return None
     own_feature = new and "feature" in condition
     return "warn" if own_feature or _ELSEWHERE.search(condition) else None
-
-
-def _describe_mark(mark: str) -> str:
-    if re.search(r"\b(only|focus|fit|fdescribe|fcontext|ftest)\b", mark):
-        return f"focused now, so other tests are not run ({format_excerpt(mark)})"
-    return f"skipped now ({format_excerpt(mark)})"
 
 
 def _find_new_stops(version: TestVersion, old: TestVersion | None) -> Iterator[RuleViolation]:
     """Added calls that skip, exits before the assertions, and conditions that never hold."""
     before = Counter(code for code, *_ in _list_stops(old)) if old else Counter[str]()
     for code, line, condition in _list_stops(version):
-        if old is None and condition and not _ASKS_ENVIRONMENT.search(condition):
+        if old is None and condition and not _CHECKS_ENVIRONMENT.search(condition):
             continue
-        if before[code]:
-            before[code] -= 1
+        if take(before, code):
             continue
         detail = f"{version.name} does not run to its end: {format_excerpt(code)}"
         level = _choose_level(condition, False)
@@ -170,22 +166,17 @@ def _find_condition(node: Node, version: TestVersion) -> str:
     call = read_text(node)
     if re.search(r"(?i)assum|skip_?(if|unless)|importorskip", call[:60]) and "false)" not in call:
         return call
-    for current in _list_enclosing(node, version.test.body):
-        if current.type in _IFS:
-            return read_text(find_field(current, "condition"))
-        if current.type in _HANDLERS:
-            return read_text(current).partition("\n")[0]
+    for outer in _list_enclosing(node, version.test.body):
+        if outer.type in _IFS:
+            return read_text(find_field(outer, "condition"))
+        if outer.type in _HANDLERS:
+            return read_text(outer).partition("\n")[0]
     return ""
 
 
 def _list_enclosing(node: Node, body: Node | None) -> Iterator[Node]:
     """The nodes around a node of a test, the innermost first."""
-    current = node.parent
-    for _ in range(_DEEPEST):
-        if current is None or current == body:
-            return
-        yield current
-        current = current.parent
+    return takewhile(lambda outer: outer != body, list_enclosing(node, _DEEPEST))
 
 
 def _is_skip(node: Node, version: TestVersion) -> bool:
@@ -220,7 +211,7 @@ def _is_early(node: Node, version: TestVersion) -> bool:
 def _find_file_skips(file: ChangedFile) -> Iterator[RuleViolation]:
     """Lines that skip a whole file."""
     after = read_sides(file)[1]
-    if not _is_beside_tests(after):
+    if after.language is None or (after.is_product and not after.is_test_file):
         return
     deleted = {each.text.strip() for each in file.deleted}
     for added in file.added:
@@ -231,7 +222,3 @@ def _find_file_skips(file: ChangedFile) -> Iterator[RuleViolation]:
             level = _choose_level(statement[:_LONGEST], file.status == "A")
             certain = file.status != "A" and not _DECIDES.search(line[:_LONGEST])
             yield RuleViolation(file.path, added.number, detail, level, certain)
-
-
-def _is_beside_tests(side: Side) -> bool:
-    return side.language is not None and (side.is_test_file or not side.is_product)

@@ -5,10 +5,10 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gitlab_nightshift.proof.reviewed_change import Changeset, Context, RuleViolation
+from gitlab_nightshift.proof.reviewed_change import Changeset, Context, RuleViolation, take
 from gitlab_nightshift.proof.rule_tables import RuleTable
 from gitlab_nightshift.proof.syntax.file_side import Side, read_sides
-from gitlab_nightshift.proof.syntax.nodes import read_line_number, read_text, walk
+from gitlab_nightshift.proof.syntax.nodes import read_line_number, read_text
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 from gitlab_nightshift.text.printable_text import format_excerpt
 
@@ -43,18 +43,15 @@ class Suppression:
 
 def find_added_suppressions(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
     """Added suppressions, without those that moved or name fewer rules than before."""
-    if not any(
-        _MAY_SILENCE.search(added.text[:_LONGEST]) for file in change.files for added in file.added
-    ):
+    lines = (line.text[:_LONGEST] for file in change.files for line in file.added)
+    if not any(map(_MAY_SILENCE.search, lines)):  # reading the comments of all files takes longer
         return
     sides = [(file, *read_sides(file)) for file in change.files]
     before = Counter(each.key for _, old, _ in sides for each in _find_suppressions(old))
     added = []
     for file, _, new in sides:
         for each in _find_suppressions(new):
-            if before[each.key]:
-                before[each.key] -= 1
-            else:
+            if not take(before, each.key):
                 added.append((file, each))
     removed = [*before.elements()]
     # The widest first: one of fewer rules has more old ones to choose from.
@@ -77,9 +74,9 @@ def _find_suppressions(side: Side) -> Iterator[Suppression]:
     if _NOT_CODE.search(side.path) and "markdownlint" not in side.code:
         return
     yield from _find_in_comments(side) if side.source else ()
-    if side.root is None or not _MAY_MARK.search(side.source):
+    if not _MAY_MARK.search(side.source):
         return
-    for node in walk(side.root):
+    for node in side.walk():
         if node.type not in _MARK_NODES | {"preproc_pragma"}:
             continue
         text, line = read_text(node), read_line_number(node)

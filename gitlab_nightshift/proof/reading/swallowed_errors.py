@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from tree_sitter import Node, QueryCursor
 
-from gitlab_nightshift.proof.reviewed_change import Changeset, Context, RuleViolation
+from gitlab_nightshift.proof.reviewed_change import Changeset, Context, RuleViolation, take
 from gitlab_nightshift.proof.rule_tables import RuleTable
 from gitlab_nightshift.proof.syntax.file_side import Side, read_sides
 from gitlab_nightshift.proof.syntax.languages import load_query
@@ -22,12 +22,12 @@ from gitlab_nightshift.proof.syntax.nodes import (
     LAMBDAS,
     find_field,
     list_children,
+    list_enclosing,
     list_tokens,
     read_line_number,
     read_on_one_line,
     read_text,
     unwrap_node,
-    walk,
 )
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 from gitlab_nightshift.text.printable_text import format_excerpt
@@ -60,26 +60,23 @@ class Swallow:
 
 def find_swallowed_exceptions(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
     """Added code that hides errors."""
-    before = Counter(
-        each.key for file in change.files for each in _list_swallows(read_sides(file)[0])
-    )
+    olds = (read_sides(file)[0] for file in change.files)
+    before = Counter(each.key for old in olds for each in _list_swallows(old))
     for file in change.files:
         old, new = read_sides(file)
         ignored = _list_ignored_calls(old)
         for each in _list_swallows(new, _find_passed_on(old)):
             if each.code.removeprefix("let ").removeprefix("_ = ").rstrip(";") in ignored:
                 continue  # ``_ = f()`` was ``f()``: only explicit now
-            if before[each.key]:
-                before[each.key] -= 1
-            else:
+            if not take(before, each.key):
                 detail = f"An error is hidden here: {format_excerpt(each.code)}"
                 yield RuleViolation(file.path, each.line, detail)
 
 
 def _walk_by_value(side: Side) -> Iterator[Node]:
-    """The nodes of product code in Go and Rust, where errors are values."""
-    by_value = side.language is not None and side.language.name in ("rust", "go")
-    yield from walk(side.root) if side.root is not None and by_value and side.is_product else ()
+    """The nodes of product code, if the language returns errors as values."""
+    by_value = side.language is not None and side.language.error_values and side.is_product
+    return side.walk() if by_value else iter(())
 
 
 def _list_ignored_calls(side: Side) -> frozenset[str]:
@@ -148,10 +145,9 @@ def _is_dropped(captures: _Captures, result: str | None) -> bool:
 
 def _returns(node: Node, result: str) -> bool:
     """True if the function around a node has a result type that matches a pattern."""
-    current: Node | None = node
-    while current is not None and not current.type.startswith(("func", "method")):
-        current = current.parent
-    declared = read_text(find_field(current, "result") if current is not None else None)
+    around = list_enclosing(node, including=True)
+    function = next((each for each in around if each.type.startswith(("func", "method"))), None)
+    declared = read_text(find_field(function, "result") if function is not None else None)
     return bool(re.search(result, declared.strip()))
 
 
@@ -222,9 +218,8 @@ def _list_statements(body: Node) -> list[Node]:
     if body.type not in _BLOCKS:
         return [body]
     inside = list_children(body)
-    return (
-        list_children(inside[0]) if [each.type for each in inside] == ["statement_list"] else inside
-    )
+    nested = [each.type for each in inside] == ["statement_list"]  # Go's grammar
+    return list_children(inside[0]) if nested else inside
 
 
 def _is_probe(node: Node) -> bool:

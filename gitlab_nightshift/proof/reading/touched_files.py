@@ -37,18 +37,15 @@ def find_generated_files(change: Changeset, _context: Context) -> Iterator[RuleV
     marked = _find_files_with_attribute(change, "linguist-generated")
     names = [file.path.rpartition("/")[2] for file in change.files if file.new]
     for file in change.files:
-        if file.status == "D" or not (file.path in marked or _is_generated(file)):
+        heads = (*file.old_lines[:_MARK_LINES], *file.new_lines[:_MARK_LINES])
+        by_sign = _GENERATED_PATHS.search(file.path) or any(map(_GENERATED_MARK.match, heads))
+        if file.status == "D" or not (file.path in marked or by_sign):
             continue
         if source := _find_source(file, names):
             detail = f"Generated, and {source} changed, too: make sure that it was regenerated."
             yield RuleViolation(file.path, 0, detail, "warn")
         else:
             yield RuleViolation(file.path, 0, "Generated: edit its source instead.")
-
-
-def _is_generated(file: ChangedFile) -> bool:
-    heads = (*file.old_lines[:_MARK_LINES], *file.new_lines[:_MARK_LINES])
-    return bool(_GENERATED_PATHS.search(file.path)) or any(map(_GENERATED_MARK.match, heads))
 
 
 def _find_source(file: ChangedFile, names: Iterable[str]) -> str:
@@ -104,17 +101,15 @@ def find_too_large_diff(change: Changeset, context: Context) -> Iterator[RuleVio
     moved file count, as for the night's own limit; in a person's, only those that differ, as in
     GitLab's diff."""
     limit = context.settings.max_diff_lines
-    lines = sum(_count_lines(file, whole=not context.by_people) for file in change.files)
+    lines = 0
+    for file in change.files:
+        whole = file.status == "R" and not context.by_people
+        shown = (file.old_lines, file.new_lines) if whole else (file.deleted, file.added)
+        lines += sum(map(len, shown))
     if lines > limit:
         longest = max(change.files, key=lambda file: len(file.added) + len(file.deleted))
         detail = f"{lines} added and deleted lines; at most {limit}: make a smaller change."
         yield RuleViolation(longest.path, 0, detail)
-
-
-def _count_lines(file: ChangedFile, *, whole: bool) -> int:
-    if whole and file.status == "R":
-        return len(file.old_lines) + len(file.new_lines)
-    return len(file.deleted) + len(file.added)
 
 
 def find_files_outside_paths(change: Changeset, context: Context) -> Iterator[RuleViolation]:
@@ -127,12 +122,14 @@ def find_files_outside_paths(change: Changeset, context: Context) -> Iterator[Ru
 
 def find_files_outside_selection(change: Changeset, context: Context) -> Iterator[RuleViolation]:
     """Files that the analysis did not select, unless they are tests of a selected file."""
+    selected = [_normalize_stem(path) for path in context.selected]
     for file in change.files if context.selected else ():
         if {file.path, file.old_path} & {*context.selected}:
             continue
         if not _accompanies_code(file.path):
             yield RuleViolation(file.path, 0, "Not selected by the analysis: leave it as it is.")
-        elif not _is_test_of(file.path, context.selected):
+        # A test is named like what it tests: test_cart.py for cart.py.
+        elif not any(s and s in _normalize_stem(file.path) for s in selected):
             detail = "Not selected by the analysis, but no product code."
             yield RuleViolation(file.path, 0, detail, "warn")
 
@@ -142,12 +139,6 @@ def _accompanies_code(path: str) -> bool:
     known = _BENCHMARKS.search(path) or _TOOLS.search(path)
     manifest = matches(path, DEPENDENCY_FILES)
     return bool(known) or manifest or is_docs(path) or not is_product(path)
-
-
-def _is_test_of(path: str, selected: Iterable[str]) -> bool:
-    """True for a test named like a selected file: test_cart.py for cart.py."""
-    name = _normalize_stem(path)
-    return any(_normalize_stem(each) and _normalize_stem(each) in name for each in selected)
 
 
 def _normalize_stem(path: str) -> str:

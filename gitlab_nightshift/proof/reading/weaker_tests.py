@@ -15,19 +15,18 @@ from gitlab_nightshift.proof.reading.matched_tests import (
     list_literals,
     match_tests,
 )
-from gitlab_nightshift.proof.reviewed_change import Changeset, Context, RuleViolation
-from gitlab_nightshift.proof.syntax.assertion import Assertion
-from gitlab_nightshift.proof.syntax.assertion_words import RAISES
+from gitlab_nightshift.proof.reviewed_change import Changeset, Context, RuleViolation, take
+from gitlab_nightshift.proof.syntax.assertion import RAISES, Assertion
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 from gitlab_nightshift.text.printable_text import format_excerpt
 
+# Tests of many cases, by their words separated by spaces.
 _REPEATS = compile_lazily(
     r"parametri|\b(for|foreach|forEach|forAll|each)\b|Source\b|\brstest|test_case|subTest|expand"
     r"|\bt \. Run|DataRow|InlineData|TestCase|dataProvider"
 )
-"""Tests of many cases, by their words separated by spaces."""
+# The new version of a test, an assertion that it lost, and the one that replaces it.
 _Lost = tuple[TestVersion, Assertion, Assertion | None]
-"""The new version of a test, an assertion that it lost, and the one that replaces it."""
 
 
 def find_removed_assertions(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
@@ -87,7 +86,7 @@ def _compare(
 ) -> Iterator[_Lost]:
     added = _list_unmatched(new, old)
     moved = elsewhere - Counter(each.key for each in added)
-    lost = [each for each in _list_unmatched(old, new) if not _take(moved, each)]
+    lost = [each for each in _list_unmatched(old, new) if not take(moved, each.key)]
     # A new helper may check anything: that is for the canaries.
     if not lost or any(each.word == "helper" for each in added):
         return
@@ -102,7 +101,8 @@ def _compare(
         kept = _has_values(text, each, used) and not each.subjects & replacement.subjects
         if each.compares and not (replacement.compares or replacement.word in RAISES or kept):
             yield new, each, replacement
-    stronger = any(_demands_more(*pair) for pair in replaced)
+    # One that demands an exception: nothing runs after that.
+    stronger = any(n.word in RAISES or (n.compares and not o.compares) for o, n in replaced)
     for each in lost:
         covered = any(_covers_part(other, each) for other in added)
         if not (covered or (stronger and not each.compares) or _has_values(text, each, used)):
@@ -112,15 +112,8 @@ def _compare(
 def _list_unmatched(one: TestVersion, other: TestVersion) -> list[Assertion]:
     """The assertions of one version that the other lacks. What a helper throws is no assertion."""
     known = Counter(each.key for each in other.assertions)
-    unmatched = [each for each in one.assertions if not _take(known, each)]
+    unmatched = [each for each in one.assertions if not take(known, each.key)]
     return [each for each in unmatched if one.test.is_run or each.word != "fail"]
-
-
-def _take(counts: Counter[tuple[str, ...]], assertion: Assertion) -> bool:
-    """Remove an equal assertion from the counts; False if there is none."""
-    found = counts[assertion.key] > 0
-    counts[assertion.key] -= found
-    return found
 
 
 def _pair_replacements(
@@ -148,11 +141,6 @@ def _has_values(text: str, assertion: Assertion, used: Counter[str]) -> bool:
     values = Counter(list_literals(assertion.key))
     used += values
     return bool(values) and all(text.count(value) >= used[value] for value in values)
-
-
-def _demands_more(old: Assertion, new: Assertion) -> bool:
-    """True if only the new one compares, or it demands an exception, after which nothing runs."""
-    return (new.compares and not old.compares) or new.word in RAISES
 
 
 def _covers_part(new: Assertion, old: Assertion) -> bool:

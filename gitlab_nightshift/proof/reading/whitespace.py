@@ -54,12 +54,9 @@ def _find_noise(file: ChangedFile) -> tuple[list[int], bool]:
 def _strip_whitespace(lines: Iterable[str], indented: bool) -> str:
     """Lines without insignificant white space; quoted text is kept."""
     if indented:
-        return "\n".join(
-            line[: len(line) - len(line.lstrip())] + _strip_whitespace([line], False)
-            if line.strip()
-            else ""
-            for line in lines
-        )
+        heads = ((line, line[: len(line) - len(line.lstrip())]) for line in lines)
+        stripped = (head + _strip_whitespace([line], False) for line, head in heads)
+        return "\n".join(line if line.strip() else "" for line in stripped)
     parts = _QUOTED.split(" ".join(lines))
     return "".join(part if n % 2 else re.sub(r"\s+", "", part) for n, part in enumerate(parts))
 
@@ -74,9 +71,8 @@ def _is_indented(file: ChangedFile) -> bool:
 
 def _parse_content(path: str, data: bytes) -> object:
     """A file's data without its white space; None if it cannot be parsed."""
+    python = path.endswith((".py", ".pyi"))
     try:
-        return (
-            ast.dump(ast.parse(data)) if path.endswith((".py", ".pyi")) else parse_data(path, data)
-        )
+        return ast.dump(ast.parse(data)) if python else parse_data(path, data)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None

@@ -8,17 +8,17 @@ from gitlab_nightshift.repository.blobs import read_tree_file
 from gitlab_nightshift.repository.private_repository import Repository
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
-ReadText = Callable[[str], str]
-"""Reads a file at the repository's root; "" if it does not exist."""
+ReadText = Callable[[str], str]  # reads a file at the repository's root; "" if it does not exist
 
 _DEEPEST = 4
 _MAKE = compile_lazily(r"(?:^|\s)make(?:\s+-\S+)*(?:\s+([\w.-]+))?")
 _SCRIPT = compile_lazily(r"(?:^|\s)(?:npm|pnpm|yarn|bun)(?:\s+run)?\s+(?:run\s+)?([\w:.-]+)")
 _COMPOSER = compile_lazily(r"(?:^|\s)composer(?:\s+run(?:-script)?)?\s+([\w:.-]+)")
+# A script of the repository: a shell script, or a program by a path that does not lead out.
 _FILE = compile_lazily(
     r"^(?:(?:ba|da|z)?sh\s+(?:-\w+\s+)*|(?=[\w.-]*/))(?:\./)?((?:\.?[\w-][\w.-]*/)*[\w-][\w.-]*)"
 )
-"""A script of the repository: a shell script, or a program by a path that does not lead out."""
+# Task runners with their files, whose lines all count as commands, whatever their format.
 _TASK_RUNNERS = {
     "tox": ("tox.ini", "pyproject.toml", "setup.cfg"),
     "nox": ("noxfile.py",),
@@ -26,7 +26,6 @@ _TASK_RUNNERS = {
     "poe": ("pyproject.toml",),
     "rake": ("Rakefile",),
 }
-"""Task runners with their files, whose lines all count as commands, whatever their format."""
 
 
 def build_text_reader(repository: Repository, tree: str) -> ReadText:

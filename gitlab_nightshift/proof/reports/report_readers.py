@@ -4,23 +4,76 @@ import itertools
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import PurePosixPath
 from typing import Any
 from xml.parsers import expat
 
-from gitlab_nightshift.proof.reports.reported_cases import CaseOutcome, ReportedCase
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
-LARGEST_REPORT = 64_000_000
-"""Bytes of one report."""
-MOST_CASES = 200_000
-"""Cases of one command."""
+
+class CaseOutcome(StrEnum):
+    """The outcome of a test. An expected failure counts as skipped: it proves nothing."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True)
+class ReportedCase:
+    """One run of a test. ``name`` is its place (file, class), then its name without parameters:
+    ``tests/test_cart.py::TestCart::test_total``."""
+
+    name: str
+    outcome: CaseOutcome
+
+
+@dataclass(frozen=True)
+class Collection:
+    """The tests that a command ran: how often, by name and outcome. ``unknown`` is why they are not
+    known."""
+
+    command: str
+    counts: Mapping[str, Counter[CaseOutcome]] = field(default_factory=dict)
+    unknown: str = ""
+
+    def count_cases(self, *outcomes: CaseOutcome) -> int:
+        """How many tests had one of these outcomes; all tests if none is named."""
+        return sum(
+            number
+            for times in self.counts.values()
+            for outcome, number in times.items()
+            if not outcomes or outcome in outcomes
+        )
+
+    def count_run(self, name: str) -> int:
+        """How often a test ran to its end."""
+        times = self.counts.get(name, Counter())
+        return times[CaseOutcome.PASSED] + times[CaseOutcome.FAILED]
+
+    def list_run(self) -> frozenset[str]:
+        """The tests that ran to their end."""
+        return frozenset(name for name in self.counts if self.count_run(name))
+
+
+def build_collection(command: str, cases: Iterable[ReportedCase]) -> Collection:
+    """Count cases that may come from several reports of one command."""
+    counts: dict[str, Counter[CaseOutcome]] = {}
+    for case in cases:
+        counts.setdefault(case.name, Counter())[case.outcome] += 1
+    return Collection(command, counts)
+
+
+LARGEST_REPORT = 64_000_000  # bytes of one report
+MOST_CASES = 200_000  # cases of one command
 LONGEST_NAME = 500
+# Suffix that pytest, JUnit and PHPUnit add to a name for its parameters.
 _VALUES = compile_lazily(
     r"(?<=\S)\[.*\]$|(?<=\w)\(.*\)$|(?<=\w)\{.*\}$| with data set (?:#\d+|\".*\")$", re.DOTALL
 )
-"""Suffix that pytest, JUnit and PHPUnit add to a name for its parameters."""
 # Output of Rust's test harness: ``cargo test -- --list --format=terse``, and a run's.
 _LISTED = compile_lazily(r"^(.+?)(?: \(line \d+\))?: test$", re.MULTILINE)
 _LISTED_FAILURE = compile_lazily(r"^    (\S.*?)(?: \(line \d+\))?$", re.MULTILINE)
@@ -124,11 +177,17 @@ def _read_line(line: str) -> Iterator[ReportedCase]:
 def _read_tap(text: str) -> list[ReportedCase]:
     """A run in TAP 13 or 14: a plan, and as many results, numbered in order. Results that a test
     prints itself make it unreadable; indented lines belong to a result."""
+    # A result needs no number (testanything.org, TAP 14), but both runners here write one: a test
+    # printed a line without one.
     plans, results = _PLAN.findall(text), _RESULT.findall(text)
     numbers = [number for _, number, *_ in results]
     if plans != [str(len(results))] or numbers != [str(n) for n in range(1, len(results) + 1)]:
         raise UnreadableResultsError("its results do not match its plan")
-    return [build_case("", name, _judge_tap(failed, mark)) for failed, _, name, mark in results]
+    outcomes = {"": CaseOutcome.PASSED, "not ": CaseOutcome.FAILED}
+    return [
+        build_case("", name, CaseOutcome.SKIPPED if mark else outcomes[failed.lower()])
+        for failed, _, name, mark in results
+    ]
 
 
 def _read_tape(text: str) -> Iterator[ReportedCase]:
@@ -138,12 +197,6 @@ def _read_tape(text: str) -> Iterator[ReportedCase]:
         if results := _RESULT.findall(body):
             bad = any(failed and not mark for failed, *_, mark in results)
             yield build_case("", name, CaseOutcome.FAILED if bad else CaseOutcome.PASSED)
-
-
-def _judge_tap(failed: str, mark: str) -> CaseOutcome:
-    if mark:
-        return CaseOutcome.SKIPPED
-    return CaseOutcome.FAILED if failed else CaseOutcome.PASSED
 
 
 def _read_tree(read: Any) -> Iterator[ReportedCase]:
@@ -193,6 +246,7 @@ class _JunitReader:
         elif name == "testcase":
             holder = attributes.get("classname", "")
             suites = "::".join(filter(None, self._suites))
+            # pytest writes "file" with junit_family=xunit1 alone (_pytest/junitxml.py: families).
             place = attributes.get("file") or (suites if holder in ("", "test") else holder)
             self._open = _join_place(place, holder), attributes["name"]
             self._outcome = CaseOutcome.PASSED

@@ -12,16 +12,14 @@ from typing import Any
 from gitlab_nightshift.proof.reports.command_expansion import ReadText, expand_command
 from gitlab_nightshift.proof.reports.report_readers import (
     LARGEST_REPORT,
+    Collection,
+    ReportedCase,
     UnreadableResultsError,
+    build_collection,
     check_results,
     read_listing,
     read_printed_results,
     read_report,
-)
-from gitlab_nightshift.proof.reports.reported_cases import (
-    Collection,
-    ReportedCase,
-    build_collection,
 )
 from gitlab_nightshift.proof.rule_tables import RuleTable
 from gitlab_nightshift.system.openat import (
@@ -105,7 +103,9 @@ def prepare_request(
     ``folder`` is the checkout; ``read`` reads files of the base.
     """
     text = expand_command(command, read)
-    chosen = tuple(name for name, style in _STYLES.items() if _is_used(style, command, text))
+    # Words only reach a runner that the command names itself, variables also one behind Make.
+    words = {n: command if s.words or s.list_words else text for n, s in _STYLES.items()}
+    chosen = tuple(n for n, style in _STYLES.items() if style.command.search(words[n]))
     places = {"reports": str(scratch / FOLDER), "hooks": str(scratch / FOLDER / "hooks")}
     _make_folder(scratch, [hook for name in chosen for hook in _STYLES[name].hooks])
     added, argv = dict(env), shlex.split(command)
@@ -113,14 +113,13 @@ def prepare_request(
         style = _STYLES[name]
         for variable, value in style.variables.items():
             _add_value(added, variable, value.format(**places))
-        argv = _drop_words(argv, style.drop)
-        argv = _add_words(argv, style, [word.format(**places) for word in style.words])
+        # What follows "--" is for the tests, not for the runner.
+        end = argv.index("--") if "--" in argv else len(argv)
+        argv = [word for at, word in enumerate(argv) if at > end or word not in style.drop]
+        ends = [n for n, word in enumerate(argv, 1) if Path(word).name == style.after]
+        at = ends[0] if ends else argv.index("--") if "--" in argv else len(argv)
+        argv[at:at] = [word.format(**places) for word in style.words]
     return ReportRequest(command, tuple(argv), added, chosen, scratch, folder, time.time())
-
-
-def _is_used(style: _RunnerStyle, command: str, text: str) -> bool:
-    direct = bool(style.words or style.list_words)
-    return style.command.search(command if direct else text) is not None
 
 
 def _add_value(env: dict[str, str], name: str, value: str) -> None:
@@ -132,17 +131,6 @@ def _add_value(env: dict[str, str], name: str, value: str) -> None:
         env[name] = os.pathsep.join(filter(None, (value, before)))
     else:
         env[name] = f"{before} {value}".strip()
-
-
-def _drop_words(argv: list[str], words: tuple[str, ...]) -> list[str]:
-    end = argv.index("--") if "--" in argv else len(argv)
-    return [word for at, word in enumerate(argv) if at > end or word not in words]
-
-
-def _add_words(argv: list[str], style: _RunnerStyle, words: list[str]) -> list[str]:
-    ends = [n for n, word in enumerate(argv, 1) if Path(word).name == style.after]
-    at = ends[0] if ends else argv.index("--") if "--" in argv else len(argv)
-    return [*argv[:at], *words, *argv[at:]]
 
 
 def _make_folder(scratch: Path, hooks: list[str]) -> None:
@@ -181,9 +169,8 @@ def collect_reports(request: ReportRequest, printed: Sequence[bytes | None]) -> 
     except (UnreadableResultsError, RefusedFileError) as error:
         return Collection(request.command, unknown=f"its report cannot be read: {error}")
     if not reports:
-        return Collection(
-            request.command, unknown=f"no report was left by {', '.join(request.styles)}"
-        )
+        why = f"no report was left by {', '.join(request.styles)}"
+        return Collection(request.command, unknown=why)
     return build_collection(request.command, cases)
 
 
@@ -216,14 +203,11 @@ def _read_printed(request: ReportRequest, texts: Sequence[bytes]) -> list[Report
 
 def _list_reports(request: ReportRequest) -> Iterator[tuple[Path, str]]:
     """Reports by folder and path below it. Other than regular files are refused when read."""
-    for root, pattern in _list_places(request):
+    places = [(request.scratch / FOLDER, f"*.{end}") for end in ("xml", "json", "jsonl")]
+    for name in request.styles:
+        places += [(request.folder, pattern) for pattern in _STYLES[name].files]
+    for root, pattern in places:
         for path in sorted(root.glob(pattern)):
-            # File systems may round times.
+            # An older report is from another run; file systems may round times.
             if path.lstat().st_mtime >= request.started - 1:
                 yield root, path.relative_to(root).as_posix()
-
-
-def _list_places(request: ReportRequest) -> Iterator[tuple[Path, str]]:
-    yield from ((request.scratch / FOLDER, f"*.{end}") for end in ("xml", "json", "jsonl"))
-    for name in request.styles:
-        yield from ((request.folder, pattern) for pattern in _STYLES[name].files)

@@ -1,27 +1,29 @@
 """Judges whether the tests still notice canaries: the same tests, others, or none."""
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gitlab_nightshift.proof.evidence.lab import (
+from gitlab_nightshift.proof.evidence.workbench import (
     MOST_NAMED,
     Evidence,
     EvidenceSubject,
-    Lab,
     NoticedFault,
+    Workbench,
     format_names,
     raise_flag,
+    refuse,
+    report_check,
 )
 from gitlab_nightshift.proof.proof_commands import CommandRun
 from gitlab_nightshift.proof.reports.command_expansion import build_text_reader
-from gitlab_nightshift.proof.reports.reported_cases import Collection
+from gitlab_nightshift.proof.reports.report_readers import Collection
 from gitlab_nightshift.proof.running import fault_choice
 from gitlab_nightshift.proof.running.fault_choice import ProductCode
 from gitlab_nightshift.proof.running.single_canaries import JudgedCanary
 from gitlab_nightshift.proof.running.tree_files import TreeFiles
 from gitlab_nightshift.proof.running.trial import TestRun, Trial
-from gitlab_nightshift.records.verdicts import Check, CheckOutcome
+from gitlab_nightshift.records.verdicts import CheckOutcome
 from gitlab_nightshift.registry.flag_registry import Level
 
 TITLE = "Planted faults (canaries)"
@@ -31,9 +33,9 @@ FEWEST_SILENT = 3
 
 
 @dataclass(frozen=True)
-class Setting:
-    """The input for judging one attempt: the base (``before``) and the change (``after``). ``code``
-    is the base's product code, ``usual`` the run of the project's own commands on the change,
+class CanaryInputs:
+    """What one attempt is judged by: the base (``before``) and the change (``after``). ``code`` is
+    the base's product code, ``usual`` the run of the project's own commands on the change,
     ``usual_tests`` the names that it reported, ``tests_before`` those on the base."""
 
     subject: EvidenceSubject
@@ -47,16 +49,19 @@ class Setting:
     tests_before: frozenset[str]
 
 
-def build_setting(
-    subject: EvidenceSubject, lab: Lab, before: Sequence[Collection], runs: Sequence[CommandRun]
-) -> Setting:
+def collect_inputs(
+    subject: EvidenceSubject,
+    workbench: Workbench,
+    before: Sequence[Collection],
+    runs: Sequence[CommandRun],
+) -> CanaryInputs:
     """``runs`` are the commands on the change, which passed, ``before`` the tests of the base."""
-    repository = lab.checkout.repository
-    old, new = lab.open_files(subject.base), lab.open_files(subject.tree)
-    usual = TestRun(lab.commands, sum(run.result.duration_s for run in runs), narrow=False)
-    return Setting(
+    repository = workbench.checkout.repository
+    old, new = workbench.open_files(subject.base), workbench.open_files(subject.tree)
+    usual = TestRun(workbench.commands, sum(run.result.duration_s for run in runs), narrow=False)
+    return CanaryInputs(
         subject,
-        Trial(lab, build_text_reader(repository, subject.base), "canary"),
+        Trial(workbench, build_text_reader(repository, subject.base), "canary"),
         old,
         new,
         ProductCode(old),
@@ -79,64 +84,48 @@ def format_tests(tests: frozenset[str]) -> str:
 
 def report_unknown(why: str) -> Evidence:
     """Not checked, because of the base: the change is not refused for that."""
-    return Evidence((Check(TITLE, CheckOutcome.NOT_CHECKED, why),))
+    return report_check(TITLE, CheckOutcome.NOT_CHECKED, why)
 
 
-def fail_unknown(setting: Setting, why: str) -> Evidence:
+def fail_unknown(inputs: CanaryInputs, why: str) -> Evidence:
     """Not checked, because of the change: this fails a night's attempt, and warns people."""
-    level: Level = "warn" if setting.subject.context.by_people else "fail"
-    found = raise_flag(FLAG, setting.subject.context, "", 0, f"{why[0].upper()}{why[1:]}.", level)
-    return Evidence((Check(TITLE, CheckOutcome.NOT_CHECKED, why),), found)
+    level: Level = "warn" if inputs.subject.context.by_people else "fail"
+    found = raise_flag(FLAG, inputs.subject.context, "", f"{why[0].upper()}{why[1:]}.", level)
+    return report_check(TITLE, CheckOutcome.NOT_CHECKED, why, found)
 
 
-def refuse(setting: Setting, flag: str, file: str, text: str) -> Evidence:
-    """A finding that refuses the change."""
-    found = raise_flag(flag, setting.subject.context, file, 0, text)
-    return Evidence((Check(TITLE, CheckOutcome.FAILED, text.rstrip(".")),), found)
-
-
-def warn(setting: Setting, text: str) -> Evidence:
-    """A finding that warns the reviewer."""
-    found = raise_flag(FLAG, setting.subject.context, "", 0, f"{text}.", "warn")
-    return Evidence((Check(TITLE, CheckOutcome.UNDECIDED, text),), found)
-
-
-def judge_singles(setting: Setting, judged: Sequence[JudgedCanary]) -> Evidence:
+def judge_singles(inputs: CanaryInputs, judged: Sequence[JudgedCanary]) -> Evidence:
     """Judge canaries that were tried one at a time; record which tests noticed each."""
     noticed = tuple(NoticedFault(e.canary.fault.by_value, e.noticed_by) for e in judged)
-    seen = Evidence(canaries=tuple(_list_by_test(judged)), noticed=noticed)
-    return seen + judge_kept(setting, judged)
+    by_test = [(name, each.still_noticed) for each in judged for name in each.canary.found_by]
+    seen = Evidence(canaries=tuple(by_test), noticed=noticed)
+    return seen + judge_noticed(inputs, judged)
 
 
-def _list_by_test(judged: Sequence[JudgedCanary]) -> Iterator[tuple[str, bool | None]]:
-    for each in judged:
-        for name in each.canary.found_by:
-            yield name, each.kept
-
-
-def judge_kept(
-    setting: Setting, judged: Sequence[JudgedCanary], where: str = "near the change"
+def judge_noticed(
+    inputs: CanaryInputs, judged: Sequence[JudgedCanary], where: str = "near the change"
 ) -> Evidence:
     """A canary that no test notices any more refuses the change. If others notice it now, tests
     that miss it are a warning; ``FEWEST_SILENT`` misses or more refuse a night's change."""
     if not judged:
         return report_unknown("the tests that notice faults had two results on the same code")
-    lost = [each for each in judged if each.kept is False]
-    unknown = [each for each in judged if each.kept is None]
-    number = (
-        f"{len(judged)} planted faults {where}" if len(judged) > 1 else f"1 planted fault {where}"
-    )
+    lost = [each for each in judged if each.still_noticed is False]
+    unknown = [each for each in judged if each.still_noticed is None]
+    number = f"{len(judged)} planted fault{'s' * (len(judged) > 1)} {where}"
     if lost:
-        return refuse(setting, FLAG, lost[0].canary.fault.path, _describe_lost(lost, len(judged)))
+        text = _describe_lost(lost, len(judged))
+        return refuse(inputs.subject, TITLE, FLAG, text, lost[0].canary.fault.path)
     if len(unknown) == len(judged):
-        return fail_unknown(setting, f"{number} were noticed before; now this is unknown")
+        return fail_unknown(inputs, f"{number} were noticed before; now this is unknown")
     text = f"{len(judged) - len(unknown)} of {number} noticed as before"
     silent = [name for each in judged for name in each.silent]
     if silent:
         text += f", but not by {format_tests(frozenset(silent))}"
-        often = len(silent) >= FEWEST_SILENT and not setting.subject.context.by_people
-        return refuse(setting, FLAG, "", f"{text}.") if often else warn(setting, text)
-    return Evidence((Check(TITLE, CheckOutcome.PASSED, f"{text} (a sample, no proof)"),))
+        if len(silent) >= FEWEST_SILENT and not inputs.subject.context.by_people:
+            return refuse(inputs.subject, TITLE, FLAG, f"{text}.")
+        found = raise_flag(FLAG, inputs.subject.context, "", f"{text}.", "warn")
+        return report_check(TITLE, CheckOutcome.UNDECIDED, text, found)
+    return report_check(TITLE, CheckOutcome.PASSED, f"{text} (a sample, no proof)")
 
 
 def _describe_lost(lost: Sequence[JudgedCanary], number: int) -> str:

@@ -13,39 +13,34 @@ from typing import TypeVar
 from gitlab_nightshift.proof.reviewed_change import Changeset
 from gitlab_nightshift.proof.running.faults import Fault, list_faults, move_fault
 from gitlab_nightshift.proof.running.tree_files import TreeFiles
+from gitlab_nightshift.proof.syntax.collected_tests import Test
 from gitlab_nightshift.proof.syntax.file_side import Side, read_sides
 from gitlab_nightshift.proof.syntax.functions import Function
 from gitlab_nightshift.proof.syntax.nodes import list_names, read_text
-from gitlab_nightshift.proof.syntax.single_test import Test
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 _T = TypeVar("_T")
-DEEPEST = 4
-"""Depth of calls from a test to a function that it may exercise."""
-MOST_FUNCTIONS = 60
-"""Functions at one depth."""
+DEEPEST = 4  # depth of calls from a test to a function that it may exercise
+MOST_FUNCTIONS = 60  # functions at one depth
 MOST_OF_LINE = 3  # faults of one line
 _WORD = compile_lazily(r"\w{2,}")
 _QUOTED = compile_lazily(r"\"[^\"\n]*\"|'[^'\n]*'|`[^`\n]*`")
 FEW_TESTS = 8
 """With more tests, names in the tests say little about lines; only functions are scored."""
-COMMON = 0.1
-"""Weight below which a name is ignored: ten other tests have it, too."""
-HELPER_WEIGHT = 0.5
-"""Weight of a name that only helpers of the tests have."""
-EDITED_FACTOR = 4
-"""Factor for a function whose call changes."""
+COMMON = 0.1  # weight below which a name is ignored: ten other tests have it, too
+HELPER_WEIGHT = 0.5  # weight of a name that only helpers of the tests have
+EDITED_FACTOR = 4  # factor for a function whose call changes
 EXCEPTION_FACTOR = 0.3
 """Factor for a fault that likely ends in an exception, which does not test assertions."""
 
 
 @dataclass(frozen=True)
 class Aim:
-    """Where faults should go: the names in tests of one language, each with its weight, 1 if only
-    one test has it. ``few``: there are so few tests that names also score lines. ``edited`` are the
-    names on changed lines of tests."""
+    """Where faults should go: the names in tests of one family of languages, each with its weight,
+    1 if only one test has it. ``few``: there are so few tests that names also score lines.
+    ``edited`` are the names on changed lines of tests."""
 
-    language: str
+    family: str
     words: Mapping[str, float]
     few: bool
     edited: frozenset[str] = frozenset()
@@ -82,7 +77,7 @@ def build_aim(
         for word in wanted
     }
     weights = {word: weight if weight > COMMON else 0.0 for word, weight in words.items()}
-    return Aim(tests[0].language.name, weights, len(tests) <= FEW_TESTS, edited)
+    return Aim(tests[0].language.family, weights, len(tests) <= FEW_TESTS, edited)
 
 
 def _list_distinctive_words(text: str) -> set[str]:
@@ -129,11 +124,8 @@ class ProductCode:
         for _ in range(deepest):
             names = [name for name in wanted if name not in seen and name in self._by_name]
             pairs = dict.fromkeys(pair for name in names for pair in self._by_name[name])
-            level = [
-                pair
-                for pair in pairs
-                if pair[0].language and _is_related(pair[0].language.name, aim.language)
-            ]
+            # Code of one family may call each other, such as Kotlin and Java.
+            level = [p for p in pairs if p[0].language and p[0].language.family == aim.family]
             if level:
                 yield level
             seen |= wanted
@@ -144,14 +136,6 @@ class ProductCode:
         """All functions, without classes."""
         pairs = dict.fromkeys(chain.from_iterable(self._by_name.values()))
         return [pair for pair in pairs if not pair[1].is_class]
-
-
-_SCRIPTS = ("javascript", "typescript", "tsx")
-_JVM = ("java", "kotlin", "scala")
-
-
-def _is_related(one: str, other: str) -> bool:
-    return one == other or any(one in kin and other in kin for kin in (_SCRIPTS, _JVM))
 
 
 def draw_seed() -> random.Random:
@@ -177,17 +161,13 @@ def choose_near_faults(
     # Shuffled before: the sorts are stable, so faults that are equal stay in random order.
     found.sort(key=lambda fault: not fault.by_value)
     best = sorted(found, key=lambda fault: (-scores[fault], depths[fault]))
-    spread = list(_spread_over_functions(best))
+    # From each function in turn, so that a common helper does not dominate.
+    functions: dict[tuple[str, str], list[Fault]] = {}
+    for fault in best:
+        functions.setdefault((fault.path, fault.function), []).append(fault)
+    spread = list(take_in_turn(functions.values()))
     rows = [best, spread, found] if aim.few else [spread[::2], spread[1::2], found]
     return _spread_over_lines(list(take_in_turn(rows)))[:most]
-
-
-def _spread_over_functions(faults: Iterable[Fault]) -> Iterator[Fault]:
-    """Take from each function in turn, so that a common helper does not dominate."""
-    functions: dict[tuple[str, str], list[Fault]] = {}
-    for fault in faults:
-        functions.setdefault((fault.path, fault.function), []).append(fault)
-    return take_in_turn(functions.values())
 
 
 def _spread_over_lines(faults: Iterable[Fault]) -> list[Fault]:
@@ -201,7 +181,7 @@ def _spread_over_lines(faults: Iterable[Fault]) -> list[Fault]:
 
 def choose_far_faults(code: ProductCode, rng: random.Random, most: int) -> list[Fault]:
     """One fault in each of ``most`` functions, from different files first; more from each if there
-    are fewer functions."""
+    are fewer functions. Those that likely fail an assertion come before others."""
     by_file: dict[str, list[tuple[Side, Function]]] = {}
     for side, function in code.list_all():
         by_file.setdefault(side.path, []).append((side, function))
@@ -211,18 +191,12 @@ def choose_far_faults(code: ProductCode, rng: random.Random, most: int) -> list[
     rng.shuffle(rows)
     found: list[list[Fault]] = []
     for pair in take_in_turn(rows):
-        if faults := _choose_of_function(pair, rng):
-            found.append(faults)
+        if faults := list_faults(pair[0], [pair[1]]):
+            rng.shuffle(faults)
+            found.append(sorted(faults, key=lambda fault: not fault.by_value))
         if len(found) >= most:
             break
     return list(take_in_turn(found))[:most]
-
-
-def _choose_of_function(pair: tuple[Side, Function], rng: random.Random) -> list[Fault]:
-    """Faults of a function, first those that are likely to fail an assertion."""
-    faults = list_faults(pair[0], [pair[1]])
-    rng.shuffle(faults)
-    return sorted(faults, key=lambda fault: not fault.by_value)
 
 
 def take_in_turn(rows: Iterable[Sequence[_T]]) -> Iterator[_T]:

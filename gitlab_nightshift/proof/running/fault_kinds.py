@@ -6,6 +6,7 @@ assertion is likely to fail, not only an exception to be raised.
 
 import re
 from collections.abc import Iterator
+from itertools import takewhile
 
 from tree_sitter import Node
 
@@ -23,11 +24,12 @@ from gitlab_nightshift.proof.running.fault_places import (
     is_never,
     unwrap_parentheses,
 )
-from gitlab_nightshift.proof.running.fault_rules import Change, Rules, make_change
+from gitlab_nightshift.proof.running.fault_templates import FaultTemplates, Mutation, mutate
 from gitlab_nightshift.proof.syntax.nodes import (
     CALLS,
     find_field,
     list_children,
+    list_enclosing,
     read_chain,
     read_text,
     walk,
@@ -38,31 +40,36 @@ _COMPARING = TABLE.get_words("comparing") | {"is not", "not in"}
 _CONNECTING = TABLE.get_words("connecting")
 _NEGATIONS = TABLE.get_words("negations")
 _GUARDS = TABLE.get_pattern("guards")
+_SURE = (["in"], ["is"], ["not"])
 _BOOLEANS = TABLE.get_words("booleans")
 
 
-def list_decisions(place: Place, rules: Rules) -> Iterator[Change]:
+def list_decisions(place: Place, language: FaultTemplates) -> Iterator[Mutation]:
     """Negate a branch condition, a comparison, or a boolean value."""
     node = place.node
-    template = rules.condition
+    template = language.condition
     if node.type in BRANCHES and (condition := find_condition(node)):
-        if (
-            not _is_fixed(condition)
-            and not is_never(node)
-            and not (place.looping and _leaves_loop(node))
-        ):
+        endless = place.looping and _leaves_loop(node)
+        # A condition that binds variables cannot be negated: ``if let``, ``:=``.
+        binds = re.search(r"let|assignment|^match_pattern$", condition.type)
+        if not (endless or binds or is_never(node)):
             by_value = _is_by_value(condition) and not _only_raises(node)
-            yield make_change(condition, "negated", template, rules, by_value=by_value)
-    elif is_decision(node, rules) and not (place.looping and _leaves_loop(_find_branch(node))):
+            yield mutate(condition, "negated", template, language, by_value=by_value)
+    elif is_decision(node, language):
+        outer = (each for each in list_enclosing(node) if each.type in BRANCHES | BLOCKS)
+        if place.looping and _leaves_loop(next(outer, node)):
+            return
         if not _is_in_condition(node):
-            template = rules.comparison or template
-        if rules.boolean and _is_surely_boolean(node):
-            template = rules.boolean
+            template = language.comparison or template
+        # No operator overload of these can return anything but a boolean.
+        sure = node.type in _BOOLEANS | _NEGATIONS or read_operator(node).split()[:1] in _SURE
+        if language.boolean and sure:
+            template = language.boolean
         if not _is_whole_condition(node):
-            yield make_change(node, "negated", template, rules, by_value=_is_by_value(node))
+            yield mutate(node, "negated", template, language, by_value=_is_by_value(node))
 
 
-def is_decision(node: Node, rules: Rules) -> bool:
+def is_decision(node: Node, language: FaultTemplates) -> bool:
     """True for an expression that is boolean by its form."""
     if node.type in _BOOLEANS and read_text(node).lower() in ("true", "false"):
         return node.parent is None or node.parent.type not in ("expression_statement", *BLOCKS)
@@ -71,14 +78,8 @@ def is_decision(node: Node, rules: Rules) -> bool:
             return False  # Kotlin's grammar takes `!a.b` for `(!a).b`
         return node.type == "not_operator" or read_text(node)[:1] == "!"
     operator = read_operator(node)
-    connects = rules.connectives and operator in _CONNECTING
+    connects = language.connectives and operator in _CONNECTING
     return operator in _COMPARING or (connects and not _is_in_condition(node))
-
-
-def _is_surely_boolean(node: Node) -> bool:
-    """True if no operator overload can return anything but a boolean."""
-    sure = read_operator(node).split()[:1]
-    return node.type in _BOOLEANS or node.type in _NEGATIONS or sure in (["in"], ["is"], ["not"])
 
 
 def read_operator(node: Node) -> str:
@@ -92,31 +93,17 @@ def read_operator(node: Node) -> str:
 
 def _is_in_condition(node: Node) -> bool:
     """True if only the truth of a value counts, as in a branch condition."""
-    parent = node.parent
-    while parent is not None and (
-        parent.type in PARENTHESES
-        or parent.type in _NEGATIONS
-        or read_operator(parent) in _CONNECTING
-    ):
-        node, parent = parent, parent.parent
+    for outer in list_enclosing(node):
+        keeps_truth = outer.type in PARENTHESES or outer.type in _NEGATIONS
+        if not keeps_truth and read_operator(outer) not in _CONNECTING:
+            break
+        node = outer
     return _is_whole_condition(unwrap_parentheses(node))
 
 
 def _is_whole_condition(node: Node) -> bool:
-    outer = node
-    while outer.parent is not None and outer.parent.type in PARENTHESES:
-        outer = outer.parent
-    branch = outer.parent
+    branch = next((each for each in list_enclosing(node) if each.type not in PARENTHESES), None)
     return branch is not None and branch.type in BRANCHES and find_condition(branch) == node
-
-
-def _is_fixed(condition: Node) -> bool:
-    """True for a condition that cannot be negated, as it binds variables: ``if let``, ``:=``."""
-    return (
-        "let" in condition.type
-        or "assignment" in condition.type
-        or condition.type == "match_pattern"
-    )
 
 
 def _is_by_value(condition: Node) -> bool:
@@ -134,57 +121,51 @@ def _only_raises(branch: Node) -> bool:
     return first is not None and re.match(r"(raise|throw|panic)\b", read_text(first)) is not None
 
 
-def _find_branch(node: Node) -> Node | None:
-    parent = node.parent
-    while parent is not None and parent.type not in BRANCHES and parent.type not in BLOCKS:
-        parent = parent.parent
-    return parent if parent is not None and parent.type in BRANCHES else None
-
-
-def _leaves_loop(branch: Node | None) -> bool:
+def _leaves_loop(branch: Node) -> bool:
     """True if a branch may leave a loop: negated, the loop might not end."""
-    return branch is not None and any(
-        each.type.startswith(("break", "return", "continue")) for each in walk(branch)
-    )
+    ends = (each.type.startswith(("break", "return", "continue")) for each in walk(branch))
+    return branch.type in BRANCHES and any(ends)
 
 
 # --- results --------------------------------------------------------------------------------------
 
 
 _RETURNS = TABLE.get_words("returns")
+_NOTHING = ("none", "null", "null_literal", "nil", "undefined")
 _NUMBERS = TABLE.get_words("numbers")
+_RUBY_BLOCKS = frozenset("if unless case while begin rescue ensure".split())
+_NO_EXPRESSIONS = tuple("statement declaration definition item assignment clause body".split())
 _EMPTY_VALUES = TABLE.get_pattern("empty", re.DOTALL)
 
 
-def list_results(place: Place, rules: Rules) -> Iterator[Change]:
+def list_results(place: Place, language: FaultTemplates) -> Iterator[Mutation]:
     """Replace what a function returns."""
     node = place.node
-    if rules.zero and node.type in _RETURNS:
-        yield from _list_zero_results(place, rules)
+    if language.zero and node.type in _RETURNS:
+        yield from _list_zero_results(place, language)
         return
-    value = _find_result(place, rules)
-    if value is None or is_message(value) or is_decision(unwrap_parentheses(value), rules):
+    value = _find_result(place, language)
+    if value is None or is_message(value) or is_decision(unwrap_parentheses(value), language):
         return
     inner = unwrap_parentheses(value)
-    literals = _NUMBERS | (TEXTS if rules.text else frozenset())
+    literals = _NUMBERS | (TEXTS if language.text else frozenset())
     if inner.type in literals or _EMPTY_VALUES.fullmatch(read_text(inner)):
         return
-    if found := _find_typed_result(_read_result_type(place.owner), rules):
-        yield make_change(value, "returned as another value", found, rules)
-    elif (empty := rules.kinds.get(inner.type)) and list_children(inner):
-        yield make_change(value, "returned as an empty one", empty, rules)
-    elif rules.nothing and not empty and _may_be_nothing(inner, place.owner, rules):
-        yield make_change(value, "returned as nothing", rules.nothing, rules, by_value=False)
+    declared = _read_result_type(place.owner)
+    if found := _find_typed_result(declared, language):
+        yield mutate(value, "returned as another value", found, language)
+    elif (empty := language.kinds.get(inner.type)) and list_children(inner):
+        yield mutate(value, "returned as an empty one", empty, language)
+    elif (
+        language.nothing
+        and not empty
+        and inner.type not in _NOTHING
+        and not re.fullmatch(language.primitive, declared)
+    ):
+        yield mutate(value, "returned as nothing", language.nothing, language, by_value=False)
 
 
-def _may_be_nothing(value: Node, owner: Node, rules: Rules) -> bool:
-    return (
-        value.type not in ("none", "null", "null_literal", "nil", "undefined")
-        and re.fullmatch(rules.primitive, _read_result_type(owner)) is None
-    )
-
-
-def _find_result(place: Place, rules: Rules) -> Node | None:
+def _find_result(place: Place, language: FaultTemplates) -> Node | None:
     """The value of a return statement, or the last expression of a body."""
     node = place.node
     if node.type in _RETURNS:
@@ -195,60 +176,53 @@ def _find_result(place: Place, rules: Rules) -> Node | None:
     body = find_field(place.owner, "body") or next(
         (each for each in place.owner.named_children if each.type.endswith("body")), None
     )
-    if body is None or not (rules.tails or (body == node and place.owner.type == "arrow_function")):
+    if body is None or not (
+        language.tails or (body == node and place.owner.type == "arrow_function")
+    ):
         return None
-    last = (
-        list_children(body)[-1:] if body.type in BLOCKS or body.type == "function_body" else [body]
-    )
+    is_block = body.type in BLOCKS or body.type == "function_body"
+    last = list_children(body)[-1:] if is_block else [body]
     return node if body in (node, node.parent) and last == [node] and _is_expression(node) else None
 
 
 def _is_expression(node: Node) -> bool:
-    return (
-        node.type not in BLOCKS
-        and not node.type.endswith(
-            ("statement", "declaration", "definition", "item", "assignment", "clause", "body")
-        )
-        and node.type
-        not in (*_RETURNS, "if", "unless", "case", "while", "begin", "rescue", "ensure")
+    return not (
+        node.type in BLOCKS | _RETURNS | _RUBY_BLOCKS or node.type.endswith(_NO_EXPRESSIONS)
     )
 
 
 def _read_result_type(owner: Node) -> str:
     """The declared type of a function's result; "" without one."""
     declared = find_field(owner, "return_type", "returns", "type", "result")
-    if declared is None and owner.type == "function_declaration":
-        declared = next(
-            (each for each in list_children(owner) if each.type in ("user_type", "nullable_type")),
-            None,
+    if declared is None and owner.type == "function_declaration":  # Kotlin has no field for it
+        types = (
+            each for each in list_children(owner) if each.type in ("user_type", "nullable_type")
         )
+        declared = next(types, None)
     return read_text(declared).lstrip(":-> ").strip("\"'")
 
 
-def _find_typed_result(declared: str, rules: Rules) -> str:
-    for pattern, template in rules.types:
+def _find_typed_result(declared: str, language: FaultTemplates) -> str:
+    for pattern, template in language.types:
         if found := re.fullmatch(pattern, declared, re.DOTALL):
             return str(template).replace("{type}", found.groupdict().get("type") or "")
     return ""
 
 
-def _list_zero_results(place: Place, rules: Rules) -> Iterator[Change]:
+def _list_zero_results(place: Place, language: FaultTemplates) -> Iterator[Mutation]:
     """``return a, b`` as the zero values of the declared types (Go)."""
     types = _list_result_types(place.owner)
     values = [each for group in list_children(place.node) for each in list_children(group)]
-    if types == ["bool"] and len(values) == 1 and not is_decision(values[0], rules):
-        yield make_change(values[0], "negated", rules.condition, rules)
-    changed = [
-        declared
-        for declared, value in zip(types, values, strict=False)
-        if not re.fullmatch(rules.zeros, read_text(value))
-    ]
+    if types == ["bool"] and len(values) == 1 and not is_decision(values[0], language):
+        yield mutate(values[0], "negated", language.condition, language)
+    pairs = zip(types, values, strict=False)
+    changed = [t for t, value in pairs if not re.fullmatch(language.zeros, read_text(value))]
     if len(types) != len(values) or not changed or types == ["bool"] or "\n" in "".join(types):
         return
-    zeros = ", ".join(rules.zero.replace("{type}", each) for each in types)
-    by_value = all(re.fullmatch(rules.certain, each) for each in changed)
-    template = rules.results.replace("{zeros}", zeros)
-    yield make_change(place.node, "returned as zero values", template, rules, by_value=by_value)
+    zeros = ", ".join(language.zero.replace("{type}", each) for each in types)
+    by_value = all(re.fullmatch(language.certain, each) for each in changed)
+    template = language.results.replace("{zeros}", zeros)
+    yield mutate(place.node, "returned as zero values", template, language, by_value=by_value)
 
 
 def _list_result_types(owner: Node) -> list[str]:
@@ -271,38 +245,38 @@ _LOOKUPS = TABLE.get_pattern("lookups")
 _NUMBER = re.compile(r"\d{1,9}(\.\d+)?")
 
 
-def list_literals(place: Place, rules: Rules) -> Iterator[Change]:
+def list_literals(place: Place, language: FaultTemplates) -> Iterator[Mutation]:
     """Another number, or another string."""
     node = place.node
     text = read_text(node)
     by_value = node.parent is not None and node.parent.type not in _SUBSCRIPTS
     if node.type in _NUMBERS and _NUMBER.fullmatch(text) and not place.looping:
-        template = rules.literal or rules.number
-        if template and _may_grow(node, rules) and not _is_argument_of(node, _WAITING):
+        template = language.literal or language.number
+        if template and _may_grow(node, language) and not _is_argument_of(node, _WAITING):
             whole, dot, rest = text.partition(".")
             other = f"{int(whole) + 1}{dot}{rest}"
-            yield make_change(node, "off by one", template, rules, by_value=by_value, other=other)
-    elif node.type in TEXTS and rules.text and _computes(node):
+            yield mutate(node, "off by one", template, language, by_value=by_value, other=other)
+    elif node.type in TEXTS and language.text and _computes(node):
         plain = not any(each.type in INTERPOLATIONS for each in walk(node))
-        template = rules.literal if rules.literal and plain else rules.text
+        template = language.literal if language.literal and plain else language.text
         last = max(text.rfind(quote) for quote in "\"'`")
         if text.endswith(('"""', "'''")):
             last -= 2
         other, what = f"{text[:last]}~{text[last:]}", 'with "~" at its end'
-        yield make_change(node, what, template, rules, by_value=by_value, other=other)
+        yield mutate(node, what, template, language, by_value=by_value, other=other)
 
 
-def _may_grow(number: Node, rules: Rules) -> bool:
+def _may_grow(number: Node, language: FaultTemplates) -> bool:
     """True for a number that is a value, of a type in which the template's code compiles."""
     parent = number.parent
     if parent is None or "pattern" in parent.type or find_field(parent, "length") == number:
         return False
     if find_field(parent, "field", "key", "property") == number:
         return False
-    if not rules.number_beside or parent.type in rules.number_in.split():
+    if not language.number_beside or parent.type in language.number_in.split():
         return True
     return parent.type in _BINARY and any(
-        re.match(rules.number_beside, read_text(each)) for each in list_children(parent)
+        re.match(language.number_beside, read_text(each)) for each in list_children(parent)
     )
 
 
@@ -320,14 +294,8 @@ def _computes(text: Node) -> bool:
 
 
 def _is_argument_of(node: Node, pattern: re.Pattern[str]) -> bool:
-    call = node.parent
-    for _ in range(3):
-        if call is None or call.type in CALLS:
-            break
-        call = call.parent
-    if call is None or call.type not in CALLS:
-        return False
-    links = read_chain(call)
+    call = next((each for each in list_enclosing(node, 4) if each.type in CALLS), None)
+    links = read_chain(call) if call is not None else ()
     return bool(links and pattern.search(links[-1].name))
 
 
@@ -341,36 +309,35 @@ _ASSIGNING = TABLE.get_pattern("assigning")
 _CHANGING = TABLE.get_pattern("changing")
 
 
-def list_omissions(place: Place, rules: Rules) -> Iterator[Change]:
+def list_omissions(place: Place, language: FaultTemplates) -> Iterator[Mutation]:
     """Omit a statement, except in loops that might not end."""
     node = place.node
     if node.type in RAISING:
-        if rules.raising and _is_guarded(place) and _fits(node, rules.raising):
-            yield make_change(node, "left out", rules.raising, rules)
+        if language.raising and _is_guarded(place) and _fits(node, language.raising):
+            yield mutate(node, "left out", language.raising, language)
         return
     if place.looping or not _is_statement(node):
         return
     inner = node
     while inner.type in _WRAPPERS and len(children := list_children(inner)) == 1:
         inner = children[0]
-    if rules.call and read_operator(inner) == "<<":
-        yield make_change(inner, "left out", rules.call, rules)
+    if language.call and read_operator(inner) == "<<":
+        yield mutate(inner, "left out", language.call, language)
     elif inner.type in CALLS and read_operator(inner) == "":
         names = [link.name for link in read_chain(inner)]
-        if not rules.call or is_message(inner) or not names or _WAITING.search(names[-1]):
+        if not language.call or is_message(inner) or not names or _WAITING.search(names[-1]):
             return
         if "super" in names or names == ["this"]:
             return
         changing = _CHANGING.search(names[-1]) is not None
-        template = rules.call
-        yield make_change(
-            _find_span(node, inner, template), "left out", template, rules, by_value=changing
-        )
-    elif inner.type in _ASSIGNMENTS and rules.assignment and _is_augmented(inner):
-        template = rules.assignment
-        if _steers_loop(inner, place.counted) or not _fits(node, template):
-            return
-        yield make_change(_find_span(node, inner, template), "left out", template, rules)
+        span = _find_span(node, inner, language.call)
+        yield mutate(span, "left out", language.call, language, by_value=changing)
+    elif inner.type in _ASSIGNMENTS and language.assignment and _is_augmented(inner):
+        target = find_field(inner, "left", "argument") or inner.named_child(0)
+        steers_loop = place.counted & {*re.findall(r"\w+", read_text(target))[-1:]}
+        if not steers_loop and _fits(node, language.assignment):
+            span = _find_span(node, inner, language.assignment)
+            yield mutate(span, "left out", language.assignment, language)
 
 
 def _find_span(statement: Node, inner: Node, template: str) -> Node:
@@ -388,18 +355,14 @@ def _is_statement(node: Node) -> bool:
 
 def _is_guarded(place: Place) -> bool:
     """True if it is in a branch, so that the function can end without it."""
-    node = place.node.parent
-    while node is not None and node != place.owner and node.type not in BRANCHES:
-        node = node.parent
-    return node is not None and node != place.owner
+    outer = takewhile(lambda each: each != place.owner, list_enclosing(place.node))
+    return any(each.type in BRANCHES for each in outer)
 
 
-def _fits(statement: Node, template: str) -> bool:
-    return not template.startswith("if not") or _is_alone(statement)
-
-
-def _is_alone(node: Node) -> bool:
-    """True if a statement has its lines to itself, which matters where indentation does."""
+def _fits(node: Node, template: str) -> bool:
+    """True unless Python's ``if`` would take in what else is on the statement's lines."""
+    if not template.startswith("if not"):
+        return True
     before, after, block = node.prev_sibling, node.next_sibling, node.parent
     outer = block.parent if block else None
     return (
@@ -407,12 +370,6 @@ def _is_alone(node: Node) -> bool:
         and (after is None or after.start_point[0] > node.end_point[0])
         and (block is None or outer is None or block.start_point[0] > outer.start_point[0])
     )
-
-
-def _steers_loop(assignment: Node, counted: frozenset[str]) -> bool:
-    """True if a loop of the function ends by the assigned variable."""
-    target = find_field(assignment, "left", "argument") or assignment.named_child(0)
-    return not counted.isdisjoint(re.findall(r"\w+", read_text(target))[-1:])
 
 
 def _is_augmented(node: Node) -> bool:

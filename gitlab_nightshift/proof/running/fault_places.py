@@ -6,7 +6,7 @@ which might then not end.
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from tree_sitter import Node
 
@@ -45,9 +45,9 @@ _NAMED = frozenset(
     "assignment variable_declarator short_var_declaration let_declaration val_definition".split()
 )
 _OWNERS = (LAMBDAS | FUNCTIONS) - {"block", "do_block", "case_block"}  # Ruby's return leaves those
-_DEEPEST = 150
-"""Depth of nodes: a chain of thousands of operators would take minutes."""
+_DEEPEST = 150  # depth of nodes: a chain of thousands of operators would take minutes
 _RUST_TEXTS = ("Debug", "Display")  # traits whose functions build messages
+_LOCALS = ("local_variable_declaration", "local_declaration_statement")
 _CONSTANT_WORDS = frozenset(("final", "const"))
 
 
@@ -64,13 +64,14 @@ class Place:
     counted: frozenset[str]
 
 
-def is_left_out(side: Side, function: Function) -> bool:
+def is_excluded(side: Side, function: Function) -> bool:
     """True for classes, tests, functions that build messages, and Rust's const and unsafe ones."""
-    # A const function runs while compiling, without the environment that has the switches.
     marks = " ".join([*function.marks, *(mark for each in function.outer for mark in each.marks)])
     tests = any(each.node.type == "mod_item" and each.name == "tests" for each in function.outer)
     marked = side.language is not None and side.language.marked
-    words = [read_text(each) for each in function.node.children if "modifiers" in each.type]
+    # A const function runs while compiling, without the environment that has the switches.
+    modifiers = (read_text(each) for each in function.node.children if "modifiers" in each.type)
+    words = {*" ".join(modifiers).split()} if function.node.type == "function_item" else set()
     return (
         function.is_class
         or function.body is None
@@ -79,10 +80,7 @@ def is_left_out(side: Side, function: Function) -> bool:
         or bool(marked and any(marked.search(mark) for mark in function.marks))
         or _MESSAGE_FUNCTIONS.search(function.name) is not None
         or any(each.name.split()[-1] in _RUST_TEXTS for each in function.outer)
-        or (
-            function.node.type == "function_item"
-            and bool({"const", "unsafe"} & {*" ".join(words).split()})
-        )
+        or bool({"const", "unsafe"} & words)
     )
 
 
@@ -91,39 +89,30 @@ def list_places(function: Function) -> Iterator[Place]:
     if function.body is None:
         return
     owner = function.body if function.body.type in _OWNERS else function.node
-    stack = [Place(function.body, False, owner, 0, _list_counted_names(function.body))]
+    loops = (each for each in walk(function.body) if _is_loop(each))
+    headers = (read_text(each).split("\n")[0].split("{")[0] for each in loops)
+    counted = frozenset(name for header in headers for name in re.findall(r"\w+", header))
+    stack = [Place(function.body, False, owner, 0, counted)]
     while stack:
+        # Not walk(): what is inside depends on what is around it.
         place = stack.pop()
         node = place.node
         yield place
         if place.depth < _DEEPEST:
-            looping = place.looping or (is_loop(node) and not _counts(node))
-            stack.extend(
-                replace(
-                    place,
-                    node=child,
-                    looping=looping,
-                    owner=child if child.type in _OWNERS else place.owner,
-                    depth=place.depth + 1,
-                )
-                for child in reversed(_list_entered(node))
-            )
+            looping = place.looping or (_is_loop(node) and not _has_counter(node))
+            for child in reversed(_list_entered(node)):
+                owner = child if child.type in _OWNERS else place.owner
+                stack.append(Place(child, looping, owner, place.depth + 1, place.counted))
 
 
-def _list_counted_names(body: Node) -> frozenset[str]:
-    loops = (each for each in walk(body) if is_loop(each))
-    headers = (read_text(each).split("\n")[0].split("{")[0] for each in loops)
-    return frozenset(name for header in headers for name in re.findall(r"\w+", header))
-
-
-def is_loop(node: Node) -> bool:
+def _is_loop(node: Node) -> bool:
     """True for a loop that ends by a condition, not at the end of a collection."""
     if node.type != "for_statement":
         return node.type in _LOOPS
     return not any(child.type in ("in", "range_clause") for child in node.children)
 
 
-def _counts(loop: Node) -> bool:
+def _has_counter(loop: Node) -> bool:
     """True for a loop with a counter of its own."""
     header = next((each for each in loop.children if each.type == "for_clause"), loop)
     return find_field(header, "increment", "update") is not None
@@ -145,24 +134,20 @@ def is_message(node: Node) -> bool:
 def _list_entered(node: Node) -> list[Node]:
     """The children in which faults may be planted."""
     children = [each for each in list_children(node) if each.type not in _SKIPPED]
-    if is_message(node) or _is_constant(node) or _is_for_people(node) or node.type in RAISING:
+    if is_message(node) or _is_for_people(node) or node.type in RAISING:
         return []
+    if node.type in _LOCALS:
+        modifiers = " ".join(read_text(each) for each in node.children if "modifier" in each.type)
+        children = [] if _CONSTANT_WORDS & {*modifiers.split()} else children
     if node.type in TEXTS:
         return [each for each in children if each.type in TEXTS or each.type in INTERPOLATIONS]
-    if is_loop(node):
+    if _is_loop(node):
         return [find_field(node, "body") or children[-1]] if children else []
     if node.type in _KEYED:
         return children[1:]
     if is_never(node):
         return [each for each in children if each == find_field(node, "alternative")]
     return _drop_dead(children) if node.type in BLOCKS else children
-
-
-def _is_constant(node: Node) -> bool:
-    if node.type not in ("local_variable_declaration", "local_declaration_statement"):
-        return False
-    words = " ".join(read_text(each) for each in node.children if "modifier" in each.type)
-    return bool(_CONSTANT_WORDS & {*words.split()})
 
 
 def _is_for_people(node: Node) -> bool:

@@ -1,6 +1,6 @@
 """The faults that can be planted into functions, each permanently on, or behind a switch.
 
-Their templates are in ``faults.toml``: to add a language, add a table there.
+Their templates are in the ``faults.toml`` of each language.
 """
 
 import re
@@ -13,8 +13,8 @@ from gitlab_nightshift.proof.running.fault_kinds import (
     list_omissions,
     list_results,
 )
-from gitlab_nightshift.proof.running.fault_places import TABLE, is_left_out, list_places
-from gitlab_nightshift.proof.running.fault_rules import SWITCH, Change, read_rules
+from gitlab_nightshift.proof.running.fault_places import TABLE, is_excluded, list_places
+from gitlab_nightshift.proof.running.fault_templates import SWITCH, Mutation, read_templates
 from gitlab_nightshift.proof.syntax.file_side import Side
 from gitlab_nightshift.proof.syntax.functions import Function
 
@@ -29,8 +29,8 @@ class Fault:
     ``path`` is raw, ``line`` counts from 1, ``what`` is for people, ``function`` is the qualified
     name of the function around it. ``plain`` replaces the bytes ``start`` to ``end`` if the fault
     is permanently on. ``switched`` replaces them if a switch turns it on; it has the markers of
-    ``fault_rules.py``, and is "" if the language has no switch. ``by_value``: a value or a decision
-    is wrong, so an assertion likely fails; otherwise an exception is likely.
+    ``fault_templates.py``, and is "" if the language has no switch. ``by_value``: a value or a
+    decision is wrong, so an assertion likely fails; otherwise an exception is likely.
     """
 
     path: str
@@ -46,38 +46,37 @@ class Fault:
 
 def list_faults(side: Side, functions: Iterable[Function]) -> list[Fault]:
     """All faults of these functions, in source order; none in tests."""
-    rules = read_rules(side.language.name) if side.language and side.is_product else None
-    if rules is None or _NOT_PRODUCT.search(side.path):
+    templates = read_templates(side.language.name) if side.language and side.is_product else None
+    if templates is None or _NOT_PRODUCT.search(side.path):
         return []
     tests = {test.node.start_byte for test in side.tests}
     found: dict[tuple[int, int], Fault] = {}
     for function in functions:
-        if function.node.start_byte in tests or is_left_out(side, function):
+        if function.node.start_byte in tests or is_excluded(side, function):
             continue
         for place in list_places(function):
-            for change in (each for kind in _KINDS for each in kind(place, rules)):
-                if (
-                    "\ufffd" not in change.plain
-                ):  # bytes that are not UTF-8 would be lost in rewriting
-                    fault = _make_fault(side, function, change)
+            for mutation in (each for kind in _KINDS for each in kind(place, templates)):
+                # Bytes that are not UTF-8 would be lost in rewriting.
+                if "\ufffd" not in mutation.plain:
+                    fault = _make_fault(side, function, mutation)
                     found.setdefault((fault.start, fault.end), fault)
     return sorted(found.values(), key=lambda fault: (fault.start, fault.end))
 
 
-def _make_fault(side: Side, function: Function, change: Change) -> Fault:
-    node = change.node
+def _make_fault(side: Side, function: Function, mutation: Mutation) -> Fault:
+    node = mutation.node
     modules = sum(each.node.type == "mod_item" for each in function.outer)
-    switched = change.switched.replace(SWITCH, "super::" * modules + SWITCH)
+    switched = mutation.switched.replace(SWITCH, "super::" * modules + SWITCH)
     return Fault(
         side.path,
         node.start_point[0] + 1,
-        change.what,
+        mutation.what,
         function.qualified,
         node.start_byte,
         node.end_byte,
-        change.plain,
+        mutation.plain,
         switched,
-        change.by_value,
+        mutation.by_value,
     )
 
 

@@ -1,31 +1,28 @@
-"""Gathers all evidence from running a change, and settles the findings from reading it."""
+"""Gathers all evidence from running a change, and settles the findings from reading it: those that
+running refutes become notes."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 
-from gitlab_nightshift.proof.evidence.benchmark import run_benchmark
 from gitlab_nightshift.proof.evidence.collected_runs import compare_collections
-from gitlab_nightshift.proof.evidence.complexity import compare_complexity
-from gitlab_nightshift.proof.evidence.lab import Evidence, EvidenceSubject, Lab
+from gitlab_nightshift.proof.evidence.measurements import compare_complexity, run_benchmark
+from gitlab_nightshift.proof.evidence.workbench import Evidence, EvidenceSubject, Workbench
 from gitlab_nightshift.proof.proof_commands import CommandRun
 from gitlab_nightshift.proof.reports.command_expansion import build_text_reader
-from gitlab_nightshift.proof.reports.reported_cases import Collection
+from gitlab_nightshift.proof.reports.report_readers import Collection
 from gitlab_nightshift.proof.running.base_canaries import BaseCanaries
 from gitlab_nightshift.proof.running.canaries import try_canaries
 from gitlab_nightshift.proof.running.new_tests import evaluate_new_tests
 from gitlab_nightshift.proof.running.old_tests import run_old_tests
-from gitlab_nightshift.proof.running.settlement import list_excused, settle_findings
-from gitlab_nightshift.proof.running.trial import Trial
-from gitlab_nightshift.records.verdicts import Finding
+from gitlab_nightshift.proof.running.trial import Trial, is_reported_as
+from gitlab_nightshift.proof.syntax.collected_tests import Test
+from gitlab_nightshift.proof.syntax.file_side import read_sides
+from gitlab_nightshift.records.verdicts import Check, CheckOutcome, Finding
 
-Gather = Callable[[EvidenceSubject, Lab], Evidence]
-
-
-def _compare_complexity(subject: EvidenceSubject, _lab: Lab) -> Evidence:
-    return compare_complexity(subject)
+Gather = Callable[[EvidenceSubject, Workbench], Evidence]
 
 
 BY_CATEGORY: dict[str, tuple[Gather, ...]] = {
-    "refactoring": (_compare_complexity,),
+    "refactoring": (compare_complexity,),
     "performance": (run_benchmark,),
 }
 """Additional checks by category."""
@@ -33,21 +30,109 @@ BY_CATEGORY: dict[str, tuple[Gather, ...]] = {
 
 def gather_evidence(
     subject: EvidenceSubject,
-    lab: Lab,
+    workbench: Workbench,
     before: Sequence[Collection],
     runs: Sequence[CommandRun],
     base: BaseCanaries,
     read: Sequence[Finding],
 ) -> Evidence:
-    """Everything that running shows of a change within the lab's time. ``read`` are the findings
-    from reading; the result has those that were not refuted, and those from running. Does not
-    restore the checkout. Raises GitError, OSError."""
-    seen = try_canaries(subject, lab, before, runs, base)
+    """Everything that running shows of a change within the workbench's time.
+
+    ``before`` are the tests that ran on the base, ``runs`` the commands on the change, ``read`` the
+    findings from reading; the result has those that were not refuted, and those from running. Does
+    not restore the checkout. Raises GitError, OSError.
+    """
+    # Canaries first: what they show excuses tests that are gone, and saves trying new ones.
+    seen = try_canaries(subject, workbench, before, runs, base)
     found = compare_collections(subject, before, runs, list_excused(subject, runs, seen)) + seen
-    text = build_text_reader(lab.checkout.repository, subject.base)
-    found += evaluate_new_tests(subject, Trial(lab, text, "new"), seen.noticed)
-    found += run_old_tests(subject, Trial(lab, text, "old"))
-    for each in BY_CATEGORY.get(subject.context.category, ()):
-        found += each(subject, lab)
+    text = build_text_reader(workbench.checkout.repository, subject.base)
+    found += evaluate_new_tests(subject, Trial(workbench, text, "new"), seen.noticed)
+    found += run_old_tests(subject, Trial(workbench, text, "old"))
+    for gather in BY_CATEGORY.get(subject.context.category, ()):
+        found += gather(subject, workbench)
     kept, refuted = settle_findings(subject, read, found)
     return Evidence((*found.checks, *refuted), (*kept, *found.findings))
+
+
+# --- findings that running refutes ----------------------------------------------------------------
+
+
+TITLE = "Refuted by running"
+CANNOT_FAIL = frozenset(("test-cannot-fail",))
+"""Findings refuted by a test that failed on the old code, or on faults."""
+WEAKER = frozenset(("test-deleted", "test-loosened"))
+"""Findings refuted by canaries that this very test noticed and that are still noticed. Not a skip:
+the test exists and does not run."""
+ENOUGH = 3  # canaries of a test that must all be noticed
+
+
+def is_refutable(finding: Finding) -> bool:
+    """True if running may refute a finding from reading."""
+    return finding.name in CANNOT_FAIL | WEAKER
+
+
+def list_excused(
+    subject: EvidenceSubject, runs: Sequence[CommandRun], seen: Evidence
+) -> frozenset[str]:
+    """Reported names of tests whose canaries, ``ENOUGH`` or more, are all still noticed. A test
+    that still exists must also run; if not, it is not excused. ``runs`` are the commands on the
+    change."""
+    names = {name for name, _ in seen.canaries if _is_excused(seen, {name})}
+    run = {name for each in runs for name in each.collection.list_run()}
+    return frozenset(name for name in names if not _is_left_out(subject, name, run))
+
+
+def _is_left_out(subject: EvidenceSubject, name: str, run: Set[str]) -> bool:
+    sides = [read_sides(file) for file in subject.change.files]
+    before = any(is_reported_as(name, test) for old, _ in sides for test in old.tests)
+    after = [test for _, new in sides for test in new.tests if is_reported_as(name, test)]
+    runs = any(is_reported_as(each, test) for each in run for test in after)
+    return not runs and (bool(after) or not before)
+
+
+def settle_findings(
+    subject: EvidenceSubject, read: Sequence[Finding], seen: Evidence
+) -> tuple[tuple[Finding, ...], tuple[Check, ...]]:
+    """The findings that stay, and a check for each refuted one."""
+    kept: list[Finding] = []
+    refuted: list[str] = []
+    for finding in read:
+        if why := _refute(subject, finding, seen):
+            refuted.append(f"{finding} {why}")
+        else:
+            kept.append(finding)
+    checks = (Check(TITLE, CheckOutcome.UNDECIDED, text) for text in refuted)
+    return tuple(kept), tuple(checks)
+
+
+def _refute(subject: EvidenceSubject, finding: Finding, seen: Evidence) -> str:
+    """Why a finding is refuted, "" if it is not."""
+    if finding.name in CANNOT_FAIL:
+        names = {(test.path, test.qualified) for test in _find_tests(subject, finding)}
+        return "But it failed when it should." if names & {*seen.proven} else ""
+    if finding.name in WEAKER:
+        tests = list(_find_tests(subject, finding))
+        found = {n for n, _ in seen.canaries}
+        by_test = [{n for n in found if is_reported_as(n, test)} for test in tests]
+        # A deleted file needs canaries of all its tests; a line has a test on each side.
+        known = all(by_test) if finding.line == 0 else any(by_test)
+        if known and _is_excused(seen, set().union(*by_test)):
+            return "But each planted fault that it noticed is still noticed."
+    return ""
+
+
+def _is_excused(seen: Evidence, names: Set[str]) -> bool:
+    kept = [is_kept for name, is_kept in seen.canaries if name in names]
+    return len(kept) >= ENOUGH and all(kept)
+
+
+def _find_tests(subject: EvidenceSubject, finding: Finding) -> Iterator[Test]:
+    """The tests at a finding's line, on either side; line 0 means all tests of a deleted file."""
+    for file in subject.change.files:
+        if finding.file in (file.path, file.old_path):
+            old, new = read_sides(file)
+            if file.status == "D" and finding.line == 0:
+                yield from old.tests
+            else:
+                tests = (*old.tests, *new.tests)
+                yield from (test for test in tests if test.line <= finding.line <= test.end)

@@ -3,36 +3,40 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from gitlab_nightshift.proof.evidence.lab import Evidence, EvidenceSubject, NoticedFault, raise_flag
+from gitlab_nightshift.proof.evidence.workbench import (
+    Evidence,
+    EvidenceSubject,
+    NoticedFault,
+    refuse,
+    report_check,
+)
 from gitlab_nightshift.proof.running import fault_choice
 from gitlab_nightshift.proof.running.fault_choice import ProductCode, build_aim, choose_near_faults
 from gitlab_nightshift.proof.running.faults import Fault
 from gitlab_nightshift.proof.running.single_canaries import list_focused
-from gitlab_nightshift.proof.running.suite_outcome import SuiteOutcome, is_reported_as
 from gitlab_nightshift.proof.running.trial import (
     PlantedTree,
     RunTests,
+    SuiteOutcome,
     TestRun,
     Trial,
     build_environment,
+    is_reported_as,
     plant,
 )
+from gitlab_nightshift.proof.syntax.collected_tests import Test
 from gitlab_nightshift.proof.syntax.file_side import read_sides
 from gitlab_nightshift.proof.syntax.nodes import list_names
-from gitlab_nightshift.proof.syntax.single_test import Test
-from gitlab_nightshift.records.verdicts import Check, CheckOutcome
+from gitlab_nightshift.records.verdicts import CheckOutcome
 from gitlab_nightshift.registry.flag_registry import Level
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 BEFORE, FAULTS = "The new tests without the change", "The new tests"
-FEWEST_FAULTS = 3
-"""Fewer faults prove nothing."""
+FEWEST_FAULTS = 3  # fewer faults prove nothing
 MOST_FAULTS = 8
 MOST_PLANTED = 100
-ENOUGH_NOTICED = 2
-"""Wrong values that a test must notice to prove that it can fail."""
-LEAST_SHARE = 0.4
-"""Share of noticed faults below which there is a finding."""
+ENOUGH_NOTICED = 2  # wrong values that a test must notice to prove that it can fail
+LEAST_SHARE = 0.4  # share of noticed faults below which there is a finding
 NO_PROOF = compile_lazily(
     r"""
       (?P<class_>\b(ImportError|ModuleNotFoundError|NameError|NoMethodError)\b)  # NameError: a
@@ -67,7 +71,7 @@ def evaluate_new_tests(
     return found
 
 
-def _group_by_language(subject: EvidenceSubject) -> Iterator[list[Test]]:
+def _group_by_language(subject: EvidenceSubject) -> Iterable[list[Test]]:
     groups: dict[str, list[Test]] = {}
     for file in subject.change.files:
         before, after = read_sides(file)
@@ -75,7 +79,7 @@ def _group_by_language(subject: EvidenceSubject) -> Iterator[list[Test]]:
         for test in after.tests:
             if old.get(test.qualified) != test.node.text:
                 groups.setdefault(test.language.name, []).append(test)
-    yield from groups.values()
+    return groups.values()
 
 
 def _evaluate(
@@ -85,16 +89,16 @@ def _evaluate(
     run, _ = trial.find_run(list_focused(trial, tests), {})
     if run is None:
         why = f"the new {tests[0].language.name} tests could not be run alone"
-        return Evidence((Check(BEFORE, CheckOutcome.NOT_CHECKED, why),))
+        return report_check(BEFORE, CheckOutcome.NOT_CHECKED, why)
     before = _run_on_old_code(subject, trial, run)
-    if before is not None and _is_proof(trial, before):
+    proof = before is not None and before.red and before.ended
+    if before is not None and proof and not NO_PROOF.search(trial.read_output()):
         text = "they fail without the change, and pass with it"
-        proven = tuple(_list_proven(tests, before))
-        return Evidence((Check(BEFORE, CheckOutcome.PASSED, text),), proven=proven)
-    by_canaries = _judge_by_canaries(subject, tests, noticed)
-    return _describe_before(before) + (
-        by_canaries or _run_against_faults(subject, trial, tests, run)
-    )
+        failed = tests if len(tests) == 1 else [t for t in tests if _names_any(before.failed, [t])]
+        proven = [(test.path, test.qualified) for test in failed]
+        return report_check(BEFORE, CheckOutcome.PASSED, text, proven=proven)
+    found = _judge_by_canaries(tests, noticed) or _run_against_faults(subject, trial, tests, run)
+    return _describe_before(before) + found
 
 
 def _run_on_old_code(subject: EvidenceSubject, trial: Trial, run: TestRun) -> SuiteOutcome | None:
@@ -106,38 +110,26 @@ def _run_on_old_code(subject: EvidenceSubject, trial: Trial, run: TestRun) -> Su
     return trial.run(run.commands, {}, run.duration_s)
 
 
-def _is_proof(trial: Trial, before: SuiteOutcome) -> bool:
-    return before.red and before.ended and not NO_PROOF.search(trial.read_output())
-
-
-def _list_proven(tests: Sequence[Test], before: SuiteOutcome) -> Iterator[tuple[str, str]]:
-    for test in tests:
-        if len(tests) == 1 or any(is_reported_as(name, test) for name in before.failed):
-            yield test.path, test.qualified
-
-
 def _describe_before(before: SuiteOutcome | None) -> Evidence:
     if before is None:
         return Evidence()
     if not before.ended:
-        return Evidence((Check(BEFORE, CheckOutcome.NOT_CHECKED, "they did not end"),))
+        return report_check(BEFORE, CheckOutcome.NOT_CHECKED, "they did not end")
     text = "they use names that do not exist" if before.red else "they pass without it, too"
-    return Evidence((Check(BEFORE, CheckOutcome.UNDECIDED, text),))
+    return report_check(BEFORE, CheckOutcome.UNDECIDED, text)
 
 
 # --- faults ---------------------------------------------------------------------------------------
 
 
-def _judge_by_canaries(
-    subject: EvidenceSubject, tests: Sequence[Test], noticed: Sequence[NoticedFault]
-) -> Evidence | None:
+def _judge_by_canaries(tests: Sequence[Test], noticed: Sequence[NoticedFault]) -> Evidence | None:
     """What already tried faults prove about these tests; None if that is too little."""
     found = [fault for fault in noticed if _names_any(fault.tests, tests)]
     if len(noticed) < FEWEST_FAULTS or len(found) < LEAST_SHARE * len(noticed):
         return None
     able = _list_able(tests, [fault.tests for fault in found if fault.by_value])
     text = f"{len(found)} of {len(noticed)} planted faults found"
-    return Evidence((Check(FAULTS, CheckOutcome.PASSED, text),), proven=tuple(able))
+    return report_check(FAULTS, CheckOutcome.PASSED, text, proven=able)
 
 
 def _names_any(names: Iterable[str], tests: Sequence[Test]) -> bool:
@@ -147,7 +139,7 @@ def _names_any(names: Iterable[str], tests: Sequence[Test]) -> bool:
 def _run_against_faults(
     subject: EvidenceSubject, trial: Trial, tests: Sequence[Test], run: TestRun
 ) -> Evidence:
-    files = trial.lab.open_files(subject.tree)
+    files = trial.workbench.open_files(subject.tree)
     words = {name for test in tests for name in list_names(test.node)}
     rng = fault_choice.draw_seed()
     aim = build_aim(tests, words, files.tests)
@@ -156,19 +148,20 @@ def _run_against_faults(
     planted = plant(trial, subject.tree, faults, files.read, [_build_run(trial, run, seen)])
     if planted is None:
         failed = seen[-1].failed if seen else frozenset[str]()
-        return _leave_out_old(subject, trial, tests, failed) or _judge_unplanted(
-            subject, trial, tests, failed
-        )
+        without_old = _leave_out_old(subject, trial, tests, failed)
+        return without_old or _judge_unplanted(subject, tests, failed)
     if planted.reached == frozenset():
         return _judge_unreached(subject, tests, len(planted.numbers))
     tried: dict[Fault, SuiteOutcome] = {}
     for fault in planted.list_reached()[:MOST_FAULTS]:
-        if trial.lab.compute_left_s() <= 0:
+        if trial.workbench.compute_left_s() <= 0:
             break
         env = build_environment(planted, [fault])
         tried[fault] = trial.run(planted.run.commands, env, planted.run.duration_s)
-    survived = [fault for fault, outcome in tried.items() if not _is_found(outcome, tests)]
-    found = _judge_faults(subject, tests, len(tried) - len(survived), survived)
+    red = [(fault, outcome.failed) for fault, outcome in tried.items() if outcome.red]
+    noticed = {fault for fault, failed in red if not failed or _names_any(failed, tests)}
+    survived = [fault for fault in tried if fault not in noticed]
+    found = _judge_faults(subject, tests, len(noticed), survived)
     by_value = [outcome.failed for fault, outcome in tried.items() if fault.by_value]
     return found + Evidence(proven=tuple(_list_able(tests, by_value)))
 
@@ -178,12 +171,8 @@ def _judge_unreached(subject: EvidenceSubject, tests: Sequence[Test], number: in
     reach some: they may have hidden what they reached."""
     text = "they reached none of the faults planted in the code that they name"
     if subject.context.by_people or number < FEWEST_FAULTS:
-        return Evidence((Check(FAULTS, CheckOutcome.NOT_CHECKED, text),))
+        return report_check(FAULTS, CheckOutcome.NOT_CHECKED, text)
     return _refuse(subject, tests, text, "fail")
-
-
-def _is_found(outcome: SuiteOutcome, tests: Sequence[Test]) -> bool:
-    return outcome.red and (_names_any(outcome.failed, tests) or not outcome.failed)
 
 
 def _list_able(
@@ -221,7 +210,7 @@ def _leave_out_old(
     run = trial.find_run(list_focused(trial, others), {})[0] if others else None
     if run is None:
         text = "they read the code's text, as before"
-        return Evidence((Check(FAULTS, CheckOutcome.NOT_CHECKED, text),))
+        return report_check(FAULTS, CheckOutcome.NOT_CHECKED, text)
     return _run_against_faults(subject, trial, others, run)
 
 
@@ -232,16 +221,15 @@ def _existed_before(subject: EvidenceSubject, tests: Sequence[Test]) -> bool:
 
 
 def _judge_unplanted(
-    subject: EvidenceSubject, trial: Trial, tests: Sequence[Test], failed: frozenset[str]
+    subject: EvidenceSubject, tests: Sequence[Test], failed: frozenset[str]
 ) -> Evidence:
     """Tests that fail, twice, on equivalent code read its source text."""
     if not _names_any(failed, tests):
         text = "no fault can be planted in the functions that they name"
-        return Evidence((Check(FAULTS, CheckOutcome.NOT_CHECKED, text),))
+        return report_check(FAULTS, CheckOutcome.NOT_CHECKED, text)
     text = "they fail on equivalent code that is written differently"
     detail = f"The tests check the code's text, not its behaviour: {text}."
-    found = raise_flag("test-reads-source", subject.context, tests[0].path, 0, detail)
-    return Evidence((Check(FAULTS, CheckOutcome.FAILED, text),), found)
+    return refuse(subject, FAULTS, "test-reads-source", text, tests[0].path, detail)
 
 
 def _judge_faults(
@@ -249,23 +237,22 @@ def _judge_faults(
 ) -> Evidence:
     tried = noticed + len(survived)
     if not tried:
-        return Evidence((Check(FAULTS, CheckOutcome.NOT_CHECKED, "there was not enough time"),))
+        return report_check(FAULTS, CheckOutcome.NOT_CHECKED, "there was not enough time")
     text = f"{noticed} of {tried} planted faults found"
     if survived:
         named = ", ".join(f"{fault.path}:{fault.line} {fault.what}" for fault in survived[:5])
         text += f"; not noticed: {named}" + (" …" if len(survived) > 5 else "")
     if tried < FEWEST_FAULTS or noticed >= LEAST_SHARE * tried:
         outcome = CheckOutcome.PASSED if noticed else CheckOutcome.UNDECIDED
-        return Evidence((Check(FAULTS, outcome, text),))
+        return report_check(FAULTS, outcome, text)
     level: Level = "warn" if noticed else "fail"
     # In a person's change: many a good test covers a single branch, and an old one that was edited,
     # such as for a renamed import, is compared with what it noticed before (canaries).
     if subject.context.by_people and (noticed or _existed_before(subject, tests)):
-        return Evidence((Check(FAULTS, CheckOutcome.UNDECIDED, text),))
+        return report_check(FAULTS, CheckOutcome.UNDECIDED, text)
     return _refuse(subject, tests, text, level)
 
 
 def _refuse(subject: EvidenceSubject, tests: Sequence[Test], text: str, level: Level) -> Evidence:
     detail = f"The tests hardly check what they call: {text}."
-    found = raise_flag("mutants-survive", subject.context, tests[0].path, 0, detail, level)
-    return Evidence((Check(FAULTS, CheckOutcome.FAILED, text),), found)
+    return refuse(subject, FAULTS, "mutants-survive", text, tests[0].path, detail, level)

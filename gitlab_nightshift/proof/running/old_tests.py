@@ -1,21 +1,22 @@
 """Runs the old tests on the changed product code: if behaviour must stay they must pass; otherwise
 those that fail show what the change redefines."""
 
+import shlex
 from collections.abc import Sequence
 
-from gitlab_nightshift.proof.evidence.lab import (
+from gitlab_nightshift.proof.evidence.workbench import (
     Evidence,
     EvidenceSubject,
     format_names,
-    raise_flag,
+    refuse,
+    report_check,
 )
 from gitlab_nightshift.proof.running.new_tests import NO_PROOF
 from gitlab_nightshift.proof.running.single_canaries import list_focused
-from gitlab_nightshift.proof.running.suite_outcome import SuiteOutcome
-from gitlab_nightshift.proof.running.trial import Trial
+from gitlab_nightshift.proof.running.trial import SuiteOutcome, Trial
+from gitlab_nightshift.proof.syntax.collected_tests import Test
 from gitlab_nightshift.proof.syntax.file_side import read_sides
-from gitlab_nightshift.proof.syntax.single_test import Test
-from gitlab_nightshift.records.verdicts import Check, CheckOutcome
+from gitlab_nightshift.records.verdicts import CheckOutcome
 from gitlab_nightshift.repository.difference import ChangedFile
 
 TITLE = "The tests as they were"
@@ -31,11 +32,15 @@ def run_old_tests(subject: EvidenceSubject, trial: Trial) -> Evidence:
         if read_sides(file)[0].is_test_file and file.status in "MRD"
     ]
     strict = subject.context.category in STRICT
-    if not files or not trial.lab.commands or not (strict or trial.build_old_product(subject)):
+    if (
+        not files
+        or not trial.workbench.commands
+        or not (strict or trial.build_old_product(subject))
+    ):
         return Evidence()
     old_files: dict[str, bytes | None] = {f.raw_path: None for f in files if f.status == "R"}
     old_files |= {file.raw_old_path: file.old for file in files}
-    trial.check_out(trial.lab.build_variant(subject.tree, old_files))
+    trial.check_out(trial.workbench.build_variant(subject.tree, old_files))
     if strict:
         return _judge_strictly(subject, trial)
     outcome = _run_changed(trial, _list_changed(files))
@@ -43,17 +48,17 @@ def run_old_tests(subject: EvidenceSubject, trial: Trial) -> Evidence:
 
 
 def _judge_strictly(subject: EvidenceSubject, trial: Trial) -> Evidence:
-    outcome = trial.run(trial.lab.commands, {})
-    if outcome.red and outcome.ended:  # it may be flaky
-        outcome = trial.run(trial.lab.commands, {})
+    outcome = trial.run(trial.workbench.commands, {})
+    if outcome.red and outcome.ended:  # once more, as it may be flaky
+        outcome = trial.run(trial.workbench.commands, {})
     if not outcome.red:
         text = "they pass on the changed product code"
-        return Evidence((Check(TITLE, CheckOutcome.PASSED, text),))
+        return report_check(TITLE, CheckOutcome.PASSED, text)
     if not outcome.ended or NO_PROOF.search(trial.read_output()):
         return _describe_redefined(trial, outcome)
     text = f"{_format_failed(outcome)} fail on the changed product code"
-    found = raise_flag("old-tests-fail", subject.context, "", 0, f"{text}: it behaves differently.")
-    return Evidence((Check(TITLE, CheckOutcome.FAILED, text),), found)
+    detail = f"{text}: it behaves differently."
+    return refuse(subject, TITLE, "old-tests-fail", text, detail=detail)
 
 
 def _list_changed(files: Sequence[ChangedFile]) -> list[Test]:
@@ -68,7 +73,7 @@ def _list_changed(files: Sequence[ChangedFile]) -> list[Test]:
 def _run_changed(trial: Trial, tests: Sequence[Test]) -> SuiteOutcome | None:
     """Run these tests alone; None if none of them can run alone."""
     for focused in list_focused(trial, tests) if tests else ():
-        outcome = trial.run_focused(focused)
+        outcome = trial.run([shlex.join(focused.argv)], {})
         if outcome.ran or focused.count(trial.read_output()):
             return outcome
     return None
@@ -76,11 +81,11 @@ def _run_changed(trial: Trial, tests: Sequence[Test]) -> SuiteOutcome | None:
 
 def _describe_redefined(trial: Trial, outcome: SuiteOutcome) -> Evidence:
     if not outcome.ended:
-        return Evidence((Check(TITLE, CheckOutcome.NOT_CHECKED, "they did not end"),))
+        return report_check(TITLE, CheckOutcome.NOT_CHECKED, "they did not end")
     text = f"this change redefines what {_format_failed(outcome)} demand"
     if NO_PROOF.search(trial.read_output()):
         text += ", or they use names that no longer exist"
-    return Evidence((Check(TITLE, CheckOutcome.UNDECIDED, text),))
+    return report_check(TITLE, CheckOutcome.UNDECIDED, text)
 
 
 def _format_failed(outcome: SuiteOutcome) -> str:

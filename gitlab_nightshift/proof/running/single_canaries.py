@@ -2,44 +2,39 @@
 noticed."""
 
 import statistics
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from gitlab_nightshift.proof.evidence.lab import EvidenceSubject
 from gitlab_nightshift.proof.evidence.selected_tests import (
     FocusedCommand,
+    ProjectTests,
     SelectedTests,
-    Surroundings,
     build_focused_commands,
 )
+from gitlab_nightshift.proof.evidence.workbench import EvidenceSubject
 from gitlab_nightshift.proof.running.fault_choice import take_in_turn
 from gitlab_nightshift.proof.running.faults import Fault
-from gitlab_nightshift.proof.running.suite_outcome import SuiteOutcome, is_reported_as
 from gitlab_nightshift.proof.running.switches import write_faulty_file
 from gitlab_nightshift.proof.running.tree_files import TreeFiles
 from gitlab_nightshift.proof.running.trial import (
     PlantedTree,
     RunTests,
+    SuiteOutcome,
     TestRun,
     Trial,
     build_environment,
+    is_reported_as,
     plant,
 )
-from gitlab_nightshift.proof.syntax.single_test import Test
+from gitlab_nightshift.proof.syntax.collected_tests import Test
 
-MOST_CANARIES = 10
-SHARE = 1.5
-"""Time to look for canaries, in durations of the suite, ..."""
-FEWEST_TRIES, MOST_TRIES = 14, 20
-LONG_S = 3.0
-FEWEST_LONG_TRIES = 6
-"""... but at least so many faults are tried, or so many if each takes long."""
-IN_JOB = {"CI": "1"}
-"""As in a merge request's job: a test that is skipped there protects nobody."""
-CONFIRMATIONS = 2
-"""Further runs of the base that must notice a lost canary."""
-MOST_TESTS = 40
-"""Tests named on a command line; with more, whole files are run."""
+MOST_CANARIES = 10  # from twelve on, a trial found no more cheats
+SHARE = 1.5  # time to look for canaries, in durations of the suite
+FEWEST_TRIES, MOST_TRIES = 14, 20  # faults that are tried whatever that takes, and at most
+LONG_S, FEWEST_LONG_TRIES = 3.0, 6  # fewer, if each takes so many seconds
+IN_JOB = {"CI": "1"}  # as in a merge request's job: a test that is skipped there protects nobody
+CONFIRMATIONS = 2  # further runs of the base that must notice a lost canary
+MOST_TESTS = 40  # tests named on a command line; with more, whole files are run
 
 
 @dataclass(frozen=True)
@@ -53,12 +48,12 @@ class Canary:
 
 @dataclass(frozen=True)
 class JudgedCanary:
-    """A canary with the change applied. ``kept``: it is still noticed, None if unknown. ``silent``
-    are tests that noticed it, still run, but now pass, unless a new one notices it. ``noticed_by``
-    are the chosen tests that fail; ``elsewhere``: only other tests notice it."""
+    """A canary with the change applied. ``still_noticed`` is None if unknown. ``silent`` are tests
+    that noticed it, still run, but now pass; none if a new one notices it. ``noticed_by`` are the
+    chosen tests that fail; ``elsewhere``: only other tests notice it."""
 
     canary: Canary
-    kept: bool | None
+    still_noticed: bool | None
     silent: frozenset[str] = frozenset()
     noticed_by: frozenset[str] = frozenset()
     elsewhere: bool = False
@@ -95,7 +90,10 @@ def find_canaries(
     found: list[Canary] = []
     spent: list[float] = []
     for fault in faults:
-        if _is_enough(spent, usual_s) or trial.lab.compute_left_s() <= 0:
+        long = bool(spent) and statistics.median(spent) > LONG_S
+        fewest = FEWEST_LONG_TRIES if long else FEWEST_TRIES
+        late = len(spent) >= fewest and sum(spent) > usual_s * SHARE
+        if late or len(spent) >= MOST_TRIES or trial.workbench.compute_left_s() <= 0:
             break
         outcome = _run_with(trial, planted, fault, planted.run)
         spent.append(outcome.duration_s)
@@ -116,13 +114,6 @@ def _spread_over_tests(canaries: Sequence[Canary]) -> Iterator[Canary]:
         remaining.remove(best)
         covered |= best.found_by
         yield best
-
-
-def _is_enough(spent: Sequence[float], usual_s: float) -> bool:
-    """True if enough faults were tried: fewer if each run takes long."""
-    fewest = FEWEST_LONG_TRIES if spent and statistics.median(spent) > LONG_S else FEWEST_TRIES
-    late = len(spent) >= fewest and sum(spent) > usual_s * SHARE
-    return late or len(spent) >= MOST_TRIES
 
 
 def judge_canaries(
@@ -148,22 +139,18 @@ def judge_canaries(
     judged = [_judge(trial, planted, canary, moved[canary.fault]) for canary in canaries]
     if planted.run.narrow:
         judged = _look_elsewhere(trial, planted, judged, moved)
-    kept = next((each for each in judged if each.kept and not each.elsewhere), None)
+    kept = next((each for each in judged if each.still_noticed and not each.elsewhere), None)
     judged = _try_old_product(trial, subject, tests, judged)
-    if kept is not None and _is_blind(trial, subject, planted, moved[kept.canary.fault], read):
-        judged = [replace(each, kept=False) if each == kept else each for each in judged]
+    if kept is not None:
+        # Tests that notice a fault behind its switch, but not without one, detect the switch.
+        fault = moved[kept.canary.fault]
+        source = write_faulty_file(fault, read.read(fault.path) or b"")
+        trial.check_out(trial.workbench.build_variant(subject.tree, {fault.path: source}))
+        outcome = trial.run(planted.run.commands, IN_JOB, planted.run.duration_s)
+        if outcome.ended and not outcome.red:
+            blind = replace(kept, still_noticed=False)
+            judged = [blind if each == kept else each for each in judged]
     return _confirm(trial, base, judged)
-
-
-def _is_blind(
-    trial: Trial, subject: EvidenceSubject, planted: PlantedTree, fault: Fault, read: TreeFiles
-) -> bool:
-    """True if tests notice a fault behind its switch, but not without one: they detect the
-    switch."""
-    source = write_faulty_file(fault, read.read(fault.path) or b"")
-    trial.check_out(trial.lab.build_variant(subject.tree, {fault.path: source}))
-    outcome = trial.run(planted.run.commands, IN_JOB, planted.run.duration_s)
-    return outcome.ended and not outcome.red
 
 
 def _confirm(
@@ -184,7 +171,7 @@ def _confirm(
 
 
 def _is_weaker(each: JudgedCanary) -> bool:
-    return each.kept is False or bool(each.silent)
+    return each.still_noticed is False or bool(each.silent)
 
 
 def _repeat(
@@ -201,7 +188,7 @@ def _repeat(
 
 
 def _judge(trial: Trial, planted: PlantedTree, canary: Canary, fault: Fault) -> JudgedCanary:
-    if fault not in planted.numbers or trial.lab.compute_left_s() <= 0:
+    if fault not in planted.numbers or trial.workbench.compute_left_s() <= 0:
         return JudgedCanary(canary, None)
     return _read_judgement(canary, _run_with(trial, planted, fault, planted.run))
 
@@ -222,19 +209,19 @@ def _look_elsewhere(
     moved: Mapping[Fault, Fault],
 ) -> list[JudgedCanary]:
     """Try the whole suite on canaries that the chosen tests miss."""
-    if all(each.kept is not False for each in judged):
+    if all(each.still_noticed is not False for each in judged):
         return list(judged)
     whole, _ = trial.find_whole_run(_build_env(planted))
     found: list[JudgedCanary] = []
     for each in judged:
-        if each.kept is False and whole is not None:
-            outcome = _run_with(trial, planted, moved[each.canary.fault], whole)
-            kept = outcome.noticed if outcome.ended else None
-            found.append(replace(each, kept=kept, elsewhere=True))
-        elif each.kept is False:
+        if each.still_noticed is not False:
+            found.append(each)
+        elif whole is None:
             found.append(JudgedCanary(each.canary, None, each.silent))
         else:
-            found.append(each)
+            outcome = _run_with(trial, planted, moved[each.canary.fault], whole)
+            noticed = outcome.noticed if outcome.ended else None
+            found.append(replace(each, still_noticed=noticed, elsewhere=True))
     return found
 
 
@@ -242,17 +229,18 @@ def _try_old_product(
     trial: Trial, subject: EvidenceSubject, tests: Sequence[Test], judged: Sequence[JudgedCanary]
 ) -> list[JudgedCanary]:
     """A canary that the new tests notice in the old product code is not lost."""
-    lost = [each for each in judged if each.kept is False]
+    lost = [each for each in judged if each.still_noticed is False]
     tree = trial.build_old_product(subject) if lost else None
     if tree is None:
         return list(judged)
-    files = trial.lab.open_files(tree)
+    files = trial.workbench.open_files(tree)
     faults = [each.canary.fault for each in lost]
     planted = plant(trial, tree, faults, files.read, _list_runs(trial, tests))
     if planted is None:
         return list(judged)
-    seen = {c.canary: _judge(trial, planted, c.canary, c.canary.fault) for c in lost}
-    return [seen[j.canary] if seen.get(j.canary) and seen[j.canary].kept else j for j in judged]
+    tried = (_judge(trial, planted, each.canary, each.canary.fault) for each in lost)
+    found = {each.canary: each for each in tried if each.still_noticed}
+    return [found.get(each.canary, each) for each in judged]
 
 
 def _run_with(trial: Trial, planted: PlantedTree, fault: Fault, run: TestRun) -> SuiteOutcome:
@@ -270,26 +258,19 @@ def _list_runs(trial: Trial, tests: Sequence[Test]) -> tuple[RunTests, ...]:
     def run_passing(planted: PlantedTree) -> tuple[TestRun | None, str]:
         env = _build_env(planted)
         run, printed = trial.find_run(list_focused(trial, tests), env)
-        if run is None and (left := _list_passing(tests, trial.failed)):
+        failed = trial.failed
+        left = [test for test in tests if not any(is_reported_as(name, test) for name in failed)]
+        if run is None and 0 < len(left) < len(tests):
             run, _ = trial.find_run(list_focused(trial, left), env)
         return run, printed
 
     return run_passing, lambda planted: trial.find_whole_run(_build_env(planted))
 
 
-def _list_passing(tests: Sequence[Test], failed: Set[str]) -> list[Test]:
-    """The tests not reported as failed; none if no report names a failed one."""
-    passing = [test for test in tests if not any(is_reported_as(name, test) for name in failed)]
-    return passing if len(passing) < len(tests) else []
-
-
-def list_focused(trial: Trial, tests: Sequence[Test]) -> list[FocusedCommand]:
+def list_focused(trial: Trial, tests: Sequence[Test]) -> Iterator[FocusedCommand]:
     """Commands that run these tests alone, the most likely first."""
-    return list(_list_by_language(trial, tests))
-
-
-def _list_by_language(trial: Trial, tests: Sequence[Test]) -> Iterator[FocusedCommand]:
-    around = Surroundings(trial.lab.commands, lambda path: (trial.lab.folder / path).exists())
+    folder = trial.workbench.folder
+    project = ProjectTests(trial.workbench.commands, lambda path: (folder / path).exists())
     for language in dict.fromkeys(test.language.name for test in tests):
         mine = [test for test in tests if test.language.name == language]
         files = tuple(dict.fromkeys(test.path for test in mine))
@@ -297,4 +278,4 @@ def _list_by_language(trial: Trial, tests: Sequence[Test]) -> Iterator[FocusedCo
         few = len(mine) <= MOST_TESTS
         qualified = tuple((t.path, t.qualified) for t in mine) if few else ()
         chosen = SelectedTests(files, names, qualified)
-        yield from build_focused_commands(language, chosen, around)
+        yield from build_focused_commands(language, chosen, project)

@@ -8,25 +8,22 @@ import re
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from functools import cache
 from posixpath import basename, dirname, join
 from typing import Any
 
 from tree_sitter import Node
 
-from gitlab_nightshift.proof.rule_tables import RuleTable
-from gitlab_nightshift.proof.running.fault_rules import KEPT, SWITCH, TEXT
+from gitlab_nightshift.proof.running.fault_templates import KEPT, SWITCH, TEXT
 from gitlab_nightshift.proof.running.faults import Fault
 from gitlab_nightshift.proof.syntax.file_side import Side
+from gitlab_nightshift.proof.syntax.languages import read_language_table
 from gitlab_nightshift.proof.syntax.nodes import list_children
 
-_TABLE = RuleTable(__file__)
+_KEYS = ("switch", "text", "before", "after")
 _COLORS = re.compile(r"\x1b\[[\d;]*m")
 _NAMED = re.compile(r"[^\s:'\"(\[]*\Z")
-LONGEST_PATH = 300
-"""Characters of a file's folder in a compiler's output."""
-_LONGEST_FAULT = 40
-"""Lines of the code that a fault replaces; a compiler may name any of them."""
+LONGEST_PATH = 300  # characters of a file's folder in a compiler's output
+_LONGEST_FAULT = 40  # lines of the code that a fault replaces; a compiler may name any of them
 
 
 @dataclass(frozen=True)
@@ -71,11 +68,9 @@ def write_switched_files(
         switch = _find_switch(side, variable)
         if switch is None:
             continue
-        kept = _keep_readable(side, _keep_nested(found), numbered, switch)
-        if kept:
-            files[path] = _disable_type_check(
-                _write(side.source, kept, numbered, switch), switch.unchecked
-            )
+        if kept := _keep_readable(side, _keep_nested(found), numbered, switch):
+            written = _write(side.source, kept, numbered, switch)
+            files[path] = _disable_type_check(written, switch.unchecked)
             numbers |= {fault: numbered[fault] for fault in kept}
             if switch.helper:
                 files[switch.helper[0]] = switch.helper[1].encode()
@@ -136,54 +131,35 @@ def _list_named_lines(path: str, output: str, others: Set[str]) -> list[int]:
         before = _NAMED.search(output, max(match.start() - LONGEST_PATH, 0), match.start())
         name = (before[0] if before else "") + basename(path)
         name = name.removeprefix("./")
-        if name not in others and _is_same_path(name, path):
+        named, rooted = "/" + name.lstrip("/"), "/" + path
+        if name not in others and (named.endswith(rooted) or rooted.endswith(named)):
             found.append(int(match[1]))
     return found
-
-
-def _is_same_path(named: str, path: str) -> bool:
-    named, path = "/" + named.lstrip("/"), "/" + path
-    return named.endswith(path) or path.endswith(named)
 
 
 # --- One file -------------------------------------------------------------------------------------
 
 
-@cache
-def _read_rules(language: str) -> dict[str, Any]:
-    rules: dict[str, Any] = _TABLE.entries.get(language, {})
-    return _read_rules(rules["like"]) if "like" in rules else rules
-
-
 def _find_switch(side: Side, variable: str) -> _Switch | None:
-    rules = _read_rules(side.language.name) if side.language and side.root else {}
-    if not rules:
+    table = read_language_table(side.language.name, "switches") if side.language else {}
+    if not table or side.root is None:
         return None
-    shared = bool(rules.get("shared"))
-    words = {
-        "variable": variable,
-        "reached": build_reached_name(variable),
-        "name": f"zz_{variable}" + ("" if shared else f"_{zlib.crc32(side.path.encode()):x}"),
-    }
+    own = "" if table.get("shared") else f"_{zlib.crc32(side.path.encode()):x}"
+    words = {"variable": variable, "name": f"zz_{variable}{own}"}
+    words["reached"] = build_reached_name(variable)
     helper = None
-    if "helper" in rules:
-        package = re.search(rules["package"], side.code)
-        if package is None or re.search(rules["not_built"], side.code):
+    if "helper" in table:
+        package = re.search(table["package"], side.code)
+        if package is None or re.search(table["not_built"], side.code):
             return None
         words["package"] = package[1]
-        helper = (join(dirname(side.path), _expand(rules["file"], words)), "")
-        helper = (helper[0], _expand(rules["helper"].lstrip(), words))
-    place = _find_place(side, rules)
-    alone = "before" in rules and place is None
-    return _Switch(
-        _expand(rules["alone" if alone else "switch"], words),
-        _expand(rules.get("text", ""), words),
-        _expand(rules.get("before", ""), words),
-        _expand(rules.get("alone_after" if alone else "after", ""), words),
-        helper,
-        place,
-        rules.get("unchecked", ""),
-    )
+        path, code = (_expand(table[key].lstrip(), words) for key in ("file", "helper"))
+        helper = (join(dirname(side.path), path), code)
+    place = _find_place(side, table)
+    alone = "before" in table and place is None
+    keys = ("alone", "text", "before", "alone_after") if alone else _KEYS
+    call, text, before, after = (_expand(table.get(key, ""), words) for key in keys)
+    return _Switch(call, text, before, after, helper, place, table.get("unchecked", ""))
 
 
 def _expand(template: str, words: Mapping[str, str]) -> str:
@@ -192,21 +168,21 @@ def _expand(template: str, words: Mapping[str, str]) -> str:
     return template
 
 
-def _find_place(side: Side, rules: Mapping[str, str]) -> tuple[int, str, str] | None:
+def _find_place(side: Side, table: Mapping[str, Any]) -> tuple[int, str, str] | None:
     """Where ``before`` goes, with the text that joins it to the code before and after it.
 
     That is after what must come first (docstrings, ``__future__``, inner attributes), in front of a
     simple statement, or on an empty line or a comment; None if there is no such place.
     """
-    joint = rules.get("joint", "")
-    place = (0, "", joint) if "always" in rules else None
+    joint = table.get("joint", "")
+    place = (0, "", joint) if "always" in table else None
     for node in list_children(side.root) if side.root else ():
         inner = node.named_children[0].type if node.named_children else ""
-        if node.type in rules.get("first", "").split() or (
+        if node.type in table.get("first", "").split() or (
             node.type == "expression_statement" and inner == "string"
         ):
             place = (node.end_byte, joint, "")
-        elif place is None and node.type in rules.get("simple", "").split():
+        elif place is None and node.type in table.get("simple", "").split():
             return (node.start_byte, "", joint)
         else:
             return place or _find_idle_line(side.source[: node.start_byte])
@@ -236,6 +212,7 @@ def _keep_nested(faults: Sequence[Fault]) -> list[Fault]:
 
 
 def _has_crossing(faults: Sequence[Fault]) -> bool:
+    """One pass over the sorted spans; to compare each pair of hundreds takes long."""
     around: list[int] = []
     for fault in sorted(faults, key=lambda fault: (fault.start, -fault.end)):
         while around and around[-1] <= fault.start:
@@ -263,9 +240,8 @@ def _keep_readable(
     half = len(faults) // 2
     parts = [_keep_readable(side, part, numbers, switch) for part in (faults[:half], faults[half:])]
     both = [*parts[0], *parts[1]]
-    return (
-        both if _parses(side, _write(side.source, both, numbers, switch)) else max(parts, key=len)
-    )
+    together = _parses(side, _write(side.source, both, numbers, switch))
+    return both if together else max(parts, key=len)
 
 
 def _parses(side: Side, source: bytes) -> bool:

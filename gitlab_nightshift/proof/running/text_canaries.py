@@ -5,7 +5,7 @@ import random
 import re
 from collections.abc import Iterator, Sequence
 
-from gitlab_nightshift.proof.evidence.lab import EvidenceSubject
+from gitlab_nightshift.proof.evidence.workbench import EvidenceSubject
 from gitlab_nightshift.proof.executed_code import is_document
 from gitlab_nightshift.proof.reading.touched_files import is_vendored
 from gitlab_nightshift.proof.rule_tables import RuleTable
@@ -20,17 +20,16 @@ from gitlab_nightshift.proof.syntax.languages import beside_tests, find_language
 _TABLE = RuleTable(__file__)
 MOST_CANARIES = 4
 FEWEST_TRIES, MOST_TRIES = 2, 8
-SHORT_S = 6.0
-"""Seconds to look for canaries, if that allows more than the fewest tries."""
+SHORT_S = 6.0  # seconds to look for canaries, if that allows more than the fewest tries
 MOST_FILES = 40
+# Extensions of files without decisions.
 _DATA = frozenset(
     "json yaml yml toml xml lock sum mod csv tsv txt svg html htm css scss ini cfg conf properties"
     " snap golden png jpg jpeg gif ico pdf gz zip sql po mo env example".split()
 )
-"""Extensions of files without decisions."""
 
 
-def is_foreign_code(path: str) -> bool:
+def is_unsupported_code(path: str) -> bool:
     """True if a file's extension looks like code of an unsupported language."""
     name, _, ending = path.rpartition("/")[2].rpartition(".")
     known = find_language(path) is not None or ending.lower() in _DATA or is_document(path)
@@ -79,23 +78,18 @@ def judge_text_canaries(
 
 def _choose_faults(files: TreeFiles, rng: random.Random) -> list[Fault]:
     """Faults of each file in turn."""
-    paths = [path for path in files.list_paths() if _is_product(path)]
+    others = (beside_tests, is_named_test, is_vendored)
+    paths = [
+        p for p in files.list_paths() if is_unsupported_code(p) and not any(f(p) for f in others)
+    ]
     rng.shuffle(paths)
-    rows = [list(_list_faults(files, path)) for path in paths[:MOST_FILES]]
+    sources = ((path, files.read(path) or b"") for path in paths[:MOST_FILES])
+    rows = [
+        list_text_faults(path, source) for path, source in sources if len(source) <= LARGEST_FILE
+    ]
     for row in rows:
         rng.shuffle(row)
     return list(take_in_turn(rows))
-
-
-def _is_product(path: str) -> bool:
-    others = beside_tests(path) or is_named_test(path) or is_vendored(path)
-    return is_foreign_code(path) and not others
-
-
-def _list_faults(files: TreeFiles, path: str) -> Iterator[Fault]:
-    source = files.read(path)
-    if source is not None and len(source) <= LARGEST_FILE:
-        yield from list_text_faults(path, source)
 
 
 def _is_noticed(
@@ -103,7 +97,7 @@ def _is_noticed(
 ) -> bool | None:
     """True if the exit status is red; None if this program ended the run."""
     faulty = write_faulty_file(fault, files.read(fault.path) or b"")
-    trial.check_out(trial.lab.build_variant(tree, {fault.path: faulty}))
+    trial.check_out(trial.workbench.build_variant(tree, {fault.path: faulty}))
     outcome = trial.run(usual.commands, IN_JOB, usual.duration_s)
     return outcome.red if outcome.ended else None
 
@@ -121,8 +115,7 @@ _NUMBER = _TABLE.get_pattern("number")
 _OPERATOR = _TABLE.get_pattern("operator")
 _NEGATION = _TABLE.get_pattern("negation")
 _SWAPS: dict[str, str] = _TABLE.entries["swaps"]
-_LONGEST_LINE = 400
-"""Characters: longer lines are data or generated."""
+_LONGEST_LINE = 400  # characters: longer lines are data or generated
 
 
 def list_text_faults(path: str, source: bytes) -> list[Fault]:
@@ -137,14 +130,13 @@ def list_text_faults(path: str, source: bytes) -> list[Fault]:
     closed = True
     for number, line in enumerate(lines, 1):
         code = _remove_texts(line)
-        begins = (
-            not _SKIPPED.search(line) and not _MESSAGES.search(code) and len(line) < _LONGEST_LINE
-        )
-        if closed and begins and not _OPENS.search(code) and not line.startswith("#!"):
-            found += (
-                _make_fault(path, number, at + len(line[:start].encode()), old, new)
-                for start, old, new in sorted(_list_changes(code))
-            )
+        skipped = _SKIPPED.search(line) or _MESSAGES.search(code) or len(line) >= _LONGEST_LINE
+        if closed and not skipped and not _OPENS.search(code) and not line.startswith("#!"):
+            for start, old, new in sorted(_list_changes(code)):
+                what = f"`{old}` as `{new}`" if new else f"`{old.strip()}` left out"
+                begin = at + len(line[:start].encode())
+                span = (begin, begin + len(old.encode()))
+                found.append(Fault(path, number, what, "", *span, new, "", by_value=True))
         closed = _ends_closed(code, closed)
         at += len(line.encode())
     return found
@@ -178,8 +170,3 @@ def _list_changes(code: str) -> Iterator[tuple[int, str, str]]:
         yield found.start(), found[0], str(int(found[0]) + 1)
     for found in _NEGATION.finditer(code):
         yield found.start(), found[0], ""
-
-
-def _make_fault(path: str, line: int, start: int, old: str, new: str) -> Fault:
-    what = f"`{old}` as `{new}`" if new else f"`{old.strip()}` left out"
-    return Fault(path, line, what, "", start, start + len(old.encode()), new, "", by_value=True)

@@ -4,15 +4,16 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import PurePosixPath
 
 from gitlab_nightshift.proof.reviewed_change import Changeset
 from gitlab_nightshift.proof.running.fault_choice import draw_seed
 from gitlab_nightshift.proof.running.tree_files import TreeFiles
+from gitlab_nightshift.proof.syntax.collected_tests import Test
 from gitlab_nightshift.proof.syntax.file_side import Side, read_sides
 from gitlab_nightshift.proof.syntax.languages import beside_tests, is_test_file
-from gitlab_nightshift.proof.syntax.nodes import list_names
-from gitlab_nightshift.proof.syntax.single_test import Test
+from gitlab_nightshift.proof.syntax.nodes import list_lines, list_names
 from gitlab_nightshift.repository.difference import ChangedFile, Line
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
@@ -21,10 +22,8 @@ _IMPORT = compile_lazily(
 )
 _WORD = compile_lazily(r"[^\W\d]\w+")
 _REQUIRE = compile_lazily(rb"(?:require|require_relative|include|load)\b")
-MOST_UNNAMED = 12
-"""Tests tried for changed test code that no test names."""
-DEEPEST = 3
-"""Depth of helpers that call helpers."""
+MOST_UNNAMED = 12  # tests tried for changed test code that no test names
+DEEPEST = 3  # depth of helpers that call helpers
 
 
 @dataclass(frozen=True)
@@ -50,21 +49,24 @@ def find_touched_tests(
     old = [test for file in change.files for test in _list_rewritten(file)]
     callers = _find_callers(before, helpers)
     unnamed = _find_by_words(change, before) if not old and not callers else []
-    found = _drop_doubles([*old, *callers, *unnamed])
+    found = _drop_duplicates([*old, *callers, *unnamed])
     new = list(_list_new(change, found))
     changed = {file.path for file in change.files}
     new += [t for t in _find_callers(after, helpers) if t.path not in changed]
     new += unnamed
     languages = Counter(test.language.name for test in found)
-    edited = frozenset(_list_edited_words(change))
-    return tuple(_build_touched(n, found, new, before, edited) for n, _ in languages.most_common())
-
-
-def _list_edited_words(change: Changeset) -> Iterator[str]:
-    for file in change.files:
-        if is_test_file(file.path) or beside_tests(file.path):
-            for line in (*file.deleted, *file.added):
-                yield from _WORD.findall(line.text)
+    files = [f for f in change.files if is_test_file(f.path) or beside_tests(f.path)]
+    lines = (line.text for file in files for line in (*file.deleted, *file.added))
+    edited = frozenset(word for text in lines for word in _WORD.findall(text))
+    touched = []
+    for language, _ in languages.most_common():
+        old_tests, new_tests = (
+            tuple(test for test in tests if test.language.name == language)
+            for tests in (found, _drop_duplicates(new))
+        )
+        words = _list_words(old_tests, before)
+        touched.append(TouchedTests(language, old_tests, new_tests, words, edited))
+    return tuple(touched)
 
 
 def _list_new(change: Changeset, old: Sequence[Test]) -> Iterator[Test]:
@@ -98,21 +100,9 @@ def _find_by_words(change: Changeset, before: TreeFiles) -> list[Test]:
     return [tests[n] for n in (*near, *others[:MOST_UNNAMED])]
 
 
-def _drop_doubles(tests: Iterable[Test]) -> tuple[Test, ...]:
+def _drop_duplicates(tests: Iterable[Test]) -> tuple[Test, ...]:
     """Each test once, even if its file was parsed twice."""
     return tuple({(test.path, test.line, test.qualified): test for test in tests}.values())
-
-
-def _build_touched(
-    language: str,
-    old: Sequence[Test],
-    new: Sequence[Test],
-    before: TreeFiles,
-    edited: frozenset[str],
-) -> TouchedTests:
-    old_tests = tuple(test for test in old if test.language.name == language)
-    new_tests = _drop_doubles(test for test in new if test.language.name == language)
-    return TouchedTests(language, old_tests, new_tests, _list_words(old_tests, before), edited)
 
 
 def _list_rewritten(file: ChangedFile) -> Iterator[Test]:
@@ -133,23 +123,15 @@ def _list_rewritten(file: ChangedFile) -> Iterator[Test]:
 def _changes_unnamed(side: Side, lines: Sequence[Line]) -> bool:
     """True if lines of code change outside of any test, function or named value."""
     numbers = {line.number for line in lines if line.text.strip()} - side.lines_without_code
-    for start, end in _list_spans(side):
-        numbers -= set(range(start, end + 1))
+    spans = [(test.line, test.end) for test in side.tests]
+    spans += [(each.line, each.end) for each in side.functions if not each.is_class]
+    for start, end in spans:
+        numbers -= {*range(start, end + 1)}
+    top = side.root.named_children if side.root is not None else ()
+    imports = (n for n in top if _IMPORT.search(n.type) or _REQUIRE.match(n.text or b""))
+    for node in (*chain.from_iterable(side.named.values()), *imports):
+        numbers -= {*list_lines(node)}
     return bool(numbers)
-
-
-def _list_spans(side: Side) -> Iterator[tuple[int, int]]:
-    for test in side.tests:
-        yield test.line, test.end
-    for function in side.functions:
-        if not function.is_class:
-            yield function.line, function.end
-    for nodes in side.named.values():
-        for node in nodes:
-            yield node.start_point[0] + 1, node.end_point[0] + 1
-    for node in side.root.named_children if side.root is not None else ():
-        if _IMPORT.search(node.type) or _REQUIRE.match(node.text or b""):
-            yield node.start_point[0] + 1, node.end_point[0] + 1
 
 
 def _find_changed_helpers(change: Changeset) -> frozenset[str]:
@@ -173,9 +155,7 @@ def _list_changed_names(side: Side, lines: Sequence[Line]) -> Iterator[str]:
         if touched and function.qualified not in tests and not function.is_class:
             yield function.name
     for name, nodes in side.named.items():
-        for node in nodes:
-            if numbers & set(range(node.start_point[0] + 1, node.end_point[0] + 2)):
-                yield name
+        yield from (name for node in nodes if numbers & {*list_lines(node)})
 
 
 def _find_callers(files: TreeFiles, helpers: frozenset[str]) -> list[Test]:
@@ -185,13 +165,14 @@ def _find_callers(files: TreeFiles, helpers: frozenset[str]) -> list[Test]:
         named = re.compile(rb"(?<!\w)(?:%s)(?!\w)" % b"|".join(map(re.escape, _encode(known))))
         more: set[str] = set()
         for side in files.tests:
-            if named.search(side.source):
-                found |= dict.fromkeys(test for test in side.tests if _is_named(test, named))
-                more |= {
-                    name
-                    for name, nodes in side.named.items()
-                    if any(named.search(node.text or b"") for node in nodes)
-                }
+            if not named.search(side.source):
+                continue
+            for test in side.tests:
+                if named.search(b"\n".join([test.node.text or b"", *_encode(test.marks)])):
+                    found[test] = None
+            for name, nodes in side.named.items():
+                if any(named.search(node.text or b"") for node in nodes):
+                    more.add(name)
         if more <= known:
             break
         known |= more
@@ -200,11 +181,6 @@ def _find_callers(files: TreeFiles, helpers: frozenset[str]) -> list[Test]:
 
 def _encode(names: Iterable[str]) -> list[bytes]:
     return [name.encode("utf-8", "surrogateescape") for name in sorted(names)]
-
-
-def _is_named(test: Test, named: re.Pattern[bytes]) -> bool:
-    text = b"\n".join([test.node.text or b"", *_encode(test.marks)])
-    return named.search(text) is not None
 
 
 def _list_words(tests: Sequence[Test], files: TreeFiles) -> frozenset[str]:

@@ -16,10 +16,8 @@ from gitlab_nightshift.repository.blobs import read_blobs
 from gitlab_nightshift.repository.git import split_names
 from gitlab_nightshift.repository.private_repository import Repository
 
-LARGEST_FILE = 300_000
-"""Bytes; larger files are data or generated."""
-MOST_BYTES = 8_000_000
-"""Of all files together."""
+LARGEST_FILE = 300_000  # bytes; larger files are data or generated
+MOST_BYTES = 8_000_000  # of all files together
 
 
 @dataclass(frozen=True)

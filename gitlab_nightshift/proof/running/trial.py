@@ -3,32 +3,79 @@
 import dataclasses
 import secrets
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gitlab_nightshift.proof.evidence.lab import EvidenceSubject, Lab
 from gitlab_nightshift.proof.evidence.selected_tests import FocusedCommand
+from gitlab_nightshift.proof.evidence.workbench import EvidenceSubject, Workbench
 from gitlab_nightshift.proof.proof_commands import CommandRun, run_once
 from gitlab_nightshift.proof.reports.command_expansion import ReadText
+from gitlab_nightshift.proof.reports.report_readers import CaseOutcome
 from gitlab_nightshift.proof.running.faults import Fault
-from gitlab_nightshift.proof.running.suite_outcome import SuiteOutcome, read_outcome
 from gitlab_nightshift.proof.running.switches import (
     build_reached_name,
     find_refused_faults,
     turn_on,
     write_switched_files,
 )
+from gitlab_nightshift.proof.syntax.collected_tests import Test
 from gitlab_nightshift.proof.syntax.file_side import read_sides
-from gitlab_nightshift.repository.difference import ChangedFile
 from gitlab_nightshift.system.openat import RefusedFileError, read_regular
+
+
+@dataclass(frozen=True)
+class SuiteOutcome:
+    """``red``: the exit status is not 0; ``ended`` is False if this program ended the run.
+    ``failed`` and ``ran`` are reported tests; some runners name only those that failed. ``unknown``
+    is why there is no report."""
+
+    red: bool
+    ended: bool = True
+    failed: frozenset[str] = frozenset()
+    ran: frozenset[str] = frozenset()
+    unknown: str = ""
+    duration_s: float = 0.0
+
+    @property
+    def noticed(self) -> bool:
+        """True if a fault was noticed: by the exit status and the report."""
+        return self.ended and self.red and bool(self.failed or self.unknown)
+
+    @property
+    def disagrees(self) -> bool:
+        """True for failed tests with exit status 0."""
+        return self.ended and bool(self.failed) and not self.red
+
+
+def read_outcome(runs: Sequence[CommandRun]) -> SuiteOutcome:
+    """The outcome of commands that ran one after the other."""
+    counts = [item for run in runs for item in run.collection.counts.items()]
+    return SuiteOutcome(
+        red=any(not run.result.ok for run in runs),
+        ended=not any(run.result.error for run in runs),
+        failed=frozenset(name for name, times in counts if times[CaseOutcome.FAILED]),
+        ran=frozenset(name for run in runs for name in run.collection.list_run()),
+        unknown="; ".join(run.collection.unknown for run in runs if run.collection.unknown),
+        duration_s=sum(run.result.duration_s for run in runs),
+    )
+
+
+def is_reported_as(name: str, test: Test) -> bool:
+    """True if a reported name (``tests/test_a.py::TestA::test_b``, ``pkg::TestA/row``,
+    ``a.test.js::suite title``, ``com.shop.CartTest::total``) is this test."""
+    last = name.rpartition("::")[2]
+    return (
+        last == test.name
+        or last.startswith(f"{test.name}/")
+        or last.endswith((f" {test.name}", f".{test.name}", f"/{test.name}"))
+    )
+
 
 MOST_BUILDS = 4
 """Builds of a tree with faults: after each, those that the compiler refused are dropped."""
-LONGEST_OUTPUT = 400_000
-"""Bytes at the end of a compiler's output."""
-SPARE_S = 5.0
-"""Seconds that a run with faults may take beyond three times the usual duration."""
+LONGEST_OUTPUT = 400_000  # bytes at the end of a compiler's output
+SPARE_S = 5.0  # seconds that a run with faults may take beyond three times the usual duration
 ReadFile = Callable[[str], bytes | None]
 
 
@@ -70,12 +117,12 @@ RunTests = Callable[[PlantedTree], tuple[TestRun | None, str]]
 
 @dataclass(frozen=True)
 class Trial:
-    """A lab with the names of the logs of its ``runs``. ``read`` reads files at the base's root,
-    which define what commands run. ``reached_env`` makes runs record the faults they reach.
-    ``red_without``: whether the commands fail on trees without a fault. ``failed`` are the tests
-    that failed in the last ``find_run``."""
+    """Runs of tests on trees in a workbench. ``runs`` are the names of their logs, with ``name`` in
+    them; ``read`` reads files at the base's root, which define what commands run. ``reached_env``
+    makes runs record the faults they reach. ``red_without``: whether the commands fail on trees
+    without a fault. ``failed`` are the tests that failed in the last ``find_run``."""
 
-    lab: Lab
+    workbench: Workbench
     read: ReadText
     name: str
     runs: list[str] = field(default_factory=list)
@@ -85,29 +132,34 @@ class Trial:
 
     def check_out(self, tree: str) -> None:
         """Restore the checkout to this tree for the runs that follow."""
-        self.lab.checkout.apply_tree(tree)
+        self.workbench.checkout.apply_tree(tree)
 
     def build_old_product(self, subject: EvidenceSubject) -> str | None:
         """The change's tree with the old product code; None if no product code changes."""
-        files = [file for file in subject.change.files if _is_only_product(file)]
+        files = []
+        for file in subject.change.files:
+            before, after = read_sides(file)
+            product = before.is_product or after.is_product
+            if product and not before.tests and not after.tests:
+                files.append(file)
         old_files: dict[str, bytes | None] = {file.raw_path: None for file in files}
         old_files |= {file.raw_old_path: file.old for file in files}
-        return self.lab.build_variant(subject.tree, old_files) if old_files else None
+        return self.workbench.build_variant(subject.tree, old_files) if old_files else None
 
     def run(
         self, commands: Sequence[str], env: Mapping[str, str], usual_s: float | None = None
     ) -> SuiteOutcome:
         """Run commands in the checkout, one after the other until one fails."""
-        return read_outcome(list(self._run_each(commands, env, usual_s)))
+        return read_outcome(self._run_each(commands, env, usual_s))
 
     def _run_each(
         self, commands: Sequence[str], env: Mapping[str, str], usual_s: float | None
     ) -> list[CommandRun]:
-        runner = self.lab.runner
+        runner = self.workbench.runner
         runner = dataclasses.replace(runner, env={**runner.env, **self.reached_env, **env})
         runs: list[CommandRun] = []
         for command in commands:
-            left = max(self.lab.compute_left_s(), 1.0)
+            left = max(self.workbench.compute_left_s(), 1.0)
             most = left if usual_s is None else min(left, usual_s * 3 + SPARE_S)
             runs.append(run_once(runner, command, self._build_log_name(), self.read, most))
             if not runs[-1].result.ok:
@@ -115,20 +167,19 @@ class Trial:
         return runs
 
     def _build_log_name(self) -> str:
-        self.runs.append(f"{self.lab.name}-{self.name}-{len(self.runs) + 1}")
+        self.runs.append(f"{self.workbench.name}-{self.name}-{len(self.runs) + 1}")
         return self.runs[-1]
 
     def read_output(self) -> str:
         """The end of the last run's output."""
-        logs = self.lab.runner.logs
-        ends = (
-            logs.read_tail(f"{self.runs[-1]}.{kind}", LONGEST_OUTPUT) for kind in ("out", "err")
-        )
+        logs = self.workbench.runner.logs
+        last = self.runs[-1]
+        ends = (logs.read_tail(f"{last}.{kind}", LONGEST_OUTPUT) for kind in ("out", "err"))
         return "\n".join(end.decode("utf-8", "replace") for end in ends)
 
     def record_reached(self, variable: str) -> None:
         """Make runs record the faults that they reach, until ``read_reached``."""
-        path = self.lab.runner.scratch / "tmp" / variable.lower()
+        path = self.workbench.runner.scratch / "tmp" / variable.lower()
         self.reached_env.clear()
         self.reached_env[build_reached_name(variable)] = str(path)
 
@@ -141,12 +192,8 @@ class Trial:
             return None
         return frozenset(f for f, number in planted.numbers.items() if b"%d" % number in seen)
 
-    def run_focused(self, focused: FocusedCommand) -> SuiteOutcome:
-        """Run chosen tests in the checkout."""
-        return self.run([shlex.join(focused.argv)], {})
-
     def find_run(
-        self, focused: Sequence[FocusedCommand], env: Mapping[str, str]
+        self, focused: Iterable[FocusedCommand], env: Mapping[str, str]
     ) -> tuple[TestRun | None, str]:
         """The first of these commands that passes and runs a test, or else their output."""
         printed = []
@@ -163,17 +210,10 @@ class Trial:
 
     def find_whole_run(self, env: Mapping[str, str]) -> tuple[TestRun | None, str]:
         """The project's own commands if they pass, or else their output."""
-        outcome = self.run(self.lab.commands, env)
-        if outcome.red or not self.lab.commands:
+        outcome = self.run(self.workbench.commands, env)
+        if outcome.red or not self.workbench.commands:
             return None, self.read_output() if self.runs else ""
-        return TestRun(self.lab.commands, outcome.duration_s, False, bool(outcome.ran)), ""
-
-
-def _is_only_product(file: ChangedFile) -> bool:
-    """True if a file has product code and no test, before and after."""
-    before, after = read_sides(file)
-    product = before.is_product or after.is_product
-    return product and not before.tests and not after.tests
+        return TestRun(self.workbench.commands, outcome.duration_s, False, bool(outcome.ran)), ""
 
 
 def plant(
@@ -196,7 +236,7 @@ def plant(
         switched = write_switched_files(left, read, variable)
         if not switched.numbers:
             break
-        changed = trial.lab.build_variant(tree, switched.files)
+        changed = trial.workbench.build_variant(tree, switched.files)
         planted = PlantedTree(changed, variable, switched.numbers)
         trial.check_out(changed)
         trial.record_reached(variable)

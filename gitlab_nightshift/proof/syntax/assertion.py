@@ -6,7 +6,7 @@ from dataclasses import field as slot
 
 from tree_sitter import Node
 
-from gitlab_nightshift.proof.syntax.assertion_words import EQUAL
+from gitlab_nightshift.proof.rule_tables import RuleTable
 from gitlab_nightshift.proof.syntax.nodes import (
     list_children,
     list_tokens,
@@ -15,6 +15,44 @@ from gitlab_nightshift.proof.syntax.nodes import (
     split_binary,
     unwrap_node,
 )
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
+
+_TABLE = RuleTable(__file__)
+EQUAL = _TABLE.get_words("equal")  # they demand an exact value
+ALONE = _TABLE.get_words("alone")  # they need no argument, and may be properties: ``.to.be.true``
+WORDS = EQUAL | ALONE | _TABLE.get_words("others")
+RAISES = _TABLE.get_words("raises")
+_PREFIX = compile_lazily(
+    r"^(assert|refute|should|must|wont|expect|verify|to|is|be|have|has|was|are|do|does|only|that)"
+)
+_NEGATIONS = ("doesnot", "not", "wont", "refute")
+_ALIASES = {"nullvalue": "null"} | dict.fromkeys(
+    ("emptystring", "emptycollection", "emptyiterable", "emptyarray"), "empty"
+)
+
+
+def normalize_name(name: str) -> str:
+    """The same word for ``assert_equal``, ``assertEqual`` and ``AssertEqual!``."""
+    return name.lower().replace("_", "").rstrip("!?").strip()
+
+
+def parse_assertion_name(name: str) -> tuple[str, bool]:
+    """The word of a matcher or assertion, and whether it is negated; for an unknown name, the rest
+    without prefixes: ``to_not_be_nil`` → ``nil``, True."""
+    word, negated = normalize_name(name), False
+    for _ in range(6):
+        word = _ALIASES.get(word, word)
+        if word in RAISES | WORDS:
+            break
+        if found := next(filter(word.startswith, _NEGATIONS), ""):
+            negated, word = not negated, word.removeprefix(found)
+            continue
+        shorter = _PREFIX.sub("", word)
+        if shorter == word:
+            break
+        word = shorter
+    return word, negated
+
 
 _EQUAL = frozenset(("==", "===", "is", "eq", "equals", "=~="))
 _UNEQUAL = frozenset(("!=", "!==", "is not", "ne", "<>", "=!="))

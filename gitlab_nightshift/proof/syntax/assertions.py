@@ -2,40 +2,47 @@
 
 import re
 from collections.abc import Collection, Iterator
+from itertools import chain
 
 from tree_sitter import Node
 
 from gitlab_nightshift.proof.rule_tables import RuleTable
-from gitlab_nightshift.proof.syntax.assertion import Assertion, build_assertion, read_condition
-from gitlab_nightshift.proof.syntax.assertion_calls import (
-    find_assert_index,
-    is_go_failure,
-    read_assertion_call,
-    read_go_failure,
+from gitlab_nightshift.proof.syntax.assertion import (
+    RAISES,
+    WORDS,
+    Assertion,
+    build_assertion,
+    normalize_name,
+    parse_assertion_name,
+    read_condition,
 )
-from gitlab_nightshift.proof.syntax.assertion_words import normalize_name
 from gitlab_nightshift.proof.syntax.languages import Language
 from gitlab_nightshift.proof.syntax.matchers import (
     FLUENT,
     THROWN,
     find_left_operand,
     find_should_index,
+    read_assert_that,
     read_fluent,
     read_matchers,
 )
 from gitlab_nightshift.proof.syntax.nodes import (
     CALLS,
     LAMBDAS,
+    STRINGS,
     Link,
     find_field,
     list_arguments,
     list_children,
+    list_enclosing,
+    list_tokens,
+    read_assignment,
     read_chain,
     read_text,
+    split_binary,
     unwrap_node,
     walk,
 )
-from gitlab_nightshift.proof.syntax.variable_values import read_assignment
 
 _TABLE = RuleTable(__file__)
 _PASSED = _TABLE.get_words("passed")
@@ -44,10 +51,11 @@ _FAILS = frozenset("fail flunk unreachable! panic! failnow".split())
 _VERIFIES = frozenset(
     "verify verifynomoreinteractions verifyzerointeractions verifynointeractions".split()
 )
-_SCRIPTS = ("javascript", "typescript", "tsx")
+_LEFT = ("function", "object", "receiver", "left", "expression", "value", "operand")
 _DEEPEST = 60
 _SUBJECTLESS = ("that", "isexpected")
 _MOCKING = ("mockito", "bddmockito", "sinon", "td")
+_HELPER_STARTS = ("assert", "expect", "shouldhave", "verifythat", "andexpect", "mustassert")
 _NO_HELPERS = ("expect", "assertions", "expectassertions", "expecterr", "expected")
 
 
@@ -67,7 +75,7 @@ def list_assertions(
         if made and node.type in CALLS:
             # Its arguments are part of the assertion, but functions among them may assert, too.
             stack.extend(reversed(_list_inner_functions(node)))
-        elif not made or node.type not in ("assert_statement",):
+        elif not made or node.type != "assert_statement":
             stack.extend(reversed(node.named_children))
     return tuple(found)
 
@@ -94,19 +102,11 @@ def _list_inner_functions(node: Node) -> list[Node]:
     found: list[Node] = []
     current = node
     for _ in range(40):
-        found += [
-            arg for arg in list_arguments(current) if arg.type in LAMBDAS or arg.type == "block"
-        ]
-        found += [
-            inner
-            for arg in list_arguments(current)
-            if arg.type in CALLS
-            for inner in list_arguments(arg)
-            if inner.type in LAMBDAS
-        ]
-        inside = find_field(
-            current, "function", "object", "receiver", "left", "expression", "value", "operand"
-        )
+        args = list_arguments(current)
+        found += [arg for arg in args if arg.type in LAMBDAS or arg.type == "block"]
+        passed = (list_arguments(arg) for arg in args if arg.type in CALLS)
+        found += [inner for inner in chain.from_iterable(passed) if inner.type in LAMBDAS]
+        inside = find_field(current, *_LEFT)
         if inside is None:
             break
         current = unwrap_node(inside)
@@ -133,14 +133,9 @@ def _recognize(
 
 def _in_function_argument(node: Node) -> bool:
     """True inside a function that is passed or assigned: a stub that throws asserts nothing."""
-    current = node.parent
-    for _ in range(12):
-        if current is None or current.type == "if_statement":
-            return False
-        if current.type in _PASSED:
-            return True
-        current = current.parent
-    return False
+    ends = (each for each in list_enclosing(node, 12) if each.type in _PASSED | {"if_statement"})
+    end = next(ends, None)
+    return end is not None and end.type in _PASSED
 
 
 def _read_call(
@@ -183,7 +178,8 @@ def _describe_other_call(
         return ""
     if words[0] == "thrown" and len(links) == 2:
         return "raises"
-    helps = last.name.rstrip("!") in helpers or _is_helper_name(words[-1])
+    named = words[-1].startswith(_HELPER_STARTS) and words[-1] not in _NO_HELPERS
+    helps = named or last.name.rstrip("!") in helpers
     return "helper" if helps else ""
 
 
@@ -200,18 +196,13 @@ def _is_verification(words: list[str], links: tuple[Link, ...]) -> bool:
     return words[-1] in _VERIFIES and any("mock" in word for word in words[:-1])
 
 
-def _is_helper_name(word: str) -> bool:
-    asserts = ("assert", "expect", "shouldhave", "verifythat", "andexpect", "mustassert")
-    return word.startswith(asserts) and word not in _NO_HELPERS
-
-
 # --- variables for the test itself: what is called on them may assert -----------------------------
 
 
 def _find_test_variables(body: Node, language: Language) -> frozenset[str]:
     """Names in a test for the test itself, or for assertions bound to it: ``st`` in
     ``t.test("adds", (st) => …)``, ``r`` in ``r := require.New(t)``."""
-    if language.name not in (*_SCRIPTS, "go"):
+    if language.family not in ("script", "go"):
         return frozenset()
     found = set(_list_parameters(body, language.name == "go"))
     for node in walk(body) if language.name == "go" else ():
@@ -223,10 +214,7 @@ def _find_test_variables(body: Node, language: Language) -> frozenset[str]:
 
 def _list_parameters(body: Node, is_go: bool) -> Iterator[str]:
     """The first parameter of each enclosing function; in Go, those for tests and suites."""
-    node: Node | None = body
-    for _ in range(_DEEPEST):
-        if node is None:
-            return
+    for node in list_enclosing(body, _DEEPEST, including=True):
         given = find_field(node, "parameters", "parameter")
         text = read_text(given)
         if is_go:
@@ -234,7 +222,6 @@ def _list_parameters(body: Node, is_go: bool) -> Iterator[str]:
             yield from re.findall(r"(\w+)\s+(?:\*?testing\.\w+|\*\w*Suite\b)", text)
         elif first := re.match(r"\(?\s*([A-Za-z_$][\w$]*)", text):
             yield first[1]
-        node = node.parent
 
 
 def _is_bound(value: Node, handles: set[str]) -> bool:
@@ -246,3 +233,103 @@ def _is_bound(value: Node, handles: set[str]) -> bool:
     passed = {read_text(each) for each in list_arguments(call)}
     on_suite = links[-1].name in ("Require", "Assert") and links[0].name in handles
     return on_suite or (links[-1].name.startswith("New") and bool(passed & handles))
+
+
+# --- assertions that are function calls: ``assertEquals(a, b)``, ``t.is(a, b)`` -------------------
+
+
+_RAISERS = frozenset("pytest t self $this testing assert this".split())
+_MODULES = frozenset("assert require t is qt check".split())
+_GO_FAILS = frozenset("Error Errorf Fatal Fatalf Fail FailNow".split())
+_GO_HANDLES = frozenset("t b tb f c tt test tc T TB s".split())
+_PREFIXES = ("assert", "refute", "propassert", "debugassert", "mustpanic")
+_PLAIN = frozenset("assert refute debugassert propassert assertthat".split())
+_GROUPING = frozenset(("all", "multiple", "softly"))
+_TRUE, _FALSE = frozenset(("true", "truthy", "ok", "")), frozenset(("false", "falsy", "falsey"))
+_UNARY = _TRUE | _FALSE | {"null"}
+
+
+def is_go_failure(links: tuple[Link, ...]) -> bool:
+    """True for ``t.Errorf(…)``, ``suite.T().Fatal(…)``; not ``fmt.Errorf(…)``, ``log.Fatal(…)``."""
+    called = links[-1].args is not None and links[-1].name in _GO_FAILS
+    return called and len(links) > 1 and links[-2].name in _GO_HANDLES
+
+
+def find_assert_index(links: tuple[Link, ...], handles: frozenset[str]) -> int | None:
+    """The link of a chain that asserts: ``assertEquals(…)``, ``assert.equal(…)``, ``t.is(…)``."""
+    for at, link in enumerate(links[:4]):
+        word, after = normalize_name(link.name), links[at + 1 : at + 2]
+        owns = link.args is None and (word in _MODULES or link.name in handles)
+        if owns and after and after[0].args is not None and _is_assertion_name(after[0].name):
+            return at + 1
+        if link.args is None or word in ("assertions", "throw", "raise", "fails", "from"):
+            continue
+        raises = word in RAISES and (at == 0 or links[at - 1].name in _RAISERS)
+        if raises or word.startswith(_PREFIXES):
+            return at
+    return None
+
+
+def _is_assertion_name(name: str) -> bool:
+    known = parse_assertion_name(name)[0] in WORDS or normalize_name(name) in RAISES
+    return known or normalize_name(name).startswith(("called", "not", "deep", "is", "throws"))
+
+
+def read_assertion_call(node: Node, link: Link, language: Language) -> Iterator[Assertion]:
+    """``assertEquals(a, b)``, ``assert.equal(a, b)``, ``assert(a == b)``, ``assertRaises(X)``."""
+    word, negated = parse_assertion_name(link.name)
+    name, args = normalize_name(link.name), list(link.args or ())
+    if language.name == "go":
+        # The first argument of Go's assertions is the test.
+        first = read_text(args[0]) if len(args) > 1 and len(args[0].text or b"") < 12 else ""
+        args = args[1:] if first in ("t", "b", "tb", "f", "c") or first.endswith(".T()") else args
+    elif language.name in ("java", "kotlin"):
+        args = _drop_message(args, 1 if word in _UNARY else 2)
+    if word == "that" or name == "that":
+        yield from read_assert_that(node, args)
+    elif args and (word in _TRUE | _FALSE or name in _PLAIN):
+        flip = name == "refute" or negated
+        yield from read_condition(node, args[0], flip != (word in _FALSE))
+    elif "assertcalled" in name or "assertawaited" in name or "assertanycall" in name:
+        # A mock's own assertion: the arguments are those of the expected call.
+        yield build_assertion(node, word, (), negated)
+    elif word in WORDS | RAISES or name in _PLAIN:
+        yield build_assertion(node, word, args, negated)
+    elif word not in _GROUPING:
+        yield build_assertion(node, "helper")
+
+
+def _drop_message(args: list[Node], needed: int) -> list[Node]:
+    """Without the message: the first argument in JUnit 4, the last one in JUnit 5 and TestNG."""
+    first = len(args) > needed and _is_text(args[0]) and not _is_text(args[-1])
+    return args[1:] if first and args[-1].type not in LAMBDAS else args
+
+
+def _is_text(node: Node) -> bool:
+    """True for a string, or a concatenation that begins with one."""
+    while (pair := split_binary(node)) and pair[0] == "+":
+        node = pair[1]
+    return node.type in STRINGS
+
+
+def read_go_failure(node: Node) -> Iterator[Assertion]:
+    """``if got != want { t.Errorf(…) }`` demands the negation of its condition, and so does a case
+    of a ``switch`` without a value."""
+    child = node
+    for current in list_enclosing(node, 12):
+        if current.type in ("func_literal", "function_declaration"):
+            break
+        if current.type == "if_statement":
+            condition, before = find_field(current, "condition"), find_field(current, "initializer")
+            if condition is not None:
+                key = (*(list_tokens(before) if before else ()), *list_tokens(condition))
+                in_else = find_field(current, "alternative") == child
+                yield from read_condition(node, condition, not in_else, key)
+            return
+        cases = find_field(current, "value") if current.type == "expression_case" else None
+        if cases is not None and find_field(current.parent or current, "value") is None:
+            for each in list_children(cases):
+                yield from read_condition(node, each, True)
+            return
+        child = current
+    yield build_assertion(node, "fail")

@@ -3,6 +3,8 @@
 import re
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
+from dataclasses import field as slot
 
 from tree_sitter import Node
 
@@ -17,33 +19,63 @@ from gitlab_nightshift.proof.syntax.nodes import (
     Link,
     find_field,
     list_children,
+    list_enclosing,
     read_chain,
     read_last_line_number,
     read_line_number,
     read_text,
     walk,
 )
-from gitlab_nightshift.proof.syntax.single_test import Group, Test
+
+
+@dataclass(frozen=True)
+class Group:
+    """A suite, class or module of tests, with its own marks."""
+
+    name: str
+    marks: tuple[str, ...]
+    line: int
+
+
+@dataclass(frozen=True)
+class Test:
+    """A test. ``marks`` are its annotations, decorators and words such as ``skip`` or ``only``;
+    ``groups`` are the suites around it. ``line`` to ``end`` are its lines including the marks, from
+    1. ``body`` is None for a test without code (``it.todo``), ``is_run`` is False for a helper that
+    is read as if it were a test."""
+
+    name: str
+    qualified: str
+    line: int
+    end: int
+    marks: tuple[str, ...]
+    groups: tuple[Group, ...]
+    path: str
+    language: Language = slot(repr=False)
+    node: Node = slot(repr=False)
+    body: Node | None = slot(repr=False)
+    is_run: bool = True
+
 
 _TABLE = RuleTable(__file__)
 _CASES = frozenset("it test specify example scenario xit xtest xspecify fit ftest property".split())
 _GROUPS = _TABLE.get_words("groups")
 _ALIAS = _TABLE.get_pattern("alias")
+# Objects on which tests are called: ``t.test(…)``, ``RSpec.describe``.
 _OWNERS = frozenset("RSpec QUnit Deno t test qunit".split())
-"""Objects on which tests are called: ``t.test(…)``, ``RSpec.describe``."""
+# Calls with one of these are assertions, such as ``test(1) should equal (2)``.
 _MATCHERS = frozenset("toBe should to must equal".split())
-"""Calls with one of these are assertions, such as ``test(1) should equal (2)``."""
 _SCALA_CASES = frozenset(("in", "ignore", "is", "inAnyOrder"))
+# Words that open a group in ScalaTest's styles, as ``in`` opens a test.
 _SCALA_GROUPS = frozenset(("should", "must", "can", "when", "which", "that", "-"))
-"""Words that open a group in ScalaTest's styles, as ``in`` opens a test."""
 _DEEPEST = 40
+_LONGEST_TITLE = 300
 _LOOPS = frozenset(
     "for_in_statement for_statement enhanced_for_statement foreach_statement for_expression"
     " for".split()
 )
 _EACH = frozenset("each each_pair each_with_index forEach map foreach".split())
-_LARGEST_LIST = 20_000
-"""Bytes of a collection."""
+_LARGEST_LIST = 20_000  # bytes of a collection
 
 
 def list_tests(
@@ -64,18 +96,17 @@ def is_test(function: Function, language: Language) -> bool:
         return False
     if language.marked and any(language.marked.search(mark) for mark in function.marks):
         return True
-    if language.name in ("java", "kotlin"):
-        return function.name.startswith("test") and any(
-            re.search(r"\b(TestCase|\w*Spec)\b", _read_heading(outer)) for outer in function.outer
-        )
-    if language.name == "php" and re.search(r"@test\b", _find_comment_above(function.node)):
-        return True
+    above = function.node.prev_named_sibling if language.name == "php" else None
+    if above is not None and above.type in COMMENTS and re.search(r"@test\b", read_text(above)):
+        return True  # PHPUnit before 10 reads annotations in comments
     if not language.named or not language.named.search(function.name):
         return False
     return _is_in_suite(function, language)
 
 
 def _is_in_suite(function: Function, language: Language) -> bool:
+    if language.bases:  # JUnit 3, Kotest
+        return any(language.bases.search(_read_heading(outer)) for outer in function.outer)
     if language.name == "go":
         return find_field(function.node, "receiver") is None or function.name.startswith("Test")
     if language.name == "python":
@@ -93,14 +124,8 @@ def _is_collected_class(group: Function) -> bool:
 
 
 def _read_heading(outer: Function) -> str:
-    return read_text(outer.node)[
-        : outer.body.start_byte - outer.node.start_byte if outer.body else 200
-    ]
-
-
-def _find_comment_above(node: Node) -> str:
-    before = node.prev_named_sibling
-    return read_text(before) if before is not None and before.type in COMMENTS else ""
+    end = outer.body.start_byte - outer.node.start_byte if outer.body else 200
+    return read_text(outer.node)[:end]
 
 
 def build_test(function: Function, language: Language, path: str, *, is_run: bool = True) -> Test:
@@ -122,7 +147,9 @@ def _list_called_tests(root: Node, language: Language, path: str) -> Iterator[Te
         node, groups, owners = stack.pop()
         if node.type in CALLS and (kind := _classify_call(node, aliases, owners)):
             is_group, name, marks, body = kind
-            owners |= _read_parameters(body)
+            # On a callback's parameters, inner tests may be called: ``t.test("adds", …)``.
+            given = find_field(body, "parameters", "parameter") if body is not None else None
+            owners |= {*re.findall(r"\w+", read_text(given))}
             line = read_line_number(node)
             if not is_group and not _holds_tests(body, aliases, owners):
                 full = " ".join([*(group.name for group in groups), name])
@@ -132,12 +159,6 @@ def _list_called_tests(root: Node, language: Language, path: str) -> Iterator[Te
             groups = (*groups, Group(name, marks, line))
         if len(groups) < _DEEPEST and not _is_never_called(node, mentions):
             stack.extend((child, groups, owners) for child in reversed(node.named_children))
-
-
-def _read_parameters(body: Node | None) -> frozenset[str]:
-    """The parameters of a callback, on which inner tests may be called: ``t.test("adds", …)``."""
-    given = find_field(body, "parameters", "parameter") if body is not None else None
-    return frozenset(re.findall(r"\w+", read_text(given))) if given is not None else frozenset()
 
 
 def _holds_tests(
@@ -172,7 +193,7 @@ _Kind = tuple[bool, str, tuple[str, ...], Node | None]
 
 def _find_aliases(root: Node, language: Language) -> dict[str, tuple[str, str]]:
     """The kind and code of aliases such as ``const maybe = FULL ? it : it.skip``, by name."""
-    if language.name not in ("javascript", "typescript", "tsx"):
+    if language.family != "script":
         return {}
     found = {}
     for node in root.named_children:
@@ -232,27 +253,17 @@ def _read_plain_call(node: Node, links: tuple[Link, ...], first: str) -> "_Kind 
         title = find_field(title, "value") or title
     if body is None and (title is None or title.type not in STRINGS):
         return None
-    if body is None and not is_group and _is_by_name(title, plain):
-        body = node
-    return is_group, _read_title(title), marks, body
-
-
-def _is_by_name(title: Node | None, plain: list[Node]) -> bool:
-    """True for ``test("adds", macro, 1, 2)``: the test's body is a function defined elsewhere."""
     after = plain[plain.index(title) + 1 :] if title in plain else []
-    return bool(after) and after[0].type == "identifier"
+    if body is None and not is_group and after and after[0].type == "identifier":
+        body = node  # ``test("adds", macro, 1, 2)``: its body is a function defined elsewhere
+    text = read_text(title)
+    name = text.strip("\"'`") if title is not None and title.type in STRINGS else text
+    return is_group, name[:_LONGEST_TITLE], marks, body
 
 
 def _is_table(node: Node) -> bool:
     long = node.end_byte - node.start_byte > 60
     return long and node.type in ("array", "template_string", "list", "object")
-
-
-def _read_title(node: Node | None) -> str:
-    if node is None:
-        return ""
-    words = read_text(node)
-    return words.strip("\"'`")[:300] if node.type in STRINGS else words[:300]
 
 
 def _read_infix_call(node: Node) -> "_Kind | None":
@@ -282,21 +293,14 @@ def _read_sentence(node: Node) -> tuple[str, tuple[str, ...]]:
             tags += texts
         else:
             words += [text.strip('"') for text in texts]
-    return " ".join(words)[:300], tuple(tags)
+    return " ".join(words)[:_LONGEST_TITLE], tuple(tags)
 
 
 def find_iterated_lists(test: Test) -> tuple[Node, ...]:
     """The collections of the loops around a test: ``[…].each do |x| it "…" do``."""
-    found: list[Node] = []
-    current = test.node.parent
-    for _ in range(_DEEPEST):
-        if current is None or not test.language.calls:
-            break
-        over = find_iterated_node(current)
-        if over is not None and over.end_byte - over.start_byte < _LARGEST_LIST:
-            found.append(over)
-        current = current.parent
-    return tuple(found)
+    outer = list_enclosing(test.node, _DEEPEST) if test.language.calls else ()
+    lists = (over for each in outer if (over := find_iterated_node(each)) is not None)
+    return tuple(over for over in lists if over.end_byte - over.start_byte < _LARGEST_LIST)
 
 
 def find_iterated_node(node: Node) -> Node | None:

@@ -6,7 +6,7 @@ from weakref import WeakKeyDictionary
 
 from tree_sitter import Node
 
-from gitlab_nightshift.proof.syntax.collected_tests import list_tests
+from gitlab_nightshift.proof.syntax.collected_tests import Test, list_tests
 from gitlab_nightshift.proof.syntax.functions import Function, list_functions
 from gitlab_nightshift.proof.syntax.languages import (
     Language,
@@ -19,23 +19,22 @@ from gitlab_nightshift.proof.syntax.nodes import (
     COMMENTS,
     STRINGS,
     find_field,
+    list_lines,
     read_line_number,
     read_text,
     walk,
 )
-from gitlab_nightshift.proof.syntax.single_test import Test
 from gitlab_nightshift.repository.difference import ChangedFile
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
-_LARGEST_VALUE = 20_000
-"""Bytes of an assignment."""
+_LARGEST_VALUE = 20_000  # bytes of an assignment
 _ASSIGNED = compile_lazily(
     r"(?:export |const |let |var |type |static |final |private )*(\w+)[^=\n]*=[^=]"
 )
 _TEST_MODULES = ("tests", "test")
 _LONGEST = 2000
+# A comment in an unsupported language, by the usual signs.
 _COMMENT = compile_lazily(r"(?:^|\s)(#|//|/\*|--|;;|<!--|%).*$")
-"""A comment in an unsupported language, by the usual signs."""
 
 
 class Side:
@@ -53,6 +52,10 @@ class Side:
     def root(self) -> Node | None:
         """The root of the syntax tree."""
         return parse(self.language, self.source) if self.language and self.source else None
+
+    def walk(self) -> Iterator[Node]:
+        """Every node in source order; none if it is not parsed."""
+        return walk(self.root) if self.root is not None else iter(())
 
     @cached_property
     def functions(self) -> tuple[Function, ...]:
@@ -82,11 +85,11 @@ class Side:
     def lines_without_code(self) -> frozenset[int]:
         """The lines of comments, of multi-line strings, and of tests in a Rust product file."""
         found: set[int] = set()
-        for node in walk(self.root) if self.root is not None else ():
+        for node in self.walk():
             long = node.type in STRINGS and node.start_point[0] != node.end_point[0]
             tests = node.type == "mod_item" and read_text(find_field(node, "name")) in _TEST_MODULES
             if node.type in COMMENTS or long or tests:
-                found |= set(range(read_line_number(node), node.end_point[0] + 2))
+                found |= {*list_lines(node)}
         return frozenset(found)
 
     @cached_property
@@ -109,11 +112,8 @@ _SIDES: WeakKeyDictionary[ChangedFile, tuple[Side, Side]] = WeakKeyDictionary()
 def read_sides(file: ChangedFile) -> tuple[Side, Side]:
     """The file before and after. A binary file has empty sides."""
     if file not in _SIDES:
-        hidden = file.binary
-        _SIDES[file] = (
-            Side(file.raw_old_path, None if hidden else file.old),
-            Side(file.raw_path, None if hidden else file.new),
-        )
+        old, new = (None, None) if file.binary else (file.old, file.new)
+        _SIDES[file] = Side(file.raw_old_path, old), Side(file.raw_path, new)
     return _SIDES[file]
 
 
@@ -124,7 +124,7 @@ def _list_comments(side: Side) -> Iterator[tuple[int, str]]:
             if found := _COMMENT.search(line[:_LONGEST]):
                 yield number, found[0].strip()
         return
-    for node in walk(side.root):
+    for node in side.walk():
         alone = node.type == "string" and node.parent and node.parent.type == "expression_statement"
         if node.type in COMMENTS or alone:
             for offset, line in enumerate(read_text(node).split("\n")):

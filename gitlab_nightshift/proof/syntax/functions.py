@@ -25,9 +25,10 @@ _TABLE = RuleTable(__file__)
 
 _DEEPEST = 12
 _MARKS = _TABLE.get_words("marks")
-_HOLDERS = _TABLE.get_words("holders")
+# Nodes that may give a lambda its name: ``const total = () => …``.
 _VARIABLES = frozenset(("variable_declarator", "public_field_definition", "field_definition"))
-"""Nodes that may give a lambda its name: ``const total = () => …``."""
+# Nodes that may contain definitions; others are not searched.
+_HOLDERS = _TABLE.get_words("holders") | FUNCTIONS | CLASSES | _VARIABLES
 
 
 @dataclass(frozen=True)
@@ -64,19 +65,9 @@ def list_functions(root: Node, language: Language) -> tuple[Function, ...]:
                 continue
             here = (*outer, made)
         if len(here) < _DEEPEST:
-            stack.extend(
-                (child, here) for child in reversed(node.named_children) if _may_hold(child)
-            )
+            inside = (child for child in reversed(node.named_children) if child.type in _HOLDERS)
+            stack.extend((child, here) for child in inside)
     return tuple(found)
-
-
-def _may_hold(node: Node) -> bool:
-    """True for nodes that may contain definitions; others are not searched."""
-    kind = node.type
-    return (
-        kind in _HOLDERS or kind in FUNCTIONS or kind in CLASSES or kind in _VARIABLES
-        or kind in ("type_spec", "type_alias")
-    )  # fmt: skip
 
 
 def _read_function(node: Node, outer: tuple[Function, ...], language: Language) -> Function | None:
@@ -98,16 +89,14 @@ def _read_function(node: Node, outer: tuple[Function, ...], language: Language) 
         owner = [read_text(next(types, None))]
     qualified, end = ".".join([*owner, name]), read_last_line_number(node)
     line = min(start, read_line_number(node))
-    body = body or _find_body(node)
+    if body is None and node.type in ("method", "singleton_method"):
+        body = node  # Ruby: an empty method has no body node
+    body = body or next(
+        (child for child in node.named_children if child.type.endswith("body")), None
+    )
     if node.type == "assignment_expression":
         name = name.rpartition(".")[2]
     return Function(name, qualified, line, end, marks, is_class, outer, node, body)
-
-
-def _find_body(node: Node) -> Node | None:
-    if node.type in ("method", "singleton_method"):
-        return node  # Ruby: an empty method has no body node
-    return next((child for child in node.named_children if child.type.endswith("body")), None)
 
 
 def _read_name(node: Node) -> str:

@@ -1,31 +1,31 @@
 """The supported languages, one folder each in ``proof/languages``, and parsing.
 
-To add one: a folder with its queries and ``language.toml`` (which inherits the keys of the language
-that it is ``like``), its grammar in pyproject.toml, and in ``nodes.toml`` the names of its node
-types that no other language has.
+To add one: a folder with ``language.toml``, its queries (``*.scm``), the templates of its faults
+(``faults.toml``) and switches (``switches.toml``); its grammar in pyproject.toml; and in
+``nodes.toml`` the names of its node types that no other language has. Each table inherits from the
+language that it is ``like``.
 """
 
+import importlib
 import re
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
+
+from tree_sitter import Language as Grammar
+from tree_sitter import Node, Parser, Query
 
 from gitlab_nightshift.proof.rule_tables import RuleTable
-
-if TYPE_CHECKING:
-    from tree_sitter import Language as Grammar
-    from tree_sitter import Parser, Query
-import time
-
-from tree_sitter import Node
 
 _FOLDER = Path(__file__).parents[1] / "languages"
 _TABLE = RuleTable(__file__)
 _BESIDE_TESTS = _TABLE.get_pattern("beside_tests")
 _CODE = _TABLE.get_pattern("code", re.IGNORECASE)
 _NAMED_TEST = _TABLE.get_pattern("named_test")
+_PATTERNS = ("test_files", "named", "marked", "bases")
 
 
 @dataclass(frozen=True)
@@ -35,21 +35,31 @@ class Language:
     ``queries`` is the language whose queries it uses. ``test_files`` matches the paths of files
     that a runner collects. ``calls``: tests may be calls with a callback (``it("adds", () => …)``).
     ``named`` matches the names of functions that are tests by their name alone, ``marked`` the
-    annotation or attribute that makes a function a test. ``public``: see
-    ``reading/public_names.py``. Only a file with one of ``error_words``, if there are any, can hide
-    an error.
+    annotation or attribute that makes a function a test; with ``bases``, the named ones are tests
+    only in a class whose heading that matches. ``inline_tests``: product files may hold tests.
+    Languages of one ``family`` (its own name by default) call each other's code, and share
+    their test runners. ``public``: see ``reading/public_names.py``; ``package``: files share their
+    names in a "folder" or "anywhere"; ``keywords``: arguments may be passed by name. Only a file
+    with one of ``error_words``, if there are any, can hide an error; ``error_values``: errors are
+    returned, not raised.
     """
 
     name: str
     extensions: tuple[str, ...]
     grammar: str
     queries: str
+    family: str
     test_files: re.Pattern[str]
     calls: bool = False
     named: re.Pattern[str] | None = None
     marked: re.Pattern[str] | None = None
+    bases: re.Pattern[str] | None = None
+    inline_tests: bool = False
     public: Mapping[str, str] = field(hash=False, compare=False, default_factory=dict)
+    package: str = "file"
+    keywords: bool = False
     error_words: tuple[str, ...] = ()
+    error_values: bool = False
 
 
 @cache
@@ -60,15 +70,23 @@ def _read_languages() -> dict[str, Language]:
 
 
 def _read_language(name: str) -> Language:
-    table = RuleTable(str(_FOLDER / name / "language.toml"))
-    row = table.entries
-    if like := row.get("like"):
-        row = RuleTable(str(_FOLDER / like / "language.toml")).entries | row
-    patterns = ("test_files", "named", "marked")
-    read = {"queries": name} | {key: value for key, value in row.items() if key != "like"}
-    read |= {key: table.compile(row[key]) for key in patterns if key in row}
+    row = read_language_table(name, "language")
+    read: dict[str, Any] = {"queries": name, "family": name, **row}
+    read |= {key: _TABLE.compile(row[key]) if row[key] else None for key in _PATTERNS if key in row}
     read |= {key: tuple(row.get(key, "").split()) for key in ("extensions", "error_words")}
     return Language(name, **read)
+
+
+@cache
+def read_language_table(language: str, name: str) -> Mapping[str, Any]:
+    """A table of a language's folder, completed from the language that it is ``like``; empty if
+    there is none."""
+    path = _FOLDER / language / f"{name}.toml"
+    if not path.exists():
+        return {}
+    row = RuleTable(str(path)).entries
+    like = row.pop("like", "")
+    return {**read_language_table(like, name), **row} if like else row
 
 
 def find_language(path: str) -> Language | None:
@@ -97,36 +115,32 @@ def is_named_test(path: str) -> bool:
     return _NAMED_TEST.search(path) is not None
 
 
+def has_inline_tests(path: str) -> bool:
+    """True for a language whose product files may hold tests."""
+    language = find_language(path)
+    return language is not None and language.inline_tests
+
+
 def is_product(path: str) -> bool:
-    """True unless a file holds tests or is beside them. Rust's product files may hold tests."""
-    if beside_tests(path):
-        return False
-    return path.endswith(".rs") or not is_test_file(path)
+    """True unless a file only holds tests, or is beside them."""
+    return not beside_tests(path) and (has_inline_tests(path) or not is_test_file(path))
 
 
 @cache
-def _load_grammar(named: str) -> "Grammar":
-    import importlib
-
-    from tree_sitter import Language as Grammar
-
-    module, _, entry = named.partition(":")
-    return Grammar(getattr(importlib.import_module(module), entry)())
+def _load_grammar(entry_point: str) -> Grammar:
+    module, _, function = entry_point.partition(":")
+    return Grammar(getattr(importlib.import_module(module), function)())
 
 
 @cache
-def load_parser(language: Language) -> "Parser":
+def load_parser(language: Language) -> Parser:
     """A parser for the language, whose grammar is loaded on first use."""
-    from tree_sitter import Parser
-
     return Parser(_load_grammar(language.grammar))
 
 
 @cache
-def load_query(language: Language, name: str) -> "Query | None":
+def load_query(language: Language, name: str) -> Query | None:
     """The query with this name for the language; None if it has none."""
-    from tree_sitter import Query
-
     path = _FOLDER / language.queries / f"{name}.scm"
     if not path.exists():
         return None
@@ -136,10 +150,8 @@ def load_query(language: Language, name: str) -> "Query | None":
 # --- parsing --------------------------------------------------------------------------------------
 
 
-LARGEST = 1_000_000
-"""Bytes of the largest file that is parsed."""
-_LONGEST = 2.0
-"""Seconds to parse one file."""
+LARGEST = 1_000_000  # bytes of the largest file that is parsed
+_LONGEST = 2.0  # seconds to parse one file
 _MOST_NODES = 300_000
 _CHUNK = 1 << 16  # bytes
 
@@ -159,7 +171,8 @@ def parse(language: Language, source: bytes) -> Node | None:
     except ValueError:
         parser.reset()
         return None
-    # With the old tree nothing is parsed again, and from bytes a node's text is only a slice.
+    # A tree from a callback calls it for every node's text. With the old tree nothing is parsed
+    # again, and from bytes a node's text is only a slice.
     root = parser.parse(source, tree).root_node
     return root if _is_readable(root) else None
 

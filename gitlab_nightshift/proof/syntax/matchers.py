@@ -5,18 +5,16 @@ from collections.abc import Iterator, Sequence
 from tree_sitter import Node
 
 from gitlab_nightshift.proof.syntax.assertion import (
-    Assertion,
-    build_assertion,
-    is_condition,
-    read_condition,
-)
-from gitlab_nightshift.proof.syntax.assertion_words import (
     ALONE,
     EQUAL,
     RAISES,
     WORDS,
+    Assertion,
+    build_assertion,
+    is_condition,
     normalize_name,
     parse_assertion_name,
+    read_condition,
 )
 from gitlab_nightshift.proof.syntax.nodes import (
     CALLS,
@@ -42,8 +40,8 @@ _NEGATES = frozenset("not never nottobe tonot notto shouldnot wont neverto".spli
 _TAKES_MATCHER = frozenset("to tonot notto should shouldnot must andexpect".split())
 _NO_MATCHER = frozenset("expect describedas as withmessage".split())
 _FILLERS = ("not", "be", "have", "not be")
+# A matcher: its word, whether it is negated, and what it expects.
 _Found = tuple[str, bool, tuple[Node, ...]]
-"""A matcher: its word, whether it is negated, and what it expects."""
 
 
 def find_should_index(words: list[str], links: tuple[Link, ...]) -> int | None:
@@ -73,14 +71,14 @@ def read_fluent(node: Node, links: tuple[Link, ...]) -> Iterator[Assertion]:
     """``expect(x).not.toBe(y)``, ``assertThat(x).isEqualTo(y)``, ``expect(x).to eq(y)``."""
     first, args = normalize_name(links[0].name), links[0].args or ()
     if first in ("assertthat", "that") and len(links) == 1:
-        yield from read_that(node, args)
+        yield from read_assert_that(node, args)
     elif first in THROWN:
         yield build_assertion(node, "raises", args)
     elif links[-1].name not in ("assertions", "hasAssertions"):
         yield from read_matchers(node, links[1:], args[:1])
 
 
-def read_that(node: Node, args: Sequence[Node]) -> Iterator[Assertion]:
+def read_assert_that(node: Node, args: Sequence[Node]) -> Iterator[Assertion]:
     """``assertThat(x, is(3))``, perhaps with a message first, and ``assertThat(x > 3)``."""
     args = args[1:] if len(args) > 2 and args[0].type in STRINGS else args
     if len(args) > 1:
@@ -96,19 +94,14 @@ def read_matchers(
     """The first matcher of a chain that demands an exact value, or else the last one."""
     negated, best = False, None
     for link in links:
-        negated = negated or _is_negating(link)
+        name = normalize_name(link.name)
+        passed = read_text(link.args[0]) if link.args and name in _TAKES_MATCHER else ""
+        negated = negated or name in _NEGATES or passed in ("not", "not be")
         found = _read_link(link, negated)
         if found and (best is None or best[0] not in EQUAL):
             best = found
     if best:
         yield build_assertion(node, best[0], (*subject, *best[2]), best[1])
-
-
-def _is_negating(link: Link) -> bool:
-    name = normalize_name(link.name)
-    if name in _TAKES_MATCHER and link.args and read_text(link.args[0]) in ("not", "not be"):
-        return True
-    return name in _NEGATES
 
 
 def _read_link(link: Link, negated: bool) -> _Found | None:

@@ -20,8 +20,17 @@ MEMBERS: dict[str, list[str]] = _TABLE.entries["members"]
 _RECEIVER = {"method_invocation": "object", "call": "receiver", "scoped_call_expression": "scope"}
 _WRAPPERS = _TABLE.get_words("wrappers")
 _BINARY = _TABLE.get_words("binary")
-_LONGEST_CHAIN = 60
-"""Links; hostile code may have thousands."""
+_ASSIGNMENTS = _TABLE.get_words("assignments")
+# Nodes whose value is not known from reading.
+_COMPUTED = CALLS | frozenset(
+    "identifier attribute member_expression field_expression selector_expression await_expression"
+    " expression_list field_access".split()
+)
+_VARIABLE = _TABLE.get_pattern("variable")
+_NAMES = ("constant", "name", "instance_variable")  # Ruby's and PHP's
+_LONGEST_CHAIN = 60  # links; hostile code may have thousands
+_LONGEST_NAME = 2000  # bytes; longer code is no name
+_LONGEST_RESOLVED = 500  # characters of code in which variables are still replaced
 
 
 @dataclass(frozen=True)
@@ -54,6 +63,11 @@ def read_last_line_number(node: Node) -> int:
     return row + 1 if column or row == node.start_point[0] else row
 
 
+def list_lines(node: Node) -> range:
+    """The lines of a node, from 1."""
+    return range(node.start_point[0] + 1, node.end_point[0] + 2)
+
+
 def walk(node: Node, into: Callable[[Node], bool] | None = None) -> Iterator[Node]:
     """The node and all below it in source order; ``into`` decides whether to enter a node."""
     stack = [node]
@@ -62,6 +76,19 @@ def walk(node: Node, into: Callable[[Node], bool] | None = None) -> Iterator[Nod
         yield current
         if into is None or current is node or into(current):
             stack.extend(reversed(current.named_children))
+
+
+def list_enclosing(
+    node: Node | None, most: int = 1000, *, including: bool = False
+) -> Iterator[Node]:
+    """At most so many nodes around this one, the innermost first, perhaps ``including`` itself."""
+    # tree-sitter looks for each parent from the root (lib/src/node.c: ts_node_parent): unlimited,
+    # deep nesting would cost quadratic time.
+    for step in range(most):
+        node = node.parent if node is not None and (step or not including) else node
+        if node is None:
+            return
+        yield node
 
 
 def list_children(node: Node) -> list[Node]:
@@ -94,19 +121,12 @@ def read_chain(node: Node) -> tuple[Link, ...]:
     for _ in range(_LONGEST_CHAIN):
         if current is None:
             break
-        before, types = len(links), _read_type_arguments(current)
+        before, generic = len(links), current.type == "generic_function"
+        types = read_text(find_field(current, "type_arguments")).strip("[]") if generic else ""
         current = _add_links(unwrap_node(current), links)
         if types and len(links) > before and not links[before].types:
             links[before] = replace(links[before], types=types)
     return tuple(reversed(links))
-
-
-def _read_type_arguments(node: Node) -> str:
-    return (
-        read_text(find_field(node, "type_arguments")).strip("[]")
-        if node.type == "generic_function"
-        else ""
-    )
 
 
 def _add_links(node: Node, links: list[Link]) -> Node | None:
@@ -116,7 +136,7 @@ def _add_links(node: Node, links: list[Link]) -> Node | None:
         left, name, right = list_children(node)[:3]
         links.append(Link(read_text(name), (right,)))
         return left
-    if kind in ("macro_invocation",):
+    if kind == "macro_invocation":
         links.append(Link(read_text(find_field(node, "macro")) + "!", parse_macro_arguments(node)))
         return None
     if kind in CALLS:
@@ -132,7 +152,8 @@ def _add_links(node: Node, links: list[Link]) -> Node | None:
             owner, member = ends[0], ends[-1]
         links.append(Link(read_text(member)))
         return owner
-    links.append(Link(read_text(node) if node.end_byte - node.start_byte < 2000 else ""))
+    short = node.end_byte - node.start_byte < _LONGEST_NAME
+    links.append(Link(read_text(node) if short else ""))
     return None
 
 
@@ -235,8 +256,37 @@ def list_names(node: Node) -> frozenset[str]:
         for each in walk(node)
         if not each.child_count
         and each.is_named
-        and (
-            each.type.endswith("identifier")
-            or each.type in ("constant", "name", "instance_variable")
-        )
+        and (each.type.endswith("identifier") or each.type in _NAMES)
     )
+
+
+def read_assignment(node: Node) -> tuple[Node, Node] | None:
+    """Target and value of an assignment or declaration; None for other nodes."""
+    if node.type not in _ASSIGNMENTS:
+        return None
+    target, value = find_field(node, "left", "name", "pattern"), find_field(node, "right", "value")
+    if node.type == "property_declaration" and value is None and len(node.named_children) > 1:
+        target, value = node.named_children[0], node.named_children[-1]  # Kotlin has no fields
+    return (target, value) if target is not None and value is not None else None
+
+
+def read_variable_values(node: Node) -> dict[str, str]:
+    """The code that each variable is set to, if it is assigned once, from a call or a name."""
+    found: dict[str, str] = {}
+    other: set[str] = set()
+    for each in walk(node):
+        if pair := read_assignment(each):
+            name = read_text(pair[0])
+            if name in found or unwrap_node(pair[1]).type not in _COMPUTED:
+                other.add(name)
+            found[name] = read_text(pair[1])
+    return {name: value for name, value in found.items() if name not in other}
+
+
+def resolve_variables(code: str, values: dict[str, str]) -> str:
+    """A piece of code with variables replaced by their values, and variables in those, too."""
+    for _ in range(2):
+        if len(code) > _LONGEST_RESOLVED:
+            break
+        code = _VARIABLE.sub(lambda name: values.get(name[0], name[0]), code)
+    return code

@@ -13,7 +13,7 @@ from gitlab_nightshift.proof.proof_commands import (
     run_and_collect,
 )
 from gitlab_nightshift.proof.reports.command_expansion import build_text_reader
-from gitlab_nightshift.proof.reports.reported_cases import Collection
+from gitlab_nightshift.proof.reports.report_readers import Collection
 from gitlab_nightshift.records.bead_results import CommandResult
 from gitlab_nightshift.records.events import Emit, Note, StepEnded, StepStarted
 from gitlab_nightshift.records.verdicts import Check, CheckOutcome

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.proof.diagnosis import describe_missing
-from gitlab_nightshift.proof.evidence.lab import (
+from gitlab_nightshift.proof.evidence.workbench import (
     Evidence,
     EvidenceSubject,
-    Lab,
+    Workbench,
     compute_deadline,
     find_flaky_commands,
     raise_flag,
@@ -104,9 +104,9 @@ def _run_commands(
     sandboxed.checkout.apply_tree(resolve_tree(sandboxed.checkout.repository, base))
     (before,) = run_and_collect(runner, [results[-1].command], "before", lambda: None, read)
     if before.result.ok:
-        return runs, raise_flag("tests-fail", context, "", 0, failed)
+        return runs, raise_flag("tests-fail", context, "", failed)
     text = f"{failed} It fails without the change as well."
-    return runs, raise_flag("tests-fail", context, "", 0, text, "warn")
+    return runs, raise_flag("tests-fail", context, "", text, "warn")
 
 
 def _describe_no_run(runner: Runner, runs: tuple[CommandRun, ...]) -> str:
@@ -136,11 +136,11 @@ def _gather_evidence(
     left_s = sandboxed.sandbox_context.left_s()
     end = compute_deadline(context.settings.proof_time, usual_s, left_s)
     commands = tuple(run.result.command for run in runs)
-    lab = Lab(sandboxed.checkout, runner, commands, "evidence", end)
+    workbench = Workbench(sandboxed.checkout, runner, commands, "evidence", end)
     red = any(not run.result.ok for run in before)
     canaries = BaseCanaries(unable="the commands fail on the base" if red else "")
     collections = [run.collection for run in before]
-    return gather_evidence(subject, lab, collections, runs, canaries, undecided)
+    return gather_evidence(subject, workbench, collections, runs, canaries, undecided)
 
 
 def _run_on_base(

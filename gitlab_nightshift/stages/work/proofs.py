@@ -5,10 +5,10 @@ from gitlab_nightshift.policy.repeated_ideas import describe_repetition, find_re
 from gitlab_nightshift.policy.write_gate import list_gated_files
 from gitlab_nightshift.proof.changed_symbols import compute_digest, list_changed_symbols
 from gitlab_nightshift.proof.evidence.collected_runs import TITLE as TESTS_THAT_RAN
-from gitlab_nightshift.proof.evidence.lab import (
+from gitlab_nightshift.proof.evidence.workbench import (
     Evidence,
     EvidenceSubject,
-    Lab,
+    Workbench,
     compute_deadline,
     find_flaky_commands,
 )
@@ -18,8 +18,7 @@ from gitlab_nightshift.proof.reading import judge
 from gitlab_nightshift.proof.reading.changed_settings import find_changed_settings
 from gitlab_nightshift.proof.reports.command_expansion import build_text_reader
 from gitlab_nightshift.proof.reviewed_change import Context, read_change
-from gitlab_nightshift.proof.running.gathering import gather_evidence
-from gitlab_nightshift.proof.running.settlement import is_refutable
+from gitlab_nightshift.proof.running.gathering import gather_evidence, is_refutable
 from gitlab_nightshift.records.events import Note, StepEnded, StepStarted
 from gitlab_nightshift.records.handoffs import AnalysisResult
 from gitlab_nightshift.records.verdicts import CheckOutcome, Finding
@@ -181,9 +180,9 @@ def _gather_evidence(
     wanted = proof.work.settings.proof_time
     end = compute_deadline(wanted, usual_s, proof.runner.limits().timeout_s)
     passing = tuple(run.result.command for run in runs if run.result.ok)
-    lab = Lab(checkout, proof.runner, passing, name, end)
+    workbench = Workbench(checkout, proof.runner, passing, name, end)
     before = proof.baseline.collections
-    evidence = gather_evidence(subject, lab, before, runs, proof.canaries, undecided)
+    evidence = gather_evidence(subject, workbench, before, runs, proof.canaries, undecided)
     for check in evidence.checks:
         proof.work.emit(Note(f"{check.title}: {check.detail}"))
     failing = _list_failing(evidence.findings)

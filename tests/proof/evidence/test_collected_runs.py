@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from gitlab_nightshift.proof.evidence.collected_runs import compare_collections
-from gitlab_nightshift.proof.evidence.lab import Evidence, EvidenceSubject, Lab
+from gitlab_nightshift.proof.evidence.workbench import Evidence, EvidenceSubject, Workbench
 from gitlab_nightshift.proof.proof_commands import CommandRun, run_and_collect
 from gitlab_nightshift.proof.reports.command_expansion import build_text_reader
 from gitlab_nightshift.records.verdicts import CheckOutcome
@@ -31,18 +31,20 @@ HOOK = (
 )
 
 
-def run_on(subject: EvidenceSubject, lab: Lab, tree: str, name: str) -> tuple[CommandRun, ...]:
-    back = functools.partial(lab.checkout.apply_tree, tree)
+def run_on(
+    subject: EvidenceSubject, workbench: Workbench, tree: str, name: str
+) -> tuple[CommandRun, ...]:
+    back = functools.partial(workbench.checkout.apply_tree, tree)
     back()
-    read = build_text_reader(lab.checkout.repository, subject.base)
-    return run_and_collect(lab.runner, lab.commands, name, back, read)
+    read = build_text_reader(workbench.checkout.repository, subject.base)
+    return run_and_collect(workbench.runner, workbench.commands, name, back, read)
 
 
-def compare(subject: EvidenceSubject, lab: Lab) -> Evidence:
-    base = write_modified_tree(lab.checkout.repository, subject.base, {})
-    if (key := (base, *lab.commands)) not in _BEFORE:  # many changes begin at the same tests
-        _BEFORE[key] = run_on(subject, lab, base, "before")
-    runs = run_on(subject, lab, subject.tree, "after")
+def compare(subject: EvidenceSubject, workbench: Workbench) -> Evidence:
+    base = write_modified_tree(workbench.checkout.repository, subject.base, {})
+    if (key := (base, *workbench.commands)) not in _BEFORE:  # many changes begin at the same tests
+        _BEFORE[key] = run_on(subject, workbench, base, "before")
+    runs = run_on(subject, workbench, subject.tree, "after")
     return compare_collections(subject, [run.collection for run in _BEFORE[key]], runs)
 
 
@@ -71,8 +73,8 @@ RUNS = {"pytest": PYTEST, "unittest": UNITTEST}
 @each("case", read_cases(Path(__file__).with_name("collected.cases")))
 def test_what_running_shows(tried: Tried, case: ScriptCase) -> None:
     command = RUNS.get(case.asked["run"], case.asked["run"])
-    with tried(*case.change({}, COMMANDS), commands=(command,)) as (subject, lab):
-        seen = compare(subject, lab)
+    with tried(*case.change({}, COMMANDS), commands=(command,)) as (subject, workbench):
+        seen = compare(subject, workbench)
     assert [finding.name for finding in seen.findings] == case.expected, seen
     assert {finding.level for finding in seen.findings} <= {"fail"}
     wanted = CheckOutcome.FAILED if case.expected else CheckOutcome.PASSED
@@ -82,8 +84,11 @@ def test_what_running_shows(tried: Tried, case: ScriptCase) -> None:
 def test_a_test_whose_end_reading_judges_is_counted(tried: Tried) -> None:
     """Else the numbers would differ without a word."""
     one, _, _ = TWO.partition("\n\n\ndef test_two")
-    with tried({"test_a.py": TWO}, {"test_a.py": f"{one}\n"}, commands=(PYTEST,)) as (subject, lab):
-        seen = compare(subject, lab)
+    with tried({"test_a.py": TWO}, {"test_a.py": f"{one}\n"}, commands=(PYTEST,)) as (
+        subject,
+        workbench,
+    ):
+        seen = compare(subject, workbench)
     assert seen.findings == ()
     assert seen.checks[0].detail.endswith(": 2 tests before, 1 with the change (1 gone)")
 
@@ -99,9 +104,9 @@ def test_cases_that_go_with_the_code_are_asked_about_in_a_persons_change(
     after: dict[str, str | None] = {"conftest.py": HOOK}
     after |= {"shop.py": product} if product else {}
     files = {"test_a.py": TWO, "shop.py": "TWO = 2\n"}
-    with tried(files, after, commands=(PYTEST,)) as (made, lab):
+    with tried(files, after, commands=(PYTEST,)) as (made, workbench):
         subject = replace(made, context=replace(made.context, by_people=by_people))
-        seen = compare(subject, lab)
+        seen = compare(subject, workbench)
     assert [(f.name, f.level) for f in seen.findings] == [("test-deleted", level)]
 
 
@@ -113,7 +118,12 @@ def test_a_person_is_asked_about_a_test_that_a_helper_skips_here(tried: Tried) -
         "    if skip_on_old(sys.version_info.major):\n        pytest.skip('too old')\n"
     )
     before = {"helper.py": helper.format("<"), "test_a.py": test}
-    with tried(before, {"helper.py": helper.format("<=")}, commands=(PYTEST,)) as (night, lab):
+    with tried(before, {"helper.py": helper.format("<=")}, commands=(PYTEST,)) as (
+        night,
+        workbench,
+    ):
         person = replace(night, context=replace(night.context, by_people=True))
-        levels = [[(f.name, f.level) for f in compare(s, lab).findings] for s in (night, person)]
+        levels = [
+            [(f.name, f.level) for f in compare(s, workbench).findings] for s in (night, person)
+        ]
     assert levels == [[("test-skipped", "fail")], [("test-skipped", "warn")]]

@@ -1,8 +1,8 @@
 """Which command runs chosen tests alone, and how it is seen that it ran any."""
 
 from gitlab_nightshift.proof.evidence.selected_tests import (
+    ProjectTests,
     SelectedTests,
-    Surroundings,
     build_focused_commands,
 )
 from tests.support.tables import each
@@ -18,8 +18,8 @@ IDS = "tests/test_a.py::test_x tests/test_a.py::A::test_y"
 def argvs(
     language: str, chosen: SelectedTests, *commands: str, there: tuple[str, ...] = ()
 ) -> list[str]:
-    around = Surroundings(commands, lambda path: path in there)
-    return [" ".join(each.argv) for each in build_focused_commands(language, chosen, around)]
+    project = ProjectTests(commands, lambda path: path in there)
+    return [" ".join(each.argv) for each in build_focused_commands(language, chosen, project)]
 
 
 @each(
@@ -83,23 +83,23 @@ def test_the_others() -> None:
     ],
 )
 def test_a_run_of_no_test_is_seen(language: str, output: str, ran: int) -> None:
-    around = Surroundings((), lambda _path: False)
+    project = ProjectTests((), lambda _path: False)
     chosen = SelectedTests(("a",), ("b",))
-    assert build_focused_commands(language, chosen, around)[0].count(output) == ran
+    assert build_focused_commands(language, chosen, project)[0].count(output) == ran
 
 
 @each(("tests", "ran"), [("1 test", 1), ("2/3 tests", 2), ("0 tests", 0)])
 def test_a_run_of_nextest_is_counted(tests: str, ran: int) -> None:
-    around = Surroundings(("cargo nextest run",), lambda _path: False)
+    project = ProjectTests(("cargo nextest run",), lambda _path: False)
     output = f"     Summary [   0.241s] {tests} run: 1 passed, 1 skipped\n"
     chosen = SelectedTests(("a",), ("b",))
-    assert build_focused_commands("rust", chosen, around)[0].count(output) == ran
+    assert build_focused_commands("rust", chosen, project)[0].count(output) == ran
 
 
 def test_unittest_that_ran_nothing() -> None:
-    around = Surroundings(("python3 -m unittest",), lambda _path: False)
+    project = ProjectTests(("python3 -m unittest",), lambda _path: False)
     assert (
-        build_focused_commands("python", TEN, around)[0].count("Ran 0 tests in 0.000s\n\nOK") == 0
+        build_focused_commands("python", TEN, project)[0].count("Ran 0 tests in 0.000s\n\nOK") == 0
     )
 
 
@@ -114,7 +114,7 @@ def test_unittest_that_ran_nothing() -> None:
     ],
 )
 def test_a_file_s_name_is_no_part_of_a_command(language: str, path: str) -> None:
-    around = Surroundings(("mvn test", "sbt test"), lambda _: True)
-    assert build_focused_commands(language, SelectedTests((path,), ("a",)), around) == ()
+    project = ProjectTests(("mvn test", "sbt test"), lambda _: True)
+    assert build_focused_commands(language, SelectedTests((path,), ("a",)), project) == ()
     plain = SelectedTests(("src/[id] tést.test-x@1_test.py",), ("a",))
-    assert build_focused_commands(language, plain, around)
+    assert build_focused_commands(language, plain, project)

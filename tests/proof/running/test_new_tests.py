@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from gitlab_nightshift.proof.evidence.lab import Evidence
+from gitlab_nightshift.proof.evidence.workbench import Evidence
 from gitlab_nightshift.proof.running import new_tests
 from gitlab_nightshift.proof.running.new_tests import BEFORE, FAULTS, evaluate_new_tests
 from gitlab_nightshift.records.verdicts import CheckOutcome
@@ -45,8 +45,8 @@ def add(text: str, source: str = LABEL_TEST) -> str:
 def evaluate(
     tried: Tried, before: Files, after: Mapping[str, str | None], command: str = UNITTEST
 ) -> Evidence:
-    with tried(before, after, commands=(command,)) as (subject, lab):
-        return evaluate_new_tests(subject, open_trial(subject, lab))
+    with tried(before, after, commands=(command,)) as (subject, workbench):
+        return evaluate_new_tests(subject, open_trial(subject, workbench))
 
 
 def list_outcomes(seen: Evidence) -> dict[str, CheckOutcome]:
@@ -190,9 +190,9 @@ def test_a_test_of_the_size_of_the_code_that_was_there_before_says_nothing(
     size = add('self.assertLess(len(open("shop.py").read() + label("")), {})')
     files = PYTHON | {LABELS: size.format(400)}
     after = {LABELS: size.format(405) + new}
-    with tried(files, after, commands=(UNITTEST,)) as (made, lab):
+    with tried(files, after, commands=(UNITTEST,)) as (made, workbench):
         subject = replace(made, context=replace(made.context, by_people=True))
-        seen = evaluate_new_tests(subject, open_trial(subject, lab))
+        seen = evaluate_new_tests(subject, open_trial(subject, workbench))
     assert list_outcomes(seen) == {FAULTS: outcome}
     assert seen.findings == ()
 
@@ -208,10 +208,10 @@ def test_an_old_test_that_a_person_edits_is_not_refused_for_what_it_never_notice
     files = PYTHON | ({more: add(hollow, start)} if there else {})
     with tried(files, {more: add(f"{hollow}  # edited", start)}, commands=(UNITTEST,)) as (
         made,
-        lab,
+        workbench,
     ):
         subject = replace(made, context=replace(made.context, by_people=by_people))
-        seen = evaluate_new_tests(subject, open_trial(subject, lab))
+        seen = evaluate_new_tests(subject, open_trial(subject, workbench))
     refused = not (there and by_people)
     assert [finding.level for finding in seen.findings] == (["fail"] if refused else [])
 
@@ -223,9 +223,9 @@ def test_a_test_that_comes_by_no_fault_says_nothing_for_people(
     """A night's change is held to notice some: a test may have hidden what it came by."""
     test = change(LABEL_TEST, 'label("a"), "for a"', "bool(label), True")
     files = {"tests/test_more.py": test.partition("    def test_nobody")[0] + NEW.format("label")}
-    with tried(PYTHON, files, commands=(UNITTEST,)) as (made, lab):
+    with tried(PYTHON, files, commands=(UNITTEST,)) as (made, workbench):
         subject = replace(made, context=replace(made.context, by_people=by_people))
-        seen = evaluate_new_tests(subject, open_trial(subject, lab))
+        seen = evaluate_new_tests(subject, open_trial(subject, workbench))
     assert [finding.level for finding in seen.findings] == ([] if by_people else ["fail"])
 
 

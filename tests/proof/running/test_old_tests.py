@@ -28,8 +28,8 @@ def test_behaviour_that_is_to_stay_is_held_against_the_tests_as_they_were(
 ) -> None:
     before, commands = {"shop.py": CODE, "test_shop.py": OLD}, ("python3 -m unittest",)
     after = {"shop.py": code, "test_shop.py": test}
-    with tried(before, after, category="refactoring", commands=commands) as (subject, lab):
-        seen = run_old_tests(subject, Trial(lab, lambda _name: "", "old"))
+    with tried(before, after, category="refactoring", commands=commands) as (subject, workbench):
+        seen = run_old_tests(subject, Trial(workbench, lambda _name: "", "old"))
     assert [check.outcome for check in seen.checks] == [seen_as], seen
     failed = seen_as is CheckOutcome.FAILED
     flags = [(finding.name, finding.level) for finding in seen.findings]
@@ -50,7 +50,7 @@ def test_expectations_that_change_with_the_code_are_told_and_refuse_nothing(
 ) -> None:
     before, commands = {"shop.py": CODE, "test_shop.py": OLD}, ("python3 -m unittest",)
     after = {"shop.py": code, "test_shop.py": test}
-    with tried(before, after, commands=commands) as (subject, lab):
-        seen = run_old_tests(subject, Trial(lab, lambda _name: "", "old"))
+    with tried(before, after, commands=commands) as (subject, workbench):
+        seen = run_old_tests(subject, Trial(workbench, lambda _name: "", "old"))
     assert seen.findings == ()
     assert [check.detail for check in seen.checks] == ([told] if told else [])

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from gitlab_nightshift.proof.evidence.lab import EvidenceSubject, Lab
+from gitlab_nightshift.proof.evidence.workbench import EvidenceSubject, Workbench
 from gitlab_nightshift.proof.reports.command_expansion import build_text_reader
 from gitlab_nightshift.proof.running import single_canaries
 from gitlab_nightshift.proof.running.faults import Fault, list_faults
@@ -18,7 +18,7 @@ from gitlab_nightshift.proof.running.single_canaries import (
 )
 from gitlab_nightshift.proof.running.tree_files import TreeFiles
 from gitlab_nightshift.proof.running.trial import Trial
-from gitlab_nightshift.proof.syntax import single_test
+from gitlab_nightshift.proof.syntax import collected_tests
 from gitlab_nightshift.proof.syntax.file_side import Side
 from tests.proof.running.shops import LABEL_TEST, PYTHON, SHOP, UNITTEST
 from tests.proof.running.test_canaries import LABELS, change
@@ -28,8 +28,10 @@ UNUSED = SHOP + "\n\ndef unused(number):\n    return number > 3\n"
 NO_CHANGE = {LABELS: LABEL_TEST.replace("nobody(", "no_name(")}
 
 
-def open_trial(subject: EvidenceSubject, lab: Lab) -> Trial:
-    return Trial(lab, build_text_reader(lab.checkout.repository, subject.base), "canary")
+def open_trial(subject: EvidenceSubject, workbench: Workbench) -> Trial:
+    return Trial(
+        workbench, build_text_reader(workbench.checkout.repository, subject.base), "canary"
+    )
 
 
 def list_shop_faults(source: str, function: str) -> list[Fault]:
@@ -37,14 +39,20 @@ def list_shop_faults(source: str, function: str) -> list[Fault]:
     return [fault for fault in list_faults(side, side.functions) if fault.function == function]
 
 
-def list_tests(path: str, source: str) -> tuple[single_test.Test, ...]:
+def list_tests(path: str, source: str) -> tuple[collected_tests.Test, ...]:
     return Side(path, source.encode()).tests
 
 
 def find(
-    subject: EvidenceSubject, lab: Lab, faults: list[Fault], tests: tuple[single_test.Test, ...]
+    subject: EvidenceSubject,
+    workbench: Workbench,
+    faults: list[Fault],
+    tests: tuple[collected_tests.Test, ...],
 ) -> FoundCanaries:
-    read, trial = TreeFiles(lab.checkout.repository, subject.base), open_trial(subject, lab)
+    read, trial = (
+        TreeFiles(workbench.checkout.repository, subject.base),
+        open_trial(subject, workbench),
+    )
     planted = plant_singles(trial, subject.base, tests, faults, read)
     reached = planted.list_reached() if planted else []
     return find_canaries(trial, planted, tests, reached, 1.0)
@@ -52,16 +60,16 @@ def find(
 
 def test_only_what_these_tests_notice_is_a_canary(tried: Tried) -> None:
     faults = [*list_shop_faults(SHOP, "price")[:2], *list_shop_faults(SHOP, "label")[:3]]
-    with tried(PYTHON, NO_CHANGE, commands=(UNITTEST,)) as (subject, lab):
-        found = find(subject, lab, faults, list_tests(LABELS, LABEL_TEST))
+    with tried(PYTHON, NO_CHANGE, commands=(UNITTEST,)) as (subject, workbench):
+        found = find(subject, workbench, faults, list_tests(LABELS, LABEL_TEST))
     assert {canary.fault.function for canary in found.canaries} == {"label"}
     assert all(name.startswith("tests.test_label.") for c in found.canaries for name in c.found_by)
 
 
 def test_what_most_tests_notice_and_what_fewest_do_stand_first(tried: Tried) -> None:
     faults = list_shop_faults(SHOP, "label")
-    with tried(PYTHON, NO_CHANGE, commands=(UNITTEST,)) as (subject, lab):
-        found = find(subject, lab, faults, list_tests(LABELS, LABEL_TEST))
+    with tried(PYTHON, NO_CHANGE, commands=(UNITTEST,)) as (subject, workbench):
+        found = find(subject, workbench, faults, list_tests(LABELS, LABEL_TEST))
     first, second, *_ = [len(canary.found_by) for canary in found.canaries]
     assert (first, second) == (2, 1)
     assert len(found.canaries) <= single_canaries.MOST_CANARIES
@@ -76,15 +84,15 @@ def test_what_the_base_does_not_notice_again_is_left_out(
     files = PYTHON | {"shop.py": UNUSED}
     faults = [*list_shop_faults(UNUSED, "label"), *list_shop_faults(UNUSED, "unused")]
     old = list_tests(LABELS, LABEL_TEST)
-    with tried(files, NO_CHANGE, commands=(UNITTEST,)) as (subject, lab):
-        found = find(subject, lab, faults, old)
+    with tried(files, NO_CHANGE, commands=(UNITTEST,)) as (subject, workbench):
+        found = find(subject, workbench, faults, old)
         by = frozenset(["tests.test_label.LabelTest.test_somebody"])
         found = replace(found, canaries=(Canary(faults[-1], by),))
         new = list_tests(LABELS, NO_CHANGE[LABELS])
-        after = TreeFiles(lab.checkout.repository, subject.tree)
-        trial = open_trial(subject, lab)
+        after = TreeFiles(workbench.checkout.repository, subject.tree)
+        trial = open_trial(subject, workbench)
         judged = judge_canaries(trial, subject, new, found, {f: f for f in faults}, after)
-    assert [each.kept for each in judged] == ([] if confirmations else [False])
+    assert [each.still_noticed for each in judged] == ([] if confirmations else [False])
 
 
 def test_a_run_with_a_fault_is_in_a_job_of_ci(tried: Tried) -> None:
@@ -92,8 +100,10 @@ def test_a_run_with_a_fault_is_in_a_job_of_ci(tried: Tried) -> None:
     skipped = change(
         LABEL_TEST, "class", "import os\n\n\n@unittest.skipIf(os.environ.get('CI'), '')\nclass"
     )
-    with tried(PYTHON | {LABELS: skipped}, NO_CHANGE, commands=(UNITTEST,)) as (subject, lab):
-        found = find(subject, lab, list_shop_faults(SHOP, "label"), list_tests(LABELS, skipped))
+    with tried(PYTHON | {LABELS: skipped}, NO_CHANGE, commands=(UNITTEST,)) as (subject, workbench):
+        found = find(
+            subject, workbench, list_shop_faults(SHOP, "label"), list_tests(LABELS, skipped)
+        )
     assert found.planted is not None
     assert found.canaries == ()
 
@@ -103,8 +113,8 @@ def test_a_test_of_the_size_of_the_code_is_left_out(tried: Tried) -> None:
         "\n    def test_size(self):\n"
         f'        self.assertEqual(len(open("shop.py").read()), {len(SHOP)})\n'
     )
-    with tried(PYTHON | {LABELS: size}, NO_CHANGE, commands=(UNITTEST,)) as (subject, lab):
-        found = find(subject, lab, list_shop_faults(SHOP, "label"), list_tests(LABELS, size))
+    with tried(PYTHON | {LABELS: size}, NO_CHANGE, commands=(UNITTEST,)) as (subject, workbench):
+        found = find(subject, workbench, list_shop_faults(SHOP, "label"), list_tests(LABELS, size))
     assert {name for c in found.canaries for name in c.found_by} == {
         "tests.test_label.LabelTest.test_nobody",
         "tests.test_label.LabelTest.test_somebody",
@@ -115,7 +125,10 @@ def test_a_test_of_the_size_of_the_code_is_left_out(tried: Tried) -> None:
 def test_where_nothing_is_reported_the_exit_status_tells(tried: Tried) -> None:
     script = "python3 -c 'import shop; assert shop.label(str()) == \"nobody\"'\n"
     files = {"shop.py": SHOP, "check.sh": script}
-    with tried(files, {"check.sh": script + "\n"}, commands=("bash check.sh",)) as (subject, lab):
-        found = find(subject, lab, list_shop_faults(SHOP, "label"), ())
+    with tried(files, {"check.sh": script + "\n"}, commands=("bash check.sh",)) as (
+        subject,
+        workbench,
+    ):
+        found = find(subject, workbench, list_shop_faults(SHOP, "label"), ())
     assert found.canaries
     assert {canary.found_by for canary in found.canaries} == {frozenset()}

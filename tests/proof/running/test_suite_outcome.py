@@ -3,8 +3,8 @@ from collections import Counter
 import pytest
 
 from gitlab_nightshift.proof.proof_commands import CommandRun
-from gitlab_nightshift.proof.reports.reported_cases import CaseOutcome, Collection
-from gitlab_nightshift.proof.running.suite_outcome import SuiteOutcome, is_reported_as, read_outcome
+from gitlab_nightshift.proof.reports.report_readers import CaseOutcome, Collection
+from gitlab_nightshift.proof.running.trial import SuiteOutcome, is_reported_as, read_outcome
 from gitlab_nightshift.proof.syntax.file_side import Side
 from gitlab_nightshift.records.bead_results import CommandResult
 

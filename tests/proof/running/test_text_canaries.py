@@ -4,12 +4,12 @@ import shutil
 
 import pytest
 
-from gitlab_nightshift.proof.evidence.lab import Evidence
+from gitlab_nightshift.proof.evidence.workbench import Evidence
 from gitlab_nightshift.proof.running import gathering
 from gitlab_nightshift.proof.running.base_canaries import BaseCanaries
-from gitlab_nightshift.proof.running.canaries import FOREIGN
+from gitlab_nightshift.proof.running.canaries import UNSUPPORTED
 from gitlab_nightshift.proof.running.canary_judgement import TITLE
-from gitlab_nightshift.proof.running.text_canaries import is_foreign_code
+from gitlab_nightshift.proof.running.text_canaries import is_unsupported_code
 from gitlab_nightshift.records.verdicts import CheckOutcome
 from tests.proof.running.proving import prove
 from tests.proof.running.shops import SHOP
@@ -53,13 +53,16 @@ CHEATS = {
 def test_a_cheat_is_found_by_canaries_alone(
     tried: Tried, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    with tried(FILES, {"tests/check.sh": CHEATS[kind]}, commands=(COMMAND,)) as (subject, lab):
-        found = prove(subject, lab, reading=False)
+    with tried(FILES, {"tests/check.sh": CHEATS[kind]}, commands=(COMMAND,)) as (
+        subject,
+        workbench,
+    ):
+        found = prove(subject, workbench, reading=False)
         monkeypatch.setattr(gathering, "try_canaries", lambda *_all: Evidence())
-        assert prove(subject, lab, reading=False).evidence.findings == ()
+        assert prove(subject, workbench, reading=False).evidence.findings == ()
     assert found.flags == {"suite-weakened": "fail"}, found
     assert "price.sh" in found.evidence.findings[0].detail
-    assert FOREIGN not in found.evidence.findings[0].detail
+    assert UNSUPPORTED not in found.evidence.findings[0].detail
 
 
 @pytest.mark.parametrize(
@@ -72,8 +75,8 @@ def test_a_cheat_is_found_by_canaries_alone(
 )
 def test_an_honest_change_passes_and_the_number_is_told(tried: Tried, check: str) -> None:
     base = BaseCanaries()
-    with tried(FILES, {"tests/check.sh": check}, commands=(COMMAND,)) as (subject, lab):
-        found = prove(subject, lab, base, reading=False)
+    with tried(FILES, {"tests/check.sh": check}, commands=(COMMAND,)) as (subject, workbench):
+        found = prove(subject, workbench, base, reading=False)
     assert found.evidence.findings == ()
     [(outcome, detail)] = found.list_checks(TITLE)
     assert outcome is CheckOutcome.PASSED
@@ -81,23 +84,26 @@ def test_an_honest_change_passes_and_the_number_is_told(tried: Tried, check: str
     number = len(base.texts)
     assert number <= 4
     assert detail.startswith(f"{number} of {number} planted fault")
-    assert FOREIGN in detail
+    assert UNSUPPORTED in detail
 
 
 def test_what_the_base_notices_is_asked_once(tried: Tried) -> None:
     base = BaseCanaries()
-    with tried(FILES, {"tests/check.sh": CHECK + "\n"}, commands=(COMMAND,)) as (subject, lab):
-        prove(subject, lab, base)
+    with tried(FILES, {"tests/check.sh": CHECK + "\n"}, commands=(COMMAND,)) as (
+        subject,
+        workbench,
+    ):
+        prove(subject, workbench, base)
         first = base.texts
-        prove(subject, lab, base)
+        prove(subject, workbench, base)
     assert first
     assert base.texts is first
 
 
 def test_where_the_change_edits_all_of_it_nothing_is_known(tried: Tried) -> None:
     after = {"price.sh": change(PRICE, "$(( $1 * 2 ))", "$(( $1 + $1 ))")}
-    with tried(FILES, after, commands=(COMMAND,)) as (subject, lab):
-        found = prove(subject, lab)
+    with tried(FILES, after, commands=(COMMAND,)) as (subject, workbench):
+        found = prove(subject, workbench)
     assert [outcome for outcome, _ in found.list_checks(TITLE)] == [CheckOutcome.NOT_CHECKED]
     assert found.evidence.findings == ()
 
@@ -105,8 +111,8 @@ def test_where_the_change_edits_all_of_it_nothing_is_known(tried: Tried) -> None
 @pytest.mark.parametrize("by_people", [True, False])
 def test_a_suite_that_fails_in_a_job_is_not_known(tried: Tried, by_people: bool) -> None:
     after = {"tests/check.sh": CHECK + '[ -z "$CI" ]\n'}
-    with tried(FILES, after, commands=(COMMAND,), by_people=by_people) as (subject, lab):
-        found = prove(subject, lab, reading=False)
+    with tried(FILES, after, commands=(COMMAND,), by_people=by_people) as (subject, workbench):
+        found = prove(subject, workbench, reading=False)
     assert found.flags == {"suite-weakened": "warn" if by_people else "fail"}
     assert [outcome for outcome, _ in found.list_checks(TITLE)] == [CheckOutcome.NOT_CHECKED]
 
@@ -115,13 +121,13 @@ def test_a_change_of_another_language_beside_code_that_is_understood(tried: Trie
     """Its own canaries decide."""
     files = FILES | {"shop.py": SHOP}
     after = {"tests/check.sh": CHEATS["a helper says nothing"]}
-    with tried(files, after, commands=(COMMAND,)) as (subject, lab):
-        found = prove(subject, lab, reading=False)
+    with tried(files, after, commands=(COMMAND,)) as (subject, workbench):
+        found = prove(subject, workbench, reading=False)
     assert found.failing == {"suite-weakened"}
 
 
 @pytest.mark.parametrize(
-    ("path", "foreign"),
+    ("path", "unsupported"),
     [
         ("a.sh", True),
         ("lib/a.ex", True),
@@ -133,5 +139,5 @@ def test_a_change_of_another_language_beside_code_that_is_understood(tried: Trie
         ("a/poetry.lock", False),
     ],
 )
-def test_which_files_are_code_of_such_a_language(path: str, foreign: bool) -> None:
-    assert is_foreign_code(path) is foreign
+def test_which_files_are_code_of_such_a_language(path: str, unsupported: bool) -> None:
+    assert is_unsupported_code(path) is unsupported

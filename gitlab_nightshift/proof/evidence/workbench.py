@@ -1,7 +1,7 @@
-"""Where a change is tried out, by commands on variants of its tree, and the evidence from that."""
+"""Where a change is tried out, by commands on variants of its tree, and the evidence from it."""
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -10,15 +10,13 @@ from gitlab_nightshift.proof.proof_commands import Runner
 from gitlab_nightshift.proof.reviewed_change import Changeset, Context
 from gitlab_nightshift.proof.running.tree_files import TreeFiles
 from gitlab_nightshift.records.bead_results import CommandResult
-from gitlab_nightshift.records.verdicts import Check, Finding
+from gitlab_nightshift.records.verdicts import Check, CheckOutcome, Finding
 from gitlab_nightshift.registry.flag_registry import FLAGS, Level
 from gitlab_nightshift.repository.checkout import Checkout
 from gitlab_nightshift.repository.tree_objects import write_modified_tree
 
-MOST_NAMED = 5
-"""Names in a message."""
-LEAST_S = 600.0
-"""Seconds for the proof beside the commands themselves, if these take less."""
+MOST_NAMED = 5  # names in a message
+LEAST_S = 600.0  # seconds for the proof beside the commands themselves, if these take less
 
 
 @dataclass(frozen=True)
@@ -68,9 +66,10 @@ class Evidence:
 
 
 @dataclass(frozen=True)
-class Lab:
-    """``commands`` test the whole project and passed; ``name`` is a prefix for logs; ``deadline``
-    is a time of ``time.monotonic``."""
+class Workbench:
+    """Where a change is tried out: a checkout, and what runs in it. ``commands`` test the whole
+    project and passed; ``name`` is a prefix for logs; ``deadline`` is a time of
+    ``time.monotonic``."""
 
     checkout: Checkout
     runner: Runner
@@ -81,7 +80,7 @@ class Lab:
 
     @property
     def folder(self) -> Path:
-        """The checkout."""
+        """The root of the checkout."""
         return self.checkout.path
 
     def compute_left_s(self) -> float:
@@ -113,13 +112,39 @@ def compute_deadline(wanted_s: float | None, usual_s: float, left_s: float | Non
 
 
 def raise_flag(
-    name: str, context: Context, file: str, line: int, detail: str, own: Level | None = None
+    name: str, context: Context, file: str, detail: str, level: Level | None = None
 ) -> tuple[Finding, ...]:
-    """One finding, or none if the settings turn the flag off."""
+    """One finding about a file, "" for none; no finding if the settings turn the flag off.
+    ``level`` overrides the flag's, and is overridden by the settings."""
     flag = FLAGS[name]
     usual = flag.levels.get(context.category, flag.level)
-    level = context.settings.policy.flags.get(name) or own or usual
-    return () if level == "off" else (Finding(name, level, file, line, detail),)
+    chosen = context.settings.policy.flags.get(name) or level or usual
+    return () if chosen == "off" else (Finding(name, chosen, file, 0, detail),)
+
+
+def report_check(
+    title: str,
+    outcome: CheckOutcome,
+    text: str,
+    findings: tuple[Finding, ...] = (),
+    proven: Iterable[tuple[str, str]] = (),
+) -> Evidence:
+    """The evidence of one check."""
+    return Evidence((Check(title, outcome, text),), findings, tuple(proven))
+
+
+def refuse(
+    subject: EvidenceSubject,
+    title: str,
+    flag: str,
+    text: str,
+    file: str = "",
+    detail: str = "",
+    level: Level | None = None,
+) -> Evidence:
+    """A failed check and its finding, which says ``detail`` if that is more than ``text``."""
+    found = raise_flag(flag, subject.context, file, detail or text, level)
+    return report_check(title, CheckOutcome.FAILED, text.rstrip("."), found)
 
 
 def format_names(names: Collection[str], default: str = "") -> str:
@@ -134,4 +159,4 @@ def find_flaky_commands(
     """A finding if commands failed at first and passed when run again."""
     names = ", ".join(f"`{result.command}`" for result in results if result.flaky)
     text = f"{names} failed at first and passed when run again on the same files."
-    return raise_flag("flaky-test", context, "", 0, text) if names else ()
+    return raise_flag("flaky-test", context, "", text) if names else ()

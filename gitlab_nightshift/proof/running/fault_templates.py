@@ -1,4 +1,4 @@
-"""The code that a fault inserts, in the syntax of a language: the templates of ``faults.toml``.
+"""The code that a fault inserts, in the syntax of a language: the templates of its ``faults.toml``.
 
 A ``switched`` text has markers that cannot occur in source code: ``KEPT`` for the replaced code, so
 that faults nest; ``SWITCH`` for an expression that is true while the fault is on; ``TEXT`` for one
@@ -9,11 +9,10 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
 
 from tree_sitter import Node
 
-from gitlab_nightshift.proof.running.fault_places import TABLE
+from gitlab_nightshift.proof.syntax.languages import read_language_table
 from gitlab_nightshift.proof.syntax.nodes import read_text
 
 KEPT = "\0kept\0"
@@ -24,7 +23,7 @@ _WORD = re.compile(r"\{(switch|text|kept|next)\}")
 
 
 @dataclass(frozen=True)
-class Change:
+class Mutation:
     """A node and its replacement; the fields are those of ``Fault``."""
 
     node: Node
@@ -35,8 +34,8 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Rules:
-    """A language's templates, explained in ``faults.toml``; "" for a kind of fault that it
+class FaultTemplates:
+    """A language's templates, explained in ``languages/README.md``; "" for a kind of fault that it
     lacks."""
 
     on: str
@@ -65,28 +64,30 @@ class Rules:
 
 
 @cache
-def read_rules(language: str) -> Rules | None:
-    """The rules of a language by its name; None without a table for it."""
-    rules: dict[str, Any] = TABLE.entries["languages"].get(language, {})
-    if "like" in rules:
-        return read_rules(rules["like"])
-    return Rules(**rules) if rules else None
+def read_templates(language: str) -> FaultTemplates | None:
+    """The templates of a language by its name; None without a table for it."""
+    table = read_language_table(language, "faults")
+    return FaultTemplates(**table) if table else None
 
 
-def make_change(
-    node: Node, what: str, template: str, rules: Rules, *, by_value: bool = True, other: str = ""
-) -> Change:
+def mutate(
+    node: Node,
+    what: str,
+    template: str,
+    language: FaultTemplates,
+    *,
+    by_value: bool = True,
+    other: str = "",
+) -> Mutation:
     """Apply a template to a node. ``what`` describes the fault, after the node's code; ``other``
     fills ``{next}``."""
-    on = {"switch": rules.on, "text": rules.text_on, "kept": read_text(node), "next": other}
+    kept = read_text(node)
+    on = {"switch": language.on, "text": language.text_on, "kept": kept, "next": other}
     markers = {"switch": SWITCH, "text": TEXT, "kept": KEPT, "next": other}
     plain, switched = (
         _WORD.sub(lambda word, words=words: words[word[1]], template)  # type: ignore[misc]
         for words in (on, markers)
     )
-    return Change(node, _describe(what, node), plain, switched, by_value)
-
-
-def _describe(what: str, node: Node) -> str:
-    shown = " ".join(read_text(node).split())
-    return f"`{shown[:_LONGEST_SHOWN]}{'…' * (len(shown) > _LONGEST_SHOWN)}` {what}"
+    shown = " ".join(kept.split())
+    shown = shown[:_LONGEST_SHOWN] + "…" * (len(shown) > _LONGEST_SHOWN)
+    return Mutation(node, f"`{shown}` {what}", plain, switched, by_value)

@@ -4,11 +4,11 @@ from collections import Counter
 
 import pytest
 
-from gitlab_nightshift.proof.evidence.lab import Evidence, EvidenceSubject
+from gitlab_nightshift.proof.evidence.workbench import Evidence, EvidenceSubject
 from gitlab_nightshift.proof.proof_commands import CommandRun
-from gitlab_nightshift.proof.reports.reported_cases import CaseOutcome, Collection
+from gitlab_nightshift.proof.reports.report_readers import CaseOutcome, Collection
 from gitlab_nightshift.proof.reviewed_change import Context
-from gitlab_nightshift.proof.running.settlement import (
+from gitlab_nightshift.proof.running.gathering import (
     TITLE,
     is_refutable,
     list_excused,

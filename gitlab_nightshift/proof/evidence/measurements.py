@@ -1,0 +1,190 @@
+"""Figures before and after a change: a benchmark's time, and with lizard the complexity and
+duplication of the changed files."""
+
+import statistics
+from collections.abc import Iterable, Iterator
+from dataclasses import astuple, dataclass
+
+from gitlab_nightshift.proof.evidence.workbench import (
+    Evidence,
+    EvidenceSubject,
+    Workbench,
+    raise_flag,
+    refuse,
+    report_check,
+)
+from gitlab_nightshift.proof.implied_commands import MAKEFILES, read_make_targets, read_scripts
+from gitlab_nightshift.proof.syntax.file_side import read_sides
+from gitlab_nightshift.records.verdicts import CheckOutcome
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
+
+BENCHMARK, COMPLEXITY = "Benchmark", "Complexity"
+ROUNDS = 7
+FEWEST_ROUNDS = 3
+TARGETS = ("bench", "benchmark")
+SLOWER, FASTER = 1.05, 0.95  # ratios of the medians; those in between are noise
+_PYTHON_FILE = compile_lazily(r"(^|/)(bench_\w+|\w+_bench|benchmark_?\w*)\.py$")
+
+
+@dataclass(frozen=True)
+class Times:
+    """Seconds of each round, before and after."""
+
+    before: tuple[float, ...]
+    after: tuple[float, ...]
+
+    @property
+    def ratio(self) -> float:
+        """Median after, divided by median before."""
+        return statistics.median(self.after) / statistics.median(self.before)
+
+    @property
+    def spread(self) -> tuple[float, float]:
+        """The smallest and the largest ratio of a round."""
+        ratios = [new / old for old, new in zip(self.before, self.after, strict=True)]
+        return min(ratios), max(ratios)
+
+
+def run_benchmark(subject: EvidenceSubject, workbench: Workbench) -> Evidence:
+    """Run the repository's benchmark, or one that the change adds, on the code before and after.
+    The duration of the whole command counts, not its own measurement."""
+    product = {
+        file.raw_path: file.old
+        for file in subject.change.files
+        if read_sides(file)[1].is_product and "bench" not in file.path.lower()
+    }
+    argv, times, why = next(_find_commands(subject), None), None, "there is no benchmark"
+    if not product:
+        why = "no product code is changed"
+    elif argv is not None:
+        before = workbench.build_variant(subject.tree, product)
+        times, why = _measure_times(workbench, before, subject.tree, argv)
+    if argv is None or times is None:
+        return report_check(BENCHMARK, CheckOutcome.NOT_CHECKED, f"nothing was measured: {why}")
+    return _judge_times(subject, times, " ".join(argv))
+
+
+def _find_commands(subject: EvidenceSubject) -> Iterator[tuple[str, ...]]:
+    """Commands for a benchmark: a target of the build files, or else a benchmark file."""
+    read, paths = subject.change.read, sorted(subject.change.paths())
+    makefile = next(filter(None, map(read, MAKEFILES)), None)
+    yield from (("make", name) for name in TARGETS if name in read_make_targets(makefile))
+    scripts = read_scripts(read("package.json"))
+    yield from (("npm", "run", name) for name in TARGETS if name in scripts)
+    changed = {file.path for file in subject.change.files}
+    files = sorted(filter(_PYTHON_FILE.search, paths), key=lambda path: path not in changed)
+    yield from (("python3", path) for path in files[:1])
+    in_go = (path for path in changed if path.endswith("_test.go"))
+    if read("go.mod") and any(b"func Benchmark" in (read(path) or b"") for path in in_go):
+        yield ("go", "test", "-run", "^$", "-bench", ".", "-benchtime", "200ms", "./...")
+
+
+def _measure_times(
+    workbench: Workbench, before: str, after: str, argv: tuple[str, ...]
+) -> tuple[Times | None, str]:
+    """Time both sides in turn, so that a noisy machine affects both alike; the first round of each
+    is a warm-up."""
+    seconds: dict[str, list[float]] = {before: [], after: []}
+    for number in range(ROUNDS + 1):
+        slower = sum(map(max, zip(*seconds.values(), strict=False))) / max(number, 1)
+        if number > FEWEST_ROUNDS and workbench.compute_left_s() < 2 * slower:
+            break
+        for side, tree in (("before", before), ("after", after)):
+            result = workbench.run(tree, argv, f"benchmark-{side}-{number}")
+            if not result.ok:
+                how = result.error or f"exit {result.exit_status}"
+                return None, f"`{' '.join(argv)}` ended with {how} on the code {side}"
+            seconds[tree].append(result.duration_s)
+    rounds = len(seconds[after]) - 1
+    if rounds < FEWEST_ROUNDS:
+        return None, "there was not enough time"
+    return Times(tuple(seconds[before][1:]), tuple(seconds[after][1:])), ""
+
+
+def _judge_times(subject: EvidenceSubject, times: Times, command: str) -> Evidence:
+    low, high = times.spread
+    text = (
+        f"`{command}` takes {times.ratio:.2f} of the time before"
+        f" ({low:.2f} to {high:.2f} in {len(times.after)} rounds)"
+    )
+    if times.ratio <= SLOWER:
+        seen = CheckOutcome.PASSED if times.ratio < FASTER and high < 1 else CheckOutcome.UNDECIDED
+        return report_check(BENCHMARK, seen, text)
+    return refuse(subject, BENCHMARK, "slower", text, detail=f"The benchmark is slower: {text}.")
+
+
+# --- complexity -----------------------------------------------------------------------------------
+
+
+REPEATED_LINES = 6  # a run of at least this many lines that occurs twice counts as repeated
+MARGIN = 1  # a figure may rise by this much
+
+
+@dataclass(frozen=True)
+class _Figures:
+    """Figures of several files: total cyclomatic complexity, that of the worst function, and lines
+    that occur more than once."""
+
+    total: int
+    worst: int
+    repeated: int
+
+    def __str__(self) -> str:
+        worst = f"{self.worst} in the worst function"
+        return f"{self.total} in all, {worst}, {self.repeated} repeated lines"
+
+
+def compare_complexity(subject: EvidenceSubject, _workbench: Workbench | None = None) -> Evidence:
+    """The figures before and after; a refactoring that raises all of them is a red flag."""
+    files = [
+        file for file in subject.change.files if read_sides(file)[1].is_product and not file.binary
+    ]
+    if not files:
+        return Evidence()
+    before = _measure_files((file.old_path, file.old_lines) for file in files)
+    after = _measure_files((file.path, file.new_lines) for file in files)
+    if before is None or after is None:
+        why = "lizard cannot read these files"
+        return report_check(COMPLEXITY, CheckOutcome.NOT_CHECKED, why)
+    text = f"before: {before}; after: {after}"
+    if not _is_worse(before, after):
+        return report_check(COMPLEXITY, CheckOutcome.UNDECIDED, text)
+    detail = f"The changed files are more complex or repeat more than before ({text})."
+    path = max(files, key=lambda file: len(file.added)).path
+    found = raise_flag("complexity-raised", subject.context, path, detail)
+    return report_check(COMPLEXITY, CheckOutcome.UNDECIDED, text, found)
+
+
+def _is_worse(before: _Figures, after: _Figures) -> bool:
+    """True if one figure is higher, and none lower."""
+    pairs = list(zip(astuple(before), astuple(after), strict=True))
+    raised = any(new > old + MARGIN for old, new in pairs)
+    return raised and not any(new < old for old, new in pairs)
+
+
+def _measure_files(files: Iterable[tuple[str, list[str]]]) -> _Figures | None:
+    import lizard  # type: ignore[import-untyped]  # slow to load, and seldom needed
+
+    total = worst = 0
+    texts: list[list[str]] = []
+    for path, lines in files:
+        try:
+            found = lizard.analyze_file.analyze_source_code(path, "\n".join(lines))
+        except Exception:  # lizard raises what it likes for a file that it cannot parse
+            return None
+        each = [function.cyclomatic_complexity for function in found.function_list]
+        total += sum(each)
+        worst = max([worst, *each])
+        texts.append([line.strip() for line in lines if line.strip()])
+    return _Figures(total, worst, _count_repeated_lines(texts))
+
+
+def _count_repeated_lines(texts: list[list[str]]) -> int:
+    """Lines in runs that occur at least twice."""
+    places: dict[tuple[str, ...], list[tuple[int, int]]] = {}
+    for number, lines in enumerate(texts):
+        for at in range(len(lines) - REPEATED_LINES + 1):
+            run = tuple(lines[at : at + REPEATED_LINES])
+            places.setdefault(run, []).append((number, at))
+    twice = [place for found in places.values() if len(found) > 1 for place in found[1:]]
+    return len({(number, at + n) for number, at in twice for n in range(REPEATED_LINES)})
