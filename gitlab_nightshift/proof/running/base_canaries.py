@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from gitlab_nightshift.proof.running.faults import Fault
-    from gitlab_nightshift.proof.running.whole_suite import CombinedRun
+    from gitlab_nightshift.proof.running.trial import SuiteOutcome
+
+
+@dataclass(frozen=True)
+class CombinedRun:
+    """Faults planted in a tree at once, and the outcome of the whole suite with them."""
+
+    faults: "tuple[Fault, ...]"
+    outcome: "SuiteOutcome"
 
 
 @dataclass
@@ -15,7 +23,7 @@ class BaseCanaries:
     ``tried``: ``combined`` has been computed; ``texts`` are those in an unsupported language, None
     if not yet computed; ``unable`` is why there are none, such as a suite that fails already."""
 
-    combined: "CombinedRun | None" = None
+    combined: CombinedRun | None = None
     tried: bool = False
     texts: "tuple[Fault, ...] | None" = None
     unable: str = ""

@@ -2,11 +2,11 @@
 forced exit statuses or settings, and tests hidden from the runner."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from gitlab_nightshift.proof.evidence.workbench import Evidence, refuse, report_check
-from gitlab_nightshift.proof.running.base_canaries import BaseCanaries
+from gitlab_nightshift.proof.running.base_canaries import BaseCanaries, CombinedRun
 from gitlab_nightshift.proof.running.canary_judgement import (
     FLAG,
     TITLE,
@@ -37,14 +37,6 @@ _MOST_TRIES = 3
 _REDUCTION = 4  # if a fault ends the run, the next try has so many times fewer
 _CUT_SHORT = 0.5  # a run that reports less than this share of the tests was ended by a fault
 _CANDIDATES = 8  # faults drawn for each wanted one, as the change may edit some of their functions
-
-
-@dataclass(frozen=True)
-class CombinedRun:
-    """Faults planted in a tree at once, and the outcome of the whole suite with them."""
-
-    faults: tuple[Fault, ...]
-    outcome: SuiteOutcome
 
 
 def try_combined(inputs: CanaryInputs, base: BaseCanaries) -> Evidence:

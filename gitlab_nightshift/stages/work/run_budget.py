@@ -88,7 +88,7 @@ class Ledger:
         budget = f"${limit.usd:g}"
         if limit.tokens and left.tokens is not None:
             usd_part = (left.usd or 0.0) / limit.usd if limit.usd else 0.0
-            budget = budget if usd_part < left.tokens / limit.tokens else f"{limit.tokens} tokens"
+            budget = budget if usd_part <= left.tokens / limit.tokens else f"{limit.tokens} tokens"
         return Stop(Outcome.NO_IMPROVEMENT, f"budget of {budget} reached")
 
     def build_deadline_stop(self) -> Stop:
