@@ -1,4 +1,4 @@
-"""A process drops its rights: user, capabilities, new privileges, core dumps."""
+"""System calls by which a process drops its user, capabilities, new privileges and core dumps."""
 # ruff: noqa: PTH123
 
 import os
