@@ -47,7 +47,7 @@ class RowFigures:
 
 @dataclass(frozen=True)
 class FailureFigures:
-    """Nights that have failed for the same ``reason``, the number of their projects, and in ``places``
+    """Nights that have failed for the same ``reason``, their projects, and in ``places``
     the URLs of some of them."""
 
     reason: str
