@@ -1,4 +1,7 @@
-"""gitlab-nightshift: one small, proven merge request a night, or none, with the reason."""
+"""gitlab-nightshift: one small, proven merge request a night, or none, with the reason.
+
+A bead is one step of a night for which an agent is started: Analyze, Implement, Verify, MR.
+"""
 
 from __future__ import annotations
 

@@ -56,21 +56,6 @@ def test_a_change_of_product_code_loads_no_rules_about_tests() -> None:
     )
 
 
-def test_a_start_in_a_sandbox_loads_what_is_built_in() -> None:
-    """A night starts dozens: ``os`` and ``ctypes`` are an eighth of one, ``json`` more."""
-    folder = str(PACKAGE / "sandbox/inside")
-    code = (
-        f"import sys; made = type(sys)('inside'); made.__path__ = [{folder!r}]\n"
-        "sys.modules['inside'] = made; import inside.confine; print(*sys.modules)\n"
-        "import inside.attacks; print(*sys.modules)"
-    )
-    command = [sys.executable, "-I", "-S", "-c", code]
-    done = subprocess.run(command, capture_output=True, check=True, text=True)
-    program, proof = (set(line.split()) for line in done.stdout.splitlines())
-    assert "inside.attacks" in proof and not proof & {"ctypes", "json", "re", "enum"}
-    assert "inside.confine" in program and "os" not in program
-
-
 def test_plan_loads_nothing_that_publishes_or_starts_a_sandbox() -> None:
     """Everything that comes after plan waits for it."""
     assert_light(

@@ -90,15 +90,15 @@ def render_events() -> str:
         "# Events\n\nEach line of `events.jsonl` is an object with `time`, `run_id`, `event` and"
         " the fields of its kind, in the types of Python.\n"
     ]
-    return "\n".join(
-        parts + [_render_event(events.format_event_name(kind), kind) for kind in kinds]
-    )
+    lines = [(name, keys, kind) for kind in kinds for name, keys in events.list_lines(kind).items()]
+    return "\n".join(parts + [_render_event(*each) for each in lines])
 
 
-def _render_event(name: str, kind: Any) -> str:
+def _render_event(name: str, keys: dict[str, str], kind: Any) -> str:
     fields = [
-        (each.name, _MODULE.sub("", inspect.formatannotation(each.type)))
+        (keys[each.name], _MODULE.sub("", inspect.formatannotation(each.type)))
         for each in dataclasses.fields(kind)
+        if each.name in keys
     ]
     rows = "\n".join(f"| `{name}` | `{type_}` |" for name, type_ in fields)
     table = f"\n| field | type |\n|---|---|\n{rows}\n" if rows else ""

@@ -10,10 +10,10 @@ from gitlab_nightshift.fleet.fleet_settings import FleetFile, FleetSettings
 from gitlab_nightshift.fleet.night_costs import FleetCosts, find_limit
 from gitlab_nightshift.fleet.night_window import (
     NightWindow,
+    compute_project_hash,
     find_month_start,
     find_window,
     parse_moment,
-    spread,
 )
 from gitlab_nightshift.records.fleet_records import (
     Decision,
@@ -231,7 +231,12 @@ def rank(project: FleetProject, now: dt.datetime) -> tuple[int, float, str, int]
     """Sort key: the fewest recent nights first, then the best merge rate, then the oldest night."""
     recent = sum(parse_moment(each.created) > now - RECENT for each in project.nights)
     last = project.nights[0].created if project.nights else ""
-    return recent, -estimate_merged(project.merge_requests, now), last, spread("rank", project.id)
+    return (
+        recent,
+        -estimate_merged(project.merge_requests, now),
+        last,
+        compute_project_hash("rank", project.id),
+    )
 
 
 def estimate_merged(requests: tuple[FleetMergeRequest, ...], now: dt.datetime) -> float:

@@ -17,7 +17,7 @@ from gitlab_nightshift.records.usage import format_usd
 from gitlab_nightshift.stages.publish.dashboard_page import list_ticked
 from gitlab_nightshift.stages.publish.dashboard_ticks import find_ticking
 from gitlab_nightshift.stages.publish.escaping import to_markdown_line, to_table_cell
-from gitlab_nightshift.stages.report.history_figures import HistoryFigures, ShareFigures
+from gitlab_nightshift.stages.report.history_figures import HistoryFigures, RowFigures
 from gitlab_nightshift.text.counts import count_words
 
 START = "<!-- nightshift-fleet -->"
@@ -129,7 +129,7 @@ def _render_figures(figures: HistoryFigures) -> Iterator[str]:
     yield from (f"\nNot known: {to_markdown_line(text)}" for text in figures.history.unknown)
 
 
-def _render_share(share: ShareFigures) -> str:
+def _render_share(share: RowFigures) -> str:
     counts = (share.opened, share.merged, share.closed, share.waiting, share.ignored, share.nights)
     cells = [to_table_cell(share.name, LONGEST_CELL), *map(str, counts)]
     cells += map(format_usd, (share.cost_usd, share.cost_per_merged_usd))

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Literal
 
 from gitlab_nightshift.errors import NightshiftError, build_config_error
-from gitlab_nightshift.fleet.night_window import spread
+from gitlab_nightshift.fleet.night_window import compute_project_hash
 from gitlab_nightshift.gitlab.api_error import ApiError, transient
 from gitlab_nightshift.gitlab.ci_settings import FLEET_SCHEDULE, Schedule
 from gitlab_nightshift.gitlab.fleet_api import FleetApi
@@ -39,7 +39,7 @@ class Shard:
 
     def contains(self, project: int) -> bool:
         """True if a project is in this shard. It is in the same one each night."""
-        return spread("shard", project) % self.total == self.index - 1
+        return compute_project_hash("shard", project) % self.total == self.index - 1
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ class NightWindow:
     def find_hour(self, project: int) -> dt.datetime:
         """When a project's night is due: at the same hour each night, by its id."""
         hours = math.ceil((self.end - self.start) / HOUR)
-        return self.start + HOUR * (spread("hour", project) % hours)
+        return self.start + HOUR * (compute_project_hash("hour", project) % hours)
 
 
 def find_window(settings: FleetSettings, now: dt.datetime) -> NightWindow:
@@ -57,10 +57,10 @@ def find_month_start(settings: FleetSettings, window: NightWindow) -> dt.datetim
     return first.astimezone(dt.UTC)
 
 
-def spread(purpose: str, project: int) -> int:
-    """A stable pseudo-random number of a project, to spread projects evenly."""
+def compute_project_hash(purpose: str, project_id: int) -> int:
+    """A number of a project, the same every night, which spreads projects evenly."""
     # Not hash(), which differs from process to process.
-    return zlib.crc32(f"{purpose} {project}".encode())
+    return zlib.crc32(f"{purpose} {project_id}".encode())
 
 
 def parse_moment(text: str) -> dt.datetime:

@@ -1,4 +1,8 @@
-"""The model key, and the placeholder that an agent gets instead."""
+"""The model key, and the placeholder that an agent gets instead.
+
+``model_gateway.py: open_bead`` hands the placeholder out; ``upstream.py`` puts the key in its
+place.
+"""
 
 import secrets
 from dataclasses import dataclass, field

@@ -157,8 +157,8 @@ class Gateway:
         return tuple(self._endpoint.accounts.values())
 
     async def _drain(self, account: Account, wait_s: float) -> bool:
-        """Disconnect a bead's agents, and wait for its answers. True if all came to their end: then
-        what they have used is settled."""
+        """Pass nothing more on to a bead's agent, but read the endpoint's answers to their end.
+        True if all ended: then what they have used is settled."""
         working = dict(self._working.get(account, {}))
         for receiver in working.values():
             receiver.disconnect()

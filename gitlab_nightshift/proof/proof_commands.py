@@ -17,7 +17,7 @@ from gitlab_nightshift.proof.reports.report_request import (
 )
 from gitlab_nightshift.records.bead_results import CommandResult
 from gitlab_nightshift.records.events import CommandEnded, Emit, ProgramEnded, ProgramStarted
-from gitlab_nightshift.repository.disk_space import Disks
+from gitlab_nightshift.repository.disk_space import Disks, DiskWatch
 from gitlab_nightshift.sandbox.launch import ProcessBoundary
 from gitlab_nightshift.sandbox.process import NOT_FOUND, EndReason, ProcessLimits, stream
 from gitlab_nightshift.system.environment import TRUSTING
@@ -60,6 +60,7 @@ class Runner:
 
     def _run(self, argv: Sequence[str], log: str, at_most_s: float | None) -> CommandResult:
         disks, limits = Disks((self.scratch, self.folder)), self.limits()
+        watch = DiskWatch(disks)
         if at_most_s is not None:
             left = at_most_s if limits.timeout_s is None else min(limits.timeout_s, at_most_s)
             limits = dataclasses.replace(limits, timeout_s=left)
@@ -74,7 +75,7 @@ class Runner:
                     stderr=err,
                     limits=limits,
                     on_line=lambda _line: False,
-                    on_tick=lambda: disks.find_full() is not None,
+                    on_tick=lambda: watch.find_full() is not None,
                     confined=self.confined,
                 )
         except OSError as error:

@@ -181,11 +181,20 @@ _PROGRAM_NAMES = {"program_started": "cmd_start", "program_ended": "cmd_end"}
 
 
 def _to_line_fields(event: Event) -> dict[str, Any]:
-    fields = dataclasses.asdict(event)
-    if not isinstance(event, StepStarted | StepEnded):
-        return fields
-    names = _PHASE_FIELDS if event.phase else _STEP_FIELDS
-    return {names[name]: value for name, value in fields.items() if name in names}
+    keys = list_lines(type(event))[format_event_name(event)]
+    return {keys[name]: each for name, each in dataclasses.asdict(event).items() if name in keys}
+
+
+def list_lines(kind: type[Event]) -> dict[str, dict[str, str]]:
+    """The lines that an event of this kind may become, by their names in ``events.jsonl``: fields
+    of the record → keys of the line."""
+    name, fields = format_class_name(kind), [each.name for each in dataclasses.fields(kind)]
+    if name not in _PHASE_NAMES:
+        return {_PROGRAM_NAMES.get(name, name): {each: each for each in fields}}
+    lines = {name: _STEP_FIELDS, _PHASE_NAMES[name]: _PHASE_FIELDS}
+    return {
+        line: {each: keys[each] for each in fields if each in keys} for line, keys in lines.items()
+    }
 
 
 def format_event_name(event: Event) -> str:

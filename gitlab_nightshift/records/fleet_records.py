@@ -69,7 +69,7 @@ class NightSettings:
 @dataclass(frozen=True)
 class FleetProject:
     """A project. ``forked`` and ``deleted`` are None if this GitLab lacks the field; ``included``
-    is whether the pipeline file includes the template, None if it is not ``.gitlab-ci.yml``.
+    is whether the pipeline file includes the template, None if the project has another file.
     ``nights`` and ``merge_requests`` are the latest, newest first; ``older`` is the cursor of older
     nights, "" for none."""
 
@@ -90,7 +90,7 @@ class FleetProject:
 
     @property
     def set_up(self) -> bool:
-        """True with the template and a settings file."""
+        """True with a settings file, unless the template is known to be missing."""
         return self.included is not False and self.settings.found
 
 
@@ -110,7 +110,8 @@ class Discovery:
 
 PLAN_VERSION = 1
 Decision = Literal["start", "later", "wait", "started", "no"]
-"""``start``: now; ``later``: at its hour; ``wait``: too many are running; ``started``: tonight."""
+"""``start``: now; ``later``: at its hour; ``wait``: too many are running, or the last plan may be
+starting it; ``started``: already tonight; ``no``: not tonight."""
 
 
 @dataclass(frozen=True)

@@ -48,6 +48,8 @@ def apply_difference(
 def _apply(
     root: Path, before: Snapshot, repository: Repository, tree: str, rows: Mapping[str, Row | None]
 ) -> None:
+    if not rows:
+        return
     # Deletions first: a deleted file's name may now be a folder.
     for path in (path for path, row in rows.items() if row is None):
         _delete(root, path)

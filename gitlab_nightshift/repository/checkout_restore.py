@@ -1,4 +1,5 @@
-"""Restores a checkout for good: each part is tried even if another one fails."""
+"""Restores a checkout for good: each part is tried even if another one fails. After a kill the next
+start does so (``repair.py``)."""
 
 import contextlib
 import functools

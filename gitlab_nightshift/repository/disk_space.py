@@ -3,6 +3,7 @@
 import contextlib
 import os
 import shutil
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ from gitlab_nightshift.errors import NightshiftError, build_config_error, is_dis
 from gitlab_nightshift.repository.git import GitError
 from gitlab_nightshift.system.disk_reserve import FULL_BYTES
 
+QUOTA_S = 0.2
 FULL_FILES = 8
 """A disk with fewer free inodes is full. A quota counts as a disk too."""
 _NO_SPACE_MESSAGES = (b"No space left on device", b"Disk quota exceeded", b"Out of diskspace")
@@ -22,14 +24,31 @@ class Disks:
 
     folders: tuple[Path, ...]
 
-    def find_full(self) -> Path | None:
-        """The first folder whose disk is full, by its bytes or its number of files."""
-        return next((folder for folder in self.folders if _is_full(folder)), None)
+    def find_full(self, *, quotas: bool = True) -> Path | None:
+        """The first folder whose disk is full, by its bytes or its number of files, or with
+        ``quotas`` by a quota."""
+        full = next((folder for folder in self.folders if _is_full(folder)), None)
+        return full or next(filter(_is_quota_exceeded, self.folders if quotas else ()), None)
 
     def check(self) -> None:
         """Raise NightshiftError (``E_CONFIG``) if one is full."""
         if folder := self.find_full():
             raise build_no_space_error(folder)
+
+
+class DiskWatch:
+    """Looks for a full disk while a program runs: at quotas every ``QUOTA_S`` seconds only, as that
+    makes a file."""
+
+    def __init__(self, disks: Disks) -> None:
+        self._disks, self._next_s = disks, time.monotonic() + QUOTA_S
+
+    def find_full(self) -> Path | None:
+        """As ``Disks.find_full``."""
+        due = time.monotonic() >= self._next_s
+        if due:
+            self._next_s = time.monotonic() + QUOTA_S
+        return self._disks.find_full(quotas=due)
 
 
 def _is_full(folder: Path) -> bool:
@@ -39,7 +58,7 @@ def _is_full(folder: Path) -> bool:
         return False
     counted = found.f_files > 0  # some file systems have no fixed number of inodes
     few_files = counted and found.f_favail < FULL_FILES
-    return found.f_bavail * found.f_frsize < FULL_BYTES or few_files or _is_quota_exceeded(folder)
+    return found.f_bavail * found.f_frsize < FULL_BYTES or few_files
 
 
 def _is_quota_exceeded(folder: Path) -> bool:

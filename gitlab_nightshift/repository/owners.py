@@ -44,7 +44,7 @@ def give_checkout(
     finally:
         with defer_signals():
             # First: a live process of the user could recreate files behind the restore.
-            gone = not uid_tier.is_left(identity) or uid_tier.kill_leftovers(identity)
+            gone = not uid_tier.has_leftovers(identity) or uid_tier.kill_leftovers(identity)
             try:
                 if leaving:
                     restore_owners(state, gone=gone)

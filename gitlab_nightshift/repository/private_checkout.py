@@ -45,19 +45,19 @@ def copy_out(
     source: RepositoryPaths,
     commit: str,
     config: Mapping[str, str],
-    tree: Path,
+    original: Path,
     output_dir: str,
 ) -> None:
-    """Make such a checkout with a copy of all files of ``tree``, another checkout of that commit:
-    also changed, untracked and ignored ones, but not those in ``output_dir``."""
+    """Make such a checkout with a copy of all files of ``original``, another checkout of that
+    commit: also changed, untracked and ignored ones, but not those in ``output_dir``."""
     _create_empty_checkout(git, folder, source, commit, config)
-    entries = scan(tree)
+    entries = scan(original)
     chosen = {p: e for p, e in entries.items() if p != TOP and not within(p, output_dir)}
     try:
         for path, entry in chosen.items():
-            _copy(tree, folder, path, entry)
+            _copy(original, folder, path, entry)
     finally:
-        _close_again(tree, chosen)
+        _close_again(original, chosen)
     with contextlib.suppress(GitError):  # it fails where a file differs
         git.run("update-index", "-q", "--refresh", cwd=folder)
 
@@ -67,10 +67,10 @@ def commit_changed(git: Git, folder: Path, paths: tuple[str, ...]) -> str:
     listed = b"".join(os.fsencode(path) + b"\0" for path in paths)
     git.run("update-index", "--add", "--remove", "-z", "--stdin", cwd=folder, stdin=listed)
     tree = git.run("write-tree", cwd=folder).decode().strip()
-    asked = ("--no-gpg-sign", "-p", "HEAD", "-m", "local changes", tree)
-    made = git.run("commit-tree", *asked, cwd=folder, env=PERSON).decode().strip()
-    (folder / ".git/HEAD").write_text(f"{made}\n")
-    return made
+    arguments = ("--no-gpg-sign", "-p", "HEAD", "-m", "local changes", tree)
+    commit = git.run("commit-tree", *arguments, cwd=folder, env=PERSON).decode().strip()
+    (folder / ".git/HEAD").write_text(f"{commit}\n")
+    return commit
 
 
 def _create_empty_checkout(
@@ -91,7 +91,7 @@ def _create_empty_checkout(
         raise build_config_error(f"{commit[:12]} cannot be read: {error}") from None
 
 
-def _copy(tree: Path, folder: Path, path: str, entry: TreeEntry) -> None:
+def _copy(original: Path, folder: Path, path: str, entry: TreeEntry) -> None:
     """Copy an entry, a folder before its content; skips devices and sockets."""
     target = folder / path
     if entry.kind is EntryKind.FOLDER:
@@ -101,7 +101,7 @@ def _copy(tree: Path, folder: Path, path: str, entry: TreeEntry) -> None:
         target.symlink_to(entry.target)
     elif entry.kind is EntryKind.FILE:
         try:
-            copy_file(tree, path, target)
+            copy_file(original, path, target)
         except (OSError, RefusedFileError) as error:
             why = getattr(error, "strerror", None) or error
             raise build_config_error(f"{format_path(path)} cannot be copied: {why}") from None
@@ -109,11 +109,11 @@ def _copy(tree: Path, folder: Path, path: str, entry: TreeEntry) -> None:
         target.chmod(entry.mode)
 
 
-def _close_again(tree: Path, entries: Snapshot) -> None:
-    """Restore the modes of folders that had to be opened for reading, the inner ones first."""
+def _close_again(original: Path, entries: Snapshot) -> None:
+    """Restore the modes of folders that ``scan`` had to open for reading, the inner ones first."""
     closed = (
         p for p, e in entries.items() if e.kind is EntryKind.FOLDER and ~e.mode & stat.S_IRWXU
     )
     for path in sorted(closed, reverse=True):
         with contextlib.suppress(PermissionError):  # another user's, so we never changed it
-            (tree / path).chmod(entries[path].mode)
+            (original / path).chmod(entries[path].mode)

@@ -52,10 +52,11 @@ def open_worktree(folder: Path, private: Path, env: Mapping[str, str]) -> Worktr
 
     Raises NightshiftError E_CONFIG if there is none.
     """
+    path = build_search_path(env, folder)
     home = Path(env.get("HOME", "/"))
-    top = _find_nearest(folder) or _ask_top(folder, private, env)
-    path = build_search_path(env, top)
     machine = git_verbs.with_machine_config(private / "machine", path, home)
+    top = _find_top(machine, folder)
+    path = build_search_path(env, top)
     git = git_verbs.build_isolated_git(private / "home", path)
     found, head, tree = git_verbs.find_paths_and_commit(git, top)
     config = git_verbs.read_settings(machine, top, *git_verbs.CONVERSION_KEYS, _EXCLUDES)
@@ -66,25 +67,7 @@ def open_worktree(folder: Path, private: Path, env: Mapping[str, str]) -> Worktr
     return Worktree(top, found, head, tree, repository, ignores, filters, env)
 
 
-def _find_nearest(folder: Path) -> Path | None:
-    """The top of the checkout around a folder, as git would find it; None if git has to say."""
-    real = folder.resolve()
-    for place in (real, *real.parents):
-        if _is_git_folder(place):
-            return None  # a bare repository, or within a .git
-        if _is_git_folder(place / ".git"):
-            return place
-        if os.path.lexists(place / ".git"):
-            return None  # a linked checkout, or what git passes over
-    return None
-
-
-def _is_git_folder(place: Path) -> bool:
-    return all((place / name).exists() for name in ("HEAD", "objects", "refs"))
-
-
-def _ask_top(folder: Path, private: Path, env: Mapping[str, str]) -> Path:
-    git = git_verbs.build_isolated_git(private / "home", build_search_path(env, folder))
+def _find_top(git: Git, folder: Path) -> Path:
     try:
         out = git.run("rev-parse", "--is-bare-repository", "--show-toplevel", cwd=folder)
     except GitError as error:

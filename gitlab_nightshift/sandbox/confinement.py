@@ -42,8 +42,8 @@ _SHARED = ("--unshare-pid", "--unshare-net", "--unshare-ipc", "--die-with-parent
 
 
 class ConfinementMode(StrEnum):
-    """How work is confined. ``scopes`` does not confine its files, because agents' sandbox needs to
-    mount."""
+    """How the work process is confined. ``scopes``: Landlock bounds its signals and abstract
+    sockets alone, as a bound on files would also forbid the mounts of agents' sandbox."""
 
     NAMESPACES = "namespaces"
     LANDLOCK = "landlock"
@@ -53,16 +53,21 @@ class ConfinementMode(StrEnum):
 
 @dataclass(frozen=True)
 class ConfinementPaths:
-    """Absolute paths, links resolved: folders that work may write, paths that it may not read
-    (except ``readable`` ones inside them), and files that another file hides (path → file).
-    ``git`` is the real ``.git``. Without mounts it is moved to ``state_folder`` ("": it stays), and
-    work may not read the ``moved`` parts. ``probes`` are paths and processes that work tries to
-    access (``self_confinement.py``), ``search_path`` is its PATH. With mounts, work sees of
-    ``home`` ("": nothing is hidden) only ``opened`` and the paths above."""
+    """What the work process may reach; absolute paths, links resolved.
+
+    ``writable``: folders that it may write.
+    ``hidden``: paths that it may not read, except ``readable`` ones inside them.
+    ``replaced``: files in whose place it sees another one (path → file).
+    ``git``: the real ``.git``. Without mounts it is moved to ``state_folder`` ("": it stays), and
+    the ``moved`` parts may not be read.
+    ``probes``: paths and processes that it tries to access (``self_confinement.py``).
+    ``search_path``: its PATH.
+    ``home``: with mounts, it sees of this only ``opened`` and the paths above ("": all of it).
+    """
 
     writable: tuple[str, ...]
     hidden: tuple[str, ...]
-    shown: tuple[tuple[str, str], ...]
+    replaced: tuple[tuple[str, str], ...]
     git: str
     state_folder: str
     moved: tuple[str, ...]
@@ -78,16 +83,16 @@ class ConfinementPaths:
 
     def find_hidden(self, paths: Iterable[str]) -> tuple[str, ...]:
         """Those of the given paths that lie in the hidden part of HOME."""
-        shown = (*self.opened, *self.writable, *self.readable)
+        visible = (*self.opened, *self.writable, *self.readable)
         below = select_below(self.home, paths) if self.home else ()
-        return tuple(path for path in below if not any(within(path, top) for top in shown))
+        return tuple(path for path in below if not any(within(path, top) for top in visible))
 
     def with_writable(self, *more: str) -> "ConfinementPaths":
         """These paths with more writable folders."""
         return replace(self, writable=(*self.writable, *more))
 
-    def list_state_folders(self) -> list[str]:
-        """The folder with the moved ``.git`` and the saved state of the checkout."""
+    def list_state_parents(self) -> list[str]:
+        """The folder around ``state_folder``, which also holds the saved state of the checkout."""
         return [os.path.dirname(self.state_folder)] if self.state_folder else []  # noqa: PTH120
 
     def drop_gone(self) -> "ConfinementPaths":
@@ -123,7 +128,7 @@ class ConfinementChoice:
             "why": self.why,
             "writable": list(paths.writable),
             "hidden": [*paths.hidden, *paths.moved],
-            "readable": [*paths.readable, *paths.list_state_folders()],
+            "readable": [*paths.readable, *paths.list_state_parents()],
             "path": paths.search_path,
             "tries": paths.probes,
         }
@@ -133,7 +138,7 @@ def choose(
     isolation: str, paths: ConfinementPaths, *, namespace_failure: str = ""
 ) -> ConfinementChoice:
     """The strongest mode that works here. ``isolation`` is the setting; ``namespace_failure`` is
-    why agents get no namespaces after all, "" while that is not known."""
+    why agents get no namespaces, if that is known already, else ""."""
     if isolation == "none":
         return ConfinementChoice(ConfinementMode.NONE, NO_ISOLATION)
     why, bwrap_path = namespace_failure, bwrap.find()
@@ -221,7 +226,7 @@ def _build_binds(paths: ConfinementPaths) -> Iterator[str]:
         (path, _build_mask_options(path)) for path in paths.hidden if not path.startswith(f"{RUN}/")
     ]
     binds += [(path, ("--ro-bind", path)) for path in (*paths.readable, paths.git)]
-    binds += [(path, ("--ro-bind", file)) for path, file in paths.shown]
+    binds += [(path, ("--ro-bind", file)) for path, file in paths.replaced]
     yield from ("--tmpfs", RUN)
     for entry in sorted(Path(RUN).iterdir()):
         if entry.is_symlink():

@@ -144,7 +144,7 @@ def end_all(sandbox: Sandbox) -> bool:
     """
     if sandbox.tier is not Tier.UID or sandbox.identity is None:
         return True
-    return not uid_tier.is_left(sandbox.identity) or uid_tier.kill_leftovers(sandbox.identity)
+    return not uid_tier.has_leftovers(sandbox.identity) or uid_tier.kill_leftovers(sandbox.identity)
 
 
 def check_writable_folders(confinement: Confinement) -> tuple[Path, ...]:

@@ -185,7 +185,7 @@ def stream(
 ) -> ProgramEnd:
     """Run a program, its output raw to two sinks, each line of stdout handed to ``on_line``.
 
-    ``on_line`` and ``on_tick`` (called every ``TICK_S``) end the program by returning True.
+    ``on_line`` and ``on_tick`` (called several times a second) end the program by returning True.
     It runs inside the boundary of ``confined``. When this returns, no descendant of the program is
     left. Raises ProgramStartError, OSError if a sink does, :class:`NightshiftError`
     (``E_POLICY_DENY``) if a process cannot be ended or the boundary could not be set up.
@@ -256,16 +256,12 @@ def _watch(
     process: Process, pump: Pump, limits: ProcessLimits, on_tick: Callable[[], bool]
 ) -> EndReason:
     """Wait until the process ends, reaches a limit, or a callback stops it; returns which."""
-    began = last_output = ticked = time.monotonic()
+    began = last_output = time.monotonic()
     while process.poll() is None:
         if pump.turn(TICK_S if pump.outputs_open() else CLOSED_TICK_S):
             last_output = time.monotonic()
-        if pump.stopped:
+        if on_tick() or pump.stopped:
             return EndReason.STOPPED
-        if (now := time.monotonic()) - ticked >= TICK_S:
-            ticked = now
-            if on_tick():
-                return EndReason.STOPPED
         if end := _find_reached_limit(limits, pump.printed, began, last_output):
             return end
     return EndReason.EXITED

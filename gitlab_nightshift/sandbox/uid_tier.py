@@ -78,7 +78,7 @@ def _ensure_root_folder(folder: Path) -> Path:
     return folder
 
 
-def is_left(identity: SandboxUser) -> bool:
+def has_leftovers(identity: SandboxUser) -> bool:
     """True if the user has a live process or shared memory."""
     return identity.uid in _list_active_uids() or any(_list_shared_memory(identity))
 
@@ -126,13 +126,15 @@ def _kill_user_processes(identity: SandboxUser) -> bool:
 def clean_up_killed_run(uid: int, gid: int) -> bool:
     """Kill what a killed run left of its user; True if nothing is left.
 
-    If another run uses the user by now, it has checked this before: its agents are left alone.
+    If another run has locked the user since, it has cleaned up itself: its agents are left alone.
     """
-    if uid not in FREE or (lock := _lock_uid(uid)) is None:
-        return uid in FREE
+    if uid not in FREE:
+        return False
+    if (lock := _lock_uid(uid)) is None:
+        return True
     identity = SandboxUser(uid, gid, lock)
     try:
-        return not is_left(identity) or kill_leftovers(identity)
+        return not has_leftovers(identity) or kill_leftovers(identity)
     finally:
         release(identity)
 

@@ -35,14 +35,15 @@ ALL = "all"
 """Every category, in ``instructions``."""
 LONGEST_INSTRUCTIONS = 10_000
 """Characters, which are sent with every prompt of the category."""
-SET_FIELDS = frozenset(
+RESERVED_FIELDS = frozenset(
     {
         *("model", "messages", "stream", "stream_options", "tools", "tool_choice", "n"),
         *("max_tokens", "max_completion_tokens", "response_format", "web_search_options"),
         *("plugins", "background", "audio"),
     }
 )
-"""Of a request of Chat Completions: what this program sets, or would act on the server's side."""
+"""Fields of a Chat Completions request that teams may not set: this program does, or they make the
+server act."""
 HTTP_HEADERS = frozenset(
     "host accept accept-encoding connection content-type content-length transfer-encoding".split()
 )
@@ -243,7 +244,7 @@ def check_model_id(value: str) -> str:
 
 def check_model_options(value: dict[str, Any]) -> dict[str, Any]:
     """Fields of a request that this program does not set itself."""
-    if taken := sorted(SET_FIELDS & value.keys()):
+    if taken := sorted(RESERVED_FIELDS & value.keys()):
         raise ValueError(f"{taken[0]} is set by this program")
     return value
 

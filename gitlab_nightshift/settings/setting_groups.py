@@ -55,7 +55,7 @@ class Part:
         # pydantic reads the checks of a field from its annotation.
         kinds = {}
         for name, kind in cls.__annotations__.items():
-            check = check_before(partial(_refuse_bool_as_number, getattr(cls, name, None)))
+            check = check_before(partial(_check_bool, getattr(cls, name, None)))
             kinds[name] = Annotated[kind, check, check_after(_refuse_nul)]
         cls.__annotations__ = kinds
 
@@ -74,8 +74,9 @@ def _refuse_nul(value: Any) -> Any:
     return value
 
 
-def _refuse_bool_as_number(default: Any, value: Any) -> Any:
-    """``max_diff_lines: yes`` would otherwise be 1, and YAML reads ``off`` as False."""
+def _check_bool(default: Any, value: Any) -> Any:
+    """A bool only where the default is one: ``max_diff_lines: yes`` would otherwise be 1. YAML
+    reads ``off`` as False, so there False is ``off``."""
     if value is False and default == "off":
         return "off"
     if isinstance(value, bool) and not isinstance(default, bool):
@@ -160,7 +161,7 @@ class Gates(Part):
     """What happens to a change, a command or a connection outside the lists."""
 
     write: Gate = "auto_allow"
-    """Files outside `writable_paths`, and `sensitive_paths`."""
+    """Files that `writable_paths` does not match, and those of `sensitive_paths`."""
     exec: Gate = "deny"
     """Commands outside `allowed_commands`."""
     network: Gate = "deny"
@@ -183,7 +184,7 @@ class Policy(Part):
     """Kind of task (bugfix, docs, …), profile or `default` → the agent of such delegations, or
     `cheapest`: the one whose model has the lowest price."""
     orchestrators: list[str] = field(default_factory=list)
-    """Who may delegate in production without asking a person: they give the approval themselves."""
+    """Users whose delegations in production count as approved."""
     confidential_issues: bool = False
     """Act on comments on confidential issues and on internal comments too."""
     on_peoples_mrs: bool | Literal["suggest"] = False

@@ -1,4 +1,4 @@
-"""Turns an error into an exit status and a line for the user."""
+"""Turns an error into an exit status (``errors.py: Code``) and a line for the user."""
 
 import contextlib
 import os

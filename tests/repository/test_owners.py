@@ -295,7 +295,7 @@ def test_owners_that_cannot_be_given_back_are_kept_for_the_next_start(
     owned = owners(box.root)
     with given(box, user):
         monkeypatch.setattr(uid, "kill_leftovers", lambda _: False)
-        monkeypatch.setattr(uid, "is_left", lambda _: True)
+        monkeypatch.setattr(uid, "has_leftovers", lambda _: True)
     monkeypatch.undo()
     assert ["give them back by chown" in line for line in box.warnings] == [True]
     assert box.beside == {"shop.nightshift"}

@@ -18,6 +18,8 @@ from gitlab_nightshift.stages.work.proof_context import ProofResult
 from tests.support.plant import plant
 
 COMMAND = "make test"
+RECORD, SHARED = "notary.json", (Path("/tmp"), Path("/dev/shm"))
+"""A forged record, and where it is left beside the folders of a run."""
 TRAPS = {
     "GNUmakefile": "test:\n\ttrue\n",  # comes before Makefile
     "unittest.py": "import sys\nsys.exit(0)\n",
@@ -91,10 +93,10 @@ def _spread(record: bytes, checkout: Path, temporary: Path) -> None:
             (checkout / name).chmod(0o755)
     for folder in [*temporary.glob("nightshift-*"), *temporary.glob("nightshift-*/results")]:
         with contextlib.suppress(OSError):
-            (folder / "notary.json").write_bytes(record)
-    for folder in (checkout.parent, Path("/tmp"), Path("/dev/shm")):
+            (folder / RECORD).write_bytes(record)
+    for folder in (checkout.parent, *SHARED):
         with contextlib.suppress(OSError):
-            (folder / "notary.json").write_bytes(record)
+            (folder / RECORD).write_bytes(record)
 
 
 # --- the bundle's reader ----------------------------------------------------------------------

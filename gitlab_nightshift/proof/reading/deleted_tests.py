@@ -156,8 +156,6 @@ def _find_values(version: TestVersion) -> frozenset[str]:
     return frozenset(list_literals(words))
 
 
-_TABLE = RuleTable(__file__)
-
 # Similarity of a renamed function's body, and the words of one too short to tell.
 _SAME, _TOO_SHORT = 0.8, 6
 _REMOVED: WeakKeyDictionary[Changeset, frozenset[str]] = WeakKeyDictionary()

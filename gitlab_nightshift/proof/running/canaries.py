@@ -1,4 +1,5 @@
 """Canaries: faults in product code that the untouched tests notice must still be noticed.
+``faults.py`` lists them, ``switches.py`` writes them.
 
 This catches what no rule describes: tests that were deleted, skipped, emptied or made to pass,
 helpers that swallow failures, equality that is always true, forced exit statuses, hooks that

@@ -32,6 +32,7 @@ def run_old_tests(subject: EvidenceSubject, trial: Trial) -> Evidence:
         if read_sides(file)[0].is_test_file and file.status in "MRD"
     ]
     strict = subject.context.category in STRICT
+    # Without an old product (None) the change has only tests, which may demand anything else.
     if (
         not files
         or not trial.workbench.commands

@@ -52,7 +52,7 @@ class DelegationFolder:
         _remove_if_empty(old.parent)
 
     def remove(self) -> None:
-        """Remove it: there is nothing to keep, or agents work around it."""
+        """Remove it: there is nothing to keep, or agents work in a folder that contains it."""
         remove_path(self.path)
         _remove_if_empty(self.path.parent)
 
@@ -77,7 +77,7 @@ class DelegationFolder:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.mkdir()
                 return path
-        raise FileExistsError(None, "there are too many of this run")
+        raise FileExistsError(None, "too many output folders of this run")
 
 
 @contextlib.contextmanager

@@ -7,7 +7,7 @@ exit status and a line.
 from __future__ import annotations
 
 import _socket
-import posix as os
+import os
 import stat
 
 from .forwarder import start
@@ -265,11 +265,11 @@ def _execute(argv: list[str], env: dict[str, str]) -> NoReturn:
     """Find the program on PATH and become it. ``os.execvpe`` would import modules, which cannot be
     read any more."""
     if "/" in argv[0]:
-        os.execve(argv[0], argv, env)
+        os.execve(argv[0], argv, env)  # noqa: S606
     failure: OSError = FileNotFoundError(2, f"{argv[0]} is not on PATH")
     for folder in env.get("PATH", "").split(":"):
         try:
-            os.execve(f"{folder}/{argv[0]}", argv, env)
+            os.execve(f"{folder}/{argv[0]}", argv, env)  # noqa: S606
         except (FileNotFoundError, NotADirectoryError):
             continue
         except PermissionError as error:

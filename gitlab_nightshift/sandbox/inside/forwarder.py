@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import _socket
 import _thread
-import posix as os
+import os
 
 from .kernel import PR_SET_DUMPABLE, call_prctl, signals
 

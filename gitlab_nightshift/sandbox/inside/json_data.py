@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import _json
-import posix as os
+import os
 
 TYPE_CHECKING = False  # not imported: typing costs 6 ms
 if TYPE_CHECKING:
@@ -35,13 +35,3 @@ def parse_json(data: bytes) -> Any:
     """Parse a JSON value. Raises ValueError or StopIteration if it is invalid, RecursionError."""
     scan = _json.make_scanner(_ScannerOptions())  # type: ignore[arg-type]
     return scan(data.decode(), 0)[0]
-
-
-def format_rows(rows: list[list[str | bool | None]]) -> bytes:
-    """Lists of texts, truth values and None as JSON."""
-    words = {True: "true", False: "false", None: "null"}
-    lists = (
-        ",".join(_json.encode_basestring_ascii(v) if isinstance(v, str) else words[v] for v in row)
-        for row in rows
-    )
-    return f"[{','.join(f'[{each}]' for each in lists)}]".encode()

@@ -3,7 +3,7 @@
 Rights by ABI: https://docs.kernel.org/userspace-api/landlock.html
 """
 
-import posix as os
+import os
 import stat
 import struct
 

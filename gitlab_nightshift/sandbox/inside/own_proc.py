@@ -5,7 +5,7 @@ It keeps the capabilities to give files back to other users, and to make a user 
 root stays root (``CAP_SETFCAP``, user_namespaces(7)).
 """
 
-import posix as os
+import os
 import sys
 
 package = type(sys)("inside")
@@ -19,4 +19,4 @@ NOSUID, NODEV, NOEXEC = 2, 4, 8
 
 mount(b"proc", b"/proc", NOSUID | NODEV | NOEXEC)
 keep_capabilities(CHOWN, DAC_OVERRIDE, FOWNER, FSETID, SETFCAP)
-os.execv(sys.argv[1], sys.argv[1:])
+os.execv(sys.argv[1], sys.argv[1:])  # noqa: S606

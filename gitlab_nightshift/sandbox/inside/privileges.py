@@ -1,7 +1,7 @@
-"""A process drops its rights: user, capabilities, new privileges, core dumps."""
+"""System calls by which a process drops its user, capabilities, new privileges and core dumps."""
 # ruff: noqa: PTH123
 
-import posix as os
+import os
 import struct
 
 from .kernel import PR_SET_NO_NEW_PRIVS, call_prctl, make_syscall

@@ -1,7 +1,7 @@
 """System call numbers. x86_64: ``arch/x86/entry/syscalls/syscall_64.tbl``; aarch64:
 ``include/uapi/asm-generic/unistd.h``."""
 
-import posix as os
+import os
 
 MACHINE = os.uname().machine
 

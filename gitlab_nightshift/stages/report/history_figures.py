@@ -16,20 +16,20 @@ from gitlab_nightshift.records.usage import Bound
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 HISTORY_VERSION = 2
-LONGEST_FAILURE, MOST_PLACES = 200, 5
+LONGEST_FAILURE, MOST_URLS = 200, 5
 NOBODY = "nobody"
 _VARYING = compile_lazily(r"\b[0-9a-f]{7,64}\b|\d+|(?<=[ '\"(])(?:/[\w.@+-]+){2,}")
 """What differs between nights that fail in the same way: ids, numbers, paths."""
 
 
 @dataclass(frozen=True)
-class ShareFigures:
+class RowFigures:
     """Merge requests of a category, a group or a reviewer, called ``name``, and its nights.
 
     ``waiting`` are open, ``ignored`` those of them that have been so for two weeks;
     ``acceptance`` is the merged part of those that have ended, ``hours_to_merge`` the median; both
-    None where none has. ``cost_usd`` is what is known of the nights, ``cost_per_merged_usd`` its
-    share, None where nothing is known; a reviewer has no nights.
+    None where none has. ``cost_usd`` is what is known of the nights, ``cost_per_merged_usd`` that
+    divided by the merged ones; None where nothing is known. A reviewer has no nights.
     """
 
     name: str
@@ -47,7 +47,8 @@ class ShareFigures:
 
 @dataclass(frozen=True)
 class FailureFigures:
-    """Nights that have failed for the same ``reason``, in how many projects, and some of them."""
+    """Nights that have failed for the same ``reason``, their projects, and in ``places``
+    the URLs of some of them."""
 
     reason: str
     nights: int
@@ -68,8 +69,8 @@ class WeekFigures:
 @dataclass(frozen=True)
 class HistoryFigures:
     """A history in figures. ``cost_usd`` is what is known of ``nights_known`` nights, and
-    ``cost_per_merged_usd`` its share (None where nothing is known, or merged); both are the least
-    that it can be where ``at_least`` says that some nights could not be read. ``silent`` are
+    ``cost_per_merged_usd`` that divided by the merged ones (None where nothing is known, or
+    merged). ``at_least``: some nights could not be read, so both are lower bounds. ``silent`` are
     projects that should have had a night, and had none."""
 
     name: str
@@ -81,10 +82,10 @@ class HistoryFigures:
     cost_per_merged_usd: float | None
     at_least: bool
     outcomes: dict[str, int]
-    total: ShareFigures
-    categories: tuple[ShareFigures, ...]
-    groups: tuple[ShareFigures, ...]
-    reviewers: tuple[ShareFigures, ...]
+    total: RowFigures
+    categories: tuple[RowFigures, ...]
+    groups: tuple[RowFigures, ...]
+    reviewers: tuple[RowFigures, ...]
     failures: tuple[FailureFigures, ...]
     weeks: tuple[WeekFigures, ...]
     history: NightHistory
@@ -93,7 +94,7 @@ class HistoryFigures:
 
     @property
     def bound(self) -> Bound:
-        """What has to be said before the costs."""
+        """The words to print before the costs."""
         return "at least" if self.at_least else ""
 
 
@@ -138,7 +139,7 @@ def _count_shares(
     requests: Iterable[tuple[str, PastMergeRequest]],
     nights: Iterable[tuple[str, PastNight]],
     until: str,
-) -> tuple[ShareFigures, ...]:
+) -> tuple[RowFigures, ...]:
     """A row for each name, by name."""
     opened: dict[str, list[PastMergeRequest]] = {}
     for name, each in requests:
@@ -152,12 +153,12 @@ def _count_shares(
 
 def _count_share(
     name: str, requests: Sequence[PastMergeRequest], nights: Sequence[PastNight], until: str
-) -> ShareFigures:
+) -> RowFigures:
     states = Counter(each.state for each in requests)
     ended = states["merged"] + states["closed"]
     hours = [h for each in requests if (h := _measure_hours(each)) is not None]
     cost, merged = _add_costs(nights), states["merged"]
-    return ShareFigures(
+    return RowFigures(
         name=name,
         opened=len(requests),
         merged=merged,
@@ -183,13 +184,13 @@ def _find_group(project: str) -> str:
 
 
 def _find_category(night: PastNight) -> str:
-    """Without what it was the fallback from; "" where there was none."""
+    """``docs`` for ``docs (fallback from bugfix)``; "" for ``none``."""
     category = night.category.partition(" (")[0]
     return "" if category == "none" else category
 
 
 def _group_failures(nights: Iterable[PastNight]) -> tuple[FailureFigures, ...]:
-    """Those that differ in ids, numbers and paths alone are one; the most frequent first."""
+    """Reasons that differ only in ids, numbers and paths count as one; the most frequent first."""
     alike: dict[str, list[PastNight]] = {}
     for each in nights:
         if each.failure:
@@ -200,9 +201,9 @@ def _group_failures(nights: Iterable[PastNight]) -> tuple[FailureFigures, ...]:
 
 
 def _build_failure(reason: str, nights: Sequence[PastNight]) -> FailureFigures:
-    """Of each project the night that is first here, the newest."""
-    places = {each.project: each.web_url for each in reversed(nights)}
-    return FailureFigures(reason, len(nights), len(places), tuple(places.values())[:MOST_PLACES])
+    """One night for each project, the newest: the nights come newest first."""
+    urls = {each.project: each.web_url for each in reversed(nights)}
+    return FailureFigures(reason, len(nights), len(urls), tuple(urls.values())[:MOST_URLS])
 
 
 def _measure_hours(request: PastMergeRequest) -> float | None:

@@ -5,7 +5,7 @@ The format: https://github.com/prometheus/OpenMetrics/blob/main/specification/Op
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from gitlab_nightshift.stages.report.history_figures import HistoryFigures, ShareFigures
+from gitlab_nightshift.stages.report.history_figures import HistoryFigures, RowFigures
 
 Sample = tuple[Mapping[str, str], float | None]
 PREFIX = "nightshift"
@@ -53,7 +53,7 @@ def _list_parts(figures: HistoryFigures) -> Iterator[Sample]:
             yield from _list_states({kind: each.name}, each)
 
 
-def _list_states(labels: Mapping[str, str], share: ShareFigures) -> Iterator[Sample]:
+def _list_states(labels: Mapping[str, str], share: RowFigures) -> Iterator[Sample]:
     yield from (({**labels, "state": state}, getattr(share, state)) for state in STATES)
 
 

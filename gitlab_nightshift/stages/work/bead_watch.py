@@ -9,7 +9,7 @@ from gitlab_nightshift.agents.agent import OutputReader, Report
 from gitlab_nightshift.records.bead_results import BeadStatus
 from gitlab_nightshift.records.events import Progress, read_clock
 from gitlab_nightshift.records.usage import Usage, add_usage
-from gitlab_nightshift.repository.disk_space import Disks
+from gitlab_nightshift.repository.disk_space import Disks, DiskWatch
 from gitlab_nightshift.stages.work.model_access import BeadAccess
 from gitlab_nightshift.stages.work.run_budget import Ledger
 from gitlab_nightshift.stages.work.work_context import WorkContext
@@ -60,7 +60,8 @@ class Watch:
         reader: OutputReader,
         access: BeadAccess,
     ) -> None:
-        self._work, self._ledger, self._disks = work, ledger, disks
+        self._work, self._ledger = work, ledger
+        self._disks, self._watch = disks, DiskWatch(disks)
         self._reader, self._access = reader, access
         self._started, self._pace = read_clock(), Pace()
         self._tokens = 0
@@ -85,7 +86,7 @@ class Watch:
         """Check limits even while nothing is printed; True ends the bead."""
         self._show()
         self._spent = self._spent or self._access.exhausted()
-        self._full = self._full or self._disks.find_full()
+        self._full = self._full or self._watch.find_full()
         return self._spent or bool(self._full or self._access.describe_stop_reason())
 
     def override_report(self, report: Report) -> Report:

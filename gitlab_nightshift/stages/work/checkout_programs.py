@@ -85,7 +85,7 @@ def find_checkout_programs(
 def open_linked_tools(
     settings: Settings, programs: tuple[Path, ...], job_folders: JobFolders, emit: Emit
 ) -> Settings:
-    """Expose the installations that links in these folders lead to, as if ``agent_paths`` named
+    """Open the installations that links in these folders lead to, as if ``agent_paths`` named
     them. Warn of those that must stay hidden."""
     opened = list(settings.agent_paths)
     for place in dict.fromkeys(_list_installations(programs, job_folders)):

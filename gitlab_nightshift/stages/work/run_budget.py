@@ -1,4 +1,8 @@
-"""The run's spending and remaining time: checked before every bead, watched during it."""
+"""The run's spending and remaining time, checked before every bead.
+
+During one, ``bead_watch.py`` watches it, and the gateway refuses each request that exceeds it
+(``gateway/cost_account.py``).
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
