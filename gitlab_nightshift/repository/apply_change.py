@@ -22,6 +22,8 @@ from gitlab_nightshift.system.openat import (
 
 PROGRAM, LINK, SUBMODULE = "100755", "120000", "160000"
 ATTRIBUTES = ".gitattributes"
+AT_ONCE = 100
+"""Files to read before they are written: a person's commit may have thousands, and large ones."""
 
 
 def apply_captured_change(
@@ -54,12 +56,15 @@ def _apply(
     for path in (path for path, row in rows.items() if row is None):
         _delete(root, path)
     wanted = {path: row for path, row in rows.items() if row and row[0] != SUBMODULE}
-    data = _read_checked_out(repository, tree, wanted)
-    for path, (mode, _) in wanted.items():
-        if mode == LINK:
-            _write_link(root, path, os.fsdecode(data[path]), before)
-        else:
-            _write(root, path, data[path], before, executable=mode == PROGRAM)
+    paths = list(wanted)
+    for at in range(0, len(paths), AT_ONCE):
+        some = {path: wanted[path] for path in paths[at : at + AT_ONCE]}
+        data = _read_checked_out(repository, tree, some)
+        for path, (mode, _) in some.items():
+            if mode == LINK:
+                _write_link(root, path, os.fsdecode(data[path]), before)
+            else:
+                _write(root, path, data[path], before, executable=mode == PROGRAM)
 
 
 def _read_checked_out(

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gitlab_nightshift.repository import apply_change
 from gitlab_nightshift.repository.blobs import read_blobs
 from gitlab_nightshift.repository.git import (
     Git,
@@ -145,3 +146,21 @@ def test_what_a_full_id_names_is_read_once(
         assert (list_diff_files(private, old, head), read_blobs(private, [blob])) == before
         assert verbs == []
     assert [file.path for file in before[0]] == ["run.sh"]
+
+
+@pytest.mark.parametrize("setting", ["", "* text=auto eol=crlf\n"])
+def test_a_tree_is_checked_out_as_git_would(
+    box: Box, setting: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With attributes git itself writes the files; in parts, as there may be many."""
+    monkeypatch.setattr(apply_change, "AT_ONCE", 2)
+    if setting:
+        write(box.root, ".gitattributes", setting)
+        commit(box.root)
+    with box.open() as checkout:
+        files = {f"src/{n}.txt": b"one\ntwo\n" for n in range(5)}
+        tree = write_modified_tree(checkout.repository, checkout.base_sha, files)
+        assert checkout.apply_tree(tree) == ()
+        wanted = b"one\r\ntwo\r\n" if setting else b"one\ntwo\n"
+        assert {(box.root / path).read_bytes() for path in files} == {wanted}
+        assert checkout.capture().tree_id == tree
