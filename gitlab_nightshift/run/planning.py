@@ -55,7 +55,6 @@ from gitlab_nightshift.stages.plan.push_trial import try_push
 from gitlab_nightshift.stages.plan.schedule import (
     check_task_source,
     find_pausing,
-    is_off,
     resolve_category,
     resolve_run_day,
 )
@@ -243,12 +242,7 @@ def _find_earlier_run(
 
 
 def _add_skips(session: Session, plan: Plan, project: Project) -> Plan:
-    settings, job = session.settings, session.job
-    if is_off(
-        settings, resolve_run_day(job.pipeline_created_at, settings.timezone, datetime.now(UTC))
-    ):
-        return plan
-    skips = find_skips(project, job, settings.output_dir)
+    skips = find_skips(project, session.job, session.settings.output_dir)
     if skips is None:
         return replace(plan, unknown=(*plan.unknown, "whether the last nights were skipped too"))
     return replace(plan, skipped_before=skips)

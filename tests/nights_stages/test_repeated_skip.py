@@ -12,7 +12,7 @@ from tests.support.standin_records import PipelineJob, StandinPipeline
 from tests.support.world import Done, World, world
 
 JOB = "nightshift"
-FULL = "0 night-shift merge requests are open; the limit is 0"
+OFF = "enabled is false (variable NIGHTSHIFT_ENABLED)"
 RED = "verify_commands fail on the untouched checkout: `false` failed: exit status 1."
 
 
@@ -40,22 +40,22 @@ def skipped(why: str) -> dict[str, str]:
 
 
 def tonight(shop: World, **env: str) -> Done:
-    return shop.nightshift("run", CI_JOB_NAME=JOB, **{"NIGHTSHIFT_MAX_OPEN_MRS__TOTAL": "0", **env})
+    return shop.nightshift("run", CI_JOB_NAME=JOB, **{"NIGHTSHIFT_ENABLED": "false", **env})
 
 
 def test_the_fifth_equal_skip_warns(shop: World) -> None:
     """And the sixth; numbers in the reason may differ. Nine requests at most tell it."""
     for number in (1, 2, 3):
-        night_before(shop, number, skipped(FULL))
+        night_before(shop, number, skipped(OFF))
     night_before(shop, 8, skipped("by another pipeline"), source="web")
     night_before(shop, 9, skipped("on another branch"), ref="other")
     assert tonight(shop).exit_status == 0
-    night_before(shop, 4, skipped(FULL))
+    night_before(shop, 4, skipped(OFF))
     shop.gitlab.requests.clear()
     done = tonight(shop)
     assert done.exit_status == 13
     row = "5 nights in a row were skipped for the same reason"
-    assert f"⚠ SKIPPED · E_INCOMPLETE · {row}. {FULL}" in done.last_line
+    assert f"⚠ SKIPPED · E_INCOMPLETE · {row}. {OFF}" in done.last_line
     asked = [r for r in shop.gitlab.requests if "/pipelines" in r.path or "/artifacts/" in r.path]
     assert len(asked) <= 10
     night_before(shop, 5, shop.result)
@@ -65,8 +65,7 @@ def test_the_fifth_equal_skip_warns(shop: World) -> None:
 def test_what_the_baseline_says_counts_too(shop: World) -> None:
     for number in (1, 2, 3, 4):
         night_before(shop, number, skipped(f"{RED} Fix that first, or set baseline: report."))
-    env = {"NIGHTSHIFT_MAX_OPEN_MRS__TOTAL": "3", "NIGHTSHIFT_VERIFY_COMMANDS": "false"}
-    done = tonight(shop, **env)
+    done = tonight(shop, NIGHTSHIFT_ENABLED="true", NIGHTSHIFT_VERIFY_COMMANDS="false")
     assert (done.exit_status, shop.result["outcome"]) == (13, "SKIPPED")
     assert shop.agent.seen == []
 
@@ -74,14 +73,14 @@ def test_what_the_baseline_says_counts_too(shop: World) -> None:
 @pytest.mark.parametrize(
     "other",
     [
-        skipped("nobody has looked at !7, !8 and !9"),
-        {"outcome": "NO_IMPROVEMENT", "reason": FULL},
+        skipped("3 night-shift merge requests are open; the limit is 3"),
+        {"outcome": "NO_IMPROVEMENT", "reason": OFF},
         [],
     ],
 )
 def test_another_end_in_between_ends_the_row(shop: World, other: Any) -> None:
     for number in (1, 2, 3, 4):
-        night_before(shop, number, other if number == 2 else skipped(FULL))
+        night_before(shop, number, other if number == 2 else skipped(OFF))
     assert tonight(shop).exit_status == 0
 
 
@@ -89,17 +88,17 @@ def test_where_it_cannot_be_known(shop: World) -> None:
     """Artifacts that are gone or no JSON; more pipelines of other schedules than ten requests can
     look behind."""
     for number in (1, 2, 3, 4):
-        night_before(shop, number, skipped(FULL))
+        night_before(shop, number, skipped(OFF))
     file = shop.folder / "artifacts-3" / "nightshift" / "result.json"
     unknown = "not known: whether the last nights were skipped too"
     for text in ("{", None):
         file.write_text(text) if text else file.unlink()
         done = tonight(shop)
         assert (done.exit_status, unknown in done.log) == (0, True)
-    file.write_text(json.dumps(skipped(FULL)))
-    night_before(shop, 5, skipped(FULL), "nightly-build")
+    file.write_text(json.dumps(skipped(OFF)))
+    night_before(shop, 5, skipped(OFF), "nightly-build")
     assert tonight(shop).exit_status == 13
-    night_before(shop, 6, skipped(FULL), "nightly-build")
+    night_before(shop, 6, skipped(OFF), "nightly-build")
     shop.gitlab.requests.clear()
     done = tonight(shop)
     assert (done.exit_status, unknown in done.log) == (0, True)
@@ -109,27 +108,8 @@ def test_where_it_cannot_be_known(shop: World) -> None:
 
 def test_with_three_jobs_plan_tells_work(shop: World) -> None:
     for number in (1, 2, 3, 4):
-        night_before(shop, number, skipped(FULL), "nightshift:publish")
-    full = {"NIGHTSHIFT_MAX_OPEN_MRS__TOTAL": "0"}
-    assert shop.nightshift("plan", CI_JOB_NAME="nightshift:plan", **full).exit_status == 0
-    assert shop.product("plan.json")["skipped_before"] == [FULL] * 4
-    assert shop.nightshift("work", GITLAB_TOKEN="", **full).exit_status == 13
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "why"),
-    [
-        ("ENABLED", "false", "enabled is false (variable NIGHTSHIFT_ENABLED)"),
-        ("QUIET_DATES", "2026-11-16", "2026-11-16 is a quiet date"),
-    ],
-)
-def test_nights_that_somebody_switched_off_never_warn(
-    shop: World, name: str, value: str, why: str
-) -> None:
-    """A fleet's switch may stay off for weeks: nothing is wrong, and no earlier night is read."""
-    for number in (1, 2, 3, 4):
-        night_before(shop, number, skipped(why))
-    shop.gitlab.requests.clear()
-    done = tonight(shop, **{f"NIGHTSHIFT_{name}": value})
-    assert (done.exit_status, shop.result["reason"]) == (0, why)
-    assert not [r for r in shop.gitlab.requests if "/artifacts/" in r.path]
+        night_before(shop, number, skipped(OFF), "nightshift:publish")
+    off = {"NIGHTSHIFT_ENABLED": "false"}
+    assert shop.nightshift("plan", CI_JOB_NAME="nightshift:plan", **off).exit_status == 0
+    assert shop.product("plan.json")["skipped_before"] == [OFF] * 4
+    assert shop.nightshift("work", GITLAB_TOKEN="", **off).exit_status == 13

@@ -136,12 +136,6 @@ def _list_skip_reasons(
         yield "every category is skipped: " + "; ".join(f"{r.category}: {r.reason}" for r in out)
 
 
-def is_off(settings: Settings, day: date) -> bool:
-    """True if somebody wants no night: by ``enabled``, which a fleet's switch sets too, or
-    ``quiet_dates``. However often that repeats, it is no fault."""
-    return bool(settings.off_reason) or day in settings.quiet_dates
-
-
 def find_pausing(settings: Settings, memory: Memory, day: date) -> tuple[KnownMergeRequest, ...]:
     """The ignored merge requests for which nights pause. A requested category or task runs
     anyway."""
