@@ -174,16 +174,22 @@ def _gitlab_ci_local(
 ) -> subprocess.CompletedProcess[str]:
     # The schema has tests of its own; here it would be half of the time of a run.
     options = ["--force-shell-executor", "--no-color", "--no-json-schema-validation"]
-    return subprocess.run(
-        [str(RUNNER), *options, *arguments],
-        cwd=repository,
-        env=dict(environment),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_S,
-        check=False,
-    )
+    command = [str(RUNNER), *options, *arguments]
+    # A file: of more than a pipe holds (64 KiB, pipe(7)) Node may lose the end when it exits.
+    with tempfile.TemporaryFile("w+") as printed:
+        done = subprocess.run(
+            command,
+            cwd=repository,
+            env=dict(environment),
+            stdin=subprocess.DEVNULL,
+            stdout=printed,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=LIMIT_S,
+            check=False,
+        )
+        printed.seek(0)
+        return subprocess.CompletedProcess(command, done.returncode, printed.read(), done.stderr)
 
 
 def run_in(
