@@ -13,6 +13,7 @@ from gitlab_nightshift.repository.git import GitError
 from gitlab_nightshift.system.disk_reserve import FULL_BYTES
 
 QUOTA_S = 0.2
+"""Seconds between two looks at quotas."""
 FULL_FILES = 8
 """A disk with fewer free inodes is full. A quota counts as a disk too."""
 _NO_SPACE_MESSAGES = (b"No space left on device", b"Disk quota exceeded", b"Out of diskspace")

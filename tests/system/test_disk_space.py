@@ -2,11 +2,18 @@
 
 import errno
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.repository.disk_space import Disks, is_full_disk, report_full_disk
+from gitlab_nightshift.repository import disk_space
+from gitlab_nightshift.repository.disk_space import (
+    Disks,
+    DiskWatch,
+    is_full_disk,
+    report_full_disk,
+)
 from gitlab_nightshift.repository.git import GitError, build_isolated_git
 from tests.support.disks import fill, small_disk
 
@@ -50,3 +57,28 @@ def test_other_failures_are_none(tmp_path: Path) -> None:
     assert is_full_disk(OSError(errno.EDQUOT, "quota"))
     with pytest.raises(PermissionError), report_full_disk(tmp_path):
         raise PermissionError(errno.EACCES, "no")
+
+
+def test_quotas_are_looked_at_now_and_then_while_a_program_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each look makes a file; a full disk itself is seen at every look."""
+    now, looks, full = [0.0], [0], [False]
+
+    def look(_folder: Path) -> bool:
+        looks[0] += 1
+        return full[0]
+
+    monkeypatch.setattr(disk_space, "_is_quota_exceeded", look)
+    monkeypatch.setattr(disk_space, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    watch = DiskWatch(Disks((tmp_path,)))
+    assert [watch.find_full() for _ in range(50)] == [None] * 50
+    assert looks == [0]
+    now[0] += disk_space.QUOTA_S
+    assert [watch.find_full() for _ in range(50)] == [None] * 50
+    assert looks == [1]
+    full[0] = True
+    now[0] += disk_space.QUOTA_S
+    assert watch.find_full() == tmp_path
+    monkeypatch.setattr(disk_space, "FULL_BYTES", 1 << 62)
+    assert watch.find_full() == tmp_path
