@@ -5,7 +5,7 @@ import contextlib
 import functools
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gitlab_nightshift.records.events import Note
 from gitlab_nightshift.repository.changed_files import format_some_paths
@@ -33,11 +33,13 @@ class KnownTree:
 @dataclass
 class RestoreReport:
     """``failed`` are paths that could not be restored, ``trouble`` has a line for each kind of
-    failure; ``imperfect`` counts paths with a new owner or time, which only root could restore."""
+    failure; ``imperfect`` counts paths with a new owner or time, which only root could restore.
+    ``saved`` is the saved state with the restored tree's status, if nothing differs from it."""
 
     failed: tuple[str, ...] = ()
     trouble: list[str] = field(default_factory=list)
     imperfect: int = 0
+    saved: SavedCheckout | None = field(default=None, repr=False)
 
     def build_notes(self) -> list[Note]:
         """For the log: a warning for each kind of failure, and the number of imperfect paths."""
@@ -70,6 +72,7 @@ def restore_checkout(
     report = RestoreReport()
     with _record_errors(report, "the checkout could not be restored"):
         done = restore_files(state, saved, known, repository)
+        known.entries = done.known
         known.imperfect.update(done.imperfect)
         report.failed = tuple(map(format_path, done.failed))
     if report.failed:
@@ -87,6 +90,8 @@ def restore_checkout(
         with _record_errors(report, f"{state.folder} cannot be removed"):
             (state.folder / SAVED).unlink(missing_ok=True)
     report.imperfect = len(known.imperfect)
+    if not report.trouble and not report.imperfect:
+        report.saved = replace(saved, entries=known.entries)
     return report
 
 

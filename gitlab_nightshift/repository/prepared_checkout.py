@@ -4,7 +4,7 @@ One process may prepare it and another one open it, which gets it as JSON.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,13 @@ from gitlab_nightshift.repository.git import (
     list_tracked_files,
     read_conversion_config,
 )
-from gitlab_nightshift.repository.saved_state import SavedCheckout, read_saved, save, write_saved
+from gitlab_nightshift.repository.saved_state import (
+    SavedCheckout,
+    read_saved,
+    save,
+    save_again,
+    write_saved,
+)
 from gitlab_nightshift.repository.state_folder import (
     COPIES,
     SAVED,
@@ -28,12 +34,15 @@ from gitlab_nightshift.repository.state_folder import (
 )
 from gitlab_nightshift.system.file_names import within
 
+FileState = tuple[int, ...]
+"""Device, inode, size, mtime and ctime of a file; () if it is missing."""
+
 
 @dataclass(frozen=True)
 class PreparedCheckout:
     """A checked and saved checkout. ``paths`` are the original paths of its repository's parts;
     ``moved``: the real ``.git`` is already in the folder of ``held``. ``config`` comes from
-    ``git.read_conversion_config``."""
+    ``git.read_conversion_config``, ``git_files`` from ``_read_git_states``."""
 
     checkout: Path
     held: LockedStateFolder
@@ -43,6 +52,7 @@ class PreparedCheckout:
     config: Mapping[str, str]
     saved: SavedCheckout = field(repr=False, metadata=LOCAL)
     moved: bool = field(default=False, metadata=LOCAL)
+    git_files: tuple[FileState, ...] = field(default=(), metadata=LOCAL)
 
 
 def read_prepared(data: Mapping[str, Any], *, moved: bool) -> PreparedCheckout:
@@ -65,11 +75,59 @@ def prepare_checkout(
     refuse_changed(machine, checkout)
     refuse_tracked(git, checkout, output_dir)
     write_note(held, checkout, run_id, base_sha, paths)
+    git_files = _read_git_states(paths)
     saved = save(git, checkout, held.folder / COPIES)
+    _write_state(held, checkout, saved)
+    config = read_conversion_config(git, checkout)
+    return PreparedCheckout(
+        checkout, held, paths, base_sha, output_dir, config, saved, git_files=git_files
+    )
+
+
+def prepare_again(
+    held: LockedStateFolder, earlier: PreparedCheckout, run_id: str
+) -> PreparedCheckout | None:
+    """A restored checkout for one more process, without asking git again. ``earlier.saved`` is its
+    state after the restore.
+
+    None if the tree or what git was asked about may differ from then: call ``prepare_checkout``.
+    Raises OSError, NightshiftError E_CONFIG.
+    """
+    paths, checkout = earlier.paths, earlier.checkout
+    # Detached: else its branch could have moved without a change of HEAD itself.
+    detached = (paths.git_dir / "HEAD").read_bytes() == f"{earlier.base_sha}\n".encode()
+    if not detached or earlier.git_files != _read_git_states(paths):
+        return None
+    saved = save_again(earlier.saved, checkout, held.folder / COPIES)
+    if saved is None:
+        return None
+    write_note(held, checkout, run_id, earlier.base_sha, paths)
+    _write_state(held, checkout, saved)
+    return replace(earlier, held=held, saved=saved)
+
+
+def _write_state(held: LockedStateFolder, checkout: Path, saved: SavedCheckout) -> None:
     write_saved(held.folder / SAVED, saved)
     StateFolder(checkout, held.folder, held.lock).last_reserve.hold()
-    config = read_conversion_config(git, checkout)
-    return PreparedCheckout(checkout, held, paths, base_sha, output_dir, config, saved)
+
+
+def _read_git_states(paths: RepositoryPaths) -> tuple[FileState, ...]:
+    """The states of the files on which git's answers about the tree depend: isolated, it reads no
+    others."""
+    configs = dict.fromkeys(
+        folder / name
+        for folder in (paths.git_dir, paths.objects[0].parent)
+        for name in ("config", "config.worktree")
+    )
+    return tuple(map(_read_file_state, (*configs, paths.index, paths.exclude, paths.attributes)))
+
+
+def _read_file_state(path: Path) -> FileState:
+    try:
+        status = path.lstat()
+    except FileNotFoundError:
+        return ()
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def refuse_tracked(git: Git, checkout: Path, output_dir: str) -> None:

@@ -47,13 +47,15 @@ def repair(
     just_now: bool = False,
     tell: Callable[[RestoreReport], object] | None = None,
     held: LockedStateFolder | None = None,
+    saved: SavedCheckout | None = None,
 ) -> bool:
     """Undo the changes of a killed run in ``path``; True if there was something to undo.
 
     Call it before anything else reads the checkout's git (``open_checkout`` calls it too).
     ``private`` is a folder that no agent can access, inside that for temporary files.
     ``just_now``: nobody used the checkout since that run's end, so a commit in the throw-away is an
-    agent's. ``held`` is that run's state folder if the caller owns it; else it is searched for.
+    agent's. ``held`` is that run's state folder if the caller owns it, ``saved`` what it has saved
+    there; else they are searched for and read.
 
     The decision depends on the state folder, except its part ``own``, which agents can reach, and,
     for a later start, on whether something has used the checkout since.
@@ -71,10 +73,14 @@ def repair(
         kill_leftovers(state)
         git = build_isolated_git(private / "home", search_path)
         if not os.path.lexists(state.real_git):
-            left = _undo_where_unused(state, note, git, private)
+            left = _undo_where_unused(state, note, saved, git, private)
         elif not just_now and _is_another_checkout(state, note):
             _keep(state)
-        elif note and (just_now or _is_as_killed(state, note)) and (saved := _find_saved(state)):
+        elif (
+            note
+            and (just_now or _is_as_killed(state, note))
+            and (saved := _find_saved(state, saved))
+        ):
             left = _undo(state, note, saved, git, private)
         else:
             raise _keep_throwaway(state)
@@ -99,14 +105,14 @@ def _is_as_killed(state: StateFolder, note: RunNote) -> bool:
 
 
 def _undo_where_unused(
-    state: StateFolder, note: RunNote | None, git: Git, private: Path
+    state: StateFolder, note: RunNote | None, saved: SavedCheckout | None, git: Git, private: Path
 ) -> RestoreReport:
     """Undo a run whose real ``.git`` is in place. If something has used it since, such as a
     runner's fetch, the tree is already right. If the owners file exists, only owners are left."""
     unused = note and note.use == read_git_use(state.checkout / ".git")
     same = unused and not os.path.lexists(state.folder / OWNERS)
     same = same and not _is_another_checkout(state, note)
-    if note and same and (saved := _find_saved(state)):
+    if note and same and (saved := _find_saved(state, saved)):
         return _undo(state, note, saved, git, private)
     restore_owners_after_kill(state)
     restore_modes(state.folder)
@@ -114,8 +120,10 @@ def _undo_where_unused(
     return RestoreReport()
 
 
-def _find_saved(state: StateFolder) -> SavedCheckout | None:
+def _find_saved(state: StateFolder, saved: SavedCheckout | None) -> SavedCheckout | None:
     given = all(os.path.lexists(state.folder / name) for name in (OWNERS, GIVEN))
+    if saved and not given:
+        return saved
     try:
         return read_saved(state.folder / (GIVEN if given else SAVED), state.folder / COPIES)
     except (OSError, ValueError, RecursionError):

@@ -20,7 +20,13 @@ from typing import Any
 from gitlab_nightshift.repository.acl import Lists, read_lists
 from gitlab_nightshift.repository.disk_space import report_full_disk
 from gitlab_nightshift.repository.git import Git, read_blob_sizes, split_names
-from gitlab_nightshift.repository.tree_snapshot import EntryKind, Snapshot, TreeEntry, scan
+from gitlab_nightshift.repository.tree_snapshot import (
+    EntryKind,
+    Snapshot,
+    TreeEntry,
+    find_differing_paths,
+    scan,
+)
 from gitlab_nightshift.system.file_names import list_parents
 from gitlab_nightshift.system.openat import (
     RefusedFileError,
@@ -83,6 +89,21 @@ def save(git: Git, checkout: Path, folder: Path) -> SavedCheckout:
         folder=folder,
         lists=read_lists(checkout, entries),
     )
+
+
+def save_again(saved: SavedCheckout, checkout: Path, folder: Path) -> SavedCheckout | None:
+    """Save a restored checkout once more, to ``folder`` (new). None if the tree differs from
+    ``saved``: a ctime shows every change, even of an access list.
+
+    Raises NightshiftError (``E_CONFIG``) if the disk is full.
+    """
+    entries = scan(checkout)
+    if find_differing_paths(saved.entries, entries):
+        return None
+    folder.mkdir(mode=0o700)
+    with report_full_disk(folder):
+        copies = _copy(checkout, saved.copies, folder)
+    return replace(saved, entries=entries, copies=copies, folder=folder)
 
 
 def rescan(checkout: Path, saved: SavedCheckout) -> SavedCheckout:

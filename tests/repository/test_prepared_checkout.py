@@ -16,14 +16,22 @@ from gitlab_nightshift.records.codec import encode_record
 from gitlab_nightshift.repository import checkout_restore
 from gitlab_nightshift.repository import repair as repair_module
 from gitlab_nightshift.repository.checkout import open_prepared
+from gitlab_nightshift.repository.checkout_restore import RestoreReport
+from gitlab_nightshift.repository.git import Git
 from gitlab_nightshift.repository.git_mask import move_git
 from gitlab_nightshift.repository.prepared_checkout import (
     PreparedCheckout,
+    prepare_again,
     prepare_checkout,
     read_prepared,
 )
 from gitlab_nightshift.repository.repair import repair
-from gitlab_nightshift.repository.state_folder import LockedStateFolder, StateFolder, hold
+from gitlab_nightshift.repository.state_folder import (
+    LockedStateFolder,
+    StateFolder,
+    find_state_folder,
+    hold,
+)
 from tests.nights_sandbox.test_plain_user import PLAIN
 from tests.repository.conftest import Box, new_repository
 from tests.repository.tools import fork, git, gone, listing, wait_end, write
@@ -204,7 +212,7 @@ def test_it_would_leave_its_files_where_it_were_asked(
     """The control: nothing is undone where there is no ``own/shown``."""
     find = repair_module._find_saved
     monkeypatch.setattr(
-        repair_module, "_find_saved", lambda s: find(s) if s.shown_git.exists() else None
+        repair_module, "_find_saved", lambda s, own: find(s, own) if s.shown_git.exists() else None
     )
     be_tricked(box, "mounted", _pretend_nothing_began)
     assert (box.root / "new").exists()
@@ -261,3 +269,95 @@ def test_modes_that_work_has_changed_keep_nothing_from_coming_back(name: str) ->
         assert all(path.startswith(b".git/") for path in changed)
         assert now.keys() == before.keys()
         assert box.beside == set()
+
+
+def restored(box: Box) -> PreparedCheckout:
+    """A checkout after a process that changed a tracked, an ignored and an untracked file, with a
+    commit of its own in the throw-away."""
+    write(box.root, "build/kept", "ignored")
+    write(box.root, "mine", "untracked")
+    held, made = prepared(box)
+    with open_prepared(
+        made, private=box.private, search_path=os.environ["PATH"], warn=box.warnings.append
+    ):
+        for name in ("README.md", "build/kept", "mine", "new"):
+            write(box.root, name, "agent")
+    reports = [RestoreReport()]
+    repair(
+        box.root,
+        private=box.private,
+        search_path=os.environ["PATH"],
+        just_now=True,
+        tell=reports.append,
+        held=held,
+    )
+    assert reports[-1].saved
+    return replace(made, saved=reports[-1].saved)
+
+
+def prepared_again(box: Box, earlier: PreparedCheckout) -> PreparedCheckout | None:
+    held = hold(box.root, box.private.parent)
+    try:
+        return prepare_again(held, earlier, "4712")
+    finally:
+        held.close()
+
+
+def test_a_restored_checkout_is_prepared_again_without_git(
+    box: Box, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    git(box.root, "checkout", "-q", "--detach")
+    earlier = restored(box)
+    with monkeypatch.context() as patched:
+        patched.setattr(Git, "run", lambda *args, **named: pytest.fail(f"git {args}"))
+        held = hold(box.root, box.private.parent)
+        again = prepare_again(held, earlier, "4712")
+    assert again
+    write(box.root, "mine", "agent, once more")
+    assert restore(box, held) == []
+    anew_held, anew = prepared(box)
+    assert (box.root / "mine").read_text() == "untracked"
+    assert replace(again.saved, folder=anew.saved.folder, entries={}) == replace(
+        anew.saved, entries={}
+    )
+    assert restore(box, anew_held) == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda box: write(box.root, "README.md", "else\n"),
+        lambda box: write(box.root, "new", "new"),
+        lambda box: gone(box.root, "mine"),
+        lambda box: (box.root / "mine").chmod(0o600),
+        lambda box: (box.root / "mine").touch(),
+        lambda box: git(box.root, "update-index", "--assume-unchanged", "README.md"),
+        lambda box: write(box.root, ".git/info/attributes", "* text\n"),
+        lambda box: write(box.root, ".git/info/exclude", "mine\n"),
+        lambda box: git(box.root, "config", "core.autocrlf", "true"),
+        lambda box: git(box.root, "checkout", "-q", "-b", "branch"),
+        lambda box: git(box.root, "commit", "-q", "--allow-empty", "-m", "more"),
+    ],
+    ids=(
+        "content",
+        "new file",
+        "deleted file",
+        "mode",
+        "times",
+        "index",
+        "attributes",
+        "ignore rules",
+        "configuration",
+        "branch",
+        "commit",
+    ),
+)
+def test_after_any_other_change_it_is_prepared_anew(
+    box: Box, change: Callable[[Box], object]
+) -> None:
+    git(box.root, "checkout", "-q", "--detach")
+    earlier = restored(box)
+    assert prepared_again(box, earlier)
+    shutil.rmtree(find_state_folder(box.root, box.private.parent) or "")
+    change(box)
+    assert prepared_again(box, earlier) is None

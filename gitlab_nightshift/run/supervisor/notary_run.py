@@ -23,11 +23,10 @@ from gitlab_nightshift.repository.alive_mark import keep_marked
 from gitlab_nightshift.run.supervisor.confined_stage import read_isolation
 from gitlab_nightshift.run.supervisor.failure_records import build_lost_error
 from gitlab_nightshift.run.supervisor.kept_machine import undo_outside_changes
-from gitlab_nightshift.run.supervisor.run_checkout import prepare_run_checkout, restore_run_checkout
+from gitlab_nightshift.run.supervisor.run_checkout import RunCheckout
 from gitlab_nightshift.run.supervisor.run_worker import open_run_worker
 from gitlab_nightshift.run.supervisor.stage_calls import Stages
 from gitlab_nightshift.run.supervisor.stop_signals import GRACE_S, Signals
-from gitlab_nightshift.run_folder import RunFolder
 from gitlab_nightshift.sandbox import process_table
 
 MAX_TEXT_CHARS, MAX_LINES = 1_000, 20
@@ -159,8 +158,7 @@ class RunNotary:
     that cannot be restored after it."""
 
     sender: str
-    env: Mapping[str, str]
-    run_folder: RunFolder
+    checkout: RunCheckout
     stages: Stages
     signals: Signals
     warn: Callable[[str], None]
@@ -175,25 +173,23 @@ class RunNotary:
             self.sender,
             process_table.NOTARY,
             self.stages,
-            self.env,
-            self.run_folder,
+            self.checkout.env,
+            self.checkout.run_folder,
             functools.partial(read_isolation, order.place),
             likely=bool(config),
             data={"ahead": order.place["settings"]["values"]["isolation"] != "none"},
         )
         with opened as notary:
-            checkout = prepare_run_checkout(
-                notary.state_folder, order.place, order.run_id, self.env, self.run_folder
-            )
+            checkout = self.checkout.prepare(notary.state_folder, order.place, order.run_id)
             inputs: dict[str, Any] = {"task": task, "place": order.place, "name": self.sender}
             inputs |= {"prepared": notary.prepared, "prepared_checkout": checkout}
             with (
                 stop_late(self.signals, order.place),
                 keep_marked(notary.state_folder.folder),
-                undo_outside_changes(self.run_folder),
+                undo_outside_changes(self.checkout.run_folder),
             ):
                 answer, _ = notary.worker.run(inputs, config, {})
-            unrestored = restore_run_checkout(notary.state_folder, self.env, self.run_folder)
+            unrestored = self.checkout.restore(notary.state_folder)
             for line in unrestored.trouble:  # new owners and times were reported after work
                 self.warn(line)
         return answer

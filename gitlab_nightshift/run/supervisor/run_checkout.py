@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,11 @@ from gitlab_nightshift.records.codec import to_fields
 from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.repository.checkout_restore import RestoreReport
 from gitlab_nightshift.repository.commit_switch import check_out_temporarily
-from gitlab_nightshift.repository.prepared_checkout import prepare_checkout
+from gitlab_nightshift.repository.prepared_checkout import (
+    PreparedCheckout,
+    prepare_again,
+    prepare_checkout,
+)
 from gitlab_nightshift.repository.repair import repair
 from gitlab_nightshift.repository.state_folder import LockedStateFolder
 from gitlab_nightshift.run_folder import RunFolder
@@ -32,44 +37,59 @@ def check_out_target(
         yield
 
 
-def prepare_run_checkout(
-    state_folder: LockedStateFolder,
-    place: Mapping[str, Any],
-    run_id: str,
-    env: Mapping[str, str],
-    run_folder: RunFolder,
-) -> dict[str, Any]:
-    """Prepare the checkout for a process that runs agents' code. The JSON for that process;
-    ``place`` is the input of work."""
-    path = build_search_path(env, run_folder.checkout)
-    prepared = prepare_checkout(
-        state_folder,
-        run_folder.checkout.resolve(),
-        git=git_verbs.build_isolated_git(run_folder.private / "checkout-git", path),
-        machine=git_verbs.with_machine_config(
-            run_folder.private / "machine-git", path, Path(place["home"])
-        ),
-        output_dir=place["settings"]["values"]["output_dir"],
-        run_id=run_id,
-    )
-    return to_fields(prepared)
+@dataclass
+class RunCheckout:
+    """The checkout of a run, prepared for one process after the other, and restored after each."""
 
+    env: Mapping[str, str]
+    run_folder: RunFolder
+    _prepared: PreparedCheckout | None = None
 
-def restore_run_checkout(
-    state_folder: LockedStateFolder, env: Mapping[str, str], run_folder: RunFolder
-) -> RestoreReport:
-    """Restore the checkout from ``state_folder``, however work ended."""
-    path, private = build_search_path(env, run_folder.checkout), run_folder.private
-    reports: list[RestoreReport] = []
-    try:
-        repair(
-            run_folder.checkout,
-            private=private,
-            search_path=path,
-            just_now=True,
-            tell=reports.append,
-            held=state_folder,
+    def prepare(
+        self, state_folder: LockedStateFolder, place: Mapping[str, Any], run_id: str
+    ) -> dict[str, Any]:
+        """Prepare it for a process that runs agents' code. The JSON for that process; ``place`` is
+        the input of work. Raises OSError, NightshiftError."""
+        earlier = self._prepared
+        self._prepared = (
+            earlier and prepare_again(state_folder, earlier, run_id)
+        ) or self._prepare_anew(state_folder, place, run_id)
+        return to_fields(self._prepared)
+
+    def _prepare_anew(
+        self, state_folder: LockedStateFolder, place: Mapping[str, Any], run_id: str
+    ) -> PreparedCheckout:
+        folder = self.run_folder
+        path = build_search_path(self.env, folder.checkout)
+        return prepare_checkout(
+            state_folder,
+            folder.checkout.resolve(),
+            git=git_verbs.build_isolated_git(folder.private / "checkout-git", path),
+            machine=git_verbs.with_machine_config(
+                folder.private / "machine-git", path, Path(place["home"])
+            ),
+            output_dir=place["settings"]["values"]["output_dir"],
+            run_id=run_id,
         )
-    except (NightshiftError, OSError) as error:
-        return RestoreReport(trouble=[f"the checkout is not put back: {error}"])
-    return reports[0] if reports else RestoreReport()
+
+    def restore(self, state_folder: LockedStateFolder) -> RestoreReport:
+        """Restore it from ``state_folder``, however the process ended."""
+        folder, prepared = self.run_folder, self._prepared
+        reports = [RestoreReport()]
+        try:
+            repair(
+                folder.checkout,
+                private=folder.private,
+                search_path=build_search_path(self.env, folder.checkout),
+                just_now=True,
+                tell=reports.append,
+                held=state_folder,
+                saved=prepared.saved if prepared else None,
+            )
+        except (NightshiftError, OSError) as error:
+            reports.append(RestoreReport(trouble=[f"the checkout is not put back: {error}"]))
+        report = reports[-1]
+        self._prepared = (
+            replace(prepared, saved=report.saved) if prepared and report.saved else None
+        )
+        return report

@@ -55,11 +55,7 @@ from gitlab_nightshift.run.supervisor.output_pipes import (
     open_pipes,
     tell_warnings,
 )
-from gitlab_nightshift.run.supervisor.run_checkout import (
-    check_out_target,
-    prepare_run_checkout,
-    restore_run_checkout,
-)
+from gitlab_nightshift.run.supervisor.run_checkout import RunCheckout, check_out_target
 from gitlab_nightshift.run.supervisor.run_worker import RunWorker, open_run_worker
 from gitlab_nightshift.run.supervisor.stage_calls import (
     Stages,
@@ -121,6 +117,7 @@ class _Run:
 
     def __init__(self, start: SupervisorOptions, run_folder: RunFolder, signals: Signals) -> None:
         self._start, self._run_folder, self._signals = start, run_folder, signals
+        self._checkout = RunCheckout(start.env, run_folder)
         self._own = build_own_environment(start.env, find_checkouts(start.folder, start.env))
         self._own |= copy_certificates(start.env, start.folder, run_folder.private)
         self._machine = read_machine_secrets(start.env)
@@ -248,9 +245,7 @@ class _Run:
         inputs = {"plan": night["plan"], "place": night["place"]}
         inputs["before"] = [dataclasses.asdict(each) for each in self._upkeep_beads]
         run_id = night["plan"]["run_id"]
-        checkout = prepare_run_checkout(
-            work.state_folder, night["place"], run_id, self._start.env, self._run_folder
-        )
+        checkout = self._checkout.prepare(work.state_folder, night["place"], run_id)
         inputs |= {"prepared": work.prepared, "prepared_checkout": checkout}
         until = night["place"]["until_s"]
         late = None if until is None else until - read_clock() + GRACE_S
@@ -268,7 +263,7 @@ class _Run:
         for name in ("published.json", NOTARY):
             (self._run_folder.results / name).unlink(missing_ok=True)
         error = self._signals.stopped or build_lost_error("work", answer)
-        restored = restore_run_checkout(work.state_folder, self._start.env, self._run_folder)
+        restored = self._checkout.restore(work.state_folder)
         self._unrestored = tuple(restored.trouble)
         self._notes += restored.build_notes()
         bundle = read_own_bundle(self._run_folder.results, night["plan"])
@@ -306,11 +301,10 @@ class _Run:
     def _ask_notary(
         self, night: Mapping[str, Any], order: NotaryOrder, sender: str, results: Path
     ) -> NotaryRecord:
-        start, signals = self._start, self._signals
-        process = RunNotary(sender, start.env, self._run_folder, self._stages, signals, self._warn)
+        process = RunNotary(sender, self._checkout, self._stages, self._signals, self._warn)
         gateway = night.get("earlier", night)["gateway"]
         ask = functools.partial(process.ask, order, gateway)
-        record = Notary(results, signals, self._values).run(order, ask)
+        record = Notary(results, self._signals, self._values).run(order, ask)
         self._pipes.wait(sender)
         return record
 
