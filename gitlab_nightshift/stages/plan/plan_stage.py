@@ -19,6 +19,9 @@ from gitlab_nightshift.stages.plan.schedule import (
     resolve_run_day,
 )
 
+MOST_TOLD = 1_000
+"""Recent files that Analyze is only told of: of half a million, a prompt shows some hundred."""
+
 
 def make_plan(
     settings: Settings,
@@ -67,10 +70,11 @@ def add_findings(
     plan: Plan, settings: Settings, facts: CheckoutFacts, notes: tuple[str, ...]
 ) -> Plan:
     """The plan with recent files, as far as the history is known, and ``notes``."""
+    enforced = facts.recent_enforced
     return replace(
         plan,
-        recent_files=facts.recent_files,
-        recent_files_enforced=facts.recent_enforced,
+        recent_files=facts.recent_files if enforced else facts.recent_files[:MOST_TOLD],
+        recent_files_enforced=enforced,
         notes=(*plan.notes, *notes, *_build_notes(settings, facts)),
     )
 
