@@ -7,10 +7,10 @@ from functools import cache
 from typing import TypeVar
 
 from gitlab_nightshift.registry.flag_registry import Level
-from gitlab_nightshift.repository.blobs import read_tree_file
 from gitlab_nightshift.repository.difference import ChangedFile, read_difference
 from gitlab_nightshift.repository.git import split_names
 from gitlab_nightshift.repository.private_repository import Repository
+from gitlab_nightshift.repository.tree_objects import read_tree_file
 from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.system.file_names import format_path
 

@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from gitlab_nightshift.repository.broken_repository import (
     render_damage,
 )
 from gitlab_nightshift.repository.git_folder import list_object_folders
+from gitlab_nightshift.sandbox.dialogue import Dialogue, open_dialogue
 from gitlab_nightshift.sandbox.process import NOT_FOUND, CapturedOutput, capture
 
 TIMEOUT_S = 300.0
@@ -103,8 +105,7 @@ class Git:
         """Run a git command and return its stdout. ``env`` and ``settings`` (key=value) are added
         to this git's own, ``memory`` limits its data (bytes). Raises GitError, and ``E_CONFIG`` if
         git cannot work here at all."""
-        options = [part for setting in (*_SETTINGS, *settings) for part in ("-c", setting)]
-        argv = [self.program, *options, verb, *args]
+        argv = self._build_command(settings, verb, *args)
         full_env = {**self.env, **(env or {})}
         done = capture(argv, cwd=cwd, env=full_env, stdin=stdin, timeout_s=timeout_s, memory=memory)
         if done.exit_status == NOT_FOUND and not self.program.startswith("/"):
@@ -115,6 +116,17 @@ class Git:
                 raise DamagedRepositoryError(verb, done, damage)
             raise GitError(verb, done)
         return done.stdout
+
+    def open_dialogue(
+        self, verb: str, *args: str, cwd: Path, env: Mapping[str, str]
+    ) -> AbstractContextManager[Dialogue]:
+        """Start a git command that answers one request after another; raises OSError."""
+        argv, full_env = self._build_command((), verb, *args), {**self.env, **env}
+        return open_dialogue(argv, cwd=cwd, env=full_env, timeout_s=TIMEOUT_S)
+
+    def _build_command(self, settings: tuple[str, ...], *args: str) -> list[str]:
+        options = [part for setting in (*_SETTINGS, *settings) for part in ("-c", setting)]
+        return [self.program, *options, *args]
 
 
 def build_isolated_git(home: Path, path: str) -> Git:

@@ -3,9 +3,9 @@
 from functools import cache
 
 from gitlab_nightshift.registry.pipeline_files import CiFiles, follow
-from gitlab_nightshift.repository.blobs import read_tree_file
 from gitlab_nightshift.repository.git import split_names
 from gitlab_nightshift.repository.private_repository import Repository
+from gitlab_nightshift.repository.tree_objects import read_tree_file
 
 
 def read_pipeline_files(repository: Repository, commit: str, ci_config: str) -> CiFiles:
@@ -21,7 +21,7 @@ def read_pipeline_files(repository: Repository, commit: str, ci_config: str) -> 
         return frozenset(split_names(listed))
 
     def read(path: str) -> bytes | None:
-        return read_tree_file(repository, commit, path) if path in list_names() else None
+        return read_tree_file(repository, commit, path)
 
     if "@" in ci_config or "://" in ci_config:
         return CiFiles()

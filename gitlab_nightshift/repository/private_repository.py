@@ -9,7 +9,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 
@@ -22,6 +22,8 @@ from gitlab_nightshift.repository.git import (
     split_names,
 )
 from gitlab_nightshift.repository.git_folder import NO_BRANCH, borrow, write_git_folder
+from gitlab_nightshift.repository.object_reader import ObjectReader
+from gitlab_nightshift.repository.small_index import Row
 
 GONE = "000000"
 """The mode of a path that does not exist."""
@@ -31,8 +33,6 @@ _NOT_ON_CHECKOUT = frozenset(("false", "no", "off", "0", "", "input"))
 """Values of core.autocrlf with which a checkout converts nothing (git-config(1))."""
 MOST_KEPT = 3
 """Indexes of trees that were read before, besides the newest."""
-APPLY_MEMORY = 512 * 1024 * 1024
-"""Bytes. A binary patch of a few hundred bytes may claim to produce gigabytes."""
 
 
 class Relation(StrEnum):
@@ -59,18 +59,16 @@ class DiffFile:
     deleted: int
 
 
-Row = tuple[str, str]
-"""An entry of a folder: its mode, as git stores it, and its id."""
-
-
 @dataclass(frozen=True)
 class Repository:
     """A private bare repository. Unless it is ``converting``, git writes files as their blobs are,
-    where no attribute file of the tree says otherwise."""
+    where no attribute file of the tree says otherwise; unless it is ``attributed``, no other file
+    gives a path attributes."""
 
     git: Git
     folder: Path
     converting: bool = True
+    attributed: bool = True
     blobs: dict[str, bytes] = field(default_factory=dict, repr=False, compare=False)
     differences: dict[tuple[str, str], tuple[DiffFile, ...]] = field(
         default_factory=dict, repr=False, compare=False
@@ -79,6 +77,16 @@ class Repository:
     folders: dict[str, Mapping[str, Row]] = field(default_factory=dict, repr=False, compare=False)
     """What was read before, by full ids, which name the same objects for ever: bytes of blobs,
     differences of trees, a commit's tree, and the entries of folders."""
+    reader: ObjectReader | None = field(default=None, repr=False, compare=False)
+
+    @contextlib.contextmanager
+    def open_reader(self) -> Iterator[ObjectReader]:
+        """The process that reads this repository's objects, or one for this block alone."""
+        if self.reader:
+            yield self.reader
+        else:
+            with contextlib.closing(ObjectReader(self.git, self.folder)) as reader:
+                yield reader
 
     def run(
         self, *args: str, stdin: bytes = b"", index: Path | None = None, memory: int | None = None
@@ -151,8 +159,15 @@ def create_private_repository(
         if data:
             (folder / name).write_bytes(data)
     plain = settings.get("core.autocrlf", "false").lower() in _NOT_ON_CHECKOUT
-    machine = "GIT_ATTR_NOSYSTEM" not in git.env
-    return Repository(git, folder, converting=bool(parts.attributes or machine or not plain))
+    attributed = bool(parts.attributes) or "GIT_ATTR_NOSYSTEM" not in git.env
+    return Repository(git, folder, converting=attributed or not plain, attributed=attributed)
+
+
+@contextlib.contextmanager
+def keep_reading(repository: Repository) -> Iterator[Repository]:
+    """The same repository, whose objects are read by one process until the end of the block."""
+    with repository.open_reader() as reader:
+        yield replace(repository, reader=reader)
 
 
 # --- trees and commits ------------------------------------------------------------------------
@@ -170,11 +185,6 @@ def has_commit(repository: Repository, commit: str) -> bool:
 def is_full_id(revision: str) -> bool:
     """True for the whole id of an object, which names no other one later."""
     return re.fullmatch("[0-9a-f]{40}|[0-9a-f]{64}", revision) is not None
-
-
-def resolve_tree(repository: Repository, revision: str) -> str:
-    """The id of a revision's tree. Raises GitError."""
-    return repository.run("rev-parse", "--verify", f"{revision}^{{tree}}").decode().strip()
 
 
 @contextlib.contextmanager
@@ -211,33 +221,6 @@ def keep_index(repository: Repository, index: Path, tree: str) -> None:
 def write_tree(repository: Repository, index: Path) -> str:
     """Write an index as a tree and return its id (in a partial clone objects may be missing)."""
     return repository.run("write-tree", "--missing-ok", index=index).decode().strip()
-
-
-def apply_patch(
-    repository: Repository, onto: str, patch: bytes, *how: str, memory: int | None = APPLY_MEMORY
-) -> str:
-    """Apply ``patch`` to revision ``onto``; returns the new tree's id. Raises GitError.
-
-    ``memory`` limits git's data (bytes); None if this process is limited already.
-    """
-    with open_scratch_index(repository, onto) as index:
-        options = ("--cached", "--whitespace=nowarn", *(how or ("--binary",)))
-        repository.run("apply", *options, "-", stdin=patch, index=index, memory=memory)
-        return write_tree(repository, index)
-
-
-def find_relation(
-    repository: Repository, onto: str, patch: bytes, memory: int | None = APPLY_MEMORY
-) -> Relation:
-    """Whether ``patch`` is already in ``onto``, applies to it (by a 3-way merge), or neither."""
-    with contextlib.suppress(GitError):
-        apply_patch(repository, onto, patch, "--binary", "--reverse", memory=memory)
-        return Relation.CONTAINED
-    try:
-        merged = apply_patch(repository, onto, patch, "--3way", memory=memory)
-    except GitError:
-        return Relation.CONFLICT
-    return Relation.CONTAINED if merged == resolve_tree(repository, onto) else Relation.APPLIES
 
 
 def commit_tree(
@@ -301,15 +284,6 @@ def _read_diff_files(repository: Repository, old: str, new: str) -> tuple[DiffFi
             deleted, added = _count_lines(repository, before), _count_lines(repository, after)
         found.append(DiffFile(path, status[0], mode, after, added, deleted))
     return tuple(found)
-
-
-def read_diff_sizes(repository: Repository, old: str, new: str) -> tuple[int, ...]:
-    """Bytes of each file, before and after, in which two trees differ. Raises GitError."""
-    raw = split_names(repository.run("diff-tree", "-r", "-z", "--raw", *PLAIN_DIFF, old, new))
-    blobs = [blob for meta in raw[::2] for blob in meta.split(" ")[2:4] if blob.strip("0")]
-    arguments = "".join(f"{blob}\n" for blob in blobs).encode()
-    found = repository.run("cat-file", "--batch-check=%(objectsize)", stdin=arguments).split()
-    return tuple(int(size) for size in found if size.isdigit())
 
 
 def _parse_line_counts(numstat: Sequence[str]) -> dict[str, tuple[int | None, int | None]]:
