@@ -8,9 +8,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from gitlab_nightshift.repository.blobs import read_blobs
-from gitlab_nightshift.repository.capture import ATTRIBUTES, CapturedChange
+from gitlab_nightshift.repository.capture import CapturedChange
+from gitlab_nightshift.repository.object_rows import Row
 from gitlab_nightshift.repository.private_repository import Repository
-from gitlab_nightshift.repository.small_index import Row
+from gitlab_nightshift.repository.saved_state import ATTRIBUTES
 from gitlab_nightshift.repository.tree_objects import (
     SUBMODULE,
     format_row,

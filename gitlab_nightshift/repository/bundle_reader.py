@@ -20,7 +20,7 @@ from typing import Any
 from gitlab_nightshift.policy.tool_settings import find_settings_files, list_changed_settings
 from gitlab_nightshift.records.codec import make_record, to_fields
 from gitlab_nightshift.repository.blobs import read_blobs
-from gitlab_nightshift.repository.git import GitError, build_isolated_git, read_blob_sizes
+from gitlab_nightshift.repository.git import GitError, build_isolated_git
 from gitlab_nightshift.repository.patches import apply_patch, find_relation
 from gitlab_nightshift.repository.pipeline_config import read_pipeline_files
 from gitlab_nightshift.repository.private_repository import (
@@ -131,8 +131,8 @@ def rebuild_change(
         tree = apply_patch(repository, task.base, patch, memory=None)
     except GitError:
         raise _RebuildError("change.patch does not apply to its base: it was edited") from None
-    sizes = _read_sizes(repository, before, tree)
     _, of_file, of_all = task.largest
+    sizes = _read_sizes(repository, before, tree, of_file)
     if max(sizes, default=0) > of_file or sum(sizes) > of_all:
         why = f"a file of the change has more than {of_file} bytes, or all of it more than {of_all}"
         raise _RebuildError(why)
@@ -150,14 +150,19 @@ def rebuild_change(
     return {**answer, "sizes": [len(blob) for blob in blobs]}, blobs
 
 
-def _read_sizes(repository: Repository, old: str, new: str) -> tuple[int, ...]:
-    """Bytes of each file, before and after, in which two trees differ. Raises GitError."""
+def _read_sizes(repository: Repository, old: str, new: str, largest: int) -> list[int]:
+    """Bytes of each file, before and after, in which two trees differ, up to one that is larger
+    than ``largest``. Raises GitError, _RebuildError."""
     after = list_differences(repository, old, new)
     before = find_rows(repository, old, after)
     rows = (*before.values(), *(row for row in after.values() if row))
     blobs = [blob for mode, blob in rows if mode != SUBMODULE]
-    sizes = read_blob_sizes(repository.git, repository.folder, blobs)
-    return tuple(sizes[blob] for blob in blobs if blob in sizes)
+    try:
+        with repository.open_reader() as reader:
+            sizes = reader.measure(dict.fromkeys(blobs), largest)
+    except (EOFError, OSError):
+        raise _RebuildError("a file of the change cannot be read") from None
+    return [sizes[blob] for blob in blobs if blob in sizes]
 
 
 def _find_base_tree(repository: Repository, task: RebuildTask) -> str:

@@ -17,14 +17,15 @@ from gitlab_nightshift.records.products import ChangeSize, ProposedChange
 from gitlab_nightshift.repository.blobs import compute_blob_id
 from gitlab_nightshift.repository.disk_space import is_full_disk
 from gitlab_nightshift.repository.git import GitError, split_names
+from gitlab_nightshift.repository.object_rows import Row
 from gitlab_nightshift.repository.private_repository import (
     DiffFile,
     Repository,
     build_diff_patch,
     list_diff_files,
 )
-from gitlab_nightshift.repository.saved_state import SavedCheckout
-from gitlab_nightshift.repository.small_index import Row, read_index, write_index
+from gitlab_nightshift.repository.saved_state import ATTRIBUTES, SavedCheckout
+from gitlab_nightshift.repository.small_index import read_index, write_index
 from gitlab_nightshift.repository.tree_objects import (
     find_rows,
     resolve_tree,
@@ -52,7 +53,6 @@ MAX_CHANGE_BYTES = 20_000_000
 MAX_NEW_ENTRIES = 500_000
 
 
-ATTRIBUTES = ".gitattributes"
 _RULES = (".gitignore", ATTRIBUTES)
 _MAX_RULES_BYTES = 1_000_000
 _MAX_PATH_BYTES = 2_000

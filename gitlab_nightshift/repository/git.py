@@ -20,6 +20,7 @@ from gitlab_nightshift.repository.broken_repository import (
     render_damage,
 )
 from gitlab_nightshift.repository.git_folder import list_object_folders
+from gitlab_nightshift.repository.object_rows import parse_rows, split_objects
 from gitlab_nightshift.sandbox.dialogue import Dialogue, open_dialogue
 from gitlab_nightshift.sandbox.process import NOT_FOUND, CapturedOutput, capture
 
@@ -49,6 +50,9 @@ _SETTINGS = (
 """Run none of the repository's programs, and no maintenance in the background."""
 CONVERSION_KEYS = "core.autocrlf core.eol core.fileMode core.symlinks core.ignoreCase".split()
 """Settings that decide how a file's bytes and mode become a blob."""
+ATTRIBUTE_KEYS = ("core.attributesFile", "attr.tree")
+"""Settings that name further sources of attributes (gitattributes(5))."""
+IDENTITY_KEYS = ("user.name", "user.email")
 OBJECT_FORMATS = ("sha1", "sha256")
 HEAD_OBJECTS = ("HEAD", "HEAD^{commit}", "HEAD^{tree}")
 PLAIN_DIFF = ("--no-renames", "--no-ext-diff", "--no-textconv", "--no-color")
@@ -278,6 +282,16 @@ def read_blob_sizes(git: Git, checkout: Path, blobs: Iterable[str]) -> dict[str,
 
 def read_file(git: Git, checkout: Path, revision: str, path: str) -> bytes | None:
     """A file's bytes in a revision; None if it does not exist or is no regular file."""
+    folder, _, name = path.rpartition("/")
+    stdin = os.fsencode(f"{revision}:{folder}\n{revision}:{path}\n")
+    objects = [*split_objects(git.run("cat-file", "--batch", cwd=checkout, stdin=stdin))]
+    if len(objects) == 2 and (tree := objects[0]):
+        mode, _ = dict(parse_rows(tree[1], len(tree[0]))).get(name, ("", ""))
+        if not mode.startswith("100"):
+            return None
+        if file := objects[1]:
+            return file[1]
+    # A line break is in the path, or something is missing: git says what
     listed = git.run("ls-tree", "-z", "--full-tree", revision, "--", path, cwd=checkout)
     for entry in split_names(listed):
         mode, kind, blob = entry.split("\t", 1)[0].split()
@@ -303,8 +317,13 @@ class CommitIdentity:
 
 def read_identity(git: Git, checkout: Path) -> CommitIdentity | None:
     """The configured ``user.name`` and ``user.email``; None unless both are set."""
-    found = read_settings(git, checkout, "user.name", "user.email")
-    return CommitIdentity(found["user.name"], found["user.email"]) if len(found) == 2 else None
+    return build_identity(read_settings(git, checkout, *IDENTITY_KEYS))
+
+
+def build_identity(settings: Mapping[str, str]) -> CommitIdentity | None:
+    """The person of these settings, as ``read_identity`` finds them."""
+    name, email = (settings.get(key) for key in IDENTITY_KEYS)
+    return CommitIdentity(name, email) if name and email else None
 
 
 def read_origin(git: Git, checkout: Path) -> str:

@@ -3,7 +3,7 @@
 One process may prepare it and another one open it, which gets it as JSON.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,13 +12,20 @@ from gitlab_nightshift.errors import build_config_error
 from gitlab_nightshift.records.codec import LOCAL, make_record
 from gitlab_nightshift.repository.changed_files import refuse_changed
 from gitlab_nightshift.repository.git import (
+    ATTRIBUTE_KEYS,
+    CONVERSION_KEYS,
     Git,
     RepositoryPaths,
     find_paths_and_head,
-    list_tracked_files,
-    read_conversion_config,
+    read_settings,
 )
-from gitlab_nightshift.repository.saved_state import SavedCheckout, read_saved, save, write_saved
+from gitlab_nightshift.repository.saved_state import (
+    SavedCheckout,
+    list_checkout,
+    read_saved,
+    save,
+    write_saved,
+)
 from gitlab_nightshift.repository.state_folder import (
     COPIES,
     SAVED,
@@ -63,18 +70,21 @@ def prepare_checkout(
     """
     paths, base_sha = find_paths_and_head(git, checkout)
     refuse_changed(machine, checkout)
-    refuse_tracked(git, checkout, output_dir)
+    listed = list_checkout(git, checkout)
+    refuse_tracked(listed.index, output_dir)
     write_note(held, checkout, run_id, base_sha, paths)
-    saved = save(git, checkout, held.folder / COPIES)
+    found = read_settings(git, checkout, *CONVERSION_KEYS, *ATTRIBUTE_KEYS)
+    attributed = paths.attributes.exists() or not found.keys().isdisjoint(ATTRIBUTE_KEYS)
+    saved = save(git, checkout, listed, held.folder / COPIES, attributed=attributed)
     write_saved(held.folder / SAVED, saved)
     StateFolder(checkout, held.folder, held.lock).last_reserve.hold()
-    config = read_conversion_config(git, checkout)
+    config = {key: value for key, value in found.items() if key in CONVERSION_KEYS}
     return PreparedCheckout(checkout, held, paths, base_sha, output_dir, config, saved)
 
 
-def refuse_tracked(git: Git, checkout: Path, output_dir: str) -> None:
+def refuse_tracked(files: Iterable[str], output_dir: str) -> None:
     """Raise E_CONFIG if files of the output folder are tracked."""
-    if any(within(path, output_dir) for path in list_tracked_files(git, checkout)):
+    if any(within(path, output_dir) for path in files):
         raise build_config_error(
             f"output_dir: {output_dir} is tracked by git: choose another folder"
         )

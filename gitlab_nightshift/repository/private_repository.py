@@ -5,6 +5,7 @@ so nothing that an agent planted there can run.
 """
 
 import contextlib
+import os
 import re
 import shutil
 import tempfile
@@ -12,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from gitlab_nightshift.repository.git import (
     PLAIN_DIFF,
@@ -23,12 +25,13 @@ from gitlab_nightshift.repository.git import (
 )
 from gitlab_nightshift.repository.git_folder import NO_BRANCH, borrow, write_git_folder
 from gitlab_nightshift.repository.object_reader import ObjectReader
-from gitlab_nightshift.repository.small_index import Row
+from gitlab_nightshift.repository.object_rows import Row
 
 GONE = "000000"
 """The mode of a path that does not exist."""
 PLAIN_MODES = frozenset({GONE, "100644", "100755"})
 """Git's modes of regular files and of deleted ones."""
+_WHOLE_PATCH = ("--patch", "--binary", "--full-index", "--src-prefix=a/", "--dst-prefix=b/")
 _NOT_ON_CHECKOUT = frozenset(("false", "no", "off", "0", "", "input"))
 """Values of core.autocrlf with which a checkout converts nothing (git-config(1))."""
 MOST_KEPT = 3
@@ -59,6 +62,18 @@ class DiffFile:
     deleted: int
 
 
+class ListedFile(NamedTuple):
+    """A file, link or submodule of a tree; ``size`` in bytes, 0 for a submodule."""
+
+    mode: str
+    blob: str
+    size: int
+
+
+Listing = Mapping[str, ListedFile]
+"""All files of a tree by raw path."""
+
+
 @dataclass(frozen=True)
 class Repository:
     """A private bare repository. Unless it is ``converting``, git writes files as their blobs are,
@@ -73,10 +88,15 @@ class Repository:
     differences: dict[tuple[str, str], tuple[DiffFile, ...]] = field(
         default_factory=dict, repr=False, compare=False
     )
+    patches: dict[tuple[str, str], tuple[bytes, bytes]] = field(
+        default_factory=dict, repr=False, compare=False
+    )
     trees: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
     folders: dict[str, Mapping[str, Row]] = field(default_factory=dict, repr=False, compare=False)
+    listings: dict[str, Listing] = field(default_factory=dict, repr=False, compare=False)
     """What was read before, by full ids, which name the same objects for ever: bytes of blobs,
-    differences of trees, a commit's tree, and the entries of folders."""
+    differences of trees, raw rows and patch of the last one, a commit's tree, the entries of
+    folders, and all files of a tree."""
     reader: ObjectReader | None = field(default=None, repr=False, compare=False)
 
     @contextlib.contextmanager
@@ -88,14 +108,11 @@ class Repository:
             with contextlib.closing(ObjectReader(self.git, self.folder)) as reader:
                 yield reader
 
-    def run(
-        self, *args: str, stdin: bytes = b"", index: Path | None = None, memory: int | None = None
-    ) -> bytes:
-        """Run a git command in this repository; returns its stdout. Raises GitError."""
-        env = {"GIT_DIR": str(self.folder)}
-        if index:
-            env["GIT_INDEX_FILE"] = str(index)
-        return self.git.run(*args, cwd=self.folder, stdin=stdin, env=env, memory=memory)
+    def run(self, *args: str, index: Path | None = None, **options: Any) -> bytes:
+        """Run a git command in this repository, with the options of ``Git.run``; returns its
+        stdout. Raises GitError."""
+        env = {"GIT_DIR": str(self.folder), **({"GIT_INDEX_FILE": str(index)} if index else {})}
+        return self.git.run(*args, cwd=self.folder, env=env, **options)
 
     def run_in(
         self,
@@ -251,8 +268,17 @@ def commit_tree(
 
 def build_diff_patch(repository: Repository, old: str, new: str) -> bytes:
     """The difference of two trees as a binary-safe patch with full object ids. Raises GitError."""
-    shape = ("--patch", "--binary", "--full-index", "--src-prefix=a/", "--dst-prefix=b/")
-    return repository.run("diff-tree", "-r", *PLAIN_DIFF, *shape, old, new)
+    if not (is_full_id(old) and is_full_id(new)):
+        return repository.run("diff-tree", "-r", *PLAIN_DIFF, *_WHOLE_PATCH, old, new)
+    if (old, new) not in repository.patches:
+        asked = ("-r", "-z", "--raw", "--numstat", *PLAIN_DIFF, *_WHOLE_PATCH)
+        listed, _, patch = repository.run("diff-tree", *asked, old, new).partition(b"\0\0")
+        rows = split_names(listed)
+        raw = 2 * sum(part.startswith(":") for part in rows[::2])
+        repository.patches.clear()  # each may have megabytes
+        repository.patches[old, new] = os.fsencode("\0".join(rows[:raw])), patch
+        repository.differences[old, new] = _parse_diff_files(repository, rows)
+    return repository.patches[old, new][1]
 
 
 def read_diff_text(repository: Repository, old: str, new: str, around: int) -> str:
@@ -274,6 +300,10 @@ def list_diff_files(repository: Repository, old: str, new: str) -> tuple[DiffFil
 def _read_diff_files(repository: Repository, old: str, new: str) -> tuple[DiffFile, ...]:
     arguments = ("-r", "-z", "--raw", "--numstat")
     out = split_names(repository.run("diff-tree", *arguments, *PLAIN_DIFF, old, new))
+    return _parse_diff_files(repository, out)
+
+
+def _parse_diff_files(repository: Repository, out: Sequence[str]) -> tuple[DiffFile, ...]:
     raw = 2 * sum(part.startswith(":") for part in out[::2])
     counts = _parse_line_counts(out[raw:])
     found: list[DiffFile] = []
@@ -299,5 +329,8 @@ def _parse_count(text: str) -> int | None:
 def _count_lines(repository: Repository, blob: str) -> int:
     if not blob.strip("0"):
         return 0
-    data = repository.run("cat-file", "blob", blob)
+    with repository.open_reader() as reader:
+        data = reader.read([blob], "blob").get(blob)
+    if data is None:  # git says what is wrong
+        data = repository.run("cat-file", "blob", blob)
     return data.count(b"\n") + (not data.endswith(b"\n") if data else 0)

@@ -10,8 +10,8 @@ import struct
 from collections.abc import Mapping
 from pathlib import Path
 
-Row = tuple[str, str]
-"""A file's mode, as git writes it in a tree, and the id of its blob."""
+from gitlab_nightshift.repository.object_rows import Row
+
 _HEADER = struct.Struct(">4sII")
 _BEFORE_ID = struct.Struct(">24xI12x")
 """Times, device and inode, the mode, owner and size: zeros mean that no file was looked at."""

@@ -11,9 +11,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from gitlab_nightshift.repository.blobs import read_blobs, read_objects, write_blob, write_object
-from gitlab_nightshift.repository.object_reader import compute_id
+from gitlab_nightshift.repository.object_rows import Row, parse_rows
 from gitlab_nightshift.repository.private_repository import GONE, Repository, is_full_id
-from gitlab_nightshift.repository.small_index import Row, read_index
+from gitlab_nightshift.repository.small_index import read_index
 
 FOLDER, PLAIN_FILE, SUBMODULE = "40000", "100644", "160000"
 Rows = Mapping[str, Row]
@@ -157,17 +157,18 @@ def _find_inner(
 
 def resolve_tree(repository: Repository, revision: str) -> str:
     """The id of a revision's tree. Raises GitError."""
-    known = repository.trees
+    if revision in repository.trees:
+        return repository.trees[revision]
     name = f"{revision}^{{tree}}"
-    if revision not in known:
-        full = is_full_id(revision)
-        data = read_objects(repository, [name], "tree").get(name) if full else None
-        if data is None:  # git says what is wrong
-            return repository.run("rev-parse", "--verify", name).decode().strip()
-        tree = compute_id("tree", [data], len(data), len(revision))
-        repository.folders[tree] = dict(_parse_rows(data, len(tree)))
-        known.update({revision: tree, tree: tree})
-    return known[revision]
+    with repository.open_reader() as reader:
+        found = reader.find(name, "tree")
+    if found is None:  # git says what is wrong
+        return repository.run("rev-parse", "--verify", name).decode().strip()
+    tree, data = found
+    repository.folders[tree] = dict(parse_rows(data, len(tree)))
+    if is_full_id(revision):
+        repository.trees.update({revision: tree, tree: tree})
+    return tree
 
 
 def _get_folder(row: Row | None) -> str:
@@ -178,19 +179,10 @@ def _get_folder(row: Row | None) -> str:
 def _read_folders(repository: Repository, ids: Collection[str]) -> dict[str, Rows]:
     known = repository.folders
     objects = read_objects(repository, [each for each in ids if each not in known], "tree")
-    known.update((each, dict(_parse_rows(data, len(each)))) for each, data in objects.items())
+    known.update((each, dict(parse_rows(data, len(each)))) for each, data in objects.items())
     for each in (each for each in ids if each not in known):  # git says what is wrong with it
-        known[each] = dict(_parse_rows(repository.run("cat-file", "tree", each), len(each)))
+        known[each] = dict(parse_rows(repository.run("cat-file", "tree", each), len(each)))
     return {each: known[each] for each in ids}
-
-
-def _parse_rows(data: bytes, length: int) -> Iterator[tuple[str, Row]]:
-    at = 0
-    while at < len(data):
-        end = data.index(b"\0", at)
-        mode, _, name = data[at:end].partition(b" ")
-        at = end + 1 + length // 2
-        yield os.fsdecode(name), (mode.decode(), data[end + 1 : at].hex())
 
 
 def _edit(repository: Repository, folder: str, edits: Edits, length: int) -> str:
