@@ -33,7 +33,7 @@ class ObjectReader:
 
     def _read(self, names: Sequence[str], kind: str) -> dict[str, tuple[str, bytes]]:
         found: dict[str, tuple[str, bytes]] = {}
-        with self._lock, contextlib.suppress(EOFError, OSError), self._closed_by_errors():
+        with self._lock, contextlib.suppress(EOFError, OSError), self._close_on_error():
             for request in _split_requests(names):
                 found.update(self._ask(request, kind))
         return found
@@ -42,7 +42,7 @@ class ObjectReader:
         """The sizes in bytes of objects, up to the first that is larger than ``largest``; missing
         ones are left out. Raises EOFError if git ends, as it does at a damaged one, and OSError."""
         sizes: dict[str, int] = {}
-        with self._lock, self._closed_by_errors():
+        with self._lock, self._close_on_error():
             for name in ids:
                 dialogue = self._send([name])
                 if header := parse_header(os.fsdecode(dialogue.read_line())):
@@ -59,7 +59,7 @@ class ObjectReader:
         self._stack.close()
 
     @contextlib.contextmanager
-    def _closed_by_errors(self) -> Iterator[None]:
+    def _close_on_error(self) -> Iterator[None]:
         try:
             yield
         except BaseException:  # what is left of the answer would be taken for the next one

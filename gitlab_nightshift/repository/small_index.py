@@ -24,7 +24,7 @@ def write_index(path: Path, rows: Mapping[str, Row], length: int) -> None:
     named = sorted((os.fsencode(name), row) for name, row in rows.items())
     entries = b"".join(_format_entry(name, row) for name, row in named)
     data = _HEADER.pack(b"DIRC", 2, len(named)) + entries
-    path.write_bytes(data + _digest(data, length))
+    path.write_bytes(data + _compute_checksum(data, length))
 
 
 def read_index(path: Path, length: int) -> dict[str, Row]:
@@ -48,7 +48,7 @@ def read_index(path: Path, length: int) -> dict[str, Row]:
         end = data.index(b"\0", first)
         blob = data[start - length // 2 : start].hex()
         rows[os.fsdecode(data[first:end])] = f"{mode:o}", blob
-        at += _pad(end - at)
+        at += _compute_padded(end - at)
     return rows
 
 
@@ -56,13 +56,13 @@ def _format_entry(name: bytes, row: Row) -> bytes:
     mode, blob = row
     flags = _FLAGS.pack(min(len(name), _LENGTH))
     entry = _BEFORE_ID.pack(int(mode, 8)) + bytes.fromhex(blob) + flags + name
-    return entry.ljust(_pad(len(entry)), b"\0")
+    return entry.ljust(_compute_padded(len(entry)), b"\0")
 
 
-def _pad(size: int) -> int:
+def _compute_padded(size: int) -> int:
     """The size of an entry: a multiple of eight, with at least one NUL."""
     return (size + 8) & ~7
 
 
-def _digest(data: bytes, length: int) -> bytes:
+def _compute_checksum(data: bytes, length: int) -> bytes:
     return (hashlib.sha1(data) if length == 40 else hashlib.sha256(data)).digest()  # noqa: S324

@@ -16,15 +16,15 @@ def list_tree(repository: Repository, revision: str) -> Listing:
     GitError, also for a partial clone that lacks a file."""
     tree, known = resolve_tree(repository, revision), repository.listings
     if tree not in known:
-        known[tree] = _derive(repository, tree) or _list(repository, tree)
+        known[tree] = _build_from_other(repository, tree) or _list(repository, tree)
     return known[tree]
 
 
 def list_names(repository: Repository, revision: str) -> frozenset[str]:
     """Their paths alone, which a partial clone knows too. Raises GitError."""
-    tree = resolve_tree(repository, revision)
-    if tree in repository.listings:
-        return frozenset(repository.listings[tree])
+    tree, known = resolve_tree(repository, revision), repository.listings
+    if listing := known.get(tree) or _build_from_other(repository, tree):
+        return frozenset(known.setdefault(tree, listing))
     listed = repository.run("ls-tree", "-r", "-z", "--name-only", "--full-tree", tree)
     return frozenset(split_names(listed))
 
@@ -39,7 +39,7 @@ def _list(repository: Repository, tree: str) -> Listing:
     }
 
 
-def _derive(repository: Repository, tree: str) -> Listing | None:
+def _build_from_other(repository: Repository, tree: str) -> Listing | None:
     """The listing of ``tree`` from one of another tree; None without one that differs little."""
     for old, listing in repository.listings.items():
         changed = list_differences(repository, old, tree)

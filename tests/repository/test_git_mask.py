@@ -335,7 +335,7 @@ def test_no_git_ever_runs_in_the_agents_tree(box: Box, monkeypatch: pytest.Monke
         gone(box.root, "src/app.py")
         checkout.apply_change(checkout.capture())
         checkout.restore()
-    assert len(calls) > 3
+    assert len(calls) >= 3  # read objects, store files, compare trees
     for cwd, env in calls:
         for place in (cwd, Path(env["GIT_DIR"]), Path(env.get("GIT_WORK_TREE", env["GIT_DIR"]))):
             assert place.is_relative_to(box.private)
@@ -398,7 +398,7 @@ def test_the_real_git_is_never_removed_with_what_is_beside(
 def test_an_error_on_the_way_in_leaves_nothing(
     box: Box, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fails(*_: object) -> None:
+    def fails(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
     before = listing(box.root, git_too=True)
