@@ -31,10 +31,9 @@ from verdict_corpus import CORPUS, apply_edits, read_cheats, read_source
 from gitlab_nightshift.proof.reading import judge
 from gitlab_nightshift.proof.reviewed_change import Context, RuleViolation, read_change
 from gitlab_nightshift.records.verdicts import Finding
-from gitlab_nightshift.repository.blobs import read_tree_file
 from gitlab_nightshift.repository.git import build_isolated_git
 from gitlab_nightshift.repository.private_repository import Repository
-from gitlab_nightshift.repository.tree_objects import write_modified_tree
+from gitlab_nightshift.repository.tree_objects import read_tree_file, write_modified_tree
 from gitlab_nightshift.settings.model import Settings
 from tests.support.changes import corpus_repository, judged, read_corpus
 

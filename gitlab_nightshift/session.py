@@ -6,6 +6,7 @@ from pathlib import Path
 from gitlab_nightshift.gitlab.project import PATIENCE_S, Project, open_project
 from gitlab_nightshift.job.job_secrets import Secrets
 from gitlab_nightshift.repository.git import Git
+from gitlab_nightshift.repository.known_checkout import KnownCheckout
 from gitlab_nightshift.run_context import RunContext
 from gitlab_nightshift.system.certificates import build_network_env
 from gitlab_nightshift.system.raw_logs import Logs, build_logs
@@ -15,15 +16,23 @@ from gitlab_nightshift.system.raw_logs import Logs, build_logs
 class Session(RunContext):
     """An opened run, with the token: plan and publish use it, and work cannot import it.
 
-    ``results`` is private until the end, then the checkout's output folder. ``git`` is pristine;
-    ``machine_git`` knows this machine's identity and filters.
+    ``results`` is private until the end, then the checkout's output folder.
     """
 
     folder: Path
     secrets: Secrets
-    git: Git
-    machine_git: Git
+    known: KnownCheckout
     results: Path
+
+    @property
+    def git(self) -> Git:
+        """A pristine git."""
+        return self.known.git
+
+    @property
+    def machine_git(self) -> Git:
+        """A git that knows this machine's identity and filters."""
+        return self.known.machine
 
     @property
     def output(self) -> Path:

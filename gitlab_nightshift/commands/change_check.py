@@ -13,7 +13,7 @@ from gitlab_nightshift.proof.reviewed_change import Context, read_change
 from gitlab_nightshift.records.verdicts import Check, Finding
 from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.repository.git import GitError, list_recent_files
-from gitlab_nightshift.repository.private_repository import resolve_tree
+from gitlab_nightshift.repository.tree_objects import resolve_tree
 from gitlab_nightshift.repository.worktree import (
     Worktree,
     find_commit,

@@ -7,10 +7,10 @@ from functools import cache
 from typing import TypeVar
 
 from gitlab_nightshift.registry.flag_registry import Level
-from gitlab_nightshift.repository.blobs import read_tree_file
 from gitlab_nightshift.repository.difference import ChangedFile, read_difference
-from gitlab_nightshift.repository.git import split_names
 from gitlab_nightshift.repository.private_repository import Repository
+from gitlab_nightshift.repository.tree_listing import list_names
+from gitlab_nightshift.repository.tree_objects import read_tree_file
 from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.system.file_names import format_path
 
@@ -37,8 +37,7 @@ def read_change(repository: Repository, old: str, new: str) -> Changeset:
 
     @cache
     def list_paths() -> frozenset[str]:
-        listed = repository.run("ls-tree", "-r", "-z", "--name-only", "--full-tree", new)
-        return frozenset(map(format_path, split_names(listed)))
+        return frozenset(map(format_path, list_names(repository, new)))
 
     @cache
     def read(path: str) -> bytes | None:

@@ -9,8 +9,15 @@ from pathlib import Path
 
 from gitlab_nightshift.repository.blobs import read_blobs
 from gitlab_nightshift.repository.capture import CapturedChange
-from gitlab_nightshift.repository.private_repository import Repository, Row
-from gitlab_nightshift.repository.tree_objects import list_differences, read_folders_above
+from gitlab_nightshift.repository.object_rows import Row
+from gitlab_nightshift.repository.private_repository import Repository
+from gitlab_nightshift.repository.saved_state import ATTRIBUTES
+from gitlab_nightshift.repository.tree_objects import (
+    SUBMODULE,
+    format_row,
+    list_differences,
+    read_folders_above,
+)
 from gitlab_nightshift.repository.tree_snapshot import TOP, EntryKind, Snapshot
 from gitlab_nightshift.system.openat import (
     change_owner,
@@ -20,8 +27,7 @@ from gitlab_nightshift.system.openat import (
     write_all,
 )
 
-PROGRAM, LINK, SUBMODULE = "100755", "120000", "160000"
-ATTRIBUTES = ".gitattributes"
+PROGRAM, LINK = "100755", "120000"
 AT_ONCE = 100
 """Files to read before they are written: a person's commit may have thousands, and large ones."""
 
@@ -93,7 +99,7 @@ def _check_out(repository: Repository, tree: str, rows: Mapping[str, Row]) -> di
     """As git writes them into a private folder, from an index of these files and their attributes:
     git reads those of the index on a checkout (gitattributes(5))."""
     listed = {**_find_attributes(repository, tree, rows), **rows}
-    info = b"".join(_format_row(path, row) for path, row in listed.items())
+    info = b"".join(format_row(path, row) for path, row in listed.items())
     names = b"".join(os.fsencode(path) + b"\0" for path in rows)
     with tempfile.TemporaryDirectory(prefix="applied-", dir=repository.folder) as folder:
         files, index = Path(folder, "files"), Path(folder, "index")
@@ -101,10 +107,6 @@ def _check_out(repository: Repository, tree: str, rows: Mapping[str, Row]) -> di
         repository.run("update-index", "-z", "--index-info", stdin=info, index=index)
         repository.run_in(files, index, "checkout-index", "-z", "--stdin", stdin=names)
         return {path: _read(files / path) for path in rows}
-
-
-def _format_row(path: str, row: Row) -> bytes:
-    return f"{row[0]} {row[1]}\t".encode() + os.fsencode(path) + b"\0"
 
 
 def _read(path: Path) -> bytes:

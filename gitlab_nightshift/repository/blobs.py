@@ -1,17 +1,10 @@
-"""Reads and writes blobs and trees of a private repository."""
+"""Reads and writes objects of a private repository."""
 
-import hashlib
-import os
 import zlib
 from collections.abc import Iterable, Sequence
 
-from gitlab_nightshift.repository.git import PLAIN_DIFF, GitError, split_names
-from gitlab_nightshift.repository.private_repository import (
-    GONE,
-    Repository,
-    open_scratch_index,
-    write_tree,
-)
+from gitlab_nightshift.repository.object_reader import compute_id
+from gitlab_nightshift.repository.private_repository import Repository
 
 MOST_KEPT_BYTES = 16_000_000
 """Of blobs, kept for whoever asks again."""
@@ -32,49 +25,13 @@ def read_objects(repository: Repository, ids: Sequence[str], kind: str) -> dict[
     left out."""
     if not ids:
         return {}
-    stdin = "".join(f"{blob}\n" for blob in ids).encode()
-    try:
-        out = repository.run("cat-file", "--batch", stdin=stdin)
-    except GitError:
-        return {}
-    contents: dict[str, bytes] = {}
-    at = 0
-    for name in ids:
-        end = out.index(b"\n", at)
-        found, *_, size = out[at:end].decode().split()
-        at = end + 1
-        if size.isdigit():
-            data = out[at : at + int(size)]
-            at += int(size) + 1
-            if compute_id(kind, [data], len(data), len(found)) == found:
-                contents[name] = data
-    return contents
-
-
-def read_tree_file(repository: Repository, tree: str, path: str) -> bytes | None:
-    """The bytes of a file or link in a tree or commit; None if there is none, or its blob is
-    missing or damaged. Raises GitError.
-
-    Unlike this, ``git.py: read_file`` is for a person's own repository: there a link is no file,
-    and a missing object is an error.
-    """
-    entries = split_names(repository.run("ls-tree", "-z", "--full-tree", tree, "--", path))
-    blobs = [entry.split("\t")[0].split(" ")[2] for entry in entries if " blob " in entry]
-    return read_blobs(repository, blobs).get(blobs[0]) if blobs else None
+    with repository.open_reader() as reader:
+        return reader.read(ids, kind)
 
 
 def compute_blob_id(parts: Iterable[bytes], size: int, length: int) -> str:
     """The object id (``length`` hex digits) of a blob of ``size`` bytes, given in parts."""
     return compute_id("blob", parts, size, length)
-
-
-def compute_id(kind: str, parts: Iterable[bytes], size: int, length: int) -> str:
-    """The object id of any kind of object."""
-    digest = hashlib.sha1() if length == 40 else hashlib.sha256()  # noqa: S324
-    digest.update(b"%s %d\0" % (kind.encode(), size))
-    for part in parts:
-        digest.update(part)
-    return digest.hexdigest()
 
 
 def write_blob(repository: Repository, data: bytes, length: int) -> str:
@@ -90,24 +47,3 @@ def write_object(repository: Repository, kind: str, data: bytes, length: int) ->
     if not file.exists():
         file.write_bytes(zlib.compress(b"%s %d\0" % (kind.encode(), len(data)) + data, 1))
     return name
-
-
-def make_tree(repository: Repository, base: str, entries: Iterable[tuple[str, str, str]]) -> str:
-    """Make the tree that differs from ``base`` in these paths: (mode, blob, path), with mode
-    ``000000`` for a deleted one. Returns its id. Reads no blob.
-
-    Raises GitError, ValueError if other paths differ: git skips some names, such as ``.git``.
-    """
-    # Deletions first: a deleted file's path may now be a folder.
-    wanted = sorted(entries, key=lambda entry: (entry[0] != GONE, entry))
-    rows = (f"{mode} {blob}\t".encode() + os.fsencode(path) for mode, blob, path in wanted)
-    with open_scratch_index(repository, base) as index:
-        stdin = b"".join(row + b"\0" for row in rows)
-        repository.run("update-index", "-z", "--index-info", stdin=stdin, index=index)
-        tree = write_tree(repository, index)
-    raw = split_names(repository.run("diff-tree", "-r", "-z", "--raw", *PLAIN_DIFF, base, tree))
-    pairs = zip(raw[::2], raw[1::2], strict=True)
-    differing = [(meta.split(" ")[1], meta.split(" ")[3], path) for meta, path in pairs]
-    if sorted(differing) != sorted(wanted):
-        raise ValueError("git cannot make a tree of these files")
-    return tree

@@ -19,17 +19,22 @@ from typing import Any
 
 from gitlab_nightshift.policy.tool_settings import find_settings_files, list_changed_settings
 from gitlab_nightshift.records.codec import make_record, to_fields
-from gitlab_nightshift.repository.blobs import read_blobs, read_tree_file
+from gitlab_nightshift.repository.blobs import read_blobs
 from gitlab_nightshift.repository.git import GitError, build_isolated_git
+from gitlab_nightshift.repository.patches import apply_patch, find_relation
 from gitlab_nightshift.repository.pipeline_config import read_pipeline_files
 from gitlab_nightshift.repository.private_repository import (
     Repository,
     RepositoryParts,
-    apply_patch,
     create_private_repository,
-    find_relation,
+    keep_reading,
     list_diff_files,
-    read_diff_sizes,
+)
+from gitlab_nightshift.repository.tree_objects import (
+    SUBMODULE,
+    find_rows,
+    list_differences,
+    read_tree_file,
     resolve_tree,
 )
 
@@ -68,11 +73,15 @@ def main(data: Mapping[str, Any]) -> int:
         objects=task.objects, object_format=task.object_format, attributes=task.attributes
     )
     repository = create_private_repository(git, task.folder / "repository.git", parts, task.config)
+    with keep_reading(repository) as kept:
+        _answer(kept, task)
+    return 0
+
+
+def _answer(repository: Repository, task: RebuildTask) -> None:
     if task.onto:
-        _write_line(
-            {"relation": find_relation(repository, task.onto, sys.stdin.buffer.read(), None)}
-        )
-        return 0
+        patch = sys.stdin.buffer.read()
+        return _write_line({"relation": find_relation(repository, task.onto, patch, None)})
     known = _find_base_tree(repository, task)
     ci = read_pipeline_files(repository, task.base, task.ci_config).patterns if known else ()
     _write_line({"ci": ci})
@@ -81,7 +90,6 @@ def main(data: Mapping[str, Any]) -> int:
     _write_line(answer)
     sys.stdout.buffer.write(b"".join(blobs))
     sys.stdout.buffer.flush()
-    return 0
 
 
 def _write_line(value: Mapping[str, Any]) -> None:
@@ -123,8 +131,8 @@ def rebuild_change(
         tree = apply_patch(repository, task.base, patch, memory=None)
     except GitError:
         raise _RebuildError("change.patch does not apply to its base: it was edited") from None
-    sizes = read_diff_sizes(repository, before, tree)
     _, of_file, of_all = task.largest
+    sizes = _read_sizes(repository, before, tree, of_file)
     if max(sizes, default=0) > of_file or sum(sizes) > of_all:
         why = f"a file of the change has more than {of_file} bytes, or all of it more than {of_all}"
         raise _RebuildError(why)
@@ -140,6 +148,21 @@ def rebuild_change(
     settings = [(os.fsencode(p).hex(), what) for p, what in list_changed_settings(sides).items()]
     answer = {"tree": tree, "files": files, "settings": settings}
     return {**answer, "sizes": [len(blob) for blob in blobs]}, blobs
+
+
+def _read_sizes(repository: Repository, old: str, new: str, largest: int) -> list[int]:
+    """Bytes of each file, before and after, in which two trees differ, up to one that is larger
+    than ``largest``. Raises GitError, _RebuildError."""
+    after = list_differences(repository, old, new)
+    before = find_rows(repository, old, after)
+    rows = (*before.values(), *(row for row in after.values() if row))
+    blobs = [blob for mode, blob in rows if mode != SUBMODULE]
+    try:
+        with repository.open_reader() as reader:
+            sizes = reader.measure(dict.fromkeys(blobs), largest)
+    except (EOFError, OSError):
+        raise _RebuildError("a file of the change cannot be read") from None
+    return [sizes[blob] for blob in blobs if blob in sizes]
 
 
 def _find_base_tree(repository: Repository, task: RebuildTask) -> str:

@@ -17,15 +17,20 @@ from gitlab_nightshift.records.products import ChangeSize, ProposedChange
 from gitlab_nightshift.repository.blobs import compute_blob_id
 from gitlab_nightshift.repository.disk_space import is_full_disk
 from gitlab_nightshift.repository.git import GitError, split_names
+from gitlab_nightshift.repository.object_rows import Row
 from gitlab_nightshift.repository.private_repository import (
     DiffFile,
     Repository,
     build_diff_patch,
     list_diff_files,
-    open_scratch_index,
-    write_tree,
 )
-from gitlab_nightshift.repository.saved_state import SavedCheckout
+from gitlab_nightshift.repository.saved_state import ATTRIBUTES, SavedCheckout
+from gitlab_nightshift.repository.small_index import read_index, write_index
+from gitlab_nightshift.repository.tree_objects import (
+    find_rows,
+    resolve_tree,
+    write_changed_tree,
+)
 from gitlab_nightshift.repository.tree_snapshot import (
     EntryKind,
     Snapshot,
@@ -48,17 +53,18 @@ MAX_CHANGE_BYTES = 20_000_000
 MAX_NEW_ENTRIES = 500_000
 
 
-_RULES = (".gitignore", ".gitattributes")
+_RULES = (".gitignore", ATTRIBUTES)
 _MAX_RULES_BYTES = 1_000_000
 _MAX_PATH_BYTES = 2_000
 
 
 @dataclass(frozen=True)
 class _StagingTree:
-    """A new work tree, with an index that contains the base."""
+    """A new work tree for a change of the tree ``base``."""
 
     repository: Repository
     folder: Path
+    base: str
     index: Path
 
     def run_git(
@@ -67,6 +73,13 @@ class _StagingTree:
         """Run a git command that reads paths on stdin in the stage. Raises GitError."""
         listed = b"".join(os.fsencode(path) + b"\0" for path in paths)
         return self.repository.run_in(self.folder, self.index, *args, stdin=listed, env=env)
+
+    def fill_index(self, paths: Iterable[str]) -> dict[str, Row]:
+        """Make the index that of the base's files among ``paths``, and return them. Git needs no
+        other: it looks up a file that it stores, and attributes that the work tree lacks."""
+        rows = find_rows(self.repository, self.base, paths)
+        write_index(self.index, rows, len(self.base))
+        return rows
 
 
 @dataclass(frozen=True)
@@ -177,9 +190,9 @@ def _capture_paths(
     )
     if refusals:
         return _build_refused_change(refusals)
-    tree = _store(stage, [path for path in changed if not comparison.find_new(path)], present)
-    files = list_diff_files(stage.repository, base, tree)
-    return CapturedChange(tree, files, build_diff_patch(stage.repository, base, tree))
+    tree = _store(stage, comparison, changed, present)
+    patch = build_diff_patch(stage.repository, base, tree)
+    return CapturedChange(tree, list_diff_files(stage.repository, base, tree), patch)
 
 
 # --- the paths of a change ------------------------------------------------------------------------
@@ -283,7 +296,7 @@ def _stage_files(
     stage: _StagingTree, comparison: _Comparison, paths: list[str]
 ) -> Iterator[ChangeRefusal]:
     """Copy files into the stage, and refuse those that cannot be stored."""
-    for path, name in _find_filtered(stage, paths).items():
+    for path, name in _find_filtered(stage, comparison, paths).items():
         # The LFS pointer alone would be a broken file: its object is in no LFS store.
         lfs = "Git LFS keeps its content, which is not uploaded from here"
         yield ChangeRefusal(
@@ -301,10 +314,11 @@ def _stage_files(
 
 @contextlib.contextmanager
 def _open_staging_tree(repository: Repository, base: str) -> Iterator[_StagingTree]:
-    """An empty work tree, and an index with revision ``base``."""
-    private = tempfile.TemporaryDirectory(prefix="stage-", dir=repository.folder)
-    with private as folder, open_scratch_index(repository, base) as index:
-        yield _StagingTree(repository, Path(folder), index)
+    """An empty work tree and index for a change of the commit ``base``."""
+    with tempfile.TemporaryDirectory(prefix="stage-", dir=repository.folder) as folder:
+        files = Path(folder, "files")
+        files.mkdir()
+        yield _StagingTree(repository, files, resolve_tree(repository, base), Path(folder, "index"))
 
 
 def _write_rules(stage: _StagingTree, root: Path, now: Snapshot) -> None:
@@ -348,20 +362,38 @@ def _find_ignored(stage: _StagingTree, paths: Iterable[str]) -> frozenset[str]:
     return frozenset(path.removeprefix("./") for path in split_names(out))
 
 
-def _find_filtered(stage: _StagingTree, paths: Iterable[str]) -> dict[str, str]:
+def _find_filtered(
+    stage: _StagingTree, comparison: _Comparison, paths: Collection[str]
+) -> dict[str, str]:
     """The paths that have a filter (such as LFS), with the filter's name."""
+    attributes = _list_attribute_files(comparison.saved)
+    if not (attributes or stage.repository.attributed or _has_attributes(comparison.now)):
+        return {}
+    stage.fill_index(attributes)
     parts = split_names(stage.run_git("check-attr", "-z", "--stdin", "filter", paths=paths))
     values = zip(parts[::3], parts[2::3], strict=True)
     return {path: value for path, value in values if value not in ("unspecified", "unset")}
 
 
-def _store(stage: _StagingTree, gone: Collection[str], present: Collection[str]) -> str:
-    """The id of the base's tree without ``gone`` and with ``present`` as staged. Raises GitError.
+def _list_attribute_files(saved: SavedCheckout) -> list[str]:
+    return [path for path in saved.tracked if path.endswith(ATTRIBUTES)]
 
-    Removals come first: a removed path may lie below what is now a link.
-    """
-    update = ("update-index", "-z")
-    for how, paths in (("--force-remove", gone), ("--add", present)):
-        if paths:
-            stage.run_git(*update, how, "--stdin", paths=paths)
-    return write_tree(stage.repository, stage.index)
+
+def _has_attributes(now: Snapshot) -> bool:
+    return any(path.endswith(ATTRIBUTES) for path in now)
+
+
+def _store(
+    stage: _StagingTree, comparison: _Comparison, changed: Iterable[str], present: Collection[str]
+) -> str:
+    """The id of the base's tree with what ``changed``, ``present`` of it as staged. Raises
+    GitError."""
+    gone = set(changed) - set(present)
+    rows: dict[str, Row | None] = dict.fromkeys(gone)
+    if present:
+        beside = [*present, *_list_attribute_files(comparison.saved)]
+        stage.fill_index(path for path in beside if path not in gone)
+        stage.run_git("update-index", "-z", "--add", "--stdin", paths=present)
+        stored = read_index(stage.index, len(stage.base))
+        rows |= {path: stored[path] for path in present if path in stored}
+    return write_changed_tree(stage.repository, stage.base, rows)

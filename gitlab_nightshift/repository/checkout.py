@@ -22,6 +22,7 @@ from gitlab_nightshift.repository.prepared_checkout import PreparedCheckout, pre
 from gitlab_nightshift.repository.private_repository import (
     Repository,
     create_private_repository,
+    keep_reading,
 )
 from gitlab_nightshift.repository.repair import repair
 from gitlab_nightshift.repository.saved_state import SavedCheckout, rescan, write_saved
@@ -195,8 +196,10 @@ def open_prepared(
             write_saved(state.folder / GIVEN, saved)
             prepared = replace(prepared, saved=saved)
         opened = _build_checkout(prepared, state, git, Path(folder), fresh=identity is not None)
-        with _keep_git_masked(state, opened, warn, leaving=leaving):
-            yield opened
+        with keep_reading(opened.repository) as repository:
+            opened = replace(opened, repository=repository)
+            with _keep_git_masked(state, opened, warn, leaving=leaving):
+                yield opened
 
 
 @contextlib.contextmanager

@@ -1,7 +1,7 @@
 """The difference of two trees: its files, with both sides and the changed lines."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from gitlab_nightshift.repository.blobs import read_blobs
@@ -10,6 +10,8 @@ from gitlab_nightshift.repository.private_repository import Repository
 from gitlab_nightshift.system.file_names import format_path
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
+_SIDES = {b"-": (0,), b"+": (1,), b" ": (0, 1)}
+"""The sides of a patch that have a line, old and new, by its sign."""
 GITLINK, LINK = "160000", "120000"
 _HUNK = compile_lazily(rb"^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 _RENAMES = ("--find-renames=50%", *(option for option in PLAIN_DIFF if option != "--no-renames"))
@@ -115,14 +117,27 @@ def _split_lines(data: bytes | None, binary: bool) -> list[str]:
 
 def read_difference(repository: Repository, old: str, new: str) -> tuple[ChangedFile, ...]:
     """What differs between two trees or commits, with renames found. Raises GitError."""
-    asked = ("-r", "-z", "--raw", "--patch", "-U0")
-    listed, _, patch = repository.run("diff-tree", *asked, *_RENAMES, old, new).partition(b"\0\0")
+    listed, patch = _read_known(repository, old, new) or _read_with_renames(repository, old, new)
     raw = list(_parse_raw(listed))
     rows = list(zip(raw, _parse_patches(patch, [row.status == "T" for row in raw]), strict=True))
     texts = [row for row, lines in rows if not lines.binary]
     sides = {blob for row in texts for blob, mode in row.sides if _is_stored(blob, mode)}
     blobs = read_blobs(repository, sides)
     return tuple(_build_file(row, blobs, lines) for row, lines in rows)
+
+
+def _read_known(repository: Repository, old: str, new: str) -> tuple[bytes, bytes] | None:
+    """The rows and the patch of a difference that was read before, unless it may have renames."""
+    known = repository.patches.get((old, new))
+    if known is None or {"A", "D"} <= {row.status for row in _parse_raw(known[0])}:
+        return None
+    return known
+
+
+def _read_with_renames(repository: Repository, old: str, new: str) -> tuple[bytes, bytes]:
+    asked = ("-r", "-z", "--raw", "--patch", "-U0")
+    listed, _, patch = repository.run("diff-tree", *asked, *_RENAMES, old, new).partition(b"\0\0")
+    return listed, patch
 
 
 @dataclass(frozen=True)
@@ -142,8 +157,38 @@ class _Row:
 
 @dataclass
 class _Lines:
+    """The hunks of one file, without the unchanged lines that a patch may show around them."""
+
     hunks: list[Hunk]
     binary: bool = False
+    _at: list[int] = field(default_factory=lambda: [0, 0])
+    _left: list[int] = field(default_factory=lambda: [0, 0])
+    _run: list[int] = field(default_factory=lambda: [0, 0])
+
+    def begin(self, old: int, new: int, old_count: int, new_count: int) -> None:
+        self._at, self._left = [old, new], [old_count, new_count]
+
+    def take(self, sign: bytes) -> None:
+        """Count a line by its sign; lines after a hunk's last one are no content."""
+        if sign not in _SIDES or not any(self._left):
+            return
+        sides = _SIDES[sign]
+        if len(sides) == 2:
+            self.end()
+        for side in sides:
+            self._at[side] += 1
+            self._left[side] -= 1
+            self._run[side] += len(sides) == 1
+        if not any(self._left):
+            self.end()
+
+    def end(self) -> "_Lines":
+        """End a run of changed lines, if there is one."""
+        if any(self._run):
+            old, new = (at - (run or 1) for at, run in zip(self._at, self._run, strict=True))
+            self.hunks.append(Hunk(old, self._run[0], new, self._run[1]))
+            self._run = [0, 0]
+        return self
 
 
 def _is_stored(blob: str, mode: str) -> bool:
@@ -178,20 +223,23 @@ def _parse_patches(patch: bytes, twice: list[bool]) -> Iterator[_Lines]:
 
 
 def _split_patch(lines: list[bytes]) -> Iterator[_Lines]:
-    """Split at ``diff --git``: with -U0, every line of a file's content begins with + or -."""
+    """Split at ``diff --git``: every line of a file's content begins with a space, + or -."""
     current: _Lines | None = None
     for line in lines:
         if line.startswith(b"diff --git "):
             if current:
-                yield current
+                yield current.end()
             current = _Lines([])
         elif current and line.startswith((b"Binary files ", b"GIT binary patch")):
             current.binary = True
         elif current and (hunk := _HUNK.match(line)):
             start, count, new_start, new_count = (int(n) if n else 1 for n in hunk.groups())
-            current.hunks.append(Hunk(start, count, new_start, new_count))
+            # without lines on a side, its number is that of the line before
+            current.begin(start + (not count), new_start + (not new_count), count, new_count)
+        elif current:
+            current.take(line[:1])
     if current:
-        yield current
+        yield current.end()
 
 
 def _build_file(row: _Row, blobs: dict[str, bytes], lines: _Lines) -> ChangedFile:

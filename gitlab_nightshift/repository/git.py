@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +20,8 @@ from gitlab_nightshift.repository.broken_repository import (
     render_damage,
 )
 from gitlab_nightshift.repository.git_folder import list_object_folders
+from gitlab_nightshift.repository.object_rows import parse_rows, split_objects
+from gitlab_nightshift.sandbox.dialogue import Dialogue, open_dialogue
 from gitlab_nightshift.sandbox.process import NOT_FOUND, CapturedOutput, capture
 
 TIMEOUT_S = 300.0
@@ -47,6 +50,9 @@ _SETTINGS = (
 """Run none of the repository's programs, and no maintenance in the background."""
 CONVERSION_KEYS = "core.autocrlf core.eol core.fileMode core.symlinks core.ignoreCase".split()
 """Settings that decide how a file's bytes and mode become a blob."""
+ATTRIBUTE_KEYS = ("core.attributesFile", "attr.tree")
+"""Settings that name further sources of attributes (gitattributes(5))."""
+IDENTITY_KEYS = ("user.name", "user.email")
 OBJECT_FORMATS = ("sha1", "sha256")
 HEAD_OBJECTS = ("HEAD", "HEAD^{commit}", "HEAD^{tree}")
 PLAIN_DIFF = ("--no-renames", "--no-ext-diff", "--no-textconv", "--no-color")
@@ -103,8 +109,7 @@ class Git:
         """Run a git command and return its stdout. ``env`` and ``settings`` (key=value) are added
         to this git's own, ``memory`` limits its data (bytes). Raises GitError, and ``E_CONFIG`` if
         git cannot work here at all."""
-        options = [part for setting in (*_SETTINGS, *settings) for part in ("-c", setting)]
-        argv = [self.program, *options, verb, *args]
+        argv = self._build_command(settings, verb, *args)
         full_env = {**self.env, **(env or {})}
         done = capture(argv, cwd=cwd, env=full_env, stdin=stdin, timeout_s=timeout_s, memory=memory)
         if done.exit_status == NOT_FOUND and not self.program.startswith("/"):
@@ -115,6 +120,17 @@ class Git:
                 raise DamagedRepositoryError(verb, done, damage)
             raise GitError(verb, done)
         return done.stdout
+
+    def open_dialogue(
+        self, verb: str, *args: str, cwd: Path, env: Mapping[str, str]
+    ) -> AbstractContextManager[Dialogue]:
+        """Start a git command that answers one request after another; raises OSError."""
+        argv, full_env = self._build_command((), verb, *args), {**self.env, **env}
+        return open_dialogue(argv, cwd=cwd, env=full_env, timeout_s=TIMEOUT_S)
+
+    def _build_command(self, settings: tuple[str, ...], *args: str) -> list[str]:
+        options = [part for setting in (*_SETTINGS, *settings) for part in ("-c", setting)]
+        return [self.program, *options, *args]
 
 
 def build_isolated_git(home: Path, path: str) -> Git:
@@ -266,6 +282,16 @@ def read_blob_sizes(git: Git, checkout: Path, blobs: Iterable[str]) -> dict[str,
 
 def read_file(git: Git, checkout: Path, revision: str, path: str) -> bytes | None:
     """A file's bytes in a revision; None if it does not exist or is no regular file."""
+    folder, _, name = path.rpartition("/")
+    stdin = os.fsencode(f"{revision}:{folder}\n{revision}:{path}\n")
+    objects = [*split_objects(git.run("cat-file", "--batch", cwd=checkout, stdin=stdin))]
+    if len(objects) == 2 and (tree := objects[0]):
+        mode, _ = dict(parse_rows(tree[1], len(tree[0]))).get(name, ("", ""))
+        if not mode.startswith("100"):
+            return None
+        if file := objects[1]:
+            return file[1]
+    # A line break is in the path, or something is missing: git says what
     listed = git.run("ls-tree", "-z", "--full-tree", revision, "--", path, cwd=checkout)
     for entry in split_names(listed):
         mode, kind, blob = entry.split("\t", 1)[0].split()
@@ -291,8 +317,13 @@ class CommitIdentity:
 
 def read_identity(git: Git, checkout: Path) -> CommitIdentity | None:
     """The configured ``user.name`` and ``user.email``; None unless both are set."""
-    found = read_settings(git, checkout, "user.name", "user.email")
-    return CommitIdentity(found["user.name"], found["user.email"]) if len(found) == 2 else None
+    return build_identity(read_settings(git, checkout, *IDENTITY_KEYS))
+
+
+def build_identity(settings: Mapping[str, str]) -> CommitIdentity | None:
+    """The person of these settings, as ``read_identity`` finds them."""
+    name, email = (settings.get(key) for key in IDENTITY_KEYS)
+    return CommitIdentity(name, email) if name and email else None
 
 
 def read_origin(git: Git, checkout: Path) -> str:

@@ -1,11 +1,11 @@
 """Finds the files that GitLab reads as pipeline configuration at a commit."""
 
-from functools import cache
+from functools import cache, partial
 
 from gitlab_nightshift.registry.pipeline_files import CiFiles, follow
-from gitlab_nightshift.repository.blobs import read_tree_file
-from gitlab_nightshift.repository.git import split_names
 from gitlab_nightshift.repository.private_repository import Repository
+from gitlab_nightshift.repository.tree_listing import list_names
+from gitlab_nightshift.repository.tree_objects import read_tree_file
 
 
 def read_pipeline_files(repository: Repository, commit: str, ci_config: str) -> CiFiles:
@@ -15,14 +15,10 @@ def read_pipeline_files(repository: Repository, commit: str, ci_config: str) -> 
     local files.
     """
 
-    @cache
-    def list_names() -> frozenset[str]:
-        listed = repository.run("ls-tree", "-r", "-z", "--name-only", "--full-tree", commit)
-        return frozenset(split_names(listed))
-
     def read(path: str) -> bytes | None:
-        return read_tree_file(repository, commit, path) if path in list_names() else None
+        return read_tree_file(repository, commit, path)
 
     if "@" in ci_config or "://" in ci_config:
         return CiFiles()
-    return follow(ci_config.removeprefix("/"), list_names, read)
+    names = cache(partial(list_names, repository, commit))
+    return follow(ci_config.removeprefix("/"), names, read)

@@ -3,7 +3,7 @@
 One process may prepare it and another one open it, which gets it as JSON.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -12,14 +12,16 @@ from gitlab_nightshift.errors import build_config_error
 from gitlab_nightshift.records.codec import LOCAL, make_record
 from gitlab_nightshift.repository.changed_files import refuse_changed
 from gitlab_nightshift.repository.git import (
+    ATTRIBUTE_KEYS,
+    CONVERSION_KEYS,
     Git,
     RepositoryPaths,
     find_paths_and_head,
-    list_tracked_files,
-    read_conversion_config,
+    read_settings,
 )
 from gitlab_nightshift.repository.saved_state import (
     SavedCheckout,
+    list_checkout,
     read_saved,
     save,
     save_again,
@@ -73,12 +75,15 @@ def prepare_checkout(
     """
     paths, base_sha = find_paths_and_head(git, checkout)
     refuse_changed(machine, checkout)
-    refuse_tracked(git, checkout, output_dir)
-    write_note(held, checkout, run_id, base_sha, paths)
     git_files = _read_git_states(paths)
-    saved = save(git, checkout, held.folder / COPIES)
+    listed = list_checkout(git, checkout)
+    refuse_tracked(listed.index, output_dir)
+    write_note(held, checkout, run_id, base_sha, paths)
+    found = read_settings(git, checkout, *CONVERSION_KEYS, *ATTRIBUTE_KEYS)
+    attributed = paths.attributes.exists() or not found.keys().isdisjoint(ATTRIBUTE_KEYS)
+    saved = save(git, checkout, listed, held.folder / COPIES, attributed=attributed)
     _write_state(held, checkout, saved)
-    config = read_conversion_config(git, checkout)
+    config = {key: value for key, value in found.items() if key in CONVERSION_KEYS}
     return PreparedCheckout(
         checkout, held, paths, base_sha, output_dir, config, saved, git_files=git_files
     )
@@ -130,9 +135,9 @@ def _read_file_state(path: Path) -> FileState:
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
-def refuse_tracked(git: Git, checkout: Path, output_dir: str) -> None:
+def refuse_tracked(files: Iterable[str], output_dir: str) -> None:
     """Raise E_CONFIG if files of the output folder are tracked."""
-    if any(within(path, output_dir) for path in list_tracked_files(git, checkout)):
+    if any(within(path, output_dir) for path in files):
         raise build_config_error(
             f"output_dir: {output_dir} is tracked by git: choose another folder"
         )

@@ -5,13 +5,15 @@ so nothing that an agent planted there can run.
 """
 
 import contextlib
+import os
 import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from gitlab_nightshift.repository.git import (
     PLAIN_DIFF,
@@ -22,17 +24,18 @@ from gitlab_nightshift.repository.git import (
     split_names,
 )
 from gitlab_nightshift.repository.git_folder import NO_BRANCH, borrow, write_git_folder
+from gitlab_nightshift.repository.object_reader import ObjectReader
+from gitlab_nightshift.repository.object_rows import Row
 
 GONE = "000000"
 """The mode of a path that does not exist."""
 PLAIN_MODES = frozenset({GONE, "100644", "100755"})
 """Git's modes of regular files and of deleted ones."""
+_WHOLE_PATCH = ("--patch", "--binary", "--full-index", "--src-prefix=a/", "--dst-prefix=b/")
 _NOT_ON_CHECKOUT = frozenset(("false", "no", "off", "0", "", "input"))
 """Values of core.autocrlf with which a checkout converts nothing (git-config(1))."""
 MOST_KEPT = 3
 """Indexes of trees that were read before, besides the newest."""
-APPLY_MEMORY = 512 * 1024 * 1024
-"""Bytes. A binary patch of a few hundred bytes may claim to produce gigabytes."""
 
 
 class Relation(StrEnum):
@@ -59,35 +62,57 @@ class DiffFile:
     deleted: int
 
 
-Row = tuple[str, str]
-"""An entry of a folder: its mode, as git stores it, and its id."""
+class ListedFile(NamedTuple):
+    """A file, link or submodule of a tree; ``size`` in bytes, 0 for a submodule."""
+
+    mode: str
+    blob: str
+    size: int
+
+
+Listing = Mapping[str, ListedFile]
+"""All files of a tree by raw path."""
 
 
 @dataclass(frozen=True)
 class Repository:
     """A private bare repository. Unless it is ``converting``, git writes files as their blobs are,
-    where no attribute file of the tree says otherwise."""
+    where no attribute file of the tree says otherwise; unless it is ``attributed``, no other file
+    gives a path attributes."""
 
     git: Git
     folder: Path
     converting: bool = True
+    attributed: bool = True
     blobs: dict[str, bytes] = field(default_factory=dict, repr=False, compare=False)
     differences: dict[tuple[str, str], tuple[DiffFile, ...]] = field(
         default_factory=dict, repr=False, compare=False
     )
+    patches: dict[tuple[str, str], tuple[bytes, bytes]] = field(
+        default_factory=dict, repr=False, compare=False
+    )
     trees: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
     folders: dict[str, Mapping[str, Row]] = field(default_factory=dict, repr=False, compare=False)
+    listings: dict[str, Listing] = field(default_factory=dict, repr=False, compare=False)
     """What was read before, by full ids, which name the same objects for ever: bytes of blobs,
-    differences of trees, a commit's tree, and the entries of folders."""
+    differences of trees, raw rows and patch of the last one, a commit's tree, the entries of
+    folders, and all files of a tree."""
+    reader: ObjectReader | None = field(default=None, repr=False, compare=False)
 
-    def run(
-        self, *args: str, stdin: bytes = b"", index: Path | None = None, memory: int | None = None
-    ) -> bytes:
-        """Run a git command in this repository; returns its stdout. Raises GitError."""
-        env = {"GIT_DIR": str(self.folder)}
-        if index:
-            env["GIT_INDEX_FILE"] = str(index)
-        return self.git.run(*args, cwd=self.folder, stdin=stdin, env=env, memory=memory)
+    @contextlib.contextmanager
+    def open_reader(self) -> Iterator[ObjectReader]:
+        """The process that reads this repository's objects, or one for this block alone."""
+        if self.reader:
+            yield self.reader
+        else:
+            with contextlib.closing(ObjectReader(self.git, self.folder)) as reader:
+                yield reader
+
+    def run(self, *args: str, index: Path | None = None, **options: Any) -> bytes:
+        """Run a git command in this repository, with the options of ``Git.run``; returns its
+        stdout. Raises GitError."""
+        env = {"GIT_DIR": str(self.folder), **({"GIT_INDEX_FILE": str(index)} if index else {})}
+        return self.git.run(*args, cwd=self.folder, env=env, **options)
 
     def run_in(
         self,
@@ -151,8 +176,15 @@ def create_private_repository(
         if data:
             (folder / name).write_bytes(data)
     plain = settings.get("core.autocrlf", "false").lower() in _NOT_ON_CHECKOUT
-    machine = "GIT_ATTR_NOSYSTEM" not in git.env
-    return Repository(git, folder, converting=bool(parts.attributes or machine or not plain))
+    attributed = bool(parts.attributes) or "GIT_ATTR_NOSYSTEM" not in git.env
+    return Repository(git, folder, converting=attributed or not plain, attributed=attributed)
+
+
+@contextlib.contextmanager
+def keep_reading(repository: Repository) -> Iterator[Repository]:
+    """The same repository, whose objects are read by one process until the end of the block."""
+    with repository.open_reader() as reader:
+        yield replace(repository, reader=reader)
 
 
 # --- trees and commits ------------------------------------------------------------------------
@@ -170,11 +202,6 @@ def has_commit(repository: Repository, commit: str) -> bool:
 def is_full_id(revision: str) -> bool:
     """True for the whole id of an object, which names no other one later."""
     return re.fullmatch("[0-9a-f]{40}|[0-9a-f]{64}", revision) is not None
-
-
-def resolve_tree(repository: Repository, revision: str) -> str:
-    """The id of a revision's tree. Raises GitError."""
-    return repository.run("rev-parse", "--verify", f"{revision}^{{tree}}").decode().strip()
 
 
 @contextlib.contextmanager
@@ -213,33 +240,6 @@ def write_tree(repository: Repository, index: Path) -> str:
     return repository.run("write-tree", "--missing-ok", index=index).decode().strip()
 
 
-def apply_patch(
-    repository: Repository, onto: str, patch: bytes, *how: str, memory: int | None = APPLY_MEMORY
-) -> str:
-    """Apply ``patch`` to revision ``onto``; returns the new tree's id. Raises GitError.
-
-    ``memory`` limits git's data (bytes); None if this process is limited already.
-    """
-    with open_scratch_index(repository, onto) as index:
-        options = ("--cached", "--whitespace=nowarn", *(how or ("--binary",)))
-        repository.run("apply", *options, "-", stdin=patch, index=index, memory=memory)
-        return write_tree(repository, index)
-
-
-def find_relation(
-    repository: Repository, onto: str, patch: bytes, memory: int | None = APPLY_MEMORY
-) -> Relation:
-    """Whether ``patch`` is already in ``onto``, applies to it (by a 3-way merge), or neither."""
-    with contextlib.suppress(GitError):
-        apply_patch(repository, onto, patch, "--binary", "--reverse", memory=memory)
-        return Relation.CONTAINED
-    try:
-        merged = apply_patch(repository, onto, patch, "--3way", memory=memory)
-    except GitError:
-        return Relation.CONFLICT
-    return Relation.CONTAINED if merged == resolve_tree(repository, onto) else Relation.APPLIES
-
-
 def commit_tree(
     repository: Repository,
     tree: str,
@@ -268,8 +268,17 @@ def commit_tree(
 
 def build_diff_patch(repository: Repository, old: str, new: str) -> bytes:
     """The difference of two trees as a binary-safe patch with full object ids. Raises GitError."""
-    shape = ("--patch", "--binary", "--full-index", "--src-prefix=a/", "--dst-prefix=b/")
-    return repository.run("diff-tree", "-r", *PLAIN_DIFF, *shape, old, new)
+    if not (is_full_id(old) and is_full_id(new)):
+        return repository.run("diff-tree", "-r", *PLAIN_DIFF, *_WHOLE_PATCH, old, new)
+    if (old, new) not in repository.patches:
+        asked = ("-r", "-z", "--raw", "--numstat", *PLAIN_DIFF, *_WHOLE_PATCH)
+        listed, _, patch = repository.run("diff-tree", *asked, old, new).partition(b"\0\0")
+        rows = split_names(listed)
+        raw = 2 * sum(part.startswith(":") for part in rows[::2])
+        repository.patches.clear()  # each may have megabytes
+        repository.patches[old, new] = os.fsencode("\0".join(rows[:raw])), patch
+        repository.differences[old, new] = _parse_diff_files(repository, rows)
+    return repository.patches[old, new][1]
 
 
 def read_diff_text(repository: Repository, old: str, new: str, around: int) -> str:
@@ -291,6 +300,10 @@ def list_diff_files(repository: Repository, old: str, new: str) -> tuple[DiffFil
 def _read_diff_files(repository: Repository, old: str, new: str) -> tuple[DiffFile, ...]:
     arguments = ("-r", "-z", "--raw", "--numstat")
     out = split_names(repository.run("diff-tree", *arguments, *PLAIN_DIFF, old, new))
+    return _parse_diff_files(repository, out)
+
+
+def _parse_diff_files(repository: Repository, out: Sequence[str]) -> tuple[DiffFile, ...]:
     raw = 2 * sum(part.startswith(":") for part in out[::2])
     counts = _parse_line_counts(out[raw:])
     found: list[DiffFile] = []
@@ -301,15 +314,6 @@ def _read_diff_files(repository: Repository, old: str, new: str) -> tuple[DiffFi
             deleted, added = _count_lines(repository, before), _count_lines(repository, after)
         found.append(DiffFile(path, status[0], mode, after, added, deleted))
     return tuple(found)
-
-
-def read_diff_sizes(repository: Repository, old: str, new: str) -> tuple[int, ...]:
-    """Bytes of each file, before and after, in which two trees differ. Raises GitError."""
-    raw = split_names(repository.run("diff-tree", "-r", "-z", "--raw", *PLAIN_DIFF, old, new))
-    blobs = [blob for meta in raw[::2] for blob in meta.split(" ")[2:4] if blob.strip("0")]
-    arguments = "".join(f"{blob}\n" for blob in blobs).encode()
-    found = repository.run("cat-file", "--batch-check=%(objectsize)", stdin=arguments).split()
-    return tuple(int(size) for size in found if size.isdigit())
 
 
 def _parse_line_counts(numstat: Sequence[str]) -> dict[str, tuple[int | None, int | None]]:
@@ -325,5 +329,8 @@ def _parse_count(text: str) -> int | None:
 def _count_lines(repository: Repository, blob: str) -> int:
     if not blob.strip("0"):
         return 0
-    data = repository.run("cat-file", "blob", blob)
+    with repository.open_reader() as reader:
+        data = reader.read([blob], "blob").get(blob)
+    if data is None:  # git says what is wrong
+        data = repository.run("cat-file", "blob", blob)
     return data.count(b"\n") + (not data.endswith(b"\n") if data else 0)

@@ -29,7 +29,7 @@ from gitlab_nightshift.records.storage import (
     to_json,
 )
 from gitlab_nightshift.registry.pipeline_files import CiFiles
-from gitlab_nightshift.repository.blobs import make_tree, write_blob
+from gitlab_nightshift.repository.blobs import write_blob
 from gitlab_nightshift.repository.bundle_reader import (
     RebuildTask,
     build_task_data,
@@ -40,7 +40,9 @@ from gitlab_nightshift.repository.private_repository import (
     DiffFile,
     Repository,
     RepositoryParts,
+    keep_reading,
 )
+from gitlab_nightshift.repository.tree_objects import make_tree
 from gitlab_nightshift.sandbox.process import ProcessLimits
 from gitlab_nightshift.sandbox.process_table import BUNDLE_READER
 from gitlab_nightshift.sandbox.stage_process import StageFailedError, run_stage
@@ -112,10 +114,10 @@ def make_change(repository: Repository, rebuilt: RebuiltBundle, base: str) -> No
     """Make the reported tree in ``repository``. Raises ``E_PUBLISH``."""
     for blob in rebuilt.blobs:
         write_blob(repository, blob, len(base))
+    entries = [(file.mode, file.blob, file.path) for file in rebuilt.files]
     try:
-        tree = make_tree(
-            repository, base, [(file.mode, file.blob, file.path) for file in rebuilt.files]
-        )
+        with keep_reading(repository) as kept:
+            tree = make_tree(kept, base, entries)
     except (GitError, ValueError) as error:
         raise build_reader_error(format_path(str(error))[:200]) from None
     if tree != rebuilt.tree:

@@ -17,7 +17,10 @@ from gitlab_nightshift.repository.git_mask import (
     unmask_git,
 )
 from gitlab_nightshift.repository.owners import kill_leftovers, restore_owners_after_kill
-from gitlab_nightshift.repository.private_repository import create_private_repository
+from gitlab_nightshift.repository.private_repository import (
+    create_private_repository,
+    keep_reading,
+)
 from gitlab_nightshift.repository.saved_state import SavedCheckout, read_saved
 from gitlab_nightshift.repository.shared_state import restore_modes
 from gitlab_nightshift.repository.state_folder import (
@@ -140,7 +143,8 @@ def _undo(
         source = build_moved_paths(source, state.checkout, state.folder)
     with tempfile.TemporaryDirectory(prefix="repair-", dir=private) as folder:
         repository = create_private_repository(git, Path(folder) / "git", source)
-        left = restore_checkout(state, saved, KnownTree(saved.entries), repository)
+        with keep_reading(repository) as kept:
+            left = restore_checkout(state, saved, KnownTree(saved.entries), kept)
     restore_owners_after_kill(state)
     release(state)
     return left

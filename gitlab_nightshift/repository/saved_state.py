@@ -44,6 +44,9 @@ SHARE_OF_FREE = 4
 """Each kind of files takes at most this fraction (1/n) of the free bytes."""
 VERSION = 4
 SUBMODULE = "160000"
+ATTRIBUTES = ".gitattributes"
+_OTHER = "? "
+"""The flag of a file that is not in the index (git-ls-files(1))."""
 _CONVERSIONS = ("filter", "ident", "working-tree-encoding")
 
 
@@ -66,17 +69,40 @@ class SavedCheckout:
         return frozenset(path for path, each in self.entries.items() if stat.S_ISDIR(each.st_mode))
 
 
-def save(git: Git, checkout: Path, folder: Path) -> SavedCheckout:
+@dataclass(frozen=True)
+class ListedCheckout:
+    """What git lists of a checkout. By path of the index: flag, mode and object id; ``untracked``
+    without ignored ones."""
+
+    index: Mapping[str, tuple[str, str, str]]
+    untracked: tuple[str, ...]
+
+
+def list_checkout(git: Git, checkout: Path) -> ListedCheckout:
+    """List its files, by one process."""
+    asked = ("-c", "-o", "-s", "-v", "-z", "--exclude-standard")
+    rows = split_names(git.run("ls-files", *asked, cwd=checkout))
+    parted = (row.split("\t", 1) for row in rows if not row.startswith(_OTHER))
+    fields = ((path, meta.split(" ")) for meta, path in parted)
+    return ListedCheckout(
+        {path: (flag, mode, blob) for path, (flag, mode, blob, _) in fields},
+        tuple(row.removeprefix(_OTHER) for row in rows if row.startswith(_OTHER)),
+    )
+
+
+def save(
+    git: Git, checkout: Path, listed: ListedCheckout, folder: Path, *, attributed: bool = True
+) -> SavedCheckout:
     """Scan a clean checkout, and copy the files that git could not restore to ``folder`` (new).
 
-    Raises NightshiftError (``E_CONFIG``) if the disk is full.
+    ``attributed``: git may know attributes that are in no ``.gitattributes``. Raises
+    NightshiftError (``E_CONFIG``) if the disk is full.
     """
     folder.mkdir(mode=0o700)
-    entries = scan(checkout)
-    index = _read_index(git, checkout)
-    blobs = dict(_find_exact_blobs(git, checkout, index, entries))
-    untracked = split_names(git.run("ls-files", "-o", "-z", "--exclude-standard", cwd=checkout))
-    wanted = _select_files(entries, index.keys(), untracked, blobs, _free(folder))
+    entries, index = scan(checkout), listed.index
+    attributed = attributed or any(path.endswith(ATTRIBUTES) for path in (*entries, *index))
+    blobs = dict(_find_exact_blobs(git, checkout, index, entries, attributed=attributed))
+    wanted = _select_files(entries, index.keys(), listed.untracked, blobs, _free(folder))
     with report_full_disk(folder):
         copies = _copy(checkout, wanted, folder)
     _close_folders(checkout, entries)
@@ -112,20 +138,17 @@ def rescan(checkout: Path, saved: SavedCheckout) -> SavedCheckout:
     return replace(saved, entries=entries, lists=read_lists(checkout, entries))
 
 
-def _read_index(git: Git, checkout: Path) -> dict[str, tuple[str, str, str]]:
-    """Flag, mode and object id of every path in the index."""
-    out = git.run("ls-files", "-s", "-v", "-z", cwd=checkout)
-    rows = (row.split("\t", 1) for row in split_names(out))
-    fields = ((path, meta.split(" ")) for meta, path in rows)
-    return {path: (flag, mode, blob) for path, (flag, mode, blob, _) in fields}
-
-
 def _is_file(entries: Snapshot, path: str) -> bool:
     return path in entries and entries[path].kind is EntryKind.FILE
 
 
 def _find_exact_blobs(
-    git: Git, checkout: Path, index: Mapping[str, tuple[str, str, str]], entries: Snapshot
+    git: Git,
+    checkout: Path,
+    index: Mapping[str, tuple[str, str, str]],
+    entries: Snapshot,
+    *,
+    attributed: bool,
 ) -> Iterator[tuple[str, str]]:
     """Paths whose bytes in the checkout are certainly those of their blob.
 
@@ -138,7 +161,7 @@ def _find_exact_blobs(
         for path, (flag, mode, blob) in index.items()
         if flag == "H" and mode.startswith("100") and _is_file(entries, path)
     }
-    converted = _find_converted(git, checkout, plain)
+    converted = _find_converted(git, checkout, plain) if attributed else ()
     sizes = read_blob_sizes(git, checkout, plain.values())
     for path, blob in plain.items():
         if path not in converted and sizes.get(blob) == entries[path].size:

@@ -6,19 +6,18 @@ by name, that of a folder as if it ended with "/" (git's tree.c: base_name_compa
 """
 
 import os
+import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from pathlib import Path
 
-from gitlab_nightshift.repository.blobs import compute_id, read_objects, write_blob, write_object
-from gitlab_nightshift.repository.private_repository import (
-    Repository,
-    Row,
-    is_full_id,
-    resolve_tree,
-)
+from gitlab_nightshift.repository.blobs import read_blobs, read_objects, write_blob, write_object
+from gitlab_nightshift.repository.object_rows import Row, parse_rows
+from gitlab_nightshift.repository.private_repository import GONE, Repository, is_full_id
+from gitlab_nightshift.repository.small_index import read_index
 
-FOLDER, PLAIN_FILE = "40000", "100644"
+FOLDER, PLAIN_FILE, SUBMODULE = "40000", "100644", "160000"
 Rows = Mapping[str, Row]
-Edits = Mapping[tuple[str, ...], bytes | None]
+Edits = Mapping[tuple[str, ...], Row | None]
 """By the parts of a path below a folder; None removes it."""
 
 
@@ -29,17 +28,84 @@ def write_modified_tree(
 
     Paths are raw; a file keeps its mode. Raises GitError.
     """
-    top = _resolve(repository, tree)
-    read_folders_above(repository, top, files)  # all of a level at once
-    edits = {tuple(path.split("/")): data for path, data in files.items()}
+    old = find_rows(repository, tree, files)
+    rows = {
+        path: None
+        if data is None
+        else (old.get(path, (PLAIN_FILE,))[0], write_blob(repository, data, len(tree)))
+        for path, data in files.items()
+    }
+    return write_changed_tree(repository, tree, rows)
+
+
+def write_changed_tree(repository: Repository, tree: str, rows: Mapping[str, Row | None]) -> str:
+    """The same with these modes and blobs."""
+    top = resolve_tree(repository, tree)
+    read_folders_above(repository, top, rows)  # all of a level at once
+    edits = {tuple(path.split("/")): row for path, row in rows.items()}
     return _edit(repository, top, edits, len(top)) or _write_folder(repository, {}, len(top))
+
+
+def make_tree(repository: Repository, base: str, entries: Iterable[tuple[str, str, str]]) -> str:
+    """Make the tree that differs from ``base`` in these paths: (mode, blob, path), with mode
+    ``000000`` for a deleted one. Returns its id. Reads no blob.
+
+    Raises GitError, ValueError if other paths differ, or for a name that git refuses, such as
+    ``.git``.
+    """
+    listed = list(entries)
+    rows = {path: None if mode == GONE else (mode, blob) for mode, blob, path in listed}
+    present = {path: row for path, row in rows.items() if row}
+    if len(rows) == len(listed) and _list_accepted(repository, present) == present:
+        tree = write_changed_tree(repository, base, rows)
+        if list_differences(repository, base, tree) == rows:
+            return tree
+    raise ValueError("git cannot make a tree of these files")
+
+
+def _list_accepted(repository: Repository, rows: Rows) -> dict[str, Row]:
+    """Those that git takes into an index: not a name or a mode that could do harm somewhere."""
+    info = b"".join(format_row(path, row) for path, row in rows.items())
+    with tempfile.TemporaryDirectory(prefix="names-", dir=repository.folder) as folder:
+        index = Path(folder, "index")
+        repository.run("update-index", "-z", "--index-info", stdin=info, index=index)
+        return read_index(index, max((len(blob) for _, blob in rows.values()), default=40))
+
+
+def format_row(path: str, row: Row) -> bytes:
+    """A line for ``git update-index -z --index-info``."""
+    return f"{row[0]} {row[1]}\t".encode() + os.fsencode(path) + b"\0"
+
+
+def read_tree_file(repository: Repository, tree: str, path: str) -> bytes | None:
+    """The bytes of a file or link in a tree or commit; None if there is none, or its blob is
+    missing or damaged. Raises GitError.
+
+    Unlike this, ``git.py: read_file`` is for a person's own repository: there a link is no file,
+    and a missing object is an error.
+    """
+    mode, blob = find_rows(repository, tree, [path]).get(path, (FOLDER, ""))
+    return None if mode in (FOLDER, SUBMODULE) else read_blobs(repository, [blob]).get(blob)
+
+
+def find_rows(repository: Repository, tree: str, paths: Iterable[str]) -> dict[str, Row]:
+    """The files, links and submodules of a tree among these paths. Raises GitError."""
+    wanted = list(paths)
+    folders = read_folders_above(repository, tree, wanted)
+    found: dict[str, Row] = {}
+    for path in wanted:
+        folder, _, name = path.rpartition("/")
+        row = folders.get(folder, {}).get(name)
+        if row and row[0] != FOLDER and bool(folder) == ("/" in path):
+            found[path] = row
+    return found
 
 
 def list_differences(repository: Repository, old: str, new: str) -> dict[str, Row | None]:
     """The files, links and submodules in which a tree differs from an old one, with what they are
     in it; None for one that is gone. Raises GitError."""
     found: dict[str, Row | None] = {}
-    pairs = [("", _resolve(repository, old), _resolve(repository, new))]
+    pairs = [("", resolve_tree(repository, old), resolve_tree(repository, new))]
     while pairs:
         folders = _read_folders(repository, {each for _, *both in pairs for each in both if each})
         below: list[tuple[str, str, str]] = []
@@ -63,34 +129,46 @@ def _pair_rows(old: Rows, new: Rows) -> Iterator[tuple[str, Row | None, Row | No
 def read_folders_above(repository: Repository, tree: str, paths: Iterable[str]) -> dict[str, Rows]:
     """The rows of the folders that hold these paths of a tree, and of those around, by path. Raises
     GitError."""
-    top, holding = _resolve(repository, tree), {path.rpartition("/")[0] for path in paths}
-    found = {"": _read_folders(repository, [top])[top]}
-    level = [""]
+    found: dict[str, Rows] = {}
+    level = {"": resolve_tree(repository, tree)}
+    parents = {"": {path.rpartition("/")[0] for path in paths} - {""}}
     while level:
-        inner: dict[str, str] = {}
-        for parent in level:
-            start = f"{parent}/" if parent else ""
-            names = {path[len(start) :].split("/")[0] for path in holding if path.startswith(start)}
-            ids = ((name, _get_folder(found[parent].get(name))) for name in names)
-            inner |= {start + name: folder for name, folder in ids if folder}
-        folders = _read_folders(repository, set(inner.values()))
-        found |= {path: folders[folder] for path, folder in inner.items()}
-        level = list(inner)
+        folders = _read_folders(repository, set(level.values()))
+        found |= {path: folders[folder] for path, folder in level.items()}
+        level, parents = _find_inner(found, parents)
     return found
 
 
-def _resolve(repository: Repository, revision: str) -> str:
-    """The id of a tree, or of that of a commit."""
-    known = repository.trees
-    if revision not in known:
-        name = f"{revision}^{{tree}}"
-        data = read_objects(repository, [name], "tree").get(name)
-        if data is None or not is_full_id(revision):
-            return resolve_tree(repository, revision)  # git says what is wrong
-        tree = compute_id("tree", [data], len(data), len(revision))
-        repository.folders[tree] = dict(_parse_rows(data, len(tree)))
-        known.update({revision: tree, tree: tree})
-    return known[revision]
+def _find_inner(
+    found: Mapping[str, Rows], parents: Mapping[str, set[str]]
+) -> tuple[dict[str, str], dict[str, set[str]]]:
+    """The ids of the next folders on the way to others, and to which they lead."""
+    ids: dict[str, str] = {}
+    leads: dict[str, set[str]] = {}
+    for parent, below in parents.items():
+        for path in below:
+            end = path.find("/", len(parent) + 1 if parent else 0)
+            inner = path if end < 0 else path[:end]
+            if folder := _get_folder(found[parent].get(inner.rpartition("/")[2])):
+                ids[inner] = folder
+                leads.setdefault(inner, set()).update({path} - {inner})
+    return ids, leads
+
+
+def resolve_tree(repository: Repository, revision: str) -> str:
+    """The id of a revision's tree. Raises GitError."""
+    if revision in repository.trees:
+        return repository.trees[revision]
+    name = f"{revision}^{{tree}}"
+    with repository.open_reader() as reader:
+        found = reader.find(name, "tree")
+    if found is None:  # git says what is wrong
+        return repository.run("rev-parse", "--verify", name).decode().strip()
+    tree, data = found
+    repository.folders[tree] = dict(parse_rows(data, len(tree)))
+    if is_full_id(revision):
+        repository.trees.update({revision: tree, tree: tree})
+    return tree
 
 
 def _get_folder(row: Row | None) -> str:
@@ -101,34 +179,23 @@ def _get_folder(row: Row | None) -> str:
 def _read_folders(repository: Repository, ids: Collection[str]) -> dict[str, Rows]:
     known = repository.folders
     objects = read_objects(repository, [each for each in ids if each not in known], "tree")
-    known.update((each, dict(_parse_rows(data, len(each)))) for each, data in objects.items())
+    known.update((each, dict(parse_rows(data, len(each)))) for each, data in objects.items())
     for each in (each for each in ids if each not in known):  # git says what is wrong with it
-        known[each] = dict(_parse_rows(repository.run("cat-file", "tree", each), len(each)))
+        known[each] = dict(parse_rows(repository.run("cat-file", "tree", each), len(each)))
     return {each: known[each] for each in ids}
-
-
-def _parse_rows(data: bytes, length: int) -> Iterator[tuple[str, Row]]:
-    at = 0
-    while at < len(data):
-        end = data.index(b"\0", at)
-        mode, _, name = data[at:end].partition(b" ")
-        at = end + 1 + length // 2
-        yield os.fsdecode(name), (mode.decode(), data[end + 1 : at].hex())
 
 
 def _edit(repository: Repository, folder: str, edits: Edits, length: int) -> str:
     """The id of a folder ("": a new one) after these edits; "" if nothing is left of it."""
     rows = dict(_read_folders(repository, [folder])[folder]) if folder else {}
-    inner: dict[str, dict[tuple[str, ...], bytes | None]] = {}
-    for (name, *rest), data in edits.items():
+    inner: dict[str, dict[tuple[str, ...], Row | None]] = {}
+    for (name, *rest), row in edits.items():
         if rest:
-            inner.setdefault(name, {})[tuple(rest)] = data
-        elif data is None:
+            inner.setdefault(name, {})[tuple(rest)] = row
+        elif row is None:
             rows.pop(name, None)
         else:
-            row = rows.get(name)
-            mode = row[0] if row and row[0] != FOLDER else PLAIN_FILE
-            rows[name] = mode, write_blob(repository, data, length)
+            rows[name] = row
     for name, below in inner.items():
         old = _get_folder(rows.get(name))
         if made := _edit(repository, old, below, length):

@@ -137,7 +137,7 @@ def take_up_request(session: Session, request: TaskRequest | None) -> Iterator[S
     refuse_changed(session.machine_git, session.checkout)
     pack = _fetch_pack(session, request, at)
     with check_out_temporarily(session.git, session.checkout, request.head, pack):
-        yield request_session
+        yield replace(request_session, known=replace(session.known))
 
 
 def _apply_request(session: Session, request: TaskRequest | None) -> Session:

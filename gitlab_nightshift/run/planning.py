@@ -1,7 +1,6 @@
 """The plan stage of a session."""
 
 import contextlib
-import functools
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -18,7 +17,7 @@ from gitlab_nightshift.records.events import Note, RunStarted, StepEnded, StepSt
 from gitlab_nightshift.records.products import PipelineJob, Plan
 from gitlab_nightshift.records.request import TaskRequest
 from gitlab_nightshift.records.storage import read_record, write_record
-from gitlab_nightshift.repository import git as git_verbs
+from gitlab_nightshift.repository.private_repository import Repository
 from gitlab_nightshift.run.comment_runs import (
     TriggerContext,
     add_request_to_plan,
@@ -205,8 +204,7 @@ def _plan_run(session: Session, inputs: _PlanInputs, *, single_job: bool) -> Pla
 def _try_publishing(session: Session, project: Project, facts: CheckoutFacts) -> tuple[str, ...]:
     """Try what publish will need of GitLab, and return notes. Raises what refuses it."""
     notes = check_with_gitlab(session.settings, project, _estimate_end(session))
-    identity = git_verbs.read_identity(session.machine_git, session.checkout)
-    choose_author(session, project, identity)
+    choose_author(session, project, session.known.identity)
     notes += _try_writing(session, project)
     _try_push(session, facts)
     return notes
@@ -264,7 +262,7 @@ def _estimate_end(session: Session) -> datetime:
 
 
 def _try_push(session: Session, facts: CheckoutFacts) -> None:
-    source = git_verbs.find_repository_paths(session.git, session.checkout)
+    source, _ = session.known.found
     branch, server = f"{session.settings.branch_prefix}{ANY_SLUG}", build_git_server(session)
     try_push(session.git, source, server, facts.base_sha, branch, session.tell)
 
@@ -273,7 +271,7 @@ def _deepen_history(session: Session, facts: CheckoutFacts) -> CheckoutFacts:
     """The facts, with the history for ``avoid_recent_commits``, as far as it can be fetched."""
     if not facts.unknown_commits:
         return facts
-    source = git_verbs.find_repository_paths(session.git, session.checkout)
+    source, _ = session.known.found
     count = session.settings.avoid_recent_commits
     return deepen_facts(facts, session.git, source, build_git_server(session), count)
 
@@ -321,8 +319,8 @@ def preview(session: Session, plan: Plan) -> dict[str, str]:
     from gitlab_nightshift.stages.work.prompt_preview import preview_prompts
 
     place = build_work_context(session)
-    run = functools.partial(session.git.run, cwd=session.checkout)
-    sources = BriefSources(plan, session.checkout, run, place.build_commands, coverage=False)
+    repository = Repository(session.git, session.known.found[0].git_dir)
+    sources = BriefSources(plan, session.checkout, repository, place.build_commands, coverage=False)
     return preview_prompts(place, plan, make_brief(sources))
 
 

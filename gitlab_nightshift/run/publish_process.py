@@ -17,6 +17,7 @@ from gitlab_nightshift.records.storage import read_kept, read_own
 from gitlab_nightshift.records.usage import Usage
 from gitlab_nightshift.redaction.redactor import Redactor
 from gitlab_nightshift.repository import git as git_verbs
+from gitlab_nightshift.repository.known_checkout import KnownCheckout
 from gitlab_nightshift.run.comment_runs import tell_ended
 from gitlab_nightshift.run.dashboard_runs import update_dashboard
 from gitlab_nightshift.run.publishing import publish
@@ -91,8 +92,7 @@ def _build_session(inputs: Mapping[str, Any]) -> Session:
         settings=Settings.from_data(inputs["settings"]),
         job=make_record(JobFacts, inputs["job"]),
         secrets=Secrets(inputs["token"], {}, tuple(inputs["values"])),
-        git=git,
-        machine_git=git,
+        known=KnownCheckout(git, git, checkout),
         checkout=checkout,
         config_folder=checkout,
         private=private,

@@ -102,14 +102,14 @@ def publish(
 
 def read_source_checkout(session: Session) -> SourceCheckout:
     """What publish needs of the checkout, including the machine's git identity."""
-    return read_source(session.machine_git, session.checkout)
+    return read_source(session.known)
 
 
 def read_checkout_facts(session: Session) -> CheckoutFacts:
     """The facts of a clean checkout that plan and publish need. Raises NightshiftError for
     changes."""
     refuse_changed(session.machine_git, session.checkout)
-    return read_facts(session.git, session.checkout, session.settings, session.job)
+    return read_facts(session.known, session.settings, session.job)
 
 
 def _build_context(

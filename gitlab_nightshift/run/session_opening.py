@@ -13,6 +13,7 @@ from gitlab_nightshift.records.events import Emit, Note, to_all
 from gitlab_nightshift.redaction.redactor import Redactor
 from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.repository.git import Git, GitError
+from gitlab_nightshift.repository.known_checkout import KnownCheckout
 from gitlab_nightshift.repository.prepared_checkout import refuse_tracked
 from gitlab_nightshift.run_folder import (
     Invocation,
@@ -79,7 +80,7 @@ def _open_session(
     search_path = build_search_path(call.env, run_folder.checkout)
     git = git_verbs.build_isolated_git(run_folder.private / "git", search_path)
     session = _build_session(call, run_folder, git, machine, emit)
-    refuse_tracked(git, run_folder.checkout, session.settings.output_dir)
+    refuse_tracked(session.known.files, session.settings.output_dir)
     return session
 
 
@@ -92,18 +93,18 @@ def _build_session(
     redact = Redactor((*secrets.values, *machine))
     _refuse_secret_in_task(settings, redact)
     job = read_job(call.env, settings.repo_url)
+    machine_git = git_verbs.with_machine_config(
+        run_folder.private / "machine-git",
+        build_search_path(call.env, run_folder.checkout),
+        Path(call.env.get("HOME", "/")),
+    )
     return Session(
         env=call.env,
         folder=call.folder,
         settings=settings,
         job=job,
         secrets=secrets,
-        git=git,
-        machine_git=git_verbs.with_machine_config(
-            run_folder.private / "machine-git",
-            build_search_path(call.env, run_folder.checkout),
-            Path(call.env.get("HOME", "/")),
-        ),
+        known=KnownCheckout(git, machine_git, run_folder.checkout),
         checkout=run_folder.checkout,
         config_folder=config_folder,
         private=run_folder.private,

@@ -74,5 +74,4 @@ def _read_build_files(session: Session) -> BuildFiles:
     def read(name: str) -> bytes | None:
         return git_verbs.read_file(session.git, session.checkout, "HEAD", name)
 
-    files = git_verbs.list_tracked_files(session.git, session.checkout)
-    return BuildFiles(files, read, lambda path: (session.checkout / path).exists())
+    return BuildFiles(session.known.files, read, lambda path: (session.checkout / path).exists())

@@ -22,6 +22,7 @@ from gitlab_nightshift.redaction.redactor import Redactor
 from gitlab_nightshift.repository.capture import CapturedChange
 from gitlab_nightshift.repository.checkout import Checkout, open_checkout
 from gitlab_nightshift.repository.git import Git, build_isolated_git
+from gitlab_nightshift.repository.known_checkout import KnownCheckout
 from gitlab_nightshift.stages.publish.publish_context import (
     PublishContext,
     SourceCheckout,
@@ -118,7 +119,7 @@ def defended(
     before = whole_tree(checkout)
     private.mkdir(mode=0o700)
     git = build_isolated_git(private / "home", os.environ["PATH"])
-    night = Night(world, private, git, read_source(git, checkout))
+    night = Night(world, private, git, read_source(KnownCheckout(git, git, checkout)))
     done, failures = list[Defended](), list[str]()
     with open_checkout(
         checkout,

@@ -91,7 +91,7 @@ def _name(line: str) -> str:
 def test_a_night_with_a_change_starts_no_more_than_this(tmp_path: Path) -> None:
     """Fewer than half of a bound would let a night start twice as many unseen."""
     most = {
-        "git": 95,
+        "git": 45,
         "in a sandbox": 13,  # two trials, a proof, four beads, the command thrice; two more
         "own process": 12,
         "trial of a sandbox": 4,  # of work's own and of the notary's, each again if it was late

@@ -4,14 +4,14 @@ import os
 
 import pytest
 
-from gitlab_nightshift.repository.blobs import make_tree, read_blobs, write_blob
+from gitlab_nightshift.repository.blobs import read_blobs, write_blob
 from gitlab_nightshift.repository.git import find_repository_paths
 from gitlab_nightshift.repository.private_repository import (
     Repository,
     create_private_repository,
     list_diff_files,
-    resolve_tree,
 )
+from gitlab_nightshift.repository.tree_objects import make_tree, resolve_tree
 from tests.repository.conftest import Box
 from tests.repository.tools import commit, git, write
 

@@ -8,7 +8,11 @@ import pytest
 
 from gitlab_nightshift.repository.difference import ChangedFile, read_difference
 from gitlab_nightshift.repository.git import find_repository_paths
-from gitlab_nightshift.repository.private_repository import create_private_repository
+from gitlab_nightshift.repository.private_repository import (
+    build_diff_patch,
+    create_private_repository,
+    list_diff_files,
+)
 from tests.repository.conftest import Box
 from tests.repository.tools import commit, git, write
 from tests.support.scripts import ScriptCase, read_cases, run_script
@@ -20,10 +24,16 @@ ten() { seq -f 'line %g' 10; }
 
 
 def since(box: Box, base: str) -> tuple[ChangedFile, ...]:
-    """What the HEAD of the checkout changes."""
+    """What the HEAD of the checkout changes: the same also if its patch is known already."""
     paths = find_repository_paths(box.git, box.root)
     repository = create_private_repository(box.git, box.private / "git", paths)
-    return read_difference(repository, *git(box.root, "rev-parse", base, "HEAD").split())
+    trees = git(box.root, "rev-parse", base, "HEAD").split()
+    found, files = read_difference(repository, *trees), list_diff_files(repository, *trees)
+    repository.differences.clear()
+    build_diff_patch(repository, *trees)
+    assert list_diff_files(repository, *trees) == files
+    assert [*map(vars, read_difference(repository, *trees))] == [*map(vars, found)]
+    return found
 
 
 def describe(file: ChangedFile) -> str:

@@ -272,8 +272,7 @@ def test_modes_that_work_has_changed_keep_nothing_from_coming_back(name: str) ->
 
 
 def restored(box: Box) -> PreparedCheckout:
-    """A checkout after a process that changed a tracked, an ignored and an untracked file, with a
-    commit of its own in the throw-away."""
+    """A checkout after a process that changed a tracked, an ignored and an untracked file."""
     write(box.root, "build/kept", "ignored")
     write(box.root, "mine", "untracked")
     held, made = prepared(box)
@@ -361,3 +360,32 @@ def test_after_any_other_change_it_is_prepared_anew(
     shutil.rmtree(find_state_folder(box.root, box.private.parent) or "")
     change(box)
     assert prepared_again(box, earlier) is None
+
+
+def _write_attributes(file: Path) -> None:
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("README.md ident\n")
+
+
+ATTRIBUTES: dict[str, Callable[[Box], object]] = {
+    "beside it": lambda box: _write_attributes(box.root / ".gitattributes"),
+    "ignored": lambda box: (
+        _write_attributes(box.root / ".gitattributes"),
+        write(box.root, ".git/info/exclude", ".gitattributes\n"),
+    ),
+    "of the repository": lambda box: _write_attributes(box.root / ".git/info/attributes"),
+    "named by a setting": lambda box: (
+        _write_attributes(box.private / "attributes"),
+        git(box.root, "config", "core.attributesFile", str(box.private / "attributes")),
+    ),
+}
+
+
+@pytest.mark.parametrize("where", [*ATTRIBUTES, "none"])
+def test_a_file_with_conversions_is_copied_wherever_they_are_set(box: Box, where: str) -> None:
+    """What a checkout writes of it may differ from its blob, though its size does not."""
+    ATTRIBUTES.get(where, lambda _box: None)(box)
+    held, made = prepared(box)
+    assert ("README.md" in made.saved.blobs) is (where == "none")
+    assert ("README.md" in made.saved.copies) is (where != "none")
+    restore(box, held)

@@ -8,11 +8,13 @@ import pytest
 
 from gitlab_nightshift.repository import private_repository as verbs
 from gitlab_nightshift.repository.git import CommitIdentity, GitError, find_repository_paths
+from gitlab_nightshift.repository.patches import apply_patch, find_relation
 from gitlab_nightshift.repository.private_repository import (
     Relation,
     Repository,
     create_private_repository,
 )
+from gitlab_nightshift.repository.tree_objects import resolve_tree
 from tests.repository.conftest import Box
 from tests.repository.tools import commit, git, listing, write
 
@@ -42,11 +44,11 @@ def test_it_borrows_and_is_private(box: Box, private: Repository) -> None:
     assert private.folder.stat().st_mode & 0o777 == 0o700
     assert verbs.has_commit(private, box.base)
     assert not verbs.has_commit(private, "0" * 40)
-    assert not verbs.has_commit(private, verbs.resolve_tree(private, box.base))
+    assert not verbs.has_commit(private, resolve_tree(private, box.base))
     before = listing(box.root, git_too=True)
     verbs.commit_tree(
         private,
-        verbs.resolve_tree(private, box.base),
+        resolve_tree(private, box.base),
         parent=box.base,
         message=b"x",
         author=ANN,
@@ -72,10 +74,10 @@ def test_a_patch_gives_the_tree_it_was_made_of(box: Box, private: Repository) ->
     write(box.root, "binary", bytes(range(256)))
     new = next_commit(box, ODD, "x")
     made = verbs.build_diff_patch(private, box.base, new)
-    assert verbs.apply_patch(private, box.base, made) == verbs.resolve_tree(private, new)
+    assert apply_patch(private, box.base, made) == resolve_tree(private, new)
     assert verbs.build_diff_patch(private, box.base, box.base) == b""
     with pytest.raises(GitError):
-        verbs.apply_patch(private, new, made)
+        apply_patch(private, new, made)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +91,7 @@ def test_an_edited_patch_leads_nowhere(box: Box, private: Repository, path: str)
     text = "diff --git a/x b/x\nnew file mode 100644\n--- /dev/null\n"
     text += f"+++ b/{path}\n@@ -0,0 +1 @@\n+x\n"
     with pytest.raises(GitError):
-        verbs.apply_patch(private, box.base, text.encode())
+        apply_patch(private, box.base, text.encode())
     assert not (box.private / "outside").exists()
 
 
@@ -115,7 +117,7 @@ def test_differences_are_told_with_counts(box: Box, private: Repository) -> None
 
 
 def test_a_commit_is_the_same_every_time(box: Box, private: Repository) -> None:
-    tree = verbs.resolve_tree(private, box.base)
+    tree = resolve_tree(private, box.base)
 
     def made(date: str, author: CommitIdentity) -> str:
         return verbs.commit_tree(
@@ -158,7 +160,7 @@ def test_relation_to_a_branch_that_moved(
     base = next_commit(box, "file", LINES)
     change = patch(box, base, next_commit(box, "file", LINES.replace("line 10\n", "changed\n")))
     git(box.root, "reset", "-q", "--hard", base)
-    assert verbs.find_relation(private, next_commit(box, path, data), change) is relation
+    assert find_relation(private, next_commit(box, path, data), change) is relation
 
 
 def test_relation_of_new_and_deleted_files(box: Box, private: Repository) -> None:
@@ -167,11 +169,9 @@ def test_relation_of_new_and_deleted_files(box: Box, private: Repository) -> Non
     change = patch(box, base, next_commit(box, "new", "x\n"))
     git(box.root, "reset", "-q", "--hard", base)
     (box.root / "README.md").unlink()
-    assert (
-        verbs.find_relation(private, next_commit(box, "new", "x\n"), change) is Relation.CONTAINED
-    )
+    assert find_relation(private, next_commit(box, "new", "x\n"), change) is Relation.CONTAINED
     git(box.root, "reset", "-q", "--hard", base)
-    assert verbs.find_relation(private, next_commit(box, "new", "y\n"), change) is Relation.CONFLICT
+    assert find_relation(private, next_commit(box, "new", "y\n"), change) is Relation.CONFLICT
 
 
 def test_a_repository_without_its_lender_says_so(box: Box, tmp_path: Path) -> None:

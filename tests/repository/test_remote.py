@@ -17,9 +17,9 @@ from gitlab_nightshift.repository.private_repository import (
     commit_tree,
     create_private_repository,
     has_commit,
-    resolve_tree,
 )
 from gitlab_nightshift.repository.remote import GitServer, TransferStatus, fetch, push
+from gitlab_nightshift.repository.tree_objects import resolve_tree
 from gitlab_nightshift.sandbox import process
 from tests.repository.conftest import Box
 from tests.repository.tools import commit, git, write

@@ -25,9 +25,12 @@ from gitlab_nightshift.repository.private_repository import (
     create_private_repository,
     list_diff_files,
     open_scratch_index,
-    resolve_tree,
 )
-from gitlab_nightshift.repository.tree_objects import list_differences, write_modified_tree
+from gitlab_nightshift.repository.tree_objects import (
+    list_differences,
+    resolve_tree,
+    write_modified_tree,
+)
 from tests.repository.conftest import Box
 from tests.repository.tools import commit, git, write
 
@@ -48,14 +51,14 @@ def private(box: Box) -> Repository:
 def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """The verbs of the git commands that the block runs."""
     verbs: list[str] = []
-    run = Git.run
+    build = Git._build_command
 
-    def note(self: Git, verb: str, *args: str, **options: object) -> bytes:
-        verbs.append(verb)
-        return run(self, verb, *args, **options)  # type: ignore[arg-type]
+    def note(self: Git, settings: tuple[str, ...], *args: str) -> list[str]:
+        verbs.append(args[0])
+        return build(self, settings, *args)
 
     with monkeypatch.context() as patched:
-        patched.setattr(Git, "run", note)
+        patched.setattr(Git, "_build_command", note)
         yield verbs
 
 

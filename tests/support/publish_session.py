@@ -9,6 +9,7 @@ from gitlab_nightshift.job.job_secrets import Secrets
 from gitlab_nightshift.records.events import Event
 from gitlab_nightshift.redaction.redactor import Redactor
 from gitlab_nightshift.repository.git import Git
+from gitlab_nightshift.repository.known_checkout import KnownCheckout
 from gitlab_nightshift.session import Session
 from gitlab_nightshift.settings.load import build_settings
 from tests.support.world import BOT_TOKEN, JOB_TOKEN
@@ -35,7 +36,6 @@ def build_session(
         emit=emit,
         folder=checkout,
         secrets=Secrets(token, {}, ()),
-        git=git,
-        machine_git=git,
+        known=KnownCheckout(git, git, checkout),
         results=private / "results",
     )

@@ -4,8 +4,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from gitlab_nightshift.repository.blobs import read_tree_file
 from gitlab_nightshift.repository.private_repository import Repository
+from gitlab_nightshift.repository.tree_objects import read_tree_file
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 ReadText = Callable[[str], str]  # reads a file at the repository's root; "" if it does not exist

@@ -1,6 +1,6 @@
 """The source files of a tree, in which faults are planted and tests found, read all at once."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -13,8 +13,9 @@ from gitlab_nightshift.proof.syntax.languages import (
     is_test_file,
 )
 from gitlab_nightshift.repository.blobs import read_blobs
-from gitlab_nightshift.repository.git import split_names
-from gitlab_nightshift.repository.private_repository import Repository
+from gitlab_nightshift.repository.private_repository import Listing, Repository
+from gitlab_nightshift.repository.tree_listing import list_tree
+from gitlab_nightshift.repository.tree_objects import SUBMODULE
 
 LARGEST_FILE = 300_000  # bytes; larger files are data or generated
 MOST_BYTES = 8_000_000  # of all files together
@@ -28,11 +29,9 @@ class TreeFiles:
     tree: str
 
     @cached_property
-    def _blobs(self) -> Mapping[str, tuple[str, int]]:
-        listed = self.repository.run("ls-tree", "-r", "-l", "-z", "--full-tree", self.tree)
-        rows = (entry.partition("\t") for entry in split_names(listed))
-        fields = ((path, row.split()) for row, _, path in rows)
-        return {path: (row[2], int(row[3])) for path, row in fields if row[1] == "blob"}
+    def _blobs(self) -> Listing:
+        listed = list_tree(self.repository, self.tree)
+        return {path: file for path, file in listed.items() if file.mode != SUBMODULE}
 
     @cached_property
     def _contents(self) -> dict[str, bytes]:
@@ -65,7 +64,7 @@ class TreeFiles:
     def _read(self, paths: Iterable[str]) -> tuple[Side, ...]:
         chosen, size = [], 0
         for path in paths:
-            bytes_ = self._blobs[path][1]
+            bytes_ = self._blobs[path].size
             if bytes_ <= LARGEST_FILE and size + bytes_ <= MOST_BYTES:
                 chosen.append(path)
                 size += bytes_
@@ -74,6 +73,6 @@ class TreeFiles:
 
     def _read_all(self, paths: Iterable[str]) -> None:
         """Read what was not read before, by one process."""
-        wanted = {path: self._blobs[path][0] for path in paths if path not in self._contents}
+        wanted = {path: self._blobs[path].blob for path in paths if path not in self._contents}
         found = read_blobs(self.repository, wanted.values()) if wanted else {}
         self._contents.update((p, found[blob]) for p, blob in wanted.items() if blob in found)

@@ -7,13 +7,13 @@ from pathlib import Path
 from gitlab_nightshift.errors import Code, NightshiftError, build_config_error
 from gitlab_nightshift.job.job_facts import JobFacts
 from gitlab_nightshift.policy.path_patterns import within
-from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.repository.git import (
     Git,
     RepositoryPaths,
     count_recent_commits,
     list_recent_files,
 )
+from gitlab_nightshift.repository.known_checkout import KnownCheckout
 from gitlab_nightshift.repository.private_repository import create_private_repository
 from gitlab_nightshift.repository.remote import GitServer, fetch_ref
 from gitlab_nightshift.settings.model import Settings
@@ -40,26 +40,26 @@ class CheckoutFacts:
         return len(set(self.recent_files) & set(self.files)) * 2 <= len(self.files)
 
 
-def read_facts(git: Git, checkout: Path, settings: Settings, job: JobFacts) -> CheckoutFacts:
+def read_facts(known: KnownCheckout, settings: Settings, job: JobFacts) -> CheckoutFacts:
     """Read a checkout before any agent runs.
 
     Raises ``E_CONFIG`` if the branch is not the target or has no commit, ``E_WORKSPACE_DIRTY`` if
     HEAD is not the job's commit.
     """
-    paths, base = git_verbs.find_paths_and_head(git, checkout)
+    paths, base = known.found
     target = _resolve_target_branch(settings, job, paths.git_dir)
     if job.commit_sha and base != job.commit_sha:
         text = f"HEAD is {base[:12]}, but the job is for {job.commit_sha[:12]}: leave HEAD alone"
         raise NightshiftError(Code.WORKSPACE_DIRTY, text)
     count = settings.avoid_recent_commits
-    recent = list_recent_files(git, checkout, count)
-    known = count_recent_commits(git, checkout, count) if paths.shallow else count
+    recent = list_recent_files(known.git, known.top, count)
+    there = count_recent_commits(known.git, known.top, count) if paths.shallow else count
     return CheckoutFacts(
         base_sha=base,
         target_branch=target,
-        files=tuple(map(format_path, git_verbs.list_tracked_files(git, checkout))),
+        files=tuple(map(format_path, known.files)),
         recent_files=tuple(sorted(map(format_path, recent))),
-        unknown_commits=count - known,
+        unknown_commits=count - there,
     )
 
 

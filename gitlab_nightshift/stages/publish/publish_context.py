@@ -13,8 +13,8 @@ from gitlab_nightshift.gitlab.project import Project
 from gitlab_nightshift.job.job_facts import JobFacts
 from gitlab_nightshift.records.notary_records import NotaryRecord
 from gitlab_nightshift.records.request import TaskRequest
-from gitlab_nightshift.repository import git as host_git
-from gitlab_nightshift.repository.git import CommitIdentity, Git
+from gitlab_nightshift.repository.git import CommitIdentity, read_commit_messages
+from gitlab_nightshift.repository.known_checkout import KnownCheckout
 from gitlab_nightshift.repository.private_repository import RepositoryParts, read_parts
 from gitlab_nightshift.repository.remote import GitServer
 from gitlab_nightshift.system.retry import Clock
@@ -48,18 +48,15 @@ class SourceCheckout:
     messages: tuple[str, ...]
 
 
-def read_source(git: Git, checkout: Path) -> SourceCheckout:
-    """Read a checkout. ``git`` is ``with_machine_config``: the identity is this machine's.
-
-    Raises ``E_CONFIG`` if it is not a checkout, or has no commit.
-    """
-    paths, head = host_git.find_paths_and_head(git, checkout)
+def read_source(known: KnownCheckout) -> SourceCheckout:
+    """Read a checkout. Raises ``E_CONFIG`` if it is not a checkout, or has no commit."""
+    paths, head = known.found
     return SourceCheckout(
         parts=read_parts(paths),
         head=head,
-        config=host_git.read_conversion_config(git, checkout),
-        identity=host_git.read_identity(git, checkout),
-        messages=host_git.read_commit_messages(git, checkout, STYLE_MESSAGES),
+        config=known.config,
+        identity=known.identity,
+        messages=read_commit_messages(known.machine, known.top, STYLE_MESSAGES),
     )
 
 

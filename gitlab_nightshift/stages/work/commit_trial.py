@@ -27,7 +27,7 @@ from gitlab_nightshift.proof.running.gathering import gather_evidence
 from gitlab_nightshift.records.bead_results import CommandResult
 from gitlab_nightshift.records.events import StepEnded, StepStarted
 from gitlab_nightshift.records.verdicts import Check, Finding
-from gitlab_nightshift.repository.private_repository import resolve_tree
+from gitlab_nightshift.repository.tree_objects import resolve_tree
 from gitlab_nightshift.stages.work.proof_choice import NOTHING_TO_RUN
 from gitlab_nightshift.stages.work.sandboxed_checkout import (
     SandboxContext,

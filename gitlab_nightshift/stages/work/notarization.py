@@ -21,9 +21,9 @@ from gitlab_nightshift.repository.git_folder import list_object_folders
 from gitlab_nightshift.repository.private_repository import (
     PLAIN_MODES,
     RepositoryParts,
-    resolve_tree,
 )
 from gitlab_nightshift.repository.rebuilt_change import ReaderInput, make_change, rebuild_patch
+from gitlab_nightshift.repository.tree_objects import resolve_tree
 from gitlab_nightshift.stages.work.sandboxed_checkout import SandboxContext, open_sandboxed_checkout
 from gitlab_nightshift.stages.work.work_context import WorkContext
 from gitlab_nightshift.system.environment import build_search_path

@@ -12,9 +12,9 @@ from gitlab_nightshift.agents.replay_player import RECORDED_CHECKOUT, encode_jso
 from gitlab_nightshift.errors import build_config_error
 from gitlab_nightshift.records.bead_results import BeadResult
 from gitlab_nightshift.redaction.redactor import Redactor
-from gitlab_nightshift.repository.blobs import read_tree_file
 from gitlab_nightshift.repository.capture import CapturedChange
 from gitlab_nightshift.repository.private_repository import Repository
+from gitlab_nightshift.repository.tree_objects import find_rows, read_tree_file
 from gitlab_nightshift.sandbox.process import ProgramEnd
 from gitlab_nightshift.stages.work.handoff import LARGEST, STUBS
 from gitlab_nightshift.system.openat import RefusedFileError, read_regular
@@ -102,13 +102,13 @@ def _is_recording(folder: Path) -> bool:
 
 
 def _write_file(repository: Repository, tree: str, name: str, target: Path) -> None:
-    mode = repository.run("ls-tree", "-z", "--full-tree", tree, "--", name).split(b" ", 1)[0]
     data = read_tree_file(repository, tree, name)
     assert data is not None, name
+    mode, _ = find_rows(repository, tree, [name])[name]
     target.parent.mkdir(parents=True, exist_ok=True)
     # Git's modes: 120000 is a link, 100755 an executable file (git-fast-import(1)).
-    if mode == b"120000":
+    if mode == "120000":
         target.symlink_to(os.fsdecode(data))
     else:
         target.write_bytes(data)
-        target.chmod(0o755 if mode == b"100755" else 0o644)
+        target.chmod(0o755 if mode == "100755" else 0o644)

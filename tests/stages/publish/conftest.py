@@ -28,6 +28,7 @@ from gitlab_nightshift.records.products import (
 )
 from gitlab_nightshift.records.storage import write_record
 from gitlab_nightshift.repository.git import Git, build_isolated_git
+from gitlab_nightshift.repository.known_checkout import KnownCheckout
 from gitlab_nightshift.stages.publish.publish_context import (
     PublishContext,
     SourceCheckout,
@@ -97,7 +98,7 @@ class Night:
     @cached_property
     def source(self) -> SourceCheckout:
         """The checkout, as it is when it is first asked for."""
-        return read_source(self.git, self.world.checkout)
+        return read_source(KnownCheckout(self.git, self.git, self.world.checkout))
 
     def context(self, **changes: Any) -> PublishContext:
         job = changes.get("job", self.job)

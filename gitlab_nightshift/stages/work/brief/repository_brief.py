@@ -1,6 +1,5 @@
 """The brief of a run: built once, from git, the checkout and the plan."""
 
-import functools
 import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
@@ -12,6 +11,7 @@ from gitlab_nightshift.records.events import Emit, Note, read_clock
 from gitlab_nightshift.records.products import Plan
 from gitlab_nightshift.repository.checkout import Checkout
 from gitlab_nightshift.repository.git import GitError
+from gitlab_nightshift.repository.private_repository import Repository
 from gitlab_nightshift.stages.work.brief.brief_text import (
     Section,
     clean_line,
@@ -22,7 +22,6 @@ from gitlab_nightshift.stages.work.brief.layout import describe_layout, list_lar
 from gitlab_nightshift.stages.work.brief.repository_facts import (
     MOST_COMMITS,
     RepositoryFacts,
-    RunGit,
     read_repository_facts,
 )
 from gitlab_nightshift.stages.work.brief.uncovered import list_uncovered
@@ -62,7 +61,7 @@ class BriefSources:
 
     plan: Plan
     checkout: Path
-    run: RunGit
+    repository: Repository
     build_commands: tuple[str, ...] = ()
     baseline: tuple[CommandResult, ...] = ()
     coverage: bool = True
@@ -76,10 +75,9 @@ def make_run_brief(
     emit: Emit,
 ) -> str:
     """The brief of a run on its open checkout, before the first agent."""
-    started, repository = read_clock(), checkout.repository
-    env = {"GIT_DIR": str(repository.folder)}
-    run = functools.partial(repository.git.run, cwd=repository.folder, env=env)
-    brief = make_brief(BriefSources(plan, checkout.path, run, build_commands, baseline))
+    started = read_clock()
+    sources = BriefSources(plan, checkout.path, checkout.repository, build_commands, baseline)
+    brief = make_brief(sources)
     seconds = read_clock() - started
     text = f"repository brief: at most {estimate_tokens(brief)} tokens, written in {seconds:.1f} s"
     emit(Note(f"  {text}"))
@@ -89,7 +87,7 @@ def make_run_brief(
 def make_brief(sources: BriefSources) -> str:
     """The brief; without git's facts if git fails."""
     try:
-        facts = read_repository_facts(sources.run, sources.plan.base_sha)
+        facts = read_repository_facts(sources.repository, sources.plan.base_sha)
     except GitError:
         facts = RepositoryFacts((), (), 0.0, cut=False)
     return write_brief(

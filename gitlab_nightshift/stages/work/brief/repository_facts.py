@@ -1,15 +1,17 @@
-"""What git knows about a commit, read with two processes however large the repository."""
+"""What git knows about a commit, read with few processes however large the repository."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from gitlab_nightshift.repository.git import PLAIN_DIFF, GitError, split_names
+from gitlab_nightshift.repository.private_repository import Repository
+from gitlab_nightshift.repository.tree_listing import list_tree
 
-RunGit = Callable[..., bytes]
-"""``Git.run`` in a repository: the verb and its arguments, ``settings`` for git's configuration."""
 MOST_COMMITS = 100
 _MARK = "\1"
+_FILE = "100"
+"""How the mode of a regular file begins: neither a link's nor a submodule's does."""
 
 
 class TrackedFile(NamedTuple):
@@ -41,36 +43,33 @@ class RepositoryFacts:
     cut: bool
 
 
-def read_repository_facts(run: RunGit, commit: str) -> RepositoryFacts:
+def read_repository_facts(repository: Repository, commit: str) -> RepositoryFacts:
     """Read the facts. Names are as git stores them, with surrogate escapes. Raises GitError."""
     walk = ("-z", "--first-parent", "--diff-merges=first-parent", "--name-only", *PLAIN_DIFF)
     form = f"--format={_MARK}%ct%x00%d%x00%s"
     shown = (form, f"--max-count={MOST_COMMITS}", commit)
     # The oldest commit of a shallow clone would otherwise appear to add every file.
-    log = run("log", *walk, "--decorate=short", *shown, settings=("log.showRoot=false",))
+    settings = ("log.showRoot=false",)
+    log = repository.run("log", *walk, "--decorate=short", *shown, settings=settings)
     rows = list(_parse_log(log))
     return RepositoryFacts(
-        files=_list_files(run, commit),
+        files=tuple(_list_files(repository, commit)),
         commits=tuple(PastCommit(subject, files) for _, _, subject, files in rows),
         committed_at=rows[0][0] if rows else 0.0,
         cut=bool(rows) and "grafted" in rows[-1][1],
     )
 
 
-def _list_files(run: RunGit, commit: str) -> tuple[TrackedFile, ...]:
+def _list_files(repository: Repository, commit: str) -> Iterator[TrackedFile]:
     try:
-        listed = run("ls-tree", "-r", "-z", "-l", "--full-tree", commit)
+        listed = list_tree(repository, commit)
     except GitError:  # a partial clone does not know sizes
-        listed = run("ls-tree", "-r", "-z", "--full-tree", commit)
-    return tuple(_parse_tree(listed))
-
-
-def _parse_tree(listed: bytes) -> Iterator[TrackedFile]:
-    for entry in split_names(listed):
-        head, _, path = entry.partition("\t")
-        if head.startswith("100"):  # neither links nor submodules
-            size = head.rpartition(" ")[2]
-            yield TrackedFile(path, int(size) if size.isdecimal() else 0)
+        names = split_names(repository.run("ls-tree", "-r", "-z", "--full-tree", commit))
+        rows = (name.partition("\t") for name in names)
+        yield from (TrackedFile(path, 0) for row, _, path in rows if row.startswith(_FILE))
+    else:
+        files = ((path, file) for path, file in listed.items() if file.mode.startswith(_FILE))
+        yield from (TrackedFile(path, file.size) for path, file in files)
 
 
 def _parse_log(log: bytes) -> Iterator[tuple[float, str, str, tuple[str, ...]]]:

@@ -27,7 +27,7 @@ def check_clean(source: DelegationSource, payload: Payload, output_dir: str) -> 
     workspace = payload.workspace
     if workspace.checkout_mode != "worktree" and workspace.clean_before:
         refuse_changed(source.machine, source.top)
-        refuse_tracked(source.git, source.top, output_dir)
+        refuse_tracked(git_verbs.list_tracked_files(source.git, source.top), output_dir)
 
 
 def make_workspace(

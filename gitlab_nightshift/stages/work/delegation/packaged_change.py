@@ -18,8 +18,8 @@ from gitlab_nightshift.repository.private_repository import (
     Repository,
     commit_tree,
     list_diff_files,
-    resolve_tree,
 )
+from gitlab_nightshift.repository.tree_objects import resolve_tree
 from gitlab_nightshift.repository.tree_snapshot import Snapshot, scan
 
 

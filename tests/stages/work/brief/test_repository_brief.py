@@ -1,12 +1,12 @@
 """The whole brief of a small repository."""
 
-import functools
 import os
 from pathlib import Path
 
 from gitlab_nightshift.records.bead_results import CommandResult
 from gitlab_nightshift.records.products import KnownMergeRequest, Plan
 from gitlab_nightshift.repository.git import build_isolated_git
+from gitlab_nightshift.repository.private_repository import Repository
 from gitlab_nightshift.stages.work.brief.brief_text import MOST_TOKENS, estimate_tokens
 from gitlab_nightshift.stages.work.brief.repository_brief import (
     MOST_FILES,
@@ -84,8 +84,9 @@ def made(tmp_path: Path) -> BriefSources:
         git(top, *ME, "commit", "-q", "-m", subject)
     isolated = build_isolated_git(tmp_path / "home", os.environ["PATH"])
     ran = (CommandResult("make test", 0, 12.3),)
-    run = functools.partial(isolated.run, cwd=top)
-    return BriefSources(PLAN, top, run, ("make test", "make lint"), ran)
+    return BriefSources(
+        PLAN, top, Repository(isolated, top / ".git"), ("make test", "make lint"), ran
+    )
 
 
 def test_everything_that_every_bead_asks_first(tmp_path: Path) -> None:

@@ -1,16 +1,15 @@
 """What git says of a commit: files with sizes, the main line, where its history ends."""
 
-import functools
 import os
 from pathlib import Path
 
 import pytest
 
-from gitlab_nightshift.repository.git import Git, GitError, build_isolated_git
+from gitlab_nightshift.repository.git import GitError, build_isolated_git
+from gitlab_nightshift.repository.private_repository import Repository
 from gitlab_nightshift.stages.work.brief.repository_facts import (
     MOST_COMMITS,
     RepositoryFacts,
-    RunGit,
     read_repository_facts,
 )
 from tests.support.world import git
@@ -19,9 +18,8 @@ ODD = os.fsdecode(b"odd \xff\nname")
 ME = ("-c", "user.name=A", "-c", "user.email=a@example.org")
 
 
-def opened(top: Path, folder: Path) -> RunGit:
-    isolated: Git = build_isolated_git(folder / "home", os.environ["PATH"])
-    return functools.partial(isolated.run, cwd=top)
+def opened(top: Path, folder: Path) -> Repository:
+    return Repository(build_isolated_git(folder / "home", os.environ["PATH"]), top / ".git")
 
 
 def committed(top: Path, subject: str) -> None:

@@ -1,0 +1,125 @@
+"""Applies patches to trees, by ``git apply`` in an index."""
+
+import contextlib
+import os
+import re
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from gitlab_nightshift.repository.git import GitError
+from gitlab_nightshift.repository.private_repository import (
+    Relation,
+    Repository,
+    open_scratch_index,
+    write_tree,
+)
+from gitlab_nightshift.repository.small_index import read_index, write_index
+from gitlab_nightshift.repository.tree_objects import (
+    find_rows,
+    list_differences,
+    resolve_tree,
+    write_changed_tree,
+)
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
+
+APPLY_MEMORY = 512 * 1024 * 1024
+"""Bytes. A binary patch of a few hundred bytes may claim to produce gigabytes."""
+_OF_ONE_SIDE = (b"--- ", b"+++ ")
+_MOVED = (b"rename from ", b"rename to ", b"copy from ", b"copy to ")
+_ESCAPES = dict(zip(b'abtnvfr"\\', b'\a\b\t\n\v\f\r"\\', strict=True))
+_ESCAPED = compile_lazily(rb"\\([0-3][0-7]{2}|[abtnvfr\"\\])")
+
+
+def apply_patch(
+    repository: Repository, onto: str, patch: bytes, memory: int | None = APPLY_MEMORY
+) -> str:
+    """Apply ``patch`` to revision ``onto``; returns the new tree's id. Raises GitError.
+
+    ``memory`` limits git's data (bytes); None if this process is limited already.
+    """
+    with contextlib.suppress(GitError, ValueError):
+        return _apply_to_named(repository, onto, patch, memory)
+    return _apply_to_whole(repository, onto, patch, memory, "--binary")
+
+
+def _apply_to_whole(
+    repository: Repository, onto: str, patch: bytes, memory: int | None, *how: str
+) -> str:
+    with open_scratch_index(repository, onto) as index:
+        _apply(repository, index, patch, memory, *how)
+        return write_tree(repository, index)
+
+
+def _apply(
+    repository: Repository, index: Path, patch: bytes, memory: int | None, *how: str
+) -> None:
+    options = ("--cached", "--whitespace=nowarn", *how)
+    repository.run("apply", *options, "-", stdin=patch, index=index, memory=memory)
+
+
+def _apply_to_named(repository: Repository, onto: str, patch: bytes, memory: int | None) -> str:
+    """The same in an index of the files that the patch names, which a large tree does not slow.
+    Raises GitError, and ValueError if the result may not be that of a whole index."""
+    named = set(list_named_paths(patch))
+    before = find_rows(repository, onto, named)
+    base = resolve_tree(repository, onto)
+    with tempfile.TemporaryDirectory(prefix="index-", dir=repository.folder) as folder:
+        index = Path(folder, "index")
+        write_index(index, before, len(base))
+        _apply(repository, index, patch, memory, "--binary")
+        after = read_index(index, len(base))
+    rows = {
+        path: after.get(path) for path in {**before, **after} if before.get(path) != after.get(path)
+    }
+    tree = write_changed_tree(repository, base, rows)
+    if not named.issuperset(rows) or list_differences(repository, base, tree) != rows:
+        raise ValueError("the patch names files in a way that only git understands")
+    return tree
+
+
+def list_named_paths(patch: bytes) -> Iterator[str]:
+    """The files that a patch may be about, raw, and perhaps others: a line of a file may look like
+    a header."""
+    for line in patch.split(b"\n"):
+        if line.startswith(b"diff --git "):
+            rest = line.removeprefix(b"diff --git ")
+            half = len(rest) // 2
+            sides = {_strip_first(_unquote(side)) for side in (rest[:half], rest[half + 1 :])}
+            if len(sides) == 1:
+                yield os.fsdecode(sides.pop())
+        elif line.startswith(_OF_ONE_SIDE):
+            yield os.fsdecode(_strip_first(_unquote(line[4:].partition(b"\t")[0])))
+        elif line.startswith(_MOVED):
+            yield os.fsdecode(_unquote(line.partition(b" ")[2].partition(b" ")[2]))
+
+
+def _strip_first(path: bytes) -> bytes:
+    """Without the first folder, as ``git apply -p1`` reads it."""
+    return path.partition(b"/")[2]
+
+
+def _unquote(name: bytes) -> bytes:
+    """A name that git has quoted as a C string, as it does by core.quotePath."""
+    if len(name) < 2 or not (name.startswith(b'"') and name.endswith(b'"')):
+        return name
+    return _ESCAPED.sub(_unescape, name[1:-1])
+
+
+def _unescape(found: re.Match[bytes]) -> bytes:
+    what = found[1]
+    return bytes([int(what, 8) if len(what) == 3 else _ESCAPES[what[0]]])
+
+
+def find_relation(
+    repository: Repository, onto: str, patch: bytes, memory: int | None = APPLY_MEMORY
+) -> Relation:
+    """Whether ``patch`` is already in ``onto``, applies to it (by a 3-way merge), or neither."""
+    with contextlib.suppress(GitError):
+        _apply_to_whole(repository, onto, patch, memory, "--binary", "--reverse")
+        return Relation.CONTAINED
+    try:
+        merged = _apply_to_whole(repository, onto, patch, memory, "--3way")
+    except GitError:
+        return Relation.CONFLICT
+    return Relation.CONTAINED if merged == resolve_tree(repository, onto) else Relation.APPLIES

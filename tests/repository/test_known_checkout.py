@@ -1,0 +1,42 @@
+"""What is known of a checkout is asked once, and anew in another session of it."""
+
+import subprocess
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gitlab_nightshift.repository.git import CommitIdentity, find_paths_and_head
+from gitlab_nightshift.repository.known_checkout import KnownCheckout
+from tests.repository.conftest import FILES, Box
+from tests.repository.tools import commit, git, write
+
+
+def test_each_question_is_asked_once(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
+    git(box.root, "config", "core.autocrlf", "input")
+    git(box.root, "config", "user.name", "Ann")
+    git(box.root, "config", "user.email", "ann@example.org")
+    known, starts = KnownCheckout(box.git, box.git, box.root), list[object]()
+    start = subprocess.Popen.__init__
+
+    def note(self: Any, argv: list[str], **more: Any) -> None:
+        starts.append(argv)
+        start(self, argv, **more)
+
+    monkeypatch.setattr(subprocess.Popen, "__init__", note)
+    for _ in range(2):
+        assert known.found[1] == box.base
+        assert sorted(known.files) == sorted(FILES)
+        assert known.config == {"core.autocrlf": "input", "core.fileMode": "true"}
+        assert known.identity == CommitIdentity("Ann", "ann@example.org")
+    assert len(starts) == 3
+
+
+def test_another_commit_is_not_hidden_by_what_was_known(box: Box) -> None:
+    known = KnownCheckout(box.git, box.git, box.root)
+    assert (known.found[1], len(known.files)) == (box.base, len(FILES))
+    write(box.root, "new", "x")
+    head = commit(box.root)
+    anew = replace(known)
+    assert anew.found == find_paths_and_head(box.git, box.root)
+    assert anew.found[1] == head and "new" in anew.files

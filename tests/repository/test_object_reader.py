@@ -1,0 +1,117 @@
+"""Objects through one process, also of a repository that is damaged."""
+
+import os
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+
+from gitlab_nightshift.repository.git import Git
+from gitlab_nightshift.repository.object_reader import ObjectReader
+from tests.repository.conftest import Box
+from tests.repository.tools import git, write
+
+
+@pytest.fixture
+def reader(box: Box) -> Iterator[ObjectReader]:
+    with closing(ObjectReader(box.git, box.root / ".git")) as opened:
+        yield opened
+
+
+def store(box: Box, data: bytes) -> str:
+    file = write(box.root, "stored", data)
+    return git(box.root, "hash-object", "-w", str(file))
+
+
+def spoil(box: Box, name: str, data: bytes) -> None:
+    file = box.root / ".git/objects" / name[:2] / name[2:]
+    file.chmod(0o644)
+    file.write_bytes(data)
+
+
+def count_starts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    started: list[str] = []
+    start = Git.open_dialogue
+    monkeypatch.setattr(
+        Git,
+        "open_dialogue",
+        lambda self, *args, **more: (started.append(args[0]), start(self, *args, **more))[1],
+    )
+    return started
+
+
+def test_one_process_answers_however_often_it_is_asked(
+    box: Box, reader: ObjectReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started = count_starts(monkeypatch)
+    wanted = {store(box, b"%d\n" % n): b"%d\n" % n for n in range(200)}
+    for _ in range(2):
+        assert reader.read([*wanted], "blob") == wanted, "more than a pipe takes at once"
+    later = store(box, b"stored while it runs")
+    assert reader.read([later], "blob") == {later: b"stored while it runs"}
+    assert reader.find("HEAD^{tree}", "tree") is not None
+    assert started == ["cat-file"]
+
+
+def test_what_is_missing_or_of_another_kind_is_left_out(box: Box, reader: ObjectReader) -> None:
+    blob, tree = store(box, b"x"), git(box.root, "rev-parse", "HEAD^{tree}")
+    names = [blob, "0" * 40, tree, "no such name", "HEAD\nHEAD", "-x", "x" * 5000]
+    assert reader.read(names, "blob") == {blob: b"x"}
+    assert reader.read([blob], "blob") == {blob: b"x"}, "the answers still fit the questions"
+
+
+@pytest.mark.parametrize("data", [b"garbage", b""])
+def test_a_damaged_object_spoils_no_later_answer(
+    box: Box, reader: ObjectReader, data: bytes
+) -> None:
+    first, bad = store(box, b"first"), store(box, b"bad")
+    spoil(box, bad, data)
+    assert reader.read([first, bad], "blob") == {first: b"first"}
+    assert reader.read([first], "blob") == {first: b"first"}
+
+
+def test_an_object_with_another_ones_name_is_not_believed(box: Box, reader: ObjectReader) -> None:
+    asked, other = store(box, b"asked"), store(box, b"other")
+    content = (box.root / ".git/objects" / other[:2] / other[2:]).read_bytes()
+    spoil(box, asked, content)
+    assert reader.read([asked], "blob") == {}
+
+
+def test_an_interrupted_answer_is_not_taken_for_the_next(
+    box: Box, reader: ObjectReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = store(box, b"one"), store(box, b"two")
+    with monkeypatch.context() as patched:
+
+        def interrupt(*_: object) -> str:
+            raise KeyboardInterrupt
+
+        patched.setattr("gitlab_nightshift.repository.object_reader.compute_id", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            reader.read([one, two], "blob")
+    assert reader.read([two, one], "blob") == {one: b"one", two: b"two"}
+
+
+def test_objects_are_measured_up_to_the_first_that_is_too_large(
+    box: Box, reader: ObjectReader
+) -> None:
+    small, large, last = store(box, b"x"), store(box, bytes(2_000_000)), store(box, b"last")
+    assert reader.measure([small, "0" * 40, last], 10) == {small: 1, last: 4}
+    assert reader.measure([small, large, last], 1000) == {small: 1, large: 2_000_000}
+    assert reader.measure([last], 10) == {last: 4}
+
+
+def test_a_damaged_object_has_no_size_that_would_pass(box: Box, reader: ObjectReader) -> None:
+    bad = store(box, os.urandom(100_000))
+    whole = (box.root / ".git/objects" / bad[:2] / bad[2:]).read_bytes()
+    spoil(box, bad, whole[:50_000])
+    with pytest.raises(EOFError):
+        reader.measure([bad], 1_000_000)
+
+
+def test_replaced_objects_are_ignored(box: Box, reader: ObjectReader) -> None:
+    """An agent's throw-away may have such references, and so may a person's repository."""
+    real, fake = store(box, b"real"), store(box, b"fake")
+    git(box.root, "replace", real, fake)
+    assert git(box.root, "cat-file", "blob", real) == "fake", "it works for whoever does not"
+    assert reader.read([real], "blob") == {real: b"real"}

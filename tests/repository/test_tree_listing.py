@@ -1,0 +1,53 @@
+"""All files of a tree: a derived listing is that of git."""
+
+import os
+
+import pytest
+
+from gitlab_nightshift.repository import tree_listing
+from gitlab_nightshift.repository.git import GitError, find_repository_paths
+from gitlab_nightshift.repository.private_repository import Repository, create_private_repository
+from gitlab_nightshift.repository.tree_listing import list_names, list_tree
+from tests.repository.conftest import Box
+from tests.repository.tools import commit, git, link, write
+
+ODD = os.fsdecode(b"odd \xff\nname")
+
+
+def opened(box: Box, name: str) -> Repository:
+    paths = find_repository_paths(box.git, box.root)
+    return create_private_repository(box.git, box.private / name, paths)
+
+
+def test_what_is_derived_is_what_git_lists(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(box.root, "a-b", "x")
+    old = commit(box.root)
+    for path in (ODD, "a/b", "a.c", "src/app.py/inner", "é"):
+        if path.startswith("src/app.py"):
+            (box.root / "src/app.py").unlink()
+        write(box.root, path, os.fsencode(path))
+    link(box.root, "link", "/etc/passwd")
+    (box.root / "README.md").chmod(0o755)
+    git(box.root, "update-index", "--add", "--cacheinfo", "160000", "e" * 40, "module")
+    new = commit(box.root)
+    listed = list_tree(opened(box, "whole"), new)
+    private = opened(box, "git")
+    list_tree(private, old)
+    monkeypatch.setattr(tree_listing, "_list", None)
+    assert [*list_tree(private, new).items()] == [*listed.items()], "in the same order"
+    assert list_names(private, new) == listed.keys() == list_names(opened(box, "names"), new)
+
+
+def test_a_very_different_tree_is_listed_anew(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
+    private = opened(box, "git")
+    list_tree(private, box.base)
+    monkeypatch.setattr(tree_listing, "MOST_DIFFERING", 1)
+    write(box.root, "one", "1")
+    write(box.root, "two", "2")
+    assert {"one", "two"} <= list_tree(private, commit(box.root)).keys()
+
+
+def test_what_is_no_tree_is_an_error(box: Box) -> None:
+    for ask in (list_tree, list_names):
+        with pytest.raises(GitError):
+            ask(opened(box, ask.__name__), "0" * 40)
