@@ -32,12 +32,12 @@ from gitlab_nightshift.repository.tree_objects import (
     write_changed_tree,
 )
 from gitlab_nightshift.repository.tree_snapshot import (
+    ComparedTree,
     EntryKind,
     Snapshot,
     TooManyEntriesError,
     TreeEntry,
-    find_differing_paths,
-    scan,
+    compare,
 )
 from gitlab_nightshift.system.file_names import format_path, is_dot_git, list_parents, within
 from gitlab_nightshift.system.openat import (
@@ -143,9 +143,9 @@ def capture_change(
     Call it only after every process of the agent is gone.
     """
     try:
-        now = scan(root, limit=len(saved.entries) + MAX_NEW_ENTRIES)
+        now = compare(root, known, limit=len(saved.entries) + MAX_NEW_ENTRIES)
         changed_paths = [
-            path for path in _list_changed_paths(saved, known, now) if not within(path, output_dir)
+            path for path in _list_changed_paths(saved, now) if not within(path, output_dir)
         ]
         with _open_staging_tree(repository, base) as stage:
             _write_rules(stage, root, now)
@@ -198,12 +198,12 @@ def _capture_paths(
 # --- the paths of a change ------------------------------------------------------------------------
 
 
-def _list_changed_paths(saved: SavedCheckout, known: Snapshot, now: Snapshot) -> Iterator[str]:
+def _list_changed_paths(saved: SavedCheckout, now: ComparedTree) -> Iterator[str]:
     """Tracked paths that differ, new ones, and all that differ inside a submodule."""
     nested_repositories = {
         path[: -len("/.git")] for path in saved.entries if path.endswith("/.git")
     }
-    for path in find_differing_paths(known, now):
+    for path in now.list_changed():
         folder = path in now and now[path].kind is EntryKind.FOLDER
         if path in saved.submodules:
             wanted = not folder
@@ -326,9 +326,9 @@ def _write_rules(stage: _StagingTree, root: Path, now: Snapshot) -> None:
 
     One that cannot be read has no effect, as in git.
     """
-    for path, entry in now.items():
-        rules = entry.kind is EntryKind.FILE and path.rpartition("/")[2] in _RULES
-        if rules and len(os.fsencode(path)) <= _MAX_PATH_BYTES:
+    named = [path for path in now if path.endswith(_RULES) and path.rpartition("/")[2] in _RULES]
+    for path in named:
+        if now[path].kind is EntryKind.FILE and len(os.fsencode(path)) <= _MAX_PATH_BYTES:
             with contextlib.suppress(RefusedFileError):
                 data = read_regular(root, path, _MAX_RULES_BYTES, linked=True)
                 _write_file(stage, path, data, executable=False)

@@ -4,7 +4,7 @@ import contextlib
 import errno
 import os
 import stat
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -20,12 +20,11 @@ from gitlab_nightshift.repository.tree_snapshot import (
     Snapshot,
     TooManyEntriesError,
     TreeEntry,
-    find_differing_paths,
+    compare,
     is_restored,
     is_unchanged,
     read_owner,
     rescan,
-    scan,
 )
 from gitlab_nightshift.system.openat import (
     RefusedFileError,
@@ -78,11 +77,11 @@ def restore_tree(
     """
     folders = saved.folders
     try:
-        found = scan(root, only=folders, limit=len(known) + MOST_NEW)
+        found = compare(root, known, only=folders, limit=len(known) + MOST_NEW)
     except TooManyEntriesError:
         _remove_many_new(root, saved.entries, folders)
-        found = scan(root, only=folders)
-    touched = find_differing_paths(known, found)
+        found = compare(root, known, only=folders)
+    touched = found.list_changed()
     _remove_new(root, saved.entries, found, touched)
     written, no_space = _recreate(root, saved, touched, repository)
     if no_space:  # the disk is full, perhaps of the changed files themselves: delete them first
@@ -92,12 +91,12 @@ def restore_tree(
     now = (
         rescan(root, found, touched)
         if len(touched) < MOST_SINGLE_CHECKS
-        else scan(root, only=folders)
+        else compare(root, known, only=folders)
     )
     failed, imperfect = _restore_folders(
         root, saved, now, {path.rpartition("/")[0] for path in touched}
     )
-    failed |= now.keys() - saved.entries.keys()
+    failed |= now.unequal.keys() - saved.entries.keys()
     state, uncertain = _build_known_state(saved, known, now, touched, written)
     old = saved.entries
     both = [(p, old[p], state[p]) for p in touched if p in old and p in state]
@@ -111,9 +110,15 @@ def restore_tree(
 
 
 def _build_known_state(
-    saved: SavedCheckout, known: Snapshot, now: Snapshot, touched: Iterable[str], written: set[str]
-) -> tuple[dict[str, TreeEntry], set[str]]:
+    saved: SavedCheckout,
+    known: Snapshot,
+    now: Snapshot,
+    touched: Collection[str],
+    written: set[str],
+) -> tuple[Snapshot, set[str]]:
     """The known state after the restore, and the files whose content is uncertain."""
+    if not touched:
+        return known, set()
     state, uncertain = dict(known), set[str]()
     for path in touched:
         if _is(saved.entries, path, EntryKind.FILE, EntryKind.LINK, EntryKind.OTHER):

@@ -24,7 +24,7 @@ from gitlab_nightshift.repository.tree_snapshot import (
     EntryKind,
     Snapshot,
     TreeEntry,
-    find_differing_paths,
+    compare,
     scan,
 )
 from gitlab_nightshift.system.file_names import list_parents
@@ -123,12 +123,13 @@ def save_again(saved: SavedCheckout, checkout: Path, folder: Path) -> SavedCheck
 
     Raises NightshiftError (``E_CONFIG``) if the disk is full.
     """
-    entries = scan(checkout)
-    if find_differing_paths(saved.entries, entries):
+    tree = compare(checkout, saved.entries)
+    if tree.list_changed():
         return None
     folder.mkdir(mode=0o700)
     with report_full_disk(folder):
         copies = _copy(checkout, saved.copies, folder)
+    entries = {**saved.entries, **tree.unequal}
     return replace(saved, entries=entries, copies=copies, folder=folder)
 
 

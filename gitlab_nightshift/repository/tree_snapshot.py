@@ -6,7 +6,9 @@ The ctime reveals a file that was rewritten with the same size and mtime.
 import contextlib
 import os
 import stat
+from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
@@ -62,32 +64,85 @@ class TooManyEntriesError(Exception):
     """There are more entries than the limit."""
 
 
-def scan(
-    root: Path, *, only: Container[str] | None = None, limit: int | None = None
-) -> dict[str, TreeEntry]:
+class ComparedTree(Mapping[str, TreeEntry]):
+    """A tree as it is now: an earlier snapshot, ``known``, and what differs from it. ``unequal``
+    are the entries that are new or not the same, ``gone`` the paths that are missing.
+
+    Of a million files an agent changes ten: the others take no memory of their own.
+    """
+
+    def __init__(
+        self, known: Snapshot, unequal: Mapping[str, TreeEntry], gone: AbstractSet[str]
+    ) -> None:
+        self.known, self.unequal, self.gone = known, unequal, gone
+
+    def __getitem__(self, path: str) -> TreeEntry:
+        if path in self.unequal:
+            return self.unequal[path]
+        if path in self.gone:
+            raise KeyError(path)
+        return self.known[path]
+
+    def __iter__(self) -> Iterator[str]:
+        yield from (path for path in self.known if path not in self.gone)
+        yield from (path for path in self.unequal if path not in self.known)
+
+    def __len__(self) -> int:
+        return len(self.known) - len(self.gone) + len(self.unequal.keys() - self.known.keys())
+
+    def list_changed(self) -> list[str]:
+        """The paths that are new, deleted or changed, sorted: a folder comes before its content."""
+        known = self.known
+        changed = (p for p, entry in self.unequal.items() if not is_unchanged(known.get(p), entry))
+        return sorted((*changed, *self.gone))
+
+
+def scan(root: Path) -> Snapshot:
     """Every path below ``root`` except its ``.git``, and the top itself as "".
 
-    With ``only``, other folders than these are listed but not entered. Folders of ours whose mode
-    forbids reading are opened for a moment, and get their mode back. Raises TooManyEntriesError
+    Folders of ours whose mode forbids reading are opened for a moment, and get their mode back.
+    Raises OSError if ``root`` cannot be read.
+    """
+    return compare(root, {}).unequal
+
+
+def compare(
+    root: Path, known: Snapshot, *, only: Container[str] | None = None, limit: int | None = None
+) -> ComparedTree:
+    """Compare every path that ``scan`` would find with an earlier snapshot.
+
+    With ``only``, other folders than these are listed but not entered. Raises TooManyEntriesError
     beyond ``limit`` entries, OSError if ``root`` cannot be read.
     """
     top = _build_entry(os.lstat(root), "")
-    found = {TOP: top}
+    walk = _Walk(known, only, limit)
+    if known.get(TOP) != top:
+        walk.unequal[TOP] = top
     with _enter_folder(root, None, top) as fd:
-        _walk(fd, "", found, only, limit, 0)
-    return found
+        walk.list_folder(fd, "", 0)
+    return ComparedTree(known, walk.unequal, _find_gone(root, known, walk))
 
 
-def rescan(root: Path, old: Snapshot, paths: Iterable[str]) -> dict[str, TreeEntry]:
-    """``old``, with new entries for these paths and the folders above them."""
-    now = dict(old)
+def rescan(root: Path, tree: ComparedTree, paths: Iterable[str]) -> ComparedTree:
+    """The tree, after a new look at these paths and the folders above them."""
+    unequal, gone = dict(tree.unequal), set(tree.gone)
     holding = {path.rpartition("/")[0] for path in paths}
     above = {folder for inner in holding for folder in list_parents(inner)}
     for path in {*paths, *holding, *above}:
-        now.pop(path, None)
-        with contextlib.suppress(OSError):
-            now[path] = _read_entry(root, path)
-    return now
+        unequal.pop(path, None)
+        gone.discard(path)
+        entry = _find_entry(root, path)
+        if entry is None:
+            gone |= {path} & tree.known.keys()
+        elif entry != tree.known.get(path):
+            unequal[path] = entry
+    return ComparedTree(tree.known, unequal, gone)
+
+
+def _find_entry(root: Path, path: str) -> TreeEntry | None:
+    with contextlib.suppress(OSError):
+        return _read_entry(root, path)
+    return None
 
 
 def _read_entry(root: Path, path: str) -> TreeEntry:
@@ -99,33 +154,65 @@ def _read_entry(root: Path, path: str) -> TreeEntry:
     return _build_entry(status, target)
 
 
-def _walk(
-    fd: int,
-    prefix: str,
-    found: dict[str, TreeEntry],
-    only: Container[str] | None,
-    limit: int | None,
-    depth: int,
-) -> None:
-    folders: list[tuple[str, TreeEntry]] = []
-    with os.scandir(fd) as listed:
-        for item in listed:
-            name = item.name
-            if prefix or name != ".git":
-                found[prefix + name] = entry = _read_dir_entry(item, fd)
+class _Walk:
+    """``found`` has, by folder, how many known paths were seen in it."""
+
+    def __init__(self, known: Snapshot, only: Container[str] | None, limit: int | None) -> None:
+        self.unequal: dict[str, TreeEntry] = {}
+        self.found: dict[str, int] = {}
+        self._known, self._only, self._left = known, only, limit
+
+    def list_folder(self, fd: int, prefix: str, depth: int) -> None:
+        """Compare a folder's entries, then those of the folders in it."""
+        folders: list[tuple[str, TreeEntry]] = []
+        found = listed = 0
+        with os.scandir(fd) as items:
+            for item in items:
+                name = item.name
+                if not prefix and name == ".git":
+                    continue
+                listed += 1
+                entry, old = _read_dir_entry(item, fd), self._known.get(prefix + name)
+                found += old is not None
+                if entry != old:
+                    self.unequal[prefix + name] = entry
                 if stat.S_ISDIR(entry.st_mode):
                     folders.append((name, entry))
-    if limit is not None and len(found) > limit:
-        raise TooManyEntriesError
-    # After the scan is closed: one descriptor for each level, not two.
-    for name, entry in folders:
-        if only is not None and prefix + name not in only:
-            continue
+        self.found[prefix[:-1]] = found
+        self._count(listed)
+        # After the scan is closed: one descriptor for each level, not two.
+        for name, entry in folders:
+            if self._only is None or prefix + name in self._only:
+                self._enter(fd, prefix + name, name, entry, depth)
+
+    def _enter(self, fd: int, path: str, name: str, entry: TreeEntry, depth: int) -> None:
         if depth >= DEEPEST:
-            found[prefix + name] = entry._replace(st_mode=entry.mode)
-            continue
+            self.unequal[path] = entry._replace(st_mode=entry.mode)
+            return
         with contextlib.suppress(PermissionError), _enter_folder(name, fd, entry) as below:
-            _walk(below, f"{prefix}{name}/", found, only, limit, depth + 1)
+            self.list_folder(below, f"{path}/", depth + 1)
+
+    def _count(self, listed: int) -> None:
+        if self._left is not None:
+            self._left -= listed
+            if self._left < 1:  # the top itself is an entry, too
+                raise TooManyEntriesError
+
+
+def _find_gone(root: Path, known: Snapshot, walk: _Walk) -> set[str]:
+    """The known paths that were not seen: in folders in which fewer were seen than are known."""
+    if not known or sum(walk.found.values()) + 1 == len(known):
+        return set()
+    counts = Counter(path.rpartition("/")[0] for path in known if path)
+    fewer = {folder for folder, count in counts.items() if walk.found.get(folder) != count}
+    missing = ((path, path.rpartition("/")[0]) for path in known if path)
+    return {
+        path
+        for path, folder in missing
+        if folder in fewer
+        and path not in walk.unequal
+        and (folder not in walk.found or _find_entry(root, path) is None)
+    }
 
 
 @contextlib.contextmanager
@@ -183,11 +270,3 @@ def is_restored(old: TreeEntry, new: TreeEntry | None) -> bool:
 def read_owner(entry: TreeEntry) -> tuple[int, int]:
     """User and group."""
     return entry.uid, entry.gid
-
-
-def find_differing_paths(old: Snapshot, new: Snapshot) -> list[str]:
-    """The paths that are new, deleted or changed, sorted: a folder comes before its content."""
-    # Equality first: of a million entries nearly all are equal.
-    unequal = [path for path, entry in new.items() if old.get(path) != entry]
-    changed = [path for path in unequal if not is_unchanged(old.get(path), new[path])]
-    return sorted((*changed, *(old.keys() - new.keys())))

@@ -2,14 +2,19 @@
 
 import os
 from pathlib import Path
+from random import Random
+from shutil import rmtree
 
 import pytest
 
 from gitlab_nightshift.repository.tree_snapshot import (
     EntryKind,
+    Snapshot,
     TooManyEntriesError,
-    find_differing_paths,
+    compare,
     is_restored,
+    is_unchanged,
+    rescan,
     scan,
 )
 from tests.repository.tools import listing, remove_all, write
@@ -66,15 +71,16 @@ def test_too_deep_to_have_a_path(tmp_path: Path) -> None:
 def test_only_known_folders_are_entered(tmp_path: Path) -> None:
     write(tmp_path, "known/file")
     write(tmp_path, "new/file")
-    assert set(scan(tmp_path, only={"", "known"})) == {"", "known", "known/file", "new"}
+    found = compare(tmp_path, {}, only={"", "known"})
+    assert set(found) == {"", "known", "known/file", "new"}
 
 
 def test_a_limit_is_kept(tmp_path: Path) -> None:
     for number in range(20):
         write(tmp_path, f"{number}")
     with pytest.raises(TooManyEntriesError):
-        scan(tmp_path, limit=20)
-    assert len(scan(tmp_path, limit=21)) == 21
+        compare(tmp_path, {}, limit=20)
+    assert len(compare(tmp_path, {}, limit=21)) == 21
 
 
 def test_same_size_and_time_are_given_away(tmp_path: Path) -> None:
@@ -83,8 +89,8 @@ def test_same_size_and_time_are_given_away(tmp_path: Path) -> None:
     status = file.stat()
     file.write_text("new")
     os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
-    after = scan(tmp_path)
-    assert find_differing_paths(before, after) == ["file"]
+    after = compare(tmp_path, before)
+    assert after.list_changed() == ["file"]
     assert is_restored(before["file"], after["file"])
 
 
@@ -97,4 +103,60 @@ def test_differing_tells_new_gone_and_changed(tmp_path: Path) -> None:
     (tmp_path / "d/kind").unlink()
     (tmp_path / "d/kind").mkdir()
     write(tmp_path, "d/new")
-    assert find_differing_paths(before, scan(tmp_path)) == ["d/gone", "d/kind", "d/mode", "d/new"]
+    assert compare(tmp_path, before).list_changed() == ["d/gone", "d/kind", "d/mode", "d/new"]
+
+
+def test_what_is_as_before_takes_no_memory(tmp_path: Path) -> None:
+    write(tmp_path, "a/b/file")
+    before = scan(tmp_path)
+    same = compare(tmp_path, before)
+    assert (same.unequal, same.gone) == ({}, set())
+    assert (dict(same), len(same)) == (before, len(before))
+
+
+def _change_somewhere(root: Path, random: Random) -> None:
+    """A change of any kind at any place: written, removed, renamed, of another kind or mode."""
+    paths = sorted(path for path in root.rglob("*") if not path.is_symlink())
+    folders = [root, *(path for path in paths if path.is_dir())]
+    new = random.choice(folders) / f"{random.choice('abc')}{random.randrange(4)}"
+    kind = random.randrange(6)
+    if kind < 2 and not new.is_dir():
+        new.unlink(missing_ok=True)
+        new.write_text(f"{random.random()}")
+    elif kind == 2 and not os.path.lexists(new):
+        new.mkdir()
+    elif kind == 3 and not os.path.lexists(new):
+        new.symlink_to("nowhere")
+    elif kind == 4 and paths and not os.path.lexists(new):
+        old = random.choice(paths)
+        if not new.is_relative_to(old):
+            old.rename(new)
+    elif paths:
+        old = random.choice(paths)
+        if old.is_dir():
+            rmtree(old)
+        else:
+            old.chmod(0o600)
+
+
+def _find_differing(old: Snapshot, new: Snapshot) -> list[str]:
+    changed = (path for path, entry in new.items() if not is_unchanged(old.get(path), entry))
+    return sorted((*changed, *(old.keys() - new.keys())))
+
+
+def test_a_compared_tree_is_the_tree_as_it_is(tmp_path: Path) -> None:
+    random = Random(20261126)
+    known = scan(tmp_path)
+    for _ in range(300):
+        for _ in range(random.randrange(4)):
+            _change_somewhere(tmp_path, random)
+        now, compared = scan(tmp_path), compare(tmp_path, known)
+        assert dict(compared) == now
+        assert (len(compared), set(compared)) == (len(now), set(now))
+        assert compared.list_changed() == _find_differing(known, now)
+        assert not compared.gone & now.keys()
+        _change_somewhere(tmp_path, random)
+        every = {*now, *scan(tmp_path)}
+        assert dict(rescan(tmp_path, compared, every)) == scan(tmp_path)
+        if random.randrange(3) == 0:
+            known = scan(tmp_path)
