@@ -6,10 +6,12 @@ to a limit; beyond it they are only watched for changes.
 """
 
 import contextlib
+import itertools
 import json
 import os
 import shutil
 import stat
+import sys
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -42,11 +44,12 @@ COPIED_FILES = 20_000
 COPIED_TRACKED_BYTES = 2_000_000_000
 SHARE_OF_FREE = 4
 """Each kind of files takes at most this fraction (1/n) of the free bytes."""
-VERSION = 4
+VERSION = 5
 SUBMODULE = "160000"
 ATTRIBUTES = ".gitattributes"
 _OTHER = "? "
 """The flag of a file that is not in the index (git-ls-files(1))."""
+_PATHS_OF_A_LINE = 1_000
 _CONVERSIONS = ("filter", "ident", "working-tree-encoding")
 
 
@@ -85,7 +88,7 @@ def list_checkout(git: Git, checkout: Path) -> ListedCheckout:
     parted = (row.split("\t", 1) for row in rows if not row.startswith(_OTHER))
     fields = ((path, meta.split(" ")) for meta, path in parted)
     return ListedCheckout(
-        {path: (flag, mode, blob) for path, (flag, mode, blob, _) in fields},
+        {path: (sys.intern(f), sys.intern(mode), blob) for path, (f, mode, blob, _) in fields},
         tuple(row.removeprefix(_OTHER) for row in rows if row.startswith(_OTHER)),
     )
 
@@ -274,41 +277,67 @@ def _close_folders(checkout: Path, entries: Snapshot) -> None:
 
 
 def write_saved(path: Path, saved: SavedCheckout) -> None:
-    """Write all except the copies themselves as JSON."""
-    data = {
+    """Write all except the copies themselves: a line of JSON, then one for each thousand paths, so
+    that neither side ever has the whole text in memory."""
+    head = {
         "version": VERSION,
-        "entries": {name: list(entry) for name, entry in saved.entries.items()},
-        "tracked": sorted(saved.tracked),
+        "count": len(saved.entries),
+        "absent": sorted(saved.tracked - saved.entries.keys()),
         "submodules": sorted(saved.submodules),
-        "blobs": dict(saved.blobs),
         "copies": dict(saved.copies),
         "lists": {
             path: {name: value.hex() for name, value in lists.items()}
             for path, lists in saved.lists.items()
         },
     }
-    path.write_text(json.dumps(data))
+    with path.open("w") as file:
+        file.write(json.dumps(head) + "\n")
+        rows = iter(saved.entries.items())
+        while part := tuple(itertools.islice(rows, _PATHS_OF_A_LINE)):
+            line = {
+                name: (*row, name in saved.tracked, saved.blobs.get(name)) for name, row in part
+            }
+            file.write(json.dumps(line) + "\n")
 
 
 def read_saved(path: Path, folder: Path) -> SavedCheckout:
     """Read what ``write_saved`` wrote. Raises OSError, ValueError."""
-    data: Any = json.loads(path.read_bytes())
-    if not isinstance(data, dict) or data.get("version") != VERSION:
-        raise ValueError("written by another version")
-    try:
-        entries = {name: TreeEntry(*row) for name, row in data["entries"].items()}
-        copies = {name: str(int(number)) for name, number in data["copies"].items()}
-        blobs = {str(name): str(blob) for name, blob in data["blobs"].items()}
-        tracked, submodules = (frozenset(map(str, data[n])) for n in ("tracked", "submodules"))
-        lists = {
-            str(path): {str(name): bytes.fromhex(value) for name, value in found.items()}
-            for path, found in data["lists"].items()
-        }
-    except (AttributeError, IndexError, KeyError, TypeError) as error:
-        raise ValueError(f"damaged: {error}") from None
+    with path.open() as file:
+        head: Any = json.loads(file.readline())
+        if not isinstance(head, dict) or head.get("version") != VERSION:
+            raise ValueError("written by another version")
+        try:
+            return _read_lines(head, file, folder)
+        except (AttributeError, IndexError, KeyError, TypeError) as error:
+            raise ValueError(f"damaged: {error}") from None
+
+
+def _read_lines(head: Mapping[str, Any], lines: Iterable[str], folder: Path) -> SavedCheckout:
+    entries: dict[str, TreeEntry] = {}
+    tracked, blobs = set(map(str, head["absent"])), dict[str, str]()
+    for line in lines:
+        for name, (*row, in_index, blob) in json.loads(line).items():
+            entries[name] = TreeEntry(*row)
+            if in_index:
+                tracked.add(name)
+            if blob is not None:
+                blobs[name] = str(blob)
+    if len(entries) != head["count"]:
+        raise ValueError("damaged: it is not complete")
     if any(not _is_inside(name) for name in entries):
         raise ValueError("damaged: a path leads out of the checkout")
-    return SavedCheckout(entries, tracked, submodules, blobs, copies, folder, lists)
+    return SavedCheckout(
+        entries=entries,
+        tracked=frozenset(tracked),
+        submodules=frozenset(map(str, head["submodules"])),
+        blobs=blobs,
+        copies={name: str(int(number)) for name, number in head["copies"].items()},
+        folder=folder,
+        lists={
+            str(path): {str(name): bytes.fromhex(value) for name, value in found.items()}
+            for path, found in head["lists"].items()
+        },
+    )
 
 
 def _is_inside(path: str) -> bool:

@@ -1,0 +1,76 @@
+"""The saved state on disk: it is read back whole, or not at all."""
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gitlab_nightshift.repository import saved_state
+from gitlab_nightshift.repository.saved_state import (
+    SavedCheckout,
+    list_checkout,
+    read_saved,
+    save,
+    write_saved,
+)
+from tests.repository.conftest import Box
+from tests.repository.tools import git, write
+
+
+@pytest.fixture
+def saved(box: Box, tmp_path: Path) -> SavedCheckout:
+    """A tracked, an absent, an ignored and an untracked file, with names that are no text."""
+    write(box.root, "sparse", "x")
+    git(box.root, "add", "sparse")
+    git(box.root, "commit", "-q", "-m", "more")
+    git(box.root, "update-index", "--skip-worktree", "sparse")
+    (box.root / "sparse").unlink()
+    write(box.root, os.fsdecode(b"odd\xff\n"), "untracked")
+    write(box.root, "build/kept", "ignored")
+    return save(box.git, box.root, list_checkout(box.git, box.root), tmp_path / "copies")
+
+
+@pytest.mark.parametrize("paths_of_a_line", [1, 3, 1_000])
+def test_it_is_read_as_it_was_written(
+    saved: SavedCheckout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, paths_of_a_line: int
+) -> None:
+    monkeypatch.setattr(saved_state, "_PATHS_OF_A_LINE", paths_of_a_line)
+    listed = replace(saved, lists={"build": {"system.posix_acl_access": b"\x02\x00"}})
+    assert "sparse" in saved.tracked - saved.entries.keys()
+    write_saved(tmp_path / "saved", listed)
+    assert read_saved(tmp_path / "saved", saved.folder) == listed
+
+
+def _change_head(lines: list[str], **changed: object) -> list[str]:
+    return [json.dumps({**json.loads(lines[0]), **changed}), *lines[1:]]
+
+
+@pytest.mark.parametrize(
+    ("damage", "why"),
+    [
+        (lambda lines: [], "Expecting value"),
+        (lambda lines: lines[:-1], "not complete"),
+        (lambda lines: [*lines[:-1], lines[-1][:-3]], "Expecting|delimiter|Unterminated"),
+        (lambda lines: _change_head(lines, version=4), "another version"),
+        (lambda lines: _change_head(lines, copies=3), "damaged"),
+        (lambda lines: [*lines[:-1], "[]"], "damaged"),
+        (lambda lines: [*lines[:-1], json.dumps({"a": [1, 2]})], "damaged"),
+        (lambda lines: [line.replace('"README.md"', '"../README.md"') for line in lines], "out of"),
+    ],
+)
+def test_damage_of_any_kind_is_refused(
+    saved: SavedCheckout,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    damage: Callable[[list[str]], list[str]],
+    why: str,
+) -> None:
+    monkeypatch.setattr(saved_state, "_PATHS_OF_A_LINE", 2)
+    file = tmp_path / "saved"
+    write_saved(file, saved)
+    file.write_text("\n".join(damage(file.read_text().splitlines())))
+    with pytest.raises(ValueError, match=why):
+        read_saved(file, saved.folder)
