@@ -66,12 +66,13 @@ def test_the_price_in_the_readme_is_the_one_that_is_counted() -> None:
 
 def test_each_claim_about_another_tool_has_its_source() -> None:
     page = (DOCS / "comparison.md").read_text(encoding="utf-8")
-    claims, sources = page.split("## Sources")
-    cited = {
-        int(each) for group in re.findall(r"\[([\d, ]+)\]", claims) for each in group.split(",")
-    }
-    assert sorted(cited) == [int(each) for each in re.findall(r"(?m)^(\d+)\. ", sources)]
-    assert re.search(r"read on \d+ \w+ 20\d\d", claims)
+    cells = [line.split(" | ")[2:] for line in page.splitlines() if line.startswith("| ")][1:]
+    claims = [cell.removesuffix(" |") for row in cells for cell in row]
+    assert claims
+    assert [each for each in claims if "][" not in each and each != "not found"] == []
+    named = re.findall(r"\]\[([a-z-]+)\]", page)
+    assert {*named} == {*re.findall(r"(?m)^\[([a-z-]+)\]: https://", page)}
+    assert re.search(r"read on \d+ \w+ 20\d\d", page)
 
 
 def test_the_readme_has_every_command() -> None:
