@@ -47,11 +47,11 @@ def _read(key: str, shown: Any, kind: type[Part]) -> tuple[str, str, str]:
     if value is dataclasses.MISSING:
         made = field.default_factory
         required = made is dataclasses.MISSING
-        return key, shown["description"], "required" if required else "–"
+        return key, shown["description"], "required" if required else ""
     if isinstance(value, dt.time):
         return key, shown["description"], f"`{value:%H:%M}`"
     plain = value if isinstance(value, str) else json.dumps(value)
-    return key, shown["description"], f"`{plain}`" if value not in (None, "") else "–"
+    return key, shown["description"], f"`{plain}`" if value not in (None, "") else ""
 
 
 def complete_page(text: str) -> str:

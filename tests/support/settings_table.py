@@ -15,7 +15,7 @@ from gitlab_nightshift.settings.schema import build_schema
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = DOCS / "configuration.md", DOCS / "settings.md"
-NOTHING = "–"
+NOTHING = ""
 
 
 def complete_tables(chosen: str, others: str) -> tuple[str, str]:
