@@ -69,7 +69,7 @@ REDACTOR = ProcessRow(
     _ALL,
     Confined.AT_START,
     secrets="the values of all secrets",
-    agent_bytes="events, logs and records, in bounded frames, validated",
+    agent_bytes="bounded, validated frames of events, logs and records",
     reads=(INSTALLATION,),
     writes=("{private}", "{live}"),
 )
@@ -116,7 +116,7 @@ NOTARY = ProcessRow(
     Confined.AS_WORK,
     agent_bytes="the bundle reader's report, checked; what commands print, passed on unread",
     reads=WORK.reads,
-    writes=("the checkout, or one of its own", "its folders"),
+    writes=("the checkout or its own", "its folders"),
     children="the bundle reader, sandboxed commands, git",
     attributes=Attributes.WRITTEN,
 )
@@ -214,7 +214,7 @@ TASK = ProcessRow(
     Confined.AS_WORK,
     agent_bytes=WORK.agent_bytes,
     reads=WORK.reads,
-    writes=("a checkout of its own", "its folders"),
+    writes=("its own checkout", "its folders"),
     network=WORK.network,
     children=WORK.children,
     attributes=Attributes.WRITTEN,

@@ -31,10 +31,12 @@ def render_table() -> str:
         for key, text, default in (
             _list_inner(name, kind, kinds) if kind else [_read(name, shown, FleetSettings)]
         ):
-            shown = f"`{key}: {default}`" if default else f"`{key}`"
-            shown = f"`{key}` (required)" if default == REQUIRED else shown
-            rows.append(f"| {shown} | {' '.join(text.split())} |")
+            rows.append(f"| {_format_key(key, default)} | {' '.join(text.split())} |")
     return "\n".join(rows)
+
+
+def _format_key(key: str, default: str) -> str:
+    return f"`{key}` ({default})" if default == REQUIRED else f"`{key}{default and ': '}{default}`"
 
 
 def _list_inner(name: str, kind: type[Part], kinds: Any) -> list[tuple[str, str, str]]:

@@ -13,7 +13,7 @@ WORDS = {
     "{repository}": "the repository",
     "{objects}": "git's objects",
     "{private}": "the run's folder",
-    "{own}": "a folder of its own",
+    "{own}": "its own folder",
     "{temporary}": "temporary files",
     "{output}": "the folders of `--format`",
     "{live}": "the delegation's folder",
@@ -48,8 +48,8 @@ def render_table() -> str:
 
 def _name(row: ProcessRow) -> str:
     """With the commands whose process it is, unless it is a night's or named so."""
-    own = "run" in row.commands or row.commands[0] in row.name
-    return row.name if own else f"{row.name} ({', '.join(row.commands)})"
+    others = [each for each in row.commands if each not in row.name and "run" not in row.commands]
+    return f"{row.name} ({', '.join(others)})" if others else row.name
 
 
 def complete_page(text: str) -> str:

@@ -1,6 +1,5 @@
 """The stand-ins refuse what GitLab refuses: the table of facts holds for both, and for all."""
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
