@@ -246,7 +246,7 @@ SUPERVISOR = ProcessRow(
     _ALL,
     Confined.NOT,
     secrets="all",
-    agent_bytes=f"the bundle, {_KEPT}; the others' answers",
+    agent_bytes=f"the bundle, {_KEPT}; the others' answers, bounded",
     reads=("the job's files",),
     writes=("the checkout", "{private}", "the output folder"),
     children="all others, git",
