@@ -27,13 +27,13 @@ checks it, and this program opens the merge request. Agents never see the GitLab
 
 EXAMPLES = """\
 examples:
-  nightshift demo                            watch a whole night on this machine, no account needed
-  nightshift init                            set up this project
-  nightshift doctor --boundary               whether a night would start here, in which sandbox
+  nightshift run                             a night, as the scheduled job runs it
   nightshift run --rehearse                  all of a night that costs no tokens
   nightshift run --dry-run --category docs   everything but the merge request
-  nightshift run                             a night, as the scheduled job runs it
   nightshift check --base main               red flags in your own change
+  nightshift init                            set up this project
+  nightshift doctor --boundary               whether a night would start here, in which sandbox
+  nightshift demo                            watch a whole night on this machine, no account needed
   nightshift publish nightshift/bundle       resume after a failed publish; costs no model tokens
 
 exit status: 0 also for a night that found nothing; 2 settings, 5 agent or key, 6 deadline,

@@ -54,7 +54,7 @@ def test_an_event_is_a_record_that_goes_through_all_pipes(
 def test_a_process_is_a_row_that_it_is_kept_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And that the pages show."""
+    """And that SECURITY.md shows."""
     need(Tier.LANDLOCK)
     own, other = tmp_path / "own", tmp_path / "other"
     own.mkdir()
@@ -68,8 +68,7 @@ def test_a_process_is_a_row_that_it_is_kept_to(
     assert (own / "made").read_text() == "made"
     assert f"Permission denied: '{other}'" in said.decode()
     monkeypatch.setattr(process_tables, "ROWS", (*ROWS, row))
-    assert "| doorkeeper | – | – | reads the run's folder; " in process_tables.render_security()
-    assert "| doorkeeper |" in process_tables.render_architecture()
+    assert "| doorkeeper | – | – | reads the run's folder; " in process_tables.render_table()
 
 
 def test_a_language_is_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

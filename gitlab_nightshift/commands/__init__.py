@@ -1,11 +1,11 @@
-"""The commands, one module each, in the order of ``--help``: those for teams with nights, then
-those for other programs and for single stages.
+"""The commands, one module each, in the order of ``--help``: the night, the check of any change,
+what surrounds them; then those for other programs and for single stages.
 
 A command's module has ``register``, which adds it to the command line. Only the module of the given
 command is imported, and it imports what it runs inside its functions, so that every start is fast.
 """
 
-NIGHT = ("init", "doctor", "run", "report", "fleet", "config", "check", "demo")
+NIGHT = ("run", "check", "init", "doctor", "config", "report", "fleet", "demo")
 ADVANCED = (
     *("plan", "work", "notary", "publish", "delegate", "patch", "execute", "chat", "providers"),
 )

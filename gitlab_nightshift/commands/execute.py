@@ -10,8 +10,11 @@ examples:
   nightshift execute change.txt
   nightshift execute --dry-run --json < change.txt
 
-Each SEARCH must occur exactly once in its file, or no file is changed at all. exit status: 9 a
-block does not fit, 10 no blocks, 11 a file has uncommitted changes"""
+Each SEARCH must occur exactly once in its file, as whole lines, or no file is changed at all. An
+empty one makes a new file; <<<<<<< DELETE and >>>>>>> DELETE delete one. Paths start at the top of
+the checkout. If a text contains a line like =======, make all such marks of its block longer.
+
+exit status: 9 a block does not fit, 10 no blocks, 11 a file has uncommitted changes"""
 
 
 def register(commands: "options.Commands") -> None:

@@ -50,7 +50,10 @@ def build_formatter(prog: str) -> argparse.HelpFormatter:
         columns = os.get_terminal_size(1).columns
     except OSError:  # no terminal
         columns = 80
-    return argparse.RawDescriptionHelpFormatter(prog, width=columns - 2)
+    formatter = argparse.RawDescriptionHelpFormatter(prog, width=columns - 2)
+    # argparse measures commands without their second indentation, and would wrap the longest.
+    formatter._action_max_length = 13
+    return formatter
 
 
 def add_settings_options(parser: argparse.ArgumentParser) -> None:

@@ -65,9 +65,9 @@ class FleetBudget(Part):
     """What all nights together may cost."""
 
     night_usd: Usd
-    """USD a night, for the whole fleet."""
+    """USD a night for the whole fleet."""
     month_usd: Usd | None = None
-    """USD a calendar month, for the whole fleet. Default: no such limit."""
+    """USD a calendar month. Default: no limit."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,55 +85,53 @@ class FleetSettings(Part):
     """All keys of ``fleet.yaml``."""
 
     groups: list[FullPath] = field(default_factory=list)
-    """Groups, with all that is below them."""
+    """Groups, with everything below them."""
     projects: list[FullPath] = field(default_factory=list)
     """Further projects."""
     topics: list[str] = field(default_factory=list)
-    """Of the groups' projects, only those with one of these topics. Default: all."""
+    """Only the groups' projects with one of these topics. Default: all."""
     include: list[Pattern] = field(default_factory=list)
-    """Of the groups' projects, only those whose path a pattern matches. Default: all."""
+    """Only the groups' projects that a pattern matches. Default: all."""
     exclude: list[Pattern] = field(default_factory=list)
-    """Patterns of projects that are not in the fleet."""
+    """Patterns of projects to leave out."""
     opt_out_topic: str = "no-night-shift"
-    """A project with this topic is left alone. So is one with `enabled: false` in its file."""
+    """Leaves a project out, as does `enabled: false` in its file."""
 
     cadence: Cadence = "weekly"
-    """How often: `nightly`, `weekly`, or `when active`: a night after people have worked on it."""
+    """`nightly`, `weekly`, or `when active`: after people have worked on the project."""
     cadences: list[CadenceRule] = field(default_factory=list)
-    """Other cadences, by patterns."""
+    """Other cadences, by pattern."""
     window: Window = field(default_factory=Window)
     """When nights may start."""
     timezone: Annotated[str, check_after(check_time_zone)] = "UTC"
-    """Time zone of the window, of dates and of months."""
+    """Time zone of the window, dates and months."""
     quiet_dates: list[Annotated[dt.date, check_before(parse_date)]] = field(default_factory=list)
-    """Dates without a night, as YYYY-MM-DD: that on which its window begins."""
+    """Dates (YYYY-MM-DD) on which no window begins."""
 
     budget: FleetBudget
     """What all nights together may cost."""
     night_limit_usd: Usd | None = None
-    """What one night may spend, if a group variable NIGHTSHIFT_MAX_BUDGET_USD sets it. Default: the
-    project's own `max_budget_usd`."""
+    """What one night may spend, if a group variable NIGHTSHIFT_MAX_BUDGET_USD says so. Default:
+    the project's `max_budget_usd`."""
     group_limits: dict[FullPath, Count] = field(default_factory=dict)
-    """Group → how many nights it may have a night."""
+    """Group → nights that it may have a night."""
     max_running: Count = 20
-    """How many nights may run at a time."""
+    """Nights that may run at a time."""
     max_open_per_reviewer: Count = 3
-    """How many night-shift merge requests a reviewer may have open, over all projects."""
+    """Open night-shift merge requests per reviewer, over all projects."""
 
     max_open_onboarding: Count = 10
-    """How many onboarding merge requests of `fleet init` may be open at a time."""
+    """Open onboarding merge requests of `fleet init`."""
 
     dashboard: Count | None = None
-    """Number of an issue of the control project that `fleet report` keeps as its dashboard, with
-    switches. Default: none."""
+    """Number of the issue that `fleet report` keeps as the fleet's dashboard."""
     notify: list[Annotated[str, check_before(check_notification_url)]] = field(default_factory=list)
-    """Whom `fleet report` tells, as `notify` in nightshift.yaml: addresses, which may name
-    variables as `$NAME`."""
+    """Whom `fleet report` tells, as `notify` in nightshift.yaml."""
 
     account: str = ""
-    """User name of the account that plays the schedules. Default: that of the token."""
+    """User name of the account that plays the schedules. Default: the token's."""
     label: Label = NIGHT_LABEL
-    """Label by which the nights' merge requests are found."""
+    """Label of the nights' merge requests."""
 
     def find_cadence(self, path: str) -> Cadence:
         """How often a project's nights are."""

@@ -1,6 +1,5 @@
 """The processes of this program: the secrets, files and network of each. One function starts each
-from its row (``sandbox/stage_process.py``). ``docs/architecture.md`` and ``SECURITY.md`` show the
-table.
+from its row (``sandbox/stage_process.py``). ``SECURITY.md`` shows the table.
 
 ``{name}`` in a path is filled in at the start (``process_places.py``); alone, it may be several
 paths.
@@ -14,7 +13,7 @@ INSTALLATION, NETWORK, PROGRAMS = "{installation}", "{network}", "{programs}"
 programs and git."""
 ALL_FILES = "/"
 """Except the files in which HOME keeps credentials, which only the supervisor reads."""
-_KEPT = "as bounded records"
+_KEPT = "as records"
 
 
 class Confined(StrEnum):
@@ -70,7 +69,7 @@ REDACTOR = ProcessRow(
     _ALL,
     Confined.AT_START,
     secrets="the values of all secrets",
-    agent_bytes="events, logs and records, in frames of bounded size, each validated",
+    agent_bytes="bounded, validated frames of events, logs and records",
     reads=(INSTALLATION,),
     writes=("{private}", "{live}"),
 )
@@ -79,7 +78,7 @@ PLAN = ProcessRow(
     "gitlab_nightshift.run.plan_process",
     ("run",),
     Confined.ON_TASK,
-    secrets="every secret of the job but the model key",
+    secrets="all but the model key",
     agent_bytes=f"bundle and results of earlier jobs, {_KEPT}; texts of earlier merge requests",
     reads=(ALL_FILES,),
     writes=("{repository}", "{private}"),
@@ -93,7 +92,7 @@ GATEWAY = ProcessRow(
     (*_ALL, "check --run", "patch"),
     Confined.ON_TASK,
     secrets="the model key, a proxy's credentials",
-    agent_bytes="HTTP requests, each of bounded size and strictly read",
+    agent_bytes="HTTP requests, bounded and strictly read",
     reads=(INSTALLATION, NETWORK, "{named}"),
     network="the model's endpoint, `policy.egress_hosts`",
     serves=True,
@@ -104,10 +103,10 @@ WORK = ProcessRow(
     ("run",),
     Confined.AS_WORK,
     agent_bytes="all that agents write and print",
-    reads=("the system without private files", "the checkout"),
+    reads=("the public system", "the checkout"),
     writes=("the checkout", "its folders"),
     network="the gateway",
-    children="agents and commands in the sandbox, git",
+    children="sandboxed agents and commands, git",
     attributes=Attributes.WRITTEN,
 )
 NOTARY = ProcessRow(
@@ -115,11 +114,10 @@ NOTARY = ProcessRow(
     "gitlab_nightshift.stages.work.notary_process",
     _ALL,
     Confined.AS_WORK,
-    agent_bytes="names, modes and bytes that the bundle reader reports, checked; what commands"
-    " print, passed on unread",
+    agent_bytes="the bundle reader's report, checked; what commands print, passed on unread",
     reads=WORK.reads,
-    writes=("the checkout, or one of its own", "its folders"),
-    children="the bundle reader, commands in the sandbox, git",
+    writes=("the checkout or its own", "its folders"),
+    children="the bundle reader, sandboxed commands, git",
     attributes=Attributes.WRITTEN,
 )
 PUBLISH = ProcessRow(
@@ -128,12 +126,11 @@ PUBLISH = ProcessRow(
     ("run",),
     Confined.ON_TASK,
     secrets="`GITLAB_TOKEN`, the values of all secrets",
-    agent_bytes="names, modes and bytes that the bundle reader reports, checked; the bundle,"
-    f" {_KEPT}",
+    agent_bytes=f"the bundle reader's report, checked; the bundle, {_KEPT}",
     reads=(INSTALLATION, PROGRAMS, NETWORK, "{objects}", "{private}"),
     writes=("{private}",),
     network="GitLab",
-    children="the bundle reader, git in repositories of its own",
+    children="the bundle reader, git in its own repositories",
 )
 BUNDLE_READER = ProcessRow(
     "bundle reader",
@@ -203,10 +200,10 @@ PREPARE = ProcessRow(
     "gitlab_nightshift.run.prepare_process",
     ("delegate",),
     Confined.ON_TASK,
-    secrets="every secret of the job but the model key",
+    secrets="all but the model key",
     reads=(ALL_FILES,),
     writes=("{repository}", "{private}"),
-    network="the server of a repository by URL",
+    network="a repository's server",
     children="git",
     attributes=Attributes.ANY,
 )
@@ -217,7 +214,7 @@ TASK = ProcessRow(
     Confined.AS_WORK,
     agent_bytes=WORK.agent_bytes,
     reads=WORK.reads,
-    writes=("a checkout of its own", "its folders"),
+    writes=("its own checkout", "its folders"),
     network=WORK.network,
     children=WORK.children,
     attributes=Attributes.WRITTEN,
@@ -227,7 +224,7 @@ FINISH = ProcessRow(
     "gitlab_nightshift.run.finish_process",
     ("delegate",),
     Confined.ON_TASK,
-    agent_bytes=f"work's answer and bundle, {_KEPT}; what the bundle reader reports, checked",
+    agent_bytes=f"work's answer and bundle, {_KEPT}; the bundle reader's report, checked",
     reads=(ALL_FILES,),
     writes=("{repository}", "{private}"),
     children="the bundle reader, git",
@@ -248,11 +245,11 @@ SUPERVISOR = ProcessRow(
     _OWN,
     _ALL,
     Confined.NOT,
-    secrets="every secret of the job",
-    agent_bytes=f"the bundle, {_KEPT}; the answers of the others, of bounded size",
+    secrets="all",
+    agent_bytes=f"the bundle, {_KEPT}; the others' answers, bounded",
     reads=("the job's files",),
     writes=("the checkout", "{private}", "the output folder"),
-    children="all others; git",
+    children="all others, git",
     attributes=Attributes.ANY,
 )
 JOBS = ProcessRow(
@@ -260,7 +257,7 @@ JOBS = ProcessRow(
     _OWN,
     ("plan", "publish"),
     Confined.ON_TASK,
-    secrets="every secret of the job",
+    secrets="all",
     agent_bytes="as the processes of these names",
     reads=(ALL_FILES,),
     writes=("{repository}", "{temporary}"),
@@ -273,7 +270,7 @@ CHECK = ProcessRow(
     _OWN,
     ("check",),
     Confined.ON_TASK,
-    secrets="every secret of the job",
+    secrets="all",
     agent_bytes="a change",
     reads=(ALL_FILES,),
     writes=("{temporary}", "{output}"),
@@ -285,8 +282,8 @@ PATCH = ProcessRow(
     _OWN,
     ("patch",),
     Confined.ON_TASK,
-    secrets="every secret of the job",
-    agent_bytes="a model's answers, each of bounded size",
+    secrets="all",
+    agent_bytes="a model's answers, bounded",
     reads=(INSTALLATION, PROGRAMS, "{repository}"),
     writes=("{temporary}",),
     network="the gateway",
@@ -297,12 +294,12 @@ COMMANDS = ProcessRow(
     _OWN,
     ("check --run", "doctor"),
     Confined.NOT,
-    secrets="every secret of the job",
+    secrets="all",
     agent_bytes="`check --run`: a change, and what its commands print",
     reads=("the job's files",),
     writes=("the checkout", "the output folder"),
     network="GitLab",
-    children="those named here; git",
+    children="those named here, git",
     attributes=Attributes.ANY,
 )
 CHAT = ProcessRow(

@@ -109,7 +109,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 def test_the_page_has_a_row_for_each_key_as_it_is() -> None:
     text = fleet_table.PAGE.read_text(encoding="utf-8")
     assert fleet_table.complete_page(text) == text, "make docs"
-    assert text.count("| `budget.night_usd` | required |") == 1
+    assert text.count("| `budget.night_usd` (required) |") == 1
 
 
 def test_the_pages_example_is_a_fleet(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ def read_pages() -> tuple[str, str]:
 def test_the_pages_show_each_key_with_its_default() -> None:
     texts = read_pages()
     assert complete_tables(*texts) == texts, "make docs mends it"
-    rows = re.findall(r"^\| `([a-z_.]+)` \| ", "".join(texts), re.MULTILINE)
+    rows = re.findall(r"^\| `([a-z_.]+)[:`]", "".join(texts), re.MULTILINE)
     assert sorted(rows) == sorted(load_settings({}).flatten_values())
 
 
@@ -51,8 +51,8 @@ def test_the_pages_show_each_key_with_its_default() -> None:
 @pytest.mark.parametrize(
     ("number", "row", "corrected"),
     [
-        (0, "| `max_diff_lines` | `{}` |", "| `max_diff_lines` | `100` |"),
-        (1, "| `idle_timeout` | `{}` |", "| `idle_timeout` | `600.0` |"),
+        (0, "| `max_diff_lines: {}` |", "| `max_diff_lines: 100` |"),
+        (1, "| `idle_timeout: {}` |", "| `idle_timeout: 600.0` |"),
     ],
 )
 def test_a_default_that_a_page_does_not_show_is_corrected(
@@ -82,7 +82,7 @@ def test_a_setting_is_a_field_with_its_text(tmp_path: Path) -> None:
     made = "from tests.support.settings_table import PAGES, complete_tables as complete"
     texts = "(page.read_text('utf-8') for page in PAGES)"
     page = run_copy(tmp_path, f"{made}; print(complete(*{texts})[1])")
-    assert "| `toy_limit` | `3` | Toys that a night may leave. |" in page.splitlines()
+    assert "| `toy_limit: 3` | Toys that a night may leave. |" in page.splitlines()
 
 
 def run_copy(folder: Path, program: str) -> str:

@@ -16,6 +16,7 @@ from gitlab_nightshift.settings.setting_groups import Part
 
 PAGE = Path(__file__).parents[2] / "docs/fleet.md"
 BEGIN, END = "<!-- fleet.yaml: made by `make docs` -->", "<!-- /fleet.yaml -->"
+REQUIRED = "required"
 INNER: dict[str, type[Part]] = {"window": fleet_settings.Window, "budget": FleetBudget}
 
 
@@ -24,14 +25,18 @@ def render_table() -> str:
     schema = TypeAdapter(FleetSettings).json_schema()
     kinds = {**schema["$defs"], "FleetSettings": schema}
     describe(kinds, fleet_settings)
-    rows = ["| key | default | meaning |", "|---|---|---|"]
+    rows = ["| key and default | meaning |", "|---|---|"]
     for name, shown in schema["properties"].items():
         kind = INNER.get(name)
         for key, text, default in (
             _list_inner(name, kind, kinds) if kind else [_read(name, shown, FleetSettings)]
         ):
-            rows.append(f"| `{key}` | {default} | {' '.join(text.split())} |")
+            rows.append(f"| {_format_key(key, default)} | {' '.join(text.split())} |")
     return "\n".join(rows)
+
+
+def _format_key(key: str, default: str) -> str:
+    return f"`{key}` ({default})" if default == REQUIRED else f"`{key}{default and ': '}{default}`"
 
 
 def _list_inner(name: str, kind: type[Part], kinds: Any) -> list[tuple[str, str, str]]:
@@ -47,11 +52,11 @@ def _read(key: str, shown: Any, kind: type[Part]) -> tuple[str, str, str]:
     if value is dataclasses.MISSING:
         made = field.default_factory
         required = made is dataclasses.MISSING
-        return key, shown["description"], "required" if required else "–"
+        return key, shown["description"], REQUIRED if required else ""
     if isinstance(value, dt.time):
-        return key, shown["description"], f"`{value:%H:%M}`"
+        return key, shown["description"], f"{value:%H:%M}"
     plain = value if isinstance(value, str) else json.dumps(value)
-    return key, shown["description"], f"`{plain}`" if value not in (None, "") else "–"
+    return key, shown["description"], plain if value not in (None, "") else ""
 
 
 def complete_page(text: str) -> str:

@@ -15,7 +15,6 @@ from gitlab_nightshift.settings.schema import build_schema
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = DOCS / "configuration.md", DOCS / "settings.md"
-NOTHING = "–"
 
 
 def complete_tables(chosen: str, others: str) -> tuple[str, str]:
@@ -29,38 +28,39 @@ def complete_tables(chosen: str, others: str) -> tuple[str, str]:
         if not rows:
             before += 1
             meaning = " ".join(find_text(key).split())
-            pages[1].insert(before, f"| `{key}` | {format_default(value)} | {meaning} |")
+            pages[1].insert(before, f"| {format_key(key, value)} | {meaning} |")
             continue
         [(lines, at)] = rows
-        _, cell, rest = lines[at].split(" | ", 2)
+        cell, rest = lines[at].removeprefix("| ").split(" | ", 1)
         if not is_default(key, cell, value):
-            lines[at] = f"| `{key}` | {format_default(value)} | {rest}"
+            lines[at] = f"| {format_key(key, value)} | {rest}"
         before = at if lines is pages[1] else before
     return "\n".join(pages[0]) + "\n", "\n".join(pages[1]) + "\n"
 
 
 def find_rows(lines: list[str], key: str) -> list[int]:
     """The numbers of a key's rows."""
-    return [n for n, line in enumerate(lines) if line.startswith(f"| `{key}` | ")]
+    return [n for n, line in enumerate(lines) if line.startswith((f"| `{key}` |", f"| `{key}: "))]
 
 
 def is_default(key: str, cell: str, value: Any) -> bool:
     """True where what the cell shows, set as a user would set it, is the default."""
-    if cell == NOTHING or not re.fullmatch("`.+`", cell):
-        return cell == format_default(value)
+    shown = re.fullmatch(f"`{re.escape(key)}: (.+)`", cell)
+    if not shown:
+        return cell == format_key(key, value)
     try:
-        return bool(load_settings({}, None, {key: cell[1:-1]}).flatten_values()[key] == value)
+        return bool(load_settings({}, None, {key: shown[1]}).flatten_values()[key] == value)
     except NightshiftError:
         return False
 
 
-def format_default(value: Any) -> str:
-    """A default as a user would set it."""
+def format_key(key: str, value: Any) -> str:
+    """A key with its default as a user would set it."""
     if value is None or value in ([], {}):
-        return NOTHING
+        return f"`{key}`"
     listed = isinstance(value, list) and not any("*" in each for each in value)
     plain = ", ".join(value) if listed else value
-    return f"`{plain if isinstance(plain, str) else json.dumps(plain)}`"
+    return f"`{key}: {plain if isinstance(plain, str) else json.dumps(plain)}`"
 
 
 def find_text(key: str) -> str:

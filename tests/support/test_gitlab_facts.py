@@ -1,6 +1,5 @@
 """The stand-ins refuse what GitLab refuses: the table of facts holds for both, and for all."""
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,6 @@ from tests.support.standin import FullStandin
 from tests.support.standin_records import FullProject, StandinSchedule
 
 TOKEN = "glpat-TokenOfThisTest0001"
-DOCS = Path(__file__).parents[2] / "docs/architecture.md"
 
 
 @pytest.fixture
@@ -165,9 +163,3 @@ def test_what_a_tier_lacks_is_not_there(tmp_path: Path) -> None:
         project = gitlab.add_project("team/app")
         for name in ("push_rule", "approval_rules"):
             assert send(gitlab, "get", f"/projects/{project.id}/{name}", {}).startswith("404 ")
-
-
-def test_what_was_not_found_in_a_current_source_is_listed_in_the_documentation() -> None:
-    section = DOCS.read_text().partition("## The stand-ins of GitLab\n")[2].partition("\n## ")[0]
-    listed = set(re.findall(r"`((?:ee/)?(?:lib|app)/\S+\.rb)`", section))
-    assert listed == {fact.source for fact in FACTS if fact.old}

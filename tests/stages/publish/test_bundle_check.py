@@ -132,9 +132,9 @@ def read_rows() -> Iterator[tuple[str, str]]:
     record = ""
     for line in TABLE.splitlines():
         cells = [cell.strip() for cell in line.split("|")[1:-1]]
-        if len(cells) == 4 and (fields := re.findall(r"`(\w+)`", cells[1])):
-            record = cells[0].strip("`") or record
-            yield from ((f"{record}.{field}", cells[2]) for field in fields)
+        if len(cells) == 3 and (fields := re.findall(r"`(\w+)`", cells[0])):
+            record = fields.pop(0) if fields[0][0].isupper() else record
+            yield from ((f"{record}.{field}", cells[1]) for field in fields)
 
 
 def list_records(kind: Any, found: dict[type[Any], None]) -> dict[type[Any], None]:
