@@ -4,10 +4,10 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from gitlab_nightshift.gateway.limits import CLAUDE_IMAGE_TOKENS
-from gitlab_nightshift.gateway.refusal import RequestRefusal
 from gitlab_nightshift.gateway.request_body import (
     Check,
     CheckedRequest,
+    RequestRefusal,
     RequestTraits,
     allow_anything,
     allow_either,

@@ -16,7 +16,7 @@ from aiohttp.web_protocol import RequestHandler
 
 from gitlab_nightshift.gateway.keys import Api
 from gitlab_nightshift.gateway.limits import GatewayLimits
-from gitlab_nightshift.gateway.refusal import RequestRefusal, build_error_body
+from gitlab_nightshift.gateway.request_body import RequestRefusal, build_error_body
 
 Handle = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 LINE_BYTES = 8 * 1024

@@ -6,7 +6,7 @@ import hmac
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from gitlab_nightshift.gateway.answered_calls import CallLog
+from gitlab_nightshift.gateway.answer_reader import CallLog, Meter, MeteredUsage
 from gitlab_nightshift.gateway.limits import (
     FRAME_TOKENS,
     LEAST_OUTPUT,
@@ -14,9 +14,7 @@ from gitlab_nightshift.gateway.limits import (
     USUAL_OUTPUT,
 )
 from gitlab_nightshift.gateway.prices import Rates, Tokens
-from gitlab_nightshift.gateway.refusal import RequestRefusal
-from gitlab_nightshift.gateway.request_body import InputTokens
-from gitlab_nightshift.gateway.usage_meter import Meter, MeteredUsage
+from gitlab_nightshift.gateway.request_body import InputTokens, RequestRefusal
 from gitlab_nightshift.records.usage import SpendingLimit, Usage
 
 NOTHING = Tokens()

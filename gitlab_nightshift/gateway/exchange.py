@@ -1,4 +1,4 @@
-"""Handles one request: reserve its cost, forward it, pass the answer back, settle.
+"""Handles one request: find its route, reserve its cost, forward it, pass the answer back, settle.
 
 Imports aiohttp: only the gateway's own process reads this module.
 """
@@ -7,18 +7,22 @@ import asyncio
 import contextlib
 import functools
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import aiohttp
 from aiohttp import web
 
-from gitlab_nightshift.gateway.answered_calls import CallReader
-from gitlab_nightshift.gateway.anthropic import filter_betas, fit_thinking
+from gitlab_nightshift.gateway.answer_reader import CallReader, Meter
+from gitlab_nightshift.gateway.anthropic import (
+    check_count,
+    check_messages,
+    filter_betas,
+    fit_thinking,
+)
 from gitlab_nightshift.gateway.connections import NO_RETRY, AnswerReceiver, build_error_response
 from gitlab_nightshift.gateway.cost_account import Account, Bill, Reservation
-from gitlab_nightshift.gateway.endpoint_state import EndpointState
 from gitlab_nightshift.gateway.forward import (
     HIDDEN,
     OVERLOAD,
@@ -31,9 +35,9 @@ from gitlab_nightshift.gateway.forward import (
     pick_agent_headers,
     read_start,
 )
+from gitlab_nightshift.gateway.keys import Api
 from gitlab_nightshift.gateway.limits import GatewayLimits
-from gitlab_nightshift.gateway.openai import LIGHT
-from gitlab_nightshift.gateway.refusal import RequestRefusal, quote_text
+from gitlab_nightshift.gateway.openai import LIGHT, check_chat, check_responses
 from gitlab_nightshift.gateway.refused_fields import (
     BY_BYTES,
     TOOLS,
@@ -43,11 +47,94 @@ from gitlab_nightshift.gateway.refused_fields import (
     find_refused_fields,
     remove_fields,
 )
-from gitlab_nightshift.gateway.request_body import CheckedRequest, write_object
-from gitlab_nightshift.gateway.routes import CHAT, Route
+from gitlab_nightshift.gateway.request_body import (
+    CheckedRequest,
+    RequestRefusal,
+    quote_text,
+    write_object,
+)
 from gitlab_nightshift.gateway.upstream import Upstream
-from gitlab_nightshift.gateway.usage_meter import Meter
+from gitlab_nightshift.records.events import Emit, Note
 from gitlab_nightshift.text.endpoint_errors import parse_error
+
+MODELS = "/v1/models"
+CHAT = "/v1/chat/completions"
+
+
+@dataclass(frozen=True)
+class Route:
+    """A path that is forwarded; ``queries`` are its allowed query strings."""
+
+    path: str
+    api: Api
+    check: Callable[[Mapping[str, Any], Collection[str]], CheckedRequest]
+    queries: tuple[str, ...] = ("",)
+
+
+_BETA = ("", "beta=true")
+_ROUTES = {
+    route.path: route
+    for route in (
+        Route("/v1/messages", Api.ANTHROPIC, check_messages, _BETA),
+        Route("/v1/messages/count_tokens", Api.ANTHROPIC, check_count, _BETA),
+        Route("/v1/responses", Api.OPENAI, check_responses),
+        Route(CHAT, Api.OPENAI, check_chat),
+    )
+}
+
+
+def find_route(api: Api, method: str, target: str) -> tuple[Route, str]:
+    """The route and the query of a request, by the exact text of its target: nothing is decoded or
+    normalized, so any other spelling of a path is unknown. Raises :class:`RequestRefusal` (404)."""
+    path, _, query = target.partition("?")
+    route = _ROUTES.get(path)
+    if method != "POST" or route is None or route.api is not api or query not in route.queries:
+        what = f"{quote_text(method, 16)} {quote_text(target)}"
+        raise RequestRefusal(f"{what} is no path of the model gateway", 404, "not_found_error")
+    return route, query
+
+
+class EndpointState:
+    """All beads by their placeholders, and the state of the endpoint.
+
+    ``unusable`` is set once and stays: the endpoint refuses the key, or was overloaded for as long
+    as the gateway waits. ``refused_fields`` are pairs of a path and a field of its requests
+    that the endpoint refuses there. ``contexts`` are context sizes in tokens by model, None until
+    the endpoint was asked.
+    """
+
+    def __init__(self, emit: Emit) -> None:
+        self.accounts: dict[str, Account] = {}
+        self.unusable = ""
+        self.refused_fields: set[tuple[str, str]] = set()
+        self.contexts: dict[str, int] | None = None
+        self._emit, self._reported = emit, set[str]()
+
+    def list_running(self) -> list[Account]:
+        """The beads that may still send requests."""
+        return [account for account in self.accounts.values() if not account.closed]
+
+    def give_up(self, why: str) -> None:
+        """Mark the endpoint as unusable; the first reason is kept."""
+        self.unusable = self.unusable or why
+
+    def note_pause(self, account: Account, text: str) -> None:
+        """Report that a request waits, every time."""
+        self._emit(Note(f"model gateway, {account.bead}: {text}"))
+
+    def note_once(self, account: Account, text: str) -> None:
+        """Report an event, once for all beads."""
+        if text not in self._reported:
+            self._reported.add(text)
+            self.tell(account, text)
+
+    def tell(self, account: Account | None, text: str) -> None:
+        """Report an event, once per bead and text. Without a bead, the caller is unknown: the event
+        is attributed to the first running bead."""
+        known = account or next(iter(self.list_running()), None)
+        if known and known.remember_refusal(text):
+            self._emit(Note(f"model gateway, {known.bead}: {text}", warning=True))
+
 
 AGENT = "nightshift"
 VERSION = "2023-06-01"

@@ -26,11 +26,11 @@ def main(data: dict[str, Any]) -> int:
     close_to_others()  # before the keys are read
     given = data["descriptors"]
     if data["likely"]:
-        from gitlab_nightshift.gateway import serving  # noqa: F401
+        from gitlab_nightshift.gateway import control_socket  # noqa: F401
     with os.fdopen(given["config"], "rb") as file:
         raw = file.read(CONFIG_BYTES)
     if raw:
-        from gitlab_nightshift.gateway.serving import serve
+        from gitlab_nightshift.gateway.control_socket import serve
 
         serve(raw, socket.socket(fileno=given["control"]), given["report"])
     return 0

@@ -13,7 +13,7 @@ import aiohttp
 from aiohttp import web
 from yarl import URL
 
-from gitlab_nightshift.gateway.answered_calls import CallLog
+from gitlab_nightshift.gateway.answer_reader import CallLog
 from gitlab_nightshift.gateway.connections import (
     AnswerReceiver,
     BodyReader,
@@ -21,16 +21,20 @@ from gitlab_nightshift.gateway.connections import (
     build_error_response,
 )
 from gitlab_nightshift.gateway.cost_account import Account, Budget
-from gitlab_nightshift.gateway.endpoint_state import EndpointState
-from gitlab_nightshift.gateway.exchange import AgentRequest, Exchange
+from gitlab_nightshift.gateway.exchange import (
+    CHAT,
+    MODELS,
+    AgentRequest,
+    EndpointState,
+    Exchange,
+    find_route,
+)
 from gitlab_nightshift.gateway.forward import open_session, read_start
 from gitlab_nightshift.gateway.keys import Api, BeadTicket, make_placeholder
 from gitlab_nightshift.gateway.limits import GatewayLimits
 from gitlab_nightshift.gateway.model_list import build_models_answer, parse_contexts, pick_context
 from gitlab_nightshift.gateway.prices import KNOWN, Rates
-from gitlab_nightshift.gateway.refusal import RequestRefusal
-from gitlab_nightshift.gateway.request_body import JsonObject, read_object
-from gitlab_nightshift.gateway.routes import CHAT, MODELS, find_route
+from gitlab_nightshift.gateway.request_body import JsonObject, RequestRefusal, read_object
 from gitlab_nightshift.gateway.upstream import Upstream
 from gitlab_nightshift.records.events import Emit
 from gitlab_nightshift.records.usage import SpendingLimit, Usage

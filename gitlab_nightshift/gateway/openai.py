@@ -5,11 +5,11 @@ from dataclasses import replace
 from typing import Any
 
 from gitlab_nightshift.gateway.limits import IMAGE_TOKENS
-from gitlab_nightshift.gateway.refusal import RequestRefusal
 from gitlab_nightshift.gateway.refused_fields import MESSAGE_FIELDS
 from gitlab_nightshift.gateway.request_body import (
     Check,
     CheckedRequest,
+    RequestRefusal,
     RequestTraits,
     allow_anything,
     allow_either,

@@ -9,9 +9,34 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from gitlab_nightshift.gateway.keys import Api
 from gitlab_nightshift.gateway.limits import BYTES_PER_TOKEN, FRAME_TOKENS, GatewayLimits
-from gitlab_nightshift.gateway.refusal import RequestRefusal, quote_text
 from gitlab_nightshift.records.codec import InvalidRecordError, decode_record
+
+
+class RequestRefusal(Exception):
+    """A request that is not forwarded. The message goes to the agent and into an event."""
+
+    def __init__(
+        self, message: str, status: int = 400, kind: str = "invalid_request_error"
+    ) -> None:
+        super().__init__(message)
+        self.message, self.status, self.kind = message, status, kind
+
+
+def build_error_body(api: Api, message: str, kind: str) -> bytes:
+    """An error as the provider's own clients read it."""
+    if api is Api.ANTHROPIC:
+        return json.dumps({"type": "error", "error": {"type": kind, "message": message}}).encode()
+    error = {"message": message, "type": kind, "param": None, "code": None}
+    return json.dumps({"error": error}).encode()
+
+
+def quote_text(text: object, longest: int = 80) -> str:
+    """An agent's text, printable, quoted and shortened for a message."""
+    shown = repr(str(text)[: longest + 1])
+    return shown if len(shown) <= longest + 2 else f"{shown[:longest]}…'"
+
 
 JsonObject = dict[str, Any]
 Check = Callable[["RequestTraits", Any], Any]

@@ -323,11 +323,11 @@ def test_the_work_never_has_the_key(tmp_path: Path) -> None:
 LOOKS = """
 import json, os, sys
 from gitlab_nightshift.gateway.gateway_config import from_bytes
-from gitlab_nightshift.gateway import serving
+from gitlab_nightshift.gateway import control_socket
 config, folder = from_bytes(sys.stdin.buffer.read()), sys.argv[1]
 LOOKED_UP = ("/etc/hosts", "/etc/resolv.conf", "/etc/nsswitch.conf", "/etc/services")
 if sys.argv[2] == "confined":
-    serving.confine(config)
+    control_socket.confine(config)
 def tried(do):
     try:
         do()

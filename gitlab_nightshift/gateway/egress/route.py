@@ -1,12 +1,14 @@
-"""Connects to a target: checks the allowlist, resolves the name once, and uses that address."""
+"""Connects to a target: checks the allowlist, resolves the name once, and uses that address; relays
+bytes both ways, in bounded memory and time.
+"""
 
 import asyncio
+import contextlib
 import socket
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from gitlab_nightshift.gateway.egress.company_proxy import Choose, JobProxy
-from gitlab_nightshift.gateway.egress.tunnel import Pipe
 from gitlab_nightshift.settings.allowed_hosts import (
     OpenHost,
     explain_refusal,
@@ -15,6 +17,51 @@ from gitlab_nightshift.settings.allowed_hosts import (
     parse_address,
 )
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
+
+CHUNK = 64 * 1024
+Pipe = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+@dataclass
+class Traffic:
+    """Bytes from the agent to its hosts, and back."""
+
+    sent: int = 0
+    received: int = 0
+
+
+async def relay_bytes(agent: Pipe, host: Pipe, traffic: Traffic, idle_s: float) -> None:
+    """Relay until both sides have ended, one fails, or neither sends anything for ``idle_s``."""
+    own = Traffic()
+    directions = {
+        asyncio.create_task(_carry(agent[0], host[1], own, "sent")),
+        asyncio.create_task(_carry(host[0], agent[1], own, "received")),
+    }
+    try:
+        while directions:
+            before = own.sent + own.received
+            done, directions = await asyncio.wait(directions, timeout=idle_s)
+            broke = any(task.exception() for task in done)
+            if broke or (not done and own.sent + own.received == before):
+                return
+    finally:
+        for task in directions:
+            task.cancel()
+        await asyncio.gather(*directions, return_exceptions=True)
+        traffic.sent += own.sent
+        traffic.received += own.received
+
+
+async def _carry(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, count: Traffic, way: str
+) -> None:
+    while data := await reader.read(CHUNK):
+        writer.write(data)
+        setattr(count, way, getattr(count, way) + len(data))
+        await writer.drain()  # waits while the other side reads slowly, so memory stays bounded
+    with contextlib.suppress(OSError):  # half of the connection: the other may still carry data
+        writer.write_eof()
+
 
 Resolve = Callable[[str, int], Awaitable[list[str]]]
 Dial = Callable[[str, int], Awaitable[Pipe]]

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from gitlab_nightshift.gateway.egress.proxy import EgressProxy, ProxyLimits
-from gitlab_nightshift.gateway.egress.tunnel import Pipe, Traffic
+from gitlab_nightshift.gateway.egress.route import Pipe, Traffic
 from gitlab_nightshift.gateway.keys import EgressTicket
 from gitlab_nightshift.records.events import Emit, Event, Note
 from tests.support.loops import LoopThread, bound
