@@ -15,15 +15,16 @@ from gitlab_nightshift.agents.agent import (
     UNUSABLE_STATUSES,
     AgentProgress,
     BeadTask,
+    OutputLineReader,
     OutputReader,
     Provider,
     ProviderInfo,
     Report,
     check_key,
     check_program,
+    describe_call,
     find_program,
 )
-from gitlab_nightshift.agents.output_reader import OutputLineReader, describe_call
 from gitlab_nightshift.records.bead_results import BeadStatus
 from gitlab_nightshift.records.events import format_elapsed
 from gitlab_nightshift.records.tool_calls import clean_line

@@ -18,6 +18,7 @@ from gitlab_nightshift.agents.agent import (
     UNUSABLE_STATUSES,
     AgentProgress,
     BeadTask,
+    OutputLineReader,
     OutputReader,
     Provider,
     ProviderInfo,
@@ -26,7 +27,6 @@ from gitlab_nightshift.agents.agent import (
     check_program,
     find_program,
 )
-from gitlab_nightshift.agents.output_reader import OutputLineReader
 from gitlab_nightshift.records.bead_results import BeadStatus
 from gitlab_nightshift.records.events import format_elapsed
 from gitlab_nightshift.records.tool_calls import unwrap_command

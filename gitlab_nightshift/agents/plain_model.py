@@ -15,13 +15,14 @@ from gitlab_nightshift.agents.agent import (
     UNUSABLE_STATUSES,
     AgentProgress,
     BeadTask,
+    OutputLineReader,
     OutputReader,
     Provider,
     ProviderInfo,
     Report,
+    describe_call,
 )
 from gitlab_nightshift.agents.model import inside
-from gitlab_nightshift.agents.output_reader import OutputLineReader, describe_call
 from gitlab_nightshift.errors import Code, NightshiftError, build_config_error
 from gitlab_nightshift.gateway.prices import merge_rates
 from gitlab_nightshift.records.bead_results import BeadStatus

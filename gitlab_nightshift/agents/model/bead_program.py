@@ -1,25 +1,192 @@
 """The agents ``model`` and ``patch`` inside the sandbox: a prompt on stdin, JSON lines on stdout.
 
-They have the rights of any agent: a checkout, a scratch folder, and the model gateway.
+They have the rights of any agent: a checkout, a scratch folder, and the model gateway. ``model``
+works in a loop (``loop.py``). ``patch`` does a bead in one request: the model is shown the files
+that the analysis selected, or, for the analysis itself, the first files of the repository, and
+answers with a JSON object or with blocks.
 """
 
 import json
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gitlab_nightshift.agents.model.bead_spec import BeadSpec
-from gitlab_nightshift.agents.model.blocks import MalformedError
-from gitlab_nightshift.agents.model.chat_client import ChatClient, EndpointError
-from gitlab_nightshift.agents.model.conversation import ContextTooSmallError
-from gitlab_nightshift.agents.model.edits import NotApplicableError
+from gitlab_nightshift.agents.model.blocks import MalformedError, find_no_change_reason, parse
+from gitlab_nightshift.agents.model.chat_client import ChatClient, EndpointError, Message
+from gitlab_nightshift.agents.model.checkout_files import OutsideError, Workspace
+from gitlab_nightshift.agents.model.conversation import (
+    BYTES_PER_TOKEN,
+    ContextTooSmallError,
+    estimate_tokens,
+)
+from gitlab_nightshift.agents.model.edits import NotApplicableError, UnreadableFileError, plan_edits
+from gitlab_nightshift.agents.model.json_answers import parse_json_answer
 from gitlab_nightshift.agents.model.loop import AgentLoop, LoopLimits
-from gitlab_nightshift.agents.model.one_request import OneRequest
+from gitlab_nightshift.agents.model.texts import (
+    NO_BLOCKS,
+    build_answer_format,
+    render_complaint,
+    render_one_request_text,
+    render_shown,
+)
 from gitlab_nightshift.agents.model.tools import CommandRules, Toolbox
-from gitlab_nightshift.agents.model.workspace import Workspace
-from gitlab_nightshift.repository.git import Git, GitError, build_isolated_git
+from gitlab_nightshift.repository.git import (
+    PLAIN_DIFF,
+    Git,
+    GitError,
+    build_isolated_git,
+    read_commit_messages,
+    split_names,
+)
+
+
+@dataclass(frozen=True)
+class BeadSpec:
+    """One bead, as the provider writes it; none of it is secret. ``usd``, ``tokens`` and
+    ``seconds`` are what is left of the run, ``hidden`` are files that were taken away, ``rates``
+    USD per million tokens in and out."""
+
+    bead: str
+    model: str
+    checkout: str
+    handoff: str
+    schema: dict[str, Any] | None
+    one_request: bool
+    edits: bool
+    hidden: list[str]
+    allowed: list[str]
+    any_command: bool
+    answer_tokens: int
+    command_s: float
+    usd: float | None
+    tokens: int | None
+    seconds: float | None
+    rates: list[float]
+
+
+SHOWN_TOKENS, LEAST_TOKENS = 24_000, 1_000
+"""Tokens of the repository to show at first, and at least."""
+LEAST_ANSWER = 1024
+LARGEST_TEXT, MESSAGES = 60_000, 15
+Tell = Callable[[Mapping[str, Any]], None]
+
+
+class OneRequest:
+    """One bead: its request, and what is made of the answer."""
+
+    def __init__(self, chat: ChatClient, workspace: Workspace, spec: BeadSpec, tell: Tell) -> None:
+        self._chat, self._workspace, self._spec, self._tell = chat, workspace, spec, tell
+        self._answer, self._shown = spec.answer_tokens, SHOWN_TOKENS
+
+    def run(self, prompt: str) -> Any:
+        """The bead's structured answer, or for Implement a sentence: its change is in the checkout.
+        An answer that cannot be used is sent back once.
+
+        Raises MalformedError, NotApplicableError, EndpointError, ContextTooSmallError, GitError.
+        """
+        messages = self._build_messages(prompt, self._chat.read_model().context)
+        text = self._ask(prompt, messages)
+        try:
+            return self._use(text)
+        except (MalformedError, NotApplicableError) as error:
+            self._tell({"type": "refused", "problem": str(error)})
+            complaint = {"role": "user", "content": render_complaint(str(error))}
+            said = {"role": "assistant", "content": text}
+            return self._use(self._ask(prompt, [*messages, said, complaint]))
+
+    def _ask(self, prompt: str, messages: list[Message]) -> str:
+        """The text of an answer. A request that is too long is shortened."""
+        form = build_answer_format(self._spec.bead, self._spec.schema)
+        while True:
+            try:
+                return self._chat.ask(messages, self._answer, response_format=form).text
+            except EndpointError as error:
+                if not error.too_long or self._shown <= LEAST_TOKENS:
+                    raise
+                whole = estimate_tokens(messages) + self._answer
+                tail, size = messages[2:], error.context or whole * 3 // 4
+                messages = [*self._build_messages(prompt, min(size, whole * 3 // 4)), *tail]
+
+    def _build_messages(self, prompt: str, context: int) -> list[Message]:
+        """The request, shortened until it fits into ``context`` with its answer (0: unknown)."""
+        before = self._shown
+        while True:
+            files = dict(self._select_files(self._shown * BYTES_PER_TOKEN))
+            texts = [*self._list_texts(), *((f"file {path}", text) for path, text in files.items())]
+            first = {"role": "system", "content": render_one_request_text(self._spec.bead)}
+            messages = [first, {"role": "user", "content": render_shown(prompt, texts)}]
+            if context:
+                self._answer = max(min(self._answer, context // 4), LEAST_ANSWER)
+            if not context or estimate_tokens(messages) + self._answer <= context:
+                break
+            if self._shown <= LEAST_TOKENS:
+                break
+            self._shown = max(self._shown // 2, LEAST_TOKENS)
+        if self._shown < before:
+            self._tell({"type": "trimmed", "tokens": self._shown})
+        self._tell({"type": "shown", "files": sorted(files), "tokens": estimate_tokens(messages)})
+        return messages
+
+    def _select_files(self, room: int) -> Iterator[tuple[str, str]]:
+        """The selected files, or the first ones, of ``room`` bytes in all. Raises
+        ContextTooSmallError for a selected file that does not fit."""
+        selected = _parse_selected_files(self._read_handed("analysis.json"))
+        git, top = self._workspace.git, self._workspace.top
+        every = split_names(git.run("ls-files", "-z", "-c", "-o", "--exclude-standard", cwd=top))
+        for path in selected or sorted(every):
+            text = self._read_text(path)
+            if selected and len(text) > room:
+                raise ContextTooSmallError(f"{path}: it does not fit into what the model takes")
+            if text and len(text) <= room:
+                room -= len(text)
+                yield path, text
+
+    def _read_text(self, path: str) -> str:
+        """A text file, "" for any other."""
+        try:
+            data = self._workspace.read(self._workspace.locate(path)) or b""
+            return "" if b"\0" in data else data.decode("utf-8")
+        except (OutsideError, UnreadableFileError, UnicodeDecodeError):
+            return ""
+
+    def _list_texts(self) -> Iterator[tuple[str, str]]:
+        git, top, bead = self._workspace.git, self._workspace.top, self._spec.bead
+        yield "the analysis", self._read_handed("analysis.json")
+        yield "what the last attempt had changed", self._read_handed("last.patch")
+        if bead in ("verify", "mr"):
+            git.run("add", "--intent-to-add", "--all", cwd=top)  # else a diff lacks new files
+            diff = git.run("diff", *PLAIN_DIFF, "HEAD", "--", cwd=top).decode("utf-8", "replace")
+            yield "the change, as git diff shows it", diff[:LARGEST_TEXT]
+        if bead == "mr":
+            yield "the last commit messages", "\n\n".join(read_commit_messages(git, top, MESSAGES))
+
+    def _read_handed(self, name: str) -> str:
+        data = self._workspace.read_handed(str(Path(self._spec.handoff) / name)) or b""
+        return data.decode("utf-8", "replace")[:LARGEST_TEXT]
+
+    def _use(self, text: str) -> Any:
+        if self._spec.schema is not None:
+            return parse_json_answer(text, self._spec.schema)
+        blocks = parse(text)
+        if not blocks and (reason := find_no_change_reason(text)):
+            return f"changes nothing: {reason}"
+        if not blocks:
+            raise MalformedError(NO_BLOCKS)
+        edits = plan_edits(blocks, self._workspace.read)
+        self._workspace.apply(edits)
+        return "; ".join(f"{edit.action} {edit.path}" for edit in edits)
+
+
+def _parse_selected_files(analysis: str) -> tuple[str, ...]:
+    try:
+        files = json.loads(analysis)["selected"]["files"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return ()
+    return tuple(path for path in files if isinstance(path, str))
+
 
 HEARTBEAT_S = 5.0
 BASE_URL, KEY = "OPENAI_BASE_URL", "OPENAI_API_KEY"

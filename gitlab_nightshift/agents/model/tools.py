@@ -12,10 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from gitlab_nightshift.agents.model.blocks import Block
+from gitlab_nightshift.agents.model.checkout_files import OutsideError, Workspace
 from gitlab_nightshift.agents.model.conversation import cut_text
-from gitlab_nightshift.agents.model.edits import NotApplicableError, UnreadableFileError, plan_edits
-from gitlab_nightshift.agents.model.places import build_block
-from gitlab_nightshift.agents.model.workspace import OutsideError, Workspace
+from gitlab_nightshift.agents.model.edits import (
+    NotApplicableError,
+    UnreadableFileError,
+    build_block,
+    plan_edits,
+)
 from gitlab_nightshift.sandbox.process import ProgramStartError, run_bounded
 
 LONGEST_OUTPUT = 16_000
