@@ -10,17 +10,23 @@ from functools import partial
 from typing import Any, TypeVar
 
 from gitlab_nightshift.chat import messages
-from gitlab_nightshift.chat.admission import PERIOD_S, TASKS, RateLimiter
 from gitlab_nightshift.chat.chat_settings import ChatSettings
 from gitlab_nightshift.chat.discord import Discord
-from gitlab_nightshift.chat.interaction import ButtonClick, CommandCall, Person, parse_options
+from gitlab_nightshift.chat.interaction import (
+    PERIOD_S,
+    TASKS,
+    ButtonClick,
+    CommandCall,
+    Person,
+    RateLimiter,
+    parse_options,
+)
 from gitlab_nightshift.chat.messages import escape_text
-from gitlab_nightshift.chat.pipeline_runs import GitLab, offers, over
-from gitlab_nightshift.chat.run_outcome import EndedRun
+from gitlab_nightshift.chat.pipeline_runs import EndedRun, GitLab, offers, over
 from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.gitlab.pipelines import Job, Pipeline
 from gitlab_nightshift.records.products import Outcome
-from gitlab_nightshift.records.task_text import TaskCommand
+from gitlab_nightshift.records.request import TaskCommand
 
 PAUSE_S = 30.0
 """Seconds between two polls of a pipeline."""

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from gitlab_nightshift.chat.run_outcome import EndedRun
+from gitlab_nightshift.chat.pipeline_runs import EndedRun
 from gitlab_nightshift.gitlab.pipelines import Pipeline
 from gitlab_nightshift.records.products import Outcome
-from gitlab_nightshift.records.task_text import TaskCommand
+from gitlab_nightshift.records.request import TaskCommand
 from gitlab_nightshift.records.usage import Bound, format_usd
 from gitlab_nightshift.registry.agent_registry import list_requestable_agents
 from gitlab_nightshift.text.counts import count_words

@@ -14,7 +14,6 @@ import aiohttp
 from aiohttp import web
 
 from gitlab_nightshift.chat import messages
-from gitlab_nightshift.chat.admission import RateLimiter, RequestVerifier
 from gitlab_nightshift.chat.chat_service import PAUSE_S, WATCH_S, ChatService
 from gitlab_nightshift.chat.chat_settings import (
     ChatSettings,
@@ -22,7 +21,14 @@ from gitlab_nightshift.chat.chat_settings import (
     build_signature_check,
 )
 from gitlab_nightshift.chat.discord import URL, Discord
-from gitlab_nightshift.chat.interaction import COMMAND, CommandCall, Ping, read_interaction
+from gitlab_nightshift.chat.interaction import (
+    COMMAND,
+    CommandCall,
+    Ping,
+    RateLimiter,
+    RequestVerifier,
+    read_interaction,
+)
 from gitlab_nightshift.chat.pipeline_runs import GitLab
 from gitlab_nightshift.errors import build_config_error
 from gitlab_nightshift.redaction.redactor import Redactor

@@ -29,12 +29,12 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from gitlab_nightshift.demo import standin_api as api
 from gitlab_nightshift.demo.standin_endpoints import ENDPOINTS
 from gitlab_nightshift.demo.standin_git import GIT_PATH, GitCall, GitRefusedError, authorize_call
-from gitlab_nightshift.demo.standin_requests import (
+from gitlab_nightshift.demo.standin_state import (
     Credential,
     RecordedRequest,
     StandinAnswer,
+    State,
 )
-from gitlab_nightshift.demo.standin_state import State
 from gitlab_nightshift.repository.http_backend import BackendResponse, run_http_backend
 
 CHUNK = 64 * 1024

@@ -6,8 +6,14 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote, urlencode
 
-from gitlab_nightshift.demo.standin_requests import Credential, StandinAnswer
-from gitlab_nightshift.demo.standin_state import REPORTER, StandinProject, StandinToken, State
+from gitlab_nightshift.demo.standin_state import (
+    REPORTER,
+    Credential,
+    StandinAnswer,
+    StandinProject,
+    StandinToken,
+    State,
+)
 
 PREFIX = "/api/v4/"
 READ, WRITE = ("api", "read_api"), ("api",)

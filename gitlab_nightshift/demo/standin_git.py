@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gitlab_nightshift.demo.standin_api import visible_to
-from gitlab_nightshift.demo.standin_requests import Credential
 from gitlab_nightshift.demo.standin_state import (
     DEVELOPER,
     REPORTER,
+    Credential,
     StandinProject,
     StandinToken,
     State,

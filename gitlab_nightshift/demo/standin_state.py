@@ -11,12 +11,38 @@ from pathlib import Path
 from typing import Any, Literal
 
 from gitlab_nightshift.demo.standin_repository import create_bare
-from gitlab_nightshift.demo.standin_requests import (
-    Credential,
-    RecordedRequest,
-)
 from gitlab_nightshift.repository.git import Git
 from gitlab_nightshift.repository.http_backend import build_server_git
+
+
+@dataclass(frozen=True)
+class Credential:
+    """A credential as it was sent, valid or not."""
+
+    kind: Literal["basic", "private-token", "bearer", "job-token"]
+    username: str
+    secret: str
+
+
+@dataclass(frozen=True)
+class RecordedRequest:
+    """A request without its credentials, and the status of its answer."""
+
+    method: str
+    path: str
+    query: Mapping[str, str]
+    body: Any
+    status: int
+
+
+@dataclass(frozen=True)
+class StandinAnswer:
+    """A body that is a string or bytes is sent as it is, everything else as JSON."""
+
+    status: int
+    body: Any
+    headers: Mapping[str, str] = field(default_factory=dict)
+
 
 GUEST, REPORTER, DEVELOPER, MAINTAINER = 10, 20, 30, 40
 NOBODY = 60

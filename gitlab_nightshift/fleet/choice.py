@@ -6,15 +6,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from gitlab_nightshift.fleet.fleet_dashboard import NOTHING_OFF, Switches
-from gitlab_nightshift.fleet.fleet_settings import FleetFile, FleetSettings
-from gitlab_nightshift.fleet.night_costs import FleetCosts, find_limit
-from gitlab_nightshift.fleet.night_window import (
+from gitlab_nightshift.fleet.fleet_settings import (
+    FleetFile,
+    FleetSettings,
     NightWindow,
     compute_project_hash,
     find_month_start,
     find_window,
     parse_moment,
 )
+from gitlab_nightshift.fleet.night_costs import FleetCosts, find_limit
 from gitlab_nightshift.records.fleet_records import (
     Decision,
     Discovery,

@@ -26,8 +26,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from gitlab_nightshift.demo.standin_requests import StandinAnswer
-from gitlab_nightshift.demo.standin_state import StandinMergeRequest, build_timestamp
+from gitlab_nightshift.demo.standin_state import StandinAnswer, StandinMergeRequest, build_timestamp
 from tests.support import gitlab_facts
 from tests.support.graphql_api import GRAPHQL
 from tests.support.group_endpoints import add_groups

@@ -13,8 +13,7 @@ from gitlab_nightshift.demo import demo_night
 from gitlab_nightshift.demo.demo_night import Demo
 from gitlab_nightshift.demo.standin import Standin
 from gitlab_nightshift.demo.standin_api import Endpoint, StandinCall
-from gitlab_nightshift.demo.standin_requests import StandinAnswer
-from gitlab_nightshift.demo.standin_state import Visibility
+from gitlab_nightshift.demo.standin_state import StandinAnswer, Visibility
 from tests.support import standin_ci_settings as ci_settings
 from tests.support import standin_endpoints as endpoints
 from tests.support import standin_merge_requests as merge_requests

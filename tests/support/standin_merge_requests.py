@@ -10,18 +10,18 @@ from gitlab_nightshift.demo.standin_api import (
     check_filters,
     require_fields,
 )
-from gitlab_nightshift.demo.standin_json import Json, build_merge_request_json, build_user_json
-from gitlab_nightshift.demo.standin_merge_requests import (
+from gitlab_nightshift.demo.standin_endpoints import (
     change,
     check_conflict,
     create_merge_request,
     list_merge_requests,
 )
+from gitlab_nightshift.demo.standin_json import Json, build_merge_request_json, build_user_json
 from gitlab_nightshift.demo.standin_repository import find_merge_base, read_diffs, read_heads
-from gitlab_nightshift.demo.standin_requests import StandinAnswer
 from gitlab_nightshift.demo.standin_state import (
     DEVELOPER,
     REPORTER,
+    StandinAnswer,
     StandinMergeRequest,
     StandinNote,
     StandinProject,

@@ -1,13 +1,19 @@
-"""Who is let in: signature, time, and only once; how often a person may ask."""
+"""Which requests are admitted: signature, time, and only once; how often a person may ask."""
 
 from dataclasses import dataclass, field
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from gitlab_nightshift.chat import admission as doors
-from gitlab_nightshift.chat.admission import PERIOD_S, TASKS, WINDOW_S, RateLimiter, RequestVerifier
+from gitlab_nightshift.chat import interaction
 from gitlab_nightshift.chat.chat_settings import build_signature_check
+from gitlab_nightshift.chat.interaction import (
+    PERIOD_S,
+    TASKS,
+    WINDOW_S,
+    RateLimiter,
+    RequestVerifier,
+)
 from tests.chat.tools import KEY, signed
 
 NOW = 1_700_000_000.0
@@ -110,7 +116,7 @@ def test_what_is_too_old_to_be_let_in_is_forgotten(world: World) -> None:
 
 
 def test_a_full_memory_lets_nothing_in(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doors, "MOST_REMEMBERED", 2)
+    monkeypatch.setattr(interaction, "MOST_REMEMBERED", 2)
     assert [world.lets_in(str(n).encode()) for n in range(3)] == [True, True, False]
     world.time.at += 3 * WINDOW_S
     assert world.lets_in(b"3")
