@@ -10,8 +10,15 @@ from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
 
 from gitlab_nightshift.gateway.keys import Word
-from gitlab_nightshift.records.codec import InvalidRecordError, decode_record, make_record, to_data
-from gitlab_nightshift.records.field_bounds import Between, Length, Pattern
+from gitlab_nightshift.records.codec import (
+    Between,
+    InvalidRecordError,
+    Length,
+    Pattern,
+    decode_record,
+    make_record,
+    to_data,
+)
 from gitlab_nightshift.records.tool_calls import MOST_CALLS, ToolCall
 from gitlab_nightshift.records.usage import Usage
 

@@ -11,8 +11,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Annotated
 
-from gitlab_nightshift.records.codec import InvalidRecordError, decode_record, encode_record
-from gitlab_nightshift.records.field_bounds import Between
+from gitlab_nightshift.records.codec import (
+    Between,
+    InvalidRecordError,
+    decode_record,
+    encode_record,
+)
 from gitlab_nightshift.records.usage import Usage
 
 LINE_BYTES = 4096

@@ -4,14 +4,15 @@ crosses a process or a file of this program is written and read here.
 Standard library only, for processes that load nothing else. Records are dataclasses of strings,
 numbers, booleans, enumerations, literals, tuples, lists, mappings with string keys, paths, bytes
 (as hex), dates, and other records. A type with ``to_data`` and ``from_data`` has a JSON form of its
-own.
-"""
+own."""
 
 import dataclasses
 import json
 import math
+import re
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
 from functools import cache, partial
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import (
     Annotated,
     Any,
+    ClassVar,
     Literal,
     NoReturn,
     TypeVar,
@@ -28,7 +30,58 @@ from typing import (
     get_type_hints,
 )
 
-from gitlab_nightshift.records.field_bounds import Between, Length, Pattern
+Grouped = Literal[True]
+
+
+@dataclass(frozen=True)
+class Length:
+    """The length of a string or a tuple, from ``least`` to ``most``."""
+
+    most: int
+    least: int = 0
+    broken: ClassVar = "it is too long or too short"
+    __is_annotated_types_grouped_metadata__: ClassVar[Grouped] = True
+
+    def __iter__(self) -> Iterator[Any]:
+        from annotated_types import MaxLen, MinLen
+
+        return iter((MinLen(self.least), MaxLen(self.most)) if self.least else (MaxLen(self.most),))
+
+    def holds(self, value: Any) -> bool:
+        """True for a value within the bounds."""
+        return self.least <= len(value) <= self.most
+
+
+@dataclass(frozen=True)
+class Between:
+    """A number from ``least`` to ``most``."""
+
+    least: int
+    most: int
+    broken: ClassVar = "it is out of range"
+    __is_annotated_types_grouped_metadata__: ClassVar[Grouped] = True
+
+    def __iter__(self) -> Iterator[Any]:
+        from annotated_types import Ge, Le
+
+        return iter((Ge(self.least), Le(self.most)))
+
+    def holds(self, value: float) -> bool:
+        """True for a value within the bounds."""
+        return self.least <= value <= self.most
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """A string that fully matches a regular expression."""
+
+    expression: str
+    broken: ClassVar = "it has the wrong format"
+
+    def holds(self, value: str) -> bool:
+        """True for a string that matches."""
+        return re.fullmatch(self.expression, value) is not None
+
 
 LOCAL: Mapping[str, bool] = {"local": True}
 """Metadata of a field that stays in its process: it is not written, and the caller of

@@ -8,7 +8,7 @@ import datetime as dt
 from dataclasses import dataclass
 from typing import Annotated
 
-from gitlab_nightshift.records.field_bounds import Between, Length
+from gitlab_nightshift.records.codec import Between, Length
 from gitlab_nightshift.records.products import KnownMergeRequest, Outcome
 
 MOST_NIGHTS, MOST_RESTORED, MOST_ANSWERS = 14, 40, 10

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from gitlab_nightshift.errors import Code
-from gitlab_nightshift.records.field_bounds import Between, Length
+from gitlab_nightshift.records.codec import Between, Length
 
 NOTARY_VERSION = 1
 NOTARY = "notary.json"

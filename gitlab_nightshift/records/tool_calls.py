@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from gitlab_nightshift.records.field_bounds import Length
+from gitlab_nightshift.records.codec import Length
 
 MOST_CALLS = 200
 """Calls of a bead that are kept; the others are only counted."""
