@@ -25,9 +25,10 @@ PERIOD_S = 3600.0
 
 @dataclass
 class RequestVerifier:
-    """Checks requests; ``fits`` verifies a signature, ``now`` is the time of day in seconds."""
+    """Checks requests; ``check_signature`` verifies a signature, ``now`` is the time of day in
+    seconds."""
 
-    fits: Callable[[bytes, bytes], bool]
+    check_signature: Callable[[bytes, bytes], bool]
     now: Callable[[], float]
     _seen: dict[bytes, float] = field(default_factory=dict)
 
@@ -39,9 +40,11 @@ class RequestVerifier:
         if not re.fullmatch(r"[0-9]{1,12}", timestamp) or abs(now - int(timestamp)) > WINDOW_S:
             return False
         message = timestamp.encode() + body
-        return self.fits(bytes.fromhex(signature), message) and self._first(message, now)
+        return self.check_signature(bytes.fromhex(signature), message) and self._is_new(
+            message, now
+        )
 
-    def _first(self, message: bytes, now: float) -> bool:
+    def _is_new(self, message: bytes, now: float) -> bool:
         """Remember the message for as long as its time would be accepted; True if it is new.
 
         By message, not by signature: a message may have more than one valid Ed25519 signature. If
@@ -64,7 +67,7 @@ class RateLimiter:
     now: Callable[[], float]
     _started: dict[str, deque[float]] = field(default_factory=dict)
 
-    def passes(self, user: str) -> bool:
+    def allow(self, user: str) -> bool:
         """Count a task and return True, unless the person has started ``TASKS`` lately."""
         since = self.now() - PERIOD_S
         times = self._started.setdefault(user, deque())
@@ -159,7 +162,7 @@ class _Interaction(BaseModel):
 
 
 def read_interaction(body: bytes, application_id: str) -> Ping | CommandCall | ButtonClick:
-    """Parse an interaction. Raises ValueError if the data is none, of an unknown kind, or for
+    """Parse an interaction. Raises ValueError if it is invalid, of an unknown kind, or meant for
     another application."""
     try:
         sent = json.loads(body)

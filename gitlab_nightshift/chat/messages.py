@@ -22,19 +22,22 @@ from gitlab_nightshift.text.printable_text import remove_hidden
 Json = dict[str, Any]
 Redact = Callable[[str], str]
 
-NOBODY: Json = {"parse": []}
+NO_MENTIONS: Json = {"parse": []}
 """Pings nobody, whatever a text says."""
+# Types of interaction responses: PONG, and the deferred ones, by which Discord shows that the
+# service works until the answer is edited: with a new message, or by changing the message with the
+# button.
 PONG: Json = {"type": 1}
-LATER: Json = {"type": 5}
-LATER_IN_PLACE: Json = {"type": 6}
+DEFERRED: Json = {"type": 5}
+DEFERRED_UPDATE: Json = {"type": 6}
 MOST_FILES, MOST_COMMANDS = 10, 5
 LONGEST_PATCH = 900
 """Characters; the whole patch is in the artifacts."""
-# Discord's numbers: the message flag EPHEMERAL; the components action row and button; the button
-# styles success and danger; the option types string and boolean.
-_ONLY_FOR_ONE = 1 << 6
-_ROW, _BUTTON, _GREEN, _RED = 1, 2, 3, 4
-_TEXT, _YES_NO = 3, 5
+# Discord's numbers (its API documentation): the message flag EPHEMERAL, the component types action
+# row and button, the button styles success and danger, the option types string and boolean.
+_EPHEMERAL = 1 << 6
+_ROW, _BUTTON, _SUCCESS, _DANGER = 1, 2, 3, 4
+_STRING, _BOOLEAN = 3, 5
 _BUTTON_ID = compile_lazily(r"ns:(approve|refuse):([0-9]{1,19}):([0-9a-f]{32})")
 
 HEADLINES = {
@@ -47,17 +50,17 @@ HEADLINES = {
 }
 
 
-MOST = 1900
+LONGEST_MESSAGE = 1900
 """Characters of a message, as Discord counts them; it takes 2000."""
 _CUT = "…"
-REST = "The rest is in the artifacts: bundle/change.patch"
-_GAP = "\N{ZERO WIDTH SPACE}"
+CUT_NOTE = "The rest is in the artifacts: bundle/change.patch"
+_ZERO_WIDTH = "\N{ZERO WIDTH SPACE}"
 _MARKDOWN = compile_lazily(r"[\\*_~`|<>\[\]()#]")
 
 
 def build_private_answer(text: str) -> Json:
     """An answer that only the person sees."""
-    data = {"content": format_message([text]), "flags": _ONLY_FOR_ONE, "allowed_mentions": NOBODY}
+    data = {"content": format_message([text]), "flags": _EPHEMERAL, "allowed_mentions": NO_MENTIONS}
     return {"type": 4, "data": data}
 
 
@@ -65,7 +68,7 @@ def build_content(lines: list[str], components: list[Json] | None = None) -> Jso
     """A message; an edit removes its old buttons unless they are given again."""
     return {
         "content": format_message(lines),
-        "allowed_mentions": NOBODY,
+        "allowed_mentions": NO_MENTIONS,
         "components": components or [],
     }
 
@@ -194,7 +197,7 @@ def build_buttons(pipeline: int, key: bytes) -> list[Json]:
             "label": label,
             "custom_id": _sign_button_id(verb, pipeline, key),
         }
-        for verb, label, style in (("approve", "Approve", _GREEN), ("refuse", "Refuse", _RED))
+        for verb, label, style in (("approve", "Approve", _SUCCESS), ("refuse", "Refuse", _DANGER))
     ]
     return [{"type": _ROW, "components": made}]
 
@@ -224,7 +227,7 @@ def build_command(name: str) -> Json:
         _build_option("task", "What is to be done, in words", required=True, max_length=4000),
         _build_option("provider", "The coding agent", choices=choices),
         _build_option("model", "A full model id", max_length=200),
-        _build_option("dry_run", "Stop before anything is pushed", _YES_NO),
+        _build_option("dry_run", "Stop before anything is pushed", _BOOLEAN),
         _build_option(
             "test", "The id of a test that must pass, and its arguments", max_length=1000
         ),
@@ -233,7 +236,7 @@ def build_command(name: str) -> Json:
     return {"name": name, "type": 1, "description": text, "contexts": [0], "options": options}
 
 
-def _build_option(name: str, description: str, kind: int = _TEXT, **more: Any) -> Json:
+def _build_option(name: str, description: str, kind: int = _STRING, **more: Any) -> Json:
     return {"name": name, "description": description, "type": kind, **more}
 
 
@@ -242,14 +245,14 @@ def escape_text(text: str, most: int) -> str:
     line = " ".join(_clean_text(text).split())
     line = line if len(line) <= most else line[: most - 1].rstrip() + _CUT
     line = _MARKDOWN.sub(r"\\\g<0>", line)
-    return line.replace("@", f"@{_GAP}").replace("://", f":{_GAP}//")
+    return line.replace("@", f"@{_ZERO_WIDTH}").replace("://", f":{_ZERO_WIDTH}//")
 
 
 def format_code(text: str, most: int) -> str:
     """Such a line as inline code."""
     line = " ".join(_clean_text(text).split()).replace("`", "'")
     line = line if len(line) <= most else line[: most - 1].rstrip() + _CUT
-    return f"`{line.replace('@', f'@{_GAP}') or ' '}`"
+    return f"`{line.replace('@', f'@{_ZERO_WIDTH}') or ' '}`"
 
 
 def format_diff(patch: str, most: int) -> str:
@@ -259,8 +262,8 @@ def format_diff(patch: str, most: int) -> str:
     for line in lines:
         if sum(map(len, kept)) + len(kept) + len(line) > most:
             break
-        kept.append(line.replace("@", f"@{_GAP}"))
-    rest = [REST] if len(kept) < len(lines) else []
+        kept.append(line.replace("@", f"@{_ZERO_WIDTH}"))
+    rest = [CUT_NOTE] if len(kept) < len(lines) else []
     return "\n".join([*(["```diff", *kept, "```"] if kept else []), *rest])
 
 
@@ -275,7 +278,7 @@ def format_message(lines: list[str]) -> str:
     """The lines as one message; "…" replaces those that do not fit."""
     kept: list[str] = []
     for line in lines:
-        if _measure_length([*kept, line, _CUT]) > MOST:
+        if _measure_length([*kept, line, _CUT]) > LONGEST_MESSAGE:
             return "\n".join([*kept, _CUT])
         kept.append(line)
     return "\n".join(kept)

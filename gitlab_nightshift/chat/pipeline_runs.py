@@ -146,7 +146,7 @@ class GitLab:
     def approve(self, pipeline: int) -> Job:
         """Start the manual job that publishes, and return it."""
         project = self._open_project()
-        waiting = [job for job in project.pipelines.list_jobs(pipeline) if offers(job)]
+        waiting = [job for job in project.pipelines.list_jobs(pipeline) if can_approve(job)]
         if not waiting:
             text = f"no job {APPROVE_JOB} waits in pipeline {pipeline}: was it already decided?"
             raise NightshiftError(Code.CONFIG, text)
@@ -162,11 +162,11 @@ class GitLab:
             self._open_project().threads.add_comment("merge_requests", int(found[1]), text)
 
     def _open_project(self) -> Project:
-        here = self.settings
+        settings = self.settings
         return open_project(
-            here.gitlab_url,
-            here.project,
-            here.gitlab_token,
+            settings.gitlab_url,
+            settings.project,
+            settings.gitlab_token,
             timeout_s=TIMEOUT_S,
             patience_s=PATIENCE_S,
             clock=Clock(sleep=self._sleep),
@@ -182,7 +182,7 @@ def select_jobs(jobs: Sequence[Job], name: str) -> Sequence[Job]:
     return [job for job in jobs if name in ("", job.name)]
 
 
-def over(jobs: Sequence[Job], only: str = "") -> bool:
+def has_ended(jobs: Sequence[Job], only: str = "") -> bool:
     """True if the run has ended: the job ``only``, else its last job, else all jobs if none has a
     name from the template."""
     if only:
@@ -193,9 +193,9 @@ def over(jobs: Sequence[Job], only: str = "") -> bool:
     return bool(jobs) and all(job.finished or job.status == MANUAL for job in jobs)
 
 
-def offers(job: Job) -> bool:
-    """True if this is the job that publishes and it can be started, now or in a moment: GitLab
-    updates a waiting job some time after the job before it has ended."""
+def can_approve(job: Job) -> bool:
+    """True if this is the job that publishes and it can be started, now or in a moment."""
+    # GitLab makes a waiting job manual only some time after the job before it has ended.
     return job.name == APPROVE_JOB and job.status in (MANUAL, "created")
 
 

@@ -40,7 +40,7 @@ from gitlab_nightshift.chat.interaction import (
     read_interaction,
 )
 from gitlab_nightshift.chat.messages import escape_text
-from gitlab_nightshift.chat.pipeline_runs import EndedRun, GitLab, offers, over
+from gitlab_nightshift.chat.pipeline_runs import EndedRun, GitLab, can_approve, has_ended
 from gitlab_nightshift.errors import NightshiftError, build_config_error
 from gitlab_nightshift.gitlab.pipelines import Job, Pipeline
 from gitlab_nightshift.records.products import Outcome
@@ -67,7 +67,7 @@ class ChatService:
     settings: ChatSettings
     discord: Discord
     gitlab: GitLab
-    turnstile: RateLimiter
+    rate_limiter: RateLimiter
     key: bytes
     redact: Callable[[str], str]
     log: Callable[[str], None]
@@ -81,7 +81,7 @@ class ChatService:
 
     def answer_command(self, call: CommandCall) -> Json:
         """The answer to ``/coder``; the task itself runs in the background."""
-        if not self._may(call.person):
+        if not self._is_allowed(call.person):
             return messages.build_private_answer("You may not use this command here.")
         try:
             asked = parse_options(call.options)
@@ -89,18 +89,18 @@ class ChatService:
             return messages.build_private_answer(escape_text(error.message, 600))
         if len(self.runs) >= MOST_RUNS:
             return messages.build_private_answer(f"{MOST_RUNS} tasks are running: try again later.")
-        if not self.turnstile.passes(call.person.user):
+        if not self.rate_limiter.allow(call.person.user):
             hours = PERIOD_S / 3600
             return messages.build_private_answer(
                 f"At most {TASKS} tasks in {hours:.0f} h: try again later."
             )
         self._start_task(self._run(call, asked))
-        return messages.LATER
+        return messages.DEFERRED
 
     def answer_click(self, click: ButtonClick) -> Json:
         """The answer to a button."""
         press = messages.read_press(click.custom_id, self.key)
-        if press is None or not self._may(click.person):
+        if press is None or not self._is_allowed(click.person):
             return messages.build_private_answer("You may not decide this here.")
         if press.pipeline in self._decided:
             return messages.build_private_answer("This has already been decided.")
@@ -109,10 +109,10 @@ class ChatService:
             self.log(f"pipeline {press.pipeline}: refused by {click.person.user}")
             return {"type": 7, "data": messages.describe_refusal(click.content, click.person.user)}
         self._start_task(self._approve(click, press.pipeline))
-        return messages.LATER_IN_PLACE
+        return messages.DEFERRED_UPDATE
 
-    def _may(self, person: Person) -> bool:
-        allowed = self.settings.may(person.guild, person.user, person.roles)
+    def _is_allowed(self, person: Person) -> bool:
+        allowed = self.settings.allows(person.guild, person.user, person.roles)
         if not allowed:
             self.log(f"not allowed: user {person.user} in server {person.guild or 'none'}")
         return allowed
@@ -137,7 +137,7 @@ class ChatService:
 
     async def _run(self, call: CommandCall, asked: TaskCommand) -> None:
         try:
-            pipeline = await self._ask(lambda: self.gitlab.start(asked))
+            pipeline = await self._call_gitlab(lambda: self.gitlab.start(asked))
         except NightshiftError as error:
             self.log(self.redact(f"no pipeline for {call.person.user}: {error.message}"))
             message = messages.describe_start_failure(asked, error.message, self.redact)
@@ -148,12 +148,12 @@ class ChatService:
         answer = ""
         with contextlib.suppress(NightshiftError):  # the result is posted anyway
             answer = await self.discord.edit_answer(call.token, message)
-        await self._follow(pipeline, call.channel, answer)
+        await self._wait_for_result(pipeline, call.channel, answer)
 
     async def _approve(self, click: ButtonClick, number: int) -> None:
         try:
-            pipeline = await self._ask(lambda: self.gitlab.fetch_pipeline(number))
-            job = await self._ask(lambda: self.gitlab.approve(number))
+            pipeline = await self._call_gitlab(lambda: self.gitlab.fetch_pipeline(number))
+            job = await self._call_gitlab(lambda: self.gitlab.approve(number))
         except NightshiftError as error:
             self._decided.discard(number)
             self.log(self.redact(f"pipeline {number}: not approved: {error.message}"))
@@ -164,14 +164,14 @@ class ChatService:
         with contextlib.suppress(NightshiftError):
             message = messages.describe_approval(click.content, click.person.user)
             await self.discord.edit_answer(click.token, message)
-        ended = await self._follow(pipeline, click.channel, click.message, job.name)
+        ended = await self._wait_for_result(pipeline, click.channel, click.message, job.name)
         if ended and ended.result.outcome is Outcome.MR_CREATED:
             who = " ".join(
                 word for word in (click.person.name, f"(user {click.person.user})") if word
             )
-            await self._ask(lambda: self.gitlab.record_approval(ended, who))
+            await self._call_gitlab(lambda: self.gitlab.record_approval(ended, who))
 
-    async def _follow(
+    async def _wait_for_result(
         self, pipeline: Pipeline, channel: str, answer: str, job: str = ""
     ) -> EndedRun | None:
         """Poll the pipeline, or one job of it, until it has ended; then post its result."""
@@ -180,10 +180,10 @@ class ChatService:
         while loop.time() < end:
             await asyncio.sleep(self.pause_s)
             try:
-                jobs = await self._ask(lambda: self.gitlab.list_jobs(pipeline.id))
-                if not over(jobs, job):
+                jobs = await self._call_gitlab(lambda: self.gitlab.list_jobs(pipeline.id))
+                if not has_ended(jobs, job):
                     continue
-                ended = await self._ask(partial(self.gitlab.find_result, jobs, job))
+                ended = await self._call_gitlab(partial(self.gitlab.find_result, jobs, job))
             except NightshiftError as error:
                 self.log(self.redact(f"pipeline {pipeline.id}: {error.message}"))
                 continue
@@ -201,17 +201,17 @@ class ChatService:
             return messages.describe_missing_result(
                 pipeline, "The pipeline ended without a result:"
             )
-        asks = run.result.outcome is Outcome.APPROVAL_REQUIRED and any(map(offers, jobs))
+        asks = run.result.outcome is Outcome.APPROVAL_REQUIRED and any(map(can_approve, jobs))
         buttons = messages.build_buttons(pipeline.id, self.key) if asks else []
         return messages.describe_result(run, pipeline, buttons, self.redact)
 
-    async def _ask(self, call: Callable[[], Value]) -> Value:
+    async def _call_gitlab(self, call: Callable[[], Value]) -> Value:
         async with self._threads:
             return await run_in_thread(call)
 
 
 async def run_in_thread(call: Callable[[], Value]) -> Value:
-    """Return ``call()`` from a daemon thread, which does not delay the end of the service."""
+    """Run ``call`` in a daemon thread, which does not delay the end of the service."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Value] = loop.create_future()
 
@@ -279,13 +279,13 @@ async def open_service(
     watch_s: float = WATCH_S,
 ) -> AsyncIterator[int]:
     """Run the service during the block, and yield its port. At the end it stops following runs."""
-    door = RequestVerifier(build_signature_check(settings.public_key), time.time)
+    verifier = RequestVerifier(build_signature_check(settings.public_key), time.time)
     async with aiohttp.ClientSession(trust_env=True) as session:
         service = ChatService(
             settings=settings,
             discord=Discord(session, settings.application_id, settings.bot_token, discord_url),
             gitlab=GitLab(settings),
-            turnstile=RateLimiter(time.monotonic),
+            rate_limiter=RateLimiter(time.monotonic),
             key=hashlib.sha256(b"nightshift buttons\0" + settings.bot_token.encode()).digest(),
             redact=Redactor((settings.bot_token, settings.gitlab_token)),
             log=log,
@@ -293,7 +293,7 @@ async def open_service(
             watch_s=watch_s,
         )
         runner = web.AppRunner(
-            _build_application(service, door),
+            _build_application(service, verifier),
             access_log=None,
             lingering_time=LINGER_S,
             shutdown_timeout=LINGER_S,
@@ -303,7 +303,7 @@ async def open_service(
             yield await _listen(runner, address)
         finally:
             await runner.cleanup()
-            await _end(service, log)
+            await _stop_runs(service, log)
 
 
 async def _listen(runner: web.AppRunner, address: tuple[str, int]) -> int:
@@ -317,7 +317,7 @@ async def _listen(runner: web.AppRunner, address: tuple[str, int]) -> int:
     return int(runner.addresses[0][1])
 
 
-async def _end(service: ChatService, log: Log) -> None:
+async def _stop_runs(service: ChatService, log: Log) -> None:
     service.gitlab.stopping.set()
     left = list(service.runs)
     for run in left:
@@ -327,7 +327,7 @@ async def _end(service: ChatService, log: Log) -> None:
         log(f"{len(left)} run(s) continue in GitLab; their results will not be posted")
 
 
-def _build_application(service: ChatService, door: RequestVerifier) -> web.Application:
+def _build_application(service: ChatService, verifier: RequestVerifier) -> web.Application:
     async def interact(request: web.Request) -> web.Response:
         try:
             async with asyncio.timeout(BODY_S):
@@ -336,7 +336,7 @@ def _build_application(service: ChatService, door: RequestVerifier) -> web.Appli
             return web.Response(status=408)
         headers = request.headers
         signature = headers.get("X-Signature-Ed25519", "")
-        if not door.is_valid(signature, headers.get("X-Signature-Timestamp", ""), body):
+        if not verifier.is_valid(signature, headers.get("X-Signature-Timestamp", ""), body):
             return web.Response(status=401, text="invalid request signature")
         return _answer(service, body)
 

@@ -22,7 +22,10 @@ from gitlab_nightshift.settings.notations import WEEKDAYS
 LARGEST_FILE = 200_000
 """Characters of a settings file that are read."""
 _DEFAULTS = NightSettings()
-_LACKS = {"isForked": "which projects are forks", "markedForDeletionOn": "which will be deleted"}
+_MISSING_FIELDS = {
+    "isForked": "which projects are forks",
+    "markedForDeletionOn": "which will be deleted",
+}
 
 
 def discover(api: FleetApi, settings: FleetSettings) -> Discovery:
@@ -45,7 +48,7 @@ def discover(api: FleetApi, settings: FleetSettings) -> Discovery:
         tuple(each for each in found.values() if not matches(each.path, settings.exclude)),
         tuple(missing_groups),
         tuple(each for each in settings.projects if each.lower() not in known),
-        tuple(_LACKS[each] for each in api.missing_fields),
+        tuple(_MISSING_FIELDS[each] for each in api.missing_fields),
     )
 
 

@@ -22,14 +22,14 @@ _SCRIPTED, MOST_SCRIPTED = "exec_command(", 20
 
 
 class CallLog:
-    """A bead's calls in order: the first are kept, the others only counted."""
+    """A bead's calls in order: the first are kept, others only counted (``more``)."""
 
     def __init__(self) -> None:
         self.calls: list[ToolCall] = []
         self.more = 0
 
     def add(self, call: ToolCall) -> None:
-        """Remember a call."""
+        """Keep or count a call."""
         if len(self.calls) < MOST_CALLS:
             self.calls.append(call)
         else:
@@ -141,9 +141,9 @@ _TEXTS = ("delta", "choices", "content", "output")
 
 @dataclass(frozen=True)
 class MeteredUsage:
-    """What an answer has reported. ``final``: it has come to its end and reported its output there;
-    without it more may have been made than anybody saw (hidden thinking, the rest of a broken
-    stream). ``closed``: its closing mark was seen, so ``text_bytes`` are all of its text."""
+    """What an answer has reported. ``final``: it reported its output at its end; otherwise the
+    model may have produced more than was seen (hidden thinking, the rest of a broken stream).
+    ``closed``: its closing mark was seen, so ``text_bytes`` is all of its text."""
 
     tokens: Tokens
     final: bool
@@ -151,28 +151,27 @@ class MeteredUsage:
     text_bytes: int = 0
 
     @property
-    def untold(self) -> bool:
+    def unreported(self) -> bool:
         """True for a whole answer of an endpoint that reports no usage."""
         return self.closed and self.tokens == Tokens()
 
 
 @dataclass
 class Meter:
-    """Reads what an endpoint says of its usage, and hands each event to ``calls``; any bytes may
-    come.
+    """Reads the usage that an endpoint reports, and passes each event to ``calls``.
 
-    ``longest`` is the size in bytes beyond which a line, or a whole answer, is not read. ``hour``:
-    the request wrote into the cache for an hour, as all that it wrote is then taken to be where an
-    endpoint does not tell the two kinds apart. ``ended``: an agent that has read this far has all
-    of the answer. ``closed``: the protocol's closing mark has come, or all of one JSON object; an
-    answer without it was cut off, however well its connection ended. ``text_bytes`` are those of
-    the texts in it.
+    ``longest`` is the size in bytes beyond which a line, or a whole answer, is not read. With
+    ``cache_1h`` the request may write into the cache for an hour: if the endpoint does not tell the
+    two kinds of cache writes apart, all count as this one, which costs more. ``ended``: an agent
+    that has read this far has all of the answer. ``closed``: the protocol's closing mark has come,
+    or all of one JSON object; an answer without it was cut off, however cleanly its connection
+    ended. ``text_bytes`` is the size of its texts.
     """
 
     api: Api
     stream: bool
     longest: int
-    hour: bool = False
+    cache_1h: bool = False
     calls: CallReader | None = None
     final: bool = False
     ended: bool = False
@@ -181,7 +180,7 @@ class Meter:
     _tokens: Tokens = field(default_factory=Tokens)
     _line: bytearray = field(default_factory=bytearray)
     _skip: bool = False
-    _split: bool = False
+    _has_split: bool = False
 
     def feed(self, chunk: bytes) -> None:
         """The next bytes of the answer."""
@@ -195,7 +194,7 @@ class Meter:
         self._keep(rest)
 
     def end(self) -> MeteredUsage:
-        """What was reported, once no more comes."""
+        """What was reported, after the last byte."""
         self._finish_line()
         if self.calls:
             self.calls.end()
@@ -204,7 +203,7 @@ class Meter:
     def read_usage(self) -> MeteredUsage:
         """What is reported so far."""
         tokens, long = self._tokens, self._tokens.written_1h
-        if self.hour and not self._split:
+        if self.cache_1h and not self._has_split:
             long = tokens.written
         written = max(tokens.written - long, 0)
         tokens = replace(tokens, written=written, written_1h=long)
@@ -248,7 +247,7 @@ class Meter:
                     else _read_openai_usage(usage)
                 )
                 self._tokens = _merge_tokens(self._tokens, used)
-                self._split = self._split or isinstance(usage.get("cache_creation"), dict)
+                self._has_split = self._has_split or isinstance(usage.get("cache_creation"), dict)
                 self.final = self.final or (self.ended and used.output > 0)
 
 

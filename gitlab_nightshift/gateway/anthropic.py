@@ -61,7 +61,7 @@ _LIFETIME = allow_one_of("5m", "1h")
 
 def _check_lifetime(traits: RequestTraits, value: Any) -> Any:
     """Check the cache's lifetime: the longer one costs more."""
-    traits.hour = traits.hour or value == "1h"
+    traits.cache_1h = traits.cache_1h or value == "1h"
     return _LIFETIME(traits, value)
 
 
@@ -134,7 +134,7 @@ _COUNTED_KEYS: Mapping[str, Check] = {
     "system": allow_either(
         check_text, allow_list_of(allow_tagged("a system block", {"text": _TEXT}))
     ),
-    "tools": allow_list_of(allow_tagged("a tool", {"custom": _TOOL_KEYS}, usual="custom")),
+    "tools": allow_list_of(allow_tagged("a tool", {"custom": _TOOL_KEYS}, default="custom")),
     "tool_choice": allow_record(
         "tool_choice", type=check_text, name=check_text, disable_parallel_tool_use=check_scalar
     ),
@@ -164,10 +164,10 @@ _MESSAGES: Mapping[str, Check] = {
 
 def check_messages(body: Mapping[str, Any], models: Collection[str]) -> CheckedRequest:
     """Check a request for an answer. Raises RequestRefusal if a bead does not need all of it."""
-    question = _check_request(body, models, _MESSAGES, "max_tokens")
-    if question.max_output is None:
+    checked = _check_request(body, models, _MESSAGES, "max_tokens")
+    if checked.max_output is None:
         raise RequestRefusal("max_tokens is missing")
-    return question
+    return checked
 
 
 def check_count(body: Mapping[str, Any], models: Collection[str]) -> CheckedRequest:
@@ -179,14 +179,14 @@ def _check_request(
     body: Mapping[str, Any], models: Collection[str], checks: Mapping[str, Check], limit: str
 ) -> CheckedRequest:
     known = list_plain_models(models)
-    question = check_body(body, known, checks, output_key=limit, server_side=SERVER_SIDE)
-    for tool in question.body.get("tools", ()):
+    checked = check_body(body, known, checks, output_key=limit, server_side=SERVER_SIDE)
+    for tool in checked.body.get("tools", ()):
         if not isinstance(tool.get("input_schema"), dict):
             raise RequestRefusal(
                 "a tool without input_schema is not allowed: agents may only use their own tools"
             )
-    _limit_cache_marks(question.body)
-    return question
+    _limit_cache_marks(checked.body)
+    return checked
 
 
 def _limit_cache_marks(body: Mapping[str, Any]) -> None:

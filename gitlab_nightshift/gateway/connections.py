@@ -154,13 +154,13 @@ class AnswerReceiver:
     endpoint's answer is read to its end anyway.
 
     ``gone`` is set once the agent has disconnected, or was disconnected because it read nothing for
-    ``reads_s`` seconds (then ``slow`` is true too).
+    ``patience_s`` seconds (then ``slow`` is true too).
     """
 
-    def __init__(self, request: web.BaseRequest, reads_s: float) -> None:
+    def __init__(self, request: web.BaseRequest, patience_s: float) -> None:
         self.gone, self.slow = asyncio.Event(), False
-        self._request, self._reads_s = request, reads_s
-        self._back: web.StreamResponse | None = None
+        self._request, self._patience_s = request, patience_s
+        self._response: web.StreamResponse | None = None
 
     def disconnect(self) -> None:
         """Abort the agent's connection, so that it cannot take half an answer for a whole one."""
@@ -170,25 +170,27 @@ class AnswerReceiver:
 
     async def begin(self, headers: Mapping[str, str]) -> None:
         """Send the answer's head."""
-        self._back = web.StreamResponse(headers=headers)
-        await self._write_in_time(self._back.prepare(self._request))
+        self._response = web.StreamResponse(headers=headers)
+        await self._write_in_time(self._response.prepare(self._request))
 
-    async def take(self, chunk: bytes) -> None:
+    async def send(self, chunk: bytes) -> None:
         """Send a part of the answer."""
-        if self._back and not self.gone.is_set():
-            await self._write_in_time(self._back.write(chunk))
+        if self._response and not self.gone.is_set():
+            await self._write_in_time(self._response.write(chunk))
 
     async def end(self) -> web.StreamResponse:
         """End the answer."""
-        if self._back is None or self.gone.is_set():
+        if self._response is None or self.gone.is_set():
             return web.Response()
         with contextlib.suppress(aiohttp.ClientError, ConnectionError):
-            await self._back.write_eof()  # some agents hang up once they have read the last event
-        return self._back
+            await (
+                self._response.write_eof()
+            )  # some agents hang up once they have read the last event
+        return self._response
 
     async def _write_in_time(self, writing: Awaitable[object]) -> None:
         try:
-            async with asyncio.timeout(self._reads_s):
+            async with asyncio.timeout(self._patience_s):
                 await writing
         except TimeoutError:
             self.slow = True

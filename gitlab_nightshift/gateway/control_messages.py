@@ -42,7 +42,7 @@ class ControlRequest:
 class Listen(ControlRequest):
     """Serve ``model`` or ``egress``, once, also on the UNIX socket that comes with the message."""
 
-    what: Name
+    service: Name
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class OpenBead(ControlRequest):
 
 
 @dataclass(frozen=True)
-class Look(ControlRequest):
+class ReadState(ControlRequest):
     """The state of a bead. Here and below, ``placeholder`` says which."""
 
     placeholder: Name
@@ -148,10 +148,10 @@ class GatewayReply:
 
 
 def send_request(
-    link: socket.socket, request: ControlRequest, handed: socket.socket | None = None
+    link: socket.socket, request: ControlRequest, attached: socket.socket | None = None
 ) -> None:
     """Send a request. Raises OSError if the gateway is gone."""
-    _send(link, {"do": type(request).__name__, **to_data(request)}, handed)
+    _send(link, {"do": type(request).__name__, **to_data(request)}, attached)
 
 
 def send_reply(link: socket.socket, reply: GatewayReply) -> None:
@@ -162,16 +162,16 @@ def send_reply(link: socket.socket, reply: GatewayReply) -> None:
 def receive_request(link: socket.socket) -> tuple[ControlRequest, socket.socket | None]:
     """The next request, and the socket that came with it. Raises EOFError at the end, OSError, and
     InvalidRecordError for what no honest client sends."""
-    data, handed = _receive(link)
+    data, attached = _receive(link)
     try:
         message = decode_record(dict[str, Any], data)
         kind = _KINDS.get(str(message.pop("do", None)))
-        if kind is None or (handed is None) == (kind is Listen):
+        if kind is None or (attached is None) == (kind is Listen):
             raise InvalidRecordError("it is no request")
-        return make_record(kind, message), handed
+        return make_record(kind, message), attached
     except BaseException:
-        if handed:
-            handed.close()
+        if attached:
+            attached.close()
         raise
 
 
@@ -180,19 +180,19 @@ def receive_reply(link: socket.socket) -> GatewayReply:
     return decode_record(GatewayReply, _receive(link)[0])
 
 
-def _send(link: socket.socket, message: object, handed: socket.socket | None) -> None:
+def _send(link: socket.socket, message: object, attached: socket.socket | None) -> None:
     # UTF-8 rather than escapes: so the longest calls and notes fit into a message in any script.
     text = json.dumps(message, ensure_ascii=False, allow_nan=False)
     data = text.encode("utf-8", "surrogatepass")
-    socket.send_fds(link, [data], [handed.fileno()] if handed else [])
+    socket.send_fds(link, [data], [attached.fileno()] if attached else [])
 
 
 def _receive(link: socket.socket) -> tuple[bytes, socket.socket | None]:
     data, descriptors, flags, _ = socket.recv_fds(link, LONGEST, 1)
-    handed = [socket.socket(fileno=each) for each in descriptors]
+    attached = [socket.socket(fileno=each) for each in descriptors]
     # The kernel cuts a longer message, and drops more descriptors, without an error: recvmsg(2).
     if flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC):
         raise InvalidRecordError("it is too long")
     if not data:
         raise EOFError
-    return data, next(iter(handed), None)
+    return data, next(iter(attached), None)

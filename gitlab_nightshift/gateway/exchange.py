@@ -24,8 +24,8 @@ from gitlab_nightshift.gateway.anthropic import (
 from gitlab_nightshift.gateway.connections import NO_RETRY, AnswerReceiver, build_error_response
 from gitlab_nightshift.gateway.cost_account import Account, Bill, Reservation
 from gitlab_nightshift.gateway.forward import (
-    HIDDEN,
-    OVERLOAD,
+    OVERLOADED,
+    REDACTED,
     REFUSED,
     AbandonedRequest,
     ForwardedRequest,
@@ -53,7 +53,7 @@ from gitlab_nightshift.gateway.request_body import (
     quote_text,
     write_object,
 )
-from gitlab_nightshift.gateway.upstream import Upstream
+from gitlab_nightshift.gateway.upstream import ANTHROPIC_VERSION, Upstream
 from gitlab_nightshift.records.events import Emit, Note
 from gitlab_nightshift.text.endpoint_errors import parse_error
 
@@ -118,17 +118,17 @@ class EndpointState:
         """Mark the endpoint as unusable; the first reason is kept."""
         self.unusable = self.unusable or why
 
-    def note_pause(self, account: Account, text: str) -> None:
+    def report_pause(self, account: Account, text: str) -> None:
         """Report that a request waits, every time."""
         self._emit(Note(f"model gateway, {account.bead}: {text}"))
 
-    def note_once(self, account: Account, text: str) -> None:
+    def warn_once(self, account: Account, text: str) -> None:
         """Report an event, once for all beads."""
         if text not in self._reported:
             self._reported.add(text)
-            self.tell(account, text)
+            self.warn_bead(account, text)
 
-    def tell(self, account: Account | None, text: str) -> None:
+    def warn_bead(self, account: Account | None, text: str) -> None:
         """Report an event, once per bead and text. Without a bead, the caller is unknown: the event
         is attributed to the first running bead."""
         known = account or next(iter(self.list_running()), None)
@@ -137,7 +137,6 @@ class EndpointState:
 
 
 AGENT = "nightshift"
-VERSION = "2023-06-01"
 NO_END = "the end of an answer was not seen: the most that it can have cost is counted"
 NO_USAGE = "this endpoint reports no usage: its tokens are at most the bytes sent and received"
 
@@ -157,7 +156,7 @@ class AgentRequest:
     account: Account
     route: Route
     query: str
-    question: CheckedRequest
+    checked: CheckedRequest
     size: int
     betas: str = ""
 
@@ -180,7 +179,7 @@ class Exchange:
         betas = ",".join(request.http.headers.getall("anthropic-beta", ()))
         kept, dropped = filter_betas(betas, request.account.models)
         request = replace(request, betas=kept)
-        self._tell(request.account, request.question, dropped)
+        self._warn_of_omissions(request.account, request.checked, dropped)
         while True:  # each refusal removes one more field, so this ends
             with contextlib.suppress(RefusedFieldError):
                 return await self._send_limited(request)
@@ -189,24 +188,25 @@ class Exchange:
         """Forward it without the fields that the endpoint has refused so far. Raises
         RefusedFieldError if it refuses another one."""
         path, refused = request.route.path, self.endpoint.refused_fields
-        key, last = choose_limit_key(request.question, path, refused)
-        question, account, reserved, most = request.question, request.account, None, None
-        if question.output_key:
-            if key == BY_BYTES and not question.stream:
+        key, is_last_key = choose_limit_key(request.checked, path, refused)
+        checked, account, reserved, max_bytes = request.checked, request.account, None, None
+        if checked.output_key:
+            if key == BY_BYTES and not checked.stream:
                 raise RequestRefusal("this endpoint limits no answer: ask for a stream")
-            sent = question.estimate_input(request.size)
-            reserved = account.reserve(question.model, sent, choose_limit(question, key))
-            most = reserved.max_output if key == BY_BYTES else None
+            tokens = checked.estimate_input(request.size)
+            reserved = account.reserve(checked.model, tokens, choose_limit(checked, key))
+            max_bytes = reserved.max_output if key == BY_BYTES else None
         left_out = [name for place, name in refused if place == path]
         options = self.upstream.options if path == CHAT else {}
-        body = _build_body(question, key, reserved, left_out, options)
+        body = _build_body(checked, key, reserved, left_out, options)
         bill = Bill(account, reserved)
         try:
-            sent_on = _build_forwarded_request(request, body)
+            forwarded = _build_forwarded_request(request, body)
             del body
-            if last and not question.optional:
-                question.body.clear()  # nothing can be tried again: free the memory
-            return await self._send_request(request, sent_on, bill, "" if last else key, most)
+            if is_last_key and not checked.optional:
+                checked.body.clear()  # nothing can be tried again: free the memory
+            refusable = "" if is_last_key else key
+            return await self._send_request(request, forwarded, bill, refusable, max_bytes)
         except AbandonedRequest:
             return web.Response()
         except UnreachableEndpoint as refusal:
@@ -214,27 +214,34 @@ class Exchange:
             raise
         finally:
             bill.settle()
-            if bill.untold:
-                self.endpoint.note_once(account, NO_USAGE)
+            if bill.unreported:
+                self.endpoint.warn_once(account, NO_USAGE)
             elif bill.assumed:
-                self.endpoint.tell(account, NO_END)
+                self.endpoint.warn_bead(account, NO_END)
 
-    def _tell(self, account: Account, question: CheckedRequest, dropped: Iterable[str]) -> None:
-        for name in (*question.dropped, *(f"anthropic-beta {name}" for name in dropped)):
-            self.endpoint.tell(account, f"{quote_text(name)} is not known and was left out")
-        if question.output_key and not account.priced(question.model):
-            text = f"no price is known for {question.model}, so its cost is unknown: set `prices`"
-            self.endpoint.tell(account, text)
+    def _warn_of_omissions(
+        self, account: Account, checked: CheckedRequest, dropped: Iterable[str]
+    ) -> None:
+        for name in (*checked.dropped, *(f"anthropic-beta {name}" for name in dropped)):
+            self.endpoint.warn_bead(account, f"{quote_text(name)} is not known and was left out")
+        if checked.output_key and not account.has_price(checked.model):
+            text = f"no price is known for {checked.model}, so its cost is unknown: set `prices`"
+            self.endpoint.warn_bead(account, text)
 
     async def _send_request(
-        self, request: AgentRequest, sent: ForwardedRequest, bill: Bill, key: str, most: int | None
+        self,
+        request: AgentRequest,
+        forwarded: ForwardedRequest,
+        bill: Bill,
+        key: str,
+        max_bytes: int | None,
     ) -> web.StreamResponse:
-        """Forward it. ``key`` is the limit's field if the endpoint may refuse it; ``most`` limits
-        the bytes of the answer's text."""
+        """Forward it. ``key`` is the limit's field if the endpoint may refuse it; ``max_bytes``
+        limits the answer's text."""
         receiver, account = request.receiver, request.account
-        tell = functools.partial(self.endpoint.note_pause, account)
-        retries = Retries(self.limits, receiver.gone, bool(self.endpoint.unusable), tell)
-        async with open_answer(self.session, self.upstream, sent, retries, bill) as opened:
+        report = functools.partial(self.endpoint.report_pause, account)
+        retries = Retries(self.limits, receiver.gone, bool(self.endpoint.unusable), report)
+        async with open_answer(self.session, self.upstream, forwarded, retries, bill) as opened:
             response, start = opened
             if response.headers.get("Content-Encoding", "identity").lower() != "identity":
                 raise RequestRefusal(
@@ -243,47 +250,51 @@ class Exchange:
             if response.status != 200:
                 start = start or await read_start(response, self.limits.error_bytes)
                 return self._relay_error(response, start, request, key)
-            request.question.body.clear()
+            request.checked.body.clear()
             try:
-                return await self._relay_answer(receiver, response, sent, bill, most)
+                return await self._relay_answer(receiver, response, forwarded, bill, max_bytes)
             except (BrokenAnswer, aiohttp.ClientError, TimeoutError, ConnectionError) as error:
                 why = str(error) if isinstance(error, BrokenAnswer) else type(error).__name__
-                self.endpoint.tell(account, f"an answer was cut off: {why}")
+                self.endpoint.warn_bead(account, f"an answer was cut off: {why}")
                 receiver.disconnect()
                 return web.Response()
             finally:
                 if receiver.slow:
-                    self.endpoint.tell(account, "an answer was cut off: the agent does not read it")
+                    self.endpoint.warn_bead(
+                        account, "an answer was cut off: the agent does not read it"
+                    )
 
     async def _relay_answer(
         self,
         receiver: AnswerReceiver,
         response: aiohttp.ClientResponse,
-        sent: ForwardedRequest,
+        forwarded: ForwardedRequest,
         bill: Bill,
-        most_text: int | None,
+        max_bytes: int | None,
     ) -> web.StreamResponse:
         """Pass an answer to the agent. Raises :class:`BrokenAnswer` if it lacks the protocol's
-        closing mark, however cleanly its connection ends, or has more than ``most_text`` bytes of
+        closing mark, however cleanly its connection ends, or has more than ``max_bytes`` bytes of
         text."""
         stream = response.content_type == "text/event-stream"
         calls = CallReader(bill.account.log)
-        meter = Meter(self.upstream.api, stream, self.limits.metered_bytes, sent.hour, calls)
+        meter = Meter(
+            self.upstream.api, stream, self.limits.metered_bytes, forwarded.cache_1h, calls
+        )
         bill.meter = meter
-        most = self.limits.answer_bytes if stream else self.limits.metered_bytes
+        longest = self.limits.answer_bytes if stream else self.limits.metered_bytes
         guard, total, kept = _SecretGuard(self.upstream.secrets), 0, bytearray()
         await receiver.begin(pick_agent_headers(response.headers))
         while chunk := await self._read_chunk(response, meter):
             total += len(chunk)
             meter.feed(chunk)
-            if total > most:
+            if total > longest:
                 raise BrokenAnswer("it is too large")
-            if most_text is not None and meter.text_bytes > most_text:
-                raise BrokenAnswer(f"the endpoint takes no limit, and it has {most_text} bytes")
+            if max_bytes is not None and meter.text_bytes > max_bytes:
+                raise BrokenAnswer(f"the endpoint takes no limit, and it has {max_bytes} bytes")
             guard.check(chunk)  # before the agent gets it
             if stream:
                 bill.reserve_cost()
-                await receiver.take(chunk)
+                await receiver.send(chunk)
             else:
                 kept += chunk  # its cost, and so whether it may go on, is unknown before its end
             if receiver.gone.is_set() and meter.final:  # nobody reads the rest, and it is billed
@@ -292,7 +303,7 @@ class Exchange:
         bill.settle()  # before the agent has the end: its next request may follow at once
         if not meter.closed and not receiver.gone.is_set():
             raise BrokenAnswer("the stream ended without its end" if stream else "it is no JSON")
-        await receiver.take(bytes(kept))
+        await receiver.send(bytes(kept))
         return await receiver.end()
 
     async def _read_chunk(self, response: aiohttp.ClientResponse, meter: Meter) -> bytes:
@@ -319,7 +330,7 @@ class Exchange:
             return self._build_error(
                 status, "the model endpoint refused the key", "authentication_error"
             )
-        if status in OVERLOAD:
+        if status in OVERLOADED:
             self.endpoint.give_up(f"the model endpoint is overloaded (HTTP {status})")
         if not 400 <= status <= 599:
             raise RequestRefusal(
@@ -327,10 +338,10 @@ class Exchange:
             )
         self._remember_refused_fields(status, body.decode("utf-8", "replace"), request, key)
         for secret in self.upstream.secrets:
-            body = body.replace(secret, HIDDEN)
+            body = body.replace(secret, REDACTED)
         if response.content_type != "application/json":
-            said = parse_error(body)[1]
-            text = f"the model endpoint answered HTTP {status}{': ' if said else ''}{said}"
+            message = parse_error(body)[1]
+            text = f"the model endpoint answered HTTP {status}{': ' if message else ''}{message}"
             return self._build_error(status, text, "api_error")
         headers = {**pick_agent_headers(response.headers), **NO_RETRY}
         return web.Response(status=status, body=body, headers=headers)
@@ -339,12 +350,12 @@ class Exchange:
         self, status: int, error: str, request: AgentRequest, key: str
     ) -> None:
         path, known = request.route.path, self.endpoint.refused_fields
-        names = find_refused_fields(status, error, request.question, key)
+        names = find_refused_fields(status, error, request.checked, key)
         new = {(path, name) for name in names} - known
         self.endpoint.refused_fields = known | new
         if new - {(path, TOOLS)}:
             for name in sorted(names):
-                self.endpoint.note_once(request.account, f"the model endpoint refuses {name}")
+                self.endpoint.warn_once(request.account, f"the model endpoint refuses {name}")
             raise RefusedFieldError
 
     def _build_error(self, status: int, message: str, kind: str) -> web.Response:
@@ -357,19 +368,19 @@ class _SecretGuard:
     def __init__(self, secrets: Iterable[bytes]) -> None:
         self._secrets = tuple(secrets)
         # A secret may be split over two chunks: keep one byte less than the longest of them.
-        self._keep = max(len(secret) for secret in self._secrets) - 1
+        self._overlap = max(len(secret) for secret in self._secrets) - 1
         self._last = b""
 
     def check(self, chunk: bytes) -> None:
-        """Raise :class:`BrokenAnswer` at a secret, even if it began in the previous chunk."""
+        """Raise :class:`BrokenAnswer` for a secret, even one that began in an earlier chunk."""
         text = self._last + chunk
         if any(secret in text for secret in self._secrets):
             raise BrokenAnswer("the model endpoint sends the key back")
-        self._last = text[-self._keep :] if self._keep else b""
+        self._last = text[-self._overlap :] if self._overlap else b""
 
 
 def _build_body(
-    question: CheckedRequest,
+    checked: CheckedRequest,
     key: str,
     reserved: Reservation | None,
     left_out: Collection[str],
@@ -377,10 +388,10 @@ def _build_body(
 ) -> bytes:
     """The body to send: its answer limited by ``key`` instead of the client's own limit, without
     the fields that are ``left_out``, with the team's ``options``."""
-    body = remove_fields(question.body, left_out) if question.optional else question.body
+    body = remove_fields(checked.body, left_out) if checked.optional else checked.body
     body = {**body, **options} if options else body
     if reserved and reserved.max_output is not None:
-        body = {name: value for name, value in body.items() if name != question.output_key}
+        body = {name: value for name, value in body.items() if name != checked.output_key}
         if key:
             body[key] = reserved.max_output
             fit_thinking(body, reserved.max_output)
@@ -396,9 +407,9 @@ def _build_forwarded_request(request: AgentRequest, body: bytes) -> ForwardedReq
         query=request.query,
         body=body,
         betas=request.betas,
-        version=version if re.fullmatch(r"\d{4}-\d\d-\d\d", version) else VERSION,
+        version=version if re.fullmatch(r"\d{4}-\d\d-\d\d", version) else ANTHROPIC_VERSION,
         agent=agent if re.fullmatch(r"[ -~]{1,200}", agent) else AGENT,
-        stream=request.question.stream,
+        stream=request.checked.stream,
         light=headers.get(LIGHT) == "true",
-        hour=request.question.traits.hour,
+        cache_1h=request.checked.traits.cache_1h,
     )

@@ -78,7 +78,7 @@ def start_gateway(env: Mapping[str, str], *, likely: bool = True) -> Iterator[Ga
 def _start(
     given: Mapping[str, int], env: Mapping[str, str], likely: bool
 ) -> "subprocess.Popen[bytes]":
-    """Start the process; it prints nowhere."""
+    """Start the process, without output."""
     streams = (subprocess.DEVNULL,) * 3
     data = {"descriptors": dict(given), "likely": likely}
     return stage_process.start_stage(GATEWAY, data, env, given.values(), streams)

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 from gitlab_nightshift.gateway.keys import Api
-from gitlab_nightshift.gateway.upstream import Upstream
+from gitlab_nightshift.gateway.upstream import ANTHROPIC_VERSION, Upstream
 from gitlab_nightshift.text.json_parts import as_count, as_object, as_objects, parse_json
 
 _NAMES = ("max_model_len", "n_ctx", "context_length")
@@ -57,8 +57,6 @@ def build_models_answer(
 
 
 TIMEOUT_S, MOST_BYTES = 20.0, 4_000_000
-VERSION = "2023-06-01"
-"""The only ``anthropic-version`` of this interface."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +71,7 @@ class ProbedModel:
     listed: tuple[str, ...] = ()
 
 
-class _StayHere(urllib.request.HTTPRedirectHandler):
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
     """Follows no redirect: the key must not go to another address."""
 
     def redirect_request(self, *_args: Any, **_kwargs: Any) -> None:
@@ -97,12 +95,12 @@ def ask_for_model(upstream: Upstream, model: str) -> ProbedModel:
 def _get(upstream: Upstream, path: str) -> tuple[int, bytes, str]:
     headers = upstream.build_headers("")
     if upstream.api is Api.ANTHROPIC:
-        headers["anthropic-version"] = VERSION
+        headers["anthropic-version"] = ANTHROPIC_VERSION
     proxies = {"http": upstream.proxy, "https": upstream.proxy} if upstream.proxy else {}
     opener = urllib.request.build_opener(
         urllib.request.ProxyHandler(proxies),
         urllib.request.HTTPSHandler(context=upstream.build_tls_context()),
-        _StayHere(),
+        _NoRedirects(),
     )
     url = upstream.build_url(path)
     request = urllib.request.Request(url, headers=headers)  # noqa: S310 - http(s), checked there

@@ -157,7 +157,7 @@ _SHARED: Mapping[str, Check] = {
 _RESPONSES: Mapping[str, Check] = {
     **_SHARED,
     "input": allow_either(
-        check_text, allow_list_of(allow_tagged("an input item", _ITEMS, usual="message"))
+        check_text, allow_list_of(allow_tagged("an input item", _ITEMS, default="message"))
     ),
     "instructions": check_scalar,
     "tools": allow_list_of(allow_tagged("a tool", _TOOLS)),
@@ -198,7 +198,7 @@ _CHAT_MESSAGE = allow_record(
     ),
     name=check_text,
     tool_call_id=check_text,
-    tool_calls=allow_null(allow_list_of(allow_tagged("a tool call", _CALLS, usual="function"))),
+    tool_calls=allow_null(allow_list_of(allow_tagged("a tool call", _CALLS, default="function"))),
     refusal=check_scalar,
     reasoning_content=check_scalar,
     reasoning=check_scalar,
@@ -234,9 +234,9 @@ _CHAT: Mapping[str, Check] = {
 
 def check_responses(body: Mapping[str, Any], models: Collection[str]) -> CheckedRequest:
     """Check a request of Responses, and keep the provider from storing it."""
-    question = _check_request(body, models, _RESPONSES, "max_output_tokens")
-    question.body["store"] = False
-    return replace(question, other_keys=("",))
+    checked = _check_request(body, models, _RESPONSES, "max_output_tokens")
+    checked.body["store"] = False
+    return replace(checked, other_keys=("",))
 
 
 def check_chat(body: Mapping[str, Any], models: Collection[str]) -> CheckedRequest:
@@ -245,12 +245,12 @@ def check_chat(body: Mapping[str, Any], models: Collection[str]) -> CheckedReque
     if len(limits) == 2:
         raise RequestRefusal("send max_tokens or max_completion_tokens, not both")
     key = limits[0] if limits else LIMIT_KEYS[0]
-    question = _check_request(body, models, _CHAT, key)
-    if question.stream:
-        question.body["stream_options"] = {"include_usage": True}
+    checked = _check_request(body, models, _CHAT, key)
+    if checked.stream:
+        checked.body["stream_options"] = {"include_usage": True}
     others = (*(k for k in LIMIT_KEYS if k != key), "")
-    optional = (*(name for name in OPTIONAL if name in question.body), *MESSAGE_FIELDS)
-    return replace(question, other_keys=others, optional=optional)
+    optional = (*(name for name in OPTIONAL if name in checked.body), *MESSAGE_FIELDS)
+    return replace(checked, other_keys=others, optional=optional)
 
 
 def _check_request(

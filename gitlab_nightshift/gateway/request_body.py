@@ -44,12 +44,12 @@ Check = Callable[["RequestTraits", Any], Any]
 
 @dataclass(frozen=True)
 class InputTokens:
-    """Tokens of a request's input: usually, and at most. ``hour``: they are written into the cache
-    for an hour, which costs more."""
+    """Tokens of a request's input: usually, and at most. With ``cache_1h`` they are written into
+    the cache for an hour, which costs more."""
 
     usual: int
     most: int
-    hour: bool = False
+    cache_1h: bool = False
 
 
 @dataclass
@@ -60,7 +60,7 @@ class RequestTraits:
     dropped: set[str] = field(default_factory=set)
     image_bytes: int = 0
     image_tokens: int = 0
-    hour: bool = False
+    cache_1h: bool = False
 
 
 @dataclass
@@ -86,7 +86,9 @@ class CheckedRequest:
         # No tokenizer makes more tokens than bytes. Pictures cost tokens whatever their bytes.
         text = max(size - self.traits.image_bytes, 0)
         usual = text // BYTES_PER_TOKEN + 1 + self.traits.image_tokens
-        return InputTokens(usual, text + FRAME_TOKENS + self.traits.image_tokens, self.traits.hour)
+        return InputTokens(
+            usual, text + FRAME_TOKENS + self.traits.image_tokens, self.traits.cache_1h
+        )
 
     @property
     def max_output(self) -> int | None:
@@ -216,13 +218,13 @@ def allow_record(where: str, **checks: Check) -> Check:
     return lambda traits, value: check_fields(traits, value, where, checks)
 
 
-def allow_tagged(where: str, kinds: Mapping[str, Mapping[str, Check]], usual: str = "") -> Check:
-    """An object of a known ``type``; ``usual`` is the type of one that has none."""
+def allow_tagged(where: str, kinds: Mapping[str, Mapping[str, Check]], default: str = "") -> Check:
+    """An object of a known ``type``; ``default`` is the type of one that has none."""
 
     def check(traits: RequestTraits, value: Any) -> Any:
         if not isinstance(value, dict):
             raise RequestRefusal(f"{where}: expected an object")
-        kind = value.get("type", usual)
+        kind = value.get("type", default)
         if not isinstance(kind, str) or kind not in kinds:
             raise RequestRefusal(f"{where} of the type {quote_text(kind)} is not allowed")
         return check_fields(traits, value, where, {"type": check_text, **kinds[kind]})

@@ -20,6 +20,8 @@ _OWN_VERSION = compile_lazily(r"/v\d+\w*(/openai)?$|/deployments/[^/]+$")
 """Base URLs with a version of their own, to which ``/chat/completions`` is added directly: Gemini's
 ``/v1beta/openai``, ``/api/paas/v4``, a deployment of Azure."""
 OAUTH_BETA = "oauth-2025-04-20"
+ANTHROPIC_VERSION = "2023-06-01"
+"""The only ``anthropic-version`` that Anthropic's interface has now."""
 _CA_FILES = ("SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 _RESERVED_HEADERS = frozenset(
     {
@@ -114,7 +116,7 @@ def build_upstream(
     own_version = key.api is Api.OPENAI and _OWN_VERSION.search(url)
     version = "" if own_version and not url.endswith("/v1") else "/v1"
     url = url.removesuffix("/v1")
-    _check(url)
+    _check_base_url(url)
     custom = env.get("ANTHROPIC_CUSTOM_HEADERS", "") if key.api is Api.ANTHROPIC else ""
     files = dict.fromkeys(Path(env[name]) for name in _CA_FILES if env.get(name))
     folder = env.get("SSL_CERT_DIR")
@@ -131,7 +133,7 @@ def build_upstream(
     )
 
 
-def _check(url: str) -> None:
+def _check_base_url(url: str) -> None:
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname or "", parts.port

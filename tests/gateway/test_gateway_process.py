@@ -124,7 +124,7 @@ def test_a_run(tmp_path: Path) -> None:
             assert KEY.encode() not in (place / name).read_bytes(), name
         assert (place / "environ").read_bytes() == b"LANG=C.UTF-8\0"
         used = remote.close_bead(ticket, 60)
-        assert used == remote.look(ticket).usage == Usage(about(0.009), 2200)
+        assert used == remote.read_state(ticket).usage == Usage(about(0.009), 2200)
         remote.close()
         assert started.process.wait(60) == 0
         assert read_totals(started.report.read()).cost_usd == about(0.009)
@@ -222,7 +222,7 @@ def test_it_is_killed(tmp_path: Path) -> None:
             reports = started.report.read(1 << 16)
             started.process.kill()
             started.process.wait(60)
-        assert remote.look(ticket).unusable == "the model gateway has ended"
+        assert remote.read_state(ticket).unusable == "the model gateway has ended"
         assert remote.close_bead(ticket, 60) == Usage(None, None)
         assert read_totals(reports or b"").assumed_usd > 0.03
 

@@ -205,8 +205,8 @@ class RunningGateway:
     def usage(self, ticket: BeadTicket) -> Usage:
         return self.inner.read_usage(ticket.placeholder)
 
-    def exhausted(self, ticket: BeadTicket) -> bool:
-        return self.inner.exhausted(ticket.placeholder)
+    def is_exhausted(self, ticket: BeadTicket) -> bool:
+        return self.inner.is_exhausted(ticket.placeholder)
 
 
 @dataclass

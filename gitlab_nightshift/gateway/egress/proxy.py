@@ -10,13 +10,13 @@ import socket
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from gitlab_nightshift.gateway.egress.company_proxy import Choose
+from gitlab_nightshift.gateway.egress.company_proxy import ChooseProxy
 from gitlab_nightshift.gateway.egress.route import (
     DeniedTarget,
     Dial,
     EgressRoute,
-    Pipe,
     Resolve,
+    Streams,
     Traffic,
     UnreachableTarget,
     dial,
@@ -139,9 +139,9 @@ class _ProxyBead:
 class EgressProxy:
     """The proxy within an event loop, from ``start`` to ``stop``.
 
-    ``hosts`` is ``policy.egress_hosts``; a bad one raises ``ValueError``. ``onward`` finds the
-    job's own proxy for a host and port. ``emit`` gets every refused target. A request needs the
-    credential of a running bead."""
+    ``hosts`` is ``policy.egress_hosts``; an invalid one raises ``ValueError``. ``choose_proxy``
+    finds the job's own proxy for a host and port. ``emit`` gets every refused target. A request
+    needs the credential of a running bead."""
 
     def __init__(
         self,
@@ -149,14 +149,14 @@ class EgressProxy:
         emit: Emit,
         *,
         limits: ProxyLimits | None = None,
-        onward: Choose = lambda _host, _port: None,
+        choose_proxy: ChooseProxy = lambda _host, _port: None,
         resolve: Resolve = look_up,
-        dialling: Dial = dial,
+        connect: Dial = dial,
     ) -> None:
         self._limits = limits or ProxyLimits()
         times = self._limits.resolve_s, self._limits.connect_s
         known = tuple(map(parse_egress_host, hosts))
-        self._route = EgressRoute(known, *times, onward, resolve, dialling)
+        self._route = EgressRoute(known, *times, choose_proxy, resolve, connect)
         self._emit = emit
         self._beads: tuple[_ProxyBead, ...] = ()
         self._reported: set[str] = set()
@@ -173,7 +173,7 @@ class EgressProxy:
             self._servers.append(
                 await asyncio.start_server(self._accept, sock=unix, limit=HEAD_BYTES)
             )
-        through = [e for e in self._route.entries if self._route.onward(e.host, e.port)]
+        through = [e for e in self._route.entries if self._route.choose_proxy(e.host, e.port)]
         if through:
             names = ", ".join(map(str, through))
             text = f"{names}: through the job's own proxy, which looks names up: no address is"
@@ -216,7 +216,7 @@ class EgressProxy:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _serve(self, agent: Pipe) -> None:
+    async def _serve(self, agent: Streams) -> None:
         """Serve one connection to its end."""
         try:
             with contextlib.suppress(OSError, TimeoutError):
@@ -225,7 +225,7 @@ class EgressProxy:
         finally:
             agent[1].transport.abort()
 
-    async def _read(self, agent: Pipe) -> None:
+    async def _read(self, agent: Streams) -> None:
         try:
             async with asyncio.timeout(self._limits.head_s):
                 head = await read_head(agent[0])
@@ -234,7 +234,7 @@ class EgressProxy:
         else:
             await self._open_target(agent, head)
 
-    async def _open_target(self, agent: Pipe, head: RequestHead) -> None:
+    async def _open_target(self, agent: Streams, head: RequestHead) -> None:
         target = format_host_port(head.host, head.port)
         bead = self._find_bead(head.credential)
         if bead is None:
@@ -256,7 +256,7 @@ class EgressProxy:
             bead.tasks.discard(task)
 
     async def _tunnel_request(
-        self, agent: Pipe, head: RequestHead, target: str, bead: _ProxyBead
+        self, agent: Streams, head: RequestHead, target: str, bead: _ProxyBead
     ) -> None:
         host = await self._route.connect(head.host, head.port)
         try:

@@ -8,7 +8,7 @@ import socket
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from gitlab_nightshift.gateway.egress.company_proxy import Choose, JobProxy
+from gitlab_nightshift.gateway.egress.company_proxy import ChooseProxy, JobProxy
 from gitlab_nightshift.settings.allowed_hosts import (
     OpenHost,
     explain_refusal,
@@ -19,7 +19,7 @@ from gitlab_nightshift.settings.allowed_hosts import (
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 CHUNK = 64 * 1024
-Pipe = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 @dataclass
@@ -30,7 +30,7 @@ class Traffic:
     received: int = 0
 
 
-async def relay_bytes(agent: Pipe, host: Pipe, traffic: Traffic, idle_s: float) -> None:
+async def relay_bytes(agent: Streams, host: Streams, traffic: Traffic, idle_s: float) -> None:
     """Relay until both sides have ended, one fails, or neither sends anything for ``idle_s``."""
     own = Traffic()
     directions = {
@@ -53,18 +53,18 @@ async def relay_bytes(agent: Pipe, host: Pipe, traffic: Traffic, idle_s: float) 
 
 
 async def _carry(
-    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, count: Traffic, way: str
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, count: Traffic, field: str
 ) -> None:
     while data := await reader.read(CHUNK):
         writer.write(data)
-        setattr(count, way, getattr(count, way) + len(data))
+        setattr(count, field, getattr(count, field) + len(data))
         await writer.drain()  # waits while the other side reads slowly, so memory stays bounded
     with contextlib.suppress(OSError):  # half of the connection: the other may still carry data
         writer.write_eof()
 
 
 Resolve = Callable[[str, int], Awaitable[list[str]]]
-Dial = Callable[[str, int], Awaitable[Pipe]]
+Dial = Callable[[str, int], Awaitable[Streams]]
 ADDRESSES = 4
 """The most addresses of one name that are tried."""
 ANSWER_BYTES = 16 * 1024
@@ -85,24 +85,25 @@ class NoTunnel(Exception):
 
 @dataclass(frozen=True)
 class EgressRoute:
-    """``onward`` finds the job's own proxy for a target, None to connect directly. ``resolve``
-    looks up a name and ``dial`` connects to an address; tests replace them."""
+    """How targets are reached. ``choose_proxy`` finds the job's own proxy for one, None to connect
+    directly. ``resolve`` looks up a name and ``dial`` connects to an address; tests replace
+    them."""
 
     entries: tuple[OpenHost, ...]
     resolve_s: float
     connect_s: float
-    onward: Choose
+    choose_proxy: ChooseProxy
     resolve: Resolve
     dial: Dial
 
-    async def connect(self, host: str, port: int) -> Pipe:
+    async def connect(self, host: str, port: int) -> Streams:
         """A connection. Raises :class:`DeniedTarget` or :class:`UnreachableTarget`."""
         entry = next((entry for entry in self.entries if entry.covers(host, port)), None)
         if is_metadata(host):
             raise DeniedTarget("a metadata service")
         if entry is None:
             raise DeniedTarget("not in policy.egress_hosts")
-        if proxy := self.onward(host, port):
+        if proxy := self.choose_proxy(host, port):
             return await self._connect_by_proxy(proxy, entry, host, port)
         for address in await self._resolve_allowed(entry, host, port):
             try:
@@ -114,7 +115,7 @@ class EgressRoute:
 
     async def _connect_by_proxy(
         self, proxy: JobProxy, entry: OpenHost, host: str, port: int
-    ) -> Pipe:
+    ) -> Streams:
         """A tunnel through the job's proxy. As that resolves the name, only the name is checked."""
         address = parse_address(host)
         why = explain_refusal(address, private=entry.exact) if address else ""
@@ -156,14 +157,14 @@ async def look_up(host: str, port: int) -> list[str]:
     return list(dict.fromkeys(str(row[4][0]) for row in rows))
 
 
-async def dial(address: str, port: int) -> Pipe:
+async def dial(address: str, port: int) -> Streams:
     """A connection to a numeric address: nothing is looked up again."""
     # The system must not resolve anything again: getaddrinfo(3).
     flags = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
     return await asyncio.open_connection(address, port, flags=flags)
 
 
-async def _open_tunnel(proxy: JobProxy, host: str, port: int) -> Pipe:
+async def _open_tunnel(proxy: JobProxy, host: str, port: int) -> Streams:
     """A connection to a host by the proxy's CONNECT. Raises :class:`NoTunnel` or ``OSError``."""
     pipe = await asyncio.open_connection(proxy.host, proxy.port, limit=ANSWER_BYTES)
     try:
@@ -174,7 +175,7 @@ async def _open_tunnel(proxy: JobProxy, host: str, port: int) -> Pipe:
     return pipe
 
 
-async def _send_connect(pipe: Pipe, proxy: JobProxy, target: str) -> None:
+async def _send_connect(pipe: Streams, proxy: JobProxy, target: str) -> None:
     rows = [f"CONNECT {target} HTTP/1.1", f"Host: {target}"]
     if proxy.credential:
         rows.append(f"Proxy-Authorization: Basic {proxy.credential}")
