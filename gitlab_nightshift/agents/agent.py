@@ -288,9 +288,9 @@ class ReportedCalls:
         self.refused: dict[str, None] = {}
         self.missing: dict[str, None] = {}
 
-    def add(self, call_id: object, tool: object, given: object) -> None:
+    def add(self, call_id: object, tool: object, arguments: object) -> None:
         """Add a call; of two with the same id the first counts."""
-        call = build_tool_call(tool, given, call_id)
+        call = build_tool_call(tool, arguments, call_id)
         if len(self._calls) < MOST_CALLS:
             self._calls.setdefault(call.call_id, call)
 
@@ -325,9 +325,9 @@ def _join_output(output: object) -> str:
     return "\n".join(as_text(part.get("text")) for part in parts) if parts else as_text(output)
 
 
-def describe_call(tool: object, given: object, keys: tuple[str, ...]) -> str:
+def describe_call(tool: object, arguments: object, keys: tuple[str, ...]) -> str:
     """A call as one short line: the tool, and the first of these arguments that it has."""
-    rows = as_object(given)
+    rows = as_object(arguments)
     subject = next((rows[key] for key in keys if rows.get(key)), "")
     words = " ".join(map(str, subject)) if isinstance(subject, list) else subject
     return f"{tool} {words}"[:160].strip()

@@ -25,12 +25,12 @@ def play(folder: Path, checkout: Path, handoff: Path) -> int:
     if not folder.is_dir():
         sys.stderr.write(f"the recording has no bead {folder.name}\n")
         return 3
-    how = json.loads((folder / "bead.json").read_bytes())
-    _print(folder / "stdout.jsonl", checkout, float(how.get("pace_s", 0.0)))
-    _change(folder / "files", checkout, how.get("deleted", []))
+    bead = json.loads((folder / "bead.json").read_bytes())
+    _print(folder / "stdout.jsonl", checkout, float(bead.get("pace_s", 0.0)))
+    _change(folder / "files", checkout, bead.get("deleted", []))
     if (folder / "handoff.json").exists():
         shutil.copyfile(folder / "handoff.json", handoff)
-    return int(how.get("exit_status", 0))
+    return int(bead.get("exit_status", 0))
 
 
 def _print(stdout: Path, checkout: Path, pace_s: float) -> None:

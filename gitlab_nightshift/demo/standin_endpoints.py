@@ -169,7 +169,7 @@ def create_merge_request(call: StandinCall) -> StandinAnswer:
     )
     _check_branches(request, project)
     check_conflict(request, project)
-    change(call, request, body)
+    set_fields(call, request, body)
     project.merge_requests.append(request)
     refresh(project)
     return StandinAnswer(201, _build_json(call, request))
@@ -236,7 +236,7 @@ def check_conflict(request: StandinMergeRequest, project: StandinProject) -> Non
             raise StandinApiError(409, {"message": [f"{message}: !{other.iid}"]})
 
 
-def change(call: StandinCall, request: StandinMergeRequest, body: Json) -> None:
+def set_fields(call: StandinCall, request: StandinMergeRequest, body: Json) -> None:
     """Set the fields that the body names."""
     title = body.get("title", request.title)
     if not title.strip():

@@ -88,7 +88,7 @@ def _decide_alone(
     if reason := find_obstacle(choice, project):
         return _build_row(choice, project, "no", reason)
     if tonight := list_tonight(choice, project):
-        return _build_row(choice, project, "started", _describe(choice, tonight))
+        return _build_row(choice, project, "started", _describe_pipeline(choice, tonight))
     if project.id in pending:
         _reserve(choice, tally, project)
         tally.running += 1
@@ -122,7 +122,7 @@ def _build_plan(
     )
 
 
-def _describe(choice: FleetChoice, tonight: list[FleetNight]) -> str:
+def _describe_pipeline(choice: FleetChoice, tonight: list[FleetNight]) -> str:
     newest = tonight[0]
     text = f"pipeline {newest.pipeline} is {newest.status}"
     waits = newest.status in ("created", "pending", "preparing", "waiting_for_resource")

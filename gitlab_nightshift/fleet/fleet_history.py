@@ -87,11 +87,11 @@ def read_fleet_history(
 
 
 def _list_silent(settings: FleetSettings, found: Discovery, nights: Nights) -> tuple[str, ...]:
-    heard = {key.partition("/")[0] for key in nights}
+    with_nights = {key.partition("/")[0] for key in nights}
     return tuple(
         each.path
         for each in found.projects
-        if each.set_up and str(each.id) not in heard and not find_exclusion(settings, each)
+        if each.set_up and str(each.id) not in with_nights and not find_exclusion(settings, each)
     )
 
 

@@ -192,14 +192,14 @@ def build_command_finding(result: CommandResult) -> CommandFinding:
 def build_notarized_finding(seen: NotarizedCommand) -> CommandFinding:
     """A command that the notary ran, for ``result.json``, with all its runs."""
     last = seen.runs[-1]
-    told = [describe_run(each) for each in seen.runs[:-1]]
+    other_runs = [describe_run(each) for each in seen.runs[:-1]]
     if seen.base:
-        told.append(f"without the change: {describe_run(seen.base)}")
+        other_runs.append(f"without the change: {describe_run(seen.base)}")
     level: ResultLevel = "fail"
     if seen.accepted:
-        level = "pass" if seen.ok and not told else "warn"
+        level = "pass" if seen.ok and not other_runs else "warn"
     return CommandFinding(
-        seen.command, level, last.exit_status, last.duration_s, last.error, "; ".join(told)
+        seen.command, level, last.exit_status, last.duration_s, last.error, "; ".join(other_runs)
     )
 
 

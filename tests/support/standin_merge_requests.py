@@ -11,10 +11,10 @@ from gitlab_nightshift.demo.standin_api import (
     require_fields,
 )
 from gitlab_nightshift.demo.standin_endpoints import (
-    change,
     check_conflict,
     create_merge_request,
     list_merge_requests,
+    set_fields,
 )
 from gitlab_nightshift.demo.standin_json import Json, build_merge_request_json, build_user_json
 from gitlab_nightshift.demo.standin_repository import find_merge_base, read_diffs, read_heads
@@ -127,7 +127,7 @@ def update_merge_request(call: StandinCall) -> StandinAnswer:
         raise StandinApiError(
             400, {"error": f"{names} are missing, at least one parameter is required"}
         )
-    change(call, request, body)
+    set_fields(call, request, body)
     _set_state(request, call.project, body.get("state_event"))
     request.updated_at = build_timestamp()
     refresh(call.state, get_project(call))

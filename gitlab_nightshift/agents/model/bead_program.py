@@ -9,7 +9,7 @@ answers with a JSON object or with blocks.
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from gitlab_nightshift.agents.model.conversation import (
 )
 from gitlab_nightshift.agents.model.edits import NotApplicableError, UnreadableFileError, plan_edits
 from gitlab_nightshift.agents.model.json_answers import parse_json_answer
-from gitlab_nightshift.agents.model.loop import AgentLoop, LoopLimits
+from gitlab_nightshift.agents.model.loop import LEAST_ANSWER, AgentLoop, EmitEvent, LoopLimits
 from gitlab_nightshift.agents.model.texts import (
     NO_BLOCKS,
     build_answer_format,
@@ -69,16 +69,16 @@ class BeadSpec:
 
 SHOWN_TOKENS, LEAST_TOKENS = 24_000, 1_000
 """Tokens of the repository to show at first, and at least."""
-LEAST_ANSWER = 1024
 LARGEST_TEXT, MESSAGES = 60_000, 15
-Tell = Callable[[Mapping[str, Any]], None]
 
 
 class OneRequest:
     """One bead: its request, and what is made of the answer."""
 
-    def __init__(self, chat: ChatClient, workspace: Workspace, spec: BeadSpec, tell: Tell) -> None:
-        self._chat, self._workspace, self._spec, self._tell = chat, workspace, spec, tell
+    def __init__(
+        self, chat: ChatClient, workspace: Workspace, spec: BeadSpec, emit: EmitEvent
+    ) -> None:
+        self._chat, self._workspace, self._spec, self._emit = chat, workspace, spec, emit
         self._answer, self._shown = spec.answer_tokens, SHOWN_TOKENS
 
     def run(self, prompt: str) -> Any:
@@ -92,7 +92,7 @@ class OneRequest:
         try:
             return self._use(text)
         except (MalformedError, NotApplicableError) as error:
-            self._tell({"type": "refused", "problem": str(error)})
+            self._emit({"type": "refused", "problem": str(error)})
             complaint = {"role": "user", "content": render_complaint(str(error))}
             said = {"role": "assistant", "content": text}
             return self._use(self._ask(prompt, [*messages, said, complaint]))
@@ -126,14 +126,14 @@ class OneRequest:
                 break
             self._shown = max(self._shown // 2, LEAST_TOKENS)
         if self._shown < before:
-            self._tell({"type": "trimmed", "tokens": self._shown})
-        self._tell({"type": "shown", "files": sorted(files), "tokens": estimate_tokens(messages)})
+            self._emit({"type": "trimmed", "tokens": self._shown})
+        self._emit({"type": "shown", "files": sorted(files), "tokens": estimate_tokens(messages)})
         return messages
 
     def _select_files(self, room: int) -> Iterator[tuple[str, str]]:
         """The selected files, or the first ones, of ``room`` bytes in all. Raises
         ContextTooSmallError for a selected file that does not fit."""
-        selected = _parse_selected_files(self._read_handed("analysis.json"))
+        selected = _parse_selected_files(self._read_extra("analysis.json"))
         git, top = self._workspace.git, self._workspace.top
         every = split_names(git.run("ls-files", "-z", "-c", "-o", "--exclude-standard", cwd=top))
         for path in selected or sorted(every):
@@ -154,8 +154,8 @@ class OneRequest:
 
     def _list_texts(self) -> Iterator[tuple[str, str]]:
         git, top, bead = self._workspace.git, self._workspace.top, self._spec.bead
-        yield "the analysis", self._read_handed("analysis.json")
-        yield "what the last attempt had changed", self._read_handed("last.patch")
+        yield "the analysis", self._read_extra("analysis.json")
+        yield "what the last attempt had changed", self._read_extra("last.patch")
         if bead in ("verify", "mr"):
             git.run("add", "--intent-to-add", "--all", cwd=top)  # else a diff lacks new files
             diff = git.run("diff", *PLAIN_DIFF, "HEAD", "--", cwd=top).decode("utf-8", "replace")
@@ -163,8 +163,8 @@ class OneRequest:
         if bead == "mr":
             yield "the last commit messages", "\n\n".join(read_commit_messages(git, top, MESSAGES))
 
-    def _read_handed(self, name: str) -> str:
-        data = self._workspace.read_handed(str(Path(self._spec.handoff) / name)) or b""
+    def _read_extra(self, name: str) -> str:
+        data = self._workspace.read_extra_file(str(Path(self._spec.handoff) / name)) or b""
         return data.decode("utf-8", "replace")[:LARGEST_TEXT]
 
     def _use(self, text: str) -> Any:
@@ -199,14 +199,14 @@ def main(spec_file: str, env: Mapping[str, str]) -> int:
     spec = BeadSpec(**json.loads(Path(spec_file).read_bytes()))
     prompt = sys.stdin.buffer.read().decode("utf-8", "replace")
     chat = ChatClient(
-        env[BASE_URL], env[KEY], spec.model, _Heartbeat().report_progress, _tell_repetition
+        env[BASE_URL], env[KEY], spec.model, _Heartbeat().report_progress, _emit_repetition
     )
     git = build_isolated_git(Path(env["HOME"]), env["PATH"])
     workspace = Workspace(Path(spec.checkout), git, (Path(spec.handoff),))
     try:
         _keep_out_of_diffs(git, Path(spec.checkout), spec.hidden)
         if spec.one_request:
-            answer = OneRequest(chat, workspace, spec, tell).run(prompt)
+            answer = OneRequest(chat, workspace, spec, emit).run(prompt)
         else:
             answer = _build_loop(spec, chat, workspace, env).run(prompt)
     except EndpointError as error:
@@ -216,7 +216,7 @@ def main(spec_file: str, env: Mapping[str, str]) -> int:
     except (ContextTooSmallError, GitError) as error:
         return _report_failure("context", str(error))
     said = answer if isinstance(answer, str) else ""
-    tell({"type": "result", "ok": True, "said": said, "structured": None if said else answer})
+    emit({"type": "result", "ok": True, "said": said, "structured": None if said else answer})
     return 0
 
 
@@ -228,7 +228,7 @@ def _build_loop(
     limits = LoopLimits(
         spec.answer_tokens, spec.usd, spec.tokens, spec.seconds, (spec.rates[0], spec.rates[1])
     )
-    return AgentLoop(chat, Toolbox(workspace, rules, spec.edits), limits, spec.schema, tell)
+    return AgentLoop(chat, Toolbox(workspace, rules, spec.edits), limits, spec.schema, emit)
 
 
 def _keep_out_of_diffs(git: Git, top: Path, hidden: list[str]) -> None:
@@ -239,18 +239,18 @@ def _keep_out_of_diffs(git: Git, top: Path, hidden: list[str]) -> None:
         git.run("update-index", "--skip-worktree", "-z", "--stdin", cwd=top, stdin=tracked)
 
 
-def tell(event: Mapping[str, Any]) -> None:
+def emit(event: Mapping[str, Any]) -> None:
     """Report an event."""
     print(json.dumps(event), flush=True)  # noqa: T201 - the agent's output is its way to report
 
 
 def _report_failure(what: str, error: str, status: int = 0) -> int:
-    tell({"type": "result", "ok": False, "what": what, "error": error, "status": status})
+    emit({"type": "result", "ok": False, "what": what, "error": error, "status": status})
     return 1
 
 
-def _tell_repetition(why: str) -> None:
-    tell({"type": "repeated", "why": why})
+def _emit_repetition(why: str) -> None:
+    emit({"type": "repeated", "why": why})
 
 
 class _Heartbeat:
@@ -262,4 +262,4 @@ class _Heartbeat:
     def report_progress(self, characters: int) -> None:
         if time.monotonic() - self._last_s >= HEARTBEAT_S:
             self._last_s = time.monotonic()
-            tell({"type": "hearing", "characters": characters})
+            emit({"type": "receiving", "characters": characters})

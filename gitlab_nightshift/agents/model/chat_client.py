@@ -88,7 +88,7 @@ class CutOffError(EndpointError):
         self.why = why
 
     @property
-    def too_wordy(self) -> bool:
+    def hit_token_limit(self) -> bool:
         """True if the model wrote more than it may."""
         return self.why == _CUT_REASONS["length"]
 
@@ -206,7 +206,7 @@ def _read_refusal(response: http.client.HTTPResponse) -> EndpointError:
 
 def _read_whole(response: http.client.HTTPResponse) -> ModelReply:
     answer = _Answer()
-    answer.take(_parse_object(b"".join(_read_body(response, LONGEST_ANSWER))), "message")
+    answer.add(_parse_object(b"".join(_read_body(response, LONGEST_ANSWER))), "message")
     answer.closed = True
     return answer.finish()
 
@@ -223,7 +223,7 @@ def _read_stream(
         if data == b"[DONE]":
             answer.closed = True
         else:
-            answer.take(_parse_object(data), "delta")
+            answer.add(_parse_object(data), "delta")
             on_progress(answer.size)
     return answer.finish()
 
@@ -263,7 +263,7 @@ class _Answer:
     _reason: str = ""
     _usage: Mapping[str, Any] = field(default_factory=dict)
 
-    def take(self, event: Mapping[str, Any], name: str) -> None:
+    def add(self, event: Mapping[str, Any], name: str) -> None:
         """Add a part, or all of it. Raises :class:`CutOffError` if it goes on after its end."""
         first = next(iter(as_objects(event.get("choices"))), {})
         part, before = as_object(first.get(name)), self.size

@@ -56,15 +56,15 @@ def apply(top: Path, edits: Iterable[Edit]) -> None:
     Raises :class:`NotApplicableError` if a file cannot be written or has changed since it was read.
     """
     with contextlib.ExitStack() as stack:
-        done = _UndoLog()
+        undo_log = _UndoLog()
         try:
-            staged = [_stage_file(top, edit, stack, done) for edit in edits]
+            staged = [_stage_file(top, edit, stack, undo_log) for edit in edits]
             for each in staged:  # only once all are written: what fails usually fails before
-                _put(each, done)
+                _replace_file(each, undo_log)
         except BaseException:
-            done.undo()
+            undo_log.undo()
             raise
-        done.finish()
+        undo_log.finish()
 
 
 @dataclass(frozen=True)
@@ -81,19 +81,20 @@ class _StagedFile:
 
 @dataclass
 class _UndoLog:
-    """What was done so far, to be undone in reverse order."""
+    """What was done so far, to be undone in reverse order: files written beside their targets,
+    folders created, old files moved aside, and new ones in their places."""
 
-    parts: list[tuple[int, str]] = field(default_factory=list)
+    staged: list[tuple[int, str]] = field(default_factory=list)
     folders: list[tuple[int, str]] = field(default_factory=list)
-    kept: list[tuple[int, str, str]] = field(default_factory=list)
-    made: list[tuple[int, str]] = field(default_factory=list)
+    backups: list[tuple[int, str, str]] = field(default_factory=list)
+    placed: list[tuple[int, str]] = field(default_factory=list)
 
     def undo(self) -> None:
-        for fd, name in reversed(self.made):
+        for fd, name in reversed(self.placed):
             os.unlink(name, dir_fd=fd)
-        for fd, name, backup in reversed(self.kept):
+        for fd, name, backup in reversed(self.backups):
             os.rename(backup, name, src_dir_fd=fd, dst_dir_fd=fd)
-        for fd, name in self.parts:
+        for fd, name in self.staged:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(name, dir_fd=fd)
         for fd, name in reversed(self.folders):
@@ -101,7 +102,7 @@ class _UndoLog:
                 os.rmdir(name, dir_fd=fd)
 
     def finish(self) -> None:
-        for fd, _, backup in self.kept:
+        for fd, _, backup in self.backups:
             os.unlink(backup, dir_fd=fd)
 
 
@@ -145,32 +146,34 @@ def _open_at(
 
 
 def _open_folder(
-    top: Path, path: str, stack: contextlib.ExitStack, done: _UndoLog | None = None
+    top: Path, path: str, stack: contextlib.ExitStack, undo_log: _UndoLog | None = None
 ) -> tuple[int, str]:
-    """The folder of a path as a descriptor, and the last name; with ``done``, missing folders are
-    created."""
+    """The folder of a path as a descriptor, and the last name; with ``undo_log``, missing folders
+    are created."""
     *above, name = path.split("/")
     fd = stack.enter_context(_open_at(str(top), None, _FOLDER))
     for part in above:
-        if done is not None:
+        if undo_log is not None:
             with contextlib.suppress(FileExistsError):
                 os.mkdir(part, dir_fd=fd)
-                done.folders.append((fd, part))
+                undo_log.folders.append((fd, part))
         fd = stack.enter_context(_open_at(part, fd, _FOLDER))
     return fd, name
 
 
-def _stage_file(top: Path, edit: Edit, stack: contextlib.ExitStack, done: _UndoLog) -> _StagedFile:
+def _stage_file(
+    top: Path, edit: Edit, stack: contextlib.ExitStack, undo_log: _UndoLog
+) -> _StagedFile:
     """Write the new content beside the file, which has to be as it was read."""
     try:
-        fd, name = _open_folder(top, edit.path, stack, done)
+        fd, name = _open_folder(top, edit.path, stack, undo_log)
         mode, owner = _check_unchanged(edit, fd, name)
         new = ""
         if edit.after is not None:
             new = f".nightshift-{os.urandom(8).hex()}"
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
             with _open_at(new, fd, flags) as file:
-                done.parts.append((fd, new))
+                undo_log.staged.append((fd, new))
                 write_all(file, edit.after)
                 if owner:
                     with contextlib.suppress(PermissionError):  # only root may give a file away
@@ -200,17 +203,17 @@ def _check_unchanged(edit: Edit, fd: int, name: str) -> tuple[int, tuple[int, in
     return stat.S_IMODE(status.st_mode), (status.st_uid, status.st_gid)
 
 
-def _put(staged: _StagedFile, done: _UndoLog) -> None:
+def _replace_file(staged: _StagedFile, undo_log: _UndoLog) -> None:
     """Move the old file aside, and the new one to its place."""
     fd, name = staged.fd, staged.name
     try:
         if staged.old:
             backup = f".nightshift-{os.urandom(8).hex()}"
             os.rename(name, backup, src_dir_fd=fd, dst_dir_fd=fd)
-            done.kept.append((fd, name, backup))
+            undo_log.backups.append((fd, name, backup))
         if staged.new:
             os.rename(staged.new, name, src_dir_fd=fd, dst_dir_fd=fd)
-            done.made.append((fd, name))
+            undo_log.placed.append((fd, name))
     except OSError as error:
         raise NotApplicableError([f"{staged.path}: {_describe_error(error)}"]) from None
 
@@ -225,13 +228,13 @@ class OutsideError(Exception):
 
 @dataclass(frozen=True)
 class Workspace:
-    """A checkout and the git for it. ``handed`` are other folders whose files may be read. With
+    """A checkout and the git for it. Files of ``extra_folders`` may be read, too. With
     ``proposed``, edits are collected there and no file is changed. ``is_hidden`` is true for files
     that no tool shows."""
 
     top: Path
     git: Git
-    handed: tuple[Path, ...] = ()
+    extra_folders: tuple[Path, ...] = ()
     proposed: dict[str, Edit] | None = None
     is_hidden: Callable[[str], bool] = field(default=lambda path: False)
 
@@ -252,10 +255,10 @@ class Workspace:
         edit = (self.proposed or {}).get(path)
         return edit.after if edit else make_reader(self.top)(path)
 
-    def read_handed(self, given: str) -> bytes | None:
-        """A file in one of the ``handed`` folders, None for any other path."""
+    def read_extra_file(self, given: str) -> bytes | None:
+        """A file in one of the ``extra_folders`` folders, None for any other path."""
         place = Path(os.path.normpath(given))
-        if place.parent in self.handed and place.is_file():
+        if place.parent in self.extra_folders and place.is_file():
             return make_reader(place.parent)(place.name)
         return None
 

@@ -148,7 +148,7 @@ class _TextFile:
         *raw, last = text.split("\n")
         self._lines = [line.removesuffix("\r") for line in raw]
         self._ends = ["\r\n" if line.endswith("\r") else "\n" for line in raw]
-        self._open = bool(last)  # the last line has no line end
+        self._ends_without_newline = bool(last)  # the last line has no line end
         if last:
             self._lines.append(last)
             self._ends.append(self._ends[-1] if self._ends else "\n")
@@ -174,7 +174,7 @@ class _TextFile:
             raise NotApplicableError(problems)
         added = sum(len(place.lines) for place in places)
         deleted = sum(place.inner_end - place.inner_start for place in places)
-        return Edit(path, self._before, self._with(places), added, deleted)
+        return Edit(path, self._before, self._replace_lines(places), added, deleted)
 
     def _locate_block(self, block: Block) -> _Replacement:
         if block.search == block.replace:
@@ -211,7 +211,7 @@ class _TextFile:
             return f"; it goes on after the file's last line {start + same}"
         return f"; from line {start + same + 1} on the file has {found[same][:200]!a}"
 
-    def _with(self, places: list[_Replacement]) -> bytes:
+    def _replace_lines(self, places: list[_Replacement]) -> bytes:
         lines, ends, at = list[str](), list[str](), 0
         for place in places:
             lines += (*self._lines[at : place.inner_start], *place.lines)
@@ -220,7 +220,7 @@ class _TextFile:
             at = place.inner_end
         lines += self._lines[at:]
         ends += self._ends[at:]
-        if self._open and ends:
+        if self._ends_without_newline and ends:
             ends[-1] = ""
         pairs = zip(lines, ends, strict=True)
         text = self._bom + "".join(line + end for line, end in pairs)

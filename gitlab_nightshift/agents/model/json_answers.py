@@ -70,7 +70,7 @@ def _find_problems(value: Any, schema: Schema, whole: Schema, where: str) -> Ite
         yield from () if not all(tried) else tried[0]
         return
     kind = schema.get("type")
-    if isinstance(kind, str) and not _is(value, kind):
+    if isinstance(kind, str) and not _has_type(value, kind):
         yield f"{where}: {kind} expected"
         return
     if "enum" in schema and value not in schema["enum"]:
@@ -86,7 +86,7 @@ def _find_problems(value: Any, schema: Schema, whole: Schema, where: str) -> Ite
             yield from _find_problems(item, items, whole, where)
 
 
-def _is(value: Any, kind: str) -> bool:
+def _has_type(value: Any, kind: str) -> bool:
     if isinstance(value, bool):
         return kind == "boolean"
     return isinstance(value, _KINDS[kind])

@@ -34,11 +34,11 @@ WARNED_REPEATS, MOST_REPEATS = 3, 6
 MOST_REDUCTIONS = 4
 """How often a request that is too long is shortened and sent again."""
 WARNED_PART = 0.8
-"""The used part of a limit at which the model is told to finish."""
+"""The used part of a limit from which on the model is asked to finish."""
 LEAST_ANSWER = 1024
 """Tokens: the gateway forwards no request whose answer may have fewer."""
 NO_CALL = "no tool call"
-Tell = Callable[[Mapping[str, Any]], None]
+EmitEvent = Callable[[Mapping[str, Any]], None]
 
 
 @dataclass(frozen=True)
@@ -83,10 +83,10 @@ class AgentLoop:
         toolbox: Toolbox,
         limits: LoopLimits,
         schema: Mapping[str, Any] | None,
-        tell: Tell,
+        emit: EmitEvent,
     ) -> None:
-        self._chat, self._toolbox, self._limits, self._tell = chat, toolbox, limits, tell
-        self._schema, self._spent, self._hinted = schema, _Spent(), False
+        self._chat, self._toolbox, self._limits, self._emit = chat, toolbox, limits, emit
+        self._schema, self._spent, self._warned = schema, _Spent(), False
         self._tools = (*toolbox.list_tools(), build_finish(schema))
         self._mistakes, self._changed = list[str](), False
         self._repeats: dict[str, int] = {}
@@ -121,8 +121,8 @@ class AgentLoop:
             raise MalformedError(f"no {FINISH} within {MOST_TURNS} turns")
         self._spent.turns += 1
         part, which = self._spent.measure(self._limits)
-        if part >= WARNED_PART and not self._hinted:
-            self._hinted = True
+        if part >= WARNED_PART and not self._warned:
+            self._warned = True
             text = f"Little is left ({which}): end your work now and call `{FINISH}`."
             self._conversation.add({"role": "user", "content": text})
 
@@ -134,11 +134,11 @@ class AgentLoop:
             trimmed, tokens = self._conversation.trimmed, self._compute_answer()
             messages = self._conversation.fit(tokens, self._newest)
             if self._conversation.trimmed > trimmed:
-                self._tell({"type": "trimmed", "tokens": estimate_tokens(messages)})
+                self._emit({"type": "trimmed", "tokens": estimate_tokens(messages)})
             try:
                 reply = self._chat.ask(messages, tokens, tools=self._described)
             except CutOffError as cut:
-                if not cut.too_wordy:
+                if not cut.hit_token_limit:
                     raise
                 self._count_mistake("an answer without its end", str(cut))
                 said = {"role": "assistant", "content": "(an answer that was too long)"}
@@ -176,7 +176,7 @@ class AgentLoop:
             message["tool_calls"] = message["tool_calls"][:MOST_CALLS]
         self._conversation.add(message)
         if reply.text.strip():
-            self._tell({"type": "said", "text": reply.text.strip()[:2000]})
+            self._emit({"type": "said", "text": reply.text.strip()[:2000]})
         if not calls:
             return self._take_text(reply.text)
         results, answer = list[tuple[str, str]](), None
@@ -195,9 +195,9 @@ class AgentLoop:
         its last sentence."""
         try:
             if self._toolbox.edits and (blocks := parse(text)):
-                self._tell_call("blocks", "edit", {"path": ", ".join({b.path for b in blocks})})
+                self._emit_call("blocks", "edit", {"path": ", ".join({b.path for b in blocks})})
                 result = self._toolbox.apply_blocks(blocks)
-                self._tell_result("blocks", result)
+                self._emit_result("blocks", result)
                 self._changed = True
                 return [("", result.text)], None
             return [], self._parse_end(text)
@@ -220,7 +220,7 @@ class AgentLoop:
 
     def _take_call(self, call: ModelCall) -> tuple[str, Any]:
         """The result of a call, and the answer if it was ``finish``."""
-        self._tell_call(call.call_id, call.name, call.arguments)
+        self._emit_call(call.call_id, call.name, call.arguments)
         try:
             if call.name == FINISH:
                 return "taken", self._read_answer(call)
@@ -229,7 +229,7 @@ class AgentLoop:
         except MistakeError as mistake:
             self._count_mistake(mistake.kind, str(mistake))
             result = ToolResult(f"error: {mistake}", "refused")
-        self._tell_result(call.call_id, result)
+        self._emit_result(call.call_id, result)
         return self._note_repetition(call, result), None
 
     def _read_answer(self, call: ModelCall) -> Any:
@@ -257,7 +257,7 @@ class AgentLoop:
 
     def _count_mistake(self, kind: str, text: str) -> None:
         self._mistakes.append(kind)
-        self._tell({"type": "mistake", "kind": kind, "text": text[:1000]})
+        self._emit({"type": "mistake", "kind": kind, "text": text[:1000]})
         if len(self._mistakes) >= MOST_MISTAKES:
             raise MalformedError(f"{len(self._mistakes)} mistakes, the last: {kind}: {text[:500]}")
 
@@ -271,12 +271,12 @@ class AgentLoop:
             text = "\n\n".join(f"Result:\n{text}" for text in written)
             self._conversation.add({"role": "user", "content": text}, droppable=True)
 
-    def _tell_call(self, call_id: str, name: str, given: Mapping[str, Any] | None) -> None:
+    def _emit_call(self, call_id: str, name: str, given: Mapping[str, Any] | None) -> None:
         shown = {key: str(value)[:400] for key, value in (given or {}).items()}
         if isinstance((given or {}).get("command"), list):
             shown = {"command": (given or {})["command"][:50]}
-        self._tell({"type": "call", "id": call_id, "tool": name[:100], "input": shown})
+        self._emit({"type": "call", "id": call_id, "tool": name[:100], "input": shown})
 
-    def _tell_result(self, call_id: str, result: ToolResult) -> None:
+    def _emit_result(self, call_id: str, result: ToolResult) -> None:
         how, output = result.outcome, result.text[:4000]
-        self._tell({"type": "result_of", "id": call_id, "how": how, "output": output})
+        self._emit({"type": "result_of", "id": call_id, "how": how, "output": output})

@@ -125,7 +125,7 @@ class Toolbox:
         """All tools but ``finish``, which is the loop's."""
         return (*([RUN] if self.rules else []), READ, SEARCH, *([EDIT] if self.edits else []))
 
-    def call(self, name: str, given: Mapping[str, Any] | None) -> ToolResult:
+    def call(self, name: str, arguments: Mapping[str, Any] | None) -> ToolResult:
         """Run a call. Raises MistakeError."""
         tool = next((tool for tool in self.list_tools() if tool.name == name), None)
         if tool is None:
@@ -133,23 +133,23 @@ class Toolbox:
             raise MistakeError(
                 "an unknown tool", f"there is no tool {name[:60]!r}; there are {known}"
             )
-        _check_arguments(tool, given)
-        work: Mapping[str, Callable[[Mapping[str, Any]], ToolResult]] = {
+        _check_arguments(tool, arguments)
+        handlers: Mapping[str, Callable[[Mapping[str, Any]], ToolResult]] = {
             "run": self._run,
             "read": self._read,
             "search": self._search,
             "edit": self._edit,
         }
         try:
-            return work[name](given or {})
+            return handlers[name](arguments or {})
         except OutsideError as error:
             raise MistakeError("a path outside the checkout", str(error)) from None
         except UnreadableFileError as error:
             return ToolResult(f"it cannot be read: {error}", "failed")
 
-    def _run(self, given: Mapping[str, Any]) -> ToolResult:
+    def _run(self, arguments: Mapping[str, Any]) -> ToolResult:
         assert self.rules
-        words = self._check_command(given["command"])
+        words = self._check_command(arguments["command"])
         try:
             done = run_bounded(
                 words,
@@ -189,11 +189,11 @@ class Toolbox:
         assert self.rules
         return f"Allowed: plain reading tools; {', '.join(self.rules.allowed) or 'git'}."
 
-    def _read(self, given: Mapping[str, Any]) -> ToolResult:
-        data = self.workspace.read_handed(given["path"])
-        path = given["path"]
+    def _read(self, arguments: Mapping[str, Any]) -> ToolResult:
+        data = self.workspace.read_extra_file(arguments["path"])
+        path = arguments["path"]
         if data is None:
-            path = self.workspace.locate(given["path"])
+            path = self.workspace.locate(arguments["path"])
             with contextlib.suppress(UnreadableFileError):  # it is not a folder
                 names = self.workspace.list_folder(path)
                 more = [f"... {len(names) - MOST_NAMES} more"] if len(names) > MOST_NAMES else []
@@ -203,15 +203,15 @@ class Toolbox:
             return ToolResult(f"{path}: there is no such file", "failed")
         if b"\0" in data:
             return ToolResult(f"{path}: a binary file of {len(data)} bytes", "failed")
-        return ToolResult(_show_lines(path, data, given))
+        return ToolResult(_show_lines(path, data, arguments))
 
-    def _search(self, given: Mapping[str, Any]) -> ToolResult:
-        folder = self.workspace.locate(str(given.get("folder") or ""))
+    def _search(self, arguments: Mapping[str, Any]) -> ToolResult:
+        folder = self.workspace.locate(str(arguments.get("folder") or ""))
         git = self.workspace.git
         # -z: a path may contain the colon that would end it; -I: no binary files.
         words = [git.program, "grep", "-z", "-n", "-I", "-E", "--untracked", "--no-color"]
         done = run_bounded(
-            [*words, "-e", given["pattern"], "--", folder or "."],
+            [*words, "-e", arguments["pattern"], "--", folder or "."],
             cwd=self.workspace.top,
             env=git.env,
             timeout_s=SEARCH_S,
@@ -227,8 +227,9 @@ class Toolbox:
         more = [f"... {len(found) - MOST_MATCHES} more"] if len(found) > MOST_MATCHES else []
         return ToolResult("\n".join([*shown, *more]) or "nothing found")
 
-    def _edit(self, given: Mapping[str, Any]) -> ToolResult:
-        path, old, new = self.workspace.locate(given["path"]), given["old"], given["new"]
+    def _edit(self, arguments: Mapping[str, Any]) -> ToolResult:
+        path = self.workspace.locate(arguments["path"])
+        old, new = arguments["old"], arguments["new"]
         try:
             if old:
                 text = (self.workspace.read(path) or b"").decode("utf-8", "surrogateescape")
@@ -252,22 +253,22 @@ class Toolbox:
         return ToolResult("\n".join(rows))
 
 
-def _check_arguments(tool: Tool, given: Mapping[str, Any] | None) -> None:
-    if given is None:
+def _check_arguments(tool: Tool, arguments: Mapping[str, Any] | None) -> None:
+    if arguments is None:
         raise MistakeError("broken JSON", f"{tool.name}: its arguments are not one JSON object")
-    missing = [name for name in tool.needed if name not in given]
-    texts = (name for name in given if tool.parameters.get(name) == _TEXT)
-    wrong = [name for name in texts if not isinstance(given[name], str)]
+    missing = [name for name in tool.needed if name not in arguments]
+    texts = (name for name in arguments if tool.parameters.get(name) == _TEXT)
+    wrong = [name for name in texts if not isinstance(arguments[name], str)]
     if missing or wrong:
         what = f"{missing[0]} is missing" if missing else f"{wrong[0]} has to be a text"
         raise MistakeError("arguments of another shape", f"{tool.name}: {what}")
 
 
-def _show_lines(path: str, data: bytes, given: Mapping[str, Any]) -> str:
+def _show_lines(path: str, data: bytes, arguments: Mapping[str, Any]) -> str:
     """Some lines of a file, below a line that says which."""
     lines = data.decode("utf-8", "replace").splitlines()
-    first = max(_read_number(given.get("first_line"), 1), 1)
-    count = max(min(_read_number(given.get("lines"), MOST_LINES), MOST_LINES), 1)
+    first = max(_read_number(arguments.get("first_line"), 1), 1)
+    count = max(min(_read_number(arguments.get("lines"), MOST_LINES), MOST_LINES), 1)
     part = lines[first - 1 : first - 1 + count]
     text = cut_text("\n".join(part), LONGEST_OUTPUT)
     return f"{path}, lines {first} to {first - 1 + len(part)} of {len(lines)}:\n{text}"
