@@ -296,6 +296,7 @@ class ReportedCalls:
 
     def finish(self, call_id: object, result: str, output: object, *, failed: bool) -> None:
         """Add a call's result, in a word, and what it printed."""
+        # Cleaned like the id of its call, or the two would not match.
         name = build_tool_call("", None, call_id).call_id
         if len(self._results) < MOST_CALLS:
             self._results.setdefault(name, clean_line(result, LONGEST_RESULT))

@@ -277,6 +277,8 @@ class ClaudeStreamReader(OutputLineReader):
         if not error:
             self._failing_since = 0.0
         usage = _count_tokens(message.get("usage"))
+        # The CLI prints a message once for each of its blocks, each time with the same or a later
+        # figure.
         self._tokens.count(str(message.get("id")), usage, grows=True)
         texts = []
         for part in as_objects(message.get("content")):
@@ -357,5 +359,6 @@ def _count_model_tokens(result: dict[str, Any]) -> int:
         as_count(value)
         for row in as_objects(list(as_object(result.get("modelUsage")).values()))
         for key, value in row.items()
+        # maxOutputTokens is a limit of the model, not a figure of usage.
         if key.endswith("Tokens") and key != "maxOutputTokens"
     )

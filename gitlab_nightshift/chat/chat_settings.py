@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from gitlab_nightshift.errors import NightshiftError, build_config_error
 from gitlab_nightshift.text.printable_text import make_printable
 
+# 64 bits in decimal, counted in milliseconds since 2015 (Discord's API reference, "Snowflakes").
 SNOWFLAKE = r"[0-9]{15,22}"
 """An id of Discord."""
 

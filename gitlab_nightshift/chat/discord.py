@@ -67,6 +67,7 @@ class Discord:
         self, method: str, path: str, body: Json, headers: Mapping[str, str], what: str
     ) -> dict[str, Any]:
         """Send a request and return the answer. Raises :class:`DiscordError`."""
+        # Discord's limits of requests are per route, and tell how long to wait (429, Retry-After).
         patience = RetryPolicy(time.monotonic() + PATIENCE_S, first_s=FIRST_PAUSE_S)
         return await patience.await_with_retries(
             lambda: self._send_once(method, path, body, headers, what), _transient, asyncio.sleep
@@ -98,6 +99,8 @@ def _transient(error: DiscordError) -> bool:
 
 async def _read_json(response: aiohttp.ClientResponse) -> dict[str, Any]:
     try:
+        # Any type: a proxy on the way answers in HTML, which is a ValueError here, and not an error
+        # of its own.
         answer = await response.json(content_type=None)
     except ValueError:
         return {}

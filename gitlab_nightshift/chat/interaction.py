@@ -37,8 +37,10 @@ class RequestVerifier:
         now = self.now()
         if not re.fullmatch(r"[0-9a-fA-F]{128}", signature):
             return False
+        # Not isdigit, which is true for digits of other scripts too.
         if not re.fullmatch(r"[0-9]{1,12}", timestamp) or abs(now - int(timestamp)) > WINDOW_S:
             return False
+        # What Discord signs (its documentation of interactions, "Security and Authorization").
         message = timestamp.encode() + body
         return self.check_signature(bytes.fromhex(signature), message) and self._is_new(
             message, now
@@ -56,6 +58,7 @@ class RequestVerifier:
         digest = sha256(message).digest()
         if digest in self._seen or len(self._seen) >= MOST_REMEMBERED:
             return False
+        # Twice: a clock may be ahead by the window, and such a request is valid until one after it.
         self._seen[digest] = now + 2 * WINDOW_S
         return True
 
@@ -204,6 +207,7 @@ def _build_person(read: _Interaction) -> Person:
     if user is None:
         raise ValueError("nobody")
     roles = frozenset(read.member.roles if read.member else ())
+    # The name goes into a comment in GitLab, so it must not be able to mention or link anything.
     name = user.username if re.fullmatch(r"[a-z0-9_.]{2,32}", user.username) else ""
     return Person(user.id, name, read.guild_id or "", roles)
 

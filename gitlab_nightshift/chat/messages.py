@@ -205,6 +205,7 @@ def build_buttons(pipeline: int, key: bytes) -> list[Json]:
 def read_press(custom_id: str, key: bytes) -> Press | None:
     """The click on a button by its id; None if this service did not make the button."""
     found = _BUTTON_ID.fullmatch(custom_id)
+    # The id comes back from the person's own client, which may send any.
     if not found or not hmac.compare_digest(
         _sign_button_id(found[1], int(found[2]), key), custom_id
     ):
@@ -258,6 +259,7 @@ def format_code(text: str, most: int) -> str:
 def format_diff(patch: str, most: int) -> str:
     """A patch as a code block of about ``most`` characters, with a note if it is cut."""
     kept: list[str] = []
+    # A backquote could end the code block.
     lines = [_clean_text(line).replace("`", "'") for line in patch.rstrip().split("\n")]
     for line in lines:
         if sum(map(len, kept)) + len(kept) + len(line) > most:
@@ -270,6 +272,7 @@ def format_diff(patch: str, most: int) -> str:
 def format_link(url: str, gitlab_url: str) -> str:
     """A link to this site (``https://host``) without a preview; another address as plain text."""
     if re.fullmatch(r"https?://[\w./:~%+@=&?#-]+", url) and url.startswith(f"{gitlab_url}/"):
+        # Discord shows no preview of a link in angle brackets.
         return f"<{url}>"
     return escape_text(url, 200)
 

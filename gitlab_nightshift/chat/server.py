@@ -104,6 +104,7 @@ class ChatService:
             return messages.build_private_answer("You may not decide this here.")
         if press.pipeline in self._decided:
             return messages.build_private_answer("This has already been decided.")
+        # At once, before anything is awaited: two people may click at the same time.
         self._decided.add(press.pipeline)
         if not press.approve:
             self.log(f"pipeline {press.pipeline}: refused by {click.person.user}")
@@ -216,6 +217,7 @@ async def run_in_thread(call: Callable[[], Value]) -> Value:
     future: asyncio.Future[Value] = loop.create_future()
 
     def settle(deliver: Callable[[Any], None], value: Any) -> None:
+        # The service may have cancelled it at its end.
         if not future.done():
             deliver(value)
 
@@ -286,6 +288,7 @@ async def open_service(
             discord=Discord(session, settings.application_id, settings.bot_token, discord_url),
             gitlab=GitLab(settings),
             rate_limiter=RateLimiter(time.monotonic),
+            # Derived from the bot's token, so that buttons stay valid when the service starts anew.
             key=hashlib.sha256(b"nightshift buttons\0" + settings.bot_token.encode()).digest(),
             redact=Redactor((settings.bot_token, settings.gitlab_token)),
             log=log,
@@ -337,6 +340,7 @@ def _build_application(service: ChatService, verifier: RequestVerifier) -> web.A
         headers = request.headers
         signature = headers.get("X-Signature-Ed25519", "")
         if not verifier.is_valid(signature, headers.get("X-Signature-Timestamp", ""), body):
+            # Discord sends wrong signatures on purpose, and removes an endpoint that accepts one.
             return web.Response(status=401, text="invalid request signature")
         return _answer(service, body)
 

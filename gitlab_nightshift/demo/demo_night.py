@@ -121,6 +121,7 @@ def _check_requirements(folder: Path, env: Mapping[str, str]) -> None:
             raise build_config_error(f"the demo needs {program}, which is not on PATH: install it")
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        # Tried before the night, whose results would have no place.
         with tempfile.TemporaryDirectory(dir=folder):
             pass
     except OSError as error:
@@ -299,6 +300,7 @@ def _fetch(project: StandinProject, destination: Path, branch: str, sha: str, de
     )
     flags = [f"--depth={depth}"] if depth else []
     fetch = ("origin", "--no-recurse-submodules", *refs, *flags, "--prune", "--quiet")
+    # This program's git has no protocol by default (repository/git.py).
     allowed = {"GIT_ALLOW_PROTOCOL": "http:https"}
     project.git.run("fetch", *fetch, cwd=destination, env=allowed)
     project.git.run("checkout", "-f", "-q", sha, cwd=destination)

@@ -175,6 +175,7 @@ _POLL_S = 0.02
 class StandinServer(ThreadingHTTPServer):
     """Tracks its open connections, so that closing it waits for no client."""
 
+    # server_close waits only for threads that are no daemons (docs.python.org, socketserver).
     daemon_threads = False
     request_queue_size = 128
     state: "Standin"
@@ -217,6 +218,7 @@ class Handler(BaseHTTPRequestHandler):
     """One connection, kept open over many requests."""
 
     protocol_version = "HTTP/1.1"
+    # Otherwise a small answer may wait for the client's delayed ACK (tcp(7), TCP_NODELAY).
     disable_nagle_algorithm = True
     server: StandinServer
 
@@ -236,6 +238,7 @@ class Handler(BaseHTTPRequestHandler):
         for _ in self.body:
             pass
 
+    # BaseHTTPRequestHandler looks methods up by these names.
     do_GET = do_POST = do_PUT = do_DELETE = respond  # noqa: N815
 
     def _answer_api(self, path: str, query: str, credentials: tuple[Credential, ...]) -> None:
@@ -299,6 +302,7 @@ class Handler(BaseHTTPRequestHandler):
     def read_body(self) -> Iterator[bytes]:
         """The body in pieces. Raises ConnectionError if the client stops within it."""
         if "chunked" in self.headers.get("Transfer-Encoding", "").lower():
+            # Chunks and trailers: RFC 9112, 7.1.
             while size := int(self.rfile.readline().split(b";")[0] or b"0", 16):
                 yield from self._read_piece(size)
                 self.rfile.readline()

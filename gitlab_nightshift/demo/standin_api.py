@@ -154,6 +154,7 @@ def build_page(
     size = min(
         LARGEST_PAGE, max(1, _parse_number(call.request.query.get("per_page", DEFAULT_PAGE)))
     )
+    # Rounded up, and one page of nothing (lib/gitlab/pagination/offset_header_builder.rb).
     last = max(1, -(-len(items) // size))
     headers = {
         "X-Total": str(len(items)),

@@ -74,6 +74,7 @@ def choose_tonight(
     account = settings.account or found.account
     choice = FleetChoice(settings, find_window(settings, now), now, account, costs, switches)
     tally = _count_used(choice, found.projects)
+    # All rows first, as nights that run or may start count before any is allotted.
     rows = {each.id: _decide_alone(choice, tally, each, pending) for each in found.projects}
     candidates = (each for each in found.projects if rows[each.id] is None)
     for project in sorted(candidates, key=lambda each: rank(each, now)):

@@ -41,6 +41,7 @@ def discover(api: FleetApi, settings: FleetSettings) -> Discovery:
         projects = (read_project(node) for node in nodes or ())
         found |= {each.id: each for each in projects if is_chosen(each, settings)}
     listed = [read_project(node) for node in api.list_projects(settings.projects, settings.label)]
+    # Last: a project that is listed itself is in the fleet whatever include and topics say.
     found |= {each.id: each for each in listed}
     known = {each.path.lower() for each in listed}
     return Discovery(
@@ -87,6 +88,7 @@ def read_project(node: Node) -> FleetProject:
         str(each.get("path")): str(each.get("rawTextBlob") or "")
         for each in (repository.get("blobs") or {}).get("nodes") or ()
     }
+    # Another file may include the template, but was not fetched.
     usual = str(node.get("ciConfigPathOrDefault") or FILES[1]) == FILES[1]
     return FleetProject(
         id=read_global_id(node.get("id")),

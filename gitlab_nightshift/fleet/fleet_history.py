@@ -78,6 +78,7 @@ def read_fleet_history(
     projects = {each.id: each for each in found.projects}
     requests = tuple(_list_requests(api, settings, start, projects))
     nights, unknown = _read_nights(api, found.projects, start, known)
+    # A longer report must not lose nights to the file's own limit.
     first = min(since, dt.datetime.now(dt.UTC).date() - KEPT)
     kept = {key: each for key, each in known.items() if each.started >= str(first)}
     shown = sorted(nights.values(), key=lambda each: each.started, reverse=True)
@@ -163,6 +164,7 @@ def _read_nights(
             elif not night.running:
                 todo.append((project, night))
     first = since.date().isoformat()
+    # Also known nights that GitLab no longer lists.
     own = {str(each.id) for each in projects}
     nights |= {
         key: each

@@ -274,6 +274,8 @@ def _build_window(settings: FleetSettings, day: dt.date, zone: dt.tzinfo) -> Nig
     last_day = day + dt.timedelta(days=1) if window.end <= window.start else day
     start = dt.datetime.combine(day, window.start, zone)
     end = dt.datetime.combine(last_day, window.end, zone)
+    # In UTC: between two local times, datetime ignores a change of the clocks (docs.python.org,
+    # datetime).
     return NightWindow(day, start.astimezone(dt.UTC), end.astimezone(dt.UTC))
 
 

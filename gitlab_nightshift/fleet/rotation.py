@@ -53,6 +53,7 @@ class _TokenState:
     @property
     def leftovers(self) -> tuple[HeldToken, ...]:
         """Active tokens besides the stored one, created by a run that was killed."""
+        # Without knowing the stored one, any of them may be it.
         known = self.stored and self.stored.active
         return tuple(t for t in self.tokens if known and t.active and t is not self.stored)
 

@@ -98,6 +98,7 @@ class CallReader:
     def _finish(self, index: int) -> None:
         block, text = self._open.pop(index, ({}, ""))
         if block:
+            # In a stream the start of a block has an empty input; the text comes in its deltas.
             given = _parse_input(text) if text else block.get("input")
             self._log.add(build_tool_call(block.get("name"), given, block.get("id")))
 
@@ -118,6 +119,7 @@ def _list_scripted(script: str) -> list[object]:
     commands: list[object] = []
     for part in script.split(_SCRIPTED)[1 : MOST_SCRIPTED + 1]:
         try:
+            # raw_decode stops at the end of the argument, and ignores the script behind it.
             commands.append(json.JSONDecoder().raw_decode(part)[0])
         except (ValueError, RecursionError):
             commands.append({"command": script})
@@ -221,6 +223,8 @@ class Meter:
         line, skip = bytes(self._line).strip(), self._skip
         self._line.clear()
         self._skip = False
+        # Server-sent events (WHATWG HTML, 9.2): the other fields only repeat what the data says.
+        # Each event of these interfaces has one data line.
         if self.stream and not line.startswith(b"data:"):
             return
         data = line.removeprefix(b"data:").strip()
@@ -283,6 +287,8 @@ def _ends(event: dict[str, Any]) -> bool:
         if isinstance(part, dict)
         for name in ("stop_reason", "finish_reason")
     ]
+    # With include_usage, the last chunk of Chat Completions has no choices, only the usage of the
+    # whole request (OpenAI API reference, "stream_options").
     ended = _is_last(event) or choices == []
     return ended or any(isinstance(reason, str) for reason in reasons)
 
@@ -294,6 +300,7 @@ def _read_anthropic_usage(usage: dict[str, Any]) -> Tokens:
     long = _read_number(parts, "ephemeral_1h_input_tokens")
     short = _read_number(parts, "ephemeral_5m_input_tokens")
     return Tokens(
+        # Input without what was written to the cache or read from it (Anthropic, "Prompt caching").
         input=_read_number(usage, "input_tokens"),
         output=_read_number(usage, "output_tokens"),
         written=max(_read_number(usage, "cache_creation_input_tokens"), long + short),
@@ -307,6 +314,8 @@ def _read_openai_usage(usage: dict[str, Any]) -> Tokens:
     asked = _read_number(usage, "input_tokens") or _read_number(usage, "prompt_tokens")
     details = usage.get("input_tokens_details") or usage.get("prompt_tokens_details")
     parts = details if isinstance(details, dict) else {}
+    # OpenAI counts them within the input, Anthropic beside it. The bounds keep a server that
+    # reports nonsense from making the rest negative.
     cached = min(_read_number(parts, "cached_tokens"), asked)
     written = min(_read_number(parts, "cache_write_tokens"), asked - cached)
     output = _read_number(usage, "output_tokens") or _read_number(usage, "completion_tokens")
@@ -316,6 +325,7 @@ def _read_openai_usage(usage: dict[str, Any]) -> Tokens:
 
 def _read_number(usage: dict[str, Any], name: str) -> int:
     value = usage.get(name)
+    # By type: true is an int, too.
     return min(max(value, 0), MOST_TOKENS) if type(value) is int else 0
 
 

@@ -99,6 +99,7 @@ _BLOCKS: Mapping[str, Mapping[str, Check]] = {
         "id": check_text,
         "name": check_text,
         "input": allow_anything,
+        # Other callers are the provider's own code execution ("Programmatic tool calling").
         "caller": allow_tagged("a tool's caller", {"direct": {}}),
         "cache_control": _CACHE,
     },
@@ -212,6 +213,7 @@ def fit_thinking(body: dict[str, Any], limit: int) -> None:
     thinking = body.get("thinking") or {}
     budget = thinking.get("budget_tokens")
     if isinstance(budget, int) and budget >= limit:
+        # Thinking counts as output: half of it is left for the answer.
         least = limit // 2 >= LEAST_THINKING
         body["thinking"] = (
             {**thinking, "budget_tokens": limit // 2} if least else {"type": "disabled"}

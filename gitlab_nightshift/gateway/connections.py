@@ -21,6 +21,8 @@ from gitlab_nightshift.gateway.request_body import RequestRefusal, build_error_b
 Handle = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 LINE_BYTES = 8 * 1024
 HEADERS = 64
+# Seconds to read on after an answer: closing a socket with unread data resets the connection, and
+# the client may lose the answer (RFC 9112, 9.6).
 LINGER_S = 2.0
 NO_RETRY = {"x-should-retry": "false"}
 """The gateway has retried already: more retries would multiply the waiting. OpenAI's own client
@@ -99,6 +101,7 @@ class Connections(web.Server):
 
     def _wait(self, transport: asyncio.Transport) -> None:
         loop = asyncio.get_running_loop()
+        # Our own timer: keepalive_timeout counts only between two requests.
         self._waits[transport] = loop.call_later(self._limits.idle_s, transport.abort)
 
     def _cancel_wait(self, transport: asyncio.BaseTransport | None) -> None:
@@ -133,6 +136,8 @@ class BodyReader:
     async def _read(self, request: web.BaseRequest, size: int) -> bytes:
         try:
             async with asyncio.timeout(self._limits.body_s):
+                # asyncio.timeout limits all of it: a limit for each read would let one byte a
+                # minute through.
                 return await request.content.readexactly(size)
         except (TimeoutError, ConnectionError, asyncio.IncompleteReadError):
             raise RequestRefusal("the request was cut off", 408) from None

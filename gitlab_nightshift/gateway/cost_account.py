@@ -76,6 +76,7 @@ class Account:
 
     def has_placeholder(self, given: bytes) -> bool:
         """True for this bead's placeholder. Compares in constant time."""
+        # Bytes: compare_digest takes only ASCII in strings (docs.python.org, hmac).
         return hmac.compare_digest(self._placeholder, given) and not self.closed
 
     def read_usage(self) -> Usage:
@@ -125,6 +126,8 @@ class Account:
         remaining = self._compute_remaining_output(lost.model, replace(lost.held, output=0))
         if remaining is not None and remaining < lost.held.output:
             raise self._build_budget_refusal()
+        # A copy: reservations are told apart by identity (eq=False), and this one is settled
+        # already.
         again = replace(lost)
         self.reserved.append(again)
         self._run_budget.on_usage()
@@ -185,6 +188,7 @@ class Account:
 
     def _find_most_expensive(self, model: str, count: int, cache_1h: bool) -> Tokens:
         """This many input tokens, as the most expensive kind that they can become."""
+        # Nobody knows before the answer how much of it the endpoint will cache.
         kinds = [Tokens(written=count), Tokens(input=count)]
         kinds += [Tokens(written_1h=count)] if cache_1h else []
         return max(kinds, key=lambda kind: self._compute_cost(model, kind))
@@ -199,6 +203,7 @@ class Account:
         for remaining in (budget.compute_remaining() for budget in self._budgets):
             if remaining.usd is not None and rates:
                 left = remaining.usd - rates.compute_cost(sent)
+                # Free output has no limit by price.
                 if output := rates.pick_rates(sent).output:
                     limits.append(int(left * 1_000_000 / output))
                 elif left < 0:

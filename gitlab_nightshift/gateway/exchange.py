@@ -407,6 +407,7 @@ def _build_forwarded_request(request: AgentRequest, body: bytes) -> ForwardedReq
         query=request.query,
         body=body,
         betas=request.betas,
+        # Checked: an agent must not choose other headers by line ends in these.
         version=version if re.fullmatch(r"\d{4}-\d\d-\d\d", version) else ANTHROPIC_VERSION,
         agent=agent if re.fullmatch(r"[ -~]{1,200}", agent) else AGENT,
         stream=request.checked.stream,

@@ -28,6 +28,7 @@ OVERLOADED = frozenset({429, 502, 503, 529})
 REFUSED = frozenset({401, 403})
 FREE_FAILURES = frozenset({503, 529})
 """Statuses above 499 after which no answer was produced, whichever server reports them."""
+# 499 is nginx's own: the client closed the request (ngx_http_request.h).
 PROXY_TIMEOUTS = frozenset({408, 499})
 """Statuses below 500 by which a proxy on the way reports that it timed out."""
 PASSED_BACK = ("content-type", "request-id", "x-request-id", "retry-after")
@@ -248,6 +249,7 @@ def pick_agent_headers(headers: Mapping[str, str]) -> dict[str, str]:
 def _was_never_sent(error: Exception) -> bool:
     """True if the request did not reach the endpoint. If a connection breaks later, or stays
     silent, a lost answer may have been billed."""
+    # Both come before the request is written, as do the errors of a CONNECT to a proxy.
     early = aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError
     return isinstance(error, early | aiohttp.ClientHttpProxyError | aiohttp.InvalidURL)
 

@@ -88,6 +88,8 @@ class RemoteGateway:
         Unfinished answers get ``wait_s`` seconds; then their worst case is billed. Unknown if the
         gateway has ended.
         """
+        # The gateway answers within a fraction of a second, so other requests need not wait for
+        # this one.
         until, used = time.monotonic() + wait_s, None
         report_at = time.monotonic() + QUIET_S
         while used is None:

@@ -61,6 +61,8 @@ def start_gateway(env: Mapping[str, str], *, likely: bool = True) -> Iterator[Ga
         try:
             process = stack.enter_context(start_process(lambda: _start(given, own, likely)))
         finally:
+            # Our copies: the process sees the end of a pipe only when its last copy is closed
+            # (pipe(7)).
             its_control.close()
             os.close(its_config)
             os.close(its_report)

@@ -166,6 +166,7 @@ class Gateway:
         open_requests = dict(self._open_requests.get(account, {}))
         for receiver in open_requests.values():
             receiver.disconnect()
+        # Unlike wait_for, asyncio.wait cancels nothing when its time is up.
         late = (await asyncio.wait(open_requests, timeout=wait_s))[1] if open_requests else ()
         return not late
 
@@ -181,6 +182,8 @@ class Gateway:
         billed either way."""
         receiver = AnswerReceiver(request, self._limits.agent_reads_s)
         try:
+            # Shielded: aiohttp cancels the handler of an agent that has hung up
+            # (handler_cancellation).
             return await asyncio.shield(asyncio.create_task(self._serve_request(request, receiver)))
         except asyncio.CancelledError:
             receiver.disconnect()

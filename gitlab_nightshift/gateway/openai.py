@@ -72,6 +72,7 @@ _OUTPUT: Mapping[str, Check] = {
         check_text, allow_list_of(allow_tagged("a tool's output", _CONTENT_PARTS))
     ),
 }
+# Thoughts are sent back with the next request, encrypted, as the provider does not store them.
 _THOUGHTS = allow_list_of(
     allow_tagged(
         "a thought", {kind: {"text": check_text} for kind in ("summary_text", "reasoning_text")}
@@ -171,6 +172,7 @@ _RESPONSES: Mapping[str, Check] = {
         verbosity=check_scalar,
         format=allow_tagged("a format", {"text": {}, "json_object": {}, "json_schema": _SCHEMA}),
     ),
+    # Everything else that can be included is a result of the provider's own tools.
     "include": allow_list_of(allow_one_of(_ENCRYPTED)),
     "truncation": check_scalar,
 }
@@ -214,6 +216,7 @@ _CHAT: Mapping[str, Check] = {
     "tools": allow_list_of(allow_tagged("a tool", _CHAT_TOOLS)),
     "max_tokens": check_scalar,
     "max_completion_tokens": check_scalar,
+    # More answers to a request would cost more than one reserves.
     "n": allow_one_of(1),
     "stop": allow_either(check_text, allow_null(allow_list_of(check_text))),
     "seed": check_scalar,
@@ -235,6 +238,7 @@ _CHAT: Mapping[str, Check] = {
 def check_responses(body: Mapping[str, Any], models: Collection[str]) -> CheckedRequest:
     """Check a request of Responses, and keep the provider from storing it."""
     checked = _check_request(body, models, _RESPONSES, "max_output_tokens")
+    # The default is true: the provider would keep the conversation for 30 days.
     checked.body["store"] = False
     return replace(checked, other_keys=("",))
 
@@ -242,11 +246,13 @@ def check_responses(body: Mapping[str, Any], models: Collection[str]) -> Checked
 def check_chat(body: Mapping[str, Any], models: Collection[str]) -> CheckedRequest:
     """Check a request of Chat Completions, and have a stream end with its usage."""
     limits = [name for name in LIMIT_KEYS if body.get(name)]
+    # Two limits would leave open which of them counts.
     if len(limits) == 2:
         raise RequestRefusal("send max_tokens or max_completion_tokens, not both")
     key = limits[0] if limits else LIMIT_KEYS[0]
     checked = _check_request(body, models, _CHAT, key)
     if checked.stream:
+        # Without it a stream reports no usage, and its worst case would be billed.
         checked.body["stream_options"] = {"include_usage": True}
     others = (*(k for k in LIMIT_KEYS if k != key), "")
     optional = (*(name for name in OPTIONAL if name in checked.body), *MESSAGE_FIELDS)

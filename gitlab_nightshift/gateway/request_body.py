@@ -106,6 +106,7 @@ def read_object(raw: bytes, limits: GatewayLimits) -> JsonObject:
     if sum(raw.count(sign) for sign in b"{[,") > limits.body_parts:
         raise RequestRefusal("the request has too many parts", 413, "request_too_large")
     try:
+        # The strict reader: a key that appears twice has no one meaning (RFC 8259, 4).
         value = decode_record(JsonObject, raw)
     except InvalidRecordError as error:
         raise RequestRefusal(f"the request cannot be read: {error}") from None

@@ -136,6 +136,7 @@ def build_upstream(
 def _check_base_url(url: str) -> None:
     try:
         parts = urlsplit(url)
+        # Reading the port raises ValueError if it is none.
         host, _ = parts.hostname or "", parts.port
     except ValueError:
         raise build_config_error("model_endpoint: not an address") from None
@@ -160,6 +161,7 @@ def _is_local(host: str) -> bool:
         address = ipaddress.ip_address(host)
     except ValueError:
         return "." not in host
+    # Link-local addresses are private, too, and lead to the metadata services of clouds.
     return address.is_loopback or (address.is_private and not address.is_link_local)
 
 
@@ -168,6 +170,7 @@ def _parse_headers(text: str) -> tuple[tuple[str, str], ...]:
     found = []
     for line in filter(None, (line.strip() for line in text.splitlines())):
         name, colon, value = (part.strip() for part in line.partition(":"))
+        # A subset of what RFC 9110, 5.6.2 calls a token.
         token = name.replace("-", "").replace("_", "")
         if not (colon and token.isalnum() and name.isascii()) or not value.isprintable():
             raise build_config_error(

@@ -38,6 +38,7 @@ class Reports:
     written the next time."""
 
     def __init__(self, pipe: int) -> None:
+        # Nothing may make the gateway wait: a slow reader gets the sums later.
         os.set_blocking(pipe, False)
         self._pipe = pipe
         self._written: dict[int, Usage] = {}
@@ -68,6 +69,7 @@ class Totals:
     def feed(self, data: bytes) -> None:
         """The next bytes of the pipe."""
         *lines, rest = (self._rest + data).split(b"\n")
+        # Cut: a line without an end must not fill the reader's memory.
         self._rest = rest[:LINE_BYTES]
         for line in lines:
             self._take(line)

@@ -88,6 +88,7 @@ LOCAL: Mapping[str, bool] = {"local": True}
 ``make_record`` supplies it."""
 LONGEST_TEXT, MOST_MEMBERS = 1_000_000, 100_000
 """Characters of a string, and members of a tuple, without a bound of their own."""
+# Up to 2**53 every reader of JSON has the same integers (RFC 8259, 6).
 LARGEST_INT, LARGEST_FLOAT = 1 << 53, 1e15
 
 Kind = TypeVar("Kind")
@@ -105,6 +106,7 @@ class InvalidRecordError(ValueError):
 
 def to_data(value: Any) -> Any:
     """The JSON value of a record, of a part of one, or of a mapping or list of them."""
+    # Before dataclasses: settings are ones, with a form of their own.
     if hasattr(value, "to_data"):
         return value.to_data()
     if dataclasses.is_dataclass(value):
@@ -142,6 +144,7 @@ def decode_json(data: bytes) -> Any:
         return json.loads(
             text,
             object_pairs_hook=_refuse_repeated_keys,
+            # Python reads NaN and Infinity, which are not JSON (RFC 8259, 6).
             parse_constant=_refuse,
             parse_float=_parse_finite,
         )
@@ -171,6 +174,7 @@ def make_fields(kind: type[Kind], value: Any) -> Kind:
 
 
 def _refuse_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    # json would keep the last of equal keys, another reader perhaps the first (RFC 8259, 4).
     made = dict(pairs)
     if len(made) < len(pairs):
         raise InvalidRecordError("a key is repeated")
@@ -332,6 +336,7 @@ def _build_record_reader(kind: Any, *, exact: bool) -> Read:
 def _find_kinds(kind: Any) -> dict[str, Any]:
     """The type of each field. The type of a LOCAL field may not be importable here."""
     kinds = {each.name: each.type for each in dataclasses.fields(kind)}
+    # A string is an annotation that is not resolved yet (PEP 563, or in quotes).
     if any(isinstance(kinds[name], str) for name in _list_fields(kind)):
         return get_type_hints(kind, include_extras=True)
     return kinds
@@ -357,6 +362,7 @@ def _read_bool(value: Any) -> bool:
 
 
 def _read_int(value: Any) -> int:
+    # By type: True is an int, too.
     if type(value) is not int or abs(value) > LARGEST_INT:
         raise InvalidRecordError("it is not an integer, or too large")
     return value

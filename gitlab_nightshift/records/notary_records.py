@@ -104,6 +104,7 @@ def find_refusal(
         return NotaryRefusal(Code.PUBLISH, f"{NOTARY} is about another change, or another run")
     failed = next((each for each in record.commands if not each.accepted), None)
     ran = tuple(each.command for each in record.commands)
+    # It ends at the first command that was not accepted, and never leaves one out.
     if ran != record.asked[: len(ran)] or (len(ran) < len(record.asked) and not failed):
         text = f"{NOTARY} lacks the result of a requested command"
         return NotaryRefusal(Code.PARSE_ERROR, text)

@@ -64,5 +64,6 @@ def unwrap_command(command: Any) -> Any:
 
 def clean_line(value: object, most: int) -> str:
     """A string as one line of at most ``most`` characters, "" for other types."""
+    # Bounds the work below; twice, as joining white space makes it shorter.
     text = value[: most * 2] if isinstance(value, str) else ""
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())[:most]

@@ -28,6 +28,7 @@ class Usage:
     @property
     def bound(self) -> Bound:
         """What to print before the sums."""
+        # Tokens, as the assumed cost is 0 for a model without a price.
         return "at most" if self.assumed_tokens else ""
 
     def __add__(self, other: Self) -> "Usage":

@@ -150,6 +150,8 @@ def _open_folder(
 ) -> tuple[int, str]:
     """The folder of a path as a descriptor, and the last name; with ``undo_log``, missing folders
     are created."""
+    # Part by part: O_NOFOLLOW is about the last part of a path alone (open(2)), and a link above it
+    # could lead out of the checkout.
     *above, name = path.split("/")
     fd = stack.enter_context(_open_at(str(top), None, _FOLDER))
     for part in above:
@@ -171,10 +173,12 @@ def _stage_file(
         new = ""
         if edit.after is not None:
             new = f".nightshift-{os.urandom(8).hex()}"
+            # O_EXCL: nobody else's file, and no link, is opened by this name (open(2)).
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
             with _open_at(new, fd, flags) as file:
                 undo_log.staged.append((fd, new))
                 write_all(file, edit.after)
+                # Before the mode: chown clears the set-user-ID and set-group-ID bits (chown(2)).
                 if owner:
                     with contextlib.suppress(PermissionError):  # only root may give a file away
                         os.fchown(file, *owner)
@@ -208,6 +212,7 @@ def _replace_file(staged: _StagedFile, undo_log: _UndoLog) -> None:
     fd, name = staged.fd, staged.name
     try:
         if staged.old:
+            # In the same folder, as a rename does not cross file systems (rename(2)).
             backup = f".nightshift-{os.urandom(8).hex()}"
             os.rename(name, backup, src_dir_fd=fd, dst_dir_fd=fd)
             undo_log.backups.append((fd, name, backup))
@@ -240,6 +245,7 @@ class Workspace:
 
     def locate(self, given: str) -> str:
         """The path relative to the checkout's top ("" is the top itself). Raises OutsideError."""
+        # Models also give the absolute path, as pwd or a tool's output shows it.
         for top in (str(self.top), os.path.realpath(self.top)):
             if given == top or given.startswith(f"{top}/"):
                 given = given[len(top) :].lstrip("/")

@@ -142,6 +142,7 @@ class _TextFile:
 
     def __init__(self, data: bytes) -> None:
         self._before = data
+        # Bytes that are not UTF-8 come back as they were (PEP 383).
         text = data.decode("utf-8", "surrogateescape")
         self._bom = _BOM if text.startswith(_BOM) else ""
         text = text.removeprefix(_BOM)
@@ -181,6 +182,7 @@ class _TextFile:
             raise NotApplicableError([f"{block}: REPLACE is the same as SEARCH"])
         start = self._find_only_start(block)
         old, new = block.search, block.replace
+        # Equal lines at both ends keep their own line ends, and are not counted as changed.
         head = _count_common(old, new)
         tail = _count_common(old[head:][::-1], new[head:][::-1])
         end = start + len(old)
@@ -216,6 +218,7 @@ class _TextFile:
         for place in places:
             lines += (*self._lines[at : place.inner_start], *place.lines)
             ends += self._ends[at : place.inner_start]
+            # New lines end like the first line that they replace.
             ends += [self._ends[place.start]] * len(place.lines)
             at = place.inner_end
         lines += self._lines[at:]

@@ -245,6 +245,7 @@ class AgentLoop:
 
     def _note_repetition(self, call: ModelCall, result: ToolResult) -> str:
         """The result, with a warning if the same call has given it before."""
+        # With the result: the same command after an edit is no repetition.
         key = json.dumps([call.name, call.arguments, result.text], sort_keys=True, default=str)
         count = self._repeats[key] = self._repeats.get(key, 0) + 1
         if count >= MOST_REPEATS:

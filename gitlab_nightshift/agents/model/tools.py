@@ -162,16 +162,20 @@ class Toolbox:
             text = f"{words[0]} cannot be started: {error.strerror}. {self._list_allowed()}"
             raise MistakeError("a command that is not allowed", text) from None
         output = done.output.decode("utf-8", "replace")
+        # Both: 126 is also the shell's own status for a file that cannot be executed (POSIX, XCU
+        # 2.8.2).
         if done.exit_status == NOT_ALLOWED and REFUSED in output:
             raise MistakeError("a command that is not allowed", output.strip())
         return ToolResult(f"{done.how}\n{output}", done.how)
 
     def _check_command(self, command: Any) -> list[str]:
         assert self.rules
+        # A model may give one string although the parameter is a list.
         words = shlex.split(command) if isinstance(command, str) else command
         if not words or not all(isinstance(word, str) and "\0" not in word for word in words):
             text = "command: expected a list of words, the program first"
             raise MistakeError("arguments of another shape", text)
+        # Other names are left to the program allowlist, which knows what PATH leads to.
         known = [shlex.split(each)[0] for each in self.rules.allowed]
         if self.rules.any_command or words[0] in known:
             return list(words)

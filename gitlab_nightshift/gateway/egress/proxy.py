@@ -30,6 +30,7 @@ from gitlab_nightshift.settings.allowed_hosts import format_host_port, parse_egr
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 HEAD_BYTES = 16 * 1024
+# RFC 9112, 3 and 5, without what two readers may take differently: obs-fold, other line ends.
 _LINE = compile_lazily(r"([A-Z]{3,16}) (\S+) HTTP/1\.[01]")
 _HEADER = compile_lazily(r"([A-Za-z0-9!#$%&'*+.^_`|~-]+):[ \t]*([^\x00-\x08\x0a-\x1f\x7f]*)")
 # Headers for the proxy alone, which must not go on: RFC 9110, 7.6.1.
@@ -91,6 +92,7 @@ def _parse_plain(
         raise ValueError("not an address")
     authority, slash, path = target.removeprefix("http://").partition("/")
     host, port = split(authority)
+    # Host repeats the target (RFC 9112, 3.2.2): what was checked is what the server is asked for.
     shown = authority.lower()
     kept = [f"{name}: {value}" for name, value in pairs if name.lower() not in _HOP]
     rows = [f"{method} {slash or '/'}{path} HTTP/1.1", f"Host: {shown}", "Connection: close", *kept]
@@ -266,6 +268,7 @@ class EgressProxy:
             if head.forward:
                 host[1].write(head.forward)
             else:
+                # No Content-Length: after it the connection is a tunnel (RFC 9110, 9.3.6).
                 agent[1].write(b"HTTP/1.1 200 Connection established\r\n\r\n")
             await relay_bytes(agent, host, traffic, self._limits.idle_s)
             await _close(host[1], self._limits.close_s)

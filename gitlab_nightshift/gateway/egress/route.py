@@ -40,6 +40,8 @@ async def relay_bytes(agent: Streams, host: Streams, traffic: Traffic, idle_s: f
     try:
         while directions:
             before = own.sent + own.received
+            # No bytes in either direction for a whole idle_s end it; one that is silent while the
+            # other works does not.
             done, directions = await asyncio.wait(directions, timeout=idle_s)
             broke = any(task.exception() for task in done)
             if broke or (not done and own.sent + own.received == before):
