@@ -350,15 +350,15 @@ def _read_credentials(header: Any) -> Iterator[Credential]:
 class Standin(State):
     """The stand-in: its state (see :class:`State`), served while the ``with`` block runs.
 
-    Everything it keeps is below ``root``. Without ``paid_tier`` a merge request has one reviewer
+    Everything it keeps is below ``root``. With ``paid_tier`` off a merge request has one reviewer
     and one assignee, as on GitLab's free tier.
     """
 
     handler = Handler
 
-    def __init__(self, root: Path, *, paid_tier: bool = True) -> None:
+    def __init__(self, root: Path) -> None:
         self._server = StandinServer(self.handler)
-        super().__init__(root, f"http://127.0.0.1:{self._server.server_port}", paid_tier=paid_tier)
+        super().__init__(root, f"http://127.0.0.1:{self._server.server_port}")
         self._server.state = self
         self.more_endpoints: list[api.Endpoint] = []
         self._thread = threading.Thread(target=self._server.serve_forever, args=(_POLL_S,))

@@ -198,8 +198,8 @@ class StandinProject:
 class State:
     """The whole instance; ``lock`` is held while an API request is answered."""
 
-    def __init__(self, root: Path, url: str, *, paid_tier: bool) -> None:
-        self.root, self.url, self.paid_tier = root, url, paid_tier
+    def __init__(self, root: Path, url: str) -> None:
+        self.root, self.url, self.paid_tier = root, url, True
         self.git = build_server_git(root / "home")
         self.lock = threading.RLock()
         self.users: list[User] = []

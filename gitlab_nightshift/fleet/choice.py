@@ -332,13 +332,13 @@ def _list_reached_limits(
     choice: FleetChoice, tally: _Tally, project: FleetProject
 ) -> Iterator[str]:
     settings, limit = choice.settings, find_limit(project, choice.settings)
-    budget = settings.budget
-    if tally.spent_night + limit > budget.night_usd:
-        used = f"${tally.spent_night:.2f} of ${budget.night_usd:g} are spent or reserved"
-        yield f"the night's budget: {used}, this may cost ${limit:g}"
-    if budget.month_usd is not None and tally.spent_month + limit > budget.month_usd:
-        used = f"${tally.spent_month:.2f} of ${budget.month_usd:g} are spent or reserved"
-        yield f"the month's budget: {used}, this may cost ${limit:g}"
+    for name, spent, most in (
+        ("night", tally.spent_night, settings.budget.night_usd),
+        ("month", tally.spent_month, settings.budget.month_usd),
+    ):
+        if most is not None and spent + limit > most:
+            used = f"${spent:.2f} of ${most:g} are spent or reserved"
+            yield f"the {name}'s budget: {used}, this may cost ${limit:g}"
     for group in _list_limited_groups(settings, project):
         if tally.groups[group] >= settings.group_limits[group]:
             yield f"{group} has its {settings.group_limits[group]} nights tonight"

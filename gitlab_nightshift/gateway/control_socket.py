@@ -18,12 +18,12 @@ from gitlab_nightshift.gateway import control_messages as messages
 from gitlab_nightshift.gateway.cost_account import Budget
 from gitlab_nightshift.gateway.egress.company_proxy import make_proxy_chooser
 from gitlab_nightshift.gateway.egress.proxy import EgressProxy
-from gitlab_nightshift.gateway.gateway_config import GatewayConfig, from_bytes
+from gitlab_nightshift.gateway.gateway_config import GatewayConfig
 from gitlab_nightshift.gateway.keys import BeadTicket, EgressTicket
 from gitlab_nightshift.gateway.limits import GatewayLimits
 from gitlab_nightshift.gateway.model_gateway import Gateway
 from gitlab_nightshift.gateway.usage_reports import BEADS, Reports
-from gitlab_nightshift.records.codec import InvalidRecordError, to_data
+from gitlab_nightshift.records.codec import InvalidRecordError, decode_record, to_data
 from gitlab_nightshift.records.events import Event, Note
 from gitlab_nightshift.records.usage import Usage
 from gitlab_nightshift.sandbox.privilege_drop import restrict_to
@@ -220,7 +220,7 @@ LAST_REPORT_S = 5.0
 
 def serve(raw: bytes, link: socket.socket, report: int) -> None:
     """Serve the configuration ``raw`` until the client is gone."""
-    config = from_bytes(raw)
+    config = decode_record(GatewayConfig, raw)
     confine(config)  # before the first byte of an agent is read
     asyncio.run(_serve(config, link, report))
 

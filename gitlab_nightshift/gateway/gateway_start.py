@@ -34,7 +34,7 @@ class GatewayProcess:
     report: BinaryIO
 
     def configure(self, config: bytes) -> None:
-        """Send the configuration, once (``gateway_config.to_bytes``); with b"" the process ends.
+        """Send the configuration, once (an encoded ``GatewayConfig``); with b"" the process ends.
         Ignores a process that has ended: the first request to it will show that."""
         with contextlib.suppress(BrokenPipeError), self.config:
             self.config.write(config)
@@ -96,8 +96,8 @@ def open_gateway(
         yield None
         return
     from gitlab_nightshift.gateway.gateway_client import RemoteGateway
-    from gitlab_nightshift.gateway.gateway_config import to_bytes
+    from gitlab_nightshift.records.codec import encode_record
 
     with start_gateway(env) as gateway:
-        gateway.configure(to_bytes(config))
+        gateway.configure(encode_record(config))
         yield RemoteGateway(gateway.control, emit)

@@ -81,8 +81,8 @@ class FleetStandin(FullStandin):
 
     handler = FleetHandler
 
-    def __init__(self, root: Path, *, paid_tier: bool = True) -> None:
-        super().__init__(root, paid_tier=paid_tier)
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
         root.mkdir(parents=True, exist_ok=True)
         self.page_delay_s = self.delay_s = self.failing = 0.0
         self.most_per_minute = 0

@@ -32,8 +32,8 @@ class FullStandin(Standin):
 
     handler: type[FaultyHandler] = FaultyHandler
 
-    def __init__(self, root: Path, *, paid_tier: bool = True) -> None:
-        super().__init__(root, paid_tier=paid_tier)
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
         self._ids |= {kind: itertools.count(first) for kind, first in FIRST_IDS.items()}
         self.groups: dict[str, dict[int, int]] = {}
         self.faults: list[Fault] = []
