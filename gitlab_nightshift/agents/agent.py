@@ -1,4 +1,4 @@
-"""The interface of every agent: what it is asked, what it answers, and how what it prints is read.
+"""The interface of every agent: its task, its report, and how its output is read.
 
 Every line that an agent prints is hostile data: of any shape, of any size, perhaps no JSON at all.
 """
@@ -77,10 +77,10 @@ class AgentProgress:
 
 @dataclass(frozen=True)
 class Report:
-    """How a bead ended, from the CLI's own output.
+    """How a bead ended, by the CLI's own output.
 
-    ``note`` is for the log, "" for none: progress lines are many, and may not be logged. By the
-    CLI's word alone: ``last_message`` of the agent, ``calls`` of tools (None: it reports none),
+    ``note`` is for the log, "" for none: progress lines are many, and may not be logged. Only the
+    CLI reports: ``last_message`` of the agent, ``calls`` of tools (None: it reports none),
     commands that were ``refused``, and those that a shell found ``missing``.
     """
 
@@ -278,7 +278,7 @@ class OutputLineReader(ABC):
 
 
 class ReportedCalls:
-    """The first calls of a bead, by the word of its CLI alone. A result may come before its call,
+    """The first calls of a bead, as its CLI reports them. A result may come before its call,
     twice, or never. ``refused`` are commands that the program allowlist did not start, ``missing``
     those that a shell did not find, both in order."""
 
@@ -295,7 +295,7 @@ class ReportedCalls:
             self._calls.setdefault(call.call_id, call)
 
     def finish(self, call_id: object, result: str, output: object, *, failed: bool) -> None:
-        """Add a call's result, in a word, and what it printed."""
+        """Add a call's result in a word, and its output."""
         # Cleaned like the id of its call, or the two would not match.
         name = build_tool_call("", None, call_id).call_id
         if len(self._results) < MOST_CALLS:

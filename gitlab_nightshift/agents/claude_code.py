@@ -1,7 +1,7 @@
 """Claude Code: its command line, its environment, and what it prints.
 
 The rules of the CLI guide an honest agent; the sandbox is what holds a hostile one. Flags that skip
-permissions are never used. What is said here of the CLI was seen with 2.1.197.
+permissions are never used. Facts about the CLI are those of 2.1.197.
 """
 
 import json
@@ -343,10 +343,10 @@ def _classify_failure(
     return BeadStatus.CRASHED, f"the CLI reports an error (exit status {exit_status}): {text}"
 
 
-def _describe_tool(name: object, given: object) -> str:
+def _describe_tool(name: object, arguments: object) -> str:
     if name == "StructuredOutput":
         return "reports"
-    return describe_call(name, given, ("command", "file_path", "description"))
+    return describe_call(name, arguments, ("command", "file_path", "description"))
 
 
 def _count_tokens(usage: object) -> int:

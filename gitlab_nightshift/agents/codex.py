@@ -1,8 +1,8 @@
 """Codex: its command line, its environment, and what it prints.
 
-Inside our boundary its own sandbox cannot work and is switched off: ours protects the machine.
-If the team has switched ours off (``isolation: none``), its own is used where it works. What is
-said here of the CLI was seen with 0.169.0.
+Within our sandbox its own cannot work and is switched off: ours protects the machine. If the team
+has switched ours off (``isolation: none``), its own is used where it works. Facts about the CLI are
+those of 0.169.0.
 """
 
 import functools
@@ -320,7 +320,7 @@ class CodexStreamReader(OutputLineReader):
         return AgentProgress(text) if text else None
 
     def _count_command(self, command: dict[str, Any]) -> None:
-        """Count a command, and whether it began: of a broken sandbox only the commands tell."""
+        """Count a command, and whether it started: only this shows that the sandbox is broken."""
         self._commands += 1
         name, status = command.get("id"), command.get("exit_code")
         self._calls.add(name, "command", command)

@@ -109,14 +109,14 @@ async def _read_json(response: aiohttp.ClientResponse) -> dict[str, Any]:
 
 def _build_refusal(response: aiohttp.ClientResponse, answer: Json, what: str) -> DiscordError:
     status = response.status
-    said = make_printable(str(answer.get("message", "")), "")[:200]
+    reason = make_printable(str(answer.get("message", "")), "")[:200]
     hints = {
         401: "; is DISCORD_BOT_TOKEN the bot's?",
         403: "; is the bot a member of the server, and may it write into the channel?",
         404: "; are DISCORD_APPLICATION_ID and DISCORD_GUILD_ID right?",
     }
     return DiscordError(
-        f"Discord answered {status} to {what}: {said}{hints.get(status, '')}",
+        f"Discord answered {status} to {what}: {reason}{hints.get(status, '')}",
         status,
         parse_retry_after(response.headers.get("Retry-After", "")),
     )

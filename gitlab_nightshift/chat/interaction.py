@@ -217,16 +217,16 @@ def parse_options(options: Mapping[str, Any]) -> TaskCommand:
 
     Raises ``E_CONFIG`` for an invalid option.
     """
-    asked = parse_task_command(_read_text(options, "task"))
+    command = parse_task_command(_read_text(options, "task"))
     if provider := _read_text(options, "provider"):
-        asked = replace(asked, provider=provider)
+        command = replace(command, provider=provider)
     if model := _read_text(options, "model"):
-        asked = replace(asked, model=model)
+        command = replace(command, model=model)
     if options.get("dry_run") is True:
-        asked = replace(asked, dry_run=True)
+        command = replace(command, dry_run=True)
     if test := _read_text(options, "test").split():
-        asked = replace(asked, test_id=test[0], test_args=tuple(test[1:]))
-    return check_task_command(asked)
+        command = replace(command, test_id=test[0], test_args=tuple(test[1:]))
+    return check_task_command(command)
 
 
 def _read_text(options: Mapping[str, Any], name: str) -> str:

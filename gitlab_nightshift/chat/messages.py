@@ -73,19 +73,22 @@ def build_content(lines: list[str], components: list[Json] | None = None) -> Jso
     }
 
 
-def describe_start(asked: TaskCommand, user: str, pipeline: Pipeline, redact: Redact) -> Json:
+def describe_start(command: TaskCommand, user: str, pipeline: Pipeline, redact: Redact) -> Json:
     """The task and where it runs."""
-    lines = [f"<@{user}>: {escape_text(redact(asked.task), 500)}"]
-    if flags := _describe_flags(asked, redact):
+    lines = [f"<@{user}>: {escape_text(redact(command.task), 500)}"]
+    if flags := _describe_flags(command, redact):
         lines.append(flags)
     return build_content(
         [*lines, f"Pipeline {format_link(pipeline.web_url, parse_origin(pipeline))} is started."]
     )
 
 
-def describe_start_failure(asked: TaskCommand, why: str, redact: Redact) -> Json:
+def describe_start_failure(command: TaskCommand, why: str, redact: Redact) -> Json:
     """The task and why there is no pipeline."""
-    lines = [escape_text(redact(asked.task), 300), f"No pipeline: {escape_text(redact(why), 600)}"]
+    lines = [
+        escape_text(redact(command.task), 300),
+        f"No pipeline: {escape_text(redact(why), 600)}",
+    ]
     return build_content(lines)
 
 
@@ -138,11 +141,11 @@ def parse_origin(pipeline: Pipeline) -> str:
     return "/".join(pipeline.web_url.split("/", 3)[:3])
 
 
-def _describe_flags(asked: TaskCommand, redact: Redact) -> str:
-    test = " ".join((asked.test_id, *asked.test_args))
-    given = {"provider": asked.provider, "model": asked.model, "test": test}
-    words = [f"{name} {format_code(redact(value), 200)}" for name, value in given.items() if value]
-    return ", ".join([*words, *(["dry run"] if asked.dry_run else [])])
+def _describe_flags(command: TaskCommand, redact: Redact) -> str:
+    test = " ".join((command.test_id, *command.test_args))
+    flags = {"provider": command.provider, "model": command.model, "test": test}
+    words = [f"{name} {format_code(redact(value), 200)}" for name, value in flags.items() if value]
+    return ", ".join([*words, *(["dry run"] if command.dry_run else [])])
 
 
 def _describe_change(run: EndedRun, redact: Redact) -> list[str]:
@@ -158,9 +161,9 @@ def _describe_commands(run: EndedRun, redact: Redact) -> list[str]:
     commands = run.result.commands or run.result.reported
     if run.change.files and not commands:
         return ["No test was run by the night shift itself."]
-    said = "" if run.result.commands else "the work job reports: "
+    source = "" if run.result.commands else "the work job reports: "
     lines = [
-        f"{said}{'passed' if each.exit_status == 0 else 'failed'}:"
+        f"{source}{'passed' if each.exit_status == 0 else 'failed'}:"
         f" {format_code(redact(each.command), 120)}"
         for each in commands[:MOST_COMMANDS]
     ]

@@ -116,9 +116,9 @@ class GitLab:
     settings: ChatSettings
     stopping: threading.Event = field(default_factory=threading.Event)
 
-    def start(self, asked: TaskCommand) -> Pipeline:
+    def start(self, command: TaskCommand) -> Pipeline:
         """Start a pipeline for the task."""
-        variables = build_pipeline_variables(asked)
+        variables = build_pipeline_variables(command)
         return self._open_project().pipelines.start(self.settings.ref, variables)
 
     def fetch_pipeline(self, number: int) -> Pipeline:

@@ -84,7 +84,7 @@ class ChatService:
         if not self._is_allowed(call.person):
             return messages.build_private_answer("You may not use this command here.")
         try:
-            asked = parse_options(call.options)
+            command = parse_options(call.options)
         except NightshiftError as error:
             return messages.build_private_answer(escape_text(error.message, 600))
         if len(self.runs) >= MOST_RUNS:
@@ -94,7 +94,7 @@ class ChatService:
             return messages.build_private_answer(
                 f"At most {TASKS} tasks in {hours:.0f} h: try again later."
             )
-        self._start_task(self._run(call, asked))
+        self._start_task(self._run(call, command))
         return messages.DEFERRED
 
     def answer_click(self, click: ButtonClick) -> Json:
@@ -136,16 +136,16 @@ class ChatService:
             where = f"{place.filename}:{place.lineno}"
             self.log(f"a defect of nightshift: {type(error).__name__} at {where}")
 
-    async def _run(self, call: CommandCall, asked: TaskCommand) -> None:
+    async def _run(self, call: CommandCall, command: TaskCommand) -> None:
         try:
-            pipeline = await self._call_gitlab(lambda: self.gitlab.start(asked))
+            pipeline = await self._call_gitlab(lambda: self.gitlab.start(command))
         except NightshiftError as error:
             self.log(self.redact(f"no pipeline for {call.person.user}: {error.message}"))
-            message = messages.describe_start_failure(asked, error.message, self.redact)
+            message = messages.describe_start_failure(command, error.message, self.redact)
             await self.discord.edit_answer(call.token, message)
             return
         self.log(f"pipeline {pipeline.id}: started for {call.person.user}")
-        message = messages.describe_start(asked, call.person.user, pipeline, self.redact)
+        message = messages.describe_start(command, call.person.user, pipeline, self.redact)
         answer = ""
         with contextlib.suppress(NightshiftError):  # the result is posted anyway
             answer = await self.discord.edit_answer(call.token, message)

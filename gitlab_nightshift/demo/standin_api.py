@@ -131,11 +131,11 @@ def build_not_found(what: str) -> StandinApiError:
 
 def require_fields(body: Any, *names: str) -> dict[str, Any]:
     """The body as an object with these keys, else GitLab's 400."""
-    given = body if isinstance(body, dict) else {}
-    missing = [f"{name} is missing" for name in names if given.get(name) is None]
+    fields = body if isinstance(body, dict) else {}
+    missing = [f"{name} is missing" for name in names if fields.get(name) is None]
     if missing:
         raise StandinApiError(400, {"error": ", ".join(missing)})
-    return given
+    return fields
 
 
 def check_filters(request: StandinRequest, *names: str) -> dict[str, str]:

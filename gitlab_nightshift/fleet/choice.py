@@ -242,8 +242,8 @@ def rank(project: FleetProject, now: dt.datetime) -> tuple[int, float, str, int]
 
 
 def estimate_merged(requests: tuple[FleetMergeRequest, ...], now: dt.datetime) -> float:
-    """The estimated merge rate, from 0 to 1: the fewer merge requests, the closer to a half. Those
-    open for long count as not merged, recent ones not at all."""
+    """The estimated merge rate, from 0 to 1; the fewer merge requests, the closer to a half. Those
+    that have long been open count as not merged, recent ones do not count."""
     merged = sum(each.state == "merged" for each in requests)
     ended = sum(each.state != "opened" for each in requests)
     ignored = sum(

@@ -136,14 +136,14 @@ def read_night_settings(text: str | None) -> NightSettings:
     labels, open_mrs = data.get("labels"), data.get("max_open_mrs")
     days = data.get("category_schedule")
     more = data.get("reviewers")
-    given = [data.get("reviewer"), *(more if isinstance(more, list) else ())]
+    names = [data.get("reviewer"), *(more if isinstance(more, list) else ())]
     return NightSettings(
         found=True,
         enabled=str(data.get("enabled", True)).lower() not in ("false", "no", "off"),
         limit_usd=_read_amount(data.get("max_budget_usd")) or _DEFAULTS.limit_usd,
         output_dir=str(data.get("output_dir") or _DEFAULTS.output_dir),
         labels=tuple(map(str, labels)) if isinstance(labels, list) else None,
-        reviewers=tuple(str(each).lstrip("@") for each in given if each),
+        reviewers=tuple(str(each).lstrip("@") for each in names if each),
         max_open=int(_read_amount(_as_dict(open_mrs).get("total"))) or _DEFAULTS.max_open,
         weekdays=_read_weekdays(days, has_category=bool(data.get("category"))),
         timezone=str(data.get("timezone") or _DEFAULTS.timezone),

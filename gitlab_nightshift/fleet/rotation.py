@@ -60,8 +60,8 @@ class _TokenState:
     def is_due(self, today: date) -> bool:
         """True if the stored token has expired or will soon. If it is unknown which is stored, any
         of the tokens counts."""
-        asked = [self.stored] if self.stored else self.tokens
-        ends = (each.ends_on if each.active else today for each in asked)
+        candidates = [self.stored] if self.stored else self.tokens
+        ends = (each.ends_on if each.active else today for each in candidates)
         return any(day is not None and day <= today + WITHIN for day in ends)
 
 

@@ -72,8 +72,8 @@ class CallReader:
             self._finish(index)
         for call in self._chat.calls:
             self._log.add(build_tool_call(call.name, call.parse_arguments(), call.call_id))
-        for name, given in () if self._chat.calls else find_written_calls(self._text):
-            self._log.add(build_tool_call(name, given))
+        for name, arguments in () if self._chat.calls else find_written_calls(self._text):
+            self._log.add(build_tool_call(name, arguments))
         self._log.more += self._chat.more
         self._chat, self._text = ChatCalls(MOST_CALLS), ""
 
@@ -99,19 +99,19 @@ class CallReader:
         block, text = self._open.pop(index, ({}, ""))
         if block:
             # In a stream the start of a block has an empty input; the text comes in its deltas.
-            given = _parse_input(text) if text else block.get("input")
-            self._log.add(build_tool_call(block.get("name"), given, block.get("id")))
+            arguments = _parse_input(text) if text else block.get("input")
+            self._log.add(build_tool_call(block.get("name"), arguments, block.get("id")))
 
     def _keep_item(self, item: dict[str, Any]) -> None:
         kind, name, call_id = item.get("type"), item.get("name"), item.get("call_id")
         if kind == "tool_use":
             self._log.add(build_tool_call(name, item.get("input"), item.get("id")))
         if kind == "custom_tool_call":
-            for given in _list_scripted(as_text(item.get("input"))[:LARGEST_INPUT]):
-                self._log.add(build_tool_call(name, given, call_id))
+            for arguments in _list_scripted(as_text(item.get("input"))[:LARGEST_INPUT]):
+                self._log.add(build_tool_call(name, arguments, call_id))
         if kind in ("function_call", "local_shell_call"):
-            given = _parse_input(item.get("arguments")) or item.get("action")
-            self._log.add(build_tool_call(name or "local_shell", given, call_id))
+            arguments = _parse_input(item.get("arguments")) or item.get("action")
+            self._log.add(build_tool_call(name or "local_shell", arguments, call_id))
 
 
 def _list_scripted(script: str) -> list[object]:
@@ -311,16 +311,16 @@ def _read_anthropic_usage(usage: dict[str, Any]) -> Tokens:
 
 def _read_openai_usage(usage: dict[str, Any]) -> Tokens:
     """Some endpoints count reasoning in the total alone."""
-    asked = _read_number(usage, "input_tokens") or _read_number(usage, "prompt_tokens")
+    sent = _read_number(usage, "input_tokens") or _read_number(usage, "prompt_tokens")
     details = usage.get("input_tokens_details") or usage.get("prompt_tokens_details")
     parts = details if isinstance(details, dict) else {}
     # OpenAI counts them within the input, Anthropic beside it. The bounds keep a server that
     # reports nonsense from making the rest negative.
-    cached = min(_read_number(parts, "cached_tokens"), asked)
-    written = min(_read_number(parts, "cache_write_tokens"), asked - cached)
+    cached = min(_read_number(parts, "cached_tokens"), sent)
+    written = min(_read_number(parts, "cache_write_tokens"), sent - cached)
     output = _read_number(usage, "output_tokens") or _read_number(usage, "completion_tokens")
-    output = max(output, _read_number(usage, "total_tokens") - asked)
-    return Tokens(asked - cached - written, output, written, cached=cached)
+    output = max(output, _read_number(usage, "total_tokens") - sent)
+    return Tokens(sent - cached - written, output, written, cached=cached)
 
 
 def _read_number(usage: dict[str, Any], name: str) -> int:

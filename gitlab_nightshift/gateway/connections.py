@@ -34,8 +34,8 @@ _silent.addHandler(logging.NullHandler())
 
 
 class Connections(web.Server):
-    """Accepts a bounded number of connections; closes idle ones, and those whose request head comes
-    in too slowly."""
+    """Accepts a bounded number of connections; closes idle ones, and those whose request head
+    arrives too slowly."""
 
     def __init__(self, handle: Handle, limits: GatewayLimits) -> None:
         super().__init__(

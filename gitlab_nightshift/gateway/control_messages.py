@@ -1,6 +1,6 @@
 """The messages between the gateway's process and its client, one at a time and each answered.
 
-Both ends are hostile to each other: work reads what agents wrote, and agents' requests reach the
+The two ends do not trust each other: work reads what agents wrote, and agents' requests reach the
 gateway. So every message is a record of this module, read by the codec, of bounded size.
 """
 
@@ -35,12 +35,12 @@ Amount = Annotated[float, Between(-_LARGEST, _LARGEST)]
 
 
 class ControlRequest:
-    """What a client may ask; its name travels as ``do``, and nothing else is answered."""
+    """A request of the client; ``do`` in the message is the name of its class."""
 
 
 @dataclass(frozen=True)
 class Listen(ControlRequest):
-    """Serve ``model`` or ``egress``, once, also on the UNIX socket that comes with the message."""
+    """Serve ``model`` or ``egress``, once, also on the UNIX socket attached to the message."""
 
     service: Name
 
@@ -57,7 +57,7 @@ class OpenBead(ControlRequest):
 
 @dataclass(frozen=True)
 class ReadState(ControlRequest):
-    """The state of a bead. Here and below, ``placeholder`` says which."""
+    """Ask for a bead's state. Here and below, ``placeholder`` identifies the bead."""
 
     placeholder: Name
 
@@ -104,8 +104,8 @@ class ListeningPort:
 
 @dataclass(frozen=True)
 class BeadState:
-    """A bead's usage so far, whether a request exceeded its budget, and why no bead can go on (""
-    if they can)."""
+    """A bead's usage so far. ``exhausted``: a request exceeded its budget; ``unusable``: why the
+    endpoint serves no bead any more, "" if it does."""
 
     usage: Usage
     exhausted: bool

@@ -132,26 +132,26 @@ class ControlServer:
             self.ended.set()
 
     async def _serve_request(
-        self, asked: messages.ControlRequest, attached: socket.socket | None
+        self, request: messages.ControlRequest, attached: socket.socket | None
     ) -> object:
         result: object = None
-        match asked:
+        match request:
             case messages.Listen() if attached:
-                result = await self._listen(asked.service, attached)
+                result = await self._listen(request.service, attached)
             case messages.OpenBead():
-                result = self._open_bead(asked)
+                result = self._open_bead(request)
             case messages.ReadState():
-                result = self._read_state(asked.placeholder)
+                result = self._read_state(request.placeholder)
             case messages.CloseBead():
-                result = await self._close_bead(asked.placeholder, asked.wait_s)
+                result = await self._close_bead(request.placeholder, request.wait_s)
             case messages.ListCalls():
-                log = self._require_gateway(asked.placeholder).read_calls(asked.placeholder)
-                some = log.calls[asked.start : asked.start + CALLS_AT_ONCE]
+                log = self._require_gateway(request.placeholder).read_calls(request.placeholder)
+                some = log.calls[request.start : request.start + CALLS_AT_ONCE]
                 result = messages.SomeCalls(tuple(some), len(log.calls), log.more)
             case messages.OpenEgress():
-                result = self._open_egress(asked.bead)
+                result = self._open_egress(request.bead)
             case messages.CloseEgress():
-                result = await self._close_egress(asked.credential)
+                result = await self._close_egress(request.credential)
         return result
 
     async def _listen(self, name: str, attached: socket.socket) -> messages.ListeningPort:
@@ -163,14 +163,14 @@ class ControlServer:
         self._listening.add(name)
         return messages.ListeningPort(await service.start(attached))
 
-    def _open_bead(self, asked: messages.OpenBead) -> BeadTicket:
+    def _open_bead(self, request: messages.OpenBead) -> BeadTicket:
         gateway = self._require_gateway()
-        if unknown := set(asked.models) - set(self._models):
+        if unknown := set(request.models) - set(self._models):
             raise _build_refusal(f"the gateway serves no model {', '.join(sorted(unknown))}")
         if len(gateway.list_accounts()) >= BEADS:
             raise _build_refusal("the gateway has served too many beads")
-        usd, tokens = asked.budget_usd, asked.budget_tokens
-        return gateway.open_bead(asked.bead, asked.models, budget_usd=usd, budget_tokens=tokens)
+        usd, tokens = request.budget_usd, request.budget_tokens
+        return gateway.open_bead(request.bead, request.models, budget_usd=usd, budget_tokens=tokens)
 
     def _read_state(self, placeholder: str) -> messages.BeadState:
         gateway = self._require_gateway(placeholder)

@@ -34,8 +34,8 @@ class Reservation:
 
 @dataclass
 class Budget:
-    """What all beads of a run may use together, whatever each one's own budget. ``on_usage``
-    is called before a request is forwarded, and once its cost is known."""
+    """What all beads of a run may use together, besides each one's own budget. ``on_usage`` is
+    called before a request is forwarded, and once its cost is known."""
 
     limit: SpendingLimit = SpendingLimit()
     accounts: list["Account"] = field(default_factory=list)

@@ -71,8 +71,8 @@ class RemoteGateway:
         budget_tokens: int | None = None,
     ) -> BeadTicket:
         """Let a bead use these models within its budget and the run's."""
-        asked = messages.OpenBead(bead, tuple(sorted(models)), budget_usd, budget_tokens)
-        return self._ask(asked, BeadTicket)
+        request = messages.OpenBead(bead, tuple(sorted(models)), budget_usd, budget_tokens)
+        return self._ask(request, BeadTicket)
 
     def read_state(self, ticket: BeadTicket) -> messages.BeadState:
         """The state of a bead."""

@@ -57,9 +57,9 @@ def start_gateway(env: Mapping[str, str], *, likely: bool = True) -> Iterator[Ga
         os.fdopen(report, "rb", buffering=0) as report_end,
         contextlib.ExitStack() as stack,
     ):
-        given = {"config": its_config, "control": its_control.fileno(), "report": its_report}
+        descriptors = {"config": its_config, "control": its_control.fileno(), "report": its_report}
         try:
-            process = stack.enter_context(start_process(lambda: _start(given, own, likely)))
+            process = stack.enter_context(start_process(lambda: _start(descriptors, own, likely)))
         finally:
             # Our copies: the process sees the end of a pipe only when its last copy is closed
             # (pipe(7)).
@@ -78,12 +78,12 @@ def start_gateway(env: Mapping[str, str], *, likely: bool = True) -> Iterator[Ga
 
 
 def _start(
-    given: Mapping[str, int], env: Mapping[str, str], likely: bool
+    descriptors: Mapping[str, int], env: Mapping[str, str], likely: bool
 ) -> "subprocess.Popen[bytes]":
     """Start the process, without output."""
     streams = (subprocess.DEVNULL,) * 3
-    data = {"descriptors": dict(given), "likely": likely}
-    return stage_process.start_stage(GATEWAY, data, env, given.values(), streams)
+    data = {"descriptors": dict(descriptors), "likely": likely}
+    return stage_process.start_stage(GATEWAY, data, env, descriptors.values(), streams)
 
 
 @contextlib.contextmanager

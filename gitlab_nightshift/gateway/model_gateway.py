@@ -232,8 +232,10 @@ class Gateway:
                 checked = route.check(read_object(raw, self._limits), account.models)
                 size = len(raw)
                 del raw  # free the memory while the answer arrives
-                asked = AgentRequest(request, receiver, account, route, query, checked, size)
-                return await self._exchange.run(asked)
+                agent_request = AgentRequest(
+                    request, receiver, account, route, query, checked, size
+                )
+                return await self._exchange.run(agent_request)
 
     async def _build_models_answer(self, account: Account) -> JsonObject:
         assert self._exchange

@@ -32,8 +32,8 @@ def pick_context(listed: Mapping[str, int], model: str) -> int | None:
 
 def _find_context(row: dict[str, Any]) -> int:
     # Not n_ctx_train of llama.cpp's meta, which is what the model was trained with.
-    given = {**as_object(row.get("meta")), **row}
-    sizes = (as_count(given.get(name), 10**9) for name in _NAMES)
+    fields = {**as_object(row.get("meta")), **row}
+    sizes = (as_count(fields.get(name), 10**9) for name in _NAMES)
     return next(filter(None, sizes), 0)
 
 

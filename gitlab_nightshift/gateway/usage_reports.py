@@ -1,5 +1,5 @@
-"""What a run's beads have used, as the gateway's process reports it to whoever started it, even if
-the work fails.
+"""The usage of a run's beads, which the gateway's process reports to its parent, even if the work
+fails.
 
 One JSON line for a bead whenever its usage has changed; the last line of a bead counts. Standard
 library alone: the reader may be a process that imports nothing else.

@@ -212,7 +212,7 @@ def format_class_name(kind: type[Event]) -> str:
 
 
 def to_all(sinks: Iterable[Emit]) -> Emit:
-    """One sink that passes each event on to several, whichever thread it comes from."""
+    """One sink that passes events from any thread on to several."""
     known, one_at_a_time = tuple(sinks), threading.RLock()
 
     def write(event: Event) -> None:

@@ -118,11 +118,13 @@ def is_refused(record: NotaryRecord, asked: NotaryRecord) -> bool:
     return refusal is not None and refusal.code is Code.TEST_FAILED
 
 
-def describe_failure(seen: NotarizedCommand) -> str:
+def describe_failure(notarized: NotarizedCommand) -> str:
     """How a command failed on the change, with all its runs."""
-    how = ", then ".join(map(describe_run, seen.runs))
-    where = "" if seen.base is None else f"; without the change: {describe_run(seen.base)}"
-    return f"`{seen.command}` failed when it was run once more on the change: {how}{where}"
+    how = ", then ".join(map(describe_run, notarized.runs))
+    where = (
+        "" if notarized.base is None else f"; without the change: {describe_run(notarized.base)}"
+    )
+    return f"`{notarized.command}` failed when it was run once more on the change: {how}{where}"
 
 
 def describe_run(run: NotarizedRun) -> str:

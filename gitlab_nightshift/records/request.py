@@ -56,36 +56,36 @@ def parse_task_command(text: str) -> TaskCommand:
     )
 
 
-def check_task_command(asked: TaskCommand) -> TaskCommand:
+def check_task_command(command: TaskCommand) -> TaskCommand:
     """The request itself. Raises ``E_CONFIG`` for an invalid one."""
-    if not asked.task:
+    if not command.task:
         raise build_config_error("there is no task: say in words what to do")
-    if "\0" in asked.task or len(asked.task) > LONGEST_TASK:
+    if "\0" in command.task or len(command.task) > LONGEST_TASK:
         raise build_config_error(f"the task has a NUL or more than {LONGEST_TASK} characters")
     agents = list_requestable_agents()
-    if asked.provider not in ("", *agents):
+    if command.provider not in ("", *agents):
         raise build_config_error(f"--provider: one of {', '.join(agents)} is expected")
-    if len(asked.test_args) > MOST_ARGUMENTS:
+    if len(command.test_args) > MOST_ARGUMENTS:
         raise build_config_error(f"--test: at most {MOST_ARGUMENTS} arguments are taken")
-    for word in (asked.model, asked.test_id, *asked.test_args):
+    for word in (command.model, command.test_id, *command.test_args):
         if len(word) > LONGEST_NAME or not word.isprintable():
             raise build_config_error(
                 f"--model, --test: words of at most {LONGEST_NAME} visible characters are expected"
             )
-    return asked
+    return command
 
 
-def build_pipeline_variables(asked: TaskCommand) -> Mapping[str, str]:
+def build_pipeline_variables(command: TaskCommand) -> Mapping[str, str]:
     """The variables by which a pipeline of the CI template does what is asked."""
-    variables = {"NIGHTSHIFT": "true", "NIGHTSHIFT_TASK": asked.task}
-    if asked.provider:
-        variables["NIGHTSHIFT_AGENT"] = asked.provider
-    if asked.model:
-        variables |= {f"NIGHTSHIFT_MODELS__{bead}": asked.model for bead in BEADS}
-    if asked.dry_run:
+    variables = {"NIGHTSHIFT": "true", "NIGHTSHIFT_TASK": command.task}
+    if command.provider:
+        variables["NIGHTSHIFT_AGENT"] = command.provider
+    if command.model:
+        variables |= {f"NIGHTSHIFT_MODELS__{bead}": command.model for bead in BEADS}
+    if command.dry_run:
         variables["NIGHTSHIFT_DRY_RUN"] = "true"
-    if asked.test_id:
-        variables["NIGHTSHIFT_TASK_TEST"] = " ".join((asked.test_id, *asked.test_args))
+    if command.test_id:
+        variables["NIGHTSHIFT_TASK_TEST"] = " ".join((command.test_id, *command.test_args))
     return variables
 
 

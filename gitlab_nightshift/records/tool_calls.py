@@ -36,9 +36,9 @@ class ToolUse:
     more: int = 0
 
 
-def build_tool_call(tool: object, given: object, call_id: object = "") -> ToolCall:
+def build_tool_call(tool: object, arguments: object, call_id: object = "") -> ToolCall:
     """A call from a model's or a CLI's data, which is hostile and may have any shape."""
-    rows = given if isinstance(given, Mapping) else {}
+    rows = arguments if isinstance(arguments, Mapping) else {}
     subject = next((rows[name] for name in _SUBJECTS if rows.get(name)), "")
     return ToolCall(
         clean_line(tool, LONGEST_ID),

@@ -94,8 +94,8 @@ class OneRequest:
         except (MalformedError, NotApplicableError) as error:
             self._emit({"type": "refused", "problem": str(error)})
             complaint = {"role": "user", "content": render_complaint(str(error))}
-            said = {"role": "assistant", "content": text}
-            return self._use(self._ask(prompt, [*messages, said, complaint]))
+            answer = {"role": "assistant", "content": text}
+            return self._use(self._ask(prompt, [*messages, answer, complaint]))
 
     def _ask(self, prompt: str, messages: list[Message]) -> str:
         """The text of an answer. A request that is too long is shortened."""

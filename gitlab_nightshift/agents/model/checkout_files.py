@@ -262,7 +262,7 @@ class Workspace:
         return edit.after if edit else make_reader(self.top)(path)
 
     def read_extra_file(self, given: str) -> bytes | None:
-        """A file in one of the ``extra_folders`` folders, None for any other path."""
+        """A file in one of the ``extra_folders``, None for any other path."""
         place = Path(os.path.normpath(given))
         if place.parent in self.extra_folders and place.is_file():
             return make_reader(place.parent)(place.name)

@@ -141,8 +141,8 @@ class AgentLoop:
                 if not cut.hit_token_limit:
                     raise
                 self._count_mistake("an answer without its end", str(cut))
-                said = {"role": "assistant", "content": "(an answer that was too long)"}
-                self._conversation.add(said)
+                placeholder = {"role": "assistant", "content": "(an answer that was too long)"}
+                self._conversation.add(placeholder)
                 text = f"{cut}. Answer with one short call of a tool."
                 self._conversation.add({"role": "user", "content": text})
             except EndpointError as error:
@@ -167,8 +167,8 @@ class AgentLoop:
     def _take_turn(self, reply: ModelReply) -> tuple[list[tuple[str, str]], Any]:
         """The results of a turn's calls by their ids, and the answer, None if the work goes on."""
         calls = reply.calls or tuple(
-            ModelCall(f"text{self._spent.turns}-{number}", name, given)
-            for number, (name, given) in enumerate(find_written_calls(reply.text))
+            ModelCall(f"text{self._spent.turns}-{number}", name, arguments)
+            for number, (name, arguments) in enumerate(find_written_calls(reply.text))
         )
         message = dict(reply.message)
         if reply.calls and len(calls) > MOST_CALLS:
@@ -233,13 +233,13 @@ class AgentLoop:
         return self._note_repetition(call, result), None
 
     def _read_answer(self, call: ModelCall) -> Any:
-        given = call.arguments
-        if given is None:
+        arguments = call.arguments
+        if arguments is None:
             raise MistakeError("broken JSON", "finish: its arguments are not one JSON object")
         if self._schema is None:
-            return str(given.get("summary") or "done")
+            return str(arguments.get("summary") or "done")
         try:
-            return check_answer(given, self._schema)
+            return check_answer(arguments, self._schema)
         except MalformedError as error:
             raise MistakeError("a report of another shape", str(error)) from None
 
@@ -272,10 +272,10 @@ class AgentLoop:
             text = "\n\n".join(f"Result:\n{text}" for text in written)
             self._conversation.add({"role": "user", "content": text}, droppable=True)
 
-    def _emit_call(self, call_id: str, name: str, given: Mapping[str, Any] | None) -> None:
-        shown = {key: str(value)[:400] for key, value in (given or {}).items()}
-        if isinstance((given or {}).get("command"), list):
-            shown = {"command": (given or {})["command"][:50]}
+    def _emit_call(self, call_id: str, name: str, arguments: Mapping[str, Any] | None) -> None:
+        shown = {key: str(value)[:400] for key, value in (arguments or {}).items()}
+        if isinstance((arguments or {}).get("command"), list):
+            shown = {"command": (arguments or {})["command"][:50]}
         self._emit({"type": "call", "id": call_id, "tool": name[:100], "input": shown})
 
     def _emit_result(self, call_id: str, result: ToolResult) -> None:

@@ -100,10 +100,10 @@ def _parse_plain(
 
 
 def _read_credential(pairs: list[tuple[str, str]]) -> str:
-    given = [value for name, value in pairs if name.lower() == "proxy-authorization"]
-    if len(given) != 1:
+    values = [value for name, value in pairs if name.lower() == "proxy-authorization"]
+    if len(values) != 1:
         return ""
-    kind, _, code = given[0].partition(" ")
+    kind, _, code = values[0].partition(" ")
     try:
         whole = base64.b64decode(code.strip(), validate=True).decode("ascii")
     except (binascii.Error, ValueError):

@@ -82,7 +82,7 @@ class UnreachableTarget(Exception):
 
 
 class NoTunnel(Exception):
-    """The proxy did not make a connection; what it answered."""
+    """The job's own proxy refused to connect; the text is its answer."""
 
 
 @dataclass(frozen=True)
@@ -188,5 +188,5 @@ async def _send_connect(pipe: Streams, proxy: JobProxy, target: str) -> None:
         raise NoTunnel("the job's own proxy gave no answer") from None
     status = _STATUS.match(answer)
     if status is None or status[1] != b"200":
-        said = status[1].decode() if status else "no HTTP"
-        raise NoTunnel(f"the job's own proxy answered {said}")
+        answered = status[1].decode() if status else "no HTTP"
+        raise NoTunnel(f"the job's own proxy answered {answered}")
