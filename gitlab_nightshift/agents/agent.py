@@ -197,6 +197,11 @@ def find_program(name: str, path: str) -> Path:
     return Path(shutil.which(name, path=path) or name).resolve()
 
 
+def find_node_modules(program: Path) -> tuple[Path, ...]:
+    """The outermost ``node_modules`` folder that contains a program, if any."""
+    return tuple(folder for folder in program.parents if folder.name == "node_modules")[-1:]
+
+
 LONGEST_OUTPUT, MOST_REFUSED, LONGEST_RESULT = 4_000, 20, 120
 MOST_MISSING = 10
 _NOT_ALLOWED = compile_lazily(r"nightshift: not allowed: ([^;\n]{1,200})")

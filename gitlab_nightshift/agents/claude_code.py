@@ -23,6 +23,7 @@ from gitlab_nightshift.agents.agent import (
     check_key,
     check_program,
     describe_call,
+    find_node_modules,
     find_program,
 )
 from gitlab_nightshift.records.bead_results import BeadStatus
@@ -122,8 +123,7 @@ class ClaudeCode(Provider):
     def list_readable_paths(self, path: str) -> tuple[Path, ...]:
         """The ``node_modules`` folder that contains the CLI, else the program alone."""
         real = self._find_executable(path)
-        packages = [folder for folder in real.parents if folder.name == "node_modules"]
-        return (packages[-1],) if packages else (real,)
+        return find_node_modules(real) or (real,)
 
     def _find_executable(self, path: str) -> Path:
         return find_program(self._settings.agent_executable or "claude", path)

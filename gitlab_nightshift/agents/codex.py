@@ -25,6 +25,7 @@ from gitlab_nightshift.agents.agent import (
     Report,
     check_key,
     check_program,
+    find_node_modules,
     find_program,
 )
 from gitlab_nightshift.records.bead_results import BeadStatus
@@ -118,9 +119,8 @@ class Codex(Provider):
     def list_readable_paths(self, path: str) -> tuple[Path, ...]:
         """The ``node_modules`` folder that contains the CLI, else its package, else it alone."""
         real = self._find_executable(path)
-        packages = [folder for folder in real.parents if folder.name == "node_modules"]
         own = [folder for folder in real.parents if (folder / "codex-package.json").is_file()]
-        return (*packages[-1:], *own[:1], real)[:1]
+        return (*find_node_modules(real), *own[:1], real)[:1]
 
     def build_reader(self) -> OutputReader:
         """A fresh reader; as patient with a failing endpoint as with a silent CLI."""

@@ -32,9 +32,9 @@ RECENT = dt.timedelta(days=28)
 """How long a night counts for the order of projects."""
 OWN_SCHEDULE_WITHIN = dt.timedelta(days=8)
 """A project whose last night is older no longer counts as having a schedule of its own."""
-SETTLED = dt.timedelta(hours=1)
+NIGHT_ACTIVITY = dt.timedelta(hours=1)
 """Activity so soon after a night is the night's own: its branch, its merge request."""
-_NO_USER_NAME = (":", "code_owners", "approval_rules")
+_NOT_USER_NAMES = (":", "code_owners", "approval_rules")
 
 
 @dataclass
@@ -75,14 +75,16 @@ def choose_tonight(
     choice = FleetChoice(settings, find_window(settings, now), now, account, costs, switches)
     tally = _count_used(choice, found.projects)
     # All rows first, as nights that run or may start count before any is allotted.
-    rows = {each.id: _decide_alone(choice, tally, each, pending) for each in found.projects}
+    rows = {
+        each.id: _decide_without_limits(choice, tally, each, pending) for each in found.projects
+    }
     candidates = (each for each in found.projects if rows[each.id] is None)
     for project in sorted(candidates, key=lambda each: rank(each, now)):
-        rows[project.id] = _allot(choice, tally, project)
+        rows[project.id] = _decide_within_limits(choice, tally, project)
     return _build_plan(choice, tally, found, tuple(row for row in rows.values() if row))
 
 
-def _decide_alone(
+def _decide_without_limits(
     choice: FleetChoice, tally: _Tally, project: FleetProject, pending: frozenset[int]
 ) -> PlannedProject | None:
     """The decision about a project if it does not depend on limits; None if a night is due."""
@@ -127,7 +129,7 @@ def _describe_pipeline(choice: FleetChoice, tonight: list[FleetNight]) -> str:
     newest = tonight[0]
     text = f"pipeline {newest.pipeline} is {newest.status}"
     waits = newest.status in ("created", "pending", "preparing", "waiting_for_resource")
-    if waits and parse_moment(newest.created) < choice.now - SETTLED:
+    if waits and parse_moment(newest.created) < choice.now - NIGHT_ACTIVITY:
         text += ", for an hour already: does the project have a free runner?"
     return text
 
@@ -187,7 +189,7 @@ def _list_reasons_not_due(choice: FleetChoice, project: FleetProject) -> Iterato
     nights_ago = (choice.window.night - _find_night(choice, last)).days
     if cadence == "weekly" and nights_ago < 7:
         yield f"weekly: its last night was {_find_night(choice, last)}"
-    worked = parse_moment(project.last_activity) - SETTLED
+    worked = parse_moment(project.last_activity) - NIGHT_ACTIVITY
     if cadence == "when active" and worked <= parse_moment(last.finished or last.created):
         yield f"when active: nothing has happened since its last night, {last.created[:10]}"
 
@@ -259,7 +261,7 @@ def list_reviewers(project: FleetProject) -> tuple[str, ...]:
     named = [
         each
         for each in project.settings.reviewers
-        if not any(mark in each for mark in _NO_USER_NAME)
+        if not any(mark in each for mark in _NOT_USER_NAMES)
     ]
     if named:
         return tuple(named)
@@ -302,7 +304,9 @@ def _list_limited_groups(settings: FleetSettings, project: FleetProject) -> list
     return [each for each in settings.group_limits if project.path.startswith(f"{each}/")]
 
 
-def _allot(choice: FleetChoice, tally: _Tally, project: FleetProject) -> PlannedProject:
+def _decide_within_limits(
+    choice: FleetChoice, tally: _Tally, project: FleetProject
+) -> PlannedProject:
     """Start a project's night, now or later, or say which limit is reached."""
     if reason := next(_list_reached_limits(choice, tally, project), ""):
         return _build_row(choice, project, "no", reason)

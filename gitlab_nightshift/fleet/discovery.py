@@ -89,7 +89,7 @@ def read_project(node: Node) -> FleetProject:
         for each in (repository.get("blobs") or {}).get("nodes") or ()
     }
     # Another file may include the template, but was not fetched.
-    usual = str(node.get("ciConfigPathOrDefault") or FILES[1]) == FILES[1]
+    has_default_ci_file = str(node.get("ciConfigPathOrDefault") or FILES[1]) == FILES[1]
     return FleetProject(
         id=read_global_id(node.get("id")),
         path=str(node.get("fullPath")),
@@ -100,10 +100,10 @@ def read_project(node: Node) -> FleetProject:
         deleted=bool(node["markedForDeletionOn"]) if "markedForDeletionOn" in node else None,
         topics=tuple(map(str, node.get("topics") or ())),
         last_activity=str(node.get("lastActivityAt") or ""),
-        included=includes_template(files.get(FILES[1], "")) if usual else None,
+        included=includes_template(files.get(FILES[1], "")) if has_default_ci_file else None,
         settings=_read_settings(node, files.get(FILES[0])),
-        merge_requests=tuple(map(_read_merge_request, _list(node, "mergeRequests"))),
-        nights=tuple(read_nights(_list(node, "pipelines"))),
+        merge_requests=tuple(map(_read_merge_request, _list_nodes(node, "mergeRequests"))),
+        nights=tuple(read_nights(_list_nodes(node, "pipelines"))),
         older=read_next(node.get("pipelines") or {}),
     )
 
@@ -191,9 +191,9 @@ def _read_merge_request(node: Mapping[str, Any]) -> FleetMergeRequest:
         state,
         str(node.get("createdAt") or ""),
         str(ended or ""),
-        tuple(str(each.get("username")) for each in _list(node, "reviewers")),
+        tuple(str(each.get("username")) for each in _list_nodes(node, "reviewers")),
     )
 
 
-def _list(node: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
+def _list_nodes(node: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
     return [each for each in (node.get(name) or {}).get("nodes") or () if each]

@@ -79,7 +79,7 @@ class OneRequest:
         self, chat: ChatClient, workspace: Workspace, spec: BeadSpec, emit: EmitEvent
     ) -> None:
         self._chat, self._workspace, self._spec, self._emit = chat, workspace, spec, emit
-        self._answer, self._shown = spec.answer_tokens, SHOWN_TOKENS
+        self._answer_tokens, self._shown_tokens = spec.answer_tokens, SHOWN_TOKENS
 
     def run(self, prompt: str) -> Any:
         """The bead's structured answer, or for Implement a sentence: its change is in the checkout.
@@ -90,43 +90,43 @@ class OneRequest:
         messages = self._build_messages(prompt, self._chat.read_model().context)
         text = self._ask(prompt, messages)
         try:
-            return self._use(text)
+            return self._apply_answer(text)
         except (MalformedError, NotApplicableError) as error:
             self._emit({"type": "refused", "problem": str(error)})
             complaint = {"role": "user", "content": render_complaint(str(error))}
             answer = {"role": "assistant", "content": text}
-            return self._use(self._ask(prompt, [*messages, answer, complaint]))
+            return self._apply_answer(self._ask(prompt, [*messages, answer, complaint]))
 
     def _ask(self, prompt: str, messages: list[Message]) -> str:
         """The text of an answer. A request that is too long is shortened."""
         form = build_answer_format(self._spec.bead, self._spec.schema)
         while True:
             try:
-                return self._chat.ask(messages, self._answer, response_format=form).text
+                return self._chat.ask(messages, self._answer_tokens, response_format=form).text
             except EndpointError as error:
-                if not error.too_long or self._shown <= LEAST_TOKENS:
+                if not error.too_long or self._shown_tokens <= LEAST_TOKENS:
                     raise
-                whole = estimate_tokens(messages) + self._answer
+                whole = estimate_tokens(messages) + self._answer_tokens
                 tail, size = messages[2:], error.context or whole * 3 // 4
                 messages = [*self._build_messages(prompt, min(size, whole * 3 // 4)), *tail]
 
     def _build_messages(self, prompt: str, context: int) -> list[Message]:
         """The request, shortened until it fits into ``context`` with its answer (0: unknown)."""
-        before = self._shown
+        before = self._shown_tokens
         while True:
-            files = dict(self._select_files(self._shown * BYTES_PER_TOKEN))
+            files = dict(self._select_files(self._shown_tokens * BYTES_PER_TOKEN))
             texts = [*self._list_texts(), *((f"file {path}", text) for path, text in files.items())]
             first = {"role": "system", "content": render_one_request_text(self._spec.bead)}
             messages = [first, {"role": "user", "content": render_shown(prompt, texts)}]
             if context:
-                self._answer = max(min(self._answer, context // 4), LEAST_ANSWER)
-            if not context or estimate_tokens(messages) + self._answer <= context:
+                self._answer_tokens = max(min(self._answer_tokens, context // 4), LEAST_ANSWER)
+            if not context or estimate_tokens(messages) + self._answer_tokens <= context:
                 break
-            if self._shown <= LEAST_TOKENS:
+            if self._shown_tokens <= LEAST_TOKENS:
                 break
-            self._shown = max(self._shown // 2, LEAST_TOKENS)
-        if self._shown < before:
-            self._emit({"type": "trimmed", "tokens": self._shown})
+            self._shown_tokens = max(self._shown_tokens // 2, LEAST_TOKENS)
+        if self._shown_tokens < before:
+            self._emit({"type": "trimmed", "tokens": self._shown_tokens})
         self._emit({"type": "shown", "files": sorted(files), "tokens": estimate_tokens(messages)})
         return messages
 
@@ -167,7 +167,7 @@ class OneRequest:
         data = self._workspace.read_extra_file(str(Path(self._spec.handoff) / name)) or b""
         return data.decode("utf-8", "replace")[:LARGEST_TEXT]
 
-    def _use(self, text: str) -> Any:
+    def _apply_answer(self, text: str) -> Any:
         if self._spec.schema is not None:
             return parse_json_answer(text, self._spec.schema)
         blocks = parse(text)

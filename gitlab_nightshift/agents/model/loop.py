@@ -102,14 +102,14 @@ class AgentLoop:
         while True:
             self._count_turn()
             reply = self._ask(task)
-            results, answer = self._take_turn(reply)
+            results, answer = self._handle_reply(reply)
             if answer is not None:
                 return answer
-            self._newest = len(results)
+            self._new_results = len(results)
             self._add_results(results)
 
     def _start(self, task: str, context: int, *, fenced: bool) -> None:
-        self._fenced, self._newest = fenced, 0
+        self._fenced, self._new_results = fenced, 0
         first = {"role": "system", "content": render_loop_text(self._tools, fenced=fenced)}
         messages = [first, {"role": "user", "content": task}]
         self._described = None if fenced else [tool.describe() for tool in self._tools]
@@ -132,7 +132,7 @@ class AgentLoop:
         reductions = 0
         while True:
             trimmed, tokens = self._conversation.trimmed, self._compute_answer()
-            messages = self._conversation.fit(tokens, self._newest)
+            messages = self._conversation.fit(tokens, self._new_results)
             if self._conversation.trimmed > trimmed:
                 self._emit({"type": "trimmed", "tokens": estimate_tokens(messages)})
             try:
@@ -164,8 +164,8 @@ class AgentLoop:
         wanted, context = self._limits.answer_tokens, self._conversation.context
         return max(min(wanted, context // 4), LEAST_ANSWER) if context else wanted
 
-    def _take_turn(self, reply: ModelReply) -> tuple[list[tuple[str, str]], Any]:
-        """The results of a turn's calls by their ids, and the answer, None if the work goes on."""
+    def _handle_reply(self, reply: ModelReply) -> tuple[list[tuple[str, str]], Any]:
+        """The results of a reply's calls by their ids, and the answer, None if the work goes on."""
         calls = reply.calls or tuple(
             ModelCall(f"text{self._spent.turns}-{number}", name, arguments)
             for number, (name, arguments) in enumerate(find_written_calls(reply.text))
@@ -178,10 +178,10 @@ class AgentLoop:
         if reply.text.strip():
             self._emit({"type": "said", "text": reply.text.strip()[:2000]})
         if not calls:
-            return self._take_text(reply.text)
+            return self._handle_text(reply.text)
         results, answer = list[tuple[str, str]](), None
         for call in calls[:MOST_CALLS]:
-            result, ended = self._take_call(call)
+            result, ended = self._handle_call(call)
             results.append((call.call_id if reply.calls else "", result))
             answer = ended if ended is not None else answer
         if len(calls) > MOST_CALLS and answer is None:
@@ -190,8 +190,8 @@ class AgentLoop:
             self._count_mistake("too many calls in one turn", text)
         return results, answer
 
-    def _take_text(self, text: str) -> tuple[list[tuple[str, str]], Any]:
-        """Take an answer without a call: blocks, the report itself, or, if the bead has no report,
+    def _handle_text(self, text: str) -> tuple[list[tuple[str, str]], Any]:
+        """Handle a reply without a call: blocks, the report itself, or, if the bead has no report,
         its last sentence."""
         try:
             if self._toolbox.edits and (blocks := parse(text)):
@@ -200,7 +200,7 @@ class AgentLoop:
                 self._emit_result("blocks", result)
                 self._changed = True
                 return [("", result.text)], None
-            return [], self._parse_end(text)
+            return [], self._parse_final_text(text)
         except (MalformedError, NotApplicableError) as error:
             self._count_mistake(NO_CALL, str(error))
             return [("", f"{error}\nCall a tool, or `{FINISH}` with your report.")], None
@@ -208,7 +208,7 @@ class AgentLoop:
             self._count_mistake(mistake.kind, str(mistake))
             return [("", str(mistake))], None
 
-    def _parse_end(self, text: str) -> Any:
+    def _parse_final_text(self, text: str) -> Any:
         """The report. A bead without one ends by a sentence, but not before something was changed:
         many models start with a sentence about their plan."""
         if self._schema is not None:
@@ -218,7 +218,7 @@ class AgentLoop:
             raise MalformedError("you have changed nothing so far")
         return text.strip() if reason is None else reason
 
-    def _take_call(self, call: ModelCall) -> tuple[str, Any]:
+    def _handle_call(self, call: ModelCall) -> tuple[str, Any]:
         """The result of a call, and the answer if it was ``finish``."""
         self._emit_call(call.call_id, call.name, call.arguments)
         try:
