@@ -15,7 +15,7 @@ from typing import Any
 
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.gateway import control_messages as messages
-from gitlab_nightshift.gateway.cost_account import Budget
+from gitlab_nightshift.gateway.cost_account import Account, Budget
 from gitlab_nightshift.gateway.egress.company_proxy import make_proxy_chooser
 from gitlab_nightshift.gateway.egress.proxy import EgressProxy
 from gitlab_nightshift.gateway.gateway_config import GatewayConfig
@@ -145,7 +145,7 @@ class ControlServer:
             case messages.CloseBead():
                 result = await self._close_bead(request.placeholder, request.wait_s)
             case messages.ListCalls():
-                log = self._require_gateway(request.placeholder).read_calls(request.placeholder)
+                log = self._require_account(request.placeholder).log
                 some = log.calls[request.start : request.start + CALLS_AT_ONCE]
                 result = messages.SomeCalls(tuple(some), len(log.calls), log.more)
             case messages.OpenEgress():
@@ -173,12 +173,12 @@ class ControlServer:
         return gateway.open_bead(request.bead, request.models, budget_usd=usd, budget_tokens=tokens)
 
     def _read_state(self, placeholder: str) -> messages.BeadState:
-        gateway = self._require_gateway(placeholder)
-        usage = gateway.read_usage(placeholder)
-        return messages.BeadState(usage, gateway.is_exhausted(placeholder), gateway.unusable)
+        account, gateway = self._require_account(placeholder), self._require_gateway()
+        return messages.BeadState(account.read_usage(), account.exhausted, gateway.unusable)
 
     async def _close_bead(self, placeholder: str, wait_s: float) -> messages.ClosedBead:
-        gateway = self._require_gateway(placeholder)
+        self._require_account(placeholder)
+        gateway = self._require_gateway()
         # In short waits, so that requests of other beads are answered in between.
         done = await gateway.drain_bead(placeholder, min(wait_s, MAX_WAIT_S))
         if not done and wait_s > MAX_WAIT_S:
@@ -200,12 +200,16 @@ class ControlServer:
         hosts = [(name, each.sent, each.received) for name, each in rows[:MOST_HOSTS]]
         return messages.EgressTraffic(tuple(hosts), len(rows[MOST_HOSTS:]))
 
-    def _require_gateway(self, placeholder: str = "") -> Gateway:
+    def _require_gateway(self) -> Gateway:
         if self._gateway is None or "model" not in self._listening:
             raise _build_refusal("the gateway serves no model")
-        if placeholder and not self._gateway.has_served(placeholder):
-            raise InvalidRecordError("there is no such bead")
         return self._gateway
+
+    def _require_account(self, placeholder: str) -> Account:
+        account = self._require_gateway().find_account(placeholder)
+        if account is None:
+            raise InvalidRecordError("there is no such bead")
+        return account
 
 
 def _build_refusal(text: str) -> NightshiftError:

@@ -13,7 +13,6 @@ import aiohttp
 from aiohttp import web
 from yarl import URL
 
-from gitlab_nightshift.gateway.answer_reader import CallLog
 from gitlab_nightshift.gateway.connections import (
     AnswerReceiver,
     BodyReader,
@@ -140,21 +139,9 @@ class Gateway:
         account.settle_rest()
         return account.read_usage()
 
-    def read_usage(self, placeholder: str) -> Usage:
-        """What a bead has used so far; also after it was closed."""
-        return self._endpoint.accounts[placeholder].read_usage()
-
-    def is_exhausted(self, placeholder: str) -> bool:
-        """True if a request of the bead did not fit into its budget."""
-        return self._endpoint.accounts[placeholder].exhausted
-
-    def read_calls(self, placeholder: str) -> CallLog:
-        """The tools that the model called in a bead's answers; also after it was closed."""
-        return self._endpoint.accounts[placeholder].log
-
-    def has_served(self, placeholder: str) -> bool:
-        """True for a bead of this gateway, also once it is closed."""
-        return placeholder in self._endpoint.accounts
+    def find_account(self, placeholder: str) -> Account | None:
+        """A bead's account, also once it is closed; None if this gateway never served it."""
+        return self._endpoint.accounts.get(placeholder)
 
     def list_accounts(self) -> tuple[Account, ...]:
         """All beads, the oldest first."""
