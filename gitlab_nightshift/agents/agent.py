@@ -202,6 +202,8 @@ def find_node_modules(program: Path) -> tuple[Path, ...]:
     return tuple(folder for folder in program.parents if folder.name == "node_modules")[-1:]
 
 
+# --- what it prints -------------------------------------------------------------------------------
+
 LONGEST_OUTPUT, MOST_REFUSED, LONGEST_RESULT = 4_000, 20, 120
 MOST_MISSING = 10
 _NOT_ALLOWED = compile_lazily(r"nightshift: not allowed: ([^;\n]{1,200})")

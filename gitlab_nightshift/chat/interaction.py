@@ -82,6 +82,8 @@ class RateLimiter:
         return True
 
 
+# --- what they contain ----------------------------------------------------------------------------
+
 COMMAND = "coder"
 PING, CALLED, CLICKED = 1, 2, 3
 

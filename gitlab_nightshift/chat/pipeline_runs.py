@@ -97,6 +97,8 @@ def _read(kind: type[_Model], data: bytes) -> _Model | None:
         return None
 
 
+# --- GitLab ---------------------------------------------------------------------------------------
+
 TIMEOUT_S, PATIENCE_S = 15.0, 40.0
 """Seconds for one request, and for all retries of one step."""
 LARGEST_FILE = 4_000_000

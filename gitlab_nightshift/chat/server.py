@@ -233,6 +233,8 @@ async def run_in_thread(call: Callable[[], Value]) -> Value:
     return await future
 
 
+# --- the endpoint ---------------------------------------------------------------------------------
+
 PATH = "/discord/interactions"
 LARGEST_BODY = 64 * 1024
 BODY_S = 3.0

@@ -166,6 +166,8 @@ def _build_backend_request(
     )
 
 
+# --- the server -----------------------------------------------------------------------------------
+
 CHUNK = 64 * 1024
 TOKEN_PARAMETERS = {"private_token", "access_token", "job_token"}
 CHALLENGE = {"WWW-Authenticate": 'Basic realm="GitLab"'}

@@ -135,6 +135,9 @@ def _show_status(call: StandinCall) -> StandinAnswer:
     raise build_not_found("User")
 
 
+# --- merge requests -------------------------------------------------------------------------------
+
+
 def list_merge_requests(call: StandinCall) -> StandinAnswer:
     """GET merge_requests: newest first."""
     query = check_filters(call.request, *FILTERS, *AUTHORS)

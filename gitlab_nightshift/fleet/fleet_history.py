@@ -222,6 +222,8 @@ def _decode_row(row: list[Any], server_url: str) -> tuple[str, PastNight]:
     return str(key), PastNight(*place, str(outcome), str(category), cost, str(failure))
 
 
+# --- the report -----------------------------------------------------------------------------------
+
 PAGE, DATA, METRICS = "fleet-report.html", "fleet-report.json", "fleet-metrics.txt"
 NAME = "the fleet"
 MOST_PIPELINES = 90

@@ -237,6 +237,8 @@ def measure_window(window: Window) -> dt.timedelta:
     return (end - start) % dt.timedelta(days=1)
 
 
+# --- the window -----------------------------------------------------------------------------------
+
 HOUR = dt.timedelta(hours=1)
 
 

@@ -130,6 +130,8 @@ def _parse_input(text: object) -> object:
     return parse_json(text) if isinstance(text, str) and len(text) <= LARGEST_INPUT else None
 
 
+# --- usage ----------------------------------------------------------------------------------------
+
 MOST_TOKENS = 10**9
 _ENDS = frozenset(
     {"response.completed", "response.incomplete", "response.failed", "message_stop", "error"}

@@ -216,6 +216,8 @@ def _build_refusal(text: str) -> NightshiftError:
     return NightshiftError(Code.POLICY_DENY, text)
 
 
+# --- the process ----------------------------------------------------------------------------------
+
 REPORT_S = 1.0
 """Seconds after which reports that did not fit into the pipe are tried again."""
 LAST_REPORT_S = 5.0

@@ -94,6 +94,9 @@ def find_route(api: Api, method: str, target: str) -> tuple[Route, str]:
     return route, query
 
 
+# --- what is known of the endpoint ----------------------------------------------------------------
+
+
 class EndpointState:
     """All beads by their placeholders, and the state of the endpoint.
 
@@ -135,6 +138,8 @@ class EndpointState:
         if known and known.remember_refusal(text):
             self._emit(Note(f"model gateway, {known.bead}: {text}", warning=True))
 
+
+# --- an exchange ----------------------------------------------------------------------------------
 
 AGENT = "nightshift"
 NO_END = "the end of an answer was not seen: the most that it can have cost is counted"

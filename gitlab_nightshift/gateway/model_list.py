@@ -56,6 +56,8 @@ def build_models_answer(
     return {"data": data, "has_more": False, "first_id": first, "last_id": last}
 
 
+# --- the request of doctor ------------------------------------------------------------------------
+
 TIMEOUT_S, MOST_BYTES = 20.0, 4_000_000
 
 

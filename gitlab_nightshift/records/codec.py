@@ -83,6 +83,8 @@ class Pattern:
         return re.fullmatch(self.expression, value) is not None
 
 
+# --- records --------------------------------------------------------------------------------------
+
 LOCAL: Mapping[str, bool] = {"local": True}
 """Metadata of a field that stays in its process: it is not written, and the caller of
 ``make_record`` supplies it."""

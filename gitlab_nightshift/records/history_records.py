@@ -71,6 +71,8 @@ class Dashboard:
     unknown: tuple[str, ...] = ()
 
 
+# --- by GitLab ------------------------------------------------------------------------------------
+
 IGNORED_AFTER = dt.timedelta(weeks=2)
 """How long an open merge request may wait before it counts as ignored."""
 

@@ -144,6 +144,8 @@ def _refuse_misspelt_flag(word: str) -> str:
     return word
 
 
+# --- as it is read from GitLab --------------------------------------------------------------------
+
 Where = Literal["issues", "merge_requests"]
 """What has the comment, by its name in GitLab's API."""
 

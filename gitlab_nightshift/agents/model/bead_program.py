@@ -67,6 +67,8 @@ class BeadSpec:
     rates: list[float]
 
 
+# --- a bead in one request ------------------------------------------------------------------------
+
 SHOWN_TOKENS, LEAST_TOKENS = 24_000, 1_000
 """Tokens of the repository to show at first, and at least."""
 LARGEST_TEXT, MESSAGES = 60_000, 15
@@ -187,6 +189,8 @@ def _parse_selected_files(analysis: str) -> tuple[str, ...]:
         return ()
     return tuple(path for path in files if isinstance(path, str))
 
+
+# --- the program ----------------------------------------------------------------------------------
 
 HEARTBEAT_S = 5.0
 BASE_URL, KEY = "OPENAI_BASE_URL", "OPENAI_API_KEY"

@@ -227,6 +227,9 @@ def _describe_error(error: OSError) -> str:
     return _REASONS.get(error.errno or 0, f"it cannot be used ({error.strerror})")
 
 
+# --- as tools see them ----------------------------------------------------------------------------
+
+
 class OutsideError(Exception):
     """A path that tools refuse; the message is for the model."""
 

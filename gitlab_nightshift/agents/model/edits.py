@@ -273,6 +273,8 @@ def _occurs_once(lines: tuple[str, ...], search: tuple[str, ...]) -> bool:
     return first >= 0 and whole.find(needle, first + 1) < 0
 
 
+# --- a model's edit as a block --------------------------------------------------------------------
+
 MOST_COMPARED = 20_000
 """Lines of a file that are searched for a similar place."""
 LEAST_SIMILARITY = 0.5

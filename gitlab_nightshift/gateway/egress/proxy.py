@@ -111,6 +111,8 @@ def _read_credential(pairs: list[tuple[str, str]]) -> str:
     return whole.partition(":")[2] if kind.lower() == "basic" else ""
 
 
+# --- the proxy ------------------------------------------------------------------------------------
+
 NOTES = 50
 """Refused targets reported in a run, each once."""
 TARGETS = 1000

@@ -65,6 +65,8 @@ async def _carry(
         writer.write_eof()
 
 
+# --- the way to a target --------------------------------------------------------------------------
+
 Resolve = Callable[[str, int], Awaitable[list[str]]]
 Dial = Callable[[str, int], Awaitable[Streams]]
 ADDRESSES = 4
