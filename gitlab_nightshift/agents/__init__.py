@@ -37,6 +37,7 @@ def choose_agent(settings: Settings, env: Mapping[str, str]) -> Choice:
         try:
             build_agent(name, settings.with_agent(name)).check(env)
         except NightshiftError as error:
+            # Only what is wrong; how to fix it follows after the semicolon.
             missing.append(f"; not {name}: {error.message.partition(';')[0]}")
         else:
             return Choice(settings.with_agent(name), f"auto{''.join(missing)}")

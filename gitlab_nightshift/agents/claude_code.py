@@ -1,7 +1,7 @@
 """Claude Code: its command line, its environment, and what it prints.
 
 The rules of the CLI guide an honest agent; the sandbox is what holds a hostile one. Flags that skip
-permissions are never used. What is said here of the CLI was seen with 2.1.197.
+permissions are never used. Facts about the CLI are those of 2.1.197.
 """
 
 import json
@@ -15,15 +15,17 @@ from gitlab_nightshift.agents.agent import (
     UNUSABLE_STATUSES,
     AgentProgress,
     BeadTask,
+    OutputLineReader,
     OutputReader,
     Provider,
     ProviderInfo,
     Report,
     check_key,
     check_program,
+    describe_call,
+    find_node_modules,
     find_program,
 )
-from gitlab_nightshift.agents.output_reader import OutputLineReader, describe_call
 from gitlab_nightshift.records.bead_results import BeadStatus
 from gitlab_nightshift.records.events import format_elapsed
 from gitlab_nightshift.records.tool_calls import clean_line
@@ -121,8 +123,7 @@ class ClaudeCode(Provider):
     def list_readable_paths(self, path: str) -> tuple[Path, ...]:
         """The ``node_modules`` folder that contains the CLI, else the program alone."""
         real = self._find_executable(path)
-        packages = [folder for folder in real.parents if folder.name == "node_modules"]
-        return (packages[-1],) if packages else (real,)
+        return find_node_modules(real) or (real,)
 
     def _find_executable(self, path: str) -> Path:
         return find_program(self._settings.agent_executable or "claude", path)
@@ -276,6 +277,8 @@ class ClaudeStreamReader(OutputLineReader):
         if not error:
             self._failing_since = 0.0
         usage = _count_tokens(message.get("usage"))
+        # The CLI prints a message once for each of its blocks, each time with the same or a later
+        # figure.
         self._tokens.count(str(message.get("id")), usage, grows=True)
         texts = []
         for part in as_objects(message.get("content")):
@@ -340,10 +343,10 @@ def _classify_failure(
     return BeadStatus.CRASHED, f"the CLI reports an error (exit status {exit_status}): {text}"
 
 
-def _describe_tool(name: object, given: object) -> str:
+def _describe_tool(name: object, arguments: object) -> str:
     if name == "StructuredOutput":
         return "reports"
-    return describe_call(name, given, ("command", "file_path", "description"))
+    return describe_call(name, arguments, ("command", "file_path", "description"))
 
 
 def _count_tokens(usage: object) -> int:
@@ -356,5 +359,6 @@ def _count_model_tokens(result: dict[str, Any]) -> int:
         as_count(value)
         for row in as_objects(list(as_object(result.get("modelUsage")).values()))
         for key, value in row.items()
+        # maxOutputTokens is a limit of the model, not a figure of usage.
         if key.endswith("Tokens") and key != "maxOutputTokens"
     )

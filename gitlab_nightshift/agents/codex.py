@@ -1,8 +1,8 @@
 """Codex: its command line, its environment, and what it prints.
 
-Inside our boundary its own sandbox cannot work and is switched off: ours protects the machine.
-If the team has switched ours off (``isolation: none``), its own is used where it works. What is
-said here of the CLI was seen with 0.169.0.
+Within our sandbox its own cannot work and is switched off: ours protects the machine. If the team
+has switched ours off (``isolation: none``), its own is used where it works. Facts about the CLI are
+those of 0.169.0.
 """
 
 import functools
@@ -18,15 +18,16 @@ from gitlab_nightshift.agents.agent import (
     UNUSABLE_STATUSES,
     AgentProgress,
     BeadTask,
+    OutputLineReader,
     OutputReader,
     Provider,
     ProviderInfo,
     Report,
     check_key,
     check_program,
+    find_node_modules,
     find_program,
 )
-from gitlab_nightshift.agents.output_reader import OutputLineReader
 from gitlab_nightshift.records.bead_results import BeadStatus
 from gitlab_nightshift.records.events import format_elapsed
 from gitlab_nightshift.records.tool_calls import unwrap_command
@@ -118,9 +119,8 @@ class Codex(Provider):
     def list_readable_paths(self, path: str) -> tuple[Path, ...]:
         """The ``node_modules`` folder that contains the CLI, else its package, else it alone."""
         real = self._find_executable(path)
-        packages = [folder for folder in real.parents if folder.name == "node_modules"]
         own = [folder for folder in real.parents if (folder / "codex-package.json").is_file()]
-        return (*packages[-1:], *own[:1], real)[:1]
+        return (*find_node_modules(real), *own[:1], real)[:1]
 
     def build_reader(self) -> OutputReader:
         """A fresh reader; as patient with a failing endpoint as with a silent CLI."""
@@ -320,7 +320,7 @@ class CodexStreamReader(OutputLineReader):
         return AgentProgress(text) if text else None
 
     def _count_command(self, command: dict[str, Any]) -> None:
-        """Count a command, and whether it began: of a broken sandbox only the commands tell."""
+        """Count a command, and whether it started: only this shows that the sandbox is broken."""
         self._commands += 1
         name, status = command.get("id"), command.get("exit_code")
         self._calls.add(name, "command", command)

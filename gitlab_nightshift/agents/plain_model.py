@@ -15,13 +15,14 @@ from gitlab_nightshift.agents.agent import (
     UNUSABLE_STATUSES,
     AgentProgress,
     BeadTask,
+    OutputLineReader,
     OutputReader,
     Provider,
     ProviderInfo,
     Report,
+    describe_call,
 )
 from gitlab_nightshift.agents.model import inside
-from gitlab_nightshift.agents.output_reader import OutputLineReader, describe_call
 from gitlab_nightshift.errors import Code, NightshiftError, build_config_error
 from gitlab_nightshift.gateway.prices import merge_rates
 from gitlab_nightshift.records.bead_results import BeadStatus
@@ -137,11 +138,11 @@ class ModelStreamReader(OutputLineReader):
         self._mistakes = dict[str, int]()
 
     def _handle_event(self, event: dict[str, Any]) -> AgentProgress | None:
-        self._keep(event)
+        self._record_event(event)
         text = _describe_event(event)
         return AgentProgress(text[:160]) if text else None
 
-    def _keep(self, event: dict[str, Any]) -> None:
+    def _record_event(self, event: dict[str, Any]) -> None:
         kind, call_id = event.get("type"), str(event.get("id"))[:100]
         if kind == "result":
             self._result, self._last_message = event, as_text(event.get("said"))
@@ -199,7 +200,7 @@ def _describe_event(event: Mapping[str, Any]) -> str:
         case "shown":
             count, tokens = len(_list_files(event)), event.get("tokens")
             return f"shows the model {count} files, about {tokens} tokens"
-        case "hearing":
+        case "receiving":
             return f"the model answers: {event.get('characters')} characters"
         case "refused":
             return f"asks once more: {take_first_line(str(event.get('problem')), 160)}"

@@ -51,8 +51,8 @@ class Replay(Provider):
     def build_bead_args(self, task: BeadTask, path: str) -> list[str]:
         """The player, with the recording's folder of this bead."""
         folder = self._folder / format_bead_folder(task.bead, task.category, task.attempt)
-        given = (PLAYER, folder, task.checkout, task.handoff_file)
-        return build_python_command(*map(str, given))
+        arguments = (PLAYER, folder, task.checkout, task.handoff_file)
+        return build_python_command(*map(str, arguments))
 
     def list_readable_paths(self, path: str) -> tuple[Path, ...]:
         """The player, its Python, and the recording."""

@@ -21,16 +21,17 @@ def encode_json_path(path: Path) -> bytes:
 
 def play(folder: Path, checkout: Path, handoff: Path) -> int:
     """Play one bead; returns the recorded exit status, or 3 if the recording has no such bead."""
+    # Read to its end: whoever writes a prompt to a closed pipe gets EPIPE (pipe(7)).
     sys.stdin.buffer.read()
     if not folder.is_dir():
         sys.stderr.write(f"the recording has no bead {folder.name}\n")
         return 3
-    how = json.loads((folder / "bead.json").read_bytes())
-    _print(folder / "stdout.jsonl", checkout, float(how.get("pace_s", 0.0)))
-    _change(folder / "files", checkout, how.get("deleted", []))
+    bead = json.loads((folder / "bead.json").read_bytes())
+    _print(folder / "stdout.jsonl", checkout, float(bead.get("pace_s", 0.0)))
+    _change(folder / "files", checkout, bead.get("deleted", []))
     if (folder / "handoff.json").exists():
         shutil.copyfile(folder / "handoff.json", handoff)
-    return int(how.get("exit_status", 0))
+    return int(bead.get("exit_status", 0))
 
 
 def _print(stdout: Path, checkout: Path, pace_s: float) -> None:
@@ -53,6 +54,7 @@ def _change(files: Path, checkout: Path, deleted: list[str]) -> None:
         if file.is_dir() and not file.is_symlink():
             target.mkdir(exist_ok=True)
             continue
+        # A link to a folder is removed as a link: rmtree would refuse it.
         if target.is_dir() and not target.is_symlink():
             shutil.rmtree(target)
         target.unlink(missing_ok=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from gitlab_nightshift.errors import NightshiftError, build_config_error
 from gitlab_nightshift.text.printable_text import make_printable
 
+# 64 bits in decimal, counted in milliseconds since 2015 (Discord's API reference, "Snowflakes").
 SNOWFLAKE = r"[0-9]{15,22}"
 """An id of Discord."""
 
@@ -53,7 +54,7 @@ class ChatSettings:
     bot_token: str = field(repr=False)
     gitlab_token: str = field(repr=False)
 
-    def may(self, guild: str, user: str, roles: frozenset[str]) -> bool:
+    def allows(self, guild: str, user: str, roles: frozenset[str]) -> bool:
         """True if this member of this server may start and approve tasks."""
         return guild == self.guild and (user in self.users or bool(roles & self.roles))
 
@@ -83,7 +84,7 @@ def read_chat_settings(env: Mapping[str, str]) -> ChatSettings:
         gitlab_token=reader.read_value("GITLAB_TOKEN", _WORD),
     )
     if not settings.users | settings.roles:
-        reader.mistakes.append(
+        reader.errors.append(
             "DISCORD_ALLOWED_USERS and DISCORD_ALLOWED_ROLES are empty: nobody could use the"
             " command; name users or roles by their ids, with commas between them"
         )
@@ -108,25 +109,25 @@ class _Reader:
 
     def __init__(self, env: Mapping[str, str]) -> None:
         self._env = env
-        self.mistakes: list[str] = []
+        self.errors: list[str] = []
 
     def read_value(self, name: str, form: ValueForm, *, optional: bool = False) -> str:
         value = self._env.get(name, "").strip()
         if not value and not optional:
-            self.mistakes.append(f"{name} is not set: {form.expected} is expected")
+            self.errors.append(f"{name} is not set: {form.expected} is expected")
         elif not re.fullmatch(form.pattern, value):
-            self.mistakes.append(f"{name}: {form.expected} is expected")
+            self.errors.append(f"{name}: {form.expected} is expected")
         return value
 
     def read_ids(self, name: str) -> frozenset[str]:
         words = [word for word in re.split(r"[,\s]+", self._env.get(name, "")) if word]
         if any(not re.fullmatch(SNOWFLAKE, word) for word in words):
-            self.mistakes.append(f"{name}: ids of Discord are expected, with commas between them")
+            self.errors.append(f"{name}: ids of Discord are expected, with commas between them")
         return frozenset(words)
 
     def end(self) -> None:
-        if self.mistakes:
-            raise build_config_error("\n".join(self.mistakes))
+        if self.errors:
+            raise build_config_error("\n".join(self.errors))
 
 
 def read_address(text: str) -> tuple[str, int]:
@@ -155,14 +156,14 @@ def build_signature_check(public_key: str) -> Callable[[bytes, bytes], bool]:
     except ValueError:
         raise build_config_error(f"DISCORD_PUBLIC_KEY: {_KEY.expected} is expected") from None
 
-    def fits(signature: bytes, message: bytes) -> bool:
+    def check_signature(signature: bytes, message: bytes) -> bool:
         try:
             key.verify(signature, message)
         except InvalidSignature:
             return False
         return True
 
-    return fits
+    return check_signature
 
 
 def _build_extra_error() -> NightshiftError:

@@ -67,6 +67,7 @@ class Discord:
         self, method: str, path: str, body: Json, headers: Mapping[str, str], what: str
     ) -> dict[str, Any]:
         """Send a request and return the answer. Raises :class:`DiscordError`."""
+        # Discord's limits of requests are per route, and tell how long to wait (429, Retry-After).
         patience = RetryPolicy(time.monotonic() + PATIENCE_S, first_s=FIRST_PAUSE_S)
         return await patience.await_with_retries(
             lambda: self._send_once(method, path, body, headers, what), _transient, asyncio.sleep
@@ -98,6 +99,8 @@ def _transient(error: DiscordError) -> bool:
 
 async def _read_json(response: aiohttp.ClientResponse) -> dict[str, Any]:
     try:
+        # Any type: a proxy on the way answers in HTML, which is a ValueError here, and not an error
+        # of its own.
         answer = await response.json(content_type=None)
     except ValueError:
         return {}
@@ -106,14 +109,14 @@ async def _read_json(response: aiohttp.ClientResponse) -> dict[str, Any]:
 
 def _build_refusal(response: aiohttp.ClientResponse, answer: Json, what: str) -> DiscordError:
     status = response.status
-    said = make_printable(str(answer.get("message", "")), "")[:200]
+    reason = make_printable(str(answer.get("message", "")), "")[:200]
     hints = {
         401: "; is DISCORD_BOT_TOKEN the bot's?",
         403: "; is the bot a member of the server, and may it write into the channel?",
         404: "; are DISCORD_APPLICATION_ID and DISCORD_GUILD_ID right?",
     }
     return DiscordError(
-        f"Discord answered {status} to {what}: {said}{hints.get(status, '')}",
+        f"Discord answered {status} to {what}: {reason}{hints.get(status, '')}",
         status,
         parse_retry_after(response.headers.get("Retry-After", "")),
     )

@@ -1,16 +1,88 @@
-"""Discord's requests as records: everything is validated, unknown kinds are refused."""
+"""Discord's requests: which are admitted (signed, recent, new, not too many of a person), and their
+content as records. Everything is validated, unknown kinds are refused.
+"""
 
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, ValidationError
 
 from gitlab_nightshift.chat.chat_settings import SNOWFLAKE
 from gitlab_nightshift.errors import build_config_error
-from gitlab_nightshift.records.task_text import TaskCommand, check_task_command, parse_task_command
+from gitlab_nightshift.records.request import TaskCommand, check_task_command, parse_task_command
+
+WINDOW_S = 300.0
+"""Seconds. A request is signed with its time; if that is further off than this, it is refused."""
+MOST_REMEMBERED = 20_000
+TASKS = 10
+PERIOD_S = 3600.0
+"""A person may start ``TASKS`` tasks in ``PERIOD_S`` seconds."""
+
+
+@dataclass
+class RequestVerifier:
+    """Checks requests; ``check_signature`` verifies a signature, ``now`` is the time of day in
+    seconds."""
+
+    check_signature: Callable[[bytes, bytes], bool]
+    now: Callable[[], float]
+    _seen: dict[bytes, float] = field(default_factory=dict)
+
+    def is_valid(self, signature: str, timestamp: str, body: bytes) -> bool:
+        """True for a signed, recent request that was not sent before."""
+        now = self.now()
+        if not re.fullmatch(r"[0-9a-fA-F]{128}", signature):
+            return False
+        # Not isdigit, which is true for digits of other scripts too.
+        if not re.fullmatch(r"[0-9]{1,12}", timestamp) or abs(now - int(timestamp)) > WINDOW_S:
+            return False
+        # What Discord signs (its documentation of interactions, "Security and Authorization").
+        message = timestamp.encode() + body
+        return self.check_signature(bytes.fromhex(signature), message) and self._is_new(
+            message, now
+        )
+
+    def _is_new(self, message: bytes, now: float) -> bool:
+        """Remember the message for as long as its time would be accepted; True if it is new.
+
+        By message, not by signature: a message may have more than one valid Ed25519 signature. If
+        the memory is full, nothing is admitted: a forgotten message could be replayed.
+        """
+        from hashlib import sha256
+
+        self._seen = {known: until for known, until in self._seen.items() if until > now}
+        digest = sha256(message).digest()
+        if digest in self._seen or len(self._seen) >= MOST_REMEMBERED:
+            return False
+        # Twice: a clock may be ahead by the window, and such a request is valid until one after it.
+        self._seen[digest] = now + 2 * WINDOW_S
+        return True
+
+
+@dataclass
+class RateLimiter:
+    """Counts the tasks that each person has started; ``now`` are monotonic seconds."""
+
+    now: Callable[[], float]
+    _started: dict[str, deque[float]] = field(default_factory=dict)
+
+    def allow(self, user: str) -> bool:
+        """Count a task and return True, unless the person has started ``TASKS`` lately."""
+        since = self.now() - PERIOD_S
+        times = self._started.setdefault(user, deque())
+        while times and times[0] <= since:
+            times.popleft()
+        if len(times) >= TASKS:
+            return False
+        times.append(self.now())
+        return True
+
+
+# --- what they contain ----------------------------------------------------------------------------
 
 COMMAND = "coder"
 PING, CALLED, CLICKED = 1, 2, 3
@@ -95,7 +167,7 @@ class _Interaction(BaseModel):
 
 
 def read_interaction(body: bytes, application_id: str) -> Ping | CommandCall | ButtonClick:
-    """Parse an interaction. Raises ValueError if the data is none, of an unknown kind, or for
+    """Parse an interaction. Raises ValueError if it is invalid, of an unknown kind, or meant for
     another application."""
     try:
         sent = json.loads(body)
@@ -137,6 +209,7 @@ def _build_person(read: _Interaction) -> Person:
     if user is None:
         raise ValueError("nobody")
     roles = frozenset(read.member.roles if read.member else ())
+    # The name goes into a comment in GitLab, so it must not be able to mention or link anything.
     name = user.username if re.fullmatch(r"[a-z0-9_.]{2,32}", user.username) else ""
     return Person(user.id, name, read.guild_id or "", roles)
 
@@ -146,16 +219,16 @@ def parse_options(options: Mapping[str, Any]) -> TaskCommand:
 
     Raises ``E_CONFIG`` for an invalid option.
     """
-    asked = parse_task_command(_read_text(options, "task"))
+    command = parse_task_command(_read_text(options, "task"))
     if provider := _read_text(options, "provider"):
-        asked = replace(asked, provider=provider)
+        command = replace(command, provider=provider)
     if model := _read_text(options, "model"):
-        asked = replace(asked, model=model)
+        command = replace(command, model=model)
     if options.get("dry_run") is True:
-        asked = replace(asked, dry_run=True)
+        command = replace(command, dry_run=True)
     if test := _read_text(options, "test").split():
-        asked = replace(asked, test_id=test[0], test_args=tuple(test[1:]))
-    return check_task_command(asked)
+        command = replace(command, test_id=test[0], test_args=tuple(test[1:]))
+    return check_task_command(command)
 
 
 def _read_text(options: Mapping[str, Any], name: str) -> str:

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from gitlab_nightshift.chat.run_outcome import EndedRun
+from gitlab_nightshift.chat.pipeline_runs import EndedRun
 from gitlab_nightshift.gitlab.pipelines import Pipeline
 from gitlab_nightshift.records.products import Outcome
-from gitlab_nightshift.records.task_text import TaskCommand
+from gitlab_nightshift.records.request import TaskCommand
 from gitlab_nightshift.records.usage import Bound, format_usd
 from gitlab_nightshift.registry.agent_registry import list_requestable_agents
 from gitlab_nightshift.text.counts import count_words
@@ -22,19 +22,22 @@ from gitlab_nightshift.text.printable_text import remove_hidden
 Json = dict[str, Any]
 Redact = Callable[[str], str]
 
-NOBODY: Json = {"parse": []}
+NO_MENTIONS: Json = {"parse": []}
 """Pings nobody, whatever a text says."""
+# Types of interaction responses: PONG, and the deferred ones, by which Discord shows that the
+# service works until the answer is edited: with a new message, or by changing the message with the
+# button.
 PONG: Json = {"type": 1}
-LATER: Json = {"type": 5}
-LATER_IN_PLACE: Json = {"type": 6}
+DEFERRED: Json = {"type": 5}
+DEFERRED_UPDATE: Json = {"type": 6}
 MOST_FILES, MOST_COMMANDS = 10, 5
 LONGEST_PATCH = 900
 """Characters; the whole patch is in the artifacts."""
-# Discord's numbers: the message flag EPHEMERAL; the components action row and button; the button
-# styles success and danger; the option types string and boolean.
-_ONLY_FOR_ONE = 1 << 6
-_ROW, _BUTTON, _GREEN, _RED = 1, 2, 3, 4
-_TEXT, _YES_NO = 3, 5
+# Discord's numbers (its API documentation): the message flag EPHEMERAL, the component types action
+# row and button, the button styles success and danger, the option types string and boolean.
+_EPHEMERAL = 1 << 6
+_ROW, _BUTTON, _SUCCESS, _DANGER = 1, 2, 3, 4
+_STRING, _BOOLEAN = 3, 5
 _BUTTON_ID = compile_lazily(r"ns:(approve|refuse):([0-9]{1,19}):([0-9a-f]{32})")
 
 HEADLINES = {
@@ -47,17 +50,17 @@ HEADLINES = {
 }
 
 
-MOST = 1900
+LONGEST_MESSAGE = 1900
 """Characters of a message, as Discord counts them; it takes 2000."""
 _CUT = "…"
-REST = "The rest is in the artifacts: bundle/change.patch"
-_GAP = "\N{ZERO WIDTH SPACE}"
+CUT_NOTE = "The rest is in the artifacts: bundle/change.patch"
+_ZERO_WIDTH = "\N{ZERO WIDTH SPACE}"
 _MARKDOWN = compile_lazily(r"[\\*_~`|<>\[\]()#]")
 
 
 def build_private_answer(text: str) -> Json:
     """An answer that only the person sees."""
-    data = {"content": format_message([text]), "flags": _ONLY_FOR_ONE, "allowed_mentions": NOBODY}
+    data = {"content": format_message([text]), "flags": _EPHEMERAL, "allowed_mentions": NO_MENTIONS}
     return {"type": 4, "data": data}
 
 
@@ -65,24 +68,27 @@ def build_content(lines: list[str], components: list[Json] | None = None) -> Jso
     """A message; an edit removes its old buttons unless they are given again."""
     return {
         "content": format_message(lines),
-        "allowed_mentions": NOBODY,
+        "allowed_mentions": NO_MENTIONS,
         "components": components or [],
     }
 
 
-def describe_start(asked: TaskCommand, user: str, pipeline: Pipeline, redact: Redact) -> Json:
+def describe_start(command: TaskCommand, user: str, pipeline: Pipeline, redact: Redact) -> Json:
     """The task and where it runs."""
-    lines = [f"<@{user}>: {escape_text(redact(asked.task), 500)}"]
-    if flags := _describe_flags(asked, redact):
+    lines = [f"<@{user}>: {escape_text(redact(command.task), 500)}"]
+    if flags := _describe_flags(command, redact):
         lines.append(flags)
     return build_content(
         [*lines, f"Pipeline {format_link(pipeline.web_url, parse_origin(pipeline))} is started."]
     )
 
 
-def describe_start_failure(asked: TaskCommand, why: str, redact: Redact) -> Json:
+def describe_start_failure(command: TaskCommand, why: str, redact: Redact) -> Json:
     """The task and why there is no pipeline."""
-    lines = [escape_text(redact(asked.task), 300), f"No pipeline: {escape_text(redact(why), 600)}"]
+    lines = [
+        escape_text(redact(command.task), 300),
+        f"No pipeline: {escape_text(redact(why), 600)}",
+    ]
     return build_content(lines)
 
 
@@ -135,11 +141,11 @@ def parse_origin(pipeline: Pipeline) -> str:
     return "/".join(pipeline.web_url.split("/", 3)[:3])
 
 
-def _describe_flags(asked: TaskCommand, redact: Redact) -> str:
-    test = " ".join((asked.test_id, *asked.test_args))
-    given = {"provider": asked.provider, "model": asked.model, "test": test}
-    words = [f"{name} {format_code(redact(value), 200)}" for name, value in given.items() if value]
-    return ", ".join([*words, *(["dry run"] if asked.dry_run else [])])
+def _describe_flags(command: TaskCommand, redact: Redact) -> str:
+    test = " ".join((command.test_id, *command.test_args))
+    flags = {"provider": command.provider, "model": command.model, "test": test}
+    words = [f"{name} {format_code(redact(value), 200)}" for name, value in flags.items() if value]
+    return ", ".join([*words, *(["dry run"] if command.dry_run else [])])
 
 
 def _describe_change(run: EndedRun, redact: Redact) -> list[str]:
@@ -155,9 +161,9 @@ def _describe_commands(run: EndedRun, redact: Redact) -> list[str]:
     commands = run.result.commands or run.result.reported
     if run.change.files and not commands:
         return ["No test was run by the night shift itself."]
-    said = "" if run.result.commands else "the work job reports: "
+    source = "" if run.result.commands else "the work job reports: "
     lines = [
-        f"{said}{'passed' if each.exit_status == 0 else 'failed'}:"
+        f"{source}{'passed' if each.exit_status == 0 else 'failed'}:"
         f" {format_code(redact(each.command), 120)}"
         for each in commands[:MOST_COMMANDS]
     ]
@@ -194,7 +200,7 @@ def build_buttons(pipeline: int, key: bytes) -> list[Json]:
             "label": label,
             "custom_id": _sign_button_id(verb, pipeline, key),
         }
-        for verb, label, style in (("approve", "Approve", _GREEN), ("refuse", "Refuse", _RED))
+        for verb, label, style in (("approve", "Approve", _SUCCESS), ("refuse", "Refuse", _DANGER))
     ]
     return [{"type": _ROW, "components": made}]
 
@@ -202,6 +208,7 @@ def build_buttons(pipeline: int, key: bytes) -> list[Json]:
 def read_press(custom_id: str, key: bytes) -> Press | None:
     """The click on a button by its id; None if this service did not make the button."""
     found = _BUTTON_ID.fullmatch(custom_id)
+    # The id comes back from the person's own client, which may send any.
     if not found or not hmac.compare_digest(
         _sign_button_id(found[1], int(found[2]), key), custom_id
     ):
@@ -224,7 +231,7 @@ def build_command(name: str) -> Json:
         _build_option("task", "What is to be done, in words", required=True, max_length=4000),
         _build_option("provider", "The coding agent", choices=choices),
         _build_option("model", "A full model id", max_length=200),
-        _build_option("dry_run", "Stop before anything is pushed", _YES_NO),
+        _build_option("dry_run", "Stop before anything is pushed", _BOOLEAN),
         _build_option(
             "test", "The id of a test that must pass, and its arguments", max_length=1000
         ),
@@ -233,7 +240,7 @@ def build_command(name: str) -> Json:
     return {"name": name, "type": 1, "description": text, "contexts": [0], "options": options}
 
 
-def _build_option(name: str, description: str, kind: int = _TEXT, **more: Any) -> Json:
+def _build_option(name: str, description: str, kind: int = _STRING, **more: Any) -> Json:
     return {"name": name, "description": description, "type": kind, **more}
 
 
@@ -242,31 +249,33 @@ def escape_text(text: str, most: int) -> str:
     line = " ".join(_clean_text(text).split())
     line = line if len(line) <= most else line[: most - 1].rstrip() + _CUT
     line = _MARKDOWN.sub(r"\\\g<0>", line)
-    return line.replace("@", f"@{_GAP}").replace("://", f":{_GAP}//")
+    return line.replace("@", f"@{_ZERO_WIDTH}").replace("://", f":{_ZERO_WIDTH}//")
 
 
 def format_code(text: str, most: int) -> str:
     """Such a line as inline code."""
     line = " ".join(_clean_text(text).split()).replace("`", "'")
     line = line if len(line) <= most else line[: most - 1].rstrip() + _CUT
-    return f"`{line.replace('@', f'@{_GAP}') or ' '}`"
+    return f"`{line.replace('@', f'@{_ZERO_WIDTH}') or ' '}`"
 
 
 def format_diff(patch: str, most: int) -> str:
     """A patch as a code block of about ``most`` characters, with a note if it is cut."""
     kept: list[str] = []
+    # A backquote could end the code block.
     lines = [_clean_text(line).replace("`", "'") for line in patch.rstrip().split("\n")]
     for line in lines:
         if sum(map(len, kept)) + len(kept) + len(line) > most:
             break
-        kept.append(line.replace("@", f"@{_GAP}"))
-    rest = [REST] if len(kept) < len(lines) else []
+        kept.append(line.replace("@", f"@{_ZERO_WIDTH}"))
+    rest = [CUT_NOTE] if len(kept) < len(lines) else []
     return "\n".join([*(["```diff", *kept, "```"] if kept else []), *rest])
 
 
 def format_link(url: str, gitlab_url: str) -> str:
     """A link to this site (``https://host``) without a preview; another address as plain text."""
     if re.fullmatch(r"https?://[\w./:~%+@=&?#-]+", url) and url.startswith(f"{gitlab_url}/"):
+        # Discord shows no preview of a link in angle brackets.
         return f"<{url}>"
     return escape_text(url, 200)
 
@@ -275,7 +284,7 @@ def format_message(lines: list[str]) -> str:
     """The lines as one message; "…" replaces those that do not fit."""
     kept: list[str] = []
     for line in lines:
-        if _measure_length([*kept, line, _CUT]) > MOST:
+        if _measure_length([*kept, line, _CUT]) > LONGEST_MESSAGE:
             return "\n".join([*kept, _CUT])
         kept.append(line)
     return "\n".join(kept)

@@ -1,24 +1,103 @@
 """The service's calls to GitLab: start a run, follow it, read its result, approve it.
 
-Imports the GitLab library, in the thread that starts the service: threads that import it at the
-same time may see it half initialized.
+Artifacts are hostile data, perhaps written by an agent. Imports the GitLab library, in the thread
+that starts the service: threads that import it at the same time may see it half initialized.
 """
 
+import json
 import re
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Annotated, TypeVar
+
+from pydantic import AfterValidator, BaseModel, ValidationError
 
 import gitlab_nightshift.gitlab.client  # noqa: F401
 from gitlab_nightshift.chat.chat_settings import ChatSettings
-from gitlab_nightshift.chat.run_outcome import EndedRun, read_ended_run
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.gitlab.api_error import ApiError
 from gitlab_nightshift.gitlab.pipelines import APPROVE_JOB, MANUAL, Job, Pipeline
 from gitlab_nightshift.gitlab.project import Project, open_project
-from gitlab_nightshift.records.products import Outcome
-from gitlab_nightshift.records.task_text import TaskCommand, build_pipeline_variables
+from gitlab_nightshift.records.products import ChangeSize, Outcome
+from gitlab_nightshift.records.request import TaskCommand, build_pipeline_variables
 from gitlab_nightshift.system.retry import Clock
+
+_Text = Annotated[str, AfterValidator(lambda text: text[:10_000])]
+
+
+class ExecutedCommand(BaseModel):
+    """A command that was run on the change."""
+
+    command: _Text
+    exit_status: int | None = None
+
+
+class Result(BaseModel):
+    """The keys of ``result.json`` that a message shows; ``published.json`` has them too."""
+
+    outcome: Outcome
+    error_code: _Text = ""
+    reason: _Text = ""
+    summary: _Text = ""
+    mr_url: _Text = ""
+    branch: _Text = ""
+    total_cost_usd: float | None = None
+    assumed_tokens: int = 0
+    total_duration_s: float | None = None
+    commands: list[ExecutedCommand] = []
+    reported: list[ExecutedCommand] = []
+
+
+_NOTHING = ChangeSize((), 0, 0)
+
+
+class _Draft(BaseModel):
+    title: _Text = ""
+
+
+class _Proposal(BaseModel):
+    change: ChangeSize = _NOTHING
+    draft: _Draft = _Draft()
+
+
+class _Bundle(BaseModel):
+    proposal: _Proposal | None = None
+
+
+@dataclass(frozen=True)
+class EndedRun:
+    """A run that ended: its result, and its change if there is one; a dry run's as a patch."""
+
+    result: Result
+    title: str = ""
+    change: ChangeSize = _NOTHING
+    patch: bytes = b""
+
+
+def read_ended_run(result: bytes, bundle: bytes | None) -> EndedRun | None:
+    """The two files as a record; None if the first is not a run's result."""
+    parsed = _read(Result, result)
+    if parsed is None:
+        return None
+    whole = _read(_Bundle, bundle) if bundle else None
+    proposal = whole.proposal if whole else None
+    if proposal is None:
+        return EndedRun(parsed)
+    return EndedRun(parsed, proposal.draft.title, proposal.change)
+
+
+_Model = TypeVar("_Model", bound=BaseModel)
+
+
+def _read(kind: type[_Model], data: bytes) -> _Model | None:
+    try:
+        return kind.model_validate(json.loads(data))
+    except (ValueError, ValidationError, RecursionError):
+        return None
+
+
+# --- GitLab ---------------------------------------------------------------------------------------
 
 TIMEOUT_S, PATIENCE_S = 15.0, 40.0
 """Seconds for one request, and for all retries of one step."""
@@ -39,9 +118,9 @@ class GitLab:
     settings: ChatSettings
     stopping: threading.Event = field(default_factory=threading.Event)
 
-    def start(self, asked: TaskCommand) -> Pipeline:
+    def start(self, command: TaskCommand) -> Pipeline:
         """Start a pipeline for the task."""
-        variables = build_pipeline_variables(asked)
+        variables = build_pipeline_variables(command)
         return self._open_project().pipelines.start(self.settings.ref, variables)
 
     def fetch_pipeline(self, number: int) -> Pipeline:
@@ -69,7 +148,7 @@ class GitLab:
     def approve(self, pipeline: int) -> Job:
         """Start the manual job that publishes, and return it."""
         project = self._open_project()
-        waiting = [job for job in project.pipelines.list_jobs(pipeline) if offers(job)]
+        waiting = [job for job in project.pipelines.list_jobs(pipeline) if can_approve(job)]
         if not waiting:
             text = f"no job {APPROVE_JOB} waits in pipeline {pipeline}: was it already decided?"
             raise NightshiftError(Code.CONFIG, text)
@@ -85,11 +164,11 @@ class GitLab:
             self._open_project().threads.add_comment("merge_requests", int(found[1]), text)
 
     def _open_project(self) -> Project:
-        here = self.settings
+        settings = self.settings
         return open_project(
-            here.gitlab_url,
-            here.project,
-            here.gitlab_token,
+            settings.gitlab_url,
+            settings.project,
+            settings.gitlab_token,
             timeout_s=TIMEOUT_S,
             patience_s=PATIENCE_S,
             clock=Clock(sleep=self._sleep),
@@ -105,7 +184,7 @@ def select_jobs(jobs: Sequence[Job], name: str) -> Sequence[Job]:
     return [job for job in jobs if name in ("", job.name)]
 
 
-def over(jobs: Sequence[Job], only: str = "") -> bool:
+def has_ended(jobs: Sequence[Job], only: str = "") -> bool:
     """True if the run has ended: the job ``only``, else its last job, else all jobs if none has a
     name from the template."""
     if only:
@@ -116,9 +195,9 @@ def over(jobs: Sequence[Job], only: str = "") -> bool:
     return bool(jobs) and all(job.finished or job.status == MANUAL for job in jobs)
 
 
-def offers(job: Job) -> bool:
-    """True if this is the job that publishes and it can be started, now or in a moment: GitLab
-    updates a waiting job some time after the job before it has ended."""
+def can_approve(job: Job) -> bool:
+    """True if this is the job that publishes and it can be started, now or in a moment."""
+    # GitLab makes a waiting job manual only some time after the job before it has ended.
     return job.name == APPROVE_JOB and job.status in (MANUAL, "created")
 
 

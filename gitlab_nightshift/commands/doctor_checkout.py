@@ -9,7 +9,7 @@ from gitlab_nightshift.commands.doctor_row import DoctorRow, refuse, try_rows
 from gitlab_nightshift.commands.provider_table import list_providers
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.gateway.gateway_config import build_gateway_config
-from gitlab_nightshift.gateway.model_probe import ProbedModel, ask_for_model
+from gitlab_nightshift.gateway.model_list import ProbedModel, ask_for_model
 from gitlab_nightshift.records.usage import SpendingLimit
 from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.run.publishing import read_checkout_facts

@@ -33,7 +33,7 @@ def run(args: argparse.Namespace, env: Env) -> int:
     from pathlib import Path
 
     from gitlab_nightshift.commands.history_reading import find_first_day
-    from gitlab_nightshift.fleet.fleet_figures import build_message, make_report
+    from gitlab_nightshift.fleet.fleet_history import build_message, make_report
 
     settings, since = fleet_options.read_fleet(args).settings, find_first_day(args.days)
     api = fleet_options.open_connection(env, SCOPE)

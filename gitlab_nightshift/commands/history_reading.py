@@ -12,8 +12,7 @@ from gitlab_nightshift.gitlab.history import HistoryRequest
 from gitlab_nightshift.gitlab.project import Project, open_project
 from gitlab_nightshift.gitlab.resources import NIGHT_LABEL
 from gitlab_nightshift.job.job_facts import JobFacts, read_job
-from gitlab_nightshift.records.dashboard_records import DashboardNight
-from gitlab_nightshift.records.history_records import NightHistory, PastNight
+from gitlab_nightshift.records.history_records import DashboardNight, NightHistory, PastNight
 from gitlab_nightshift.run.dashboard_runs import read_kept_nights
 from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.stages.report.history_figures import HistoryFigures, compute_figures

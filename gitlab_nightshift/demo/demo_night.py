@@ -31,7 +31,7 @@ HISTORY = HERE / "sample" / "history.fast-import"
 RECORDING = HERE / "recording"
 PROJECT = "harbour-books/basket"
 NEEDED = ("git", "make", "python3")
-PASSED = ("PATH", "LANG", "LC_ALL", "TZ", "TERM")
+PASSED_VARIABLES = ("PATH", "LANG", "LC_ALL", "TZ", "TERM")
 OUTPUT = "nightshift"
 ABOUT = "ABOUT-THIS-DEMO.txt"
 """Marks a demo's results folder: a folder without it is somebody else's and is not replaced."""
@@ -104,7 +104,7 @@ def open_demo(folder: Path, env: Mapping[str, str]) -> Iterator[Demo]:
     night's results in ``nightshift/`` of ``folder``, which replace those of an earlier demo. Raises
     NightshiftError (``E_CONFIG``) if a program is missing or that folder is not a demo's.
     """
-    _check(folder, env)
+    _check_requirements(folder, env)
     with tempfile.TemporaryDirectory(prefix="nightshift-demo-") as name:
         root = Path(name).resolve()
         with Standin(root / "gitlab") as gitlab:
@@ -115,25 +115,26 @@ def open_demo(folder: Path, env: Mapping[str, str]) -> Iterator[Demo]:
                 _move_results(demo)
 
 
-def _check(folder: Path, env: Mapping[str, str]) -> None:
+def _check_requirements(folder: Path, env: Mapping[str, str]) -> None:
     for program in NEEDED:
         if shutil.which(program, path=env.get("PATH")) is None:
             raise build_config_error(f"the demo needs {program}, which is not on PATH: install it")
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        # Tried before the night, whose results would have no place.
         with tempfile.TemporaryDirectory(dir=folder):
             pass
     except OSError as error:
         raise build_config_error(f"{folder}: {error.strerror}: name another folder") from None
     output = folder / OUTPUT
-    if output.is_symlink() or (output.exists() and not _is_ours(output)):
+    if output.is_symlink() or (output.exists() and not _is_demo_output(output)):
         raise build_config_error(
             f"{output} exists and is not of an earlier demo: move it away, or name another "
             "folder (nightshift demo FOLDER)"
         )
 
 
-def _is_ours(output: Path) -> bool:
+def _is_demo_output(output: Path) -> bool:
     return output.is_dir() and ((output / ABOUT).is_file() or not any(output.iterdir()))
 
 
@@ -166,7 +167,7 @@ def _prepare_demo(gitlab: Standin, root: Path, folder: Path, env: Mapping[str, s
     for name in ("home", "tmp"):
         (root / name).mkdir()
     job = {
-        **{name: env[name] for name in PASSED if env.get(name)},
+        **{name: env[name] for name in PASSED_VARIABLES if env.get(name)},
         **_build_job_variables(gitlab, project, commit, mira),
         "HOME": str(root / "home"),
         "TMPDIR": str(root / "tmp"),
@@ -255,7 +256,7 @@ def create_checkout(
     sha = resolve(project.git, project.bare_repository, branch)
     if sha is None:
         raise ValueError(f"{project.path} has no branch {branch}")
-    with_token = _with_token(project.http_url, token)
+    with_token = _add_token(project.http_url, token)
     files = destination.with_name(f"{destination.name}.tmp")
     _write_job_files(files, branch)
     template = _TEMPLATE
@@ -271,7 +272,7 @@ def create_checkout(
     return sha
 
 
-def _with_token(url: str, token: str) -> str:
+def _add_token(url: str, token: str) -> str:
     parts = urlsplit(url)
     credentials = f"{_JOB_USER}:{quote(token, safe='')}"
     return urlunsplit(parts._replace(netloc=f"{credentials}@{parts.netloc}"))
@@ -299,6 +300,7 @@ def _fetch(project: StandinProject, destination: Path, branch: str, sha: str, de
     )
     flags = [f"--depth={depth}"] if depth else []
     fetch = ("origin", "--no-recurse-submodules", *refs, *flags, "--prune", "--quiet")
+    # This program's git has no protocol by default (repository/git.py).
     allowed = {"GIT_ALLOW_PROTOCOL": "http:https"}
     project.git.run("fetch", *fetch, cwd=destination, env=allowed)
     project.git.run("checkout", "-f", "-q", sha, cwd=destination)

@@ -6,8 +6,14 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote, urlencode
 
-from gitlab_nightshift.demo.standin_requests import Credential, StandinAnswer
-from gitlab_nightshift.demo.standin_state import REPORTER, StandinProject, StandinToken, State
+from gitlab_nightshift.demo.standin_state import (
+    REPORTER,
+    Credential,
+    StandinAnswer,
+    StandinProject,
+    StandinToken,
+    State,
+)
 
 PREFIX = "/api/v4/"
 READ, WRITE = ("api", "read_api"), ("api",)
@@ -125,11 +131,11 @@ def build_not_found(what: str) -> StandinApiError:
 
 def require_fields(body: Any, *names: str) -> dict[str, Any]:
     """The body as an object with these keys, else GitLab's 400."""
-    given = body if isinstance(body, dict) else {}
-    missing = [f"{name} is missing" for name in names if given.get(name) is None]
+    fields = body if isinstance(body, dict) else {}
+    missing = [f"{name} is missing" for name in names if fields.get(name) is None]
     if missing:
         raise StandinApiError(400, {"error": ", ".join(missing)})
-    return given
+    return fields
 
 
 def check_filters(request: StandinRequest, *names: str) -> dict[str, str]:
@@ -148,6 +154,7 @@ def build_page(
     size = min(
         LARGEST_PAGE, max(1, _parse_number(call.request.query.get("per_page", DEFAULT_PAGE)))
     )
+    # Rounded up, and one page of nothing (lib/gitlab/pagination/offset_header_builder.rb).
     last = max(1, -(-len(items) // size))
     headers = {
         "X-Total": str(len(items)),

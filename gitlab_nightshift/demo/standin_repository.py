@@ -115,6 +115,7 @@ def find_merge_base(git: Git, bare: Path, old: str, new: str) -> str:
 def read_commits(git: Git, bare: Path, *revisions: str) -> list[dict[str, Any]]:
     """Commits as the API shows them, oldest first; ``revisions`` as ``git log`` takes them."""
     form = f"--format={COMMIT_FORMAT}%x00%x00"
+    # Separated by NULs, which no message can contain.
     text = git.run("log", "--reverse", form, *revisions, cwd=bare).decode(errors="replace")
     return [_parse_commit(entry.lstrip("\n")) for entry in text.split("\0\0\n") if entry.strip()]
 

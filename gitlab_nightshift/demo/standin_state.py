@@ -11,12 +11,38 @@ from pathlib import Path
 from typing import Any, Literal
 
 from gitlab_nightshift.demo.standin_repository import create_bare
-from gitlab_nightshift.demo.standin_requests import (
-    Credential,
-    RecordedRequest,
-)
 from gitlab_nightshift.repository.git import Git
 from gitlab_nightshift.repository.http_backend import build_server_git
+
+
+@dataclass(frozen=True)
+class Credential:
+    """A credential as it was sent, valid or not."""
+
+    kind: Literal["basic", "private-token", "bearer", "job-token"]
+    username: str
+    secret: str
+
+
+@dataclass(frozen=True)
+class RecordedRequest:
+    """A request without its credentials, and the status of its answer."""
+
+    method: str
+    path: str
+    query: Mapping[str, str]
+    body: Any
+    status: int
+
+
+@dataclass(frozen=True)
+class StandinAnswer:
+    """A body that is a string or bytes is sent as it is, everything else as JSON."""
+
+    status: int
+    body: Any
+    headers: Mapping[str, str] = field(default_factory=dict)
+
 
 GUEST, REPORTER, DEVELOPER, MAINTAINER = 10, 20, 30, 40
 NOBODY = 60
@@ -172,8 +198,8 @@ class StandinProject:
 class State:
     """The whole instance; ``lock`` is held while an API request is answered."""
 
-    def __init__(self, root: Path, url: str, *, paid_tier: bool) -> None:
-        self.root, self.url, self.paid_tier = root, url, paid_tier
+    def __init__(self, root: Path, url: str) -> None:
+        self.root, self.url, self.paid_tier = root, url, True
         self.git = build_server_git(root / "home")
         self.lock = threading.RLock()
         self.users: list[User] = []

@@ -90,6 +90,7 @@ def _format_names(users: list[User]) -> str:
 
 def _render_label(label: StandinLabel) -> str:
     """The name on the label's colour, in the 256-colour palette."""
+    # The cube of 6 by 6 by 6 colours that begins at 16 (xterm, 256 colours).
     red, green, blue = (round(int(label.color[at : at + 2], 16) / 51) for at in (1, 3, 5))
     return _style_text(f" {label.name} ", f"48;5;{16 + 36 * red + 6 * green + blue}", WHITE)
 
@@ -160,6 +161,7 @@ def _render_inline(tokens: "Sequence[Token]") -> str:
             made += " "
         elif token.type != "html_inline":
             made += token.content
+    # Zero-width spaces, by which escaping.py takes references apart.
     return made.replace("\u200b", "")
 
 

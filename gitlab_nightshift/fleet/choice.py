@@ -6,15 +6,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from gitlab_nightshift.fleet.fleet_dashboard import NOTHING_OFF, Switches
-from gitlab_nightshift.fleet.fleet_settings import FleetFile, FleetSettings
-from gitlab_nightshift.fleet.night_costs import FleetCosts, find_limit
-from gitlab_nightshift.fleet.night_window import (
+from gitlab_nightshift.fleet.fleet_settings import (
+    FleetFile,
+    FleetSettings,
     NightWindow,
     compute_project_hash,
     find_month_start,
     find_window,
     parse_moment,
 )
+from gitlab_nightshift.fleet.night_costs import FleetCosts, find_limit
 from gitlab_nightshift.records.fleet_records import (
     Decision,
     Discovery,
@@ -31,9 +32,9 @@ RECENT = dt.timedelta(days=28)
 """How long a night counts for the order of projects."""
 OWN_SCHEDULE_WITHIN = dt.timedelta(days=8)
 """A project whose last night is older no longer counts as having a schedule of its own."""
-SETTLED = dt.timedelta(hours=1)
+NIGHT_ACTIVITY = dt.timedelta(hours=1)
 """Activity so soon after a night is the night's own: its branch, its merge request."""
-_NO_USER_NAME = (":", "code_owners", "approval_rules")
+_NOT_USER_NAMES = (":", "code_owners", "approval_rules")
 
 
 @dataclass
@@ -73,21 +74,24 @@ def choose_tonight(
     account = settings.account or found.account
     choice = FleetChoice(settings, find_window(settings, now), now, account, costs, switches)
     tally = _count_used(choice, found.projects)
-    rows = {each.id: _decide_alone(choice, tally, each, pending) for each in found.projects}
+    # All rows first, as nights that run or may start count before any is allotted.
+    rows = {
+        each.id: _decide_without_limits(choice, tally, each, pending) for each in found.projects
+    }
     candidates = (each for each in found.projects if rows[each.id] is None)
     for project in sorted(candidates, key=lambda each: rank(each, now)):
-        rows[project.id] = _allot(choice, tally, project)
+        rows[project.id] = _decide_within_limits(choice, tally, project)
     return _build_plan(choice, tally, found, tuple(row for row in rows.values() if row))
 
 
-def _decide_alone(
+def _decide_without_limits(
     choice: FleetChoice, tally: _Tally, project: FleetProject, pending: frozenset[int]
 ) -> PlannedProject | None:
     """The decision about a project if it does not depend on limits; None if a night is due."""
     if reason := find_obstacle(choice, project):
         return _build_row(choice, project, "no", reason)
     if tonight := list_tonight(choice, project):
-        return _build_row(choice, project, "started", _describe(choice, tonight))
+        return _build_row(choice, project, "started", _describe_pipeline(choice, tonight))
     if project.id in pending:
         _reserve(choice, tally, project)
         tally.running += 1
@@ -121,11 +125,11 @@ def _build_plan(
     )
 
 
-def _describe(choice: FleetChoice, tonight: list[FleetNight]) -> str:
+def _describe_pipeline(choice: FleetChoice, tonight: list[FleetNight]) -> str:
     newest = tonight[0]
     text = f"pipeline {newest.pipeline} is {newest.status}"
     waits = newest.status in ("created", "pending", "preparing", "waiting_for_resource")
-    if waits and parse_moment(newest.created) < choice.now - SETTLED:
+    if waits and parse_moment(newest.created) < choice.now - NIGHT_ACTIVITY:
         text += ", for an hour already: does the project have a free runner?"
     return text
 
@@ -185,7 +189,7 @@ def _list_reasons_not_due(choice: FleetChoice, project: FleetProject) -> Iterato
     nights_ago = (choice.window.night - _find_night(choice, last)).days
     if cadence == "weekly" and nights_ago < 7:
         yield f"weekly: its last night was {_find_night(choice, last)}"
-    worked = parse_moment(project.last_activity) - SETTLED
+    worked = parse_moment(project.last_activity) - NIGHT_ACTIVITY
     if cadence == "when active" and worked <= parse_moment(last.finished or last.created):
         yield f"when active: nothing has happened since its last night, {last.created[:10]}"
 
@@ -240,8 +244,8 @@ def rank(project: FleetProject, now: dt.datetime) -> tuple[int, float, str, int]
 
 
 def estimate_merged(requests: tuple[FleetMergeRequest, ...], now: dt.datetime) -> float:
-    """The estimated merge rate, from 0 to 1: the fewer merge requests, the closer to a half. Those
-    open for long count as not merged, recent ones not at all."""
+    """The estimated merge rate, from 0 to 1; the fewer merge requests, the closer to a half. Those
+    that have long been open count as not merged, recent ones do not count."""
     merged = sum(each.state == "merged" for each in requests)
     ended = sum(each.state != "opened" for each in requests)
     ignored = sum(
@@ -257,7 +261,7 @@ def list_reviewers(project: FleetProject) -> tuple[str, ...]:
     named = [
         each
         for each in project.settings.reviewers
-        if not any(mark in each for mark in _NO_USER_NAME)
+        if not any(mark in each for mark in _NOT_USER_NAMES)
     ]
     if named:
         return tuple(named)
@@ -300,7 +304,9 @@ def _list_limited_groups(settings: FleetSettings, project: FleetProject) -> list
     return [each for each in settings.group_limits if project.path.startswith(f"{each}/")]
 
 
-def _allot(choice: FleetChoice, tally: _Tally, project: FleetProject) -> PlannedProject:
+def _decide_within_limits(
+    choice: FleetChoice, tally: _Tally, project: FleetProject
+) -> PlannedProject:
     """Start a project's night, now or later, or say which limit is reached."""
     if reason := next(_list_reached_limits(choice, tally, project), ""):
         return _build_row(choice, project, "no", reason)
@@ -330,13 +336,13 @@ def _list_reached_limits(
     choice: FleetChoice, tally: _Tally, project: FleetProject
 ) -> Iterator[str]:
     settings, limit = choice.settings, find_limit(project, choice.settings)
-    budget = settings.budget
-    if tally.spent_night + limit > budget.night_usd:
-        used = f"${tally.spent_night:.2f} of ${budget.night_usd:g} are spent or reserved"
-        yield f"the night's budget: {used}, this may cost ${limit:g}"
-    if budget.month_usd is not None and tally.spent_month + limit > budget.month_usd:
-        used = f"${tally.spent_month:.2f} of ${budget.month_usd:g} are spent or reserved"
-        yield f"the month's budget: {used}, this may cost ${limit:g}"
+    for name, spent, most in (
+        ("night", tally.spent_night, settings.budget.night_usd),
+        ("month", tally.spent_month, settings.budget.month_usd),
+    ):
+        if most is not None and spent + limit > most:
+            used = f"${spent:.2f} of ${most:g} are spent or reserved"
+            yield f"the {name}'s budget: {used}, this may cost ${limit:g}"
     for group in _list_limited_groups(settings, project):
         if tally.groups[group] >= settings.group_limits[group]:
             yield f"{group} has its {settings.group_limits[group]} nights tonight"

@@ -22,7 +22,10 @@ from gitlab_nightshift.settings.notations import WEEKDAYS
 LARGEST_FILE = 200_000
 """Characters of a settings file that are read."""
 _DEFAULTS = NightSettings()
-_LACKS = {"isForked": "which projects are forks", "markedForDeletionOn": "which will be deleted"}
+_MISSING_FIELDS = {
+    "isForked": "which projects are forks",
+    "markedForDeletionOn": "which will be deleted",
+}
 
 
 def discover(api: FleetApi, settings: FleetSettings) -> Discovery:
@@ -38,6 +41,7 @@ def discover(api: FleetApi, settings: FleetSettings) -> Discovery:
         projects = (read_project(node) for node in nodes or ())
         found |= {each.id: each for each in projects if is_chosen(each, settings)}
     listed = [read_project(node) for node in api.list_projects(settings.projects, settings.label)]
+    # Last: a project that is listed itself is in the fleet whatever include and topics say.
     found |= {each.id: each for each in listed}
     known = {each.path.lower() for each in listed}
     return Discovery(
@@ -45,7 +49,7 @@ def discover(api: FleetApi, settings: FleetSettings) -> Discovery:
         tuple(each for each in found.values() if not matches(each.path, settings.exclude)),
         tuple(missing_groups),
         tuple(each for each in settings.projects if each.lower() not in known),
-        tuple(_LACKS[each] for each in api.missing_fields),
+        tuple(_MISSING_FIELDS[each] for each in api.missing_fields),
     )
 
 
@@ -84,7 +88,8 @@ def read_project(node: Node) -> FleetProject:
         str(each.get("path")): str(each.get("rawTextBlob") or "")
         for each in (repository.get("blobs") or {}).get("nodes") or ()
     }
-    usual = str(node.get("ciConfigPathOrDefault") or FILES[1]) == FILES[1]
+    # Another file may include the template, but was not fetched.
+    has_default_ci_file = str(node.get("ciConfigPathOrDefault") or FILES[1]) == FILES[1]
     return FleetProject(
         id=read_global_id(node.get("id")),
         path=str(node.get("fullPath")),
@@ -95,10 +100,10 @@ def read_project(node: Node) -> FleetProject:
         deleted=bool(node["markedForDeletionOn"]) if "markedForDeletionOn" in node else None,
         topics=tuple(map(str, node.get("topics") or ())),
         last_activity=str(node.get("lastActivityAt") or ""),
-        included=includes_template(files.get(FILES[1], "")) if usual else None,
+        included=includes_template(files.get(FILES[1], "")) if has_default_ci_file else None,
         settings=_read_settings(node, files.get(FILES[0])),
-        merge_requests=tuple(map(_read_merge_request, _list(node, "mergeRequests"))),
-        nights=tuple(read_nights(_list(node, "pipelines"))),
+        merge_requests=tuple(map(_read_merge_request, _list_nodes(node, "mergeRequests"))),
+        nights=tuple(read_nights(_list_nodes(node, "pipelines"))),
         older=read_next(node.get("pipelines") or {}),
     )
 
@@ -131,14 +136,14 @@ def read_night_settings(text: str | None) -> NightSettings:
     labels, open_mrs = data.get("labels"), data.get("max_open_mrs")
     days = data.get("category_schedule")
     more = data.get("reviewers")
-    given = [data.get("reviewer"), *(more if isinstance(more, list) else ())]
+    names = [data.get("reviewer"), *(more if isinstance(more, list) else ())]
     return NightSettings(
         found=True,
         enabled=str(data.get("enabled", True)).lower() not in ("false", "no", "off"),
         limit_usd=_read_amount(data.get("max_budget_usd")) or _DEFAULTS.limit_usd,
         output_dir=str(data.get("output_dir") or _DEFAULTS.output_dir),
         labels=tuple(map(str, labels)) if isinstance(labels, list) else None,
-        reviewers=tuple(str(each).lstrip("@") for each in given if each),
+        reviewers=tuple(str(each).lstrip("@") for each in names if each),
         max_open=int(_read_amount(_as_dict(open_mrs).get("total"))) or _DEFAULTS.max_open,
         weekdays=_read_weekdays(days, has_category=bool(data.get("category"))),
         timezone=str(data.get("timezone") or _DEFAULTS.timezone),
@@ -186,9 +191,9 @@ def _read_merge_request(node: Mapping[str, Any]) -> FleetMergeRequest:
         state,
         str(node.get("createdAt") or ""),
         str(ended or ""),
-        tuple(str(each.get("username")) for each in _list(node, "reviewers")),
+        tuple(str(each.get("username")) for each in _list_nodes(node, "reviewers")),
     )
 
 
-def _list(node: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
+def _list_nodes(node: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
     return [each for each in (node.get(name) or {}).get("nodes") or () if each]

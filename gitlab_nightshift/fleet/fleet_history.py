@@ -1,4 +1,4 @@
-"""A fleet's past nights and merge requests, from GitLab in pages.
+"""A fleet's past nights and merge requests, from GitLab in pages, and the report of them.
 
 Merge requests come by group, 100 a page. A night's result is read once, before its artifacts
 expire, and kept for the next report in ``fleet-nights.json``, in the report job's artifacts.
@@ -9,19 +9,28 @@ import datetime as dt
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
+from gitlab_nightshift.errors import build_config_error
 from gitlab_nightshift.fleet.choice import find_exclusion
 from gitlab_nightshift.fleet.discovery import discover
 from gitlab_nightshift.fleet.fleet_settings import FleetSettings
 from gitlab_nightshift.fleet.night_costs import build_key, list_nights
 from gitlab_nightshift.gitlab.api_error import ApiError
-from gitlab_nightshift.gitlab.fleet_api import FleetApi, Node
+from gitlab_nightshift.gitlab.fleet_api import ControlJob, FleetApi, Node
 from gitlab_nightshift.gitlab.history import read_result
 from gitlab_nightshift.gitlab.marker import find_category
 from gitlab_nightshift.gitlab.resources import read_global_id
 from gitlab_nightshift.records.fleet_records import Discovery, FleetNight, FleetProject
 from gitlab_nightshift.records.history_records import NightHistory, PastMergeRequest, PastNight
+from gitlab_nightshift.records.storage import to_json
+from gitlab_nightshift.records.usage import format_usd
+from gitlab_nightshift.stages.report.history_figures import HistoryFigures, compute_figures
+from gitlab_nightshift.stages.report.history_page import render_history
+from gitlab_nightshift.stages.report.metrics import render_metrics
+from gitlab_nightshift.stages.report.outcome_message import Notification, disable_markup
+from gitlab_nightshift.text.counts import count_words
 
 NIGHTS_FILE, REPORT_JOB = "fleet-nights.json", "fleet:report"
 NIGHTS_VERSION = 1
@@ -69,6 +78,7 @@ def read_fleet_history(
     projects = {each.id: each for each in found.projects}
     requests = tuple(_list_requests(api, settings, start, projects))
     nights, unknown = _read_nights(api, found.projects, start, known)
+    # A longer report must not lose nights to the file's own limit.
     first = min(since, dt.datetime.now(dt.UTC).date() - KEPT)
     kept = {key: each for key, each in known.items() if each.started >= str(first)}
     shown = sorted(nights.values(), key=lambda each: each.started, reverse=True)
@@ -78,11 +88,11 @@ def read_fleet_history(
 
 
 def _list_silent(settings: FleetSettings, found: Discovery, nights: Nights) -> tuple[str, ...]:
-    heard = {key.partition("/")[0] for key in nights}
+    with_nights = {key.partition("/")[0] for key in nights}
     return tuple(
         each.path
         for each in found.projects
-        if each.set_up and str(each.id) not in heard and not find_exclusion(settings, each)
+        if each.set_up and str(each.id) not in with_nights and not find_exclusion(settings, each)
     )
 
 
@@ -154,6 +164,7 @@ def _read_nights(
             elif not night.running:
                 todo.append((project, night))
     first = since.date().isoformat()
+    # Also known nights that GitLab no longer lists.
     own = {str(each.id) for each in projects}
     nights |= {
         key: each
@@ -209,3 +220,81 @@ def _decode_row(row: list[Any], server_url: str) -> tuple[str, PastNight]:
     cost = None if usd is None else float(usd)
     place = (str(project), pipeline, url, str(started))
     return str(key), PastNight(*place, str(outcome), str(category), cost, str(failure))
+
+
+# --- the report -----------------------------------------------------------------------------------
+
+PAGE, DATA, METRICS = "fleet-report.html", "fleet-report.json", "fleet-metrics.txt"
+NAME = "the fleet"
+MOST_PIPELINES = 90
+"""Of the control project, searched for the last report: plans add one each hour."""
+MOST_TOLD = 3
+"""Kinds of failures in the notification."""
+
+
+def make_report(
+    api: FleetApi,
+    settings: FleetSettings,
+    since: dt.date,
+    folder: Path,
+    control: ControlJob | None,
+) -> HistoryFigures:
+    """Read all, write the files into ``folder``, and return the figures. Nights that the last
+    report has read, here or in its artifacts, are not read again. Raises ApiError, and ``E_CONFIG``
+    for a folder that cannot be written."""
+    found = read_fleet_history(api, settings, since, _read_known_nights(api, folder, control))
+    today = str(dt.datetime.now(dt.UTC).date())
+    figures = compute_figures(NAME, str(since), today, found.history, found.silent)
+    files = {
+        PAGE: render_history(figures),
+        # Without the single merge requests and nights: thousands of projects have many.
+        DATA: to_json(replace(figures, history=NightHistory(unknown=figures.history.unknown))),
+        METRICS: render_metrics(figures),
+        NIGHTS_FILE: encode_nights(found.nights),
+    }
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in files.items():
+            (folder / name).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise build_config_error(f"--output {folder}: {error.strerror}") from None
+    return figures
+
+
+def _read_known_nights(api: FleetApi, folder: Path, control: ControlJob | None) -> Nights:
+    """The nights in the file here, else in the control project's last report. Without a usable file
+    there are none, and remaining results are read again."""
+    try:
+        data: bytes | None = (folder / NIGHTS_FILE).read_bytes()
+    except OSError:
+        if control is None:
+            return {}
+        place = (folder / NIGHTS_FILE).as_posix()
+        data = api.find_last_artifact(control, REPORT_JOB, place, MOST_PIPELINES)
+    try:
+        return decode_nights(data or b"{}", api.server_url)
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return {}
+
+
+def build_message(figures: HistoryFigures, link: str) -> Notification:
+    """The notification; ``link`` is the report's address, "" for none."""
+    total = figures.total
+    each, nights = figures.cost_per_merged_usd, count_words(figures.nights, "night")
+    cost = format_usd(figures.cost_usd, figures.bound)
+    per_merged = "" if each is None else f", {format_usd(each, figures.bound)} per merged request"
+    lines = [
+        f"{count_words(total.opened, 'merge request')}: {total.merged} merged, {total.closed}"
+        f" closed, {total.waiting} open, of which {total.ignored} ignored",
+        f"{nights}, cost {cost}{per_merged}",
+    ]
+    lines += [
+        f"{count_words(alike.nights, 'night')} in {count_words(alike.projects, 'project')} failed:"
+        f" {alike.reason}"
+        for alike in figures.failures[:MOST_TOLD]
+    ]
+    if figures.silent:
+        lines.append(f"{count_words(len(figures.silent), 'project')} had no night")
+    body = "\n".join((*map(disable_markup, lines), *([link] if link else ())))
+    title = f"Night shift, {figures.since} to {figures.until}"
+    return Notification(title, body, "warning" if figures.failures else "info")

@@ -10,8 +10,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from gitlab_nightshift.fleet.discovery import read_nights
-from gitlab_nightshift.fleet.fleet_settings import FleetSettings
-from gitlab_nightshift.fleet.night_window import parse_moment
+from gitlab_nightshift.fleet.fleet_settings import FleetSettings, parse_moment
 from gitlab_nightshift.gitlab.api_error import ApiError
 from gitlab_nightshift.gitlab.fleet_api import FleetApi
 from gitlab_nightshift.gitlab.history import find_cost

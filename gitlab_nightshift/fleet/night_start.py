@@ -14,7 +14,7 @@ from functools import partial
 from typing import Literal
 
 from gitlab_nightshift.errors import NightshiftError, build_config_error
-from gitlab_nightshift.fleet.night_window import compute_project_hash
+from gitlab_nightshift.fleet.fleet_settings import compute_project_hash
 from gitlab_nightshift.gitlab.api_error import ApiError, transient
 from gitlab_nightshift.gitlab.ci_settings import FLEET_SCHEDULE, Schedule
 from gitlab_nightshift.gitlab.fleet_api import FleetApi

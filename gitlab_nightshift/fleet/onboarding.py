@@ -55,6 +55,7 @@ def read_requests(api: FleetApi, projects: Iterable[FleetProject]) -> dict[int, 
 def _read_request(project: int, node: Node) -> OnboardingRequest | None:
     """The newest from the project's own branch, not from a fork."""
     for each in (node.get("mergeRequests") or {}).get("nodes") or ():
+        # GraphQL gives null for what the token may not read.
         if each and each.get("sourceProjectId") == project:
             return OnboardingRequest(str(each.get("state")), str(each.get("webUrl") or ""))
     return None

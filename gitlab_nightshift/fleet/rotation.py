@@ -42,7 +42,7 @@ class Rotation:
 
 
 @dataclass(frozen=True)
-class _Held:
+class _TokenState:
     """The variable, and this program's tokens that are not revoked; ``stored`` is the one in the
     variable, None if unknown."""
 
@@ -53,14 +53,15 @@ class _Held:
     @property
     def leftovers(self) -> tuple[HeldToken, ...]:
         """Active tokens besides the stored one, created by a run that was killed."""
+        # Without knowing the stored one, any of them may be it.
         known = self.stored and self.stored.active
         return tuple(t for t in self.tokens if known and t.active and t is not self.stored)
 
     def is_due(self, today: date) -> bool:
         """True if the stored token has expired or will soon. If it is unknown which is stored, any
         of the tokens counts."""
-        asked = [self.stored] if self.stored else self.tokens
-        ends = (each.ends_on if each.active else today for each in asked)
+        candidates = [self.stored] if self.stored else self.tokens
+        ends = (each.ends_on if each.active else today for each in candidates)
         return any(day is not None and day <= today + WITHIN for day in ends)
 
 
@@ -70,21 +71,21 @@ def rotate_token(project: Project, today: date, *, dry_run: bool = False) -> Rot
     Raises ApiError, and an error if the new token lacks rights: then it is revoked, and the old one
     stays.
     """
-    held = _read_held(project)
-    if isinstance(held, Rotation):
-        return held
-    due = held.is_due(today)
-    if not (due or held.leftovers):
-        return Rotation("kept", f"until {held.stored.ends_on if held.stored else 'later'}")
+    current = _read_token_state(project)
+    if isinstance(current, Rotation):
+        return current
+    due = current.is_due(today)
+    if not (due or current.leftovers):
+        return Rotation("kept", f"until {current.stored.ends_on if current.stored else 'later'}")
     if _is_night_running(project):
         return Rotation("waits", "a night is running")
     if dry_run:
         return Rotation(
-            "kept", "would be rotated" if due else f"would revoke {len(held.leftovers)}"
+            "kept", "would be rotated" if due else f"would revoke {len(current.leftovers)}"
         )
     if not due:
-        return Rotation("revoked", _revoke(project, held.leftovers))
-    return _replace(project, held, today)
+        return Rotation("revoked", _revoke(project, current.leftovers))
+    return _replace(project, current, today)
 
 
 def describe_own_end(client: "Client", today: date) -> str:
@@ -98,35 +99,37 @@ def describe_own_end(client: "Client", today: date) -> str:
     return f"This command's own GITLAB_TOKEN ends on {ends}: replace it by hand."
 
 
-def _read_held(project: Project) -> _Held | Rotation:
+def _read_token_state(project: Project) -> _TokenState | Rotation:
     own = [v for v in project.ci_settings.list_variables() or () if v.key == TOKEN]
     if len(own) != 1:
         text = f"{len(own)} variables {TOKEN}" if own else f"no variable {TOKEN} of its own"
         return Rotation("not ours", text)
-    made = [t for t in project.setup.list_tokens() if t.name == NAME and not t.revoked]
-    if not made:
+    created = [t for t in project.setup.list_tokens() if t.name == NAME and not t.revoked]
+    if not created:
         return Rotation("not ours", f"no project access token {NAME!r}: {TOKEN} is another's")
     number = find_described_token(own[0].description)
-    stored = next((t for t in made if t.id == number), made[0] if len(made) == 1 else None)
-    return _Held(own[0], made, stored)
+    stored = next((t for t in created if t.id == number), created[0] if len(created) == 1 else None)
+    return _TokenState(own[0], created, stored)
 
 
-def _replace(project: Project, held: _Held, today: date) -> Rotation:
+def _replace(project: Project, current: _TokenState, today: date) -> Rotation:
     ends = today + LASTS
-    made = project.setup.create_token(NAME, ends)
+    created = project.setup.create_token(NAME, ends)
     # The scope selects the variable to change: another one of this name may have another scope.
-    secret = NewSecret(TOKEN, made.value, held.variable.scope, describe_token(made.id, ends))
+    secret = NewSecret(
+        TOKEN, created.value, current.variable.scope, describe_token(created.id, ends)
+    )
     try:
-        project.with_token(made.value).check_access()
+        project.with_token(created.value).check_access()
     except BaseException:  # a signal too: the new token is not stored yet
-        project.setup.revoke_token(made.id)
+        project.setup.revoke_token(created.id)
         raise
     # Not revoked from here on: if the answer is lost, the variable may have the new token.
     project.setup.replace_secret(secret)
     _verify_stored(project, secret)
     if _is_night_running(project):  # it started with the old token
         return Rotation("rotated", f"until {ends}; the old one is revoked after tonight's night")
-    return Rotation("rotated", f"until {ends}; {_revoke(project, held.tokens)}")
+    return Rotation("rotated", f"until {ends}; {_revoke(project, current.tokens)}")
 
 
 def _verify_stored(project: Project, secret: NewSecret) -> None:

@@ -10,15 +10,15 @@ from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.fleet.choice import choose_tonight, list_unpayable
 from gitlab_nightshift.fleet.discovery import discover, list_missing
 from gitlab_nightshift.fleet.fleet_dashboard import NOTHING_OFF, Switches
-from gitlab_nightshift.fleet.fleet_settings import FleetFile
-from gitlab_nightshift.fleet.night_costs import CostRequest, read_costs
-from gitlab_nightshift.fleet.night_start import PLAN_VALID_FOR
-from gitlab_nightshift.fleet.night_window import (
+from gitlab_nightshift.fleet.fleet_settings import (
+    FleetFile,
     NightWindow,
     find_month_start,
     find_window,
     parse_moment,
 )
+from gitlab_nightshift.fleet.night_costs import CostRequest, read_costs
+from gitlab_nightshift.fleet.night_start import PLAN_VALID_FOR
 from gitlab_nightshift.gitlab.fleet_api import ControlJob, FleetApi
 from gitlab_nightshift.records.fleet_records import FleetPlan, NightCost, PlannedProject
 from gitlab_nightshift.records.storage import build_record

@@ -4,10 +4,10 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from gitlab_nightshift.gateway.limits import CLAUDE_IMAGE_TOKENS
-from gitlab_nightshift.gateway.refusal import RequestRefusal
 from gitlab_nightshift.gateway.request_body import (
     Check,
     CheckedRequest,
+    RequestRefusal,
     RequestTraits,
     allow_anything,
     allow_either,
@@ -61,7 +61,7 @@ _LIFETIME = allow_one_of("5m", "1h")
 
 def _check_lifetime(traits: RequestTraits, value: Any) -> Any:
     """Check the cache's lifetime: the longer one costs more."""
-    traits.hour = traits.hour or value == "1h"
+    traits.cache_1h = traits.cache_1h or value == "1h"
     return _LIFETIME(traits, value)
 
 
@@ -99,6 +99,7 @@ _BLOCKS: Mapping[str, Mapping[str, Check]] = {
         "id": check_text,
         "name": check_text,
         "input": allow_anything,
+        # Other callers are the provider's own code execution ("Programmatic tool calling").
         "caller": allow_tagged("a tool's caller", {"direct": {}}),
         "cache_control": _CACHE,
     },
@@ -134,7 +135,7 @@ _COUNTED_KEYS: Mapping[str, Check] = {
     "system": allow_either(
         check_text, allow_list_of(allow_tagged("a system block", {"text": _TEXT}))
     ),
-    "tools": allow_list_of(allow_tagged("a tool", {"custom": _TOOL_KEYS}, usual="custom")),
+    "tools": allow_list_of(allow_tagged("a tool", {"custom": _TOOL_KEYS}, default="custom")),
     "tool_choice": allow_record(
         "tool_choice", type=check_text, name=check_text, disable_parallel_tool_use=check_scalar
     ),
@@ -164,10 +165,10 @@ _MESSAGES: Mapping[str, Check] = {
 
 def check_messages(body: Mapping[str, Any], models: Collection[str]) -> CheckedRequest:
     """Check a request for an answer. Raises RequestRefusal if a bead does not need all of it."""
-    question = _check_request(body, models, _MESSAGES, "max_tokens")
-    if question.max_output is None:
+    checked = _check_request(body, models, _MESSAGES, "max_tokens")
+    if checked.max_output is None:
         raise RequestRefusal("max_tokens is missing")
-    return question
+    return checked
 
 
 def check_count(body: Mapping[str, Any], models: Collection[str]) -> CheckedRequest:
@@ -179,14 +180,14 @@ def _check_request(
     body: Mapping[str, Any], models: Collection[str], checks: Mapping[str, Check], limit: str
 ) -> CheckedRequest:
     known = list_plain_models(models)
-    question = check_body(body, known, checks, output_key=limit, server_side=SERVER_SIDE)
-    for tool in question.body.get("tools", ()):
+    checked = check_body(body, known, checks, output_key=limit, server_side=SERVER_SIDE)
+    for tool in checked.body.get("tools", ()):
         if not isinstance(tool.get("input_schema"), dict):
             raise RequestRefusal(
                 "a tool without input_schema is not allowed: agents may only use their own tools"
             )
-    _limit_cache_marks(question.body)
-    return question
+    _limit_cache_marks(checked.body)
+    return checked
 
 
 def _limit_cache_marks(body: Mapping[str, Any]) -> None:
@@ -212,6 +213,7 @@ def fit_thinking(body: dict[str, Any], limit: int) -> None:
     thinking = body.get("thinking") or {}
     budget = thinking.get("budget_tokens")
     if isinstance(budget, int) and budget >= limit:
+        # Thinking counts as output: half of it is left for the answer.
         least = limit // 2 >= LEAST_THINKING
         body["thinking"] = (
             {**thinking, "budget_tokens": limit // 2} if least else {"type": "disabled"}

@@ -16,11 +16,13 @@ from aiohttp.web_protocol import RequestHandler
 
 from gitlab_nightshift.gateway.keys import Api
 from gitlab_nightshift.gateway.limits import GatewayLimits
-from gitlab_nightshift.gateway.refusal import RequestRefusal, build_error_body
+from gitlab_nightshift.gateway.request_body import RequestRefusal, build_error_body
 
 Handle = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 LINE_BYTES = 8 * 1024
 HEADERS = 64
+# Seconds to read on after an answer: closing a socket with unread data resets the connection, and
+# the client may lose the answer (RFC 9112, 9.6).
 LINGER_S = 2.0
 NO_RETRY = {"x-should-retry": "false"}
 """The gateway has retried already: more retries would multiply the waiting. OpenAI's own client
@@ -32,8 +34,8 @@ _silent.addHandler(logging.NullHandler())
 
 
 class Connections(web.Server):
-    """Accepts a bounded number of connections; closes idle ones, and those whose request head comes
-    in too slowly."""
+    """Accepts a bounded number of connections; closes idle ones, and those whose request head
+    arrives too slowly."""
 
     def __init__(self, handle: Handle, limits: GatewayLimits) -> None:
         super().__init__(
@@ -99,6 +101,7 @@ class Connections(web.Server):
 
     def _wait(self, transport: asyncio.Transport) -> None:
         loop = asyncio.get_running_loop()
+        # Our own timer: keepalive_timeout counts only between two requests.
         self._waits[transport] = loop.call_later(self._limits.idle_s, transport.abort)
 
     def _cancel_wait(self, transport: asyncio.BaseTransport | None) -> None:
@@ -133,6 +136,8 @@ class BodyReader:
     async def _read(self, request: web.BaseRequest, size: int) -> bytes:
         try:
             async with asyncio.timeout(self._limits.body_s):
+                # asyncio.timeout limits all of it: a limit for each read would let one byte a
+                # minute through.
                 return await request.content.readexactly(size)
         except (TimeoutError, ConnectionError, asyncio.IncompleteReadError):
             raise RequestRefusal("the request was cut off", 408) from None
@@ -154,13 +159,13 @@ class AnswerReceiver:
     endpoint's answer is read to its end anyway.
 
     ``gone`` is set once the agent has disconnected, or was disconnected because it read nothing for
-    ``reads_s`` seconds (then ``slow`` is true too).
+    ``patience_s`` seconds (then ``slow`` is true too).
     """
 
-    def __init__(self, request: web.BaseRequest, reads_s: float) -> None:
+    def __init__(self, request: web.BaseRequest, patience_s: float) -> None:
         self.gone, self.slow = asyncio.Event(), False
-        self._request, self._reads_s = request, reads_s
-        self._back: web.StreamResponse | None = None
+        self._request, self._patience_s = request, patience_s
+        self._response: web.StreamResponse | None = None
 
     def disconnect(self) -> None:
         """Abort the agent's connection, so that it cannot take half an answer for a whole one."""
@@ -170,25 +175,27 @@ class AnswerReceiver:
 
     async def begin(self, headers: Mapping[str, str]) -> None:
         """Send the answer's head."""
-        self._back = web.StreamResponse(headers=headers)
-        await self._write_in_time(self._back.prepare(self._request))
+        self._response = web.StreamResponse(headers=headers)
+        await self._write_in_time(self._response.prepare(self._request))
 
-    async def take(self, chunk: bytes) -> None:
+    async def send(self, chunk: bytes) -> None:
         """Send a part of the answer."""
-        if self._back and not self.gone.is_set():
-            await self._write_in_time(self._back.write(chunk))
+        if self._response and not self.gone.is_set():
+            await self._write_in_time(self._response.write(chunk))
 
     async def end(self) -> web.StreamResponse:
         """End the answer."""
-        if self._back is None or self.gone.is_set():
+        if self._response is None or self.gone.is_set():
             return web.Response()
         with contextlib.suppress(aiohttp.ClientError, ConnectionError):
-            await self._back.write_eof()  # some agents hang up once they have read the last event
-        return self._back
+            await (
+                self._response.write_eof()
+            )  # some agents hang up once they have read the last event
+        return self._response
 
     async def _write_in_time(self, writing: Awaitable[object]) -> None:
         try:
-            async with asyncio.timeout(self._reads_s):
+            async with asyncio.timeout(self._patience_s):
                 await writing
         except TimeoutError:
             self.slow = True

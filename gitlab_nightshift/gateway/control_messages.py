@@ -1,6 +1,6 @@
 """The messages between the gateway's process and its client, one at a time and each answered.
 
-Both ends are hostile to each other: work reads what agents wrote, and agents' requests reach the
+The two ends do not trust each other: work reads what agents wrote, and agents' requests reach the
 gateway. So every message is a record of this module, read by the codec, of bounded size.
 """
 
@@ -10,8 +10,15 @@ from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
 
 from gitlab_nightshift.gateway.keys import Word
-from gitlab_nightshift.records.codec import InvalidRecordError, decode_record, make_record, to_data
-from gitlab_nightshift.records.field_bounds import Between, Length, Pattern
+from gitlab_nightshift.records.codec import (
+    Between,
+    InvalidRecordError,
+    Length,
+    Pattern,
+    decode_record,
+    make_record,
+    to_data,
+)
 from gitlab_nightshift.records.tool_calls import MOST_CALLS, ToolCall
 from gitlab_nightshift.records.usage import Usage
 
@@ -28,14 +35,14 @@ Amount = Annotated[float, Between(-_LARGEST, _LARGEST)]
 
 
 class ControlRequest:
-    """What a client may ask; its name travels as ``do``, and nothing else is answered."""
+    """A request of the client; ``do`` in the message is the name of its class."""
 
 
 @dataclass(frozen=True)
 class Listen(ControlRequest):
-    """Serve ``model`` or ``egress``, once, also on the UNIX socket that comes with the message."""
+    """Serve ``model`` or ``egress``, once, also on the UNIX socket attached to the message."""
 
-    what: Name
+    service: Name
 
 
 @dataclass(frozen=True)
@@ -49,8 +56,8 @@ class OpenBead(ControlRequest):
 
 
 @dataclass(frozen=True)
-class Look(ControlRequest):
-    """The state of a bead. Here and below, ``placeholder`` says which."""
+class ReadState(ControlRequest):
+    """Ask for a bead's state. Here and below, ``placeholder`` identifies the bead."""
 
     placeholder: Name
 
@@ -97,8 +104,8 @@ class ListeningPort:
 
 @dataclass(frozen=True)
 class BeadState:
-    """A bead's usage so far, whether a request exceeded its budget, and why no bead can go on (""
-    if they can)."""
+    """A bead's usage so far. ``exhausted``: a request exceeded its budget; ``unusable``: why the
+    endpoint serves no bead any more, "" if it does."""
 
     usage: Usage
     exhausted: bool
@@ -141,10 +148,10 @@ class GatewayReply:
 
 
 def send_request(
-    link: socket.socket, request: ControlRequest, handed: socket.socket | None = None
+    link: socket.socket, request: ControlRequest, attached: socket.socket | None = None
 ) -> None:
     """Send a request. Raises OSError if the gateway is gone."""
-    _send(link, {"do": type(request).__name__, **to_data(request)}, handed)
+    _send(link, {"do": type(request).__name__, **to_data(request)}, attached)
 
 
 def send_reply(link: socket.socket, reply: GatewayReply) -> None:
@@ -155,16 +162,16 @@ def send_reply(link: socket.socket, reply: GatewayReply) -> None:
 def receive_request(link: socket.socket) -> tuple[ControlRequest, socket.socket | None]:
     """The next request, and the socket that came with it. Raises EOFError at the end, OSError, and
     InvalidRecordError for what no honest client sends."""
-    data, handed = _receive(link)
+    data, attached = _receive(link)
     try:
         message = decode_record(dict[str, Any], data)
         kind = _KINDS.get(str(message.pop("do", None)))
-        if kind is None or (handed is None) == (kind is Listen):
+        if kind is None or (attached is None) == (kind is Listen):
             raise InvalidRecordError("it is no request")
-        return make_record(kind, message), handed
+        return make_record(kind, message), attached
     except BaseException:
-        if handed:
-            handed.close()
+        if attached:
+            attached.close()
         raise
 
 
@@ -173,19 +180,19 @@ def receive_reply(link: socket.socket) -> GatewayReply:
     return decode_record(GatewayReply, _receive(link)[0])
 
 
-def _send(link: socket.socket, message: object, handed: socket.socket | None) -> None:
+def _send(link: socket.socket, message: object, attached: socket.socket | None) -> None:
     # UTF-8 rather than escapes: so the longest calls and notes fit into a message in any script.
     text = json.dumps(message, ensure_ascii=False, allow_nan=False)
     data = text.encode("utf-8", "surrogatepass")
-    socket.send_fds(link, [data], [handed.fileno()] if handed else [])
+    socket.send_fds(link, [data], [attached.fileno()] if attached else [])
 
 
 def _receive(link: socket.socket) -> tuple[bytes, socket.socket | None]:
     data, descriptors, flags, _ = socket.recv_fds(link, LONGEST, 1)
-    handed = [socket.socket(fileno=each) for each in descriptors]
+    attached = [socket.socket(fileno=each) for each in descriptors]
     # The kernel cuts a longer message, and drops more descriptors, without an error: recvmsg(2).
     if flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC):
         raise InvalidRecordError("it is too long")
     if not data:
         raise EOFError
-    return data, next(iter(handed), None)
+    return data, next(iter(attached), None)

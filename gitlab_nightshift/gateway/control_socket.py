@@ -1,27 +1,34 @@
-"""The gateway's side of its control socket: answers the few requests that work may make.
+"""The gateway's side of its control socket: serves until its client is gone, and answers the few
+requests that work may make.
 
 The process at the other end reads agents' files, so an attacker may control it. A request that
 honest work never makes ends the conversation, and with it this process.
 """
 
 import asyncio
+import contextlib
+import os
 import socket
 from collections import deque
 from collections.abc import Callable
+from typing import Any
 
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.gateway import control_messages as messages
-from gitlab_nightshift.gateway.cost_account import Budget
+from gitlab_nightshift.gateway.cost_account import Account, Budget
 from gitlab_nightshift.gateway.egress.company_proxy import make_proxy_chooser
 from gitlab_nightshift.gateway.egress.proxy import EgressProxy
 from gitlab_nightshift.gateway.gateway_config import GatewayConfig
 from gitlab_nightshift.gateway.keys import BeadTicket, EgressTicket
 from gitlab_nightshift.gateway.limits import GatewayLimits
 from gitlab_nightshift.gateway.model_gateway import Gateway
-from gitlab_nightshift.gateway.usage_reports import BEADS
-from gitlab_nightshift.records.codec import InvalidRecordError, to_data
+from gitlab_nightshift.gateway.usage_reports import BEADS, Reports
+from gitlab_nightshift.records.codec import InvalidRecordError, decode_record, to_data
 from gitlab_nightshift.records.events import Event, Note
 from gitlab_nightshift.records.usage import Usage
+from gitlab_nightshift.sandbox.privilege_drop import restrict_to
+from gitlab_nightshift.sandbox.process_places import find_rights
+from gitlab_nightshift.sandbox.process_table import GATEWAY
 
 MAX_WAIT_S = 0.2
 """Seconds that one answer may take: a client that waits longer asks again."""
@@ -33,33 +40,37 @@ MOST_HOSTS = 20
 """Hosts of a bead whose traffic is reported: those to which most was sent."""
 
 
-class Control:
-    """Answers one request at a time, until ``over`` is set. ``changed`` is called when a bead's
-    usage has changed."""
+class ControlServer:
+    """Answers one request at a time, until ``ended`` is set. Calls ``on_usage`` whenever a bead's
+    usage changes."""
 
     def __init__(
-        self, link: socket.socket, config: GatewayConfig, changed: Callable[[], object]
+        self, link: socket.socket, config: GatewayConfig, on_usage: Callable[[], object]
     ) -> None:
         self._link, self._models = link, config.models
         self._notes: deque[Note] = deque()
         self._gateway: Gateway | None = None
         self._proxy: EgressProxy | None = None
         if config.upstream:
-            purse = Budget(config.limit, changed=changed)
-            limits = GatewayLimits(retry_s=config.retry_s)
             self._gateway = Gateway(
-                config.upstream, self.keep_note, rates=config.rates, limits=limits, purse=purse
+                config.upstream,
+                self.keep_note,
+                rates=config.rates,
+                limits=GatewayLimits(retry_s=config.retry_s),
+                run_budget=Budget(config.limit, on_usage=on_usage),
             )
         if config.egress_hosts:
-            onward = make_proxy_chooser(config.proxies)
-            self._proxy = EgressProxy(config.egress_hosts, self.keep_note, onward=onward)
+            choose_proxy = make_proxy_chooser(config.proxies)
+            self._proxy = EgressProxy(
+                config.egress_hosts, self.keep_note, choose_proxy=choose_proxy
+            )
         self._listening: set[str] = set()
         self._tickets: dict[str, EgressTicket] = {}
-        self._busy: asyncio.Task[None] | None = None
-        self.over = asyncio.Event()
+        self._answering: asyncio.Task[None] | None = None
+        self.ended = asyncio.Event()
 
     def list_usage(self) -> list[Usage]:
-        """What each bead so far has used at most."""
+        """What each bead so far can have used at most."""
         accounts = self._gateway.list_accounts() if self._gateway else ()
         return [account.compute_most() for account in accounts]
 
@@ -69,12 +80,12 @@ class Control:
             self._notes.append(event)
 
     async def serve(self) -> None:
-        """Serve until the other end closes or breaks the protocol, or ``over`` is set."""
+        """Serve until the other end closes or breaks the protocol, or ``ended`` is set."""
         loop = asyncio.get_running_loop()
         self._link.setblocking(False)
         loop.add_reader(self._link, self._receive)
         try:
-            await self.over.wait()
+            await self.ended.wait()
         finally:
             loop.remove_reader(self._link)
             if self._gateway:
@@ -84,23 +95,25 @@ class Control:
 
     def _receive(self) -> None:
         try:
-            request, handed = messages.receive_request(self._link)
+            request, attached = messages.receive_request(self._link)
         except BlockingIOError:
             return
         except (EOFError, OSError, InvalidRecordError):
-            self.over.set()
+            self.ended.set()
             return
-        if self._busy:  # honest work waits for each answer
-            self.over.set()
+        if self._answering:  # honest work waits for each answer
+            self.ended.set()
             return
-        self._busy = asyncio.get_running_loop().create_task(self._answer(request, handed))
+        self._answering = asyncio.get_running_loop().create_task(self._answer(request, attached))
 
-    async def _answer(self, request: messages.ControlRequest, handed: socket.socket | None) -> None:
+    async def _answer(
+        self, request: messages.ControlRequest, attached: socket.socket | None
+    ) -> None:
         result, code, error = None, "", ""
         try:
-            result = to_data(await self._serve_request(request, handed))
+            result = to_data(await self._serve_request(request, attached))
         except InvalidRecordError:
-            self.over.set()
+            self.ended.set()
             return
         except NightshiftError as failure:
             code, error = failure.code.value, failure.message[:NOTE_CHARACTERS]
@@ -108,64 +121,64 @@ class Control:
             code = Code.INTERNAL.value
             error = f"the model gateway failed: {type(failure).__name__}"
         finally:
-            if handed and result is None:
-                handed.close()
-        some = [self._notes.popleft() for _ in range(min(len(self._notes), NOTES_AT_ONCE))]
-        notes = tuple((note.text[:NOTE_CHARACTERS], note.warning) for note in some)
-        self._busy = None  # before the answer, upon which the next request may come at once
+            if attached and result is None:
+                attached.close()
+        oldest = [self._notes.popleft() for _ in range(min(len(self._notes), NOTES_AT_ONCE))]
+        notes = tuple((note.text[:NOTE_CHARACTERS], note.warning) for note in oldest)
+        self._answering = None  # before the answer, upon which the next request may come at once
         try:
             messages.send_reply(self._link, messages.GatewayReply(notes, result, code, error))
         except OSError:
-            self.over.set()
+            self.ended.set()
 
     async def _serve_request(
-        self, asked: messages.ControlRequest, handed: socket.socket | None
+        self, request: messages.ControlRequest, attached: socket.socket | None
     ) -> object:
         result: object = None
-        match asked:
-            case messages.Listen() if handed:
-                result = await self._listen(asked.what, handed)
+        match request:
+            case messages.Listen() if attached:
+                result = await self._listen(request.service, attached)
             case messages.OpenBead():
-                result = self._open_bead(asked)
-            case messages.Look():
-                result = self._look(asked.placeholder)
+                result = self._open_bead(request)
+            case messages.ReadState():
+                result = self._read_state(request.placeholder)
             case messages.CloseBead():
-                result = await self._close_bead(asked.placeholder, asked.wait_s)
+                result = await self._close_bead(request.placeholder, request.wait_s)
             case messages.ListCalls():
-                log = self._require_gateway(asked.placeholder).read_calls(asked.placeholder)
-                some = log.calls[asked.start : asked.start + CALLS_AT_ONCE]
+                log = self._require_account(request.placeholder).log
+                some = log.calls[request.start : request.start + CALLS_AT_ONCE]
                 result = messages.SomeCalls(tuple(some), len(log.calls), log.more)
             case messages.OpenEgress():
-                result = self._open_egress(asked.bead)
+                result = self._open_egress(request.bead)
             case messages.CloseEgress():
-                result = await self._close_egress(asked.credential)
+                result = await self._close_egress(request.credential)
         return result
 
-    async def _listen(self, what: str, handed: socket.socket) -> messages.ListeningPort:
-        service = {"model": self._gateway, "egress": self._proxy}.get(what)
-        if service is None or what in self._listening:
-            raise _build_refusal(f"the gateway serves no {what}")
-        if (handed.family, handed.type) != (socket.AF_UNIX, socket.SOCK_STREAM):
+    async def _listen(self, name: str, attached: socket.socket) -> messages.ListeningPort:
+        service = {"model": self._gateway, "egress": self._proxy}.get(name)
+        if service is None or name in self._listening:
+            raise _build_refusal(f"the gateway serves no {name}")
+        if (attached.family, attached.type) != (socket.AF_UNIX, socket.SOCK_STREAM):
             raise InvalidRecordError("it is no UNIX socket")
-        self._listening.add(what)
-        return messages.ListeningPort(await service.start(handed))
+        self._listening.add(name)
+        return messages.ListeningPort(await service.start(attached))
 
-    def _open_bead(self, asked: messages.OpenBead) -> BeadTicket:
+    def _open_bead(self, request: messages.OpenBead) -> BeadTicket:
         gateway = self._require_gateway()
-        if unknown := set(asked.models) - set(self._models):
+        if unknown := set(request.models) - set(self._models):
             raise _build_refusal(f"the gateway serves no model {', '.join(sorted(unknown))}")
         if len(gateway.list_accounts()) >= BEADS:
             raise _build_refusal("the gateway has served too many beads")
-        usd, tokens = asked.budget_usd, asked.budget_tokens
-        return gateway.open_bead(asked.bead, asked.models, budget_usd=usd, budget_tokens=tokens)
+        usd, tokens = request.budget_usd, request.budget_tokens
+        return gateway.open_bead(request.bead, request.models, budget_usd=usd, budget_tokens=tokens)
 
-    def _look(self, placeholder: str) -> messages.BeadState:
-        gateway = self._require_gateway(placeholder)
-        usage = gateway.read_usage(placeholder)
-        return messages.BeadState(usage, gateway.exhausted(placeholder), gateway.unusable)
+    def _read_state(self, placeholder: str) -> messages.BeadState:
+        account, gateway = self._require_account(placeholder), self._require_gateway()
+        return messages.BeadState(account.read_usage(), account.exhausted, gateway.unusable)
 
     async def _close_bead(self, placeholder: str, wait_s: float) -> messages.ClosedBead:
-        gateway = self._require_gateway(placeholder)
+        self._require_account(placeholder)
+        gateway = self._require_gateway()
         # In short waits, so that requests of other beads are answered in between.
         done = await gateway.drain_bead(placeholder, min(wait_s, MAX_WAIT_S))
         if not done and wait_s > MAX_WAIT_S:
@@ -187,13 +200,68 @@ class Control:
         hosts = [(name, each.sent, each.received) for name, each in rows[:MOST_HOSTS]]
         return messages.EgressTraffic(tuple(hosts), len(rows[MOST_HOSTS:]))
 
-    def _require_gateway(self, placeholder: str = "") -> Gateway:
+    def _require_gateway(self) -> Gateway:
         if self._gateway is None or "model" not in self._listening:
             raise _build_refusal("the gateway serves no model")
-        if placeholder and not self._gateway.has_served(placeholder):
-            raise InvalidRecordError("there is no such bead")
         return self._gateway
+
+    def _require_account(self, placeholder: str) -> Account:
+        account = self._require_gateway().find_account(placeholder)
+        if account is None:
+            raise InvalidRecordError("there is no such bead")
+        return account
 
 
 def _build_refusal(text: str) -> NightshiftError:
     return NightshiftError(Code.POLICY_DENY, text)
+
+
+# --- the process ----------------------------------------------------------------------------------
+
+REPORT_S = 1.0
+"""Seconds after which reports that did not fit into the pipe are tried again."""
+LAST_REPORT_S = 5.0
+"""Seconds that the reader gets for the last reports."""
+
+
+def serve(raw: bytes, link: socket.socket, report: int) -> None:
+    """Serve the configuration ``raw`` until the client is gone."""
+    config = decode_record(GatewayConfig, raw)
+    confine(config)  # before the first byte of an agent is read
+    asyncio.run(_serve(config, link, report))
+
+
+def confine(config: GatewayConfig) -> None:
+    """Drop all rights but those of its row in the process table, and to the CA files of the model's
+    endpoint. Raises OSError."""
+    endpoint = config.upstream
+    named = (*endpoint.ca_files, endpoint.ca_dir) if endpoint else ()
+    places = {"named": [str(path) for path in named if path]}
+    restrict_to(find_rights(GATEWAY, places, os.environ))
+
+
+async def _serve(config: GatewayConfig, link: socket.socket, pipe: int) -> None:
+    reports, loop = Reports(pipe), asyncio.get_running_loop()
+    control = ControlServer(link, config, lambda: reports.write(control.list_usage()))
+    loop.set_exception_handler(lambda _, context: control.keep_note(_build_fault_note(context)))
+    # A pipe's write end gets ready (POLLERR) once its reader has closed it: poll(2).
+    loop.add_reader(pipe, control.ended.set)
+    reporting = asyncio.create_task(_report_regularly(reports, control))
+    await control.serve()
+    reporting.cancel()
+    loop.remove_reader(pipe)
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(LAST_REPORT_S):
+            while not reports.write(control.list_usage()):
+                await asyncio.sleep(0.05)
+
+
+async def _report_regularly(reports: Reports, control: ControlServer) -> None:
+    while True:
+        await asyncio.sleep(REPORT_S)
+        reports.write(control.list_usage())
+
+
+def _build_fault_note(context: dict[str, Any]) -> Note:
+    name = type(context.get("exception")).__name__
+    return Note(f"the model gateway failed: {name}", warning=True)

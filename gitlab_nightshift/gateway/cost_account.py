@@ -6,7 +6,7 @@ import hmac
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from gitlab_nightshift.gateway.answered_calls import CallLog
+from gitlab_nightshift.gateway.answer_reader import CallLog, Meter, MeteredUsage
 from gitlab_nightshift.gateway.limits import (
     FRAME_TOKENS,
     LEAST_OUTPUT,
@@ -14,9 +14,7 @@ from gitlab_nightshift.gateway.limits import (
     USUAL_OUTPUT,
 )
 from gitlab_nightshift.gateway.prices import Rates, Tokens
-from gitlab_nightshift.gateway.refusal import RequestRefusal
-from gitlab_nightshift.gateway.request_body import InputTokens
-from gitlab_nightshift.gateway.usage_meter import Meter, MeteredUsage
+from gitlab_nightshift.gateway.request_body import InputTokens, RequestRefusal
 from gitlab_nightshift.records.usage import SpendingLimit, Usage
 
 NOTHING = Tokens()
@@ -36,12 +34,12 @@ class Reservation:
 
 @dataclass
 class Budget:
-    """What all beads of a run may use together, whatever each one's own budget. ``changed`` is
+    """What all beads of a run may use together, besides each one's own budget. ``on_usage`` is
     called before a request is forwarded, and once its cost is known."""
 
     limit: SpendingLimit = SpendingLimit()
     accounts: list["Account"] = field(default_factory=list)
-    changed: Callable[[], object] = lambda: None
+    on_usage: Callable[[], object] = lambda: None
 
     def compute_remaining(self) -> SpendingLimit:
         """What is neither used nor reserved."""
@@ -53,10 +51,7 @@ class Budget:
 
 
 class Account:
-    """The costs of one bead's requests.
-
-    ``limit`` is the bead's own; ``purse`` is the run's budget.
-    """
+    """The costs of one bead's requests, within the bead's own ``limit`` and the run's budget."""
 
     def __init__(
         self,
@@ -65,21 +60,23 @@ class Account:
         placeholder: str,
         rates: Mapping[str, Rates],
         limit: SpendingLimit,
-        purse: Budget | None = None,
+        run_budget: Budget | None = None,
     ) -> None:
         self.bead, self.models, self.closed = bead, models, False
         self.exhausted = False
         self.log = CallLog()
         self._placeholder = placeholder.encode()
         self._rates = rates
-        self._purses = (Budget(limit, [self]), purse or Budget())
-        self._purses[1].accounts.append(self)
+        self._run_budget = run_budget or Budget()
+        self._run_budget.accounts.append(self)
+        self._budgets = (Budget(limit, [self]), self._run_budget)
         self.reserved: list[Reservation] = []
         self._used, self._unknown = Usage(), False
         self._reported: set[str] = set()
 
     def has_placeholder(self, given: bytes) -> bool:
         """True for this bead's placeholder. Compares in constant time."""
+        # Bytes: compare_digest takes only ASCII in strings (docs.python.org, hmac).
         return hmac.compare_digest(self._placeholder, given) and not self.closed
 
     def read_usage(self) -> Usage:
@@ -93,11 +90,11 @@ class Account:
         self._reported.add(text)
         return True
 
-    def priced(self, model: str) -> bool:
+    def has_price(self, model: str) -> bool:
         """True if the price of a model is known."""
         return model in self._rates
 
-    def reserve(self, model: str, asked: InputTokens, wanted: int | None) -> Reservation:
+    def reserve(self, model: str, sent: InputTokens, wanted: int | None) -> Reservation:
         """Reserve the cost of a request.
 
         Its input counts with the usual number of tokens; but with the highest possible number if
@@ -106,19 +103,20 @@ class Account:
         up. Raises RequestRefusal if less than a short answer would be left, or if no budget can be
         enforced.
         """
-        if self._unbounded(model):
+        if self._is_unbounded(model):
             raise RequestRefusal(f"no price is known for {model}: set `prices` or max_tokens")
-        count = asked.most if self._purses[1].can_exceed_reserved() else asked.usual
-        sent = self._find_most_expensive(model, count, asked.hour)
-        remaining = self._compute_remaining_output(model, sent)
+        count = sent.most if self._run_budget.can_exceed_reserved() else sent.usual
+        held = self._find_most_expensive(model, count, sent.cache_1h)
+        remaining = self._compute_remaining_output(model, held)
         if remaining is not None and remaining < min(LEAST_OUTPUT, wanted or LEAST_OUTPUT):
             raise self._build_budget_refusal()
         limit = wanted if remaining is None else min(wanted or USUAL_OUTPUT, remaining)
-        held, most = replace(sent, output=limit or USUAL_OUTPUT), asked.most
-        worst = replace(self._find_most_expensive(model, most, asked.hour), output=held.output)
+        held = replace(held, output=limit or USUAL_OUTPUT)
+        most = self._find_most_expensive(model, sent.most, sent.cache_1h)
+        worst = replace(most, output=held.output)
         reserved = Reservation(model, held, worst, limit, self._compute_cost(model, held))
         self.reserved.append(reserved)
-        self._purses[1].changed()
+        self._run_budget.on_usage()
         return reserved
 
     def renew(self, lost: Reservation) -> Reservation:
@@ -128,9 +126,11 @@ class Account:
         remaining = self._compute_remaining_output(lost.model, replace(lost.held, output=0))
         if remaining is not None and remaining < lost.held.output:
             raise self._build_budget_refusal()
+        # A copy: reservations are told apart by identity (eq=False), and this one is settled
+        # already.
         again = replace(lost)
         self.reserved.append(again)
-        self._purses[1].changed()
+        self._run_budget.on_usage()
         return again
 
     def replace(self, reserved: Reservation, cost: Tokens) -> Reservation:
@@ -139,7 +139,7 @@ class Account:
         known = replace(reserved, held=cost, worst=cost, usd=usd)
         with contextlib.suppress(ValueError):  # its bead was closed, so all is billed already
             self.reserved[self.reserved.index(reserved)] = known
-            self._purses[1].changed()
+            self._run_budget.on_usage()
         return known
 
     def settle(self, reserved: Reservation, reported: Tokens, assumed: Tokens = NOTHING) -> None:
@@ -154,7 +154,7 @@ class Account:
             guess = usd - self._compute_cost(reserved.model, reported) if assumed.total else 0.0
             self._used += Usage(usd, total.total, max(guess, 0.0), assumed.total)
             self._unknown = self._unknown or self._is_unpriced(reserved.model, total)
-            self._purses[1].changed()
+            self._run_budget.on_usage()
 
     def settle_rest(self) -> None:
         """Bill all reservations at their worst case: no more reports will come."""
@@ -173,9 +173,9 @@ class Account:
         unpriced = any(self._is_unpriced(r.model, r.worst) for r in self.reserved)
         return self.read_usage() + Usage(None if unpriced else usd, tokens, usd, tokens)
 
-    def _unbounded(self, model: str) -> bool:
+    def _is_unbounded(self, model: str) -> bool:
         """True if the only budget is in dollars and the model's price is unknown."""
-        limits = [purse.limit for purse in self._purses]
+        limits = [budget.limit for budget in self._budgets]
         alone = any(limit.usd is not None and limit.tokens is None for limit in limits)
         return alone and model not in self._rates
 
@@ -186,10 +186,11 @@ class Account:
         self.exhausted = True
         return RequestRefusal("the night's budget is reached: this request does not fit into it")
 
-    def _find_most_expensive(self, model: str, count: int, hour: bool) -> Tokens:
+    def _find_most_expensive(self, model: str, count: int, cache_1h: bool) -> Tokens:
         """This many input tokens, as the most expensive kind that they can become."""
+        # Nobody knows before the answer how much of it the endpoint will cache.
         kinds = [Tokens(written=count), Tokens(input=count)]
-        kinds += [Tokens(written_1h=count)] if hour else []
+        kinds += [Tokens(written_1h=count)] if cache_1h else []
         return max(kinds, key=lambda kind: self._compute_cost(model, kind))
 
     def _compute_cost(self, model: str, tokens: Tokens) -> float:
@@ -199,9 +200,10 @@ class Account:
     def _compute_remaining_output(self, model: str, sent: Tokens) -> int | None:
         """Output tokens that the remaining budget allows after the input; None: no limit."""
         limits, rates = [], self._rates.get(model)
-        for remaining in (purse.compute_remaining() for purse in self._purses):
+        for remaining in (budget.compute_remaining() for budget in self._budgets):
             if remaining.usd is not None and rates:
                 left = remaining.usd - rates.compute_cost(sent)
+                # Free output has no limit by price.
                 if output := rates.pick_rates(sent).output:
                     limits.append(int(left * 1_000_000 / output))
                 elif left < 0:
@@ -221,7 +223,7 @@ def compute_billed_tokens(worst: Tokens, metered: MeteredUsage) -> tuple[Tokens,
     reported, assumed = metered.tokens, NOTHING
     if reported.total == reported.output:
         assumed = sent
-    if metered.untold:
+    if metered.unreported:
         assumed = replace(assumed, output=min(worst.output, metered.text_bytes + FRAME_TOKENS))
     elif not metered.final:
         assumed = replace(assumed, output=max(worst.output - reported.output, 0))
@@ -230,15 +232,15 @@ def compute_billed_tokens(worst: Tokens, metered: MeteredUsage) -> tuple[Tokens,
 
 @dataclass
 class Bill:
-    """One request, over all its tries. ``reserved`` is None where nothing is billed, and once it is
-    settled; ``assumed`` becomes true where a worst case was billed, ``untold`` where a whole answer
-    has reported no usage."""
+    """One request with all its tries. ``reserved`` is None if nothing is billed, and once it is
+    settled. ``assumed`` becomes true if a worst case was billed, ``unreported`` if a whole answer
+    reported no usage."""
 
     account: Account
     reserved: Reservation | None
     meter: Meter | None = None
     assumed: bool = False
-    untold: bool = False
+    unreported: bool = False
     _owed: bool = False
 
     def begin(self) -> None:
@@ -269,6 +271,6 @@ class Bill:
         if self._owed:
             metered = self.meter.end() if self.meter else MeteredUsage(NOTHING, final=False)
             reported, assumed = compute_billed_tokens(reserved.worst, metered)
-            self.untold = metered.untold
+            self.unreported = metered.unreported
         self.assumed = self.assumed or assumed.total > 0
         self.account.settle(reserved, reported, assumed)

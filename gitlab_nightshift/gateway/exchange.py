@@ -1,4 +1,4 @@
-"""Handles one request: reserve its cost, forward it, pass the answer back, settle.
+"""Handles one request: find its route, reserve its cost, forward it, pass the answer back, settle.
 
 Imports aiohttp: only the gateway's own process reads this module.
 """
@@ -7,21 +7,25 @@ import asyncio
 import contextlib
 import functools
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import aiohttp
 from aiohttp import web
 
-from gitlab_nightshift.gateway.answered_calls import CallReader
-from gitlab_nightshift.gateway.anthropic import filter_betas, fit_thinking
+from gitlab_nightshift.gateway.answer_reader import CallReader, Meter
+from gitlab_nightshift.gateway.anthropic import (
+    check_count,
+    check_messages,
+    filter_betas,
+    fit_thinking,
+)
 from gitlab_nightshift.gateway.connections import NO_RETRY, AnswerReceiver, build_error_response
 from gitlab_nightshift.gateway.cost_account import Account, Bill, Reservation
-from gitlab_nightshift.gateway.endpoint_state import EndpointState
 from gitlab_nightshift.gateway.forward import (
-    HIDDEN,
-    OVERLOAD,
+    OVERLOADED,
+    REDACTED,
     REFUSED,
     AbandonedRequest,
     ForwardedRequest,
@@ -31,9 +35,9 @@ from gitlab_nightshift.gateway.forward import (
     pick_agent_headers,
     read_start,
 )
+from gitlab_nightshift.gateway.keys import Api
 from gitlab_nightshift.gateway.limits import GatewayLimits
-from gitlab_nightshift.gateway.openai import LIGHT
-from gitlab_nightshift.gateway.refusal import RequestRefusal, quote_text
+from gitlab_nightshift.gateway.openai import LIGHT, check_chat, check_responses
 from gitlab_nightshift.gateway.refused_fields import (
     BY_BYTES,
     TOOLS,
@@ -43,14 +47,101 @@ from gitlab_nightshift.gateway.refused_fields import (
     find_refused_fields,
     remove_fields,
 )
-from gitlab_nightshift.gateway.request_body import CheckedRequest, write_object
-from gitlab_nightshift.gateway.routes import CHAT, Route
-from gitlab_nightshift.gateway.upstream import Upstream
-from gitlab_nightshift.gateway.usage_meter import Meter
+from gitlab_nightshift.gateway.request_body import (
+    CheckedRequest,
+    RequestRefusal,
+    quote_text,
+    write_object,
+)
+from gitlab_nightshift.gateway.upstream import ANTHROPIC_VERSION, Upstream
+from gitlab_nightshift.records.events import Emit, Note
 from gitlab_nightshift.text.endpoint_errors import parse_error
 
+MODELS = "/v1/models"
+CHAT = "/v1/chat/completions"
+
+
+@dataclass(frozen=True)
+class Route:
+    """A path that is forwarded; ``queries`` are its allowed query strings."""
+
+    path: str
+    api: Api
+    check: Callable[[Mapping[str, Any], Collection[str]], CheckedRequest]
+    queries: tuple[str, ...] = ("",)
+
+
+_BETA = ("", "beta=true")
+_ROUTES = {
+    route.path: route
+    for route in (
+        Route("/v1/messages", Api.ANTHROPIC, check_messages, _BETA),
+        Route("/v1/messages/count_tokens", Api.ANTHROPIC, check_count, _BETA),
+        Route("/v1/responses", Api.OPENAI, check_responses),
+        Route(CHAT, Api.OPENAI, check_chat),
+    )
+}
+
+
+def find_route(api: Api, method: str, target: str) -> tuple[Route, str]:
+    """The route and the query of a request, by the exact text of its target: nothing is decoded or
+    normalized, so any other spelling of a path is unknown. Raises :class:`RequestRefusal` (404)."""
+    path, _, query = target.partition("?")
+    route = _ROUTES.get(path)
+    if method != "POST" or route is None or route.api is not api or query not in route.queries:
+        what = f"{quote_text(method, 16)} {quote_text(target)}"
+        raise RequestRefusal(f"{what} is no path of the model gateway", 404, "not_found_error")
+    return route, query
+
+
+# --- what is known of the endpoint ----------------------------------------------------------------
+
+
+class EndpointState:
+    """All beads by their placeholders, and the state of the endpoint.
+
+    ``unusable`` is set once and stays: the endpoint refuses the key, or was overloaded for as long
+    as the gateway waits. ``refused_fields`` are pairs of a path and a field of its requests
+    that the endpoint refuses there. ``contexts`` are context sizes in tokens by model, None until
+    the endpoint was asked.
+    """
+
+    def __init__(self, emit: Emit) -> None:
+        self.accounts: dict[str, Account] = {}
+        self.unusable = ""
+        self.refused_fields: set[tuple[str, str]] = set()
+        self.contexts: dict[str, int] | None = None
+        self._emit, self._reported = emit, set[str]()
+
+    def list_running(self) -> list[Account]:
+        """The beads that may still send requests."""
+        return [account for account in self.accounts.values() if not account.closed]
+
+    def give_up(self, why: str) -> None:
+        """Mark the endpoint as unusable; the first reason is kept."""
+        self.unusable = self.unusable or why
+
+    def report_pause(self, account: Account, text: str) -> None:
+        """Report that a request waits, every time."""
+        self._emit(Note(f"model gateway, {account.bead}: {text}"))
+
+    def warn_once(self, account: Account, text: str) -> None:
+        """Report an event, once for all beads."""
+        if text not in self._reported:
+            self._reported.add(text)
+            self.warn_bead(account, text)
+
+    def warn_bead(self, account: Account | None, text: str) -> None:
+        """Report an event, once per bead and text. Without a bead, the caller is unknown: the event
+        is attributed to the first running bead."""
+        known = account or next(iter(self.list_running()), None)
+        if known and known.remember_refusal(text):
+            self._emit(Note(f"model gateway, {known.bead}: {text}", warning=True))
+
+
+# --- an exchange ----------------------------------------------------------------------------------
+
 AGENT = "nightshift"
-VERSION = "2023-06-01"
 NO_END = "the end of an answer was not seen: the most that it can have cost is counted"
 NO_USAGE = "this endpoint reports no usage: its tokens are at most the bytes sent and received"
 
@@ -70,7 +161,7 @@ class AgentRequest:
     account: Account
     route: Route
     query: str
-    question: CheckedRequest
+    checked: CheckedRequest
     size: int
     betas: str = ""
 
@@ -93,7 +184,7 @@ class Exchange:
         betas = ",".join(request.http.headers.getall("anthropic-beta", ()))
         kept, dropped = filter_betas(betas, request.account.models)
         request = replace(request, betas=kept)
-        self._tell(request.account, request.question, dropped)
+        self._warn_of_omissions(request.account, request.checked, dropped)
         while True:  # each refusal removes one more field, so this ends
             with contextlib.suppress(RefusedFieldError):
                 return await self._send_limited(request)
@@ -102,24 +193,25 @@ class Exchange:
         """Forward it without the fields that the endpoint has refused so far. Raises
         RefusedFieldError if it refuses another one."""
         path, refused = request.route.path, self.endpoint.refused_fields
-        key, last = choose_limit_key(request.question, path, refused)
-        question, account, reserved, most = request.question, request.account, None, None
-        if question.output_key:
-            if key == BY_BYTES and not question.stream:
+        key, is_last_key = choose_limit_key(request.checked, path, refused)
+        checked, account, reserved, max_bytes = request.checked, request.account, None, None
+        if checked.output_key:
+            if key == BY_BYTES and not checked.stream:
                 raise RequestRefusal("this endpoint limits no answer: ask for a stream")
-            sent = question.estimate_input(request.size)
-            reserved = account.reserve(question.model, sent, choose_limit(question, key))
-            most = reserved.max_output if key == BY_BYTES else None
+            tokens = checked.estimate_input(request.size)
+            reserved = account.reserve(checked.model, tokens, choose_limit(checked, key))
+            max_bytes = reserved.max_output if key == BY_BYTES else None
         left_out = [name for place, name in refused if place == path]
         options = self.upstream.options if path == CHAT else {}
-        body = _build_body(question, key, reserved, left_out, options)
+        body = _build_body(checked, key, reserved, left_out, options)
         bill = Bill(account, reserved)
         try:
-            sent_on = _build_forwarded_request(request, body)
+            forwarded = _build_forwarded_request(request, body)
             del body
-            if last and not question.optional:
-                question.body.clear()  # nothing can be tried again: free the memory
-            return await self._send_request(request, sent_on, bill, "" if last else key, most)
+            if is_last_key and not checked.optional:
+                checked.body.clear()  # nothing can be tried again: free the memory
+            refusable = "" if is_last_key else key
+            return await self._send_request(request, forwarded, bill, refusable, max_bytes)
         except AbandonedRequest:
             return web.Response()
         except UnreachableEndpoint as refusal:
@@ -127,27 +219,34 @@ class Exchange:
             raise
         finally:
             bill.settle()
-            if bill.untold:
-                self.endpoint.note_once(account, NO_USAGE)
+            if bill.unreported:
+                self.endpoint.warn_once(account, NO_USAGE)
             elif bill.assumed:
-                self.endpoint.tell(account, NO_END)
+                self.endpoint.warn_bead(account, NO_END)
 
-    def _tell(self, account: Account, question: CheckedRequest, dropped: Iterable[str]) -> None:
-        for name in (*question.dropped, *(f"anthropic-beta {name}" for name in dropped)):
-            self.endpoint.tell(account, f"{quote_text(name)} is not known and was left out")
-        if question.output_key and not account.priced(question.model):
-            text = f"no price is known for {question.model}, so its cost is unknown: set `prices`"
-            self.endpoint.tell(account, text)
+    def _warn_of_omissions(
+        self, account: Account, checked: CheckedRequest, dropped: Iterable[str]
+    ) -> None:
+        for name in (*checked.dropped, *(f"anthropic-beta {name}" for name in dropped)):
+            self.endpoint.warn_bead(account, f"{quote_text(name)} is not known and was left out")
+        if checked.output_key and not account.has_price(checked.model):
+            text = f"no price is known for {checked.model}, so its cost is unknown: set `prices`"
+            self.endpoint.warn_bead(account, text)
 
     async def _send_request(
-        self, request: AgentRequest, sent: ForwardedRequest, bill: Bill, key: str, most: int | None
+        self,
+        request: AgentRequest,
+        forwarded: ForwardedRequest,
+        bill: Bill,
+        key: str,
+        max_bytes: int | None,
     ) -> web.StreamResponse:
-        """Forward it. ``key`` is the limit's field if the endpoint may refuse it; ``most`` limits
-        the bytes of the answer's text."""
+        """Forward it. ``key`` is the limit's field if the endpoint may refuse it; ``max_bytes``
+        limits the answer's text."""
         receiver, account = request.receiver, request.account
-        tell = functools.partial(self.endpoint.note_pause, account)
-        retries = Retries(self.limits, receiver.gone, bool(self.endpoint.unusable), tell)
-        async with open_answer(self.session, self.upstream, sent, retries, bill) as opened:
+        report = functools.partial(self.endpoint.report_pause, account)
+        retries = Retries(self.limits, receiver.gone, bool(self.endpoint.unusable), report)
+        async with open_answer(self.session, self.upstream, forwarded, retries, bill) as opened:
             response, start = opened
             if response.headers.get("Content-Encoding", "identity").lower() != "identity":
                 raise RequestRefusal(
@@ -156,47 +255,51 @@ class Exchange:
             if response.status != 200:
                 start = start or await read_start(response, self.limits.error_bytes)
                 return self._relay_error(response, start, request, key)
-            request.question.body.clear()
+            request.checked.body.clear()
             try:
-                return await self._relay_answer(receiver, response, sent, bill, most)
+                return await self._relay_answer(receiver, response, forwarded, bill, max_bytes)
             except (BrokenAnswer, aiohttp.ClientError, TimeoutError, ConnectionError) as error:
                 why = str(error) if isinstance(error, BrokenAnswer) else type(error).__name__
-                self.endpoint.tell(account, f"an answer was cut off: {why}")
+                self.endpoint.warn_bead(account, f"an answer was cut off: {why}")
                 receiver.disconnect()
                 return web.Response()
             finally:
                 if receiver.slow:
-                    self.endpoint.tell(account, "an answer was cut off: the agent does not read it")
+                    self.endpoint.warn_bead(
+                        account, "an answer was cut off: the agent does not read it"
+                    )
 
     async def _relay_answer(
         self,
         receiver: AnswerReceiver,
         response: aiohttp.ClientResponse,
-        sent: ForwardedRequest,
+        forwarded: ForwardedRequest,
         bill: Bill,
-        most_text: int | None,
+        max_bytes: int | None,
     ) -> web.StreamResponse:
         """Pass an answer to the agent. Raises :class:`BrokenAnswer` if it lacks the protocol's
-        closing mark, however cleanly its connection ends, or has more than ``most_text`` bytes of
+        closing mark, however cleanly its connection ends, or has more than ``max_bytes`` bytes of
         text."""
         stream = response.content_type == "text/event-stream"
         calls = CallReader(bill.account.log)
-        meter = Meter(self.upstream.api, stream, self.limits.metered_bytes, sent.hour, calls)
+        meter = Meter(
+            self.upstream.api, stream, self.limits.metered_bytes, forwarded.cache_1h, calls
+        )
         bill.meter = meter
-        most = self.limits.answer_bytes if stream else self.limits.metered_bytes
+        longest = self.limits.answer_bytes if stream else self.limits.metered_bytes
         guard, total, kept = _SecretGuard(self.upstream.secrets), 0, bytearray()
         await receiver.begin(pick_agent_headers(response.headers))
         while chunk := await self._read_chunk(response, meter):
             total += len(chunk)
             meter.feed(chunk)
-            if total > most:
+            if total > longest:
                 raise BrokenAnswer("it is too large")
-            if most_text is not None and meter.text_bytes > most_text:
-                raise BrokenAnswer(f"the endpoint takes no limit, and it has {most_text} bytes")
+            if max_bytes is not None and meter.text_bytes > max_bytes:
+                raise BrokenAnswer(f"the endpoint takes no limit, and it has {max_bytes} bytes")
             guard.check(chunk)  # before the agent gets it
             if stream:
                 bill.reserve_cost()
-                await receiver.take(chunk)
+                await receiver.send(chunk)
             else:
                 kept += chunk  # its cost, and so whether it may go on, is unknown before its end
             if receiver.gone.is_set() and meter.final:  # nobody reads the rest, and it is billed
@@ -205,7 +308,7 @@ class Exchange:
         bill.settle()  # before the agent has the end: its next request may follow at once
         if not meter.closed and not receiver.gone.is_set():
             raise BrokenAnswer("the stream ended without its end" if stream else "it is no JSON")
-        await receiver.take(bytes(kept))
+        await receiver.send(bytes(kept))
         return await receiver.end()
 
     async def _read_chunk(self, response: aiohttp.ClientResponse, meter: Meter) -> bytes:
@@ -232,7 +335,7 @@ class Exchange:
             return self._build_error(
                 status, "the model endpoint refused the key", "authentication_error"
             )
-        if status in OVERLOAD:
+        if status in OVERLOADED:
             self.endpoint.give_up(f"the model endpoint is overloaded (HTTP {status})")
         if not 400 <= status <= 599:
             raise RequestRefusal(
@@ -240,10 +343,10 @@ class Exchange:
             )
         self._remember_refused_fields(status, body.decode("utf-8", "replace"), request, key)
         for secret in self.upstream.secrets:
-            body = body.replace(secret, HIDDEN)
+            body = body.replace(secret, REDACTED)
         if response.content_type != "application/json":
-            said = parse_error(body)[1]
-            text = f"the model endpoint answered HTTP {status}{': ' if said else ''}{said}"
+            message = parse_error(body)[1]
+            text = f"the model endpoint answered HTTP {status}{': ' if message else ''}{message}"
             return self._build_error(status, text, "api_error")
         headers = {**pick_agent_headers(response.headers), **NO_RETRY}
         return web.Response(status=status, body=body, headers=headers)
@@ -252,12 +355,12 @@ class Exchange:
         self, status: int, error: str, request: AgentRequest, key: str
     ) -> None:
         path, known = request.route.path, self.endpoint.refused_fields
-        names = find_refused_fields(status, error, request.question, key)
+        names = find_refused_fields(status, error, request.checked, key)
         new = {(path, name) for name in names} - known
         self.endpoint.refused_fields = known | new
         if new - {(path, TOOLS)}:
             for name in sorted(names):
-                self.endpoint.note_once(request.account, f"the model endpoint refuses {name}")
+                self.endpoint.warn_once(request.account, f"the model endpoint refuses {name}")
             raise RefusedFieldError
 
     def _build_error(self, status: int, message: str, kind: str) -> web.Response:
@@ -270,19 +373,19 @@ class _SecretGuard:
     def __init__(self, secrets: Iterable[bytes]) -> None:
         self._secrets = tuple(secrets)
         # A secret may be split over two chunks: keep one byte less than the longest of them.
-        self._keep = max(len(secret) for secret in self._secrets) - 1
+        self._overlap = max(len(secret) for secret in self._secrets) - 1
         self._last = b""
 
     def check(self, chunk: bytes) -> None:
-        """Raise :class:`BrokenAnswer` at a secret, even if it began in the previous chunk."""
+        """Raise :class:`BrokenAnswer` for a secret, even one that began in an earlier chunk."""
         text = self._last + chunk
         if any(secret in text for secret in self._secrets):
             raise BrokenAnswer("the model endpoint sends the key back")
-        self._last = text[-self._keep :] if self._keep else b""
+        self._last = text[-self._overlap :] if self._overlap else b""
 
 
 def _build_body(
-    question: CheckedRequest,
+    checked: CheckedRequest,
     key: str,
     reserved: Reservation | None,
     left_out: Collection[str],
@@ -290,10 +393,10 @@ def _build_body(
 ) -> bytes:
     """The body to send: its answer limited by ``key`` instead of the client's own limit, without
     the fields that are ``left_out``, with the team's ``options``."""
-    body = remove_fields(question.body, left_out) if question.optional else question.body
+    body = remove_fields(checked.body, left_out) if checked.optional else checked.body
     body = {**body, **options} if options else body
     if reserved and reserved.max_output is not None:
-        body = {name: value for name, value in body.items() if name != question.output_key}
+        body = {name: value for name, value in body.items() if name != checked.output_key}
         if key:
             body[key] = reserved.max_output
             fit_thinking(body, reserved.max_output)
@@ -309,9 +412,10 @@ def _build_forwarded_request(request: AgentRequest, body: bytes) -> ForwardedReq
         query=request.query,
         body=body,
         betas=request.betas,
-        version=version if re.fullmatch(r"\d{4}-\d\d-\d\d", version) else VERSION,
+        # Checked: an agent must not choose other headers by line ends in these.
+        version=version if re.fullmatch(r"\d{4}-\d\d-\d\d", version) else ANTHROPIC_VERSION,
         agent=agent if re.fullmatch(r"[ -~]{1,200}", agent) else AGENT,
-        stream=request.question.stream,
+        stream=request.checked.stream,
         light=headers.get(LIGHT) == "true",
-        hour=request.question.traits.hour,
+        cache_1h=request.checked.traits.cache_1h,
     )

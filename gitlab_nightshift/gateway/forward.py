@@ -18,22 +18,23 @@ from gitlab_nightshift.gateway.cost_account import Bill
 from gitlab_nightshift.gateway.keys import Api
 from gitlab_nightshift.gateway.limits import GatewayLimits
 from gitlab_nightshift.gateway.openai import LIGHT
-from gitlab_nightshift.gateway.refusal import RequestRefusal
+from gitlab_nightshift.gateway.request_body import RequestRefusal
 from gitlab_nightshift.gateway.upstream import Upstream
 from gitlab_nightshift.system.retry import Clock, RemoteFailure, RetryPolicy, parse_retry_after
 from gitlab_nightshift.text.endpoint_errors import find_pause_s, is_empty_account, parse_error
 
-OVERLOAD = frozenset({429, 502, 503, 529})
+OVERLOADED = frozenset({429, 502, 503, 529})
 """Statuses that are worth a retry; 529 is Anthropic's."""
 REFUSED = frozenset({401, 403})
 FREE_FAILURES = frozenset({503, 529})
 """Statuses above 499 after which no answer was produced, whichever server reports them."""
+# 499 is nginx's own: the client closed the request (ngx_http_request.h).
 PROXY_TIMEOUTS = frozenset({408, 499})
 """Statuses below 500 by which a proxy on the way reports that it timed out."""
 PASSED_BACK = ("content-type", "request-id", "x-request-id", "retry-after")
 """Headers of an answer that the agent gets: no cookies, no account ids."""
 HEADER_BYTES = 32 * 1024
-HIDDEN = b"[redacted]"
+REDACTED = b"[redacted]"
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class ForwardedRequest:
     agent: str
     stream: bool
     light: bool = False
-    hour: bool = False
+    cache_1h: bool = False
 
 
 def open_session(upstream: Upstream, limits: GatewayLimits) -> aiohttp.ClientSession:
@@ -88,10 +89,9 @@ class OverloadedEndpoint(RemoteFailure):
 class EmptyAccount(UnreachableEndpoint):
     """A refusal (429) about money, in the endpoint's own words: no retry helps."""
 
-    def __init__(self, said: str) -> None:
-        RequestRefusal.__init__(
-            self, f"the model endpoint answered HTTP 429: {said}", 429, "billing_error"
-        )
+    def __init__(self, message: str) -> None:
+        text = f"the model endpoint answered HTTP 429: {message}"
+        RequestRefusal.__init__(self, text, 429, "billing_error")
         self.lasting = True
 
 
@@ -104,20 +104,20 @@ class Retries:
     """When to retry at an overloaded endpoint, unless the agent is ``gone``.
 
     Once the endpoint is unusable, requests have one try each (``once``): the caller ends the bead
-    anyway. ``tell`` gets a line before each longer pause.
+    anyway. ``report`` gets a line before each longer pause.
     """
 
     limits: GatewayLimits
     gone: asyncio.Event
     once: bool
-    tell: Callable[[str], None]
+    report: Callable[[str], None]
     clock: ClassVar[Clock] = Clock()
 
     def build_policy(self) -> RetryPolicy:
         """The retry policy of a request from now on; no retry is sooner than the endpoint asks."""
         limits, until = self.limits, self.clock.now() + (0 if self.once else self.limits.retry_s)
         pauses_s = limits.retry_first_s, limits.retry_longest_s, math.inf
-        return RetryPolicy(until, self.clock, *pauses_s, self.tell)
+        return RetryPolicy(until, self.clock, *pauses_s, self.report)
 
     async def wait(self, seconds: float) -> None:
         """Wait. Raises :class:`AbandonedRequest` if the agent disconnects meanwhile."""
@@ -130,7 +130,7 @@ class Retries:
 async def open_answer(
     session: aiohttp.ClientSession,
     upstream: Upstream,
-    sent: ForwardedRequest,
+    request: ForwardedRequest,
     retries: Retries,
     bill: Bill,
 ) -> AsyncIterator[tuple[aiohttp.ClientResponse, bytes]]:
@@ -144,8 +144,8 @@ async def open_answer(
     starts = [b""]
 
     async def send_once() -> None:
-        answers.append(await _send_billed(session, upstream, sent, bill))
-        if (status := answers[-1].status) in OVERLOAD:
+        answers.append(await _send_billed(session, upstream, request, bill))
+        if (status := answers[-1].status) in OVERLOADED:
             body = starts[0] = await _read_error(answers[-1], retries.limits, upstream)
             pause_s = _find_pause_s(answers[-1].headers, body)
             if status == 429 and not pause_s and is_empty_account(body):
@@ -162,7 +162,7 @@ async def open_answer(
             await retries.build_policy().await_with_retries(
                 send_once, lambda failure: not failure.lasting, wait
             )
-        yield answers[-1], starts[0] if answers[-1].status in OVERLOAD else b""
+        yield answers[-1], starts[0] if answers[-1].status in OVERLOADED else b""
     finally:
         while answers:
             answers.pop().close()
@@ -177,7 +177,7 @@ async def _read_error(
         async with asyncio.timeout(limits.connect_s):
             body = await read_start(response, limits.error_bytes)
     for secret in upstream.secrets:
-        body = body.replace(secret, HIDDEN)
+        body = body.replace(secret, REDACTED)
     return body
 
 
@@ -191,12 +191,12 @@ def _find_pause_s(headers: Mapping[str, str], body: bytes) -> float:
 
 
 async def _send_billed(
-    session: aiohttp.ClientSession, upstream: Upstream, sent: ForwardedRequest, bill: Bill
+    session: aiohttp.ClientSession, upstream: Upstream, request: ForwardedRequest, bill: Bill
 ) -> aiohttp.ClientResponse:
     """Send it once, and bill it if it may have cost something."""
     bill.begin()  # before it is sent: from then on it may cost something
     try:
-        response = await _send_request(session, upstream, sent)
+        response = await _send_request(session, upstream, request)
     except (aiohttp.ClientError, TimeoutError, OSError) as error:
         if _was_never_sent(error):
             bill.forgive()
@@ -207,28 +207,28 @@ async def _send_billed(
 
 
 async def _send_request(
-    session: aiohttp.ClientSession, upstream: Upstream, sent: ForwardedRequest
+    session: aiohttp.ClientSession, upstream: Upstream, request: ForwardedRequest
 ) -> aiohttp.ClientResponse:
     return await session.post(
         # encoded: yarl must not normalize the path that was checked
-        URL(upstream.build_url(sent.path, sent.query), encoded=True),
-        data=sent.body,
-        headers=_build_headers(upstream, sent),
+        URL(upstream.build_url(request.path, request.query), encoded=True),
+        data=request.body,
+        headers=_build_headers(upstream, request),
         proxy=upstream.proxy or None,
         allow_redirects=False,  # the key must not follow to another host
     )
 
 
-def _build_headers(upstream: Upstream, sent: ForwardedRequest) -> dict[str, str]:
+def _build_headers(upstream: Upstream, request: ForwardedRequest) -> dict[str, str]:
     known = {
         "Content-Type": "application/json",
-        "Accept": "text/event-stream" if sent.stream else "application/json",
+        "Accept": "text/event-stream" if request.stream else "application/json",
         "Accept-Encoding": "identity",
-        "User-Agent": sent.agent,
-        **({"anthropic-version": sent.version} if upstream.api is Api.ANTHROPIC else {}),
-        **({LIGHT: "true"} if sent.light and upstream.api is Api.OPENAI else {}),
+        "User-Agent": request.agent,
+        **({"anthropic-version": request.version} if upstream.api is Api.ANTHROPIC else {}),
+        **({LIGHT: "true"} if request.light and upstream.api is Api.OPENAI else {}),
     }
-    return {**known, **upstream.build_headers(sent.betas)}
+    return {**known, **upstream.build_headers(request.betas)}
 
 
 async def read_start(response: aiohttp.ClientResponse, most: int) -> bytes:
@@ -249,6 +249,7 @@ def pick_agent_headers(headers: Mapping[str, str]) -> dict[str, str]:
 def _was_never_sent(error: Exception) -> bool:
     """True if the request did not reach the endpoint. If a connection breaks later, or stays
     silent, a lost answer may have been billed."""
+    # Both come before the request is written, as do the errors of a CONNECT to a proxy.
     early = aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError
     return isinstance(error, early | aiohttp.ClientHttpProxyError | aiohttp.InvalidURL)
 

@@ -1,4 +1,4 @@
-"""The client of the gateway's process, which alone holds the keys, by its control socket."""
+"""The client of the gateway's process, which alone holds the keys. It uses the control socket."""
 
 import socket
 import threading
@@ -71,13 +71,13 @@ class RemoteGateway:
         budget_tokens: int | None = None,
     ) -> BeadTicket:
         """Let a bead use these models within its budget and the run's."""
-        asked = messages.OpenBead(bead, tuple(sorted(models)), budget_usd, budget_tokens)
-        return self._ask(asked, BeadTicket)
+        request = messages.OpenBead(bead, tuple(sorted(models)), budget_usd, budget_tokens)
+        return self._ask(request, BeadTicket)
 
-    def look(self, ticket: BeadTicket) -> messages.BeadState:
+    def read_state(self, ticket: BeadTicket) -> messages.BeadState:
         """The state of a bead."""
         try:
-            state = self._ask(messages.Look(ticket.placeholder), messages.BeadState)
+            state = self._ask(messages.ReadState(ticket.placeholder), messages.BeadState)
         except GatewayGone:
             return messages.BeadState(NOT_KNOWN, exhausted=False, unusable=GONE)
         return replace(state, unusable=make_printable(state.unusable))
@@ -88,6 +88,8 @@ class RemoteGateway:
         Unfinished answers get ``wait_s`` seconds; then their worst case is billed. Unknown if the
         gateway has ended.
         """
+        # The gateway answers within a fraction of a second, so other requests need not wait for
+        # this one.
         until, used = time.monotonic() + wait_s, None
         report_at = time.monotonic() + QUIET_S
         while used is None:
@@ -130,17 +132,17 @@ class RemoteGateway:
             return messages.EgressTraffic()
 
     def close(self) -> None:
-        """Ask nothing more: the process ends."""
+        """Close the control socket, which ends the process."""
         with self._lock:
             self._give_up()
 
     def _ask(
-        self, request: messages.ControlRequest, kind: type[T], handed: socket.socket | None = None
+        self, request: messages.ControlRequest, kind: type[T], attached: socket.socket | None = None
     ) -> T:
         """Send a request, and read its result as ``kind``. Signals are deferred, so that neither
         message is cut."""
         with defer_signals(), self._lock:
-            reply = self._send_and_receive(request, handed)
+            reply = self._send_and_receive(request, attached)
             for text, warning in reply.notes:
                 self._emit(Note(make_printable(text), warning))
             try:
@@ -153,13 +155,13 @@ class RemoteGateway:
         raise error
 
     def _send_and_receive(
-        self, request: messages.ControlRequest, handed: socket.socket | None
+        self, request: messages.ControlRequest, attached: socket.socket | None
     ) -> messages.GatewayReply:
         """Raises GatewayGone. After an interruption the socket is closed: the next answer could
         belong to an earlier request."""
         if not self._gone:
             try:
-                messages.send_request(self._control, request, handed)
+                messages.send_request(self._control, request, attached)
                 return messages.receive_reply(self._control)
             except (EOFError, OSError, InvalidRecordError):
                 self._give_up()

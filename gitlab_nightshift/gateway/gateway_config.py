@@ -13,7 +13,6 @@ from gitlab_nightshift.gateway.egress.company_proxy import make_proxy_chooser
 from gitlab_nightshift.gateway.keys import ModelKey
 from gitlab_nightshift.gateway.prices import Rates, merge_rates
 from gitlab_nightshift.gateway.upstream import Upstream, build_upstream
-from gitlab_nightshift.records.codec import decode_record, encode_record
 from gitlab_nightshift.records.usage import SpendingLimit
 from gitlab_nightshift.settings.allowed_hosts import parse_egress_host
 from gitlab_nightshift.system.job_proxy import PROXIES
@@ -77,13 +76,3 @@ def _choose_upstream(settings: "Settings", keys: Sequence[str], env: Mapping[str
     key = ModelKey(name, value, settings.model_key_header or "")
     endpoint = settings.model_endpoint or env.get(f"{key.api.name}_BASE_URL", "")
     return build_upstream(key, endpoint, env, settings.model_options)
-
-
-def to_bytes(config: GatewayConfig) -> bytes:
-    """The configuration as JSON."""
-    return encode_record(config)
-
-
-def from_bytes(data: bytes) -> GatewayConfig:
-    """The configuration of :func:`to_bytes`. Raises InvalidRecordError."""
-    return decode_record(GatewayConfig, data)

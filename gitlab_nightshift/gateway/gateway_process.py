@@ -24,13 +24,13 @@ def main(data: dict[str, Any]) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     close_to_others()  # before the keys are read
-    given = data["descriptors"]
+    descriptors = data["descriptors"]
     if data["likely"]:
-        from gitlab_nightshift.gateway import serving  # noqa: F401
-    with os.fdopen(given["config"], "rb") as file:
+        from gitlab_nightshift.gateway import control_socket  # noqa: F401
+    with os.fdopen(descriptors["config"], "rb") as file:
         raw = file.read(CONFIG_BYTES)
     if raw:
-        from gitlab_nightshift.gateway.serving import serve
+        from gitlab_nightshift.gateway.control_socket import serve
 
-        serve(raw, socket.socket(fileno=given["control"]), given["report"])
+        serve(raw, socket.socket(fileno=descriptors["control"]), descriptors["report"])
     return 0

@@ -34,7 +34,7 @@ class GatewayProcess:
     report: BinaryIO
 
     def configure(self, config: bytes) -> None:
-        """Send the configuration, once (``gateway_config.to_bytes``); with b"" the process ends.
+        """Send the configuration, once (an encoded ``GatewayConfig``); with b"" the process ends.
         Ignores a process that has ended: the first request to it will show that."""
         with contextlib.suppress(BrokenPipeError), self.config:
             self.config.write(config)
@@ -57,10 +57,12 @@ def start_gateway(env: Mapping[str, str], *, likely: bool = True) -> Iterator[Ga
         os.fdopen(report, "rb", buffering=0) as report_end,
         contextlib.ExitStack() as stack,
     ):
-        given = {"config": its_config, "control": its_control.fileno(), "report": its_report}
+        descriptors = {"config": its_config, "control": its_control.fileno(), "report": its_report}
         try:
-            process = stack.enter_context(start_process(lambda: _start(given, own, likely)))
+            process = stack.enter_context(start_process(lambda: _start(descriptors, own, likely)))
         finally:
+            # Our copies: the process sees the end of a pipe only when its last copy is closed
+            # (pipe(7)).
             its_control.close()
             os.close(its_config)
             os.close(its_report)
@@ -76,12 +78,12 @@ def start_gateway(env: Mapping[str, str], *, likely: bool = True) -> Iterator[Ga
 
 
 def _start(
-    given: Mapping[str, int], env: Mapping[str, str], likely: bool
+    descriptors: Mapping[str, int], env: Mapping[str, str], likely: bool
 ) -> "subprocess.Popen[bytes]":
-    """Start the process; it prints nowhere."""
+    """Start the process, without output."""
     streams = (subprocess.DEVNULL,) * 3
-    data = {"descriptors": dict(given), "likely": likely}
-    return stage_process.start_stage(GATEWAY, data, env, given.values(), streams)
+    data = {"descriptors": dict(descriptors), "likely": likely}
+    return stage_process.start_stage(GATEWAY, data, env, descriptors.values(), streams)
 
 
 @contextlib.contextmanager
@@ -94,8 +96,8 @@ def open_gateway(
         yield None
         return
     from gitlab_nightshift.gateway.gateway_client import RemoteGateway
-    from gitlab_nightshift.gateway.gateway_config import to_bytes
+    from gitlab_nightshift.records.codec import encode_record
 
     with start_gateway(env) as gateway:
-        gateway.configure(to_bytes(config))
+        gateway.configure(encode_record(config))
         yield RemoteGateway(gateway.control, emit)

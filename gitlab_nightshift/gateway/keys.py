@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Annotated
 
 from gitlab_nightshift.errors import build_config_error
-from gitlab_nightshift.records.field_bounds import Pattern
+from gitlab_nightshift.records.codec import Pattern
 
 
 class Api(StrEnum):

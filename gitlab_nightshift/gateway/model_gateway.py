@@ -13,7 +13,6 @@ import aiohttp
 from aiohttp import web
 from yarl import URL
 
-from gitlab_nightshift.gateway.answered_calls import CallLog
 from gitlab_nightshift.gateway.connections import (
     AnswerReceiver,
     BodyReader,
@@ -21,16 +20,20 @@ from gitlab_nightshift.gateway.connections import (
     build_error_response,
 )
 from gitlab_nightshift.gateway.cost_account import Account, Budget
-from gitlab_nightshift.gateway.endpoint_state import EndpointState
-from gitlab_nightshift.gateway.exchange import AgentRequest, Exchange
+from gitlab_nightshift.gateway.exchange import (
+    CHAT,
+    MODELS,
+    AgentRequest,
+    EndpointState,
+    Exchange,
+    find_route,
+)
 from gitlab_nightshift.gateway.forward import open_session, read_start
 from gitlab_nightshift.gateway.keys import Api, BeadTicket, make_placeholder
 from gitlab_nightshift.gateway.limits import GatewayLimits
 from gitlab_nightshift.gateway.model_list import build_models_answer, parse_contexts, pick_context
 from gitlab_nightshift.gateway.prices import KNOWN, Rates
-from gitlab_nightshift.gateway.refusal import RequestRefusal
-from gitlab_nightshift.gateway.request_body import JsonObject, read_object
-from gitlab_nightshift.gateway.routes import CHAT, MODELS, find_route
+from gitlab_nightshift.gateway.request_body import JsonObject, RequestRefusal, read_object
 from gitlab_nightshift.gateway.upstream import Upstream
 from gitlab_nightshift.records.events import Emit
 from gitlab_nightshift.records.usage import SpendingLimit, Usage
@@ -43,8 +46,8 @@ LIST_S, LIST_BYTES = 10.0, 1024 * 1024
 class Gateway:
     """The gateway within an event loop, from ``start`` to ``stop``.
 
-    ``emit`` gets events for the log; ``rates`` are prices by model (:func:`merge_rates`), ``purse``
-    is what all beads together may use.
+    ``emit`` gets events for the log; ``rates`` are prices by model (:func:`merge_rates`);
+    ``run_budget`` is what all beads together may use.
     """
 
     def __init__(
@@ -54,13 +57,13 @@ class Gateway:
         *,
         rates: Mapping[str, Rates] = KNOWN,
         limits: GatewayLimits | None = None,
-        purse: Budget | None = None,
+        run_budget: Budget | None = None,
     ) -> None:
-        self._upstream, self._rates, self._purse = upstream, rates, purse or Budget()
+        self._upstream, self._rates, self._run_budget = upstream, rates, run_budget or Budget()
         self._limits = limits or GatewayLimits()
         self._endpoint = EndpointState(emit)
         self._bodies = BodyReader(self._limits)
-        self._working: dict[Account, dict[asyncio.Task[Any], AnswerReceiver]] = {}
+        self._open_requests: dict[Account, dict[asyncio.Task[Any], AnswerReceiver]] = {}
         self._exchange: Exchange | None = None
         self._connections: Connections | None = None
         self._port = 0
@@ -89,7 +92,7 @@ class Gateway:
         """End all beads and connections, and bill the worst case of what is still unknown."""
         for account in self._endpoint.accounts.values():
             account.closed = True
-        for account in list(self._working):
+        for account in list(self._open_requests):
             await self._drain(account, 0)
             await self._end_requests(account)
         if self._connections:
@@ -115,7 +118,7 @@ class Gateway:
             placeholder,
             self._rates,
             SpendingLimit(budget_usd, budget_tokens),
-            self._purse,
+            self._run_budget,
         )
         self._endpoint.accounts[placeholder] = account
         return BeadTicket(bead, placeholder, self.url)
@@ -136,21 +139,9 @@ class Gateway:
         account.settle_rest()
         return account.read_usage()
 
-    def read_usage(self, placeholder: str) -> Usage:
-        """What a bead has used so far; also after it was closed."""
-        return self._endpoint.accounts[placeholder].read_usage()
-
-    def exhausted(self, placeholder: str) -> bool:
-        """True if a request of the bead did not fit into its budget."""
-        return self._endpoint.accounts[placeholder].exhausted
-
-    def read_calls(self, placeholder: str) -> CallLog:
-        """The tools that the model called in a bead's answers; also after it was closed."""
-        return self._endpoint.accounts[placeholder].log
-
-    def has_served(self, placeholder: str) -> bool:
-        """True for a bead of this gateway, also once it is closed."""
-        return placeholder in self._endpoint.accounts
+    def find_account(self, placeholder: str) -> Account | None:
+        """A bead's account, also once it is closed; None if this gateway never served it."""
+        return self._endpoint.accounts.get(placeholder)
 
     def list_accounts(self) -> tuple[Account, ...]:
         """All beads, the oldest first."""
@@ -159,14 +150,15 @@ class Gateway:
     async def _drain(self, account: Account, wait_s: float) -> bool:
         """Pass nothing more on to a bead's agent, but read the endpoint's answers to their end.
         True if all ended: then what they have used is settled."""
-        working = dict(self._working.get(account, {}))
-        for receiver in working.values():
+        open_requests = dict(self._open_requests.get(account, {}))
+        for receiver in open_requests.values():
             receiver.disconnect()
-        late = (await asyncio.wait(working, timeout=wait_s))[1] if working else ()
+        # Unlike wait_for, asyncio.wait cancels nothing when its time is up.
+        late = (await asyncio.wait(open_requests, timeout=wait_s))[1] if open_requests else ()
         return not late
 
     async def _end_requests(self, account: Account) -> None:
-        late = list(self._working.get(account, {}))
+        late = list(self._open_requests.get(account, {}))
         for task in late:
             task.cancel()
         if late:
@@ -177,6 +169,8 @@ class Gateway:
         billed either way."""
         receiver = AnswerReceiver(request, self._limits.agent_reads_s)
         try:
+            # Shielded: aiohttp cancels the handler of an agent that has hung up
+            # (handler_cancellation).
             return await asyncio.shield(asyncio.create_task(self._serve_request(request, receiver)))
         except asyncio.CancelledError:
             receiver.disconnect()
@@ -192,23 +186,23 @@ class Gateway:
             account = self._find_account(request)
             return await self._answer_request(request, receiver, account)
         except RequestRefusal as refusal:
-            self._endpoint.tell(account, refusal.message)
+            self._endpoint.warn_bead(account, refusal.message)
             return build_error_response(self._upstream.api, refusal)
         except Exception as error:
-            self._endpoint.tell(account, f"the model gateway failed: {type(error).__name__}")
+            self._endpoint.warn_bead(account, f"the model gateway failed: {type(error).__name__}")
             fault = RequestRefusal("the model gateway failed", 500, "api_error")
             return build_error_response(self._upstream.api, fault)
 
     def _find_account(self, request: web.BaseRequest) -> Account:
         """The bead whose placeholder the request carries, and nothing else as a key."""
         # Two different keys are refused: which one counts would depend on who reads the request.
-        given = [*request.headers.getall("X-Api-Key", ())]
+        keys = [*request.headers.getall("X-Api-Key", ())]
         for value in request.headers.getall("Authorization", ()):
             kind, _, token = value.partition(" ")
-            given.append(token.strip() if kind.lower() == "bearer" else "")
-        only = given[0].encode("utf-8", "replace") if len(set(given)) == 1 else b""
+            keys.append(token.strip() if kind.lower() == "bearer" else "")
+        key = keys[0].encode("utf-8", "replace") if len(set(keys)) == 1 else b""
         running = self._endpoint.list_running()
-        found = [account for account in running if account.has_placeholder(only)]
+        found = [account for account in running if account.has_placeholder(key)]
         if not found:
             raise RequestRefusal("no running bead has this key", 401, "authentication_error")
         return found[0]
@@ -222,11 +216,13 @@ class Gateway:
         assert self._exchange
         with self._track_request(account, receiver):
             async with self._bodies.open_body(request) as raw:
-                question = route.check(read_object(raw, self._limits), account.models)
+                checked = route.check(read_object(raw, self._limits), account.models)
                 size = len(raw)
                 del raw  # free the memory while the answer arrives
-                asked = AgentRequest(request, receiver, account, route, query, question, size)
-                return await self._exchange.run(asked)
+                agent_request = AgentRequest(
+                    request, receiver, account, route, query, checked, size
+                )
+                return await self._exchange.run(agent_request)
 
     async def _build_models_answer(self, account: Account) -> JsonObject:
         assert self._exchange
@@ -244,7 +240,7 @@ class Gateway:
         task = asyncio.current_task()
         assert task
         # By bead, so that its end can wait for its requests, or end them.
-        tasks = self._working.setdefault(account, {})
+        tasks = self._open_requests.setdefault(account, {})
         if len(tasks) >= REQUESTS_PER_BEAD:
             raise RequestRefusal(
                 "too many requests from this bead at a time", 429, "rate_limit_error"
@@ -255,7 +251,7 @@ class Gateway:
         finally:
             del tasks[task]
             if not tasks:
-                self._working.pop(account, None)
+                self._open_requests.pop(account, None)
 
 
 async def _ask_for_contexts(session: aiohttp.ClientSession, upstream: Upstream) -> dict[str, int]:

@@ -1,9 +1,15 @@
-"""The list of models: as vLLM, llama.cpp, Ollama and OpenRouter give it, and as agents get it."""
+"""The list of models: as vLLM, llama.cpp, Ollama and OpenRouter give it, as agents get it, and the
+free request by which ``doctor`` checks a key and a model."""
 
+import urllib.error
+import urllib.request
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
 from gitlab_nightshift.gateway.keys import Api
+from gitlab_nightshift.gateway.upstream import ANTHROPIC_VERSION, Upstream
 from gitlab_nightshift.text.json_parts import as_count, as_object, as_objects, parse_json
 
 _NAMES = ("max_model_len", "n_ctx", "context_length")
@@ -26,8 +32,8 @@ def pick_context(listed: Mapping[str, int], model: str) -> int | None:
 
 def _find_context(row: dict[str, Any]) -> int:
     # Not n_ctx_train of llama.cpp's meta, which is what the model was trained with.
-    given = {**as_object(row.get("meta")), **row}
-    sizes = (as_count(given.get(name), 10**9) for name in _NAMES)
+    fields = {**as_object(row.get("meta")), **row}
+    sizes = (as_count(fields.get(name), 10**9) for name in _NAMES)
     return next(filter(None, sizes), 0)
 
 
@@ -48,3 +54,64 @@ def build_models_answer(
     data = [{"type": "model", "id": name, "display_name": name} for name in names]
     first, last = (names[0], names[-1]) if names else (None, None)
     return {"data": data, "has_more": False, "first_id": first, "last_id": last}
+
+
+# --- the request of doctor ------------------------------------------------------------------------
+
+TIMEOUT_S, MOST_BYTES = 20.0, 4_000_000
+
+
+@dataclass(frozen=True)
+class ProbedModel:
+    """The status of an answer: 0, with ``why``, if the endpoint cannot be reached, 404 also if its
+    list lacks the model (``listed`` are some that it has). ``context`` is in tokens, 0 if
+    unknown."""
+
+    status: int
+    why: str = ""
+    context: int = 0
+    listed: tuple[str, ...] = ()
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Follows no redirect: the key must not go to another address."""
+
+    def redirect_request(self, *_args: Any, **_kwargs: Any) -> None:
+        """Take the redirect as the answer."""
+
+
+def ask_for_model(upstream: Upstream, model: str) -> ProbedModel:
+    """Look up the model: at Anthropic by its own URL, elsewhere in the list, as few servers have a
+    URL for a name with slashes."""
+    if upstream.api is Api.ANTHROPIC:
+        status, body, why = _get(upstream, f"/v1/models/{quote(model, safe='')}")
+        return ProbedModel(status, why)
+    status, body, why = _get(upstream, "/v1/models")
+    contexts = parse_contexts(body)
+    found = pick_context(contexts, model)
+    if status == 200 and found is None:
+        status = 404
+    return ProbedModel(status, why, found or 0, tuple(contexts)[:5])
+
+
+def _get(upstream: Upstream, path: str) -> tuple[int, bytes, str]:
+    headers = upstream.build_headers("")
+    if upstream.api is Api.ANTHROPIC:
+        headers["anthropic-version"] = ANTHROPIC_VERSION
+    proxies = {"http": upstream.proxy, "https": upstream.proxy} if upstream.proxy else {}
+    opener = urllib.request.build_opener(
+        urllib.request.ProxyHandler(proxies),
+        urllib.request.HTTPSHandler(context=upstream.build_tls_context()),
+        _NoRedirects(),
+    )
+    url = upstream.build_url(path)
+    request = urllib.request.Request(url, headers=headers)  # noqa: S310 - http(s), checked there
+    try:
+        with opener.open(request, timeout=TIMEOUT_S) as answer:
+            return int(answer.status), answer.read(MOST_BYTES), ""
+    except urllib.error.HTTPError as error:
+        with error:
+            return int(error.code), b"", ""
+    except (OSError, ValueError) as error:
+        why = getattr(error, "reason", error)
+        return 0, b"", str(getattr(why, "strerror", None) or why)[:200]

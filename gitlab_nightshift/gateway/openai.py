@@ -5,11 +5,11 @@ from dataclasses import replace
 from typing import Any
 
 from gitlab_nightshift.gateway.limits import IMAGE_TOKENS
-from gitlab_nightshift.gateway.refusal import RequestRefusal
 from gitlab_nightshift.gateway.refused_fields import MESSAGE_FIELDS
 from gitlab_nightshift.gateway.request_body import (
     Check,
     CheckedRequest,
+    RequestRefusal,
     RequestTraits,
     allow_anything,
     allow_either,
@@ -72,6 +72,7 @@ _OUTPUT: Mapping[str, Check] = {
         check_text, allow_list_of(allow_tagged("a tool's output", _CONTENT_PARTS))
     ),
 }
+# Thoughts are sent back with the next request, encrypted, as the provider does not store them.
 _THOUGHTS = allow_list_of(
     allow_tagged(
         "a thought", {kind: {"text": check_text} for kind in ("summary_text", "reasoning_text")}
@@ -157,7 +158,7 @@ _SHARED: Mapping[str, Check] = {
 _RESPONSES: Mapping[str, Check] = {
     **_SHARED,
     "input": allow_either(
-        check_text, allow_list_of(allow_tagged("an input item", _ITEMS, usual="message"))
+        check_text, allow_list_of(allow_tagged("an input item", _ITEMS, default="message"))
     ),
     "instructions": check_scalar,
     "tools": allow_list_of(allow_tagged("a tool", _TOOLS)),
@@ -171,6 +172,7 @@ _RESPONSES: Mapping[str, Check] = {
         verbosity=check_scalar,
         format=allow_tagged("a format", {"text": {}, "json_object": {}, "json_schema": _SCHEMA}),
     ),
+    # Everything else that can be included is a result of the provider's own tools.
     "include": allow_list_of(allow_one_of(_ENCRYPTED)),
     "truncation": check_scalar,
 }
@@ -198,7 +200,7 @@ _CHAT_MESSAGE = allow_record(
     ),
     name=check_text,
     tool_call_id=check_text,
-    tool_calls=allow_null(allow_list_of(allow_tagged("a tool call", _CALLS, usual="function"))),
+    tool_calls=allow_null(allow_list_of(allow_tagged("a tool call", _CALLS, default="function"))),
     refusal=check_scalar,
     reasoning_content=check_scalar,
     reasoning=check_scalar,
@@ -214,6 +216,7 @@ _CHAT: Mapping[str, Check] = {
     "tools": allow_list_of(allow_tagged("a tool", _CHAT_TOOLS)),
     "max_tokens": check_scalar,
     "max_completion_tokens": check_scalar,
+    # More answers to a request would cost more than one reserves.
     "n": allow_one_of(1),
     "stop": allow_either(check_text, allow_null(allow_list_of(check_text))),
     "seed": check_scalar,
@@ -234,23 +237,26 @@ _CHAT: Mapping[str, Check] = {
 
 def check_responses(body: Mapping[str, Any], models: Collection[str]) -> CheckedRequest:
     """Check a request of Responses, and keep the provider from storing it."""
-    question = _check_request(body, models, _RESPONSES, "max_output_tokens")
-    question.body["store"] = False
-    return replace(question, other_keys=("",))
+    checked = _check_request(body, models, _RESPONSES, "max_output_tokens")
+    # The default is true: the provider would keep the conversation for 30 days.
+    checked.body["store"] = False
+    return replace(checked, other_keys=("",))
 
 
 def check_chat(body: Mapping[str, Any], models: Collection[str]) -> CheckedRequest:
     """Check a request of Chat Completions, and have a stream end with its usage."""
     limits = [name for name in LIMIT_KEYS if body.get(name)]
+    # Two limits would leave open which of them counts.
     if len(limits) == 2:
         raise RequestRefusal("send max_tokens or max_completion_tokens, not both")
     key = limits[0] if limits else LIMIT_KEYS[0]
-    question = _check_request(body, models, _CHAT, key)
-    if question.stream:
-        question.body["stream_options"] = {"include_usage": True}
+    checked = _check_request(body, models, _CHAT, key)
+    if checked.stream:
+        # Without it a stream reports no usage, and its worst case would be billed.
+        checked.body["stream_options"] = {"include_usage": True}
     others = (*(k for k in LIMIT_KEYS if k != key), "")
-    optional = (*(name for name in OPTIONAL if name in question.body), *MESSAGE_FIELDS)
-    return replace(question, other_keys=others, optional=optional)
+    optional = (*(name for name in OPTIONAL if name in checked.body), *MESSAGE_FIELDS)
+    return replace(checked, other_keys=others, optional=optional)
 
 
 def _check_request(

@@ -108,9 +108,9 @@ def merge_rates(prices: "Mapping[str, Price]") -> dict[str, Rates]:
 
 
 def _build_rates(model: str, price: "Price") -> Rates:
-    made = _build_claude_rates if model.startswith("claude-") else _build_plain_rates
-    rates = made(price.input, price.output)
+    build = _build_claude_rates if model.startswith("claude-") else _build_plain_rates
+    rates = build(price.input, price.output)
     if price.long is None:
         return rates
-    long = made(price.long.input, price.long.output)
+    long = build(price.long.input, price.long.output)
     return replace(rates, long_above=price.long.above, long=long)

@@ -42,20 +42,20 @@ class RefusedFieldError(Exception):
 
 
 def choose_limit_key(
-    question: CheckedRequest, path: str, refused: Collection[tuple[str, str]]
+    checked: CheckedRequest, path: str, refused: Collection[tuple[str, str]]
 ) -> tuple[str, bool]:
     """The first key for an answer's limit that was not ``refused``, and true if it is the last."""
-    keys = (question.output_key, *question.other_keys)
+    keys = (checked.output_key, *checked.other_keys)
     left = tuple(key for key in keys if (path, key) not in refused) or (BY_BYTES,)
     return left[0], len(left) == 1
 
 
-def choose_limit(question: CheckedRequest, key: str) -> int | None:
+def choose_limit(checked: CheckedRequest, key: str) -> int | None:
     """The limit to send; None if the client wants none. Without a ``key``, a limit in bytes: as a
     token has at least one, an answer of so many bytes has no more tokens."""
-    if key or not question.output_key:
-        return question.max_output
-    return (question.max_output or USUAL_OUTPUT) * USUAL_TOKEN_BYTES
+    if key or not checked.output_key:
+        return checked.max_output
+    return (checked.max_output or USUAL_OUTPUT) * USUAL_TOKEN_BYTES
 
 
 def remove_fields(body: JsonObject, names: Collection[str]) -> JsonObject:
@@ -76,7 +76,7 @@ def _remove_below(value: Any, names: Collection[str]) -> Any:
 
 
 def find_refused_fields(
-    status: int, error: str, question: CheckedRequest, key: str
+    status: int, error: str, checked: CheckedRequest, key: str
 ) -> tuple[str, ...]:
     """The fields that an endpoint's error refuses; none if it is about something else.
 
@@ -84,16 +84,16 @@ def find_refused_fields(
     """
     if status in REFUSALS and key and key in error and _UNKNOWN_FIELD.search(error):
         return (key,)
-    if status in REFUSALS and key and question.max_output is None and _TOO_LARGE.search(error):
-        return tuple(k for k in (question.output_key, *question.other_keys) if k)
+    if status in REFUSALS and key and checked.max_output is None and _TOO_LARGE.search(error):
+        return tuple(k for k in (checked.output_key, *checked.other_keys) if k)
     # Other fields are only looked for in the server's own words: it may repeat the whole request.
     words = " ".join(_list_words(error))
     named = tuple(
         name
-        for name in question.optional
+        for name in checked.optional
         if re.search(rf"\b{name}\b{_OTHER_WORDS.get(name, '')}", words, re.IGNORECASE)
     )
-    if status not in FAILURES or named or TOOLS not in question.body:
+    if status not in FAILURES or named or TOOLS not in checked.body:
         return named if status in FAILURES else ()
     return (TOOLS,) if refuses_tools(words) else ()
 

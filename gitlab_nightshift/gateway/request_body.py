@@ -9,9 +9,34 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from gitlab_nightshift.gateway.keys import Api
 from gitlab_nightshift.gateway.limits import BYTES_PER_TOKEN, FRAME_TOKENS, GatewayLimits
-from gitlab_nightshift.gateway.refusal import RequestRefusal, quote_text
 from gitlab_nightshift.records.codec import InvalidRecordError, decode_record
+
+
+class RequestRefusal(Exception):
+    """A request that is not forwarded. The message goes to the agent and into an event."""
+
+    def __init__(
+        self, message: str, status: int = 400, kind: str = "invalid_request_error"
+    ) -> None:
+        super().__init__(message)
+        self.message, self.status, self.kind = message, status, kind
+
+
+def build_error_body(api: Api, message: str, kind: str) -> bytes:
+    """An error as the provider's own clients read it."""
+    if api is Api.ANTHROPIC:
+        return json.dumps({"type": "error", "error": {"type": kind, "message": message}}).encode()
+    error = {"message": message, "type": kind, "param": None, "code": None}
+    return json.dumps({"error": error}).encode()
+
+
+def quote_text(text: object, longest: int = 80) -> str:
+    """An agent's text, printable, quoted and shortened for a message."""
+    shown = repr(str(text)[: longest + 1])
+    return shown if len(shown) <= longest + 2 else f"{shown[:longest]}…'"
+
 
 JsonObject = dict[str, Any]
 Check = Callable[["RequestTraits", Any], Any]
@@ -19,12 +44,12 @@ Check = Callable[["RequestTraits", Any], Any]
 
 @dataclass(frozen=True)
 class InputTokens:
-    """Tokens of a request's input: usually, and at most. ``hour``: they are written into the cache
-    for an hour, which costs more."""
+    """Tokens of a request's input: usually, and at most. With ``cache_1h`` they are written into
+    the cache for an hour, which costs more."""
 
     usual: int
     most: int
-    hour: bool = False
+    cache_1h: bool = False
 
 
 @dataclass
@@ -35,7 +60,7 @@ class RequestTraits:
     dropped: set[str] = field(default_factory=set)
     image_bytes: int = 0
     image_tokens: int = 0
-    hour: bool = False
+    cache_1h: bool = False
 
 
 @dataclass
@@ -61,7 +86,9 @@ class CheckedRequest:
         # No tokenizer makes more tokens than bytes. Pictures cost tokens whatever their bytes.
         text = max(size - self.traits.image_bytes, 0)
         usual = text // BYTES_PER_TOKEN + 1 + self.traits.image_tokens
-        return InputTokens(usual, text + FRAME_TOKENS + self.traits.image_tokens, self.traits.hour)
+        return InputTokens(
+            usual, text + FRAME_TOKENS + self.traits.image_tokens, self.traits.cache_1h
+        )
 
     @property
     def max_output(self) -> int | None:
@@ -79,6 +106,7 @@ def read_object(raw: bytes, limits: GatewayLimits) -> JsonObject:
     if sum(raw.count(sign) for sign in b"{[,") > limits.body_parts:
         raise RequestRefusal("the request has too many parts", 413, "request_too_large")
     try:
+        # The strict reader: a key that appears twice has no one meaning (RFC 8259, 4).
         value = decode_record(JsonObject, raw)
     except InvalidRecordError as error:
         raise RequestRefusal(f"the request cannot be read: {error}") from None
@@ -191,13 +219,13 @@ def allow_record(where: str, **checks: Check) -> Check:
     return lambda traits, value: check_fields(traits, value, where, checks)
 
 
-def allow_tagged(where: str, kinds: Mapping[str, Mapping[str, Check]], usual: str = "") -> Check:
-    """An object of a known ``type``; ``usual`` is the type of one that has none."""
+def allow_tagged(where: str, kinds: Mapping[str, Mapping[str, Check]], default: str = "") -> Check:
+    """An object of a known ``type``; ``default`` is the type of one that has none."""
 
     def check(traits: RequestTraits, value: Any) -> Any:
         if not isinstance(value, dict):
             raise RequestRefusal(f"{where}: expected an object")
-        kind = value.get("type", usual)
+        kind = value.get("type", default)
         if not isinstance(kind, str) or kind not in kinds:
             raise RequestRefusal(f"{where} of the type {quote_text(kind)} is not allowed")
         return check_fields(traits, value, where, {"type": check_text, **kinds[kind]})

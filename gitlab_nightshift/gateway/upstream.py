@@ -20,6 +20,8 @@ _OWN_VERSION = compile_lazily(r"/v\d+\w*(/openai)?$|/deployments/[^/]+$")
 """Base URLs with a version of their own, to which ``/chat/completions`` is added directly: Gemini's
 ``/v1beta/openai``, ``/api/paas/v4``, a deployment of Azure."""
 OAUTH_BETA = "oauth-2025-04-20"
+ANTHROPIC_VERSION = "2023-06-01"
+"""The only ``anthropic-version`` that Anthropic's interface has now."""
 _CA_FILES = ("SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 _RESERVED_HEADERS = frozenset(
     {
@@ -114,7 +116,7 @@ def build_upstream(
     own_version = key.api is Api.OPENAI and _OWN_VERSION.search(url)
     version = "" if own_version and not url.endswith("/v1") else "/v1"
     url = url.removesuffix("/v1")
-    _check(url)
+    _check_base_url(url)
     custom = env.get("ANTHROPIC_CUSTOM_HEADERS", "") if key.api is Api.ANTHROPIC else ""
     files = dict.fromkeys(Path(env[name]) for name in _CA_FILES if env.get(name))
     folder = env.get("SSL_CERT_DIR")
@@ -131,9 +133,10 @@ def build_upstream(
     )
 
 
-def _check(url: str) -> None:
+def _check_base_url(url: str) -> None:
     try:
         parts = urlsplit(url)
+        # Reading the port raises ValueError if it is none.
         host, _ = parts.hostname or "", parts.port
     except ValueError:
         raise build_config_error("model_endpoint: not an address") from None
@@ -158,6 +161,7 @@ def _is_local(host: str) -> bool:
         address = ipaddress.ip_address(host)
     except ValueError:
         return "." not in host
+    # Link-local addresses are private, too, and lead to the metadata services of clouds.
     return address.is_loopback or (address.is_private and not address.is_link_local)
 
 
@@ -166,6 +170,7 @@ def _parse_headers(text: str) -> tuple[tuple[str, str], ...]:
     found = []
     for line in filter(None, (line.strip() for line in text.splitlines())):
         name, colon, value = (part.strip() for part in line.partition(":"))
+        # A subset of what RFC 9110, 5.6.2 calls a token.
         token = name.replace("-", "").replace("_", "")
         if not (colon and token.isalnum() and name.isascii()) or not value.isprintable():
             raise build_config_error(

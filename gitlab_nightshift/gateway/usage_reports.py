@@ -1,5 +1,5 @@
-"""What a run's beads have used, as the gateway's process reports it to whoever started it, whatever
-becomes of the work.
+"""The usage of a run's beads, which the gateway's process reports to its parent, even if the work
+fails.
 
 One JSON line for a bead whenever its usage has changed; the last line of a bead counts. Standard
 library alone: the reader may be a process that imports nothing else.
@@ -11,37 +11,42 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Annotated
 
-from gitlab_nightshift.records.codec import InvalidRecordError, decode_record, encode_record
-from gitlab_nightshift.records.field_bounds import Between
+from gitlab_nightshift.records.codec import (
+    Between,
+    InvalidRecordError,
+    decode_record,
+    encode_record,
+)
 from gitlab_nightshift.records.usage import Usage
 
 LINE_BYTES = 4096
-"""The longest line, its end included: a pipe takes that much whole or not at all."""
+"""The longest line, with its end: a write of up to PIPE_BUF bytes is atomic (pipe(7))."""
 BEADS, MOST = 500, 1e12
 """Beads of a run; the highest value of any figure."""
 
 
 @dataclass(frozen=True)
 class BeadLine:
-    """What a bead has used at most; it is the ``number``-th of the run."""
+    """What the run's bead of this ``number``, from 0, can have used at most."""
 
     number: Annotated[int, Between(0, BEADS - 1)]
     usage: Usage
 
 
 class Reports:
-    """Writes a line for each bead whose usage has changed, as far as the pipe takes them now: what
-    does not fit is written the next time."""
+    """Writes a line for each bead whose usage has changed. What does not fit into the pipe now is
+    written the next time."""
 
     def __init__(self, pipe: int) -> None:
+        # Nothing may make the gateway wait: a slow reader gets the sums later.
         os.set_blocking(pipe, False)
         self._pipe = pipe
-        self._told: dict[int, Usage] = {}
+        self._written: dict[int, Usage] = {}
 
-    def tell(self, beads: Iterable[Usage]) -> bool:
-        """Write those not written yet, in their order; False where some are left for later."""
+    def write(self, beads: Iterable[Usage]) -> bool:
+        """Write those not written yet, in order; False if some are left for later."""
         for number, usage in enumerate(beads):
-            if usage == self._told.get(number):
+            if usage == self._written.get(number):
                 continue
             try:
                 os.write(self._pipe, to_line(number, usage))
@@ -49,13 +54,13 @@ class Reports:
                 return False
             except OSError:  # nobody reads
                 return True
-            self._told[number] = usage
+            self._written[number] = usage
         return True
 
 
 @dataclass
 class Totals:
-    """Reads the lines while they come; a line that is none is counted in ``bad`` and left out."""
+    """Reads lines as they arrive; invalid ones are only counted (``bad``)."""
 
     bad: int = 0
     _beads: dict[int, Usage] = field(default_factory=dict)
@@ -64,12 +69,13 @@ class Totals:
     def feed(self, data: bytes) -> None:
         """The next bytes of the pipe."""
         *lines, rest = (self._rest + data).split(b"\n")
+        # Cut: a line without an end must not fill the reader's memory.
         self._rest = rest[:LINE_BYTES]
         for line in lines:
             self._take(line)
 
     def list_usage(self) -> tuple[Usage, ...]:
-        """What each bead has used at most, in the order of their beginning."""
+        """What each bead can have used at most, the oldest bead first."""
         return tuple(self._beads[number] for number in sorted(self._beads))
 
     def _take(self, line: bytes) -> None:
@@ -87,7 +93,7 @@ def to_line(number: int, usage: Usage) -> bytes:
 
 
 def read_line(line: bytes) -> BeadLine:
-    """A line without its end. Raises InvalidRecordError for what no gateway reports."""
+    """Parse a line without its end. Raises InvalidRecordError for what no gateway reports."""
     if len(line) >= LINE_BYTES:
         raise InvalidRecordError("it is too long")
     made = decode_record(BeadLine, line)

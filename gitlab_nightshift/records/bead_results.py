@@ -29,8 +29,8 @@ class BeadResult:
     """The result of one bead. ``handoff`` is the validated hand-off, ``tools`` are its tool calls,
     None if unknown.
 
-    By the agent's own account: ``said`` is its last message, ``missing`` are commands that its
-    shell did not find.
+    Only the agent reports: ``said`` is its last message, ``missing`` are commands that its shell
+    did not find.
     """
 
     bead: str

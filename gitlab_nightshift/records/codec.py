@@ -4,14 +4,15 @@ crosses a process or a file of this program is written and read here.
 Standard library only, for processes that load nothing else. Records are dataclasses of strings,
 numbers, booleans, enumerations, literals, tuples, lists, mappings with string keys, paths, bytes
 (as hex), dates, and other records. A type with ``to_data`` and ``from_data`` has a JSON form of its
-own.
-"""
+own."""
 
 import dataclasses
 import json
 import math
+import re
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
 from functools import cache, partial
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import (
     Annotated,
     Any,
+    ClassVar,
     Literal,
     NoReturn,
     TypeVar,
@@ -28,13 +30,67 @@ from typing import (
     get_type_hints,
 )
 
-from gitlab_nightshift.records.field_bounds import Between, Length, Pattern
+Grouped = Literal[True]
+
+
+@dataclass(frozen=True)
+class Length:
+    """The length of a string or a tuple, from ``least`` to ``most``."""
+
+    most: int
+    least: int = 0
+    broken: ClassVar = "it is too long or too short"
+    __is_annotated_types_grouped_metadata__: ClassVar[Grouped] = True
+
+    def __iter__(self) -> Iterator[Any]:
+        from annotated_types import MaxLen, MinLen
+
+        return iter((MinLen(self.least), MaxLen(self.most)) if self.least else (MaxLen(self.most),))
+
+    def holds(self, value: Any) -> bool:
+        """True for a value within the bounds."""
+        return self.least <= len(value) <= self.most
+
+
+@dataclass(frozen=True)
+class Between:
+    """A number from ``least`` to ``most``."""
+
+    least: int
+    most: int
+    broken: ClassVar = "it is out of range"
+    __is_annotated_types_grouped_metadata__: ClassVar[Grouped] = True
+
+    def __iter__(self) -> Iterator[Any]:
+        from annotated_types import Ge, Le
+
+        return iter((Ge(self.least), Le(self.most)))
+
+    def holds(self, value: float) -> bool:
+        """True for a value within the bounds."""
+        return self.least <= value <= self.most
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """A string that fully matches a regular expression."""
+
+    expression: str
+    broken: ClassVar = "it has the wrong format"
+
+    def holds(self, value: str) -> bool:
+        """True for a string that matches."""
+        return re.fullmatch(self.expression, value) is not None
+
+
+# --- records --------------------------------------------------------------------------------------
 
 LOCAL: Mapping[str, bool] = {"local": True}
 """Metadata of a field that stays in its process: it is not written, and the caller of
 ``make_record`` supplies it."""
 LONGEST_TEXT, MOST_MEMBERS = 1_000_000, 100_000
 """Characters of a string, and members of a tuple, without a bound of their own."""
+# Up to 2**53 every reader of JSON has the same integers (RFC 8259, 6).
 LARGEST_INT, LARGEST_FLOAT = 1 << 53, 1e15
 
 Kind = TypeVar("Kind")
@@ -52,6 +108,7 @@ class InvalidRecordError(ValueError):
 
 def to_data(value: Any) -> Any:
     """The JSON value of a record, of a part of one, or of a mapping or list of them."""
+    # Before dataclasses: settings are ones, with a form of their own.
     if hasattr(value, "to_data"):
         return value.to_data()
     if dataclasses.is_dataclass(value):
@@ -89,6 +146,7 @@ def decode_json(data: bytes) -> Any:
         return json.loads(
             text,
             object_pairs_hook=_refuse_repeated_keys,
+            # Python reads NaN and Infinity, which are not JSON (RFC 8259, 6).
             parse_constant=_refuse,
             parse_float=_parse_finite,
         )
@@ -118,6 +176,7 @@ def make_fields(kind: type[Kind], value: Any) -> Kind:
 
 
 def _refuse_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    # json would keep the last of equal keys, another reader perhaps the first (RFC 8259, 4).
     made = dict(pairs)
     if len(made) < len(pairs):
         raise InvalidRecordError("a key is repeated")
@@ -279,6 +338,7 @@ def _build_record_reader(kind: Any, *, exact: bool) -> Read:
 def _find_kinds(kind: Any) -> dict[str, Any]:
     """The type of each field. The type of a LOCAL field may not be importable here."""
     kinds = {each.name: each.type for each in dataclasses.fields(kind)}
+    # A string is an annotation that is not resolved yet (PEP 563, or in quotes).
     if any(isinstance(kinds[name], str) for name in _list_fields(kind)):
         return get_type_hints(kind, include_extras=True)
     return kinds
@@ -304,6 +364,7 @@ def _read_bool(value: Any) -> bool:
 
 
 def _read_int(value: Any) -> int:
+    # By type: True is an int, too.
     if type(value) is not int or abs(value) > LARGEST_INT:
         raise InvalidRecordError("it is not an integer, or too large")
     return value

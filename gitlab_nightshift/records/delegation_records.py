@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Annotated, ClassVar, Literal
 
 from gitlab_nightshift.errors import Code
-from gitlab_nightshift.records.field_bounds import Between, Length
+from gitlab_nightshift.records.codec import Between, Length
 
 STRICT = {"extra": "forbid", "strict": True}
 LONGEST_PROMPT = 20_000

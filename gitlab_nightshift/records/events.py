@@ -15,7 +15,7 @@ from gitlab_nightshift.records.run_results import RunResult
 from gitlab_nightshift.registry.sandbox_guarantees import ProbeSummary, Strength
 
 AGENT = "agent: "
-"""How the program of an agent is named, before its bead."""
+"""Comes before the bead in the name of an agent's program."""
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,8 @@ class RunStarted(Event):
 
 @dataclass(frozen=True)
 class StepStarted(Event):
-    """A step of some length, a section of the job log; ``key`` is a name without spaces. A
-    delegation's ``phase`` holds other steps; Apply and Verify come once for each ``attempt``."""
+    """A step begins, a section of the job log; ``key`` is a name without spaces. A delegation's
+    ``phase`` contains other steps; Apply and Verify come once for each ``attempt``."""
 
     key: str
     title: str
@@ -47,7 +47,7 @@ class StepStarted(Event):
 
 @dataclass(frozen=True)
 class StepEnded(Event):
-    """The end of the step of this key, in one line; that of a ``phase`` has none if it is ok."""
+    """A step ended; ``text`` sums it up in one line, "" for a ``phase`` that is ok."""
 
     key: str
     ok: bool
@@ -64,7 +64,7 @@ class ProgramStarted(Event):
 
 @dataclass(frozen=True)
 class ProgramEnded(Event):
-    """Its end; no exit status if this program ended it, or could not start it."""
+    """A program's end; no exit status if this program ended it, or could not start it."""
 
     command: str
     exit_status: int | None
@@ -90,14 +90,14 @@ class BeadEnded(Event):
 
 @dataclass(frozen=True)
 class CommandEnded(Event):
-    """What a command came to that this program ran itself, perhaps twice."""
+    """The result of a command that this program ran itself, perhaps twice."""
 
     result: CommandResult
 
 
 @dataclass(frozen=True)
 class Note(Event):
-    """A fact worth a line; a warning where something is not as it should be."""
+    """A line for the log, perhaps a warning."""
 
     text: str
     warning: bool = False
@@ -106,8 +106,9 @@ class Note(Event):
 @dataclass(frozen=True)
 class BoundaryChosen(Event):
     """The sandbox of a run, before anything runs in it: the ``tier`` that ``isolation`` leads to,
-    stronger ones with why they do not work here, and what was asked of it: the agent, files and
-    folders of its CLI (``places``) and of ``agent_paths`` (``tools``), allowed ``hosts``."""
+    stronger ones (``passed_over``) with the reasons why they do not work here, and its contents:
+    the agent, paths of its CLI (``places``) and of ``agent_paths`` (``tools``), allowed
+    ``hosts``."""
 
     isolation: str
     tier: str
@@ -121,7 +122,8 @@ class BoundaryChosen(Event):
 
 @dataclass(frozen=True)
 class BoundaryProven(Event):
-    """What was tried from inside, before the first agent, and how the guarantees are kept then."""
+    """The attempts from inside the sandbox, before the first agent, and the guarantees that they
+    prove."""
 
     guarantees: tuple[Strength, ...]
     rows: tuple[ProbeSummary, ...]
@@ -161,14 +163,14 @@ class GateDenied(Event):
 
 @dataclass(frozen=True)
 class RunEnded(Event):
-    """The last event: the one clear line."""
+    """The last event."""
 
     result: RunResult
 
 
 def to_line(event: Event, now: datetime, run_id: str) -> str:
-    """An event as one line of ``events.jsonl``. Who delegates knows phases and programs by other
-    names (docs/delegation.md)."""
+    """An event as one line of ``events.jsonl``, where phases and programs have other names
+    (docs/delegation.md)."""
     time = now.isoformat(timespec="milliseconds")
     head = {"time": time, "run_id": run_id, "event": format_event_name(event)}
     return json.dumps({**head, **_to_line_fields(event)})
@@ -210,7 +212,7 @@ def format_class_name(kind: type[Event]) -> str:
 
 
 def to_all(sinks: Iterable[Emit]) -> Emit:
-    """One sink that passes each event on to several, whichever thread it comes from."""
+    """One sink that passes events from any thread on to several."""
     known, one_at_a_time = tuple(sinks), threading.RLock()
 
     def write(event: Event) -> None:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from gitlab_nightshift.records.field_bounds import Between, Length
+from gitlab_nightshift.records.codec import Between, Length
 
 Line = Annotated[str, Length(500)]
 Text = Annotated[str, Length(20_000)]

@@ -1,7 +1,77 @@
-"""The history of many nights: merge requests, and results that have not expired."""
+"""What is remembered of many nights: by the dashboard issue, and by GitLab.
 
+Money is in USD, durations are in seconds, times and days are ISO 8601.
+"""
+
+import dataclasses
 import datetime as dt
 from dataclasses import dataclass
+from typing import Annotated
+
+from gitlab_nightshift.records.codec import Between, Length
+from gitlab_nightshift.records.products import KnownMergeRequest, Outcome
+
+MOST_NIGHTS, MOST_RESTORED, MOST_ANSWERS = 14, 40, 10
+_Line = Annotated[str, Length(300)]
+_Number = Annotated[int, Between(0, 1 << 53)]
+
+
+@dataclass(frozen=True)
+class DashboardNight:
+    """One night's row; ``cost_usd`` is None if unknown."""
+
+    run_id: _Line
+    day: _Line
+    outcome: Outcome
+    category: _Line
+    text: _Line
+    mr_url: _Line = ""
+    pipeline_url: _Line = ""
+    cost_usd: float | None = None
+    duration_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class DashboardMemory:
+    """What the issue stores: the last nights, newest first; ``restored``, numbers of rejected merge
+    requests whose ideas may be proposed again; ``last_note``, the newest system note that was
+    processed; ``answers`` to the last ticked boxes."""
+
+    nights: Annotated[tuple[DashboardNight, ...], Length(MOST_NIGHTS)] = ()
+    restored: Annotated[tuple[_Number, ...], Length(MOST_RESTORED)] = ()
+    last_note: _Number = 0
+    answers: Annotated[tuple[_Line, ...], Length(MOST_ANSWERS)] = ()
+    version: Annotated[int, Between(1, 1)] = 1
+
+    def add_night(self, night: DashboardNight) -> "DashboardMemory":
+        """With this night's row; a retried job replaces its own."""
+        others = (each for each in self.nights if each.run_id != night.run_id)
+        return dataclasses.replace(self, nights=(night, *others)[:MOST_NIGHTS])
+
+
+@dataclass(frozen=True)
+class CategoryOutlook:
+    """When a category is next: ``day`` is None if it is not scheduled, ``reason`` why it would be
+    left out now."""
+
+    category: str
+    day: str | None
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Dashboard:
+    """The content of the page. ``paused`` is why nights pause, "" if they do not."""
+
+    memory: DashboardMemory
+    opened: tuple[KnownMergeRequest, ...] = ()
+    rejected: tuple[KnownMergeRequest, ...] = ()
+    outlook: tuple[CategoryOutlook, ...] = ()
+    paused: str = ""
+    unknown: tuple[str, ...] = ()
+
+
+# --- by GitLab ------------------------------------------------------------------------------------
 
 IGNORED_AFTER = dt.timedelta(weeks=2)
 """How long an open merge request may wait before it counts as ignored."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from gitlab_nightshift.errors import Code
-from gitlab_nightshift.records.field_bounds import Between, Length
+from gitlab_nightshift.records.codec import Between, Length
 
 NOTARY_VERSION = 1
 NOTARY = "notary.json"
@@ -104,6 +104,7 @@ def find_refusal(
         return NotaryRefusal(Code.PUBLISH, f"{NOTARY} is about another change, or another run")
     failed = next((each for each in record.commands if not each.accepted), None)
     ran = tuple(each.command for each in record.commands)
+    # It ends at the first command that was not accepted, and never leaves one out.
     if ran != record.asked[: len(ran)] or (len(ran) < len(record.asked) and not failed):
         text = f"{NOTARY} lacks the result of a requested command"
         return NotaryRefusal(Code.PARSE_ERROR, text)
@@ -117,11 +118,13 @@ def is_refused(record: NotaryRecord, asked: NotaryRecord) -> bool:
     return refusal is not None and refusal.code is Code.TEST_FAILED
 
 
-def describe_failure(seen: NotarizedCommand) -> str:
+def describe_failure(notarized: NotarizedCommand) -> str:
     """How a command failed on the change, with all its runs."""
-    how = ", then ".join(map(describe_run, seen.runs))
-    where = "" if seen.base is None else f"; without the change: {describe_run(seen.base)}"
-    return f"`{seen.command}` failed when it was run once more on the change: {how}{where}"
+    how = ", then ".join(map(describe_run, notarized.runs))
+    where = (
+        "" if notarized.base is None else f"; without the change: {describe_run(notarized.base)}"
+    )
+    return f"`{notarized.command}` failed when it was run once more on the change: {how}{where}"
 
 
 def describe_run(run: NotarizedRun) -> str:

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Annotated
 
 from gitlab_nightshift.records.bead_results import BeadResult, CommandResult
-from gitlab_nightshift.records.field_bounds import Between
+from gitlab_nightshift.records.codec import Between
 from gitlab_nightshift.records.handoffs import AnalysisResult, Answers, Draft, Verdict
 from gitlab_nightshift.records.request import TaskRequest
 from gitlab_nightshift.records.tool_calls import ToolUse

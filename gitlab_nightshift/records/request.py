@@ -1,7 +1,150 @@
-"""A task given by a comment on an issue or a merge request, as read from GitLab."""
+"""A task that a person gives in a comment or a chat, as written there and as read from GitLab.
 
+    /nightshift round prices to whole cents --test unit --dry-run
+
+Words are the task, flags stand on the first line. ``--test`` takes all words up to the next flag;
+``--`` ends the flags.
+"""
+
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
+
+from gitlab_nightshift.errors import NightshiftError, build_config_error
+from gitlab_nightshift.registry.agent_registry import list_requestable_agents
+
+FLAGS = ("--provider", "--model", "--dry-run", "--test")
+LONGEST_TASK = 20_000
+LONGEST_NAME = 200
+MOST_ARGUMENTS = 100
+_LIKENESS = 0.7
+BEADS = ("ANALYZE", "IMPLEMENT", "VERIFY", "MR")
+
+
+@dataclass(frozen=True)
+class TaskCommand:
+    """A request by a person; "" means the settings' value.
+
+    ``test_id`` names a test of ``policy.test_commands``, ``test_args`` are its further arguments:
+    both are unverified until the test is run.
+    """
+
+    task: str
+    provider: str = ""
+    model: str = ""
+    dry_run: bool = False
+    test_id: str = ""
+    test_args: tuple[str, ...] = ()
+
+
+def parse_task_command(text: str) -> TaskCommand:
+    """Parse words and flags. Raises ``E_CONFIG`` for a misspelt or incomplete flag, and for a text
+    without a task."""
+    first, _, rest = text.strip().partition("\n")
+    words, flags = _split_flags(first.split())
+    task = "\n".join(part for part in (" ".join(words), rest.strip()) if part)
+    test = flags.get("--test", [])
+    return check_task_command(
+        TaskCommand(
+            task=task,
+            provider="".join(flags.get("--provider", [])),
+            model="".join(flags.get("--model", [])),
+            dry_run="--dry-run" in flags,
+            test_id="".join(test[:1]),
+            test_args=tuple(test[1:]),
+        )
+    )
+
+
+def check_task_command(command: TaskCommand) -> TaskCommand:
+    """The request itself. Raises ``E_CONFIG`` for an invalid one."""
+    if not command.task:
+        raise build_config_error("there is no task: say in words what to do")
+    if "\0" in command.task or len(command.task) > LONGEST_TASK:
+        raise build_config_error(f"the task has a NUL or more than {LONGEST_TASK} characters")
+    agents = list_requestable_agents()
+    if command.provider not in ("", *agents):
+        raise build_config_error(f"--provider: one of {', '.join(agents)} is expected")
+    if len(command.test_args) > MOST_ARGUMENTS:
+        raise build_config_error(f"--test: at most {MOST_ARGUMENTS} arguments are taken")
+    for word in (command.model, command.test_id, *command.test_args):
+        if len(word) > LONGEST_NAME or not word.isprintable():
+            raise build_config_error(
+                f"--model, --test: words of at most {LONGEST_NAME} visible characters are expected"
+            )
+    return command
+
+
+def build_pipeline_variables(command: TaskCommand) -> Mapping[str, str]:
+    """The variables by which a pipeline of the CI template does what is asked."""
+    variables = {"NIGHTSHIFT": "true", "NIGHTSHIFT_TASK": command.task}
+    if command.provider:
+        variables["NIGHTSHIFT_AGENT"] = command.provider
+    if command.model:
+        variables |= {f"NIGHTSHIFT_MODELS__{bead}": command.model for bead in BEADS}
+    if command.dry_run:
+        variables["NIGHTSHIFT_DRY_RUN"] = "true"
+    if command.test_id:
+        variables["NIGHTSHIFT_TASK_TEST"] = " ".join((command.test_id, *command.test_args))
+    return variables
+
+
+def _split_flags(words: list[str]) -> tuple[list[str], dict[str, list[str]]]:
+    task: list[str] = []
+    flags: dict[str, list[str]] = {}
+    while words:
+        word = words.pop(0)
+        if word == "--":
+            return [*task, *words], flags
+        if word not in FLAGS:
+            task.append(_refuse_misspelt_flag(word))
+            continue
+        if word in flags:
+            raise build_config_error(f"{word} is given twice")
+        flags[word] = _take_flag_words(word, words)
+    return task, flags
+
+
+def _take_flag_words(flag: str, words: list[str]) -> list[str]:
+    """The words of a flag, removed from the front of ``words``."""
+    if flag == "--dry-run":
+        return []
+    own: list[str] = []
+    while words and words[0] not in FLAGS and words[0] != "--":
+        own.append(words.pop(0))
+        if flag != "--test":
+            break
+    if flag == "--test" and words[:1] == ["--"]:
+        words.pop(0)
+    if not own:
+        raise _build_incomplete_flag_error(flag)
+    return own
+
+
+def _build_incomplete_flag_error(flag: str) -> NightshiftError:
+    wants = {
+        "--test": "the id of a test",
+        "--provider": "one of " + ", ".join(list_requestable_agents()),
+    }
+    return build_config_error(f"{flag}: {wants.get(flag, 'a model id')} is expected after it")
+
+
+def _refuse_misspelt_flag(word: str) -> str:
+    """The word. Raises ``E_CONFIG`` if it is nearly a flag: such a typo would cost a real run."""
+    # Only here: every process of a run loads this module.
+    import difflib
+
+    name, equals, _ = word.partition("=")
+    near = difflib.get_close_matches(name.lower(), FLAGS, 1, _LIKENESS)
+    if word.startswith("--") and near:
+        why = "write a space before the value." if equals else f"did you mean {near[0]}?"
+        raise build_config_error(
+            f"{word}: {why} If it belongs to the task, put -- before the task."
+        )
+    return word
+
+
+# --- as it is read from GitLab --------------------------------------------------------------------
 
 Where = Literal["issues", "merge_requests"]
 """What has the comment, by its name in GitLab's API."""

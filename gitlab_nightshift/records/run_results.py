@@ -1,7 +1,7 @@
 """The whole run as one record: what ``result.json`` holds, version 2.
 
 The strings under the fields are the descriptions in the published JSON Schema. What this program
-ran, counted or read from git has fields of its own; what only an agent says is in ``said`` and in
+ran, counted or read from git has fields of its own; an agent's statements are in ``said`` and in
 the hand-offs of ``beads``.
 """
 
@@ -189,17 +189,22 @@ def build_command_finding(result: CommandResult) -> CommandFinding:
     )
 
 
-def build_notarized_finding(seen: NotarizedCommand) -> CommandFinding:
+def build_notarized_finding(notarized: NotarizedCommand) -> CommandFinding:
     """A command that the notary ran, for ``result.json``, with all its runs."""
-    last = seen.runs[-1]
-    told = [describe_run(each) for each in seen.runs[:-1]]
-    if seen.base:
-        told.append(f"without the change: {describe_run(seen.base)}")
+    last = notarized.runs[-1]
+    other_runs = [describe_run(each) for each in notarized.runs[:-1]]
+    if notarized.base:
+        other_runs.append(f"without the change: {describe_run(notarized.base)}")
     level: ResultLevel = "fail"
-    if seen.accepted:
-        level = "pass" if seen.ok and not told else "warn"
+    if notarized.accepted:
+        level = "pass" if notarized.ok and not other_runs else "warn"
     return CommandFinding(
-        seen.command, level, last.exit_status, last.duration_s, last.error, "; ".join(told)
+        notarized.command,
+        level,
+        last.exit_status,
+        last.duration_s,
+        last.error,
+        "; ".join(other_runs),
     )
 
 

@@ -64,6 +64,7 @@ def limit_record(value: Any) -> Any:
     if type(value) is int:
         return max(-LARGEST_INT, min(value, LARGEST_INT))
     if type(value) is float:
+        # NaN is not less than anything, so min and max would let it through.
         return max(-LARGEST_FLOAT, min(value, LARGEST_FLOAT)) if not math.isnan(value) else 0.0
     if isinstance(value, tuple):
         return tuple(map(limit_record, value[:MOST_MEMBERS]))

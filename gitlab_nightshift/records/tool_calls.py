@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from gitlab_nightshift.records.field_bounds import Length
+from gitlab_nightshift.records.codec import Length
 
 MOST_CALLS = 200
 """Calls of a bead that are kept; the others are only counted."""
@@ -36,9 +36,9 @@ class ToolUse:
     more: int = 0
 
 
-def build_tool_call(tool: object, given: object, call_id: object = "") -> ToolCall:
+def build_tool_call(tool: object, arguments: object, call_id: object = "") -> ToolCall:
     """A call from a model's or a CLI's data, which is hostile and may have any shape."""
-    rows = given if isinstance(given, Mapping) else {}
+    rows = arguments if isinstance(arguments, Mapping) else {}
     subject = next((rows[name] for name in _SUBJECTS if rows.get(name)), "")
     return ToolCall(
         clean_line(tool, LONGEST_ID),
@@ -64,5 +64,6 @@ def unwrap_command(command: Any) -> Any:
 
 def clean_line(value: object, most: int) -> str:
     """A string as one line of at most ``most`` characters, "" for other types."""
+    # Bounds the work below; twice, as joining white space makes it shorter.
     text = value[: most * 2] if isinstance(value, str) else ""
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())[:most]

@@ -1,7 +1,7 @@
 """What agents use of their models, in dollars and tokens: one record, one sum, one way to say it.
 
-The gateway counts where agents ask their model through it, else the agent's own figures count. Each
-bead's usage is kept in its result; a run's is their sum.
+The gateway counts what agents use through it; without one the agent's own figures count. Each
+bead's usage is in its result; a run's is their sum.
 """
 
 from collections.abc import Iterable
@@ -14,10 +14,10 @@ Number = TypeVar("Number", int, float)
 
 @dataclass(frozen=True)
 class Usage:
-    """What a bead or a run cost. ``None`` is unknown, and a sum with an unknown is unknown.
+    """What a bead or a run has used. None is unknown, and so is a sum with an unknown part.
 
-    ``assumed_usd`` and ``assumed_tokens`` are the part of it that no endpoint has reported: the
-    worst case of answers whose end did not arrive. With it the sum is what was used at most.
+    ``assumed_usd`` and ``assumed_tokens`` are the part that no endpoint has reported: the worst
+    case of answers whose end did not arrive. With it the sum is the most that can have been used.
     """
 
     cost_usd: float | None = 0.0
@@ -27,7 +27,8 @@ class Usage:
 
     @property
     def bound(self) -> Bound:
-        """What has to be said before the sums."""
+        """What to print before the sums."""
+        # Tokens, as the assumed cost is 0 for a model without a price.
         return "at most" if self.assumed_tokens else ""
 
     def __add__(self, other: Self) -> "Usage":
@@ -59,8 +60,8 @@ class SpendingLimit:
     tokens: int | None = None
 
     def subtract(self, used: Iterable[Usage]) -> "SpendingLimit":
-        """What is left of it, at least 0. A part that is not known leaves all that the others
-        leave: nothing can hold it to a limit."""
+        """What is left of it, at least 0. Unknown usage counts as none: no limit can be enforced
+        on it."""
         parts = tuple(used)
         return SpendingLimit(
             _subtract(self.usd, [part.cost_usd or 0.0 for part in parts]),
@@ -76,14 +77,14 @@ def _subtract(limit: Number | None, amounts: Iterable[Number]) -> Number | None:
 
 
 def format_usd(usd: float | None, bound: Bound = "") -> str:
-    """``at least $1.20``; parts of a cent are told, as a cost is never ``$0.00``."""
+    """``at least $1.20``. A cost below a cent has four decimals, as ``$0.00`` would mean none."""
     if usd is None:
         return "not known"
     return f"{bound} ${usd:.{4 if 0 < usd < 0.01 else 2}f}".lstrip()
 
 
 def format_cost(usage: Usage) -> str:
-    """Cost and tokens in words that fit a log line; where a part is assumed, how much."""
+    """Cost and tokens for a log line, with the part that is assumed."""
     if usage == Usage():
         return "nothing spent"
     known = usage.cost_usd is not None

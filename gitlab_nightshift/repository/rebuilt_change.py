@@ -16,11 +16,13 @@ from typing import Annotated, Any, Literal
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.records.codec import (
     LARGEST_INT,
+    Between,
     InvalidRecordError,
+    Length,
+    Pattern,
     decode_json,
     make_record,
 )
-from gitlab_nightshift.records.field_bounds import Between, Length, Pattern
 from gitlab_nightshift.records.products import Bundle, Outcome
 from gitlab_nightshift.records.storage import (
     LARGEST_BUNDLE,

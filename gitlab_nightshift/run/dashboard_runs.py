@@ -13,14 +13,14 @@ from gitlab_nightshift.gitlab.issues import KeptIssue
 from gitlab_nightshift.gitlab.memory import Memory
 from gitlab_nightshift.gitlab.pipelines import APPROVE_JOB, MANUAL
 from gitlab_nightshift.gitlab.project import Project
-from gitlab_nightshift.records.dashboard_records import (
+from gitlab_nightshift.records.events import Note
+from gitlab_nightshift.records.history_records import (
     MOST_ANSWERS,
     MOST_RESTORED,
     Dashboard,
     DashboardMemory,
     DashboardNight,
 )
-from gitlab_nightshift.records.events import Note
 from gitlab_nightshift.records.products import Outcome, Plan
 from gitlab_nightshift.records.run_results import RunResult
 from gitlab_nightshift.session import Session

@@ -5,8 +5,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Annotated
 
-from gitlab_nightshift.records.codec import LARGEST_INT, InvalidRecordError, decode_record
-from gitlab_nightshift.records.field_bounds import Length
+from gitlab_nightshift.records.codec import LARGEST_INT, InvalidRecordError, Length, decode_record
 from gitlab_nightshift.system.raw_logs import Logs, Sink
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 

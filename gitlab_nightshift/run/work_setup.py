@@ -9,8 +9,7 @@ from gitlab_nightshift.proof.implied_commands import (
     BuildFiles,
     find_test_commands,
 )
-from gitlab_nightshift.records.request import TaskRequest
-from gitlab_nightshift.records.task_text import TaskCommand
+from gitlab_nightshift.records.request import TaskCommand, TaskRequest
 from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.session import Session
 from gitlab_nightshift.stages.plan.trigger import build_test_command

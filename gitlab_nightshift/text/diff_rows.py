@@ -1,4 +1,5 @@
-"""A unified diff as rows: https://www.gnu.org/software/diffutils/manual/html_node/Detailed-Unified.html
+"""A unified diff as rows:
+https://www.gnu.org/software/diffutils/manual/html_node/Detailed-Unified.html
 
 It was made from somebody else's files: names and lines are hostile data.
 """

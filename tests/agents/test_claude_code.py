@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gitlab_nightshift.agents import claude_code, output_reader
+from gitlab_nightshift.agents import agent, claude_code
 from gitlab_nightshift.agents.agent import TOOLS, AgentProgress, BeadTask, Report
 from gitlab_nightshift.agents.claude_code import ClaudeCode, ClaudeStreamReader
 from gitlab_nightshift.errors import Code, NightshiftError
@@ -263,7 +263,7 @@ def test_patience_with_a_failing_endpoint_ends(
     monkeypatch: pytest.MonkeyPatch, status: object, text: str
 ) -> None:
     now = [1000.0]
-    monkeypatch.setattr(output_reader, "read_clock", lambda: now[0])
+    monkeypatch.setattr(agent, "read_clock", lambda: now[0])
     reader = ClaudeStreamReader(600)
 
     def at(seconds: float) -> AgentProgress:

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gitlab_nightshift.agents import agent
 from gitlab_nightshift.agents import codex as module
-from gitlab_nightshift.agents import output_reader
 from gitlab_nightshift.agents.agent import TOOLS, BeadTask, Report
 from gitlab_nightshift.agents.codex import (
     Codex,
@@ -341,7 +341,7 @@ def retry(text: str = "unexpected status 529 <unknown>: busy") -> bytes:
 
 def test_patience_with_a_failing_endpoint_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [1000.0]
-    monkeypatch.setattr(output_reader, "read_clock", lambda: now[0])
+    monkeypatch.setattr(agent, "read_clock", lambda: now[0])
     reader = CodexStreamReader(600)
 
     def at(seconds: float, text: str = "unexpected status 529 <unknown>: busy") -> str:

@@ -173,7 +173,7 @@ def told(*lines: object) -> list[str]:
 def test_events_become_lines_of_progress() -> None:
     assert told(
         {"type": "shown", "files": ["a", "b"], "tokens": 120},
-        {"type": "hearing", "characters": 300},
+        {"type": "receiving", "characters": 300},
         {"type": "refused", "problem": "block 1: no\nblock 2: no"},
         {"type": "said", "text": "edited a.py"},
         {"type": "result", "ok": True},

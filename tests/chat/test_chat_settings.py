@@ -67,11 +67,11 @@ def test_a_bad_value_is_named_and_not_quoted(name: str, value: str) -> None:
 def test_who_may_is_named_and_only_in_the_one_server() -> None:
     read = read_chat_settings(environment(DISCORD_ALLOWED_ROLES=ROLE))
     none: frozenset[str] = frozenset()
-    assert read.may(GUILD, ADA, none)
-    assert read.may(GUILD, EVE, frozenset({ROLE}))
-    assert not read.may(GUILD, EVE, none)
-    assert not read.may("2" * 17, ADA, frozenset({ROLE}))
-    assert not read.may("", ADA, none)
+    assert read.allows(GUILD, ADA, none)
+    assert read.allows(GUILD, EVE, frozenset({ROLE}))
+    assert not read.allows(GUILD, EVE, none)
+    assert not read.allows("2" * 17, ADA, frozenset({ROLE}))
+    assert not read.allows("", ADA, none)
 
 
 def test_registering_needs_no_gitlab() -> None:

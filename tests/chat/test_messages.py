@@ -6,8 +6,8 @@ import hypothesis.strategies as st
 from hypothesis import given
 
 from gitlab_nightshift.chat.messages import (
-    MOST,
-    REST,
+    CUT_NOTE,
+    LONGEST_MESSAGE,
     escape_text,
     format_code,
     format_diff,
@@ -38,8 +38,8 @@ def test_code_stays_code() -> None:
 def test_a_diff_is_a_block_that_nothing_in_it_ends() -> None:
     assert format_diff("-a\n+\t```@here\n", 100) == "```diff\n-a\n+ '''@\u200bhere\n```"
     cut = format_diff("+a\n+b\n" + "+c" * 60, 50)
-    assert cut == f"```diff\n+a\n+b\n```\n{REST}"
-    assert format_diff("+c" * 60, 50) == REST
+    assert cut == f"```diff\n+a\n+b\n```\n{CUT_NOTE}"
+    assert format_diff("+c" * 60, 50) == CUT_NOTE
 
 
 def test_only_the_one_site_is_linked() -> None:
@@ -58,7 +58,11 @@ def test_only_the_one_site_is_linked() -> None:
 
 def test_a_long_message_says_that_it_is_cut() -> None:
     message = format_message(["first", *["x" * 400] * 10])
-    assert message.startswith("first\n") and message.endswith("\n…") and len(message) <= MOST
+    assert (
+        message.startswith("first\n")
+        and message.endswith("\n…")
+        and len(message) <= LONGEST_MESSAGE
+    )
 
 
 @given(st.lists(st.text(max_size=20), max_size=8))

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from gitlab_nightshift.chat import chat_service, discord
+from gitlab_nightshift.chat import discord, server
 from gitlab_nightshift.demo.standin_state import DEVELOPER, StandinMergeRequest
 from gitlab_nightshift.records.bead_results import CommandResult
 from gitlab_nightshift.records.products import Outcome
@@ -349,7 +349,7 @@ async def test_discord_may_be_busy(here: Scene, monkeypatch: pytest.MonkeyPatch)
 
 @in_scene
 async def test_so_many_runs_and_no_more(here: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chat_service, "MOST_RUNS", 2)
+    monkeypatch.setattr(server, "MOST_RUNS", 2)
     await here.ask(coder())
     await here.ask(coder())
     refused = await here.chat.ask(coder())

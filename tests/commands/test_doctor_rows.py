@@ -14,7 +14,7 @@ from gitlab_nightshift.job.job_secrets import MODEL_KEYS
 from gitlab_nightshift.onboarding.ci_file import TEMPLATE
 from gitlab_nightshift.run.session_opening import open_run
 from gitlab_nightshift.run_folder import Invocation
-from tests.gateway.test_model_probe import endpoint
+from tests.gateway.test_model_list import endpoint
 from tests.support.setup_endpoints import add_setup
 from tests.support.standin_records import StandinSchedule
 from tests.support.world import BOT_TOKEN, SECRETS, World, git, world

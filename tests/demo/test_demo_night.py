@@ -21,7 +21,7 @@ from gitlab_nightshift.demo.demo_night import (
     compute_last_tuesday,
     create_checkout,
 )
-from gitlab_nightshift.demo.standin_requests import Credential
+from gitlab_nightshift.demo.standin_state import Credential
 from tests.demo.record_night import unpaced
 from tests.support import warm
 from tests.support.standin import FullStandin

@@ -384,7 +384,8 @@ def test_changes_and_notes(project: FullProject, branch: str, connect: Connect) 
 
 
 def test_the_free_tier_keeps_one_reviewer(tmp_path: Path, git: Git, work: Path) -> None:
-    with FullStandin(tmp_path / "free", paid_tier=False) as gitlab:
+    with FullStandin(tmp_path / "free") as gitlab:
+        gitlab.paid_tier = False
         people = [gitlab.add_user(name, name) for name in ("one", "two")]
         gitlab.add_token(TOKEN, people[0])
         project = gitlab.add_project("a/b")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import requests
 
-from gitlab_nightshift.demo.standin_requests import Credential
+from gitlab_nightshift.demo.standin_state import Credential
 from tests.support.standin import FullStandin
 from tests.support.standin_records import FullProject
 from tests.support.trees import processes_in, wait_for

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from gitlab_nightshift.demo.standin_api import StandinCall
-from gitlab_nightshift.demo.standin_requests import StandinAnswer
+from gitlab_nightshift.demo.standin_state import StandinAnswer
 from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.fleet.discovery import discover
 from gitlab_nightshift.fleet.night_start import Shard, StartResult, start_nights

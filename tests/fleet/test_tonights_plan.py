@@ -4,7 +4,7 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
-from gitlab_nightshift.fleet.night_window import NightWindow
+from gitlab_nightshift.fleet.fleet_settings import NightWindow
 from gitlab_nightshift.fleet.tonights_plan import LastPlan
 
 START = datetime(2026, 11, 18, 22, tzinfo=UTC)

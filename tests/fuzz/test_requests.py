@@ -7,8 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gitlab_nightshift.gateway.limits import GatewayLimits
-from gitlab_nightshift.gateway.refusal import RequestRefusal
-from gitlab_nightshift.gateway.request_body import read_object, write_object
+from gitlab_nightshift.gateway.request_body import RequestRefusal, read_object, write_object
 from tests.fuzz.strategies import json_of, spoiled_bytes, steady
 
 WORDS = frozenset({"model", "messages", "max_tokens", "tools", "stream"})

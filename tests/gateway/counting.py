@@ -144,7 +144,7 @@ def usd(usage: Usage) -> float:
 
 
 def spent(agent: Client) -> bool:
-    return agent.gateway.exhausted(agent.ticket)
+    return agent.gateway.is_exhausted(agent.ticket)
 
 
 def nobody_asks(agent: Client) -> bool:
@@ -154,4 +154,4 @@ def nobody_asks(agent: Client) -> bool:
 
 def at_rest(agent: Client) -> bool:
     """True once no request of a bead is on its way."""
-    return not agent.gateway.inner._working
+    return not agent.gateway.inner._open_requests

@@ -13,10 +13,10 @@ import pytest
 
 from gitlab_nightshift.gateway import cost_account as account
 from gitlab_nightshift.gateway import model_gateway
+from gitlab_nightshift.gateway.answer_reader import MeteredUsage
 from gitlab_nightshift.gateway.cost_account import NOTHING, Account
 from gitlab_nightshift.gateway.limits import GatewayLimits
 from gitlab_nightshift.gateway.prices import Tokens
-from gitlab_nightshift.gateway.usage_meter import MeteredUsage
 from gitlab_nightshift.records.usage import Usage
 from tests.gateway.counting import (
     HANG_UPS,

@@ -84,7 +84,7 @@ def test_the_end_of_the_budget_ends_the_bead_at_once(tmp_path: Path) -> None:
     with ModelEndpoint([]) as endpoint, client(endpoint.url, budget_usd=0.01) as agent:
         result, _ = bead(agent, tmp_path, "ANTHROPIC_API_KEY")
         assert seen(result, endpoint) == (True, 400, 0)
-        assert agent.gateway.exhausted(agent.ticket)
+        assert agent.gateway.is_exhausted(agent.ticket)
         assert agent.gateway.unusable == ""
 
 
@@ -97,7 +97,7 @@ def test_a_refused_key_ends_the_bead_at_once(tmp_path: Path) -> None:
     ):
         result, printed = bead(agent, tmp_path, variable)
         assert seen(result, endpoint) == (True, 401, 1)
-        assert not agent.gateway.exhausted(agent.ticket)
+        assert not agent.gateway.is_exhausted(agent.ticket)
         assert agent.gateway.unusable == "the model endpoint refused the key (HTTP 401)"
     assert KEY not in printed
     assert_asked(endpoint, "authorization", oauth=False)

@@ -16,7 +16,7 @@ import pytest
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.gateway import control_messages, control_socket
 from gitlab_nightshift.gateway import gateway_client as module
-from gitlab_nightshift.gateway.control_socket import CALLS_AT_ONCE, NOTES, Control
+from gitlab_nightshift.gateway.control_socket import CALLS_AT_ONCE, NOTES, ControlServer
 from gitlab_nightshift.gateway.gateway_client import GatewayGone, RemoteGateway
 from gitlab_nightshift.gateway.gateway_config import GatewayConfig
 from gitlab_nightshift.gateway.keys import BeadTicket, ModelKey
@@ -44,7 +44,7 @@ def config(url: str, **more: Any) -> GatewayConfig:
 class Served:
     """A gateway that is asked by ``link``; what it reports comes out of ``report``."""
 
-    inner: Control
+    inner: ControlServer
     thread: LoopThread
     link: socket.socket
     report: int
@@ -78,7 +78,7 @@ def served(folder: Path, made: GatewayConfig) -> Iterator[Served]:
     os.set_blocking(read, False)
     thread = LoopThread("gateway", lambda name: None)
     reports = Reports(written)
-    inner = Control(its, made, lambda: reports.tell(inner.list_usage()))
+    inner = ControlServer(its, made, lambda: reports.write(inner.list_usage()))
     with ThreadPoolExecutor(1) as pool, its, link:
         serving = pool.submit(thread.run, inner.serve(), 300)
         try:
@@ -91,8 +91,8 @@ def served(folder: Path, made: GatewayConfig) -> Iterator[Served]:
             os.close(written)
 
 
-async def _set(inner: Control) -> None:
-    inner.over.set()
+async def _set(inner: ControlServer) -> None:
+    inner.ended.set()
 
 
 @pytest.fixture
@@ -153,7 +153,7 @@ def test_a_bead_gets_what_the_run_has(tmp_path: Path) -> None:
         first, second = (json.loads(raw.partition(b"\r\n\r\n")[2]) for raw in endpoint.requests)
         assert first["max_tokens"] == 100_000
         assert 30_000 < second["max_tokens"] < 34_000, "what the rest of two dollars gives"
-        stands = {ticket.bead: remote.look(ticket) for ticket in (rich, boundless, idle)}
+        stands = {ticket.bead: remote.read_state(ticket) for ticket in (rich, boundless, idle)}
         assert [s.exhausted for s in stands.values()] == [True, True, False]
         used = remote.close_bead(rich)
         assert used == stands["rich"].usage == Usage(about(1.503), 101_000)
@@ -173,7 +173,7 @@ def test_requests_of_all_beads_at_once_are_set_aside_from_one_budget(tmp_path: P
         asked = [pool.submit(spend, each) for each in beads]
         wait_for(lambda: sum(one.done() for one in asked) == 2, "two are refused")
         wait_for(lambda: len(endpoint.requests) == 2, "the others are on their way")
-        assert sum(remote.look(each).exhausted for each in beads) == 2
+        assert sum(remote.read_state(each).exhausted for each in beads) == 2
         used = [remote.close_bead(each) for each in beads]
         told = add_usage(gateway.totals.list_usage())
     assert 1.9 < sum(each.cost_usd or 0.0 for each in used) < 2.02
@@ -242,20 +242,20 @@ RUDE: list[bytes | dict[str, Any]] = [
     b"x" * (control_messages.LONGEST + 1),
     {},
     {"do": None},
-    {"do": ["Look"]},
+    {"do": ["ReadState"]},
     {"do": "serve"},
     {"do": "ControlRequest"},
     {"do": "__init__"},
-    {"do": "Look"},
-    {"do": "Look", "placeholder": "unknown"},
-    {"do": "Look", "placeholder": 7},
-    {"do": "Look", "placeholder": "b\nb"},
-    {"do": "Look", "placeholder": "b" * 201},
+    {"do": "ReadState"},
+    {"do": "ReadState", "placeholder": "unknown"},
+    {"do": "ReadState", "placeholder": 7},
+    {"do": "ReadState", "placeholder": "b\nb"},
+    {"do": "ReadState", "placeholder": "b" * 201},
     {"do": "CloseBead", "placeholder": "unknown", "wait_s": 0},
     {"do": "CloseBead", "placeholder": "b"},
     {"do": "CloseEgress", "credential": "unknown"},
     {"do": "OpenEgress", "bead": "b", "more": 1},
-    {"do": "Listen", "what": "model"},
+    {"do": "Listen", "service": "model"},
     BEAD | {"models": []},
     BEAD | {"models": "all"},
     BEAD | {"models": [MODEL] * 17},
@@ -281,10 +281,10 @@ def test_what_no_honest_work_asks_ends_all(tmp_path: Path) -> None:
             assert b"placeholder" in gateway.link.recv(control_messages.LONGEST), (
                 "an honest one is answered"
             )
-            assert not gateway.inner.over.is_set()
+            assert not gateway.inner.ended.is_set()
             gateway.link.send(rude if isinstance(rude, bytes) else json.dumps(rude).encode())
             try:
-                wait_for(gateway.inner.over.is_set, "its end", 5)
+                wait_for(gateway.inner.ended.is_set, "its end", 5)
             except AssertionError:
                 failures.append(rude)
     assert failures == []
@@ -297,8 +297,8 @@ def test_a_descriptor_that_is_no_listening_unix_socket_is_refused(tmp_path: Path
         folder.mkdir()
         with served(folder, config("http://127.0.0.1:9")) as gateway:
             handed = make()
-            question = json.dumps({"do": "Listen", "what": "model"}).encode()
-            socket.send_fds(gateway.link, [question], [handed])
+            message = json.dumps({"do": "Listen", "service": "model"}).encode()
+            socket.send_fds(gateway.link, [message], [handed])
             os.close(handed)
             gateway.link.settimeout(0.05)
             answer = _answer(gateway)
@@ -308,7 +308,7 @@ def test_a_descriptor_that_is_no_listening_unix_socket_is_refused(tmp_path: Path
 
 
 def over(gateway: Served) -> bool:
-    return gateway.inner.over.is_set()
+    return gateway.inner.ended.is_set()
 
 
 def _answer(gateway: Served) -> bytes:
@@ -340,13 +340,13 @@ def _connected() -> int:
 
 def test_a_flood_of_questions_ends_all(gateway: Served) -> None:
     """Nothing piles up: whoever reads no answer, or asks before it has come, is left."""
-    question = json.dumps({"do": "OpenEgress", "bead": "b"}).encode()
+    message = json.dumps({"do": "OpenEgress", "bead": "b"}).encode()
     gateway.link.setblocking(False)
 
     def flooded() -> bool:
         with contextlib.suppress(BlockingIOError):
             while not over(gateway):
-                gateway.link.send(question)
+                gateway.link.send(message)
         return over(gateway)
 
     wait_for(flooded, "its end")
@@ -370,7 +370,7 @@ def pending(folder: Path) -> Iterator[tuple[Served, RemoteGateway, BeadTicket, F
 def test_a_bead_that_is_closed_with_answers_on_their_way(tmp_path: Path) -> None:
     """Its worst case is counted, and stands in the report; nothing it asks later goes on."""
     with pending(tmp_path) as (gateway, remote, ticket, asked):
-        assert remote.look(ticket).usage == Usage(0.0, 0)
+        assert remote.read_state(ticket).usage == Usage(0.0, 0)
         used = remote.close_bead(ticket)
         assert used.assumed_usd == used.cost_usd == pytest.approx(1.51, abs=0.02)
         assert remote.close_bead(ticket, 60) == used, "asked again"
@@ -424,7 +424,7 @@ def test_what_is_pending_is_reported(tmp_path: Path) -> None:
 def test_the_end_of_the_work_settles_all(tmp_path: Path) -> None:
     with pending(tmp_path) as (gateway, _, _, asked):
         gateway.link.close()
-        wait_for(gateway.inner.over.is_set, "its end")
+        wait_for(gateway.inner.ended.is_set, "its end")
         asked.exception()
         assert gateway.inner._gateway
         [account] = gateway.inner._gateway.list_accounts()
@@ -437,7 +437,7 @@ def test_notes_wait_to_be_fetched_and_have_an_end(gateway: Served) -> None:
         gateway.inner.keep_note(Note(f"{number} " + "x" * 2000))
     ticket = remote.open_bead("b", {MODEL}, budget_usd=1.0)
     for _ in range(NOTES):
-        remote.look(ticket)
+        remote.read_state(ticket)
     texts = [event.text for event in gateway.told if isinstance(event, Note)]
     assert len(texts) == NOTES
     assert max(map(len, texts)) == 500
@@ -463,7 +463,7 @@ def test_what_agents_are_refused_is_told(gateway: Served) -> None:
     remote = gateway.model()
     ticket = remote.open_bead("b", {MODEL}, budget_usd=1.0)
     assert ask(ticket, message(model="claude-opus-4-6")) == 400
-    remote.look(ticket)
+    remote.read_state(ticket)
     [note] = gateway.told
     assert isinstance(note, Note)
     assert note.warning
@@ -482,9 +482,9 @@ def test_a_report_that_nobody_reads_stops_nothing(tmp_path: Path) -> None:
         ticket = remote.open_bead("b", {MODEL}, budget_usd=2.0)
         assert spend(ticket) == 200
         used, reports = one.inner.list_usage(), Reports(written)
-        assert not reports.tell(used), "told the next time"
+        assert not reports.write(used), "written the next time"
         os.read(read, 1 << 20)
-        assert reports.tell(used)
+        assert reports.write(used)
         os.close(read)
         os.close(written)
 
@@ -500,7 +500,7 @@ def test_a_signal_in_the_middle_of_an_answer(gateway: Served) -> None:
 
         patched.setattr(control_messages, "receive_reply", interrupted)
         with pytest.raises(KeyboardInterrupt):
-            remote.look(ticket)
-    assert remote.look(ticket).unusable == "the model gateway has ended"
+            remote.read_state(ticket)
+    assert remote.read_state(ticket).unusable == "the model gateway has ended"
     with pytest.raises(GatewayGone):
         remote.open_bead("b", {MODEL}, budget_usd=1.0)

@@ -9,14 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gitlab_nightshift.gateway.answer_reader import Meter, MeteredUsage
 from gitlab_nightshift.gateway.anthropic import check_messages
 from gitlab_nightshift.gateway.cost_account import Account, compute_billed_tokens
 from gitlab_nightshift.gateway.keys import Api
 from gitlab_nightshift.gateway.openai import check_responses
 from gitlab_nightshift.gateway.prices import KNOWN, Rates, Tokens, merge_rates
-from gitlab_nightshift.gateway.refusal import RequestRefusal
-from gitlab_nightshift.gateway.request_body import InputTokens
-from gitlab_nightshift.gateway.usage_meter import Meter, MeteredUsage
+from gitlab_nightshift.gateway.request_body import InputTokens, RequestRefusal
 from gitlab_nightshift.records.usage import SpendingLimit, Usage
 from gitlab_nightshift.settings.setting_groups import Price
 from tests.gateway.tools import MODEL, RawEndpoint, about, client, message, whole
@@ -62,8 +61,8 @@ def test_a_short_answer_is_asked_with_little_left() -> None:
 def test_a_picture_costs_what_pictures_cost() -> None:
     image = {"type": "base64", "media_type": "image/png", "data": "A" * 4_000_000}
     said = [{"type": "image", "source": image}, {"type": "text", "text": "x"}]
-    question = check_messages(message(messages=[{"role": "user", "content": said}]), {MODEL})
-    assert question.estimate_input(4_000_200) == InputTokens(5_101, 6_200)
+    checked = check_messages(message(messages=[{"role": "user", "content": said}]), {MODEL})
+    assert checked.estimate_input(4_000_200) == InputTokens(5_101, 6_200)
     url = {"type": "input_image", "image_url": f"data:image/png;base64,{image['data']}"}
     body = {"model": "gpt", "input": [{"role": "user", "content": [url]}]}
     assert check_responses(body, {"gpt"}).estimate_input(4_000_200).usual < 50_101
@@ -182,7 +181,7 @@ def test_parallel_requests_do_not_overspend() -> None:
         usage = agent.gateway.usage(agent.ticket)
         assert usage.cost_usd is not None
         assert 0.9 < usage.cost_usd <= 1.0
-        assert agent.gateway.exhausted(agent.ticket)
+        assert agent.gateway.is_exhausted(agent.ticket)
     codes = sorted(code for code, _ in answers)
     assert codes == [200] * 4 + [400] * 8
     refused = next(answer for code, answer in answers if code == 400)

@@ -9,11 +9,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import pytest
 
 from gitlab_nightshift.gateway import request_body
+from gitlab_nightshift.gateway.answer_reader import Meter
 from gitlab_nightshift.gateway.cost_account import Account
 from gitlab_nightshift.gateway.keys import Api
 from gitlab_nightshift.gateway.prices import KNOWN, Tokens, merge_rates
 from gitlab_nightshift.gateway.request_body import InputTokens
-from gitlab_nightshift.gateway.usage_meter import Meter
 from gitlab_nightshift.records.usage import SpendingLimit
 from gitlab_nightshift.settings.setting_groups import LongPrice, Price
 from tests.gateway.counting import usd
@@ -55,8 +55,8 @@ def test_however_dense_a_text_is_one_answer_at_most_is_too_much() -> None:
 def test_without_the_worst_case_of_a_text_many_are(monkeypatch: pytest.MonkeyPatch) -> None:
     usual = request_body.CheckedRequest.estimate_input
 
-    def as_usual(question: request_body.CheckedRequest, size: int) -> request_body.InputTokens:
-        found = usual(question, size)
+    def as_usual(checked: request_body.CheckedRequest, size: int) -> request_body.InputTokens:
+        found = usual(checked, size)
         return request_body.InputTokens(found.usual, found.usual)
 
     monkeypatch.setattr(request_body.CheckedRequest, "estimate_input", as_usual)
@@ -89,7 +89,9 @@ def test_an_hour_in_the_cache_is_reserved_at_its_price(monkeypatch: pytest.Monke
     assert short == pytest.approx(0.3 / 15e-6, rel=0.01)
     assert hour == pytest.approx(0.12 / 15e-6, rel=0.01)
     monkeypatch.setattr(
-        request_body.RequestTraits, "hour", property(lambda seen: False, lambda seen, value: None)
+        request_body.RequestTraits,
+        "cache_1h",
+        property(lambda seen: False, lambda seen, value: None),
     )
     assert cached(ttl="1h") == pytest.approx(short, rel=0.01), "without it: 18 cents too much"
 

@@ -16,11 +16,12 @@ import pytest
 
 from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.gateway.gateway_client import RemoteGateway
-from gitlab_nightshift.gateway.gateway_config import GatewayConfig, from_bytes, to_bytes
+from gitlab_nightshift.gateway.gateway_config import GatewayConfig
 from gitlab_nightshift.gateway.gateway_start import GatewayProcess, start_gateway
 from gitlab_nightshift.gateway.keys import ModelKey
 from gitlab_nightshift.gateway.prices import KNOWN
 from gitlab_nightshift.gateway.upstream import build_upstream
+from gitlab_nightshift.records.codec import decode_record, encode_record
 from gitlab_nightshift.records.events import Event, Note
 from gitlab_nightshift.records.usage import SpendingLimit, Usage
 from gitlab_nightshift.sandbox import stage_process
@@ -63,7 +64,7 @@ def running(
     made: GatewayConfig, told: list[Event]
 ) -> Iterator[tuple[GatewayProcess, RemoteGateway]]:
     with start_gateway(ENV) as started:
-        started.configure(to_bytes(made))
+        started.configure(encode_record(made))
         yield started, RemoteGateway(started.control, told.append)
 
 
@@ -93,7 +94,7 @@ def test_a_configuration_arrives_as_it_was_made(tmp_path: Path) -> None:
     env |= {"ANTHROPIC_CUSTOM_HEADERS": "X-Team: sesame-of-the-team"}
     full = config("https://models.example.org", env, egress_hosts=("a.org",), proxies=proxies)
     for made in (full, replace(full, upstream=None, limit=SpendingLimit(tokens=7))):
-        assert from_bytes(to_bytes(made)) == made
+        assert decode_record(GatewayConfig, encode_record(made)) == made
     assert "sesame" not in repr(full)
     assert KEY not in repr(full)
 
@@ -124,7 +125,7 @@ def test_a_run(tmp_path: Path) -> None:
             assert KEY.encode() not in (place / name).read_bytes(), name
         assert (place / "environ").read_bytes() == b"LANG=C.UTF-8\0"
         used = remote.close_bead(ticket, 60)
-        assert used == remote.look(ticket).usage == Usage(about(0.009), 2200)
+        assert used == remote.read_state(ticket).usage == Usage(about(0.009), 2200)
         remote.close()
         assert started.process.wait(60) == 0
         assert read_totals(started.report.read()).cost_usd == about(0.009)
@@ -222,7 +223,7 @@ def test_it_is_killed(tmp_path: Path) -> None:
             reports = started.report.read(1 << 16)
             started.process.kill()
             started.process.wait(60)
-        assert remote.look(ticket).unusable == "the model gateway has ended"
+        assert remote.read_state(ticket).unusable == "the model gateway has ended"
         assert remote.close_bead(ticket, 60) == Usage(None, None)
         assert read_totals(reports or b"").assumed_usd > 0.03
 
@@ -242,7 +243,7 @@ def test_whoever_started_it_is_killed() -> None:
         argv = [sys.executable, "-c", STARTS]
         with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
             assert parent.stdin and parent.stdout
-            parent.stdin.write(to_bytes(config("http://127.0.0.1:9")))
+            parent.stdin.write(encode_record(config("http://127.0.0.1:9")))
             parent.stdin.close()
             pid = int(parent.stdout.readline())
             if moment == "serving":
@@ -272,9 +273,10 @@ sys.stdin.read()
 """
 THREAD = """
 import json, sys
-from gitlab_nightshift.gateway.gateway_config import from_bytes
+from gitlab_nightshift.gateway.gateway_config import GatewayConfig
+from gitlab_nightshift.records.codec import decode_record
 from tests.gateway.tools import RunningGateway
-config = from_bytes(sys.stdin.buffer.readline())
+config = decode_record(GatewayConfig, sys.stdin.buffer.readline())
 with RunningGateway(config.upstream, print) as gateway:
     ticket = gateway.open_bead("analyze", set(config.models), budget_usd=1.0)
     print(json.dumps([ticket.base_url, ticket.placeholder]), flush=True)
@@ -296,7 +298,7 @@ def test_the_work_never_has_the_key(tmp_path: Path) -> None:
     with RawEndpoint(whole(200, USED)) as endpoint:
         made = config(endpoint.url)
         with start_gateway(ENV) as started:
-            started.configure(to_bytes(made))
+            started.configure(encode_record(made))
             control = started.control.fileno()
             argv = [sys.executable, "-c", WORK, str(control), str(tmp_path), MODEL]
             with subprocess.Popen(
@@ -314,7 +316,7 @@ def test_the_work_never_has_the_key(tmp_path: Path) -> None:
             argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=root
         ) as whole_work:
             assert whole_work.stdin
-            whole_work.stdin.write(to_bytes(made) + b"\n")
+            whole_work.stdin.write(encode_record(made) + b"\n")
             whole_work.stdin.flush()
             assert KEY.encode() in asked_of(whole_work), "without the process it has"
             whole_work.communicate()
@@ -322,12 +324,13 @@ def test_the_work_never_has_the_key(tmp_path: Path) -> None:
 
 LOOKS = """
 import json, os, sys
-from gitlab_nightshift.gateway.gateway_config import from_bytes
-from gitlab_nightshift.gateway import serving
-config, folder = from_bytes(sys.stdin.buffer.read()), sys.argv[1]
+from gitlab_nightshift.gateway.gateway_config import GatewayConfig
+from gitlab_nightshift.records.codec import decode_record
+from gitlab_nightshift.gateway import control_socket
+config, folder = decode_record(GatewayConfig, sys.stdin.buffer.read()), sys.argv[1]
 LOOKED_UP = ("/etc/hosts", "/etc/resolv.conf", "/etc/nsswitch.conf", "/etc/services")
 if sys.argv[2] == "confined":
-    serving.confine(config)
+    control_socket.confine(config)
 def tried(do):
     try:
         do()
@@ -359,7 +362,7 @@ def test_it_sees_no_file_but_the_public_ones(tmp_path: Path) -> None:
 
     def tried(how: str) -> dict[str, str]:
         argv = [sys.executable, "-c", LOOKS, str(tmp_path), how]
-        found: dict[str, str] = json.loads(subprocess.check_output(argv, input=to_bytes(made)))
+        found: dict[str, str] = json.loads(subprocess.check_output(argv, input=encode_record(made)))
         return found
 
     confined = tried("confined")

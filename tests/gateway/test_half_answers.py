@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import pytest
 
+from gitlab_nightshift.gateway.answer_reader import Meter, MeteredUsage
 from gitlab_nightshift.gateway.limits import GatewayLimits
-from gitlab_nightshift.gateway.usage_meter import Meter, MeteredUsage
 from tests.gateway.tools import (
     STREAM,
     Client,

@@ -8,8 +8,7 @@ import pytest
 from gitlab_nightshift.gateway.anthropic import check_messages, filter_betas
 from gitlab_nightshift.gateway.limits import GatewayLimits
 from gitlab_nightshift.gateway.openai import check_chat, check_responses
-from gitlab_nightshift.gateway.refusal import RequestRefusal
-from gitlab_nightshift.gateway.request_body import read_object, write_object
+from gitlab_nightshift.gateway.request_body import RequestRefusal, read_object, write_object
 from tests.gateway.tools import MODEL, TOOL, client, message
 from tests.support.model_endpoint import ModelEndpoint
 from tests.support.turns import say

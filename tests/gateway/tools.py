@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from gitlab_nightshift.gateway.cost_account import Account
 from gitlab_nightshift.gateway.keys import BeadTicket, ModelKey
 from gitlab_nightshift.gateway.limits import GatewayLimits
 from gitlab_nightshift.gateway.model_gateway import Gateway
@@ -203,10 +204,15 @@ class RunningGateway:
         return self.thread.run(closed(), wait_s + 60)
 
     def usage(self, ticket: BeadTicket) -> Usage:
-        return self.inner.read_usage(ticket.placeholder)
+        return self._find_account(ticket).read_usage()
 
-    def exhausted(self, ticket: BeadTicket) -> bool:
-        return self.inner.exhausted(ticket.placeholder)
+    def is_exhausted(self, ticket: BeadTicket) -> bool:
+        return self._find_account(ticket).exhausted
+
+    def _find_account(self, ticket: BeadTicket) -> Account:
+        account = self.inner.find_account(ticket.placeholder)
+        assert account
+        return account
 
 
 @dataclass

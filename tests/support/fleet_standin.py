@@ -26,8 +26,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from gitlab_nightshift.demo.standin_requests import StandinAnswer
-from gitlab_nightshift.demo.standin_state import StandinMergeRequest, build_timestamp
+from gitlab_nightshift.demo.standin_state import StandinAnswer, StandinMergeRequest, build_timestamp
 from tests.support import gitlab_facts
 from tests.support.graphql_api import GRAPHQL
 from tests.support.group_endpoints import add_groups
@@ -82,8 +81,8 @@ class FleetStandin(FullStandin):
 
     handler = FleetHandler
 
-    def __init__(self, root: Path, *, paid_tier: bool = True) -> None:
-        super().__init__(root, paid_tier=paid_tier)
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
         root.mkdir(parents=True, exist_ok=True)
         self.page_delay_s = self.delay_s = self.failing = 0.0
         self.most_per_minute = 0

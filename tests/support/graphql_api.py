@@ -5,7 +5,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from gitlab_nightshift.demo.standin_api import Endpoint, StandinCall, find_project
-from gitlab_nightshift.demo.standin_requests import StandinAnswer
+from gitlab_nightshift.demo.standin_state import StandinAnswer
 from tests.support.graphql_complexity import MOST, measure_complexity
 from tests.support.graphql_nodes import build_lists, show_project
 from tests.support.standin_records import as_full

@@ -12,8 +12,7 @@ from gitlab_nightshift.demo.standin_api import (
     build_page,
     require_fields,
 )
-from gitlab_nightshift.demo.standin_requests import StandinAnswer
-from gitlab_nightshift.demo.standin_state import DEVELOPER
+from gitlab_nightshift.demo.standin_state import DEVELOPER, StandinAnswer
 from tests.support.setup_endpoints import build_variable_error, is_variable
 from tests.support.standin import FullStandin
 from tests.support.standin_records import build_job_json, get_project

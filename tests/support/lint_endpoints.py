@@ -13,8 +13,7 @@ from gitlab_nightshift.demo.standin_api import (
     require_fields,
 )
 from gitlab_nightshift.demo.standin_repository import read_heads
-from gitlab_nightshift.demo.standin_requests import StandinAnswer
-from gitlab_nightshift.demo.standin_state import DEVELOPER
+from gitlab_nightshift.demo.standin_state import DEVELOPER, StandinAnswer
 from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.onboarding.ci_file import parse_config
 from gitlab_nightshift.onboarding.pipeline_rules import list_jobs

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import requests
 
-from gitlab_nightshift.demo.standin_requests import RecordedRequest
-from gitlab_nightshift.demo.standin_state import StandinMergeRequest
+from gitlab_nightshift.demo.standin_state import RecordedRequest, StandinMergeRequest
 from tests.support import kept
 from tests.support.agent import plays
 from tests.support.shop import GOOD, nothing

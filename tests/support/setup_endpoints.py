@@ -15,8 +15,7 @@ from gitlab_nightshift.demo.standin_api import (
     require_fields,
 )
 from gitlab_nightshift.demo.standin_repository import read_commits
-from gitlab_nightshift.demo.standin_requests import StandinAnswer
-from gitlab_nightshift.demo.standin_state import DEVELOPER, MAINTAINER, NOBODY
+from gitlab_nightshift.demo.standin_state import DEVELOPER, MAINTAINER, NOBODY, StandinAnswer
 from tests.support.standin import FullStandin
 from tests.support.standin_records import StandinSchedule, get_project
 

@@ -13,8 +13,7 @@ from gitlab_nightshift.demo import demo_night
 from gitlab_nightshift.demo.demo_night import Demo
 from gitlab_nightshift.demo.standin import Standin
 from gitlab_nightshift.demo.standin_api import Endpoint, StandinCall
-from gitlab_nightshift.demo.standin_requests import StandinAnswer
-from gitlab_nightshift.demo.standin_state import Visibility
+from gitlab_nightshift.demo.standin_state import StandinAnswer, Visibility
 from tests.support import standin_ci_settings as ci_settings
 from tests.support import standin_endpoints as endpoints
 from tests.support import standin_merge_requests as merge_requests
@@ -33,8 +32,8 @@ class FullStandin(Standin):
 
     handler: type[FaultyHandler] = FaultyHandler
 
-    def __init__(self, root: Path, *, paid_tier: bool = True) -> None:
-        super().__init__(root, paid_tier=paid_tier)
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
         self._ids |= {kind: itertools.count(first) for kind, first in FIRST_IDS.items()}
         self.groups: dict[str, dict[int, int]] = {}
         self.faults: list[Fault] = []

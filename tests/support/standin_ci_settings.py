@@ -10,8 +10,7 @@ from gitlab_nightshift.demo.standin_api import (
     check_filters,
 )
 from gitlab_nightshift.demo.standin_json import build_user_json
-from gitlab_nightshift.demo.standin_requests import StandinAnswer
-from gitlab_nightshift.demo.standin_state import DEVELOPER, MAINTAINER
+from gitlab_nightshift.demo.standin_state import DEVELOPER, MAINTAINER, StandinAnswer
 from tests.support.standin_records import StandinSchedule, get_project
 
 PROJECT = "projects/{id}"

@@ -24,8 +24,13 @@ from gitlab_nightshift.demo.standin_repository import (
     read_heads,
     resolve,
 )
-from gitlab_nightshift.demo.standin_requests import StandinAnswer
-from gitlab_nightshift.demo.standin_state import DEVELOPER, GUEST, REPORTER, StandinProject
+from gitlab_nightshift.demo.standin_state import (
+    DEVELOPER,
+    GUEST,
+    REPORTER,
+    StandinAnswer,
+    StandinProject,
+)
 from tests.support.standin_records import build_job_json, get_project
 from tests.support.standin_repositories import read_blob
 

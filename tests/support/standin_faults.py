@@ -7,7 +7,7 @@ from typing import Protocol
 from urllib.parse import urlsplit
 
 from gitlab_nightshift.demo.standin import Handler
-from gitlab_nightshift.demo.standin_requests import StandinAnswer
+from gitlab_nightshift.demo.standin_state import StandinAnswer
 
 
 @dataclass

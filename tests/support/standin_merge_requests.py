@@ -10,18 +10,18 @@ from gitlab_nightshift.demo.standin_api import (
     check_filters,
     require_fields,
 )
-from gitlab_nightshift.demo.standin_json import Json, build_merge_request_json, build_user_json
-from gitlab_nightshift.demo.standin_merge_requests import (
-    change,
+from gitlab_nightshift.demo.standin_endpoints import (
     check_conflict,
     create_merge_request,
     list_merge_requests,
+    set_fields,
 )
+from gitlab_nightshift.demo.standin_json import Json, build_merge_request_json, build_user_json
 from gitlab_nightshift.demo.standin_repository import find_merge_base, read_diffs, read_heads
-from gitlab_nightshift.demo.standin_requests import StandinAnswer
 from gitlab_nightshift.demo.standin_state import (
     DEVELOPER,
     REPORTER,
+    StandinAnswer,
     StandinMergeRequest,
     StandinNote,
     StandinProject,
@@ -127,7 +127,7 @@ def update_merge_request(call: StandinCall) -> StandinAnswer:
         raise StandinApiError(
             400, {"error": f"{names} are missing, at least one parameter is required"}
         )
-    change(call, request, body)
+    set_fields(call, request, body)
     _set_state(request, call.project, body.get("state_event"))
     request.updated_at = build_timestamp()
     refresh(call.state, get_project(call))

@@ -11,10 +11,9 @@ from gitlab_nightshift.demo.standin_api import (
     build_page,
     check_filters,
 )
+from gitlab_nightshift.demo.standin_endpoints import build_account_json
 from gitlab_nightshift.demo.standin_json import build_project_json
-from gitlab_nightshift.demo.standin_people import build_account_json
-from gitlab_nightshift.demo.standin_requests import StandinAnswer
-from gitlab_nightshift.demo.standin_state import DEVELOPER, GUEST
+from gitlab_nightshift.demo.standin_state import DEVELOPER, GUEST, StandinAnswer
 from tests.support.standin_records import get_groups, get_project
 
 PROJECT = "projects/{id}"

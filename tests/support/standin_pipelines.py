@@ -22,11 +22,11 @@ from gitlab_nightshift.demo.standin_api import (
 )
 from gitlab_nightshift.demo.standin_json import build_user_json
 from gitlab_nightshift.demo.standin_repository import read_heads
-from gitlab_nightshift.demo.standin_requests import StandinAnswer
 from gitlab_nightshift.demo.standin_state import (
     DEVELOPER,
     MAINTAINER,
     REPORTER,
+    StandinAnswer,
     State,
     User,
     build_timestamp,

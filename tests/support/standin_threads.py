@@ -15,10 +15,10 @@ from gitlab_nightshift.demo.standin_api import (
     require_fields,
 )
 from gitlab_nightshift.demo.standin_json import Json, build_user_json
-from gitlab_nightshift.demo.standin_requests import StandinAnswer
 from gitlab_nightshift.demo.standin_state import (
     GUEST,
     REPORTER,
+    StandinAnswer,
     StandinNote,
     State,
     User,

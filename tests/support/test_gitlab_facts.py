@@ -158,7 +158,8 @@ def test_a_developer_commits_to_no_protected_branch(
 
 
 def test_what_a_tier_lacks_is_not_there(tmp_path: Path) -> None:
-    with FullStandin(tmp_path / "gitlab", paid_tier=False) as gitlab:
+    with FullStandin(tmp_path / "gitlab") as gitlab:
+        gitlab.paid_tier = False
         gitlab.add_token(TOKEN, gitlab.add_user("rita", "Rita"), access_level=40)
         project = gitlab.add_project("team/app")
         for name in ("push_rule", "approval_rules"):

@@ -21,6 +21,7 @@ from gitlab_nightshift.text.lazy_patterns import compile_lazily
 LARGEST = 2_000_000
 """Characters of a text with blocks."""
 MOST_BLOCKS = 500
+# As long as git's conflict markers (gitattributes(5), conflict-marker-size).
 SHORTEST_MARK = 7
 _OPEN = compile_lazily(r"(<{7,}) (SEARCH|DELETE)")
 _CLOSE = compile_lazily(r">{7,} (?:REPLACE|DELETE)")

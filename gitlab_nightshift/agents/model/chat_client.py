@@ -88,7 +88,7 @@ class CutOffError(EndpointError):
         self.why = why
 
     @property
-    def too_wordy(self) -> bool:
+    def hit_token_limit(self) -> bool:
         """True if the model wrote more than it may."""
         return self.why == _CUT_REASONS["length"]
 
@@ -199,14 +199,14 @@ class ChatClient:
 
 
 def _read_refusal(response: http.client.HTTPResponse) -> EndpointError:
-    found, said = parse_error(response.read(20_000))
-    text = f"the model endpoint answered HTTP {response.status}{': ' if said else ''}{said}"
-    return EndpointError(response.status, text, find_context(found, said))
+    found, message = parse_error(response.read(20_000))
+    text = f"the model endpoint answered HTTP {response.status}{': ' if message else ''}{message}"
+    return EndpointError(response.status, text, find_context(found, message))
 
 
 def _read_whole(response: http.client.HTTPResponse) -> ModelReply:
     answer = _Answer()
-    answer.take(_parse_object(b"".join(_read_body(response, LONGEST_ANSWER))), "message")
+    answer.add(_parse_object(b"".join(_read_body(response, LONGEST_ANSWER))), "message")
     answer.closed = True
     return answer.finish()
 
@@ -223,7 +223,7 @@ def _read_stream(
         if data == b"[DONE]":
             answer.closed = True
         else:
-            answer.take(_parse_object(data), "delta")
+            answer.add(_parse_object(data), "delta")
             on_progress(answer.size)
     return answer.finish()
 
@@ -263,7 +263,7 @@ class _Answer:
     _reason: str = ""
     _usage: Mapping[str, Any] = field(default_factory=dict)
 
-    def take(self, event: Mapping[str, Any], name: str) -> None:
+    def add(self, event: Mapping[str, Any], name: str) -> None:
         """Add a part, or all of it. Raises :class:`CutOffError` if it goes on after its end."""
         first = next(iter(as_objects(event.get("choices"))), {})
         part, before = as_object(first.get(name)), self.size
@@ -304,9 +304,9 @@ class _Answer:
             self._texts.setdefault(key, []).append(text)
             self.size += len(text)
 
-    def _add_details(self, given: object) -> None:
+    def _add_details(self, details: object) -> None:
         """Add OpenRouter's thoughts, whose entries come in pieces of the same type and index."""
-        for part in as_objects(given):
+        for part in as_objects(details):
             self.size += 1
             last = self._details[-1] if self._details else {}
             if (last.get("type"), last.get("index")) != (part.get("type"), part.get("index")):
@@ -361,8 +361,8 @@ def _parse_object(raw: bytes) -> dict[str, Any]:
     row = as_object(found)
     # vLLM's error in a stream has neither key, Gemini's is a list.
     failed = row.get("error") or isinstance(found, list) or not {"choices", "usage"} & row.keys()
-    if failed and (said := find_error(found)[1] or str(row.get("error") or "")):
-        raise CutOffError(f"the model endpoint failed: {said[:300]}")
+    if failed and (message := find_error(found)[1] or str(row.get("error") or "")):
+        raise CutOffError(f"the model endpoint failed: {message[:300]}")
     if not isinstance(found, dict):
         raise CutOffError("it is no JSON of Chat Completions")
     return found

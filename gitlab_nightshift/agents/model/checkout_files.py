@@ -1,17 +1,25 @@
-"""Reads and changes files of a checkout by descriptors: no link is followed, all or nothing.
+"""The files of a checkout as a model's tools see them: real, or with proposed edits.
 
-Unlike ``system/openat.py`` this also serves a person's own checkout: no folder's mode is changed.
+They are read and changed by descriptors: no link is followed, all changes are made or none. Unlike
+``system/openat.py`` this also serves a person's own checkout: no folder's mode is changed.
 """
 
 import contextlib
 import errno
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gitlab_nightshift.agents.model.edits import Edit, NotApplicableError, Read, UnreadableFileError
+from gitlab_nightshift.agents.model.edits import (
+    Edit,
+    NotApplicableError,
+    Read,
+    UnreadableFileError,
+    find_path_problem,
+)
+from gitlab_nightshift.repository.git import Git
 from gitlab_nightshift.system.openat import write_all
 
 LARGEST_FILE = 5_000_000
@@ -48,15 +56,15 @@ def apply(top: Path, edits: Iterable[Edit]) -> None:
     Raises :class:`NotApplicableError` if a file cannot be written or has changed since it was read.
     """
     with contextlib.ExitStack() as stack:
-        done = _UndoLog()
+        undo_log = _UndoLog()
         try:
-            staged = [_stage_file(top, edit, stack, done) for edit in edits]
+            staged = [_stage_file(top, edit, stack, undo_log) for edit in edits]
             for each in staged:  # only once all are written: what fails usually fails before
-                _put(each, done)
+                _replace_file(each, undo_log)
         except BaseException:
-            done.undo()
+            undo_log.undo()
             raise
-        done.finish()
+        undo_log.finish()
 
 
 @dataclass(frozen=True)
@@ -73,19 +81,20 @@ class _StagedFile:
 
 @dataclass
 class _UndoLog:
-    """What was done so far, to be undone in reverse order."""
+    """What was done so far, to be undone in reverse order: files written beside their targets,
+    folders created, old files moved aside, and new ones in their places."""
 
-    parts: list[tuple[int, str]] = field(default_factory=list)
+    staged: list[tuple[int, str]] = field(default_factory=list)
     folders: list[tuple[int, str]] = field(default_factory=list)
-    kept: list[tuple[int, str, str]] = field(default_factory=list)
-    made: list[tuple[int, str]] = field(default_factory=list)
+    backups: list[tuple[int, str, str]] = field(default_factory=list)
+    placed: list[tuple[int, str]] = field(default_factory=list)
 
     def undo(self) -> None:
-        for fd, name in reversed(self.made):
+        for fd, name in reversed(self.placed):
             os.unlink(name, dir_fd=fd)
-        for fd, name, backup in reversed(self.kept):
+        for fd, name, backup in reversed(self.backups):
             os.rename(backup, name, src_dir_fd=fd, dst_dir_fd=fd)
-        for fd, name in self.parts:
+        for fd, name in self.staged:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(name, dir_fd=fd)
         for fd, name in reversed(self.folders):
@@ -93,7 +102,7 @@ class _UndoLog:
                 os.rmdir(name, dir_fd=fd)
 
     def finish(self) -> None:
-        for fd, _, backup in self.kept:
+        for fd, _, backup in self.backups:
             os.unlink(backup, dir_fd=fd)
 
 
@@ -137,33 +146,39 @@ def _open_at(
 
 
 def _open_folder(
-    top: Path, path: str, stack: contextlib.ExitStack, done: _UndoLog | None = None
+    top: Path, path: str, stack: contextlib.ExitStack, undo_log: _UndoLog | None = None
 ) -> tuple[int, str]:
-    """The folder of a path as a descriptor, and the last name; with ``done``, missing folders are
-    created."""
+    """The folder of a path as a descriptor, and the last name; with ``undo_log``, missing folders
+    are created."""
+    # Part by part: O_NOFOLLOW is about the last part of a path alone (open(2)), and a link above it
+    # could lead out of the checkout.
     *above, name = path.split("/")
     fd = stack.enter_context(_open_at(str(top), None, _FOLDER))
     for part in above:
-        if done is not None:
+        if undo_log is not None:
             with contextlib.suppress(FileExistsError):
                 os.mkdir(part, dir_fd=fd)
-                done.folders.append((fd, part))
+                undo_log.folders.append((fd, part))
         fd = stack.enter_context(_open_at(part, fd, _FOLDER))
     return fd, name
 
 
-def _stage_file(top: Path, edit: Edit, stack: contextlib.ExitStack, done: _UndoLog) -> _StagedFile:
+def _stage_file(
+    top: Path, edit: Edit, stack: contextlib.ExitStack, undo_log: _UndoLog
+) -> _StagedFile:
     """Write the new content beside the file, which has to be as it was read."""
     try:
-        fd, name = _open_folder(top, edit.path, stack, done)
+        fd, name = _open_folder(top, edit.path, stack, undo_log)
         mode, owner = _check_unchanged(edit, fd, name)
         new = ""
         if edit.after is not None:
             new = f".nightshift-{os.urandom(8).hex()}"
+            # O_EXCL: nobody else's file, and no link, is opened by this name (open(2)).
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
             with _open_at(new, fd, flags) as file:
-                done.parts.append((fd, new))
+                undo_log.staged.append((fd, new))
                 write_all(file, edit.after)
+                # Before the mode: chown clears the set-user-ID and set-group-ID bits (chown(2)).
                 if owner:
                     with contextlib.suppress(PermissionError):  # only root may give a file away
                         os.fchown(file, *owner)
@@ -192,20 +207,81 @@ def _check_unchanged(edit: Edit, fd: int, name: str) -> tuple[int, tuple[int, in
     return stat.S_IMODE(status.st_mode), (status.st_uid, status.st_gid)
 
 
-def _put(staged: _StagedFile, done: _UndoLog) -> None:
+def _replace_file(staged: _StagedFile, undo_log: _UndoLog) -> None:
     """Move the old file aside, and the new one to its place."""
     fd, name = staged.fd, staged.name
     try:
         if staged.old:
+            # In the same folder, as a rename does not cross file systems (rename(2)).
             backup = f".nightshift-{os.urandom(8).hex()}"
             os.rename(name, backup, src_dir_fd=fd, dst_dir_fd=fd)
-            done.kept.append((fd, name, backup))
+            undo_log.backups.append((fd, name, backup))
         if staged.new:
             os.rename(staged.new, name, src_dir_fd=fd, dst_dir_fd=fd)
-            done.made.append((fd, name))
+            undo_log.placed.append((fd, name))
     except OSError as error:
         raise NotApplicableError([f"{staged.path}: {_describe_error(error)}"]) from None
 
 
 def _describe_error(error: OSError) -> str:
     return _REASONS.get(error.errno or 0, f"it cannot be used ({error.strerror})")
+
+
+# --- as tools see them ----------------------------------------------------------------------------
+
+
+class OutsideError(Exception):
+    """A path that tools refuse; the message is for the model."""
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """A checkout and the git for it. Files of ``extra_folders`` may be read, too. With
+    ``proposed``, edits are collected there and no file is changed. ``is_hidden`` is true for files
+    that no tool shows."""
+
+    top: Path
+    git: Git
+    extra_folders: tuple[Path, ...] = ()
+    proposed: dict[str, Edit] | None = None
+    is_hidden: Callable[[str], bool] = field(default=lambda path: False)
+
+    def locate(self, given: str) -> str:
+        """The path relative to the checkout's top ("" is the top itself). Raises OutsideError."""
+        # Models also give the absolute path, as pwd or a tool's output shows it.
+        for top in (str(self.top), os.path.realpath(self.top)):
+            if given == top or given.startswith(f"{top}/"):
+                given = given[len(top) :].lstrip("/")
+        path = "" if given in ("", ".", "./") else os.path.normpath(given)
+        if path and (problem := find_path_problem(path)):
+            raise OutsideError(f"{given[:200]!r}: {problem}")
+        if path and self.is_hidden(path):
+            raise OutsideError(f"{path}: its name says that it holds secrets; it is not shown")
+        return path
+
+    def read(self, path: str) -> bytes | None:
+        """The file as it is now, None if there is none. Raises UnreadableFileError."""
+        edit = (self.proposed or {}).get(path)
+        return edit.after if edit else make_reader(self.top)(path)
+
+    def read_extra_file(self, given: str) -> bytes | None:
+        """A file in one of the ``extra_folders``, None for any other path."""
+        place = Path(os.path.normpath(given))
+        if place.parent in self.extra_folders and place.is_file():
+            return make_reader(place.parent)(place.name)
+        return None
+
+    def list_folder(self, path: str) -> list[str]:
+        """The names in a folder; folders end in a slash. Raises UnreadableFileError."""
+        prefix = f"{path}/" if path else ""
+        names = list_folder(self.top, path)
+        return [name for name in names if not self.is_hidden(prefix + name)]
+
+    def apply(self, edits: Iterable[Edit]) -> None:
+        """Make the changes, all or none. Raises NotApplicableError."""
+        if self.proposed is None:
+            apply(self.top, edits)
+            return
+        for edit in edits:
+            first = self.proposed.get(edit.path, edit).before
+            self.proposed[edit.path] = Edit(edit.path, first, edit.after, edit.added, edit.deleted)

@@ -42,6 +42,8 @@ class Conversation:
         else to three quarters of what was sent, whose tokens are only estimated here."""
         sent = estimate_tokens(self.messages) + self.fixed + answer
         known = self.context or sent
+        # A reported context that is no smaller than the known one explains nothing: then the next
+        # try is just shorter.
         self.context = reported if 0 < reported < known else min(known, sent) * 3 // 4
 
     def fit(self, answer: int, newest: int = 0) -> Sequence[Message]:

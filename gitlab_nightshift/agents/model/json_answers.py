@@ -30,6 +30,7 @@ def parse_json_answer(text: str, schema: Schema) -> dict[str, Any]:
 
     Raises :class:`MalformedError`.
     """
+    # A list of objects is not one answer, even if only one of them fits.
     found = [] if text.lstrip().startswith("[") else list(_find_objects(text))
     fitting = [each for each in found if not any(_find_problems(each, schema, schema, ""))]
     if not found or any(each != fitting[0] for each in fitting):
@@ -67,10 +68,11 @@ def _find_problems(value: Any, schema: Schema, whole: Schema, where: str) -> Ite
     schema = whole["$defs"][name] if name else schema
     if options := schema.get("anyOf"):
         tried = [list(_find_problems(value, option, whole, where)) for option in options]
+        # The first option says most: "null" comes last.
         yield from () if not all(tried) else tried[0]
         return
     kind = schema.get("type")
-    if isinstance(kind, str) and not _is(value, kind):
+    if isinstance(kind, str) and not _has_type(value, kind):
         yield f"{where}: {kind} expected"
         return
     if "enum" in schema and value not in schema["enum"]:
@@ -86,7 +88,8 @@ def _find_problems(value: Any, schema: Schema, whole: Schema, where: str) -> Ite
             yield from _find_problems(item, items, whole, where)
 
 
-def _is(value: Any, kind: str) -> bool:
+def _has_type(value: Any, kind: str) -> bool:
+    # A bool is an int in Python, but no integer in JSON Schema.
     if isinstance(value, bool):
         return kind == "boolean"
     return isinstance(value, _KINDS[kind])

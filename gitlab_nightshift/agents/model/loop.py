@@ -34,11 +34,11 @@ WARNED_REPEATS, MOST_REPEATS = 3, 6
 MOST_REDUCTIONS = 4
 """How often a request that is too long is shortened and sent again."""
 WARNED_PART = 0.8
-"""The used part of a limit at which the model is told to finish."""
+"""The used part of a limit from which on the model is asked to finish."""
 LEAST_ANSWER = 1024
 """Tokens: the gateway forwards no request whose answer may have fewer."""
 NO_CALL = "no tool call"
-Tell = Callable[[Mapping[str, Any]], None]
+EmitEvent = Callable[[Mapping[str, Any]], None]
 
 
 @dataclass(frozen=True)
@@ -83,10 +83,10 @@ class AgentLoop:
         toolbox: Toolbox,
         limits: LoopLimits,
         schema: Mapping[str, Any] | None,
-        tell: Tell,
+        emit: EmitEvent,
     ) -> None:
-        self._chat, self._toolbox, self._limits, self._tell = chat, toolbox, limits, tell
-        self._schema, self._spent, self._hinted = schema, _Spent(), False
+        self._chat, self._toolbox, self._limits, self._emit = chat, toolbox, limits, emit
+        self._schema, self._spent, self._warned = schema, _Spent(), False
         self._tools = (*toolbox.list_tools(), build_finish(schema))
         self._mistakes, self._changed = list[str](), False
         self._repeats: dict[str, int] = {}
@@ -102,14 +102,14 @@ class AgentLoop:
         while True:
             self._count_turn()
             reply = self._ask(task)
-            results, answer = self._take_turn(reply)
+            results, answer = self._handle_reply(reply)
             if answer is not None:
                 return answer
-            self._newest = len(results)
+            self._new_results = len(results)
             self._add_results(results)
 
     def _start(self, task: str, context: int, *, fenced: bool) -> None:
-        self._fenced, self._newest = fenced, 0
+        self._fenced, self._new_results = fenced, 0
         first = {"role": "system", "content": render_loop_text(self._tools, fenced=fenced)}
         messages = [first, {"role": "user", "content": task}]
         self._described = None if fenced else [tool.describe() for tool in self._tools]
@@ -121,8 +121,8 @@ class AgentLoop:
             raise MalformedError(f"no {FINISH} within {MOST_TURNS} turns")
         self._spent.turns += 1
         part, which = self._spent.measure(self._limits)
-        if part >= WARNED_PART and not self._hinted:
-            self._hinted = True
+        if part >= WARNED_PART and not self._warned:
+            self._warned = True
             text = f"Little is left ({which}): end your work now and call `{FINISH}`."
             self._conversation.add({"role": "user", "content": text})
 
@@ -132,17 +132,17 @@ class AgentLoop:
         reductions = 0
         while True:
             trimmed, tokens = self._conversation.trimmed, self._compute_answer()
-            messages = self._conversation.fit(tokens, self._newest)
+            messages = self._conversation.fit(tokens, self._new_results)
             if self._conversation.trimmed > trimmed:
-                self._tell({"type": "trimmed", "tokens": estimate_tokens(messages)})
+                self._emit({"type": "trimmed", "tokens": estimate_tokens(messages)})
             try:
                 reply = self._chat.ask(messages, tokens, tools=self._described)
             except CutOffError as cut:
-                if not cut.too_wordy:
+                if not cut.hit_token_limit:
                     raise
                 self._count_mistake("an answer without its end", str(cut))
-                said = {"role": "assistant", "content": "(an answer that was too long)"}
-                self._conversation.add(said)
+                placeholder = {"role": "assistant", "content": "(an answer that was too long)"}
+                self._conversation.add(placeholder)
                 text = f"{cut}. Answer with one short call of a tool."
                 self._conversation.add({"role": "user", "content": text})
             except EndpointError as error:
@@ -164,11 +164,11 @@ class AgentLoop:
         wanted, context = self._limits.answer_tokens, self._conversation.context
         return max(min(wanted, context // 4), LEAST_ANSWER) if context else wanted
 
-    def _take_turn(self, reply: ModelReply) -> tuple[list[tuple[str, str]], Any]:
-        """The results of a turn's calls by their ids, and the answer, None if the work goes on."""
+    def _handle_reply(self, reply: ModelReply) -> tuple[list[tuple[str, str]], Any]:
+        """The results of a reply's calls by their ids, and the answer, None if the work goes on."""
         calls = reply.calls or tuple(
-            ModelCall(f"text{self._spent.turns}-{number}", name, given)
-            for number, (name, given) in enumerate(find_written_calls(reply.text))
+            ModelCall(f"text{self._spent.turns}-{number}", name, arguments)
+            for number, (name, arguments) in enumerate(find_written_calls(reply.text))
         )
         message = dict(reply.message)
         if reply.calls and len(calls) > MOST_CALLS:
@@ -176,12 +176,12 @@ class AgentLoop:
             message["tool_calls"] = message["tool_calls"][:MOST_CALLS]
         self._conversation.add(message)
         if reply.text.strip():
-            self._tell({"type": "said", "text": reply.text.strip()[:2000]})
+            self._emit({"type": "said", "text": reply.text.strip()[:2000]})
         if not calls:
-            return self._take_text(reply.text)
+            return self._handle_text(reply.text)
         results, answer = list[tuple[str, str]](), None
         for call in calls[:MOST_CALLS]:
-            result, ended = self._take_call(call)
+            result, ended = self._handle_call(call)
             results.append((call.call_id if reply.calls else "", result))
             answer = ended if ended is not None else answer
         if len(calls) > MOST_CALLS and answer is None:
@@ -190,17 +190,17 @@ class AgentLoop:
             self._count_mistake("too many calls in one turn", text)
         return results, answer
 
-    def _take_text(self, text: str) -> tuple[list[tuple[str, str]], Any]:
-        """Take an answer without a call: blocks, the report itself, or, if the bead has no report,
+    def _handle_text(self, text: str) -> tuple[list[tuple[str, str]], Any]:
+        """Handle a reply without a call: blocks, the report itself, or, if the bead has no report,
         its last sentence."""
         try:
             if self._toolbox.edits and (blocks := parse(text)):
-                self._tell_call("blocks", "edit", {"path": ", ".join({b.path for b in blocks})})
+                self._emit_call("blocks", "edit", {"path": ", ".join({b.path for b in blocks})})
                 result = self._toolbox.apply_blocks(blocks)
-                self._tell_result("blocks", result)
+                self._emit_result("blocks", result)
                 self._changed = True
                 return [("", result.text)], None
-            return [], self._parse_end(text)
+            return [], self._parse_final_text(text)
         except (MalformedError, NotApplicableError) as error:
             self._count_mistake(NO_CALL, str(error))
             return [("", f"{error}\nCall a tool, or `{FINISH}` with your report.")], None
@@ -208,7 +208,7 @@ class AgentLoop:
             self._count_mistake(mistake.kind, str(mistake))
             return [("", str(mistake))], None
 
-    def _parse_end(self, text: str) -> Any:
+    def _parse_final_text(self, text: str) -> Any:
         """The report. A bead without one ends by a sentence, but not before something was changed:
         many models start with a sentence about their plan."""
         if self._schema is not None:
@@ -218,9 +218,9 @@ class AgentLoop:
             raise MalformedError("you have changed nothing so far")
         return text.strip() if reason is None else reason
 
-    def _take_call(self, call: ModelCall) -> tuple[str, Any]:
+    def _handle_call(self, call: ModelCall) -> tuple[str, Any]:
         """The result of a call, and the answer if it was ``finish``."""
-        self._tell_call(call.call_id, call.name, call.arguments)
+        self._emit_call(call.call_id, call.name, call.arguments)
         try:
             if call.name == FINISH:
                 return "taken", self._read_answer(call)
@@ -229,22 +229,23 @@ class AgentLoop:
         except MistakeError as mistake:
             self._count_mistake(mistake.kind, str(mistake))
             result = ToolResult(f"error: {mistake}", "refused")
-        self._tell_result(call.call_id, result)
+        self._emit_result(call.call_id, result)
         return self._note_repetition(call, result), None
 
     def _read_answer(self, call: ModelCall) -> Any:
-        given = call.arguments
-        if given is None:
+        arguments = call.arguments
+        if arguments is None:
             raise MistakeError("broken JSON", "finish: its arguments are not one JSON object")
         if self._schema is None:
-            return str(given.get("summary") or "done")
+            return str(arguments.get("summary") or "done")
         try:
-            return check_answer(given, self._schema)
+            return check_answer(arguments, self._schema)
         except MalformedError as error:
             raise MistakeError("a report of another shape", str(error)) from None
 
     def _note_repetition(self, call: ModelCall, result: ToolResult) -> str:
         """The result, with a warning if the same call has given it before."""
+        # With the result: the same command after an edit is no repetition.
         key = json.dumps([call.name, call.arguments, result.text], sort_keys=True, default=str)
         count = self._repeats[key] = self._repeats.get(key, 0) + 1
         if count >= MOST_REPEATS:
@@ -257,7 +258,7 @@ class AgentLoop:
 
     def _count_mistake(self, kind: str, text: str) -> None:
         self._mistakes.append(kind)
-        self._tell({"type": "mistake", "kind": kind, "text": text[:1000]})
+        self._emit({"type": "mistake", "kind": kind, "text": text[:1000]})
         if len(self._mistakes) >= MOST_MISTAKES:
             raise MalformedError(f"{len(self._mistakes)} mistakes, the last: {kind}: {text[:500]}")
 
@@ -271,12 +272,12 @@ class AgentLoop:
             text = "\n\n".join(f"Result:\n{text}" for text in written)
             self._conversation.add({"role": "user", "content": text}, droppable=True)
 
-    def _tell_call(self, call_id: str, name: str, given: Mapping[str, Any] | None) -> None:
-        shown = {key: str(value)[:400] for key, value in (given or {}).items()}
-        if isinstance((given or {}).get("command"), list):
-            shown = {"command": (given or {})["command"][:50]}
-        self._tell({"type": "call", "id": call_id, "tool": name[:100], "input": shown})
+    def _emit_call(self, call_id: str, name: str, arguments: Mapping[str, Any] | None) -> None:
+        shown = {key: str(value)[:400] for key, value in (arguments or {}).items()}
+        if isinstance((arguments or {}).get("command"), list):
+            shown = {"command": (arguments or {})["command"][:50]}
+        self._emit({"type": "call", "id": call_id, "tool": name[:100], "input": shown})
 
-    def _tell_result(self, call_id: str, result: ToolResult) -> None:
+    def _emit_result(self, call_id: str, result: ToolResult) -> None:
         how, output = result.outcome, result.text[:4000]
-        self._tell({"type": "result_of", "id": call_id, "how": how, "output": output})
+        self._emit({"type": "result_of", "id": call_id, "how": how, "output": output})

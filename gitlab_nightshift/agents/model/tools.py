@@ -12,10 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from gitlab_nightshift.agents.model.blocks import Block
+from gitlab_nightshift.agents.model.checkout_files import OutsideError, Workspace
 from gitlab_nightshift.agents.model.conversation import cut_text
-from gitlab_nightshift.agents.model.edits import NotApplicableError, UnreadableFileError, plan_edits
-from gitlab_nightshift.agents.model.places import build_block
-from gitlab_nightshift.agents.model.workspace import OutsideError, Workspace
+from gitlab_nightshift.agents.model.edits import (
+    NotApplicableError,
+    UnreadableFileError,
+    build_block,
+    plan_edits,
+)
 from gitlab_nightshift.sandbox.process import ProgramStartError, run_bounded
 
 LONGEST_OUTPUT = 16_000
@@ -121,7 +125,7 @@ class Toolbox:
         """All tools but ``finish``, which is the loop's."""
         return (*([RUN] if self.rules else []), READ, SEARCH, *([EDIT] if self.edits else []))
 
-    def call(self, name: str, given: Mapping[str, Any] | None) -> ToolResult:
+    def call(self, name: str, arguments: Mapping[str, Any] | None) -> ToolResult:
         """Run a call. Raises MistakeError."""
         tool = next((tool for tool in self.list_tools() if tool.name == name), None)
         if tool is None:
@@ -129,23 +133,23 @@ class Toolbox:
             raise MistakeError(
                 "an unknown tool", f"there is no tool {name[:60]!r}; there are {known}"
             )
-        _check_arguments(tool, given)
-        work: Mapping[str, Callable[[Mapping[str, Any]], ToolResult]] = {
+        _check_arguments(tool, arguments)
+        handlers: Mapping[str, Callable[[Mapping[str, Any]], ToolResult]] = {
             "run": self._run,
             "read": self._read,
             "search": self._search,
             "edit": self._edit,
         }
         try:
-            return work[name](given or {})
+            return handlers[name](arguments or {})
         except OutsideError as error:
             raise MistakeError("a path outside the checkout", str(error)) from None
         except UnreadableFileError as error:
             return ToolResult(f"it cannot be read: {error}", "failed")
 
-    def _run(self, given: Mapping[str, Any]) -> ToolResult:
+    def _run(self, arguments: Mapping[str, Any]) -> ToolResult:
         assert self.rules
-        words = self._check_command(given["command"])
+        words = self._check_command(arguments["command"])
         try:
             done = run_bounded(
                 words,
@@ -158,16 +162,20 @@ class Toolbox:
             text = f"{words[0]} cannot be started: {error.strerror}. {self._list_allowed()}"
             raise MistakeError("a command that is not allowed", text) from None
         output = done.output.decode("utf-8", "replace")
+        # Both: 126 is also the shell's own status for a file that cannot be executed (POSIX, XCU
+        # 2.8.2).
         if done.exit_status == NOT_ALLOWED and REFUSED in output:
             raise MistakeError("a command that is not allowed", output.strip())
         return ToolResult(f"{done.how}\n{output}", done.how)
 
     def _check_command(self, command: Any) -> list[str]:
         assert self.rules
+        # A model may give one string although the parameter is a list.
         words = shlex.split(command) if isinstance(command, str) else command
         if not words or not all(isinstance(word, str) and "\0" not in word for word in words):
             text = "command: expected a list of words, the program first"
             raise MistakeError("arguments of another shape", text)
+        # Other names are left to the program allowlist, which knows what PATH leads to.
         known = [shlex.split(each)[0] for each in self.rules.allowed]
         if self.rules.any_command or words[0] in known:
             return list(words)
@@ -185,11 +193,11 @@ class Toolbox:
         assert self.rules
         return f"Allowed: plain reading tools; {', '.join(self.rules.allowed) or 'git'}."
 
-    def _read(self, given: Mapping[str, Any]) -> ToolResult:
-        data = self.workspace.read_handed(given["path"])
-        path = given["path"]
+    def _read(self, arguments: Mapping[str, Any]) -> ToolResult:
+        data = self.workspace.read_extra_file(arguments["path"])
+        path = arguments["path"]
         if data is None:
-            path = self.workspace.locate(given["path"])
+            path = self.workspace.locate(arguments["path"])
             with contextlib.suppress(UnreadableFileError):  # it is not a folder
                 names = self.workspace.list_folder(path)
                 more = [f"... {len(names) - MOST_NAMES} more"] if len(names) > MOST_NAMES else []
@@ -199,15 +207,15 @@ class Toolbox:
             return ToolResult(f"{path}: there is no such file", "failed")
         if b"\0" in data:
             return ToolResult(f"{path}: a binary file of {len(data)} bytes", "failed")
-        return ToolResult(_show_lines(path, data, given))
+        return ToolResult(_show_lines(path, data, arguments))
 
-    def _search(self, given: Mapping[str, Any]) -> ToolResult:
-        folder = self.workspace.locate(str(given.get("folder") or ""))
+    def _search(self, arguments: Mapping[str, Any]) -> ToolResult:
+        folder = self.workspace.locate(str(arguments.get("folder") or ""))
         git = self.workspace.git
         # -z: a path may contain the colon that would end it; -I: no binary files.
         words = [git.program, "grep", "-z", "-n", "-I", "-E", "--untracked", "--no-color"]
         done = run_bounded(
-            [*words, "-e", given["pattern"], "--", folder or "."],
+            [*words, "-e", arguments["pattern"], "--", folder or "."],
             cwd=self.workspace.top,
             env=git.env,
             timeout_s=SEARCH_S,
@@ -223,8 +231,9 @@ class Toolbox:
         more = [f"... {len(found) - MOST_MATCHES} more"] if len(found) > MOST_MATCHES else []
         return ToolResult("\n".join([*shown, *more]) or "nothing found")
 
-    def _edit(self, given: Mapping[str, Any]) -> ToolResult:
-        path, old, new = self.workspace.locate(given["path"]), given["old"], given["new"]
+    def _edit(self, arguments: Mapping[str, Any]) -> ToolResult:
+        path = self.workspace.locate(arguments["path"])
+        old, new = arguments["old"], arguments["new"]
         try:
             if old:
                 text = (self.workspace.read(path) or b"").decode("utf-8", "surrogateescape")
@@ -248,22 +257,22 @@ class Toolbox:
         return ToolResult("\n".join(rows))
 
 
-def _check_arguments(tool: Tool, given: Mapping[str, Any] | None) -> None:
-    if given is None:
+def _check_arguments(tool: Tool, arguments: Mapping[str, Any] | None) -> None:
+    if arguments is None:
         raise MistakeError("broken JSON", f"{tool.name}: its arguments are not one JSON object")
-    missing = [name for name in tool.needed if name not in given]
-    texts = (name for name in given if tool.parameters.get(name) == _TEXT)
-    wrong = [name for name in texts if not isinstance(given[name], str)]
+    missing = [name for name in tool.needed if name not in arguments]
+    texts = (name for name in arguments if tool.parameters.get(name) == _TEXT)
+    wrong = [name for name in texts if not isinstance(arguments[name], str)]
     if missing or wrong:
         what = f"{missing[0]} is missing" if missing else f"{wrong[0]} has to be a text"
         raise MistakeError("arguments of another shape", f"{tool.name}: {what}")
 
 
-def _show_lines(path: str, data: bytes, given: Mapping[str, Any]) -> str:
+def _show_lines(path: str, data: bytes, arguments: Mapping[str, Any]) -> str:
     """Some lines of a file, below a line that says which."""
     lines = data.decode("utf-8", "replace").splitlines()
-    first = max(_read_number(given.get("first_line"), 1), 1)
-    count = max(min(_read_number(given.get("lines"), MOST_LINES), MOST_LINES), 1)
+    first = max(_read_number(arguments.get("first_line"), 1), 1)
+    count = max(min(_read_number(arguments.get("lines"), MOST_LINES), MOST_LINES), 1)
     part = lines[first - 1 : first - 1 + count]
     text = cut_text("\n".join(part), LONGEST_OUTPUT)
     return f"{path}, lines {first} to {first - 1 + len(part)} of {len(lines)}:\n{text}"

@@ -35,10 +35,10 @@ def parse_proxy(url: str) -> JobProxy:
     return JobProxy(host, port or 80, credential)
 
 
-Choose = Callable[[str, int], JobProxy | None]
+ChooseProxy = Callable[[str, int], JobProxy | None]
 
 
-def make_proxy_chooser(env: Mapping[str, str]) -> Choose:
+def make_proxy_chooser(env: Mapping[str, str]) -> ChooseProxy:
     """A function that finds the job's proxy for a host and port, by the job's variables. It raises
     ``E_CONFIG`` for one that cannot be used."""
 

@@ -1,6 +1,8 @@
 """The proxy through which agents reach the few hosts that the settings allow, and nothing else."""
 
 import asyncio
+import base64
+import binascii
 import contextlib
 import hmac
 import secrets
@@ -8,27 +10,108 @@ import socket
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from gitlab_nightshift.gateway.egress.company_proxy import Choose
-from gitlab_nightshift.gateway.egress.request_head import (
-    HEAD_BYTES,
-    BadHead,
-    RequestHead,
-    read_head,
-)
+from gitlab_nightshift.gateway.egress.company_proxy import ChooseProxy
 from gitlab_nightshift.gateway.egress.route import (
     DeniedTarget,
     Dial,
     EgressRoute,
     Resolve,
+    Streams,
+    Traffic,
     UnreachableTarget,
     dial,
     look_up,
+    relay_bytes,
 )
-from gitlab_nightshift.gateway.egress.tunnel import Pipe, Traffic, relay_bytes
 from gitlab_nightshift.gateway.keys import EgressTicket
-from gitlab_nightshift.gateway.refusal import quote_text
+from gitlab_nightshift.gateway.request_body import quote_text
 from gitlab_nightshift.records.events import Emit, Note
-from gitlab_nightshift.settings.allowed_hosts import format_host_port, parse_egress_host
+from gitlab_nightshift.settings.allowed_hosts import format_host_port, parse_egress_host, split
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
+
+HEAD_BYTES = 16 * 1024
+# RFC 9112, 3 and 5, without what two readers may take differently: obs-fold, other line ends.
+_LINE = compile_lazily(r"([A-Z]{3,16}) (\S+) HTTP/1\.[01]")
+_HEADER = compile_lazily(r"([A-Za-z0-9!#$%&'*+.^_`|~-]+):[ \t]*([^\x00-\x08\x0a-\x1f\x7f]*)")
+# Headers for the proxy alone, which must not go on: RFC 9110, 7.6.1.
+_HOP = frozenset(
+    {
+        *("connection", "host", "keep-alive", "proxy-authorization", "proxy-connection"),
+        *("te", "trailer", "upgrade", "proxy-authenticate"),
+    }
+)
+
+
+class BadHead(Exception):
+    """A malformed request; the text is for the client."""
+
+
+@dataclass(frozen=True)
+class RequestHead:
+    """A request. ``forward`` is what a plain http server gets of it, b"" for a tunnel."""
+
+    host: str
+    port: int
+    credential: str
+    forward: bytes
+
+
+async def read_head(reader: asyncio.StreamReader) -> RequestHead:
+    """The head; the reader's limit bounds it. Raises :class:`BadHead`."""
+    try:
+        raw = await reader.readuntil(b"\r\n\r\n")
+        return parse_head(raw.decode("ascii"))
+    except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError):
+        raise BadHead("no request of a proxy") from None
+
+
+def parse_head(text: str) -> RequestHead:
+    """Parse a head. Raises ``ValueError``."""
+    first, *lines = text.removesuffix("\r\n\r\n").split("\r\n")
+    line = _LINE.fullmatch(first)
+    headers = [_HEADER.fullmatch(row) for row in lines]
+    if line is None or not all(headers):
+        raise ValueError("not a request")
+    pairs = [(match[1], match[2].strip()) for match in headers if match]
+    method, target = line[1], line[2]
+    credential = _read_credential(pairs)
+    if method == "CONNECT":
+        host, port = split(target)
+        if port is None:
+            raise ValueError("no port")
+        return RequestHead(host, port, credential, b"")
+    return _parse_plain(method, target, pairs, credential)
+
+
+def _parse_plain(
+    method: str, target: str, pairs: list[tuple[str, str]], credential: str
+) -> RequestHead:
+    """A request for an http URL, rewritten for its server. Only one per connection: the next could
+    name another host."""
+    if not target.startswith("http://"):
+        raise ValueError("not an address")
+    authority, slash, path = target.removeprefix("http://").partition("/")
+    host, port = split(authority)
+    # Host repeats the target (RFC 9112, 3.2.2): what was checked is what the server is asked for.
+    shown = authority.lower()
+    kept = [f"{name}: {value}" for name, value in pairs if name.lower() not in _HOP]
+    rows = [f"{method} {slash or '/'}{path} HTTP/1.1", f"Host: {shown}", "Connection: close", *kept]
+    return RequestHead(host, port or 80, credential, "\r\n".join([*rows, "", ""]).encode("ascii"))
+
+
+def _read_credential(pairs: list[tuple[str, str]]) -> str:
+    values = [value for name, value in pairs if name.lower() == "proxy-authorization"]
+    if len(values) != 1:
+        return ""
+    kind, _, code = values[0].partition(" ")
+    try:
+        whole = base64.b64decode(code.strip(), validate=True).decode("ascii")
+    except (binascii.Error, ValueError):
+        return ""
+    return whole.partition(":")[2] if kind.lower() == "basic" else ""
+
+
+# --- the proxy ------------------------------------------------------------------------------------
 
 NOTES = 50
 """Refused targets reported in a run, each once."""
@@ -60,9 +143,9 @@ class _ProxyBead:
 class EgressProxy:
     """The proxy within an event loop, from ``start`` to ``stop``.
 
-    ``hosts`` is ``policy.egress_hosts``; a bad one raises ``ValueError``. ``onward`` finds the
-    job's own proxy for a host and port. ``emit`` gets every refused target. A request needs the
-    credential of a running bead."""
+    ``hosts`` is ``policy.egress_hosts``; an invalid one raises ``ValueError``. ``choose_proxy``
+    finds the job's own proxy for a host and port. ``emit`` gets every refused target. A request
+    needs the credential of a running bead."""
 
     def __init__(
         self,
@@ -70,14 +153,14 @@ class EgressProxy:
         emit: Emit,
         *,
         limits: ProxyLimits | None = None,
-        onward: Choose = lambda _host, _port: None,
+        choose_proxy: ChooseProxy = lambda _host, _port: None,
         resolve: Resolve = look_up,
-        dialling: Dial = dial,
+        connect: Dial = dial,
     ) -> None:
         self._limits = limits or ProxyLimits()
         times = self._limits.resolve_s, self._limits.connect_s
         known = tuple(map(parse_egress_host, hosts))
-        self._route = EgressRoute(known, *times, onward, resolve, dialling)
+        self._route = EgressRoute(known, *times, choose_proxy, resolve, connect)
         self._emit = emit
         self._beads: tuple[_ProxyBead, ...] = ()
         self._reported: set[str] = set()
@@ -94,7 +177,7 @@ class EgressProxy:
             self._servers.append(
                 await asyncio.start_server(self._accept, sock=unix, limit=HEAD_BYTES)
             )
-        through = [e for e in self._route.entries if self._route.onward(e.host, e.port)]
+        through = [e for e in self._route.entries if self._route.choose_proxy(e.host, e.port)]
         if through:
             names = ", ".join(map(str, through))
             text = f"{names}: through the job's own proxy, which looks names up: no address is"
@@ -137,7 +220,7 @@ class EgressProxy:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _serve(self, agent: Pipe) -> None:
+    async def _serve(self, agent: Streams) -> None:
         """Serve one connection to its end."""
         try:
             with contextlib.suppress(OSError, TimeoutError):
@@ -146,7 +229,7 @@ class EgressProxy:
         finally:
             agent[1].transport.abort()
 
-    async def _read(self, agent: Pipe) -> None:
+    async def _read(self, agent: Streams) -> None:
         try:
             async with asyncio.timeout(self._limits.head_s):
                 head = await read_head(agent[0])
@@ -155,7 +238,7 @@ class EgressProxy:
         else:
             await self._open_target(agent, head)
 
-    async def _open_target(self, agent: Pipe, head: RequestHead) -> None:
+    async def _open_target(self, agent: Streams, head: RequestHead) -> None:
         target = format_host_port(head.host, head.port)
         bead = self._find_bead(head.credential)
         if bead is None:
@@ -177,7 +260,7 @@ class EgressProxy:
             bead.tasks.discard(task)
 
     async def _tunnel_request(
-        self, agent: Pipe, head: RequestHead, target: str, bead: _ProxyBead
+        self, agent: Streams, head: RequestHead, target: str, bead: _ProxyBead
     ) -> None:
         host = await self._route.connect(head.host, head.port)
         try:
@@ -187,6 +270,7 @@ class EgressProxy:
             if head.forward:
                 host[1].write(head.forward)
             else:
+                # No Content-Length: after it the connection is a tunnel (RFC 9110, 9.3.6).
                 agent[1].write(b"HTTP/1.1 200 Connection established\r\n\r\n")
             await relay_bytes(agent, host, traffic, self._limits.idle_s)
             await _close(host[1], self._limits.close_s)

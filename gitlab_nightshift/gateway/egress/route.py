@@ -1,12 +1,14 @@
-"""Connects to a target: checks the allowlist, resolves the name once, and uses that address."""
+"""Connects to a target: checks the allowlist, resolves the name once, and uses that address; relays
+bytes both ways, in bounded memory and time.
+"""
 
 import asyncio
+import contextlib
 import socket
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from gitlab_nightshift.gateway.egress.company_proxy import Choose, JobProxy
-from gitlab_nightshift.gateway.egress.tunnel import Pipe
+from gitlab_nightshift.gateway.egress.company_proxy import ChooseProxy, JobProxy
 from gitlab_nightshift.settings.allowed_hosts import (
     OpenHost,
     explain_refusal,
@@ -16,8 +18,57 @@ from gitlab_nightshift.settings.allowed_hosts import (
 )
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
+CHUNK = 64 * 1024
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+@dataclass
+class Traffic:
+    """Bytes from the agent to its hosts, and back."""
+
+    sent: int = 0
+    received: int = 0
+
+
+async def relay_bytes(agent: Streams, host: Streams, traffic: Traffic, idle_s: float) -> None:
+    """Relay until both sides have ended, one fails, or neither sends anything for ``idle_s``."""
+    own = Traffic()
+    directions = {
+        asyncio.create_task(_carry(agent[0], host[1], own, "sent")),
+        asyncio.create_task(_carry(host[0], agent[1], own, "received")),
+    }
+    try:
+        while directions:
+            before = own.sent + own.received
+            # No bytes in either direction for a whole idle_s end it; one that is silent while the
+            # other works does not.
+            done, directions = await asyncio.wait(directions, timeout=idle_s)
+            broke = any(task.exception() for task in done)
+            if broke or (not done and own.sent + own.received == before):
+                return
+    finally:
+        for task in directions:
+            task.cancel()
+        await asyncio.gather(*directions, return_exceptions=True)
+        traffic.sent += own.sent
+        traffic.received += own.received
+
+
+async def _carry(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, count: Traffic, field: str
+) -> None:
+    while data := await reader.read(CHUNK):
+        writer.write(data)
+        setattr(count, field, getattr(count, field) + len(data))
+        await writer.drain()  # waits while the other side reads slowly, so memory stays bounded
+    with contextlib.suppress(OSError):  # half of the connection: the other may still carry data
+        writer.write_eof()
+
+
+# --- the way to a target --------------------------------------------------------------------------
+
 Resolve = Callable[[str, int], Awaitable[list[str]]]
-Dial = Callable[[str, int], Awaitable[Pipe]]
+Dial = Callable[[str, int], Awaitable[Streams]]
 ADDRESSES = 4
 """The most addresses of one name that are tried."""
 ANSWER_BYTES = 16 * 1024
@@ -33,29 +84,30 @@ class UnreachableTarget(Exception):
 
 
 class NoTunnel(Exception):
-    """The proxy did not make a connection; what it answered."""
+    """The job's own proxy refused to connect; the text is its answer."""
 
 
 @dataclass(frozen=True)
 class EgressRoute:
-    """``onward`` finds the job's own proxy for a target, None to connect directly. ``resolve``
-    looks up a name and ``dial`` connects to an address; tests replace them."""
+    """How targets are reached. ``choose_proxy`` finds the job's own proxy for one, None to connect
+    directly. ``resolve`` looks up a name and ``dial`` connects to an address; tests replace
+    them."""
 
     entries: tuple[OpenHost, ...]
     resolve_s: float
     connect_s: float
-    onward: Choose
+    choose_proxy: ChooseProxy
     resolve: Resolve
     dial: Dial
 
-    async def connect(self, host: str, port: int) -> Pipe:
+    async def connect(self, host: str, port: int) -> Streams:
         """A connection. Raises :class:`DeniedTarget` or :class:`UnreachableTarget`."""
         entry = next((entry for entry in self.entries if entry.covers(host, port)), None)
         if is_metadata(host):
             raise DeniedTarget("a metadata service")
         if entry is None:
             raise DeniedTarget("not in policy.egress_hosts")
-        if proxy := self.onward(host, port):
+        if proxy := self.choose_proxy(host, port):
             return await self._connect_by_proxy(proxy, entry, host, port)
         for address in await self._resolve_allowed(entry, host, port):
             try:
@@ -67,7 +119,7 @@ class EgressRoute:
 
     async def _connect_by_proxy(
         self, proxy: JobProxy, entry: OpenHost, host: str, port: int
-    ) -> Pipe:
+    ) -> Streams:
         """A tunnel through the job's proxy. As that resolves the name, only the name is checked."""
         address = parse_address(host)
         why = explain_refusal(address, private=entry.exact) if address else ""
@@ -109,14 +161,14 @@ async def look_up(host: str, port: int) -> list[str]:
     return list(dict.fromkeys(str(row[4][0]) for row in rows))
 
 
-async def dial(address: str, port: int) -> Pipe:
+async def dial(address: str, port: int) -> Streams:
     """A connection to a numeric address: nothing is looked up again."""
     # The system must not resolve anything again: getaddrinfo(3).
     flags = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
     return await asyncio.open_connection(address, port, flags=flags)
 
 
-async def _open_tunnel(proxy: JobProxy, host: str, port: int) -> Pipe:
+async def _open_tunnel(proxy: JobProxy, host: str, port: int) -> Streams:
     """A connection to a host by the proxy's CONNECT. Raises :class:`NoTunnel` or ``OSError``."""
     pipe = await asyncio.open_connection(proxy.host, proxy.port, limit=ANSWER_BYTES)
     try:
@@ -127,7 +179,7 @@ async def _open_tunnel(proxy: JobProxy, host: str, port: int) -> Pipe:
     return pipe
 
 
-async def _send_connect(pipe: Pipe, proxy: JobProxy, target: str) -> None:
+async def _send_connect(pipe: Streams, proxy: JobProxy, target: str) -> None:
     rows = [f"CONNECT {target} HTTP/1.1", f"Host: {target}"]
     if proxy.credential:
         rows.append(f"Proxy-Authorization: Basic {proxy.credential}")
@@ -138,5 +190,5 @@ async def _send_connect(pipe: Pipe, proxy: JobProxy, target: str) -> None:
         raise NoTunnel("the job's own proxy gave no answer") from None
     status = _STATUS.match(answer)
     if status is None or status[1] != b"200":
-        said = status[1].decode() if status else "no HTTP"
-        raise NoTunnel(f"the job's own proxy answered {said}")
+        answered = status[1].decode() if status else "no HTTP"
+        raise NoTunnel(f"the job's own proxy answered {answered}")

@@ -3,7 +3,7 @@
 from datetime import date, timedelta
 
 from gitlab_nightshift.gitlab.memory import Memory
-from gitlab_nightshift.records.dashboard_records import CategoryOutlook
+from gitlab_nightshift.records.history_records import CategoryOutlook
 from gitlab_nightshift.registry.categories import FALLBACK_ORDER
 from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.settings.notations import WEEKDAYS

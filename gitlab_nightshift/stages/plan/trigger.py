@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gitlab_nightshift.errors import build_config_error
-from gitlab_nightshift.records.request import CommentAddress, Where
-from gitlab_nightshift.records.task_text import TaskCommand, parse_task_command
+from gitlab_nightshift.records.request import CommentAddress, TaskCommand, Where, parse_task_command
 from gitlab_nightshift.settings.setting_groups import TestCommand
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 

@@ -13,7 +13,7 @@ from dataclasses import asdict
 
 from gitlab_nightshift.gitlab.marker import encode_for_comment
 from gitlab_nightshift.records.codec import InvalidRecordError, decode_record
-from gitlab_nightshift.records.dashboard_records import (
+from gitlab_nightshift.records.history_records import (
     CategoryOutlook,
     Dashboard,
     DashboardMemory,

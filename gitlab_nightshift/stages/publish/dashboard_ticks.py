@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from gitlab_nightshift.gitlab.issues import SystemNote
-from gitlab_nightshift.records.dashboard_records import DashboardNight
+from gitlab_nightshift.records.history_records import DashboardNight
 from gitlab_nightshift.records.products import Outcome
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 

@@ -9,8 +9,7 @@ import types
 from collections.abc import Mapping
 from typing import Annotated, Any, get_args, get_origin
 
-from gitlab_nightshift.records.codec import InvalidRecordError, make_record
-from gitlab_nightshift.records.field_bounds import Length
+from gitlab_nightshift.records.codec import InvalidRecordError, Length, make_record
 
 
 def fit_record(kind: Any, data: Any) -> Any:

@@ -11,7 +11,7 @@ import types
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, get_args, get_origin
 
-from gitlab_nightshift.records.field_bounds import Between, Length
+from gitlab_nightshift.records.codec import Between, Length
 from gitlab_nightshift.records.handoffs import AnalysisResult, Draft, Verdict
 
 KINDS: dict[str, type[AnalysisResult] | type[Verdict] | type[Draft]] = {

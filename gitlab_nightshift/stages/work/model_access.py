@@ -67,7 +67,7 @@ class BeadAccess:
         return bool(state and state.exhausted)
 
     def _look(self) -> BeadState | None:
-        return self._gateway.look(self._ticket) if self._gateway and self._ticket else None
+        return self._gateway.read_state(self._ticket) if self._gateway and self._ticket else None
 
 
 def compute_drain_s(ended: ProgramEnd, timeout_s: float | None, run_left_s: float | None) -> float:

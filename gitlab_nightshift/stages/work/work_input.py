@@ -2,16 +2,14 @@
 
 import contextlib
 import dataclasses
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from gitlab_nightshift.agents import build_provider
 from gitlab_nightshift.errors import NightshiftError
-from gitlab_nightshift.gateway.gateway_config import to_bytes
 from gitlab_nightshift.policy.prompts import BEADS
-from gitlab_nightshift.records.codec import make_record, to_fields
+from gitlab_nightshift.records.codec import make_record, to_data, to_fields
 from gitlab_nightshift.records.events import Emit, read_clock
 from gitlab_nightshift.records.products import Plan
 from gitlab_nightshift.redaction.redactor import Redactor
@@ -41,7 +39,7 @@ def pack_work(work_context: WorkContext, plan: Plan) -> dict[str, Any]:
     gateway = configure_gateway(work_context.settings, provider, work_context.model_env, plan.limit)
     return {
         "place": build_work_input(work_context),
-        "gateway": json.loads(to_bytes(gateway)) if gateway else None,
+        "gateway": to_data(gateway),
     }
 
 

@@ -132,10 +132,10 @@ def test_a_signal_on_the_way_leaves_all_as_before(
     def interrupted(*args: object) -> None:
         raise KeyboardInterrupt
 
-    put = checkout_files._put
+    put = checkout_files._replace_file
     monkeypatch.setattr(
         checkout_files,
-        "_put",
+        "_replace_file",
         lambda staged, done: put(staged, done) if staged.old else interrupted(),
     )
     with pytest.raises(KeyboardInterrupt):

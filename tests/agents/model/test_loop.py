@@ -12,10 +12,10 @@ import pytest
 from gitlab_nightshift.agents.model import loop as loops
 from gitlab_nightshift.agents.model.blocks import MalformedError
 from gitlab_nightshift.agents.model.chat_client import ChatClient, EndpointError
+from gitlab_nightshift.agents.model.checkout_files import Workspace
 from gitlab_nightshift.agents.model.conversation import ContextTooSmallError
 from gitlab_nightshift.agents.model.loop import AgentLoop, LoopLimits
 from gitlab_nightshift.agents.model.tools import CommandRules, Toolbox
-from gitlab_nightshift.agents.model.workspace import Workspace
 from gitlab_nightshift.repository.git import build_isolated_git
 from gitlab_nightshift.stages.work.handoff_schema import build_schema
 from tests.support.model_endpoint import ModelEndpoint

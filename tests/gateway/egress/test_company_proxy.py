@@ -53,7 +53,7 @@ def behind(
 ) -> Iterator[tuple[Company, Agent]]:
     company, told = Company(answer), list[Event]()
     proxy = parse_proxy(f"http://{user}127.0.0.1:{company.port}")
-    with RunningProxy(HOSTS, told.append, limits=limits, onward=lambda _h, _p: proxy) as ours:
+    with RunningProxy(HOSTS, told.append, limits=limits, choose_proxy=lambda _h, _p: proxy) as ours:
         yield company, Agent(ours, ours.open_bead("implement"), Internet(0), told)
     company.close()
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitlab_nightshift.gateway.egress.request_head import parse_head
+from gitlab_nightshift.gateway.egress.proxy import parse_head
 from gitlab_nightshift.settings.allowed_hosts import (
     METADATA,
     explain_refusal,

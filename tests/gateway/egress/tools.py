@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from gitlab_nightshift.gateway.egress.proxy import EgressProxy, ProxyLimits
-from gitlab_nightshift.gateway.egress.tunnel import Pipe, Traffic
+from gitlab_nightshift.gateway.egress.route import Streams, Traffic
 from gitlab_nightshift.gateway.keys import EgressTicket
 from gitlab_nightshift.records.events import Emit, Event, Note
 from tests.support.loops import LoopThread, bound
@@ -37,7 +37,7 @@ class Internet:
             raise socket.gaierror("unknown")
         return answers.pop(0) if len(answers) > 1 else answers[0]
 
-    async def dial(self, address: str, port: int) -> Pipe:
+    async def dial(self, address: str, port: int) -> Streams:
         self.dialled.append((address, port))
         if address.startswith("203.0.114."):
             await asyncio.sleep(600)
@@ -154,6 +154,6 @@ def agent(
         path=path,
         limits=limits,
         resolve=internet.resolve,
-        dialling=internet.dial,
+        connect=internet.dial,
     ) as proxy:
         yield Agent(proxy, proxy.open_bead("implement"), internet, told)

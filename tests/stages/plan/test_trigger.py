@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gitlab_nightshift.errors import NightshiftError
-from gitlab_nightshift.records.request import CommentAddress
-from gitlab_nightshift.records.task_text import TaskCommand
+from gitlab_nightshift.records.request import CommentAddress, TaskCommand
 from gitlab_nightshift.settings import setting_groups as parts
 from gitlab_nightshift.stages.plan import trigger
 from gitlab_nightshift.stages.plan.trigger import (

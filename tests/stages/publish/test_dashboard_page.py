@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from gitlab_nightshift.gitlab.issues import SystemNote
-from gitlab_nightshift.records.dashboard_records import (
+from gitlab_nightshift.records.history_records import (
     MOST_NIGHTS,
     CategoryOutlook,
     Dashboard,

@@ -11,7 +11,7 @@ from typing import get_args
 import pytest
 
 from gitlab_nightshift.demo.demo_night import Layout
-from gitlab_nightshift.demo.standin_requests import Credential
+from gitlab_nightshift.demo.standin_state import Credential
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.gitlab.marker import read_marker
 from gitlab_nightshift.job.job_facts import JobFacts

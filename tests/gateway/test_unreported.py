@@ -64,7 +64,7 @@ def test_each_try_that_was_lost_counts_until_the_budget_ends() -> None:
         status, answer = agent.ask()
         assert (status, "budget is reached" in answer["error"]["message"]) == (400, True)
         usage = agent.gateway.close_bead(agent.ticket)
-        assert agent.gateway.exhausted(agent.ticket)
+        assert agent.gateway.is_exhausted(agent.ticket)
     made = len(endpoint.requests) * 2000 * 15e-6
     assert len(endpoint.requests) == 3
     assert made <= usd(usage) == usage.assumed_usd <= 0.1 + 3000 * 15e-6

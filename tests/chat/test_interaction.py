@@ -1,13 +1,19 @@
-"""Who is let in: signature, time, and only once; how often a person may ask."""
+"""Which requests are admitted: signature, time, and only once; how often a person may ask."""
 
 from dataclasses import dataclass, field
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from gitlab_nightshift.chat import admission as doors
-from gitlab_nightshift.chat.admission import PERIOD_S, TASKS, WINDOW_S, RateLimiter, RequestVerifier
+from gitlab_nightshift.chat import interaction
 from gitlab_nightshift.chat.chat_settings import build_signature_check
+from gitlab_nightshift.chat.interaction import (
+    PERIOD_S,
+    TASKS,
+    WINDOW_S,
+    RateLimiter,
+    RequestVerifier,
+)
 from tests.chat.tools import KEY, signed
 
 NOW = 1_700_000_000.0
@@ -25,14 +31,14 @@ class World:
 
     def __post_init__(self) -> None:
         fits = build_signature_check(KEY.public_key().public_bytes_raw().hex())
-        self.door = RequestVerifier(fits, lambda: self.time.at)
+        self.verifier = RequestVerifier(fits, lambda: self.time.at)
 
     def lets_in(self, body: bytes = BODY) -> bool:
         return self.knock(signed(body, at=self.time.at), body)
 
     def knock(self, headers: dict[str, str], body: bytes = BODY) -> bool:
         signature, timestamp = headers["X-Signature-Ed25519"], headers["X-Signature-Timestamp"]
-        return self.door.is_valid(signature, timestamp, body)
+        return self.verifier.is_valid(signature, timestamp, body)
 
 
 @pytest.fixture
@@ -59,7 +65,7 @@ def test_the_time_is_a_part_of_what_is_signed(world: World) -> None:
     """``1`` + ``2...`` and ``12`` + ``...`` are the same bytes."""
     stamp = str(int(NOW))
     signature = KEY.sign(stamp.encode() + BODY).hex()
-    assert not world.door.is_valid(signature, stamp[:-1], stamp[-1:].encode() + BODY)
+    assert not world.verifier.is_valid(signature, stamp[:-1], stamp[-1:].encode() + BODY)
 
 
 @pytest.mark.parametrize(
@@ -106,11 +112,11 @@ def test_what_is_too_old_to_be_let_in_is_forgotten(world: World) -> None:
     assert world.lets_in()
     world.time.at += 2 * WINDOW_S + 1
     assert world.lets_in()
-    assert len(world.door._seen) == 1
+    assert len(world.verifier._seen) == 1
 
 
 def test_a_full_memory_lets_nothing_in(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doors, "MOST_REMEMBERED", 2)
+    monkeypatch.setattr(interaction, "MOST_REMEMBERED", 2)
     assert [world.lets_in(str(n).encode()) for n in range(3)] == [True, True, False]
     world.time.at += 3 * WINDOW_S
     assert world.lets_in(b"3")
@@ -118,9 +124,9 @@ def test_a_full_memory_lets_nothing_in(world: World, monkeypatch: pytest.MonkeyP
 
 def test_a_person_starts_so_many_tasks_and_no_more() -> None:
     time = Time()
-    turnstile = RateLimiter(lambda: time.at)
-    assert all(turnstile.passes("ada") for _ in range(TASKS))
-    assert not turnstile.passes("ada")
-    assert turnstile.passes("bob")
+    rate_limiter = RateLimiter(lambda: time.at)
+    assert all(rate_limiter.allow("ada") for _ in range(TASKS))
+    assert not rate_limiter.allow("ada")
+    assert rate_limiter.allow("bob")
     time.at += PERIOD_S
-    assert turnstile.passes("ada")
+    assert rate_limiter.allow("ada")

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.records.task_text import (
+from gitlab_nightshift.records.request import (
     TaskCommand,
     build_pipeline_variables,
     parse_task_command,

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from gitlab_nightshift.gateway.answered_calls import (
+from gitlab_nightshift.gateway.answer_reader import (
     LARGEST_INPUT,
     MOST_OPEN,
     CallLog,

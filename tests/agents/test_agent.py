@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from gitlab_nightshift.agents.agent import Report
-from gitlab_nightshift.agents.claude_code import ClaudeStreamReader
-from gitlab_nightshift.agents.codex import CodexStreamReader
-from gitlab_nightshift.agents.output_reader import (
+from gitlab_nightshift.agents.agent import (
     MOST_MISSING,
     MOST_REFUSED,
     OutputLineReader,
+    Report,
     ReportedCalls,
 )
+from gitlab_nightshift.agents.claude_code import ClaudeStreamReader
+from gitlab_nightshift.agents.codex import CodexStreamReader
 from gitlab_nightshift.agents.plain_model import ModelStreamReader
 from gitlab_nightshift.records.bead_results import BeadStatus
 from gitlab_nightshift.records.tool_calls import MOST_CALLS, ToolCall
