@@ -35,12 +35,12 @@ from gitlab_nightshift.sandbox.tiers import CONFINED, Tier
 from gitlab_nightshift.session import Session
 from gitlab_nightshift.settings.model import Promise
 from gitlab_nightshift.stages.work.baseline import Baseline
-from gitlab_nightshift.stages.work.model_access import configure_gateway
+from gitlab_nightshift.stages.work.gateway_access import configure_gateway
 from gitlab_nightshift.stages.work.night_ending import Ending
 from gitlab_nightshift.stages.work.run_budget import open_ledger
 from gitlab_nightshift.stages.work.work_context import WorkContext
-from gitlab_nightshift.stages.work.work_preparation import Tools, prepare
-from gitlab_nightshift.stages.work.work_stage import Workflow, run_workflow
+from gitlab_nightshift.stages.work.work_stage import run_workflow
+from gitlab_nightshift.stages.work.workflows import Tools, Workflow, prepare
 from gitlab_nightshift.system.environment import build_search_path
 
 LOOK = Workflow(

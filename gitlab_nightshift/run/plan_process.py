@@ -36,7 +36,7 @@ from gitlab_nightshift.sandbox.process_table import PLAN
 from gitlab_nightshift.sandbox.supervised_process import forward_signals, serve_stage
 from gitlab_nightshift.session import Session
 from gitlab_nightshift.stages.work.night_ending import explain_exception
-from gitlab_nightshift.stages.work.work_input import pack_work
+from gitlab_nightshift.stages.work.work_context import pack_work
 from gitlab_nightshift.wire.channel import OutputChannel
 from gitlab_nightshift.wire.exit_status import run_guarded
 

@@ -21,18 +21,19 @@ from gitlab_nightshift.sandbox.supervised_process import forward_signals, serve_
 from gitlab_nightshift.stages.work.delegation.agent_choice import ProviderChoice
 from gitlab_nightshift.stages.work.delegation.delegation_context import (
     DelegationContext,
+    Phase,
+    Phases,
     catch_failure,
 )
-from gitlab_nightshift.stages.work.delegation.delegation_environment import build_delegated_context
 from gitlab_nightshift.stages.work.delegation.delegation_source import find_checkout, open_source
 from gitlab_nightshift.stages.work.delegation.payload import read_payload
-from gitlab_nightshift.stages.work.delegation.phases import Phase, Phases
 from gitlab_nightshift.stages.work.delegation.preparation import (
     PreparationState,
     PreparedDelegation,
+    build_delegated_context,
     prepare,
 )
-from gitlab_nightshift.stages.work.work_input import pack_work
+from gitlab_nightshift.stages.work.work_context import pack_work
 from gitlab_nightshift.wire.channel import OutputChannel
 from gitlab_nightshift.wire.exit_status import run_guarded
 

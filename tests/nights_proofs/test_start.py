@@ -8,7 +8,7 @@ from gitlab_nightshift.proof.proof_commands import Runner
 from gitlab_nightshift.records.verdicts import CheckOutcome
 from gitlab_nightshift.repository.checkout import Checkout
 from gitlab_nightshift.stages.work.baseline import run_baseline
-from gitlab_nightshift.stages.work.proof_choice import Commands
+from gitlab_nightshift.stages.work.work_context import Commands
 from tests.support.agent import plays
 from tests.support.shop import GOOD, nothing
 from tests.support.world import BOT_TOKEN, FILES, IMPLIED, World, commit, git, world

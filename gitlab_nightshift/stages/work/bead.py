@@ -37,6 +37,7 @@ from gitlab_nightshift.stages.work.bead_prompt import (
 )
 from gitlab_nightshift.stages.work.bead_watch import Watch
 from gitlab_nightshift.stages.work.boundary import Boundary
+from gitlab_nightshift.stages.work.gateway_access import BeadAccess, ModelAccess, compute_drain_s
 from gitlab_nightshift.stages.work.handoff import (
     ReadHandoff,
     accept_handoff,
@@ -44,7 +45,6 @@ from gitlab_nightshift.stages.work.handoff import (
 )
 from gitlab_nightshift.stages.work.handoff_schema import KINDS, build_schema
 from gitlab_nightshift.stages.work.hidden_files import hide_files
-from gitlab_nightshift.stages.work.model_access import BeadAccess, ModelAccess, compute_drain_s
 from gitlab_nightshift.stages.work.named_paths import NamedTree
 from gitlab_nightshift.stages.work.run_budget import Ledger, Stop
 from gitlab_nightshift.stages.work.tool_use import merge_calls

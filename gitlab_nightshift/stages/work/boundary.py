@@ -1,4 +1,4 @@
-"""The boundary around agents and the team's commands: chosen once, tested before the first bead."""
+"""The boundary around agents and the team's commands: chosen once, and tested before any bead."""
 
 import contextlib
 import functools
@@ -7,22 +7,38 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gitlab_nightshift.records.events import BoundaryChosen, Emit, Note, StepEnded, StepStarted
+from gitlab_nightshift.errors import Code, NightshiftError
+from gitlab_nightshift.records.events import (
+    BoundaryChosen,
+    BoundaryProven,
+    Emit,
+    Note,
+    StepEnded,
+    StepStarted,
+)
 from gitlab_nightshift.registry.sandbox_guarantees import GuaranteeState
 from gitlab_nightshift.repository.checkout import Checkout
+from gitlab_nightshift.repository.git import list_setting_files, with_machine_config
 from gitlab_nightshift.repository.owners import OwnershipError
 from gitlab_nightshift.sandbox import uid_tier
+from gitlab_nightshift.sandbox.confinement import ConfinementMode
 from gitlab_nightshift.sandbox.credential_files import SETTINGS as TOOL_SETTINGS
 from gitlab_nightshift.sandbox.guarantee_states import judge, refuse_weaker
 from gitlab_nightshift.sandbox.launch import ProcessBoundary, Sandbox
-from gitlab_nightshift.sandbox.self_confinement import WorkNeeds
-from gitlab_nightshift.sandbox.system_paths import SETTINGS
+from gitlab_nightshift.sandbox.probes import ProbeTargets
+from gitlab_nightshift.sandbox.proof import prove
+from gitlab_nightshift.sandbox.self_confinement import (
+    OwnConfinement,
+    WorkNeeds,
+    try_places,
+    weaken_sandbox,
+)
+from gitlab_nightshift.sandbox.system_paths import HOME_FILES, SETTINGS
 from gitlab_nightshift.sandbox.tier_choice import UnavailableTier, choose
 from gitlab_nightshift.sandbox.tiers import Confinement, Gate, Mount, Tier
 from gitlab_nightshift.sandbox.tree_ownership import give
 from gitlab_nightshift.sandbox.visible_system import Look, System, is_within, look_at_system
 from gitlab_nightshift.settings.allowed_hosts import parse_egress_host
-from gitlab_nightshift.stages.work.own_confinement import choose_sandbox
 from gitlab_nightshift.stages.work.work_context import WorkContext
 from gitlab_nightshift.system.private_folders import open_scratch_folder
 
@@ -32,6 +48,11 @@ _HOW_TO_EXPOSE = "To expose it, add it to agent_paths."
 
 Opener = Callable[..., contextlib.AbstractContextManager[Checkout]]
 """``open_checkout`` for this run, without its arguments ``identity`` and ``mounting``."""
+
+
+class SandboxUnavailable(BaseException):
+    """No sandbox works within this process's namespaces; the text says why. Neither a bug nor a
+    result: the process has done nothing yet, and can be restarted without them."""
 
 
 @dataclass(frozen=True)
@@ -195,6 +216,38 @@ def _open_sandbox(
         yield sandbox, checkout
 
 
+def choose_sandbox(
+    own: OwnConfinement | None,
+    choice: Callable[..., Sandbox],
+    unavailable: Sequence[UnavailableTier] = (),
+) -> Sandbox:
+    """The sandbox, with weaker guarantees if this process is not confined. Raises
+    SandboxUnavailable.
+
+    ``unavailable`` are tiers that are known not to work.
+    """
+    # A process with filesystem rules of Landlock may not mount (landlock(7)), so the tier that
+    # mounts must not be chosen, although it would still work now, before they are in force.
+    if own and own.mode is ConfinementMode.LANDLOCK:
+        unavailable = (*unavailable, UnavailableTier(Tier.NAMESPACES, own.why))
+    choice = functools.partial(choice, known=unavailable)
+    if own is None:
+        return choice()
+    # Namespaces that are in force cannot be left again (setns(2) needs CAP_SYS_ADMIN in
+    # those to return to), so if only a weaker tier works, the process must be started again.
+    if own.mode is ConfinementMode.NAMESPACES:
+        try:
+            sandbox = choice()
+        except NightshiftError as error:
+            raise SandboxUnavailable(error.message) from None
+        if sandbox.tier is not Tier.NAMESPACES:
+            raise SandboxUnavailable(
+                next((why for _, why in sandbox.passed_over), "agents get none")
+            )
+        return weaken_sandbox(sandbox, own)
+    return weaken_sandbox(choice(), own)
+
+
 def _open(opener: Opener, sandbox: Sandbox) -> contextlib.AbstractContextManager[Checkout]:
     return opener(identity=sandbox.identity, mounting=sandbox.tier is Tier.NAMESPACES)
 
@@ -269,3 +322,58 @@ def _describe_hidden_places(machine: System, shown: Sequence[Path]) -> Iterator[
         more = f" and {len(listed) - MOST_NAMED} more" if len(listed) > MOST_NAMED else ""
         names = ", ".join(listed[:MOST_NAMED])
         yield Note(f"Hidden from agents: {names}{more}. To expose one, add it to agent_paths.")
+
+
+def prove_boundary(
+    boundary: Boundary,
+    checkout: Checkout,
+    private: Path,
+    home: Path,
+    named: Sequence[Path],
+    path: str,
+    emit: Emit,
+    own: OwnConfinement | None = None,
+) -> None:
+    """Try to break out of the confinement of agents, and check that this program loads nothing that
+    they write in the checkout and its ``named`` folders. ``path`` is the PATH to find git. With
+    ``own`` this process also tries to break out of its own confinement.
+
+    Raises ``E_POLICY_DENY`` with the names of the holes.
+    """
+    if boundary.sandbox.tier is Tier.NONE:
+        return
+    scratch = boundary.scratch / "proof"
+    scratch.mkdir(mode=0o700)
+    boundary.hand_over(scratch)
+    targets = _list_targets(checkout, private, home, named, path)
+    confined = boundary.build_confinement(checkout.path, scratch)
+    proof = prove(boundary.sandbox, confined.confinement, targets)
+    if own:
+        own_findings = try_places(own, boundary.sandbox.broker)
+        proof = replace(proof, findings=(*proof.findings, *own_findings))
+    strengths = judge(boundary.sandbox.guarantees, proof.findings)
+    emit(BoundaryProven(strengths, proof.rows))
+    if proof.trouble:
+        raise NightshiftError(
+            Code.POLICY_DENY, f"the boundary could not be set up here: {proof.trouble}"
+        )
+    refuse_weaker(boundary.sandbox.tier, strengths, boundary.accepted)
+
+
+def _list_targets(
+    checkout: Checkout, private: Path, home: Path, named: Sequence[Path], path: str
+) -> ProbeTargets:
+    secrets = (
+        *checkout.secrets,
+        checkout.path.with_name(f"{checkout.path.name}.tmp"),
+        *(home / name for name in HOME_FILES),
+        private / "results",
+        private / "logs",
+    )
+    machine_git = with_machine_config(private / "proof-git", path, home)
+    return ProbeTargets(
+        secrets=tuple(path for path in secrets if path.exists()),
+        outside=(private / "logs",),
+        written=tuple(dict.fromkeys((checkout.path, *named))),
+        list_setting_files=functools.partial(list_setting_files, machine_git),
+    )

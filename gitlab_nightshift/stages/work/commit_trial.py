@@ -28,12 +28,12 @@ from gitlab_nightshift.records.bead_results import CommandResult
 from gitlab_nightshift.records.events import StepEnded, StepStarted
 from gitlab_nightshift.records.verdicts import Check, Finding
 from gitlab_nightshift.repository.private_repository import resolve_tree
-from gitlab_nightshift.stages.work.proof_choice import NOTHING_TO_RUN
 from gitlab_nightshift.stages.work.sandboxed_checkout import (
     SandboxContext,
     SandboxedCheckout,
     open_sandboxed_checkout,
 )
+from gitlab_nightshift.stages.work.work_context import NOTHING_TO_RUN
 
 
 @dataclass(frozen=True)

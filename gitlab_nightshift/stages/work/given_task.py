@@ -14,25 +14,26 @@ from gitlab_nightshift.records.handoffs import (
 from gitlab_nightshift.records.products import Outcome
 from gitlab_nightshift.registry.categories import TASK
 from gitlab_nightshift.stages.work.attempt import ProvenChange, format_step_key
+from gitlab_nightshift.stages.work.draft_texts import (
+    count_threads,
+    format_answer_request,
+    select_answers,
+)
 from gitlab_nightshift.stages.work.night import (
     ANSWERS,
+    Night,
     WriteDraft,
     build_stopped_ending,
     count_files_read,
     format_summary,
     implement,
     propose_change,
+    run_night_bead,
     write_draft,
 )
-from gitlab_nightshift.stages.work.night_bead import Night, run_night_bead
 from gitlab_nightshift.stages.work.night_ending import CategoryResult, Ending, take_first_line
 from gitlab_nightshift.stages.work.run_budget import Stop
 from gitlab_nightshift.stages.work.step_input import FailedAttempt
-from gitlab_nightshift.stages.work.thread_answers import (
-    count_threads,
-    format_answer_request,
-    select_answers,
-)
 
 
 def _end_failed_task(night: Night, stop: Stop, tried: Sequence[CategoryResult]) -> Ending:

@@ -13,8 +13,7 @@ from gitlab_nightshift.records.bead_results import BeadStatus
 from gitlab_nightshift.records.codec import InvalidRecordError
 from gitlab_nightshift.records.handoffs import AnalysisResult, Handoff
 from gitlab_nightshift.records.storage import replace_surrogates
-from gitlab_nightshift.stages.work.handoff_fitting import fit_record
-from gitlab_nightshift.stages.work.handoff_schema import KINDS
+from gitlab_nightshift.stages.work.handoff_schema import KINDS, fit_record
 from gitlab_nightshift.stages.work.named_paths import NamedTree, Resolved, resolve_paths
 from gitlab_nightshift.system.openat import RefusedFileError, read_regular
 

@@ -1,7 +1,7 @@
-"""The JSON Schema of a bead's hand-off, as agents are given it.
+"""The JSON Schema of a bead's hand-off, as agents are given it, and how a report is fitted to it.
 
-It has no upper limits, and no lower ones in lists: a CLI that enforces the schema would refuse what
-``handoff_fitting.py`` cuts or drops.
+An agent that says too much has not failed: the schema has no upper limits, and no lower ones in
+lists, as a CLI that enforces it would refuse what this program only cuts or drops.
 """
 
 import dataclasses
@@ -11,6 +11,7 @@ import types
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, get_args, get_origin
 
+from gitlab_nightshift.records.codec import InvalidRecordError, make_record
 from gitlab_nightshift.records.field_bounds import Between, Length
 from gitlab_nightshift.records.handoffs import AnalysisResult, Draft, Verdict
 
@@ -58,7 +59,7 @@ def _describe_kind(kind: Any, shared: JsonSchema) -> JsonSchema:
     if dataclasses.is_dataclass(kind) and isinstance(kind, type):
         shared[kind.__name__] = _describe_record(kind, shared)
         return {"$ref": f"#/$defs/{kind.__name__}"}
-    made: JsonSchema = _COMPOUND[get_origin(kind)](get_args(kind), shared)
+    made: JsonSchema = _DESCRIBERS[get_origin(kind)](get_args(kind), shared)
     return made
 
 
@@ -78,11 +79,71 @@ def _describe_list(parts: tuple[Any, ...], shared: JsonSchema) -> JsonSchema:
     return {"type": "array", "items": items}
 
 
-_COMPOUND: Mapping[Any, Any] = {
+_DESCRIBERS: Mapping[Any, Any] = {
     Annotated: _describe_bounded,
     Literal: lambda parts, _: {"type": "string", "enum": list(parts)},
     tuple: _describe_list,
     types.UnionType: lambda parts, shared: {
         "anyOf": [_describe_kind(part, shared) for part in parts]
     },
+}
+
+
+def fit_record(kind: Any, data: Any) -> Any:
+    """The record of a JSON object. Unknown keys and invalid optional values are left out. Raises
+    InvalidRecordError for a key that is needed, and missing or invalid; RecursionError."""
+    if not isinstance(data, dict):
+        raise InvalidRecordError("it is not an object")
+    found = {}
+    for field in dataclasses.fields(kind):
+        try:
+            if field.name in data:
+                found[field.name] = _fit(field.type, data[field.name])
+            elif field.default is dataclasses.MISSING:
+                raise InvalidRecordError("it is missing")
+        except InvalidRecordError as error:
+            if field.default is dataclasses.MISSING:
+                raise InvalidRecordError(error.why, (field.name, *error.place)) from None
+    return kind(**found)
+
+
+def _fit(kind: Any, value: Any) -> Any:
+    if dataclasses.is_dataclass(kind):
+        return fit_record(kind, value)
+    fit = _FITTERS.get(get_origin(kind))
+    return fit(get_args(kind), value) if fit else make_record(kind, value)
+
+
+def _fit_bounded(parts: tuple[Any, ...], value: Any) -> Any:
+    kind, *bounds = parts
+    most = next((bound.most for bound in bounds if isinstance(bound, Length)), None)
+    made = _fit(kind, value[:most] if isinstance(value, str) else value)
+    if isinstance(made, tuple):  # cut once the invalid members are gone
+        made = made[:most]
+    for bound in bounds:
+        if not bound.holds(made):
+            raise InvalidRecordError(bound.broken)
+    return made
+
+
+def _fit_list(parts: tuple[Any, ...], value: Any) -> Any:
+    if not isinstance(value, list):
+        raise InvalidRecordError("it is not a list")
+    made = []
+    for each in value:
+        try:
+            made.append(_fit(parts[0], each))
+        except InvalidRecordError:
+            continue
+    return tuple(made)
+
+
+def _fit_optional(parts: tuple[Any, ...], value: Any) -> Any:
+    return None if value is None else _fit(parts[0], value)
+
+
+_FITTERS: Mapping[Any, Any] = {
+    Annotated: _fit_bounded,
+    tuple: _fit_list,
+    types.UnionType: _fit_optional,
 }

@@ -1,6 +1,8 @@
 """What a process that runs agents or commands opens of its input, before anything else."""
 
 import dataclasses
+import functools
+import os
 import socket
 import tempfile
 from collections.abc import Callable, Mapping
@@ -12,10 +14,11 @@ from gitlab_nightshift.gateway.gateway_client import RemoteGateway
 from gitlab_nightshift.records.codec import make_record
 from gitlab_nightshift.repository.prepared_checkout import read_prepared
 from gitlab_nightshift.repository.prepared_folders import PreparedFolders
+from gitlab_nightshift.sandbox import self_confinement
+from gitlab_nightshift.sandbox.supervised_process import forward_signals
 from gitlab_nightshift.sandbox.visible_system import SystemWalk
-from gitlab_nightshift.stages.work.own_confinement import confine_work
-from gitlab_nightshift.stages.work.work_context import WorkContext
-from gitlab_nightshift.stages.work.work_input import open_work_input
+from gitlab_nightshift.stages.work.boundary import SandboxUnavailable
+from gitlab_nightshift.stages.work.work_context import WorkContext, open_work_input
 from gitlab_nightshift.system.raw_logs import Logs
 from gitlab_nightshift.wire.channel import OutputChannel
 
@@ -49,3 +52,21 @@ def open_work(
     return OpenedWork(
         outlet, work_context, RemoteGateway(control, outlet) if inputs["gateway"] else None
     )
+
+
+def confine_work(work_context: WorkContext, inputs: Mapping[str, Any]) -> WorkContext:
+    """Confine this process as the supervisor chose; from then on it handles signals."""
+    if not inputs.get("confined"):
+        forward_signals()
+        return work_context
+    close_latch = functools.partial(os.write, inputs["latch"], b".")
+    own = self_confinement.confine(inputs["confined"], forward_signals, close_latch)
+    return dataclasses.replace(work_context, own=own)
+
+
+def run_confined_step(step: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """The step's answer, or ``unfit``: why it cannot run in this process's namespaces."""
+    try:
+        return step()
+    except SandboxUnavailable as unfit:
+        return {"unfit": str(unfit)}

@@ -15,8 +15,8 @@ from gitlab_nightshift.repository.checkout import Checkout, open_checkout, open_
 from gitlab_nightshift.repository.git import GitError
 from gitlab_nightshift.sandbox.process import ProcessLimits
 from gitlab_nightshift.sandbox.visible_system import look_at_system
-from gitlab_nightshift.stages.work.agent_egress import RunEgress, open_egress
 from gitlab_nightshift.stages.work.boundary import Boundary, BoundarySearch, Opener, open_boundary
+from gitlab_nightshift.stages.work.gateway_access import RunEgress, open_egress
 from gitlab_nightshift.stages.work.tool_access import (
     JobFolders,
     SandboxView,

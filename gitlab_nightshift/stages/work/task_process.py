@@ -14,8 +14,7 @@ from gitlab_nightshift.repository.delegated_repository import open_source_record
 from gitlab_nightshift.sandbox.supervised_process import serve_stage
 from gitlab_nightshift.stages.work.delegation.delegated_task import DelegationTask, do_work
 from gitlab_nightshift.stages.work.delegation.delegation_context import build_fallback_note
-from gitlab_nightshift.stages.work.opened_work import open_work
-from gitlab_nightshift.stages.work.own_confinement import run_confined_step
+from gitlab_nightshift.stages.work.opened_work import open_work, run_confined_step
 from gitlab_nightshift.wire.exit_status import run_guarded
 from gitlab_nightshift.wire.sent_logs import open_logs
 

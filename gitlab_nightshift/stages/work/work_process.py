@@ -12,10 +12,10 @@ from gitlab_nightshift.records.codec import make_record
 from gitlab_nightshift.records.products import Plan
 from gitlab_nightshift.sandbox.supervised_process import serve_stage
 from gitlab_nightshift.sandbox.visible_system import SystemWalk, walk_system
-from gitlab_nightshift.stages.work.opened_work import open_work
-from gitlab_nightshift.stages.work.own_confinement import run_confined_step
+from gitlab_nightshift.stages.work.opened_work import open_work, run_confined_step
 from gitlab_nightshift.stages.work.work_context import WorkContext
-from gitlab_nightshift.stages.work.work_stage import NIGHT, Workflow, work
+from gitlab_nightshift.stages.work.work_stage import work
+from gitlab_nightshift.stages.work.workflows import NIGHT, Workflow
 from gitlab_nightshift.wire.exit_status import run_guarded
 from gitlab_nightshift.wire.sent_logs import open_logs
 
@@ -51,7 +51,7 @@ def _run_night(walked: SystemWalk | None, inputs: Mapping[str, Any]) -> int:
 def _choose_workflow(plan: Plan, work_context: WorkContext) -> Workflow:
     request = plan.request
     if request and (request.upkeep or request.failed_pipeline):
-        from gitlab_nightshift.stages.work.upkeep_task import ASKED_REPAIR, REPAIR, REVIEW
+        from gitlab_nightshift.stages.work.workflows import ASKED_REPAIR, REPAIR, REVIEW
 
         return {"repair": REPAIR, "review": REVIEW, "": ASKED_REPAIR}[request.upkeep]
     if not work_context.settings.rehearse:

@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 from gitlab_nightshift.errors import Code, NightshiftError
@@ -14,25 +13,23 @@ from gitlab_nightshift.records.events import Emit, Note, read_clock
 from gitlab_nightshift.records.products import Bundle, Outcome, Plan
 from gitlab_nightshift.repository.checkout import Checkout
 from gitlab_nightshift.repository.pipeline_config import read_pipeline_files
-from gitlab_nightshift.stages.work.baseline import Baseline, run_baseline
+from gitlab_nightshift.stages.work.baseline import Baseline
 from gitlab_nightshift.stages.work.bead import BeadContext
-from gitlab_nightshift.stages.work.boundary import Boundary
-from gitlab_nightshift.stages.work.boundary_proof import prove_boundary
+from gitlab_nightshift.stages.work.bead_prompt import build_run_values
+from gitlab_nightshift.stages.work.boundary import Boundary, prove_boundary
 from gitlab_nightshift.stages.work.brief.repository_brief import make_run_brief
-from gitlab_nightshift.stages.work.given_task import do_task
+from gitlab_nightshift.stages.work.gateway_access import ModelAccess, open_access
 from gitlab_nightshift.stages.work.hidden_files import find_hidden_files
-from gitlab_nightshift.stages.work.model_access import ModelAccess, open_access
 from gitlab_nightshift.stages.work.named_paths import NamedTree
-from gitlab_nightshift.stages.work.night import try_categories
-from gitlab_nightshift.stages.work.night_bead import Night
-from gitlab_nightshift.stages.work.night_bundle import build_bundle, encode_bundle
+from gitlab_nightshift.stages.work.night import Night
 from gitlab_nightshift.stages.work.night_ending import (
     Ending,
+    build_bundle,
     build_unscheduled_ending,
+    encode_bundle,
     run_to_ending,
 )
 from gitlab_nightshift.stages.work.program_allowlist import find_cli_interpreter, restrict_programs
-from gitlab_nightshift.stages.work.prompt_values import build_run_values
 from gitlab_nightshift.stages.work.proof_context import ProofContext
 from gitlab_nightshift.stages.work.recording import Recorder
 from gitlab_nightshift.stages.work.run_budget import Ledger, open_ledger
@@ -42,43 +39,13 @@ from gitlab_nightshift.stages.work.sandboxed_checkout import (
     open_sandboxed_checkout,
 )
 from gitlab_nightshift.stages.work.work_context import WorkContext
-from gitlab_nightshift.stages.work.work_preparation import Tools, find_agent_program, prepare
+from gitlab_nightshift.stages.work.workflows import NIGHT, Tools, Workflow, find_agent_program
 from gitlab_nightshift.system.environment import build_search_path
 from gitlab_nightshift.system.file_names import format_path
 
 MOST_NAMED = 8
 Keep = Callable[[str, bytes], None]
 """Stores a product of the run, by its name below the output folder."""
-
-
-@dataclass(frozen=True)
-class Workflow:
-    """What one kind of run does otherwise than another. The steps in the sandbox: ``baseline``
-    before any agent runs, ``run`` with agents.
-
-    ``place`` chooses the checkout and its commit, ``prepare`` builds the agent and its templates;
-    ``any_day``: also run on a day without a night.
-    """
-
-    baseline: Callable[[WorkContext, Checkout, Runner], Baseline]
-    run: Callable[[Night], Ending]
-    place: Callable[[Plan, WorkContext], tuple[Plan, WorkContext]] = lambda *given: given
-    prepare: Callable[[WorkContext], Tools] = prepare
-    any_day: bool = False
-
-
-def _run_baseline(work_context: WorkContext, checkout: Checkout, runner: Runner) -> Baseline:
-    return run_baseline(
-        work_context.verify, work_context.settings.baseline, checkout, runner, work_context.emit
-    )
-
-
-def _run_night(night: Night) -> Ending:
-    """Try the plan's categories, or do the given task."""
-    return do_task(night) if night.plan.task else try_categories(night)
-
-
-NIGHT = Workflow(_run_baseline, _run_night)
 
 
 def work(

@@ -16,8 +16,12 @@ from gitlab_nightshift.sandbox.self_confinement import OwnConfinement, weaken_sa
 from gitlab_nightshift.sandbox.tier_choice import UnavailableTier, choose
 from gitlab_nightshift.sandbox.tiers import Guarantee, Tier
 from gitlab_nightshift.sandbox.visible_system import System
-from gitlab_nightshift.stages.work.boundary import Boundary, _describe_hidden_places
-from gitlab_nightshift.stages.work.own_confinement import SandboxUnavailable, choose_sandbox
+from gitlab_nightshift.stages.work.boundary import (
+    Boundary,
+    SandboxUnavailable,
+    _describe_hidden_places,
+    choose_sandbox,
+)
 
 
 @pytest.fixture

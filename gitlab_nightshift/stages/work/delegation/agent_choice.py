@@ -11,7 +11,7 @@ from gitlab_nightshift.gateway.prices import merge_rates
 from gitlab_nightshift.records.delegation_records import Payload, ProviderUsed
 from gitlab_nightshift.records.events import Emit, GateDenied, Note
 from gitlab_nightshift.settings.model import Settings
-from gitlab_nightshift.stages.work.cost_bounds import check_bounds
+from gitlab_nightshift.stages.work.gateway_access import check_bounds
 
 AUTO = ("codex", "claude_code")
 FALLBACK = "model"

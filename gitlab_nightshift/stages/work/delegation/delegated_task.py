@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from gitlab_nightshift.agents.agent import BeadTask
@@ -10,8 +10,18 @@ from gitlab_nightshift.agents.codex import Codex
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.gateway.gateway_client import RemoteGateway
 from gitlab_nightshift.proof.proof_commands import Runner
-from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus
+from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus, CommandResult
 from gitlab_nightshift.records.delegation_records import Payload, TestResult, WorkReport
+from gitlab_nightshift.records.events import (
+    AGENT,
+    BeadEnded,
+    CommandEnded,
+    Emit,
+    Event,
+    ProgramEnded,
+    ProgramStarted,
+    StepStarted,
+)
 from gitlab_nightshift.records.handoffs import AnalysisResult, Draft
 from gitlab_nightshift.records.products import Bundle, Outcome, Plan
 from gitlab_nightshift.registry.categories import TASK
@@ -24,20 +34,72 @@ from gitlab_nightshift.repository.private_repository import Repository
 from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.stages.work.attempt import ProvenChange
 from gitlab_nightshift.stages.work.baseline import Baseline
-from gitlab_nightshift.stages.work.delegation.delegation_workspace import make_workspace
-from gitlab_nightshift.stages.work.delegation.phases import DelegationProgress, Phase, Phases
-from gitlab_nightshift.stages.work.draft_from_analysis import draft_from_analysis
+from gitlab_nightshift.stages.work.delegation.delegation_context import Phase, Phases
+from gitlab_nightshift.stages.work.delegation.delegation_source import (
+    DelegationWorkspace,
+    make_workspace,
+)
+from gitlab_nightshift.stages.work.draft_texts import draft_from_analysis
 from gitlab_nightshift.stages.work.given_task import TaskPolicy, do_task
-from gitlab_nightshift.stages.work.night_bead import Night
+from gitlab_nightshift.stages.work.night import Night
 from gitlab_nightshift.stages.work.night_ending import CategoryResult, Ending
 from gitlab_nightshift.stages.work.recording import Recorder
 from gitlab_nightshift.stages.work.run_budget import Stop
 from gitlab_nightshift.stages.work.step_input import FailedAttempt
 from gitlab_nightshift.stages.work.work_context import WorkContext
-from gitlab_nightshift.stages.work.work_preparation import Tools, prepare
-from gitlab_nightshift.stages.work.work_stage import Keep, Workflow, work
+from gitlab_nightshift.stages.work.work_stage import Keep, work
+from gitlab_nightshift.stages.work.workflows import Tools, Workflow, prepare
 
 _UNREADABLE = {BeadStatus.BAD_OUTPUT, BeadStatus.NO_HANDOFF}
+
+
+_PHASES = {
+    "implement": Phase.APPLY,
+    "checks": Phase.VERIFY,
+    "evidence": Phase.VERIFY,
+    "verify": Phase.VERIFY,
+}
+"""The phase that a step of an attempt belongs to, by the first word of its key."""
+
+
+@dataclass
+class DelegationProgress:
+    """What has happened so far, for a result whatever comes next: a sink that passes events on,
+    each in its phase.
+
+    ``change`` is what the last attempt changed, None where there is nothing to undo; ``exit_code``
+    the last agent process's; ``tests`` the runs of the test that was asked for. ``began``: an agent
+    has been started; ``said``: the last Implement's own words about its change.
+    """
+
+    emit: Emit
+    phases: Phases
+    workspace: DelegationWorkspace | None = None
+    began: bool = False
+    exit_code: int | None = None
+    change: CapturedChange | None = None
+    said: str = ""
+    tests: list[CommandResult] = field(default_factory=list)
+
+    def __call__(self, event: Event) -> None:
+        """Note what the event tells, and pass it on."""
+        match event:
+            case StepStarted(key=key) if phase := _PHASES.get(key.partition("-")[0]):
+                self.phases.enter(phase, int(key.rpartition("-")[2]))
+            case ProgramStarted(command=command) if command.startswith(AGENT):
+                self.began = True
+            case ProgramEnded(command=command) if command.startswith(AGENT):
+                self.exit_code = event.exit_status
+            case BeadEnded(result=result) if result.bead == "implement":
+                self.said = result.said
+            case CommandEnded(result=result):
+                self.tests.append(result)
+        self.emit(event)
+
+    @property
+    def changed(self) -> bool:
+        """True once an agent has changed something."""
+        return self.change is not None and not self.change.empty
 
 
 @dataclass(frozen=True)

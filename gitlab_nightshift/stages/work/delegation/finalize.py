@@ -24,8 +24,12 @@ from gitlab_nightshift.records.products import Bundle
 from gitlab_nightshift.records.storage import to_json
 from gitlab_nightshift.records.usage import Usage, format_usd
 from gitlab_nightshift.repository.capture import CapturedChange
-from gitlab_nightshift.stages.work.delegation.delegation_context import DelegationContext, Failure
-from gitlab_nightshift.stages.work.delegation.phases import TEST_LOG, Phase
+from gitlab_nightshift.stages.work.delegation.delegation_context import (
+    TEST_LOG,
+    DelegationContext,
+    Failure,
+    Phase,
+)
 from gitlab_nightshift.system.raw_logs import LARGE, LEFT_OUT, find_stored_log, open_log
 from gitlab_nightshift.system.signals import defer_signals
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
