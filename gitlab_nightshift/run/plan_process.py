@@ -108,7 +108,7 @@ def _plan_night(session: Session) -> dict[str, Any]:
             return {"notify": {}}  # the earlier try has notified people
         work = _pack_work(target_session, plan)
         if earlier:  # no work is left, but the notary needs the input that work would get
-            notary_input = {name: work[name] for name in ("place", "gateway")}
+            notary_input = {name: work[name] for name in ("context", "gateway")}
             work = {"plan": work["plan"], "earlier": notary_input}
         night = {**work, "publish": _pack_publish(target_session, plan)}
     night["target_commit"] = _find_required_commit(session, plan)

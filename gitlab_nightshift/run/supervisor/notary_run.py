@@ -185,7 +185,7 @@ class RunNotary:
             checkout = prepare_run_checkout(
                 notary.state_folder, order.place, order.run_id, self.env, self.run_folder
             )
-            inputs: dict[str, Any] = {"task": task, "place": order.place, "name": self.sender}
+            inputs: dict[str, Any] = {"task": task, "context": order.place, "name": self.sender}
             inputs |= {"prepared": notary.prepared, "prepared_checkout": checkout}
             with (
                 stop_late(self.signals, order.place),

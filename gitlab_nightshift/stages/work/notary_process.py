@@ -9,7 +9,6 @@ status and duration count.
 
 import base64
 import dataclasses
-import functools
 import shlex
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -41,14 +40,11 @@ from gitlab_nightshift.repository.private_repository import (
     resolve_tree,
 )
 from gitlab_nightshift.repository.rebuilt_change import ReaderInput, make_change, rebuild_patch
-from gitlab_nightshift.sandbox.supervised_process import serve_stage
-from gitlab_nightshift.sandbox.visible_system import SystemWalk, walk_system
 from gitlab_nightshift.stages.work.delegation.delegation_source import make_workspace
-from gitlab_nightshift.stages.work.opened_work import open_work, run_confined_step
 from gitlab_nightshift.stages.work.sandboxed_checkout import SandboxContext, open_sandboxed_checkout
 from gitlab_nightshift.stages.work.work_context import WorkContext
+from gitlab_nightshift.stages.work.work_start import WorkResources, serve_work
 from gitlab_nightshift.system.environment import build_search_path
-from gitlab_nightshift.wire.exit_status import run_guarded
 from gitlab_nightshift.wire.sent_logs import pass_logs
 
 SLACK_S, TIMES = 60.0, 3.0
@@ -95,34 +91,24 @@ class NotaryAnswer:
 def main(data: Mapping[str, Any]) -> int:
     """Run as a process (``sandbox/supervised_process.py``). With ``data["ahead"]`` it examines the
     machine before it gets its input, while the checkout is prepared."""
-    walked = walk_system() if data["ahead"] else None
-    return serve_stage(functools.partial(_notarize, walked), forwarding=False)
+    return serve_work(
+        _run_commands,
+        ahead=data["ahead"],
+        open_logs=pass_logs,
+        prefix=lambda inputs: f"{inputs['name']}-",
+    )
 
 
-def _notarize(walked: SystemWalk | None, inputs: Mapping[str, Any]) -> dict[str, Any]:
+def _run_commands(resources: WorkResources, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """The notary's results, or ``why`` the commands could not run."""
-
-    def run_step() -> dict[str, Any]:
-        answer: dict[str, Any] = {}
-        run_guarded(lambda: _run_commands(walked, inputs, answer), {})
-        return answer
-
-    return run_confined_step(run_step)
-
-
-def _run_commands(
-    walked: SystemWalk | None, inputs: Mapping[str, Any], answer: dict[str, Any]
-) -> int:
-    opened = open_work(inputs, pass_logs, f"{inputs['name']}-", walked)
-    until = inputs["place"]["until_s"]
+    until = inputs["context"]["until_s"]
     try:
-        work_context, config = _find_checkout(inputs, opened.work_context)
+        work_context, config = _find_checkout(inputs, resources.work_context)
         task = _read_task(inputs["task"], config)
         left_s = lambda: None if until is None else until - read_clock()  # noqa: E731
-        answer |= dataclasses.asdict(notarize(task, work_context, opened.gateway, left_s))
+        return dataclasses.asdict(notarize(task, work_context, resources.gateway, left_s))
     except NightshiftError as error:
-        answer["why"] = error.message
-    return 0
+        return {"why": error.message}
 
 
 def _find_checkout(

@@ -119,7 +119,7 @@ def build_job_context(
     )
 
 
-def build_work_input(work_context: WorkContext) -> dict[str, Any]:
+def _encode_work_context(work_context: WorkContext) -> dict[str, Any]:
     """A work context as JSON. Model variables are replaced by "set"."""
     handed = dataclasses.replace(
         work_context,
@@ -136,12 +136,12 @@ def pack_work(work_context: WorkContext, plan: Plan) -> dict[str, Any]:
     provider = build_provider(work_context.settings)
     gateway = configure_gateway(work_context.settings, provider, work_context.model_env, plan.limit)
     return {
-        "place": build_work_input(work_context),
+        "context": _encode_work_context(work_context),
         "gateway": json.loads(to_bytes(gateway)) if gateway else None,
     }
 
 
-def open_work_input(
+def read_work_context(
     data: Mapping[str, Any], logs: Logs, emit: Emit, prepared: PreparedFolders
 ) -> WorkContext:
     """The work context again. Its redactor knows no secret values, only the patterns of tokens."""
