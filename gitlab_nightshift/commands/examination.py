@@ -109,7 +109,7 @@ def _look(session: Session, found: Examination) -> None:
     found.risks = find_risks(session.env, session.checkout, needed, settings.agent_env)
     work_context = _build_examination_context(session)
     top = session.checkout.resolve()
-    folders = (str(path.resolve().relative_to(top)) for path in work_context.named)
+    folders = (str(path.resolve().relative_to(top)) for path in work_context.named_folders)
     found.planted = tuple(dict.fromkeys(folders))
     tools = _prepare_tools(work_context, found)
     base = git_verbs.read_head(session.git, session.checkout)

@@ -31,7 +31,7 @@ from gitlab_nightshift.stages.work.bead_prompt import build_bead_values
 from gitlab_nightshift.stages.work.citation_check import drop_unfounded
 from gitlab_nightshift.stages.work.draft_texts import draft_from_analysis, select_answers
 from gitlab_nightshift.stages.work.handoff import accept_handoff
-from gitlab_nightshift.stages.work.named_paths import NamedTree
+from gitlab_nightshift.stages.work.named_paths import PathResolver
 from gitlab_nightshift.stages.work.night import choose_new_idea, format_earlier
 from gitlab_nightshift.stages.work.night_ending import CategoryResult, encode_bundle
 from tests.fuzz.odd_words import ANALYSES, DRAFTS, VERDICTS, fill_in
@@ -59,8 +59,8 @@ def top(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @functools.cache
-def build_tree(top: Path) -> NamedTree:
-    return NamedTree((str(top),), scan(top))
+def build_tree(top: Path) -> PathResolver:
+    return PathResolver((str(top),), scan(top))
 
 
 def accept(bead: str, value: Any, top: Path) -> Handoff | None:

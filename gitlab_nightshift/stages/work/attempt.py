@@ -75,7 +75,7 @@ def try_until_proven(
     proof: ProofContext,
     analysis: AnalysisResult,
     attempts: int,
-    step: RunStep,
+    run_step: RunStep,
     recorder: Recorder,
     on_failure: Callable[[FailedAttempt], None] = lambda _: None,
     *,
@@ -91,8 +91,8 @@ def try_until_proven(
     failures: list[FailedAttempt] = []
     missing: dict[str, None] = {}
     for number in range(1, attempts + 1):
-        bead = functools.partial(_run_step, step, number, tuple(failures), missing)
-        outcome = try_change(checkout, proof, analysis, bead, recorder)
+        run_bead = functools.partial(_run_step, run_step, number, tuple(failures), missing)
+        outcome = try_change(checkout, proof, analysis, run_bead, recorder)
         if isinstance(outcome, ProvenChange):
             return outcome
         outcome = _with_missing(outcome, missing)
@@ -108,14 +108,14 @@ def try_until_proven(
 
 
 def _run_step(
-    step: RunStep,
+    run_step: RunStep,
     attempt: int,
     failures: Sequence[FailedAttempt],
     missing: dict[str, None],
     bead: str,
     evidence: str,
 ) -> BeadResult:
-    result = step(bead, attempt, build_step_input(failures, evidence))
+    result = run_step(bead, attempt, build_step_input(failures, evidence))
     missing |= dict.fromkeys(result.missing)
     return result
 
@@ -132,12 +132,12 @@ def try_change(
     checkout: Checkout,
     proof: ProofContext,
     analysis: AnalysisResult,
-    bead: RunBead,
+    run_bead: RunBead,
     recorder: Recorder,
 ) -> ProvenChange | FailedAttempt:
     """Implement and prove one change. The caller restores the checkout."""
     try:
-        return _run_attempt(checkout, proof, analysis, bead, recorder)
+        return _run_attempt(checkout, proof, analysis, run_bead, recorder)
     except (OSError, GitError) as error:
         if not is_full_disk(error):
             raise
@@ -148,16 +148,16 @@ def _run_attempt(
     checkout: Checkout,
     proof: ProofContext,
     analysis: AnalysisResult,
-    bead: RunBead,
+    run_bead: RunBead,
     recorder: Recorder,
 ) -> ProvenChange | FailedAttempt:
-    implemented = bead("implement", "")
+    implemented = run_bead("implement", "")
     if implemented.status is BeadStatus.DISK_FULL:
         why = f"Implement failed ({implemented.status}): {implemented.error}"
         return _fail_attempt(proof, implemented, why, Code.APPLY_FAILED)
     captured = checkout.capture()
-    recorder.keep_change(implemented, captured, checkout.repository)
-    outcome = _prove_change(checkout, proof, analysis, bead, implemented, captured)
+    recorder.record_change(implemented, captured, checkout.repository)
+    outcome = _prove_change(checkout, proof, analysis, run_bead, implemented, captured)
     if isinstance(outcome, ProvenChange):
         return outcome
     unchanged = implemented.ok and captured.empty and not captured.refusals
@@ -174,7 +174,7 @@ def _prove_change(
     checkout: Checkout,
     proof: ProofContext,
     analysis: AnalysisResult,
-    bead: RunBead,
+    run_bead: RunBead,
     implemented: BeadResult,
     captured: CapturedChange,
 ) -> ProvenChange | FailedAttempt:
@@ -192,20 +192,20 @@ def _prove_change(
     if result.why:
         return FailedAttempt(result.why)
     checkout.apply_change(captured)
-    verified = bead("verify", result.evidence)
+    verified = run_bead("verify", result.evidence)
     if why := _find_verify_problem(verified):
         return _fail_attempt(proof, verified, why)
     _emit_step_end(proof, verified, "passed")
     assert isinstance(verified.handoff, Verdict)
     warnings = tuple(f for f in (*reading.findings, *result.findings) if f.level == "warn")
-    whole = dataclasses.replace(
+    proven = dataclasses.replace(
         reading,
         commands=result.commands,
         notes=result.notes,
         checks=result.checks,
         findings=warnings,
     )
-    return ProvenChange(captured, verified.handoff, whole, select_commands(verified.tools))
+    return ProvenChange(captured, verified.handoff, proven, select_commands(verified.tools))
 
 
 def _fail_attempt(

@@ -45,7 +45,7 @@ from gitlab_nightshift.stages.work.handoff import (
 )
 from gitlab_nightshift.stages.work.handoff_schema import KINDS, build_schema
 from gitlab_nightshift.stages.work.hidden_files import hide_files
-from gitlab_nightshift.stages.work.named_paths import NamedTree
+from gitlab_nightshift.stages.work.named_paths import PathResolver
 from gitlab_nightshift.stages.work.run_budget import Ledger, Stop
 from gitlab_nightshift.stages.work.tool_use import merge_calls
 from gitlab_nightshift.stages.work.work_context import WorkContext
@@ -91,7 +91,7 @@ class _Scratch:
 class BeadContext:
     """What all beads of a run share.
 
-    ``keep`` records an ended bead; ``tree`` resolves the paths that beads name; ``brief`` is the
+    ``record`` records an ended bead; ``paths`` resolves the paths that beads name; ``brief`` is the
     description of the repository in every prompt, ``hidden`` are files of the checkout that are not
     there while an agent works.
     """
@@ -102,8 +102,8 @@ class BeadContext:
     ledger: Ledger
     access: ModelAccess
     boundary: Boundary
-    keep: Callable[[BeadTask, ProgramEnd, Path], None]
-    tree: NamedTree
+    record: Callable[[BeadTask, ProgramEnd, Path], None]
+    paths: PathResolver
     brief: str = ""
     hidden: tuple[str, ...] = ()
 
@@ -146,7 +146,7 @@ def run_bead(
                 scratch.handoff_file.with_name(file).write_text(text, encoding="utf-8")
             bead_context.boundary.hand_over(folder)
             prompt = _render_prompt(bead_context, task, scratch, values, sections)
-            result: BeadResult = limit_record(_run(bead_context, task, name, scratch, prompt))
+            result: BeadResult = limit_record(_run_agent(bead_context, task, name, scratch, prompt))
     finally:
         remove_tree(folder)
     bead_context.ledger.results.append(result)
@@ -184,7 +184,7 @@ def _render_prompt(
     sections: Mapping[str, str],
 ) -> BeadPrompt:
     file = str(scratch.handoff_file)
-    places = {
+    files = {
         "handoff_file": file,
         "analysis_file": str(scratch.analysis_file),
         "last_patch_file": str(scratch.patch_file) if scratch.patch_file.exists() else "",
@@ -193,10 +193,10 @@ def _render_prompt(
     hand_over = format_hand_over(report_by, file) if task.schema else ""
     last = format_last_sections(bead_context.ledger, sections, hand_over)
     template = bead_context.templates[task.bead]
-    return build_bead_prompt(template, {**values, **places}, bead_context.brief, last)
+    return build_bead_prompt(template, {**values, **files}, bead_context.brief, last)
 
 
-def _run(
+def _run_agent(
     bead_context: BeadContext,
     task: BeadTask,
     name: str,
@@ -206,10 +206,10 @@ def _run(
     left = bead_context.ledger.compute_left()
     with bead_context.access.open_bead(name, task.model, left) as access:
         task = dataclasses.replace(task, base_url=access.base_url)
-        return _Process(bead_context, task, name, scratch, access).run(prompt)
+        return _AgentProcess(bead_context, task, name, scratch, access).run(prompt)
 
 
-class _Process:
+class _AgentProcess:
     """One agent process: its input, its watch, its result."""
 
     def __init__(
@@ -247,7 +247,7 @@ class _Process:
         emit, logs = self._context.work.emit, self._context.work.logs
         program, took_s = f"{AGENT}{self._task.bead}", round(ended.duration_s, 3)
         emit(ProgramEnded(program, ended.exit_status, took_s))
-        self._context.keep(self._task, ended, logs.find_log(f"{self._name}.out"))
+        self._context.record(self._task, ended, logs.find_log(f"{self._name}.out"))
         last = logs.read_tail(f"{self._name}.err", STDERR_TAIL)
         report = self._watch.override_report(self._reader.build_report(ended, last))
         if report.note:
@@ -292,7 +292,7 @@ class _Process:
         task, read = self._task, ReadHandoff(report.status, report.error)
         if report.status is BeadStatus.OK and task.bead in KINDS:
             file = self._scratch.handoff_file
-            read = accept_handoff(task.bead, report, file, self._context.tree)
+            read = accept_handoff(task.bead, report, file, self._context.paths)
         if read.note:
             self._context.work.emit(Note(f"{task.bead}: {read.note}"))
         denied = (*report.denied, *report.refused, *(f"sandbox: {what}" for what in ended.refused))

@@ -137,12 +137,12 @@ def _lies_in(folder: Path, roots: Iterable[Path]) -> bool:
 class BoundarySearch:
     """What the choice of a boundary depends on.
 
-    ``places`` are the files that the agent's CLI needs, ``tools`` those of ``agent_paths``,
+    ``cli_files`` are the files that the agent's CLI needs, ``tools`` those of ``agent_paths``,
     ``path`` is the PATH for programs, ``look`` finds what is private on this machine.
     """
 
     work: WorkContext
-    places: tuple[Path, ...]
+    cli_files: tuple[Path, ...]
     tools: tuple[Path, ...]
     path: str
     look: Look = look_at_system
@@ -171,7 +171,7 @@ def open_boundary(
 def _find_needs(search: BoundarySearch, sandbox: Sandbox, checkout: Checkout) -> WorkNeeds:
     return WorkNeeds(
         sandbox.machine,
-        tuple(map(str, (*search.places, *search.tools, *checkout.objects))),
+        tuple(map(str, (*search.cli_files, *search.tools, *checkout.objects))),
         identity=sandbox.identity,
         keep_owners=sandbox.identity is not None or not checkout.is_own,
         monitored=sandbox.features.notify,
@@ -193,7 +193,7 @@ def _open_sandbox(
 ) -> Iterator[tuple[Sandbox, Checkout]]:
     """Choose a tier, then open the checkout. If its files cannot be given to another user, choose
     again without that tier."""
-    programs = [place for place in (*search.places, *search.tools) if os.access(place, os.X_OK)]
+    programs = [path for path in (*search.cli_files, *search.tools) if os.access(path, os.X_OK)]
     choice = functools.partial(
         choose,
         search.work.settings.isolation,
@@ -265,8 +265,8 @@ def _build_boundary(
         emit(Note(f"network: data can also leave to the hosts of policy.egress_hosts: {hosts}"))
     objects = tuple(path for path in checkout.objects if path.exists())
     # Mounting a path that the system shows already would also show the private files below it.
-    places = (place for place in search.places if not sandbox.machine.shows(place))
-    read_only = (*places, *objects, *search.tools)
+    cli_files = (path for path in search.cli_files if not sandbox.machine.shows(path))
+    read_only = (*cli_files, *objects, *search.tools)
     boundary = Boundary(
         sandbox,
         scratch,
@@ -276,7 +276,7 @@ def _build_boundary(
         mounts=checkout.mounts,
         programs=search.work.programs,
     )
-    for text in _describe_hidden_places(sandbox.machine, (*read_only, search.work.checkout)):
+    for text in _describe_hidden_paths(sandbox.machine, (*read_only, search.work.checkout)):
         emit(text)
     folders = {folder for folder in search.path.split(os.pathsep) if os.access(folder, os.X_OK)}
     if closed := {f for f in folders if not boundary.is_readable(Path(f).resolve())}:
@@ -293,7 +293,7 @@ def _build_choice_event(search: BoundarySearch, sandbox: Sandbox) -> BoundaryCho
         passed_over=tuple((tier.value, why) for tier, why in sandbox.passed_over),
         guarantees=judge(sandbox.guarantees),
         agent=search.work.settings.agent,
-        places=tuple(map(str, search.places)),
+        places=tuple(map(str, search.cli_files)),
         tools=tuple(map(str, search.tools)),
         hosts=tuple(
             str(parse_egress_host(host)) for host in search.work.settings.policy.egress_hosts
@@ -301,7 +301,7 @@ def _build_choice_event(search: BoundarySearch, sandbox: Sandbox) -> BoundaryCho
     )
 
 
-def _describe_hidden_places(machine: System, shown: Sequence[Path]) -> Iterator[Note]:
+def _describe_hidden_paths(machine: System, shown: Sequence[Path]) -> Iterator[Note]:
     """What a build may miss: private paths outside of ``/etc``, and settings of tools."""
     others = (path for path in machine.private if path not in machine.own)
     closed = [path for path in others if not _lies_in(Path(path), shown)]
@@ -329,13 +329,13 @@ def prove_boundary(
     checkout: Checkout,
     private: Path,
     home: Path,
-    named: Sequence[Path],
+    named_folders: Sequence[Path],
     path: str,
     emit: Emit,
     own: OwnConfinement | None = None,
 ) -> None:
     """Try to break out of the confinement of agents, and check that this program loads nothing that
-    they write in the checkout and its ``named`` folders. ``path`` is the PATH to find git. With
+    they write in the checkout and its ``named_folders``. ``path`` is the PATH to find git. With
     ``own`` this process also tries to break out of its own confinement.
 
     Raises ``E_POLICY_DENY`` with the names of the holes.
@@ -345,7 +345,7 @@ def prove_boundary(
     scratch = boundary.scratch / "proof"
     scratch.mkdir(mode=0o700)
     boundary.hand_over(scratch)
-    targets = _list_targets(checkout, private, home, named, path)
+    targets = _list_targets(checkout, private, home, named_folders, path)
     confined = boundary.build_confinement(checkout.path, scratch)
     proof = prove(boundary.sandbox, confined.confinement, targets)
     if own:
@@ -361,7 +361,7 @@ def prove_boundary(
 
 
 def _list_targets(
-    checkout: Checkout, private: Path, home: Path, named: Sequence[Path], path: str
+    checkout: Checkout, private: Path, home: Path, named_folders: Sequence[Path], path: str
 ) -> ProbeTargets:
     secrets = (
         *checkout.secrets,
@@ -374,6 +374,6 @@ def _list_targets(
     return ProbeTargets(
         secrets=tuple(path for path in secrets if path.exists()),
         outside=(private / "logs",),
-        written=tuple(dict.fromkeys((checkout.path, *named))),
+        written=tuple(dict.fromkeys((checkout.path, *named_folders))),
         list_setting_files=functools.partial(list_setting_files, machine_git),
     )

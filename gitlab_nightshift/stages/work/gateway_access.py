@@ -102,7 +102,7 @@ class BeadAccess:
 
     def read_usage(self) -> Usage | None:
         """The gateway's figures so far; None without a gateway."""
-        state = self._look()
+        state = self._read_state()
         return state.usage if state else None
 
     def settle_usage(self, wait_s: float) -> Usage | None:
@@ -120,15 +120,15 @@ class BeadAccess:
 
     def describe_stop_reason(self) -> str:
         """Why beads cannot continue, "" if they can."""
-        state = self._look()
+        state = self._read_state()
         return state.unusable if state else ""
 
     def exhausted(self) -> bool:
         """True if a request did not fit into the budget."""
-        state = self._look()
+        state = self._read_state()
         return bool(state and state.exhausted)
 
-    def _look(self) -> BeadState | None:
+    def _read_state(self) -> BeadState | None:
         return self._gateway.look(self._ticket) if self._gateway and self._ticket else None
 
 

@@ -36,7 +36,7 @@ from gitlab_nightshift.stages.work.run_budget import Stop
 from gitlab_nightshift.stages.work.step_input import FailedAttempt
 
 
-def _end_failed_task(night: Night, stop: Stop, tried: Sequence[CategoryResult]) -> Ending:
+def _build_failed_task_ending(night: Night, stop: Stop, tried: Sequence[CategoryResult]) -> Ending:
     if tried:
         why = f"the task could not be done: {take_first_line(stop.reason)}"
         stop = Stop(Outcome.FAILED, why, stop.code)
@@ -47,14 +47,16 @@ def _end_failed_task(night: Night, stop: Stop, tried: Sequence[CategoryResult]) 
 class TaskPolicy:
     """How a given task is done; the defaults are a night's.
 
-    ``on_failure`` is called after each failed attempt, ``draft`` writes the texts of the merge
-    request, and ``end`` builds the ending of a task that failed: because of a limit, or after the
-    last of the attempts ``tried``.
+    ``on_failure`` is called after each failed attempt, ``write_draft`` writes the texts of the
+    merge request, and ``build_failed_ending`` builds the ending of a task that failed: because of a
+    limit, or after the last of the attempts ``tried``.
     """
 
     on_failure: Callable[[Night, FailedAttempt], None] = lambda _night, _failed: None
-    draft: WriteDraft = write_draft
-    end: Callable[[Night, Stop, Sequence[CategoryResult]], Ending] = _end_failed_task
+    write_draft: WriteDraft = write_draft
+    build_failed_ending: Callable[[Night, Stop, Sequence[CategoryResult]], Ending] = (
+        _build_failed_task_ending
+    )
 
 
 NIGHT_POLICY = TaskPolicy()
@@ -69,13 +71,13 @@ def do_task(night: Night, policy: TaskPolicy = NIGHT_POLICY) -> Ending:
         answers = _answer(night, analysis, proven) if isinstance(proven, FailedAttempt) else ()
     except Stop as stop:
         budget = Code.BUDGET if stop.code is None else stop.code
-        return policy.end(night, Stop(Outcome.FAILED, stop.reason, budget), ())
+        return policy.build_failed_ending(night, Stop(Outcome.FAILED, stop.reason, budget), ())
     if answers:
         return _build_answered_ending(night, answers)
     if isinstance(proven, ProvenChange):
-        return propose_change(night, TASK, analysis, proven, [], policy.draft)
+        return propose_change(night, TASK, analysis, proven, [], policy.write_draft)
     failed = Stop(Outcome.FAILED, proven.why, proven.code)
-    return policy.end(night, failed, [CategoryResult(TASK, proven.why)])
+    return policy.build_failed_ending(night, failed, [CategoryResult(TASK, proven.why)])
 
 
 def _answer(

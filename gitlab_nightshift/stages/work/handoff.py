@@ -14,7 +14,7 @@ from gitlab_nightshift.records.codec import InvalidRecordError
 from gitlab_nightshift.records.handoffs import AnalysisResult, Handoff
 from gitlab_nightshift.records.storage import replace_surrogates
 from gitlab_nightshift.stages.work.handoff_schema import KINDS, fit_record
-from gitlab_nightshift.stages.work.named_paths import NamedTree, Resolved, resolve_paths
+from gitlab_nightshift.stages.work.named_paths import PathResolver, ResolvedHandoff, resolve_paths
 from gitlab_nightshift.system.openat import RefusedFileError, read_regular
 
 STUBS: dict[str, dict[str, Any]] = {
@@ -47,10 +47,10 @@ def write_stub(bead: str, file: Path) -> None:
         file.write_text(json.dumps(STUBS[bead]), encoding="utf-8")
 
 
-def accept_handoff(bead: str, report: Report, file: Path, tree: NamedTree) -> ReadHandoff:
+def accept_handoff(bead: str, report: Report, file: Path, paths: PathResolver) -> ReadHandoff:
     """Read the hand-off of a bead that ended well, its paths resolved in the tree."""
     try:
-        resolved = resolve_paths(read_handoff(bead, report.structured, file), tree)
+        resolved = resolve_paths(read_handoff(bead, report.structured, file), paths)
         _refuse_foreign_selection(resolved)
     except HandoffError as error:
         status = BeadStatus.DENIED if report.denied else BeadStatus.NO_HANDOFF
@@ -66,7 +66,7 @@ def read_handoff(bead: str, structured: object, file: Path) -> Handoff:
     Its paths are unverified. Raises :class:`HandoffError` for a leftover stub, bad JSON or a breach
     of the schema.
     """
-    data = structured if structured is not None else _from_file(file)
+    data = structured if structured is not None else _read_file(file)
     if data == STUBS[bead]:
         raise HandoffError("the report file still holds the stub: the agent reported nothing")
     if not isinstance(data, dict):
@@ -76,7 +76,7 @@ def read_handoff(bead: str, structured: object, file: Path) -> Handoff:
     return _check_selected(_validate_handoff(bead, data))
 
 
-def _from_file(file: Path) -> object:
+def _read_file(file: Path) -> object:
     try:
         return json.loads(read_regular(file.parent, file.name, LARGEST), parse_int=_parse_int)
     except RefusedFileError as refused:
@@ -110,7 +110,7 @@ def _check_selected(handoff: Handoff) -> Handoff:
     return handoff
 
 
-def _refuse_foreign_selection(resolved: Resolved) -> None:
+def _refuse_foreign_selection(resolved: ResolvedHandoff) -> None:
     handoff = resolved.handoff
     if not isinstance(handoff, AnalysisResult) or handoff.result == "NO_IMPROVEMENT":
         return

@@ -157,7 +157,7 @@ def _analyze(
     night.checkout.restore()
     analysis = result.handoff if isinstance(result.handoff, AnalysisResult) else None
     if analysis is not None:
-        analysis, dropped = drop_unfounded(analysis, night.checkout.path, night.bead_context.tree)
+        analysis, dropped = drop_unfounded(analysis, night.checkout.path, night.bead_context.paths)
         for why in dropped:
             night.emit(Note(f"candidate dropped: {why}"))
     if analysis is not None and analysis.result == "IMPROVEMENT_FOUND":
@@ -257,15 +257,15 @@ def propose_change(
     analysis: AnalysisResult,
     proven: ProvenChange,
     tried: list[CategoryResult],
-    draft_texts: WriteDraft = write_draft,
+    write_texts: WriteDraft = write_draft,
 ) -> Ending:
-    """The ending with a proposal, whose texts ``draft_texts`` writes."""
+    """The ending with a proposal, whose texts ``write_texts`` writes."""
     needed = to_approve(proven.proof.gates)
     reason, stopped = "a verified change is ready to be published", ""
     if needed:
         reason += f", once it is approved: {needed}"
     try:
-        draft = draft_texts(night, category, analysis, proven)
+        draft = write_texts(night, category, analysis, proven)
     except Interruption as stop:
         draft = draft_from_analysis(analysis)
         reason, stopped = f"{STOPPED}; the verified change is kept", stop.code.value

@@ -61,14 +61,14 @@ def build_unscheduled_ending(plan: Plan) -> Ending:
 
 
 def run_to_ending(
-    plan: Plan, logs: Logs, disks: Sequence[Path], make: Callable[[], Ending]
+    plan: Plan, logs: Logs, disks: Sequence[Path], run: Callable[[], Ending]
 ) -> Ending:
-    """Call ``make`` and turn exceptions into results; nothing else in the work stage does.
+    """Call ``run`` and turn exceptions into results; nothing else in the work stage does.
 
     ``disks`` are folders on the disks that a night may fill.
     """
     try:
-        return make()
+        return run()
     except (Exception, Interruption) as error:
         code, reason = explain_exception(error, disks, logs.write)
     return Ending(Outcome.FAILED, reason, plan.scheduled or "none", error_code=code.value)

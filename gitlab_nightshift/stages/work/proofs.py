@@ -59,7 +59,7 @@ def check_without_running(
     tools = find_changed_settings(subject.change)
     denied = find_violations(change, tools, settings, proof.recent_files, config, ci_files)
     findings = judge(subject.change, subject.context)
-    undecided = tuple(filter(is_refutable, findings)) if can_run(proof) else ()
+    undecided = tuple(filter(is_refutable, findings)) if may_refute(proof) else ()
     findings = tuple(finding for finding in findings if finding not in undecided)
     others = tuple(finding for finding in findings if finding.name not in ENFORCED)
     gates = list_gated_files(change, settings, config, ci_files)
@@ -74,7 +74,7 @@ def check_without_running(
     )
 
 
-def can_run(proof: ProofContext) -> bool:
+def may_refute(proof: ProofContext) -> bool:
     """True if running the tests may refute findings from reading."""
     return bool(proof.baseline.commands) and not proof.baseline.red
 

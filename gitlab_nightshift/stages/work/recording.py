@@ -23,7 +23,7 @@ from gitlab_nightshift.system.raw_logs import open_log
 
 @dataclass(frozen=True)
 class Recorder:
-    """Keeps beads as they end; without a folder it keeps nothing."""
+    """Records beads as they end; without a folder, nothing."""
 
     folder: Path | None
     agent: str
@@ -53,13 +53,13 @@ class Recorder:
         except OSError as error:
             raise build_config_error(f"record_dir: {self.folder}: {error.strerror}") from None
 
-    def keep(self, task: BeadTask, ended: ProgramEnd, stdout: Path) -> None:
+    def record_bead(self, task: BeadTask, ended: ProgramEnd, stdout: Path) -> None:
         """Record a bead's output, exit status and hand-off, without secrets."""
         if not self.folder:
             return
         folder = self.folder / format_bead_folder(task.bead, task.category, task.attempt)
         folder.mkdir(exist_ok=True)
-        self._keep_output(stdout, folder / "stdout.jsonl", task.checkout)
+        self._record_output(stdout, folder / "stdout.jsonl", task.checkout)
         self._write(folder, {"exit_status": ended.exit_status, "pace_s": 0.0, "deleted": []})
         try:
             text = read_regular(task.handoff_file.parent, task.handoff_file.name, LARGEST)
@@ -70,7 +70,7 @@ class Recorder:
             (folder / "handoff.json").write_text(handoff, encoding="utf-8")
 
     @staticmethod
-    def _keep_output(stdout: Path, target: Path, checkout: Path) -> None:
+    def _record_output(stdout: Path, target: Path, checkout: Path) -> None:
         """The raw output; where it was recorded does not matter to a replay."""
         with open_log(stdout) as old, target.open("wb") as new:
             for line in old:
@@ -78,7 +78,7 @@ class Recorder:
                     line.replace(encode_json_path(checkout), encode_json_path(RECORDED_CHECKOUT))
                 )
 
-    def keep_change(
+    def record_change(
         self, result: BeadResult, captured: CapturedChange, repository: Repository
     ) -> None:
         """Record the files that an Implement bead left behind."""

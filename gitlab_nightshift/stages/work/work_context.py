@@ -54,8 +54,8 @@ class WorkContext(RunContext):
     access needs, including the key; ``home`` this machine's real home (git settings); ``logs`` are
     in ``private``; ``verify`` are the commands that prove a change; ``seconds`` is the time limit
     (None: no deadline); ``secrets`` are files, besides the checkout's, that no agent may read;
-    ``named`` folders of the checkout that the job's variables name; ``programs`` folders on the
-    PATH of the sandbox alone (``tool_access.py``); ``walked`` is a finished search of this
+    ``named_folders`` folders of the checkout that the job's variables name; ``programs`` folders on
+    the PATH of the sandbox alone (``tool_access.py``); ``system_walk`` is a finished search of this
     machine (None: not done yet); ``prepared`` are existing folders; ``own`` is the confinement of
     this process (None: unknown).
     """
@@ -68,9 +68,9 @@ class WorkContext(RunContext):
     allowed_commands: tuple[str, ...] = ()
     build_commands: tuple[str, ...] = ()
     secrets: tuple[Path, ...] = ()
-    named: tuple[Path, ...] = ()
+    named_folders: tuple[Path, ...] = ()
     programs: tuple[Path, ...] = ()
-    walked: "SystemWalk | None" = field(default=None, metadata=LOCAL)
+    system_walk: "SystemWalk | None" = field(default=None, metadata=LOCAL)
     prepared: PreparedFolders | None = field(default=None, metadata=LOCAL)
     own: "OwnConfinement | None" = field(default=None, metadata=LOCAL)
 
@@ -83,16 +83,19 @@ def build_job_context(
     verify: Commands,
     seconds: float | None,
     *,
-    elsewhere: bool = False,
+    separate_checkout: bool = False,
 ) -> WorkContext:
     """The input of the work stage, without any GitLab credential.
 
     ``network`` are the variables for this program's own connections, ``verify`` the commands that
-    prove a change, ``seconds`` the time limit. ``elsewhere``: work runs in another checkout.
+    prove a change, ``seconds`` the time limit. ``separate_checkout``: work runs in another
+    checkout.
     """
     home = Path(run.env.get("HOME", "/"))
     folders = JobFolders(home, run.checkout, run.private)
-    tools = open_job_tools(run.settings, run.env, git, folders, run.emit, elsewhere=elsewhere)
+    tools = open_job_tools(
+        run.settings, run.env, git, folders, run.emit, separate_checkout=separate_checkout
+    )
     settings, env = tools.settings, tools.env
     build = build_commands(build_files.files, build_files.read)
     default = list_default_allowed_commands(build_files.files, build_files.read)
@@ -114,7 +117,7 @@ def build_job_context(
         seconds=seconds,
         redact=run.redact,
         emit=run.emit,
-        named=() if elsewhere else list_named_folders(env, run.checkout),
+        named_folders=() if separate_checkout else list_named_folders(env, run.checkout),
         programs=tools.programs,
     )
 

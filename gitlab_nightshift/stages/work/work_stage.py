@@ -20,7 +20,7 @@ from gitlab_nightshift.stages.work.boundary import Boundary, prove_boundary
 from gitlab_nightshift.stages.work.brief.repository_brief import make_run_brief
 from gitlab_nightshift.stages.work.gateway_access import ModelAccess, open_access
 from gitlab_nightshift.stages.work.hidden_files import find_hidden_files
-from gitlab_nightshift.stages.work.named_paths import NamedTree
+from gitlab_nightshift.stages.work.named_paths import PathResolver
 from gitlab_nightshift.stages.work.night import Night
 from gitlab_nightshift.stages.work.night_ending import (
     Ending,
@@ -44,7 +44,7 @@ from gitlab_nightshift.system.environment import build_search_path
 from gitlab_nightshift.system.file_names import format_path
 
 MOST_NAMED = 8
-Keep = Callable[[str, bytes], None]
+Store = Callable[[str, bytes], None]
 """Stores a product of the run, by its name below the output folder."""
 
 
@@ -52,12 +52,12 @@ def work(
     plan: Plan,
     work_context: WorkContext,
     gateway: RemoteGateway | None,
-    keep: Keep,
+    store: Store,
     workflow: Workflow = NIGHT,
     earlier: Iterable[BeadResult] = (),
 ) -> Bundle:
-    """Run the night, or another workflow; ``keep`` stores ``change.patch`` and ``bundle.json``. The
-    beads ``earlier`` count towards the budget.
+    """Run the night, or another workflow; ``store`` stores ``change.patch`` and ``bundle.json``.
+    The beads ``earlier`` count towards the budget.
 
     Never raises: failures, signals and bugs become the bundle's outcome.
     """
@@ -69,8 +69,8 @@ def work(
         work_context.logs.reserve.release()
         bundle = build_bundle(plan, ending, ledger, read_clock() - started)
         patch = ending.captured.patch if ending.captured else b""
-        keep("bundle/change.patch", patch)
-        keep("bundle/bundle.json", encode_bundle(bundle))
+        store("bundle/change.patch", patch)
+        store("bundle/bundle.json", encode_bundle(bundle))
         return bundle
 
     return write(_run_plan(plan, work_context, gateway, ledger, workflow, write))
@@ -92,15 +92,15 @@ def _run_plan(
         return build_unscheduled_ending(plan)
     disks, written = (work_context.private, work_context.checkout), list[Ending]()
 
-    def run_and_write(make: Callable[[], Ending]) -> Ending:
-        written.append(run_to_ending(plan, work_context.logs, disks, make))
+    def run_and_write(run: Callable[[], Ending]) -> Ending:
+        written.append(run_to_ending(plan, work_context.logs, disks, run))
         write(written[0])
         return written[0]
 
     def prepare_and_run() -> Ending:
-        placed, context = workflow.place(plan, work_context)
+        own_plan, context = workflow.choose_checkout(plan, work_context)
         tools = workflow.prepare(context)
-        return run_workflow(placed, context, tools, ledger, workflow, gateway, run_and_write)
+        return run_workflow(own_plan, context, tools, ledger, workflow, gateway, run_and_write)
 
     ending = run_to_ending(plan, work_context.logs, disks, prepare_and_run)
     if written and ending is not written[0]:  # stopped while the checkout was being restored
@@ -115,7 +115,7 @@ def run_workflow(
     ledger: Ledger,
     workflow: Workflow,
     gateway: RemoteGateway | None,
-    run_inside: Callable[[Callable[[], Ending]], Ending] = lambda make: make(),
+    run_inside: Callable[[Callable[[], Ending]], Ending] = lambda run: run(),
 ) -> Ending:
     """Open the sandbox, run the workflow in it, restore everything. ``run_inside`` is called with
     the workflow.
@@ -127,7 +127,7 @@ def run_workflow(
         work=work_context,
         gateway=gateway,
         run_id=plan.run_id,
-        places=tools.provider.list_readable_paths(path),
+        cli_files=tools.provider.list_readable_paths(path),
         left_s=ledger.compute_left_s,
     )
     with open_sandboxed_checkout(sandbox_context) as sandboxed:
@@ -195,7 +195,7 @@ def _prepare_night(
         hidden,
         work_context.private,
         work_context.home,
-        work_context.named,
+        work_context.named_folders,
         path,
         work_context.emit,
         work_context.own,
@@ -262,8 +262,8 @@ def _build_bead_context(
         ledger=ledger,
         access=access,
         boundary=boundary,
-        keep=recorder.keep,
-        tree=NamedTree(roots, checkout.saved.entries),
+        record=recorder.record_bead,
+        paths=PathResolver(roots, checkout.saved.entries),
         hidden=_find_hidden(tools, checkout, work_context.emit),
     )
 

@@ -53,7 +53,7 @@ def serve_work(
     """Wait for the input and answer what ``step`` does with it, ``failed`` if that fails. With
     ``ahead`` the machine is examined before that, while others prepare the input. ``prefix`` begins
     the names of logs."""
-    walked = walk_system() if ahead else None
+    system_walk = walk_system() if ahead else None
 
     def answer(inputs: Inputs) -> dict[str, Any]:
         """The step's answer, or ``unfit``: why it cannot run in this process's namespaces."""
@@ -61,7 +61,7 @@ def serve_work(
 
         def run_step() -> int:
             nonlocal given
-            given = step(_open_resources(inputs, open_logs, prefix(inputs), walked), inputs)
+            given = step(_open_resources(inputs, open_logs, prefix(inputs), system_walk), inputs)
             return 0
 
         try:
@@ -74,7 +74,7 @@ def serve_work(
 
 
 def _open_resources(
-    inputs: Inputs, open_logs: OpenLogs, prefix: str, walked: SystemWalk | None
+    inputs: Inputs, open_logs: OpenLogs, prefix: str, system_walk: SystemWalk | None
 ) -> WorkResources:
     outlet, checkout = OutputChannel(inputs["outlet"]), None
     if data := inputs.get("prepared_checkout"):
@@ -83,7 +83,7 @@ def _open_resources(
     tempfile.tempdir = str(prepared.temporary)
     logs = open_logs(prepared.private / "logs", outlet, prefix)
     work_context = read_work_context(inputs["context"], logs, outlet, prepared)
-    work_context = _confine_work(dataclasses.replace(work_context, walked=walked), inputs)
+    work_context = _confine_work(dataclasses.replace(work_context, system_walk=system_walk), inputs)
     control = socket.socket(fileno=inputs["control"])
     gateway = RemoteGateway(control, outlet) if inputs["gateway"] else None
     return WorkResources(outlet, work_context, gateway)

@@ -66,13 +66,13 @@ class Workflow:
     """What one kind of run does otherwise than another. The steps in the sandbox: ``baseline``
     before any agent runs, ``run`` with agents.
 
-    ``place`` chooses the checkout and its commit, ``prepare`` builds the agent and its templates;
-    ``any_day``: also run on a day without a night.
+    ``choose_checkout`` gives the plan and the context their checkout, ``prepare`` builds the agent
+    and its templates; ``any_day``: also run on a day without a night.
     """
 
     baseline: Callable[[WorkContext, Checkout, Runner], Baseline]
     run: Callable[[Night], Ending]
-    place: Callable[[Plan, WorkContext], tuple[Plan, WorkContext]] = lambda *given: given
+    choose_checkout: Callable[[Plan, WorkContext], tuple[Plan, WorkContext]] = lambda *given: given
     prepare: Callable[[WorkContext], Tools] = prepare
     any_day: bool = False
 

@@ -176,7 +176,7 @@ def make_brief(sources: BriefSources) -> str:
     try:
         facts = read_repository_facts(sources.run, sources.plan.base_sha)
     except GitError:
-        facts = RepositoryFacts((), (), 0.0, cut=False)
+        facts = RepositoryFacts((), (), 0.0, shallow=False)
     return write_brief(
         (
             Section("Layout", _list_entries(describe_layout(facts.files)), 0.25),
@@ -195,7 +195,7 @@ def make_brief(sources: BriefSources) -> str:
 def describe_depth(facts: RepositoryFacts) -> str:
     """How far back the history of the checkout goes."""
     count = len(facts.commits)
-    if facts.cut:
+    if facts.shallow:
         return f"history is shallow: only {count} commits of the main line are in this checkout"
     if count == MOST_COMMITS:
         return f"at least {count} commits of the main line are in this checkout"

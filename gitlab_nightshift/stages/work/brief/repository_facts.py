@@ -33,14 +33,14 @@ class PastCommit:
 class RepositoryFacts:
     """A commit's files, and the commits before it, newest first, ``MOST_COMMITS`` at most.
 
-    ``committed_at`` is in seconds since 1970. ``cut``: the clone is shallow, so its history
+    ``committed_at`` is in seconds since 1970. ``shallow``: the clone is shallow, so its history
     ends with the last of them.
     """
 
     files: tuple[TrackedFile, ...]
     commits: tuple[PastCommit, ...]
     committed_at: float
-    cut: bool
+    shallow: bool
 
 
 def read_repository_facts(run: RunGit, commit: str) -> RepositoryFacts:
@@ -55,7 +55,7 @@ def read_repository_facts(run: RunGit, commit: str) -> RepositoryFacts:
         files=_list_files(run, commit),
         commits=tuple(PastCommit(subject, files) for _, _, subject, files in rows),
         committed_at=rows[0][0] if rows else 0.0,
-        cut=bool(rows) and "grafted" in rows[-1][1],
+        shallow=bool(rows) and "grafted" in rows[-1][1],
     )
 
 

@@ -47,7 +47,7 @@ from gitlab_nightshift.stages.work.recording import Recorder
 from gitlab_nightshift.stages.work.run_budget import Stop
 from gitlab_nightshift.stages.work.step_input import FailedAttempt
 from gitlab_nightshift.stages.work.work_context import WorkContext
-from gitlab_nightshift.stages.work.work_stage import Keep, work
+from gitlab_nightshift.stages.work.work_stage import Store, work
 from gitlab_nightshift.stages.work.workflows import Tools, Workflow, prepare
 
 _UNREADABLE = {BeadStatus.BAD_OUTPUT, BeadStatus.NO_HANDOFF}
@@ -113,9 +113,9 @@ class DelegationTask:
     scratch: Path
 
 
-def do_work(task: DelegationTask, gateway: RemoteGateway | None, keep: Keep) -> WorkReport:
+def do_work(task: DelegationTask, gateway: RemoteGateway | None, store: Store) -> WorkReport:
     """Work until the change is proven or has failed. Never raises: a failure, a signal or a bug
-    is in the report. ``keep`` gets the bundle of a proven change, or ``failed.patch``."""
+    is in the report. ``store`` gets the bundle of a proven change, or ``failed.patch``."""
     emit = task.work_context.emit
     progress, kept = DelegationProgress(emit, Phases(emit)), dict[str, bytes]()
     progress.phases.enter(Phase.APPLY)
@@ -127,7 +127,7 @@ def do_work(task: DelegationTask, gateway: RemoteGateway | None, keep: Keep) -> 
         change = progress.change
         kept = {"failed.patch": change.patch} if change and change.patch else {}
     for name, data in kept.items():
-        keep(name, data)
+        store(name, data)
     return _build_report(task, progress, bundle)
 
 
@@ -176,14 +176,14 @@ def _find_last_logs(beads: Sequence[BeadResult]) -> tuple[str, ...]:
 def _build_workflow(task: DelegationTask, progress: DelegationProgress) -> Workflow:
     """In a workspace of its own, without a baseline: the task may be to fix the test."""
 
-    def make_place(plan: Plan, work_context: WorkContext) -> tuple[Plan, WorkContext]:
+    def open_workspace(plan: Plan, work_context: WorkContext) -> tuple[Plan, WorkContext]:
         path = task.scratch / (task.source.top.name or "checkout")
         output_dir = work_context.settings.output_dir
         workspace = progress.workspace = make_workspace(
             task.source, task.payload, plan.base_sha, path, output_dir
         )
-        placed = dataclasses.replace(work_context, checkout=workspace.path)
-        return dataclasses.replace(plan, base_sha=workspace.base), placed
+        context = dataclasses.replace(work_context, checkout=workspace.path)
+        return dataclasses.replace(plan, base_sha=workspace.base), context
 
     def build_baseline(work_context: WorkContext, _checkout: Checkout, _runner: Runner) -> Baseline:
         requested = work_context.verify.commands
@@ -192,7 +192,7 @@ def _build_workflow(task: DelegationTask, progress: DelegationProgress) -> Workf
     return Workflow(
         baseline=build_baseline,
         run=lambda night: _do_task(night, progress),
-        place=make_place,
+        choose_checkout=open_workspace,
         prepare=lambda work_context: _prepare_tools(work_context, task.payload),
         any_day=True,
     )
@@ -210,11 +210,13 @@ def _do_task(night: Night, progress: DelegationProgress) -> Ending:
         return _build_failed_ending(night, stop, tried)
 
     recorder = _ChangeRecorder(**vars(night.recorder), progress=progress)
-    policy = TaskPolicy(on_failure=end_attempt, draft=_draft_texts, end=end_failed)
+    policy = TaskPolicy(
+        on_failure=end_attempt, write_draft=_write_draft, build_failed_ending=end_failed
+    )
     return do_task(dataclasses.replace(night, recorder=recorder), policy)
 
 
-def _draft_texts(
+def _write_draft(
     _night: Night, _category: str, analysis: AnalysisResult, _proven: ProvenChange
 ) -> Draft:
     """The texts without another bead: whoever delegates has a summary of the agent's own words."""
@@ -236,11 +238,11 @@ class _ChangeRecorder(Recorder):
 
     progress: DelegationProgress
 
-    def keep_change(
+    def record_change(
         self, result: BeadResult, captured: CapturedChange, repository: Repository
     ) -> None:
         self.progress.change = captured
-        super().keep_change(result, captured, repository)
+        super().record_change(result, captured, repository)
 
 
 class _CustomCodex(Codex):

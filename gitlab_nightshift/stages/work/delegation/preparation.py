@@ -339,7 +339,7 @@ def build_delegated_context(
         BuildFiles(files, read),
         Commands(tuple(chosen.settings.verify_commands), implied=False),
         context.compute_left_s(),
-        elsewhere=not in_place,
+        separate_checkout=not in_place,
     )
     commands = with_installs(work_context.allowed_commands, context.payload.execution, files)
     return dataclasses.replace(

@@ -71,7 +71,7 @@ def test_commits_with_what_they_changed_newest_first(top: Path, tmp_path: Path) 
         ("second: with a colon", {"src/a.py", ODD}),
         ("first", set()),
     ]
-    assert facts.cut is False
+    assert facts.shallow is False
     when = git(top, "show", "-s", "--format=%ct", "HEAD")
     assert facts.committed_at == float(when)
 
@@ -83,7 +83,7 @@ def test_a_shallow_history_is_known_and_its_end_changed_nothing(top: Path, tmp_p
     git(tmp_path, "clone", "-q", "--depth=2", f"file://{top}", str(shallow))
     facts = read(shallow, tmp_path)
     assert [(c.subject, c.files) for c in facts.commits] == [("more 2", ()), ("more 1", ())]
-    assert facts.cut is True
+    assert facts.shallow is True
     assert len(facts.files) == 2
 
 
@@ -95,7 +95,7 @@ def test_no_more_commits_than_are_of_use(top: Path, tmp_path: Path) -> None:
     git(top, "fast-import", "--quiet", stdin=stream)
     facts = read_repository_facts(opened(top, tmp_path), "long")
     assert len(facts.commits) == MOST_COMMITS
-    assert facts.cut is False
+    assert facts.shallow is False
 
 
 def test_a_name_that_looks_like_a_commit_does_no_harm(top: Path, tmp_path: Path) -> None:
