@@ -18,11 +18,11 @@ from gitlab_nightshift.proof.proof_commands import (
 from gitlab_nightshift.proof.reports.command_expansion import build_text_reader
 from gitlab_nightshift.proof.reports.report_readers import Collection
 from gitlab_nightshift.records.bead_results import CommandResult
-from gitlab_nightshift.records.events import Emit, Note, StepEnded, StepStarted
+from gitlab_nightshift.records.events import Note, StepEnded, StepStarted
 from gitlab_nightshift.records.verdicts import Check, CheckOutcome
 from gitlab_nightshift.repository.checkout import Checkout
 from gitlab_nightshift.sandbox.process import NOT_FOUND
-from gitlab_nightshift.stages.work.work_context import NOTHING_TO_RUN, Commands
+from gitlab_nightshift.stages.work.work_context import NOTHING_TO_RUN, Commands, WorkContext
 
 _FIND, _READ = 'command -v -- "$name" >/dev/null', '[ -r "$name" ]'
 
@@ -101,18 +101,19 @@ class _BaselineRun:
 
 
 def run_baseline(
-    verify: Commands,
-    mode: Literal["required", "report"],
+    work: WorkContext,
     checkout: Checkout,
     runner: Runner,
-    emit: Emit,
+    mode: Literal["required", "report"] | None = None,
 ) -> Baseline:
-    """Run the commands on the untouched checkout, before a token is spent.
+    """Run the commands on the untouched checkout, before a token is spent. ``mode`` overrides the
+    setting ``baseline``.
 
     A missing program or dependency is not a failing test: a command implied by the build files is
     then left out. For a command named in the settings, a missing program is an error
     (``E_CONFIG``), and a missing dependency makes the night incomplete.
     """
+    verify, emit = work.verify, work.emit
     if not verify.commands:
         return Baseline(checks=(_build_not_checked(NOTHING_TO_RUN),))
     source = "the build files' tests" if verify.implied else "verify_commands"
@@ -123,7 +124,7 @@ def run_baseline(
         else _run_all(verify, checkout, runner)
     )
     checkout.restore(keep_watched=True)
-    baseline = _judge_baseline(verify, mode, outcome)
+    baseline = _judge_baseline(verify, mode or work.settings.baseline, outcome)
     good = sum(result.ok for result in outcome.results)
     text = f"{good} of {len(verify.commands)} commands passed"
     emit(StepEnded("baseline", good == len(verify.commands), text))

@@ -40,6 +40,7 @@ from gitlab_nightshift.sandbox.tree_ownership import give
 from gitlab_nightshift.sandbox.visible_system import Look, System, is_within, look_at_system
 from gitlab_nightshift.settings.allowed_hosts import parse_egress_host
 from gitlab_nightshift.stages.work.work_context import WorkContext
+from gitlab_nightshift.system.environment import build_search_path
 from gitlab_nightshift.system.private_folders import open_scratch_folder
 
 GIT_FILES = TOOL_SETTINGS["git"]
@@ -324,19 +325,9 @@ def _describe_hidden_paths(machine: System, shown: Sequence[Path]) -> Iterator[N
         yield Note(f"Hidden from agents: {names}{more}. To expose one, add it to agent_paths.")
 
 
-def prove_boundary(
-    boundary: Boundary,
-    checkout: Checkout,
-    private: Path,
-    home: Path,
-    named_folders: Sequence[Path],
-    path: str,
-    emit: Emit,
-    own: OwnConfinement | None = None,
-) -> None:
-    """Try to break out of the confinement of agents, and check that this program loads nothing that
-    they write in the checkout and its ``named_folders``. ``path`` is the PATH to find git. With
-    ``own`` this process also tries to break out of its own confinement.
+def prove_boundary(boundary: Boundary, checkout: Checkout, work: WorkContext) -> None:
+    """Try to break out of the confinement of agents and of this process's own, and check that this
+    program loads nothing that they write in the checkout and its ``work.named_folders``.
 
     Raises ``E_POLICY_DENY`` with the names of the holes.
     """
@@ -345,14 +336,13 @@ def prove_boundary(
     scratch = boundary.scratch / "proof"
     scratch.mkdir(mode=0o700)
     boundary.hand_over(scratch)
-    targets = _list_targets(checkout, private, home, named_folders, path)
     confined = boundary.build_confinement(checkout.path, scratch)
-    proof = prove(boundary.sandbox, confined.confinement, targets)
-    if own:
-        own_findings = try_places(own, boundary.sandbox.broker)
+    proof = prove(boundary.sandbox, confined.confinement, _list_targets(checkout, work))
+    if work.own:
+        own_findings = try_places(work.own, boundary.sandbox.broker)
         proof = replace(proof, findings=(*proof.findings, *own_findings))
     strengths = judge(boundary.sandbox.guarantees, proof.findings)
-    emit(BoundaryProven(strengths, proof.rows))
+    work.emit(BoundaryProven(strengths, proof.rows))
     if proof.trouble:
         raise NightshiftError(
             Code.POLICY_DENY, f"the boundary could not be set up here: {proof.trouble}"
@@ -360,20 +350,20 @@ def prove_boundary(
     refuse_weaker(boundary.sandbox.tier, strengths, boundary.accepted)
 
 
-def _list_targets(
-    checkout: Checkout, private: Path, home: Path, named_folders: Sequence[Path], path: str
-) -> ProbeTargets:
+def _list_targets(checkout: Checkout, work: WorkContext) -> ProbeTargets:
+    private = work.private
     secrets = (
         *checkout.secrets,
         checkout.path.with_name(f"{checkout.path.name}.tmp"),
-        *(home / name for name in HOME_FILES),
+        *(work.home / name for name in HOME_FILES),
         private / "results",
         private / "logs",
     )
-    machine_git = with_machine_config(private / "proof-git", path, home)
+    search_path = build_search_path(work.env, work.checkout)
+    machine_git = with_machine_config(private / "proof-git", search_path, work.home)
     return ProbeTargets(
         secrets=tuple(path for path in secrets if path.exists()),
         outside=(private / "logs",),
-        written=tuple(dict.fromkeys((checkout.path, *named_folders))),
+        written=tuple(dict.fromkeys((checkout.path, *work.named_folders))),
         list_setting_files=functools.partial(list_setting_files, machine_git),
     )

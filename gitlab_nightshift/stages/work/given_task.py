@@ -1,5 +1,6 @@
 """A given task, and the replies to whoever gave it: implement → proofs → verify → draft."""
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -23,9 +24,8 @@ from gitlab_nightshift.stages.work.night import (
     ANSWERS,
     Night,
     WriteDraft,
+    build_ending,
     build_stopped_ending,
-    count_files_read,
-    format_summary,
     implement,
     propose_change,
     run_night_bead,
@@ -40,7 +40,7 @@ def _build_failed_task_ending(night: Night, stop: Stop, tried: Sequence[Category
     if tried:
         why = f"the task could not be done: {take_first_line(stop.reason)}"
         stop = Stop(Outcome.FAILED, why, stop.code)
-    return build_stopped_ending(night, stop, [*tried])
+    return build_stopped_ending(night, stop, tried)
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,10 @@ def do_task(night: Night, policy: TaskPolicy = NIGHT_POLICY) -> Ending:
         budget = Code.BUDGET if stop.code is None else stop.code
         return policy.build_failed_ending(night, Stop(Outcome.FAILED, stop.reason, budget), ())
     if answers:
-        return _build_answered_ending(night, answers)
+        reason = "answered without a change"
+        tried = [CategoryResult(TASK, reason)]
+        ending = build_ending(night, Outcome.NO_IMPROVEMENT, reason, tried)
+        return dataclasses.replace(ending, answers=answers)
     if isinstance(proven, ProvenChange):
         return propose_change(night, TASK, analysis, proven, [], policy.write_draft)
     failed = Stop(Outcome.FAILED, proven.why, proven.code)
@@ -95,15 +98,3 @@ def _answer(
     count = f"{len(answers)} of {count_threads(request)} threads answered"
     night.emit(StepEnded(format_step_key("mr", TASK, 1), bool(answers), result.error or count))
     return answers
-
-
-def _build_answered_ending(night: Night, answers: tuple[ThreadAnswer, ...]) -> Ending:
-    reason = "answered without a change"
-    return Ending(
-        outcome=Outcome.NO_IMPROVEMENT,
-        reason=reason,
-        category_used=night.plan.scheduled,
-        files_read=count_files_read(night),
-        summary=format_summary(night, [CategoryResult(TASK, reason)]),
-        answers=answers,
-    )

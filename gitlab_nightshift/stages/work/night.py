@@ -19,7 +19,7 @@ from gitlab_nightshift.records.handoffs import AnalysisCandidate, AnalysisResult
 from gitlab_nightshift.records.products import KnownMergeRequest, Outcome, Plan
 from gitlab_nightshift.repository.checkout import Checkout
 from gitlab_nightshift.settings.model import Settings
-from gitlab_nightshift.stages.work.attempt import ProvenChange, format_step_key, try_until_proven
+from gitlab_nightshift.stages.work.attempt import ChangeAttempts, ProvenChange, format_step_key
 from gitlab_nightshift.stages.work.bead import BeadContext, run_bead
 from gitlab_nightshift.stages.work.bead_prompt import build_bead_values
 from gitlab_nightshift.stages.work.brief.repository_brief import clean_line
@@ -40,7 +40,7 @@ from gitlab_nightshift.stages.work.proof_context import ProofContext
 from gitlab_nightshift.stages.work.recording import Recorder
 from gitlab_nightshift.stages.work.run_budget import Stop
 from gitlab_nightshift.stages.work.step_input import FIRST_STEP, FailedAttempt, StepInput
-from gitlab_nightshift.stages.work.tool_use import FilesRead, count_files
+from gitlab_nightshift.stages.work.tool_use import count_files
 
 _TITLES = {"analyze": "Analyze", "implement": "Implement", "verify": "Verify", "mr": "MR"}
 
@@ -203,17 +203,9 @@ def implement(
         night.bead_context.ledger.note_failed_attempt(category, failed.code, failed.why)
         on_failure(night, failed)
 
-    attempts = night.settings.max_implement_retries + 1
-    return try_until_proven(
-        night.checkout,
-        night.proof,
-        analysis,
-        attempts,
-        run_step,
-        night.recorder,
-        note_failure,
-        requested=bool(night.plan.request),
-    )
+    attempts = ChangeAttempts(night.checkout, night.proof, analysis, run_step, night.recorder)
+    most = 1 + night.settings.max_implement_retries
+    return attempts.try_until_proven(most, note_failure, requested=bool(night.plan.request))
 
 
 WriteDraft = Callable[[Night, str, AnalysisResult, ProvenChange], Draft]
@@ -271,19 +263,33 @@ def propose_change(
         reason, stopped = f"{STOPPED}; the verified change is kept", stop.code.value
     request, changed = night.plan.request, proven.captured.size.files
     fallback = category != night.plan.scheduled
-    proposal = proven.build_proposal(category, analysis, draft, is_fallback=fallback)
-    return Ending(
-        outcome=Outcome.MR_READY,
-        reason=reason,
+    texts = CategoryResult(category, draft.title)
+    return dataclasses.replace(
+        build_ending(night, Outcome.MR_READY, reason, [*tried, texts]),
         category_used=format_category(category, night.plan.scheduled),
         is_fallback=fallback,
-        files_read=count_files_read(night),
-        summary=format_summary(night, [*tried, CategoryResult(category, draft.title)]),
         error_code=stopped,
-        incomplete=describe_failed_analyses(night.bead_context.ledger.results),
-        proposal=proposal,
+        proposal=proven.build_proposal(category, analysis, draft, is_fallback=fallback),
         captured=proven.captured,
         answers=select_answers(draft.answers, request, changed) if request else (),
+    )
+
+
+def build_ending(
+    night: Night, outcome: Outcome, reason: str, tried: Iterable[CategoryResult]
+) -> Ending:
+    """An ending with what the night has read and tried, and no proposal."""
+    results = night.bead_context.ledger.results
+    uses = (result.tools for result in results if result.bead == "analyze")
+    files_read = count_files(uses, night.checkout.path, night.checkout.saved.tracked)
+    left_out = [f"{row.category}: left out: {row.reason}" for row in night.plan.left_out]
+    return Ending(
+        outcome,
+        reason,
+        category_used=night.plan.scheduled,
+        files_read=files_read,
+        summary="\n".join([str(files_read), *map(str, tried), *left_out]),
+        incomplete=describe_failed_analyses(results),
     )
 
 
@@ -298,14 +304,7 @@ def _build_exhausted_ending(night: Night, tried: list[CategoryResult]) -> Ending
         why = f"in every bead ({len(full)}) {full[-1].error}"
         return build_stopped_ending(night, Stop(Outcome.FAILED, why, Code.CONFIG), tried)
     reason = f"All categories exhausted: {len(tried)} tried, none led to a verified change."
-    return Ending(
-        outcome=Outcome.NO_IMPROVEMENT,
-        reason=reason,
-        category_used=night.plan.scheduled,
-        files_read=count_files_read(night),
-        summary=format_summary(night, tried),
-        incomplete=describe_failed_analyses(night.bead_context.ledger.results),
-    )
+    return build_ending(night, Outcome.NO_IMPROVEMENT, reason, tried)
 
 
 def _find_agent_failure(night: Night) -> str:
@@ -318,29 +317,13 @@ def _find_agent_failure(night: Night) -> str:
     return f"{who} failed in every bead ({len(results)}), last: {last}"
 
 
-def build_stopped_ending(night: Night, stop: Stop, tried: list[CategoryResult]) -> Ending:
+def build_stopped_ending(night: Night, stop: Stop, tried: Iterable[CategoryResult]) -> Ending:
+    """The ending of a night that a limit or an error has stopped."""
     night.emit(Note(stop.reason, warning=stop.code is not None))
-    return Ending(
-        outcome=stop.outcome,
-        reason=stop.reason,
-        category_used=night.plan.scheduled,
-        files_read=count_files_read(night),
-        summary=format_summary(night, tried),
-        error_code=stop.code.value if stop.code else "",
-        incomplete=describe_failed_analyses(night.bead_context.ledger.results),
+    code = stop.code.value if stop.code else ""
+    return dataclasses.replace(
+        build_ending(night, stop.outcome, stop.reason, tried), error_code=code
     )
-
-
-def format_summary(night: Night, tried: list[CategoryResult]) -> str:
-    left_out = [f"{row.category}: left out: {row.reason}" for row in night.plan.left_out]
-    return "\n".join([str(count_files_read(night)), *(str(row) for row in tried), *left_out])
-
-
-def count_files_read(night: Night) -> FilesRead:
-    """The files that all Analyze beads read, by their tool calls."""
-    results = night.bead_context.ledger.results
-    uses = (result.tools for result in results if result.bead == "analyze")
-    return count_files(uses, night.checkout.path, night.checkout.saved.tracked)
 
 
 def _build_no_improvement(result: BeadResult, analysis: AnalysisResult | None) -> CategoryResult:

@@ -92,35 +92,25 @@ def prove(
     ``name`` ends the names of steps and logs; ``undecided`` are findings that running may refute.
     """
     try:
-        return _run_proof(checkout, proof, captured, subject, name, undecided)
+        unrestored = checkout.apply_change(captured)
+        runs = _run_commands(checkout, proof, captured, f"checks-{name}")
+        commands = tuple(run.result for run in runs)
+        failed = format_failure(proof.runner, commands, f"checks-{name}")
+        if failed and not proof.baseline.red:
+            return ProofResult(failed, commands)
+        evidence = _gather_evidence(checkout, proof, subject, runs, f"evidence-{name}", undecided)
+        notes = _format_notes(unrestored)
+        for note in notes:
+            proof.work.emit(Note(note, warning=True))
+        findings = (*find_flaky_commands(commands, subject.context), *evidence.findings)
+        checks = (*proof.baseline.checks, *evidence.checks)
+        failing = "\n".join(_list_failing(findings))
+        why = failing or _find_missing_proof(proof, subject, runs, evidence)
+        tails = [proof.runner.read_tail(f"checks-{name}-{n}") for n in range(1, len(commands) + 1)]
+        text = format_evidence(commands, tails, (*checks, *notes, *findings))
+        return ProofResult(why, commands, notes, checks, findings, evidence=text)
     finally:
         proof.runner.renew()
-
-
-def _run_proof(
-    checkout: Checkout,
-    proof: ProofContext,
-    captured: CapturedChange,
-    subject: EvidenceSubject,
-    name: str,
-    undecided: tuple[Finding, ...],
-) -> ProofResult:
-    unrestored = checkout.apply_change(captured)
-    runs = _run_commands(checkout, proof, captured, f"checks-{name}")
-    commands = tuple(run.result for run in runs)
-    failed = format_failure(proof.runner, commands, f"checks-{name}")
-    if failed and not proof.baseline.red:
-        return ProofResult(failed, commands)
-    evidence = _gather_evidence(checkout, proof, subject, runs, f"evidence-{name}", undecided)
-    notes = _format_notes(unrestored)
-    for note in notes:
-        proof.work.emit(Note(note, warning=True))
-    findings = (*find_flaky_commands(commands, subject.context), *evidence.findings)
-    checks = (*proof.baseline.checks, *evidence.checks)
-    why = "\n".join(_list_failing(findings)) or _find_missing_proof(proof, subject, runs, evidence)
-    tails = [proof.runner.read_tail(f"checks-{name}-{n}") for n in range(1, len(commands) + 1)]
-    text = format_evidence(commands, tails, (*checks, *notes, *findings))
-    return ProofResult(why, commands, notes, checks, findings, evidence=text)
 
 
 def _find_missing_proof(

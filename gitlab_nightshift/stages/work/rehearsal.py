@@ -56,13 +56,7 @@ class Rehearsal:
     ) -> Baseline:
         """Run the baseline; whatever its result, the rehearsal continues."""
         try:
-            found = run_baseline(
-                work_context.verify,
-                work_context.settings.baseline,
-                checkout,
-                runner,
-                work_context.emit,
-            )
+            found = run_baseline(work_context, checkout, runner)
         except NightshiftError as error:
             self._note_error(work_context, error)
             return Baseline()

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 from gitlab_nightshift.errors import Code, NightshiftError
@@ -133,9 +134,7 @@ def run_workflow(
     with open_sandboxed_checkout(sandbox_context) as sandboxed:
         _check_base(plan, sandboxed.checkout)
         ledger.isolation = str(sandboxed.boundary)  # recorded however the run ends
-        return run_inside(
-            lambda: _run_in_sandbox(sandboxed, plan, work_context, tools, ledger, workflow)
-        )
+        return run_inside(_WorkflowRun(plan, work_context, tools, ledger, workflow, sandboxed).run)
 
 
 def _check_base(plan: Plan, checkout: Checkout) -> None:
@@ -144,78 +143,100 @@ def _check_base(plan: Plan, checkout: Checkout) -> None:
         raise NightshiftError(Code.CONFIG, text)
 
 
-def _run_in_sandbox(
-    sandboxed: SandboxedCheckout,
-    plan: Plan,
-    work_context: WorkContext,
-    tools: Tools,
-    ledger: Ledger,
-    workflow: Workflow,
-) -> Ending:
-    checkout, gateway, socket = (
-        sandboxed.checkout,
-        sandboxed.sandbox_context.gateway,
-        sandboxed.sockets / "gateway",
-    )
-    with sandboxed.open_runner() as (boundary, egress, runner):
-        baseline = workflow.baseline(work_context, checkout, runner)
-        ledger.note_baseline(baseline.results)
-        if baseline.skip and not ledger.late():
-            skipped = Ending(Outcome.SKIPPED, baseline.skip, plan.scheduled)
-            return dataclasses.replace(skipped, incomplete=baseline.incomplete)
-        proof = _build_proof_context(plan, work_context, runner, baseline, checkout)
-        access = open_access(
-            tools.provider, work_context.env, egress, gateway, socket, work_context.emit
+@dataclass(frozen=True)
+class _WorkflowRun:
+    """A workflow in its open sandbox."""
+
+    plan: Plan
+    work_context: WorkContext
+    tools: Tools
+    ledger: Ledger
+    workflow: Workflow
+    sandboxed: SandboxedCheckout
+
+    @property
+    def checkout(self) -> Checkout:
+        return self.sandboxed.checkout
+
+    def run(self) -> Ending:
+        with self.sandboxed.open_runner() as (boundary, egress, runner):
+            baseline = self.workflow.baseline(self.work_context, self.checkout, runner)
+            self.ledger.note_baseline(baseline.results)
+            if baseline.skip and not self.ledger.late():
+                skipped = Ending(Outcome.SKIPPED, baseline.skip, self.plan.scheduled)
+                return dataclasses.replace(skipped, incomplete=baseline.incomplete)
+            access = open_access(
+                self.tools.provider,
+                self.work_context.env,
+                egress,
+                self.sandboxed.sandbox_context.gateway,
+                self.sandboxed.sockets / "gateway",
+                self.work_context.emit,
+            )
+            ending = self.workflow.run(self._prepare_night(runner, baseline, access, boundary))
+            incomplete = filter(None, (baseline.incomplete, ending.incomplete))
+            return dataclasses.replace(ending, incomplete=". ".join(incomplete))
+
+    def _prepare_night(
+        self, runner: Runner, baseline: Baseline, access: ModelAccess, boundary: Boundary
+    ) -> Night:
+        work = self.work_context
+        proof = self._build_proof_context(runner, baseline)
+        boundary = self._prove_boundary(boundary, access)
+        recorder = Recorder(
+            Path(work.settings.record_dir) if work.settings.record_dir else None,
+            self.tools.provider.name,
+            work.redact,
         )
-        night = _prepare_night(plan, work_context, tools, ledger, checkout, proof, access, boundary)
-        ending = workflow.run(night)
-        incomplete = filter(None, (baseline.incomplete, ending.incomplete))
-        return dataclasses.replace(ending, incomplete=". ".join(incomplete))
+        recorder.start(self.checkout.path)
+        values = build_run_values(
+            self.plan, work.settings, work.job, work.allowed_commands, work.build_commands
+        )
+        hidden = _find_hidden(self.tools, self.checkout, work.emit)
+        brief = make_run_brief(
+            self.plan, self.checkout, work.build_commands, baseline.results, work.emit
+        )
+        bead_context = BeadContext(
+            work=work,
+            provider=self.tools.provider,
+            templates=self.tools.templates,
+            ledger=self.ledger,
+            access=access,
+            boundary=boundary,
+            record=recorder.record_bead,
+            paths=self._build_path_resolver(),
+            brief=brief,
+            hidden=hidden,
+        )
+        return Night(self.plan, bead_context, self.checkout, proof, values, recorder)
 
+    def _build_proof_context(self, runner: Runner, baseline: Baseline) -> ProofContext:
+        plan, ci_config = self.plan, self.work_context.job.ci_config_path
+        checkout = self.checkout
+        return ProofContext(
+            work=self.work_context,
+            recent_files=frozenset(plan.recent_files if plan.recent_files_enforced else ()),
+            runner=runner,
+            baseline=baseline,
+            ci_files=read_pipeline_files(checkout.repository, checkout.base_sha, ci_config),
+            known=() if plan.task else (*plan.rejected_ideas, *plan.open_merge_requests),
+            canaries=BaseCanaries(unable="the commands fail on the base" if baseline.red else ""),
+        )
 
-def _prepare_night(
-    plan: Plan,
-    work_context: WorkContext,
-    tools: Tools,
-    ledger: Ledger,
-    checkout: Checkout,
-    proof: ProofContext,
-    access: ModelAccess,
-    boundary: Boundary,
-) -> Night:
-    boundary = dataclasses.replace(boundary, gates=(*boundary.gates, *access.gates))
-    cli = find_agent_program(work_context, tools.provider)
-    boundary = restrict_programs(
-        _keep_programs(boundary, cli, work_context.emit), work_context, cli
-    )
-    hidden = dataclasses.replace(checkout, secrets=(*checkout.secrets, *work_context.secrets))
-    path = build_search_path(work_context.env, work_context.checkout)
-    prove_boundary(
-        boundary,
-        hidden,
-        work_context.private,
-        work_context.home,
-        work_context.named_folders,
-        path,
-        work_context.emit,
-        work_context.own,
-    )
-    recorder = _build_recorder(work_context, tools)
-    recorder.start(checkout.path)
-    values = build_run_values(
-        plan,
-        work_context.settings,
-        work_context.job,
-        work_context.allowed_commands,
-        work_context.build_commands,
-    )
-    bead_context = _build_bead_context(
-        work_context, tools, ledger, recorder, access, boundary, checkout
-    )
-    ran = proof.baseline.results
-    brief = make_run_brief(plan, checkout, work_context.build_commands, ran, work_context.emit)
-    bead_context = dataclasses.replace(bead_context, brief=brief)
-    return Night(plan, bead_context, checkout, proof, values, recorder)
+    def _prove_boundary(self, boundary: Boundary, access: ModelAccess) -> Boundary:
+        """The agents' boundary, with the gate to the model and the programs on their PATH, once
+        nothing could break out of it."""
+        work, cli = self.work_context, find_agent_program(self.work_context, self.tools.provider)
+        boundary = dataclasses.replace(boundary, gates=(*boundary.gates, *access.gates))
+        boundary = restrict_programs(_keep_programs(boundary, cli, work.emit), work, cli)
+        secrets = (*self.checkout.secrets, *work.secrets)
+        prove_boundary(boundary, dataclasses.replace(self.checkout, secrets=secrets), work)
+        return boundary
+
+    def _build_path_resolver(self) -> PathResolver:
+        # A link may lead to the checkout, so an agent may know it by either path.
+        roots = dict.fromkeys((str(self.checkout.path), str(self.work_context.checkout)))
+        return PathResolver(tuple(roots), self.checkout.saved.entries)
 
 
 def _keep_programs(boundary: Boundary, cli: Path, emit: Emit) -> Boundary:
@@ -230,44 +251,6 @@ def _keep_programs(boundary: Boundary, cli: Path, emit: Emit) -> Boundary:
     return dataclasses.replace(boundary, programs=kept, read_only=(*boundary.read_only, *kept))
 
 
-def _build_proof_context(
-    plan: Plan, work_context: WorkContext, runner: Runner, baseline: Baseline, checkout: Checkout
-) -> ProofContext:
-    ci_config = work_context.job.ci_config_path
-    return ProofContext(
-        work=work_context,
-        recent_files=frozenset(plan.recent_files if plan.recent_files_enforced else ()),
-        runner=runner,
-        baseline=baseline,
-        ci_files=read_pipeline_files(checkout.repository, checkout.base_sha, ci_config),
-        known=() if plan.task else (*plan.rejected_ideas, *plan.open_merge_requests),
-        canaries=BaseCanaries(unable="the commands fail on the base" if baseline.red else ""),
-    )
-
-
-def _build_bead_context(
-    work_context: WorkContext,
-    tools: Tools,
-    ledger: Ledger,
-    recorder: Recorder,
-    access: ModelAccess,
-    boundary: Boundary,
-    checkout: Checkout,
-) -> BeadContext:
-    roots = tuple(dict.fromkeys((str(checkout.path), str(work_context.checkout))))
-    return BeadContext(
-        work=work_context,
-        provider=tools.provider,
-        templates=tools.templates,
-        ledger=ledger,
-        access=access,
-        boundary=boundary,
-        record=recorder.record_bead,
-        paths=PathResolver(roots, checkout.saved.entries),
-        hidden=_find_hidden(tools, checkout, work_context.emit),
-    )
-
-
 def _find_hidden(tools: Tools, checkout: Checkout, emit: Emit) -> tuple[str, ...]:
     """The files of secrets that this agent must not find in the checkout."""
     if not tools.provider.about.hides_secrets:
@@ -278,8 +261,3 @@ def _find_hidden(tools: Tools, checkout: Checkout, emit: Emit) -> tuple[str, ...
         names = ", ".join(map(format_path, found[:MOST_NAMED]))
         emit(Note(f"taken away while the agent works: {names}{more}"))
     return found
-
-
-def _build_recorder(work_context: WorkContext, tools: Tools) -> Recorder:
-    folder = work_context.settings.record_dir
-    return Recorder(Path(folder) if folder else None, tools.provider.name, work_context.redact)

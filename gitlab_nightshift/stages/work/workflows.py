@@ -77,20 +77,12 @@ class Workflow:
     any_day: bool = False
 
 
-def _run_baseline(work_context: WorkContext, checkout: Checkout, runner: Runner) -> Baseline:
-    return run_baseline(
-        work_context.verify, work_context.settings.baseline, checkout, runner, work_context.emit
-    )
-
-
 def _run_night(night: Night) -> Ending:
     """Try the plan's categories, or do the given task."""
     return do_task(night) if night.plan.task else try_categories(night)
 
 
-NIGHT = Workflow(_run_baseline, _run_night)
-
-
+NIGHT = Workflow(run_baseline, _run_night)
 _NO_ALARM = {Code.TEST_FAILED, Code.APPLY_FAILED, Code.POLICY_DENY, Code.BUDGET}
 """Codes that fail a requested task, but need no alarm here: a person reads the reply in the merge
 request."""
@@ -105,7 +97,7 @@ def _run_upkeep(night: Night) -> Ending:
 
 def _run_red_baseline(work_context: WorkContext, checkout: Checkout, runner: Runner) -> Baseline:
     """Failing commands are to be repaired, so they must pass on the change."""
-    baseline = run_baseline(work_context.verify, "report", checkout, runner, work_context.emit)
+    baseline = run_baseline(work_context, checkout, runner, "report")
     return dataclasses.replace(baseline, red=False)
 
 
