@@ -261,6 +261,7 @@ class _AgentProcess:
         work, provider, task = self._context.work, self._context.provider, self._task
         with (
             work.logs.open_logs(f"{self._name}.out", f"{self._name}.err") as (out, err),
+            # Last in and first out: no file may be away while logs are opened or packed.
             hide_files(task.checkout, self._context.hidden),
         ):
             return stream(
@@ -279,6 +280,7 @@ class _AgentProcess:
             )
 
     def _settle_result(self, report: Report, ended: ProgramEnd, wait_s: float) -> BeadResult:
+        # The gateway's count replaces the CLI's: an agent may say what it likes of its cost.
         if usage := self._access.settle_usage(wait_s):
             report = dataclasses.replace(report, usage=usage)
         find_log = self._context.work.logs.find_log
@@ -354,5 +356,7 @@ def _make_scratch(folder: Path) -> _Scratch:
     scratch = _Scratch(folder / "home", folder / "tmp", folder / "handoff")
     for part in (folder, scratch.home, scratch.tmp, scratch.handoff):
         part.mkdir(mode=0o700)
+    # Not by a variable: older versions of git read safe.directory only from the user's or the
+    # system's settings (git's Documentation/config/safe.txt).
     (scratch.home / ".gitconfig").write_text(TRUSTING)
     return scratch

@@ -24,7 +24,8 @@ STUBS: dict[str, dict[str, Any]] = {
 }
 LARGEST = 2 * 1024 * 1024
 LONGEST_NUMBER = 300
-"""Digits of a number; longer ones are dropped."""
+"""Digits of a number; longer ones are dropped. Python refuses to parse 4,301
+(sys.set_int_max_str_digits)."""
 
 
 class HandoffError(Exception):
@@ -78,21 +79,19 @@ def read_handoff(bead: str, structured: object, file: Path) -> Handoff:
 
 def _read_file(file: Path) -> object:
     try:
-        return json.loads(read_regular(file.parent, file.name, LARGEST), parse_int=_parse_int)
+        data = read_regular(file.parent, file.name, LARGEST)
+        return json.loads(data, parse_int=lambda n: int(n) if len(n) <= LONGEST_NUMBER else None)
     except RefusedFileError as refused:
         raise HandoffError(f"the report file cannot be read: {refused}") from None
     except (ValueError, RecursionError) as error:
         raise HandoffError(f"the report is not JSON: {error}") from None
 
 
-def _parse_int(digits: str) -> int | None:
-    return int(digits) if len(digits) <= LONGEST_NUMBER else None
-
-
 def _validate_handoff(bead: str, data: dict[str, Any]) -> Handoff:
     if bead == "verify" and not isinstance(data.get("passed"), bool):
         raise HandoffError("passed: expected true or false")
     try:
+        # JSON may escape half a surrogate pair (RFC 8259, 8.2), which UTF-8 cannot encode.
         data = json.loads(replace_surrogates(json.dumps(data, ensure_ascii=False)))
         made: Handoff = fit_record(KINDS[bead], data)
     except RecursionError:

@@ -72,6 +72,7 @@ def hide_files(root: Path, paths: Sequence[str]) -> Iterator[None]:
     hidden: list[_HiddenFile] = []
     try:
         for path in paths:
+            # A signal between the unlink and the append would lose the file.
             with defer_signals(), contextlib.suppress(FileNotFoundError, NotADirectoryError):
                 hidden.append(_take(root, path))
         yield

@@ -3,7 +3,6 @@ files. No other path from an agent reaches git, a process or the disk.
 """
 
 import dataclasses
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -50,7 +49,8 @@ class PathResolver:
 
     def make_evidence_relative(self, text: str) -> str:
         """A piece of evidence, its path made relative if it was below the checkout."""
-        at = _match_end(text)
+        match = _QUOTE.match(text)
+        at = match.end() if match else 0
         for root in self.roots:
             if text.startswith(f"{root}/", at):
                 return text[:at] + text[at + len(root) + 1 :]
@@ -82,11 +82,6 @@ class PathResolver:
             and sum(names) + len(names) <= LONGEST_PATH
             and all(entry is None or entry.kind is EntryKind.FOLDER for entry in above)
         )
-
-
-def _match_end(text: str) -> int:
-    match = _QUOTE.match(text)
-    return match.end() if match else 0
 
 
 @dataclass(frozen=True)
@@ -129,8 +124,5 @@ def _resolve_candidate(
 def _resolve_files(named: Named, paths: PathResolver, dropped: dict[str, None]) -> Named:
     found = {text: paths.resolve(text) for text in named.files}
     dropped |= dict.fromkeys(text for text, path in found.items() if path is None)
-    return dataclasses.replace(named, files=_list_distinct(found.values()))
-
-
-def _list_distinct(paths: Iterable[str | None]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(path for path in paths if path is not None))
+    files = tuple(dict.fromkeys(path for path in found.values() if path is not None))
+    return dataclasses.replace(named, files=files)

@@ -108,6 +108,7 @@ def open_sandboxed_checkout(sandbox_context: SandboxContext) -> Iterator[Sandbox
             checkout,
             boundary,
         ),
+        # A socket's path has at most 107 bytes (sun_path, unix(7)).
         open_short_folder(prepared.scratch if prepared else work.private) as sockets,
     ):
         yield SandboxedCheckout(checkout, boundary, sockets, sandbox_context)

@@ -129,6 +129,8 @@ def _encode_work_context(work_context: WorkContext) -> dict[str, Any]:
         settings=work_context.settings.with_values(notify=[]),
         model_env=dict.fromkeys(work_context.model_env, "set"),
     )
+    # A point in time, as the input may wait. All processes share the clock (CLOCK_MONOTONIC,
+    # clock_gettime(2)).
     until = None if work_context.seconds is None else read_clock() + work_context.seconds
     return {**to_fields(handed), "until_s": until, "needed": _list_needed_paths(work_context)}
 

@@ -4,6 +4,7 @@ could be read as instructions."""
 import functools
 import itertools
 import os
+import posixpath
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -259,16 +260,12 @@ def list_convention_files(paths: Iterable[str]) -> list[str]:
     return known[:MOST_FILES]
 
 
-def _find_name(path: str) -> str:
-    return path.rpartition("/")[2]
-
-
 def _is_prose(path: str) -> bool:
-    return path in _READMES or _find_name(path) in _PROSE
+    return path in _READMES or posixpath.basename(path) in _PROSE
 
 
 def _is_convention(path: str) -> bool:
-    return path == _PROJECT or _find_name(path) in _RULES or _is_prose(path)
+    return path == _PROJECT or posixpath.basename(path) in _RULES or _is_prose(path)
 
 
 def quote_conventions(checkout: Path, paths: Collection[str]) -> Iterator[list[str]]:

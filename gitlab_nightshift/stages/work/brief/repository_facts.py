@@ -55,6 +55,7 @@ def read_repository_facts(run: RunGit, commit: str) -> RepositoryFacts:
         files=_list_files(run, commit),
         commits=tuple(PastCommit(subject, files) for _, _, subject, files in rows),
         committed_at=rows[0][0] if rows else 0.0,
+        # Git decorates a commit whose parents a shallow clone lacks (%d) with "grafted".
         shallow=bool(rows) and "grafted" in rows[-1][1],
     )
 
@@ -70,7 +71,8 @@ def _list_files(run: RunGit, commit: str) -> tuple[TrackedFile, ...]:
 def _parse_tree(listed: bytes) -> Iterator[TrackedFile]:
     for entry in split_names(listed):
         head, _, path = entry.partition("\t")
-        if head.startswith("100"):  # neither links nor submodules
+        # A file's mode; a link has 120000, a submodule 160000 (git-fast-import(1)).
+        if head.startswith("100"):
             size = head.rpartition(" ")[2]
             yield TrackedFile(path, int(size) if size.isdecimal() else 0)
 
@@ -80,6 +82,7 @@ def _parse_log(log: bytes) -> Iterator[tuple[float, str, str, tuple[str, ...]]]:
     for record in log.decode("utf-8", "surrogateescape").split(_MARK)[1:]:
         fields = record.split("\0")
         if len(fields) > 3 and fields[0].isdecimal():  # else a file's name contains the mark
+            # Even with -z git puts a line feed between a commit's format and its first file.
             files = (name.removeprefix("\n") for name in fields[3:])
             yield float(fields[0]), fields[1], fields[2], tuple(filter(None, files))
 

@@ -1,6 +1,7 @@
 """Functions that no test reaches, if the checkout has a coverage report of this commit."""
 
 import itertools
+import posixpath
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -83,6 +84,7 @@ class _XmlReport:
 
     def parse(self, data: bytes) -> _CoverageReport:
         parser = expat.ParserCreate()
+        # Entities that expand to entities fill the memory (the "billion laughs").
         parser.EntityDeclHandler = _refuse_entity
         parser.StartElementHandler = self._start
         parser.EndElementHandler = self._end
@@ -111,6 +113,7 @@ class _XmlReport:
         self._report.made_at = (stamp / 1000 if stamp > 1e11 else stamp) or None
 
     def _begin_session(self, attributes: Mapping[str, str]) -> None:
+        # JaCoCo names the time at which each session was dumped (report.dtd), in milliseconds.
         made = float(attributes.get("dump") or 0) / 1000
         self._report.made_at = max(made, self._report.made_at or 0.0) or None
 
@@ -133,6 +136,7 @@ class _XmlReport:
         self._lines = [int(line)] if line else []
 
     def _begin_line(self, attributes: Mapping[str, str]) -> None:
+        # Cobertura's number and hits; JaCoCo's nr and ci, covered instructions (report.dtd).
         number = int(attributes.get("number") or attributes.get("nr") or 0)
         hit = int(attributes.get("hits") or attributes.get("ci") or 0) > 0
         covered = self._report.files[self._file]
@@ -163,6 +167,9 @@ class _Source:
     text: bytes
     covered: _FileCoverage
 
+    def count_lines(self) -> int:
+        return len(self.text.splitlines())
+
 
 def list_uncovered(checkout: Path, tracked: Sequence[str], committed_at: float) -> list[str]:
     """A line for each function that was never called, the longest first, and a line for each report
@@ -186,16 +193,14 @@ def list_uncovered(checkout: Path, tracked: Sequence[str], committed_at: float) 
 
 def _find_reports(checkout: Path, tracked: Iterable[str]) -> Iterator[str]:
     """Where builds leave reports: at the top, and in folders with a build file."""
-    folders = {path.rpartition("/")[0] for path in tracked if _find_name(path) in _BUILD_FILES}
+    folders = {
+        path.rpartition("/")[0] for path in tracked if posixpath.basename(path) in _BUILD_FILES
+    }
     ordered = sorted({"", *folders}, key=lambda folder: (folder.count("/"), folder))
     for folder in ordered[:_MOST_FOLDERS]:
         for path in _REPORT_PATHS:
             for found in sorted((checkout / folder).glob(path)):
                 yield found.relative_to(checkout).as_posix()
-
-
-def _find_name(path: str) -> str:
-    return path.rpartition("/")[2]
 
 
 def _read_report(
@@ -218,11 +223,11 @@ def _find_functions(
     not match the files."""
     by_name: dict[str, list[str]] = defaultdict(list)
     for path in tracked:
-        by_name[_find_name(path)].append(path)
+        by_name[posixpath.basename(path)].append(path)
     matched = {_match_path(name, by_name): covered for name, covered in report.files.items()}
     matched.pop("", None)
     sources = list(_read_sources(checkout, matched))
-    mismatched = [source for source in sources if _is_mismatched(source)]
+    mismatched = [s for s in sources if max(s.covered.missed | s.covered.hit) > s.count_lines()]
     if not matched or len(mismatched) * 2 > len(sources):
         raise UnreadableReportError("it covers other files than this commit's")
     found = [f for source in sources if source not in mismatched for f in _list_uncalled(source)]
@@ -253,12 +258,6 @@ def _match_path(name: str, by_name: dict[str, list[str]]) -> str:
     best = max(map(count_common, matches), default=0)
     likely = [path for path in matches if count_common(path) == best]
     return likely[0] if len(likely) == 1 else ""
-
-
-def _is_mismatched(source: _Source) -> bool:
-    """True if the report has lines that the file does not have."""
-    lines = len(source.text.splitlines())
-    return max(source.covered.missed | source.covered.hit) > lines
 
 
 def _list_uncalled(source: _Source) -> Iterator[_Function]:
@@ -292,6 +291,7 @@ def parse_report(data: bytes) -> _CoverageReport:
     try:
         if data.startswith(b"mode:"):
             return _parse_go_profile(data)
+        # A byte order mark may precede the XML.
         if data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<"):
             return _XmlReport().parse(data)
         return _parse_lcov(data)

@@ -230,7 +230,8 @@ def choose_branch(source: DelegationSource, payload: Payload, run_id: str) -> st
 
 
 def _is_taken(source: DelegationSource, name: str) -> bool:
-    """True if a branch has that name, or one that conflicts with it (``a`` and ``a/b``)."""
+    """True if a branch has that name, or one that conflicts with it: ``a`` and ``a/b`` cannot both
+    be files below ``refs/heads`` (gitrepository-layout(5))."""
     asked = ("for-each-ref", "--format=%(refname)", "refs/heads")
     out = source.git.run(*asked, cwd=source.top)
     taken = os.fsdecode(out).split()
@@ -244,7 +245,7 @@ def check_subdir(source: DelegationSource, base: str, subdir: str) -> str:
     if not name:
         return ""
     out = source.git.run("ls-tree", "-d", "-z", "--full-tree", base, "--", name, cwd=source.top)
-    if not out.startswith(b"040000 tree"):
+    if not out.startswith(b"040000 tree"):  # a folder's mode; a submodule is 160000 commit
         raise build_config_error(f"workspace_subdir: {subdir!r} is not a folder of {base[:12]}")
     return name
 
