@@ -43,7 +43,7 @@ class ProvenChange:
     verify_tools: ToolUse | None = None
 
     def build_proposal(
-        self, category: str, analysis: AnalysisResult, draft: Draft, *, is_fallback: bool = False
+        self, category: str, analysis: AnalysisResult, draft: Draft, *, is_fallback: bool
     ) -> Proposal:
         """The proposal for a bundle."""
         return Proposal(
@@ -82,9 +82,9 @@ class ChangeAttempts:
     def try_until_proven(
         self,
         attempts: int,
-        on_failure: Callable[[FailedAttempt], None] = lambda _: None,
+        on_failure: Callable[[FailedAttempt], None],
         *,
-        requested: bool = False,
+        requested: bool,
     ) -> ProvenChange | FailedAttempt:
         """Try at most ``attempts`` times; each attempt learns why the earlier ones failed, and
         ``on_failure`` is called after each that does. A repeated failure is the last attempt. So is

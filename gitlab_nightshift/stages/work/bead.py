@@ -5,7 +5,6 @@ import signal
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 
 from gitlab_nightshift.agents.agent import BeadTask, Provider, Report
 from gitlab_nightshift.errors import Code, Interruption, NightshiftError
@@ -119,9 +118,9 @@ def run_bead(
     category: str,
     attempt: int,
     values: Mapping[str, str],
-    analysis: str = "",
-    sections: Mapping[str, str] = MappingProxyType({}),
-    last_patch: bytes = b"",
+    analysis: str,
+    sections: Mapping[str, str],
+    last_patch: bytes,
 ) -> BeadResult:
     """Run one bead to its end. A crash, a timeout or a bad hand-off is a result.
 
@@ -130,11 +129,12 @@ def run_bead(
     run: budget, deadline, unusable provider; :class:`NightshiftError` if the CLI cannot be started
     or the disk is full.
     """
-    bead_context.ledger.check()
+    ledger, boundary = bead_context.ledger, bead_context.boundary
+    ledger.check()
     bead_context.disks.check()  # an earlier agent's scratch is gone, so full means full
     bead_context.work.logs.reserve.hold()
-    name = f"{len(bead_context.ledger.results) + 1:02}-{bead}-{category}-{attempt}"
-    folder = bead_context.boundary.scratch / name
+    name = f"{len(ledger.results) + 1:02}-{bead}-{category}-{attempt}"
+    folder = boundary.scratch / name
     try:
         with report_full_disk(*bead_context.disks.folders):
             scratch = _make_scratch(folder)
@@ -144,14 +144,18 @@ def run_bead(
             task = _build_task(bead_context, bead, category, attempt, scratch)
             for file, text in bead_context.provider.build_files(task).items():
                 scratch.handoff_file.with_name(file).write_text(text, encoding="utf-8")
-            bead_context.boundary.hand_over(folder)
+            boundary.hand_over(folder)
             prompt = _render_prompt(bead_context, task, scratch, values, sections)
-            result: BeadResult = limit_record(_run_agent(bead_context, task, name, scratch, prompt))
+            limit = ledger.compute_left()
+            with bead_context.access.open_bead(name, task.model, limit) as access:
+                task = dataclasses.replace(task, base_url=access.base_url)
+                process = _AgentProcess(bead_context, task, name, scratch, access)
+                result: BeadResult = limit_record(process.run(prompt))
     finally:
         remove_tree(folder)
-    bead_context.ledger.results.append(result)
+    ledger.results.append(result)
     bead_context.work.emit(BeadEnded(result))
-    _stop_run_if_over(bead_context, result)
+    _stop_run_if_over(ledger, result)
     return result
 
 
@@ -194,19 +198,6 @@ def _render_prompt(
     last = format_last_sections(bead_context.ledger, sections, hand_over)
     template = bead_context.templates[task.bead]
     return build_bead_prompt(template, {**values, **files}, bead_context.brief, last)
-
-
-def _run_agent(
-    bead_context: BeadContext,
-    task: BeadTask,
-    name: str,
-    scratch: _Scratch,
-    prompt: BeadPrompt,
-) -> BeadResult:
-    left = bead_context.ledger.compute_left()
-    with bead_context.access.open_bead(name, task.model, left) as access:
-        task = dataclasses.replace(task, base_url=access.base_url)
-        return _AgentProcess(bead_context, task, name, scratch, access).run(prompt)
 
 
 class _AgentProcess:
@@ -257,7 +248,6 @@ class _AgentProcess:
         return self._settle_result(report, ended, wait_s)
 
     def _run_process(self, prompt: BeadPrompt) -> ProgramEnd:
-        env = _build_environment(self._context, self._scratch, self._access)
         work, provider, task = self._context.work, self._context.provider, self._task
         with (
             work.logs.open_logs(f"{self._name}.out", f"{self._name}.err") as (out, err),
@@ -267,11 +257,11 @@ class _AgentProcess:
             return stream(
                 provider.build_bead_args(task, build_search_path(work.env, work.checkout)),
                 cwd=task.checkout,
-                env=env,
+                env=self._build_environment(),
                 stdin=provider.build_stdin(prompt.shared, prompt.rest),
                 stdout=out,
                 stderr=err,
-                limits=_build_limits(self._context),
+                limits=self._build_limits(),
                 on_line=self._watch.handle_line,
                 on_tick=self._watch.tick,
                 confined=self._context.boundary.build_confinement(
@@ -314,41 +304,41 @@ class _AgentProcess:
             missing=report.missing,
         )
 
+    def _build_environment(self) -> dict[str, str]:
+        work, boundary = self._context.work, self._context.boundary
+        env = build_bead_env(
+            work.env,
+            work.settings.agent_env,
+            home=self._scratch.home,
+            tmp=self._scratch.tmp,
+            checkout=work.checkout,
+            programs=boundary.programs,
+        )
+        return {
+            **env,
+            "PATH": boundary.build_agent_path(env["PATH"]),
+            **boundary.build_git_env(),
+            **self._context.provider.build_settings_env(),
+            **self._access.env,
+        }
 
-def _build_environment(
-    bead_context: BeadContext, scratch: _Scratch, access: BeadAccess
-) -> dict[str, str]:
-    env = build_bead_env(
-        bead_context.work.env,
-        bead_context.work.settings.agent_env,
-        home=scratch.home,
-        tmp=scratch.tmp,
-        checkout=bead_context.work.checkout,
-        programs=bead_context.boundary.programs,
-    )
-    boundary = bead_context.boundary
-    provider_env = bead_context.provider.build_settings_env()
-    path = boundary.build_agent_path(env["PATH"])
-    return {**env, "PATH": path, **boundary.build_git_env(), **provider_env, **access.env}
+    def _build_limits(self) -> ProcessLimits:
+        settings = self._context.work.settings
+        times = (settings.bead_timeout, self._context.ledger.compute_left_s())
+        return ProcessLimits(
+            timeout_s=min((each for each in times if each is not None), default=None),
+            idle_s=settings.idle_timeout,
+            output_bytes=settings.max_output,
+        )
 
 
-def _build_limits(bead_context: BeadContext) -> ProcessLimits:
-    settings = bead_context.work.settings
-    times = (settings.bead_timeout, bead_context.ledger.compute_left_s())
-    return ProcessLimits(
-        timeout_s=min((each for each in times if each is not None), default=None),
-        idle_s=settings.idle_timeout,
-        output_bytes=settings.max_output,
-    )
-
-
-def _stop_run_if_over(bead_context: BeadContext, result: BeadResult) -> None:
+def _stop_run_if_over(ledger: Ledger, result: BeadResult) -> None:
     if result.status is BeadStatus.UNAVAILABLE:
         raise Stop(Outcome.FAILED, result.error, Code.PROVIDER_UNAVAILABLE)
     if result.status is BeadStatus.BUDGET:
-        raise bead_context.ledger.build_budget_stop()
-    if result.status is BeadStatus.TIMEOUT and bead_context.ledger.late():
-        raise bead_context.ledger.build_deadline_stop()
+        raise ledger.build_budget_stop()
+    if result.status is BeadStatus.TIMEOUT and ledger.late():
+        raise ledger.build_deadline_stop()
 
 
 def _make_scratch(folder: Path) -> _Scratch:

@@ -7,7 +7,6 @@ import dataclasses
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 
 from gitlab_nightshift.errors import STOPPED, Code, Interruption, NightshiftError
 from gitlab_nightshift.policy.claimed_categories import format_category
@@ -74,7 +73,8 @@ def run_night_bead(
     attempt: int = 1,
     analysis: AnalysisResult | None = None,
     step_input: StepInput = FIRST_STEP,
-    sections: Mapping[str, str] = MappingProxyType({}),
+    *,
+    sections: Mapping[str, str],
 ) -> BeadResult:
     """Run one bead of a night or a given task; ``sections`` follow its template. Raises Stop."""
     night.emit(
@@ -103,8 +103,8 @@ def _format_step_title(night: Night, bead: str, category: str, attempt: int) -> 
     return f"{_TITLES[bead]}: {category}{again}, by {getattr(night.settings.models, bead)}"
 
 
-_BROKEN = {BeadStatus.CRASHED, BeadStatus.BAD_OUTPUT, BeadStatus.IDLE}
-FOUND, ANSWERS = "Found earlier in this run", "Answers"
+_AGENT_FAILURES = {BeadStatus.CRASHED, BeadStatus.BAD_OUTPUT, BeadStatus.IDLE}
+FOUND_EARLIER, ANSWERS = "Found earlier in this run", "Answers"
 """Titles of sections below a template."""
 LONGEST_REASON = 600
 LONGEST_CANDIDATE = 240
@@ -152,7 +152,9 @@ def try_categories(night: Night) -> Ending:
 def _analyze(
     night: Night, category: str, tried: list[CategoryResult]
 ) -> tuple[BeadResult, AnalysisResult | None]:
-    result = run_night_bead(night, "analyze", category, sections={FOUND: format_earlier(tried)})
+    result = run_night_bead(
+        night, "analyze", category, sections={FOUND_EARLIER: format_earlier(tried)}
+    )
     key = format_step_key("analyze", category, 1)
     night.checkout.restore()
     analysis = result.handoff if isinstance(result.handoff, AnalysisResult) else None
@@ -197,7 +199,9 @@ def implement(
     def run_step(bead: str, attempt: int, step_input: StepInput) -> BeadResult:
         requested = bead == "implement" and night.plan.request
         sections = {"Questions": QUESTION} if requested else {}
-        return run_night_bead(night, bead, category, attempt, analysis, step_input, sections)
+        return run_night_bead(
+            night, bead, category, attempt, analysis, step_input, sections=sections
+        )
 
     def note_failure(failed: FailedAttempt) -> None:
         night.bead_context.ledger.note_failed_attempt(category, failed.code, failed.why)
@@ -310,7 +314,7 @@ def _build_exhausted_ending(night: Night, tried: list[CategoryResult]) -> Ending
 def _find_agent_failure(night: Night) -> str:
     """Why the agent is unusable: every bead failed; "" if one did not."""
     results = night.bead_context.ledger.results
-    if not results or any(result.status not in _BROKEN for result in results):
+    if not results or any(result.status not in _AGENT_FAILURES for result in results):
         return ""
     last = take_first_line(results[-1].error)
     who = "the agent's CLI" if night.bead_context.provider.about.program else "the model"

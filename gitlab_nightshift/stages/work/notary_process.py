@@ -159,12 +159,14 @@ def notarize(
     ):
         tree = _rebuild_change(task, work_context, sandboxed.checkout)
         trial = _Trial(task, tree, sandboxed.checkout, runner, left_s, work_context.emit)
-        seen = tuple(trial.run_all())
-    accepted = sum(each.accepted for each in seen)
-    whole = accepted == len(task.commands)
-    work_context.emit(StepEnded(STEP, whole, f"{accepted} of {len(task.commands)} commands passed"))
+        measured = tuple(trial.run_all())
+    accepted = sum(each.accepted for each in measured)
+    all_accepted = accepted == len(task.commands)
+    work_context.emit(
+        StepEnded(STEP, all_accepted, f"{accepted} of {len(task.commands)} commands passed")
+    )
     return NotaryAnswer(
-        tree, seen, str(boundary)[:LONGEST_TEXT], tuple(trial.unrestored)[:MOST_UNRESTORED]
+        tree, measured, str(boundary)[:LONGEST_TEXT], tuple(trial.unrestored)[:MOST_UNRESTORED]
     )
 
 
@@ -222,11 +224,11 @@ class _Trial:
         """Each command, to the first that is not accepted."""
         self._apply(self._tree)
         for number, command in enumerate(self._task.commands, 1):
-            seen = self._run_command(command, str(number))
-            yield seen
-            if not seen.accepted:
+            measured = self._run_command(command, str(number))
+            yield measured
+            if not measured.accepted:
                 return
-            if seen.base:
+            if measured.base:
                 self._apply(self._tree)
 
     def _run_command(self, command: str, log: str) -> NotarizedCommand:
@@ -234,10 +236,10 @@ class _Trial:
         if not runs[0].ok and command in self._task.flaky:
             self._apply(self._tree)
             runs.append(self._run(command, f"{log}-again"))
-        seen = NotarizedCommand(command, tuple(runs))
-        if seen.ok or command not in self._task.may_be_red:
-            return seen
-        return replace(seen, base=self._run_on_base(command, f"{log}-base"))
+        measured = NotarizedCommand(command, tuple(runs))
+        if measured.ok or command not in self._task.may_be_red:
+            return measured
+        return replace(measured, base=self._run_on_base(command, f"{log}-base"))
 
     def _run_on_base(self, command: str, log: str) -> NotarizedRun | None:
         """Run it without the change. None if files could not be restored: the change's code has run

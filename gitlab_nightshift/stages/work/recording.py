@@ -89,12 +89,12 @@ class Recorder:
             if file.status != "D":
                 _write_file(repository, captured.tree_id, file.path, folder / "files" / file.path)
         deleted = [file.path for file in captured.files if file.status == "D"]
-        how = json.loads((folder / "bead.json").read_bytes())
-        self._write(folder, {**how, "deleted": deleted})
+        entry = json.loads((folder / "bead.json").read_bytes())
+        self._write(folder, {**entry, "deleted": deleted})
 
     @staticmethod
-    def _write(folder: Path, how: dict[str, object]) -> None:
-        (folder / "bead.json").write_text(json.dumps(how, indent=2) + "\n", encoding="utf-8")
+    def _write(folder: Path, entry: dict[str, object]) -> None:
+        (folder / "bead.json").write_text(json.dumps(entry, indent=2) + "\n", encoding="utf-8")
 
 
 def _is_recording(folder: Path) -> bool:

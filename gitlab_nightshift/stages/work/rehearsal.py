@@ -56,13 +56,13 @@ class Rehearsal:
     ) -> Baseline:
         """Run the baseline; whatever its result, the rehearsal continues."""
         try:
-            found = run_baseline(work_context, checkout, runner)
+            baseline = run_baseline(work_context, checkout, runner)
         except NightshiftError as error:
             self._note_error(work_context, error)
             return Baseline()
-        if found.skip:
-            self.skips.append(found.skip)
-        return dataclasses.replace(found, skip="", incomplete="")
+        if baseline.skip:
+            self.skips.append(baseline.skip)
+        return dataclasses.replace(baseline, skip="", incomplete="")
 
     def report_needs(self, night: Night) -> Ending:
         """In place of the beads: report the CLI's version, tools and prompts, and problems."""

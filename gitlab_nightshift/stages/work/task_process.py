@@ -11,7 +11,10 @@ from gitlab_nightshift.records.codec import make_record
 from gitlab_nightshift.records.delegation_records import Payload
 from gitlab_nightshift.records.products import Plan
 from gitlab_nightshift.repository.delegated_repository import open_source_record
-from gitlab_nightshift.stages.work.delegation.delegated_task import DelegationTask, do_work
+from gitlab_nightshift.stages.work.delegation.delegated_task import (
+    DelegationTask,
+    do_delegated_task,
+)
 from gitlab_nightshift.stages.work.delegation.delegation_context import build_fallback_note
 from gitlab_nightshift.stages.work.work_start import WorkResources, serve_work
 
@@ -32,4 +35,6 @@ def _run_task(resources: WorkResources, inputs: Mapping[str, Any]) -> dict[str, 
         work_context=resources.work_context,
         scratch=Path(inputs["scratch"]),
     )
-    return dataclasses.asdict(do_work(task, resources.gateway, resources.outlet.send_record))
+    return dataclasses.asdict(
+        do_delegated_task(task, resources.gateway, resources.outlet.send_record)
+    )

@@ -75,11 +75,11 @@ def clean_line(text: str, longest: int = LONGEST_LINE) -> str:
     return line if len(line) <= longest else f"{line[: longest - 2].rstrip()} …"
 
 
-def write_brief(sections: Iterable[Section], most: int = MOST_TOKENS) -> str:
-    """The whole brief, of ``most`` tokens at most. Each section gets its share; what one does not
+def write_brief(sections: Iterable[Section]) -> str:
+    """The whole brief, of ``MOST_TOKENS`` at most. Each section gets its share; what one does not
     need goes to later ones that need more. A section without a line is left out."""
     wanted = [section for section in sections if section.lines]
-    left = most - estimate_tokens(_OPENING + _CLOSING)
+    left = MOST_TOKENS - estimate_tokens(_OPENING + _CLOSING)
     left -= sum(map(_estimate_frame, wanted))
     shown = [_count_fitting(section.lines, int(left * section.share)) for section in wanted]
     left -= sum(

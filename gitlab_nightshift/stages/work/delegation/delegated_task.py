@@ -64,21 +64,20 @@ _PHASES = {
 
 @dataclass
 class DelegationProgress:
-    """What has happened so far, for a result whatever comes next: a sink that passes events on,
-    each in its phase.
+    """What has happened so far, as noted from the events, which are passed on in their phases.
 
     ``change`` is what the last attempt changed, None where there is nothing to undo; ``exit_code``
-    the last agent process's; ``tests`` the runs of the test that was asked for. ``began``: an agent
-    has been started; ``said``: the last Implement's own words about its change.
+    the last agent process's; ``tests`` the runs of the test that was asked for. ``agent_started``:
+    an agent process has been started; ``last_message``: the last Implement's words on its change.
     """
 
     emit: Emit
     phases: Phases
     workspace: DelegationWorkspace | None = None
-    began: bool = False
+    agent_started: bool = False
     exit_code: int | None = None
     change: CapturedChange | None = None
-    said: str = ""
+    last_message: str = ""
     tests: list[CommandResult] = field(default_factory=list)
 
     def __call__(self, event: Event) -> None:
@@ -87,11 +86,11 @@ class DelegationProgress:
             case StepStarted(key=key) if phase := _PHASES.get(key.partition("-")[0]):
                 self.phases.enter(phase, int(key.rpartition("-")[2]))
             case ProgramStarted(command=command) if command.startswith(AGENT):
-                self.began = True
+                self.agent_started = True
             case ProgramEnded(command=command) if command.startswith(AGENT):
                 self.exit_code = event.exit_status
             case BeadEnded(result=result) if result.bead == "implement":
-                self.said = result.said
+                self.last_message = result.said
             case CommandEnded(result=result):
                 self.tests.append(result)
         self.emit(event)
@@ -113,7 +112,9 @@ class DelegationTask:
     scratch: Path
 
 
-def do_work(task: DelegationTask, gateway: RemoteGateway | None, store: Store) -> WorkReport:
+def do_delegated_task(
+    task: DelegationTask, gateway: RemoteGateway | None, store: Store
+) -> WorkReport:
     """Work until the change is proven or has failed. Never raises: a failure, a signal or a bug
     is in the report. ``store`` gets the bundle of a proven change, or ``failed.patch``."""
     emit = task.work_context.emit
@@ -137,12 +138,12 @@ def _build_report(task: DelegationTask, progress: DelegationProgress, bundle: Bu
         error_code=bundle.error_code,
         reason=bundle.reason,
         local=progress.workspace is not None and progress.workspace.local,
-        began=progress.began,
+        began=progress.agent_started,
         changed=progress.changed,
         fall_back=unavailable and _is_restored(task, progress),
         exit_code=progress.exit_code,
         test_result=_find_test_result(progress),
-        said=progress.said,
+        said=progress.last_message,
         logs=_find_last_logs(bundle.beads),
     )
 

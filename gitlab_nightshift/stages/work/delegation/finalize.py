@@ -153,7 +153,7 @@ def _build_result(
         diff_stats=DiffStats(kept.added, kept.deleted, len(kept.files)) if kept else DiffStats(),
         test_result=_find_test_result(state),
         git=GitState(state.base, state.branch, state.commit, state.dirty),
-        rollback_performed=_rolled_back(state, failure),
+        rollback_performed=_was_rolled_back(state, failure),
         artifacts=artifacts,
         diagnostics=Diagnostics(
             error_code=code.value if code else None,
@@ -173,7 +173,7 @@ def _find_test_result(state: DelegationState) -> TestResult:
     return state.worked.test_result if state.worked and not state.notary else "skipped"
 
 
-def _rolled_back(state: DelegationState, failure: Failure) -> bool:
+def _was_rolled_back(state: DelegationState, failure: Failure) -> bool:
     """True if an agent had started and failed, and its changes were undone."""
     if failure is None or state.left or state.applied:
         return False
@@ -210,7 +210,7 @@ def _list_figures(
 ) -> Iterator[str]:
     if failure or state.captured is None:
         yield "the task was not done"
-        yield "the changes were undone" if _rolled_back(state, failure) else ""
+        yield "the changes were undone" if _was_rolled_back(state, failure) else ""
     else:
         change = state.captured.size
         count = len(change.files)

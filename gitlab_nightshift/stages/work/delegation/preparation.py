@@ -251,8 +251,8 @@ def _find_approver(settings: Settings, job: JobFacts, env: Mapping[str, str]) ->
     return f"{job.user_login} (policy.orchestrators)" if job.user_login in named else ""
 
 
-def _pass_gates(payload: Payload, settings: Settings, by: str, emit: Emit) -> None:
-    """Decide exec, network and in_place; ``by`` is the approver, "" for none.
+def _pass_gates(payload: Payload, settings: Settings, approver: str, emit: Emit) -> None:
+    """Decide exec, network and in_place; ``approver`` is who approved it, "" for none.
 
     Raises NightshiftError ``E_POLICY_DENY``, ``E_APPROVAL_REQUIRED``, and ``E_CONFIG`` for a
     network without hosts.
@@ -275,11 +275,11 @@ def _pass_gates(payload: Payload, settings: Settings, by: str, emit: Emit) -> No
             emit(GateApproved(each.gate, f"policy.gates.{each.gate}"))
             continue
         emit(GateRequired(each.gate, each.why))
-        if not by:
+        if not approver:
             raise NightshiftError(
                 Code.APPROVAL_REQUIRED, f"{each.why}: {_describe_approval(settings)}"
             )
-        emit(GateApproved(each.gate, by))
+        emit(GateApproved(each.gate, approver))
 
 
 def _describe_approval(settings: Settings) -> str:
