@@ -163,7 +163,7 @@ class ChangeAttempts:
         result = prove(checkout, proof, captured, subject, name, reading.undecided)
         if result.why:
             return FailedAttempt(result.why)
-        checkout.apply_change(captured)
+        checkout.apply_change(captured)  # the proofs have put other trees there
         verified = run_bead("verify", result.evidence)
         if why := _find_verify_problem(verified):
             return self._fail(verified, why)

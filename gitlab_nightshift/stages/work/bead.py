@@ -227,6 +227,7 @@ class _AgentProcess:
             reason = f"the agent cannot be started: {error.strerror}"
             raise NightshiftError(Code.PROVIDER_UNAVAILABLE, reason) from None
         except (Interruption, OSError) as stop:  # its cost counts nevertheless
+            # Negative, as subprocess reports a signal that ended a process.
             ended = ProgramEnd(EndReason.STOPPED, -signal.SIGTERM, read_clock() - started)
             report = self._reader.build_report(ended, b"")
             text = str(stop) if isinstance(stop, OSError) else "stopped by a signal"

@@ -163,6 +163,7 @@ class ModelAccess:
             try:
                 yield BeadAccess({**proxy, **env}, self._gateway, ticket)
             finally:
+                # Again for a bead that was interrupted before its usage was settled.
                 self._gateway.close_bead(ticket)
 
 

@@ -102,6 +102,7 @@ def _put_back(root: Path, file: _HiddenFile) -> None:
         open_parent(root, file.path) as (fd, name),
         replace_file(name, fd) as made,
     ):
+        # In this order: a new owner clears setuid bits (chown(2)), and writing changes the times.
         write_all(made, file.data)
         change_owner(made, file.owner)
         os.fchmod(made, file.mode)

@@ -225,7 +225,7 @@ def write_draft(
     It is the last bead: closing the checkout restores it.
     """
     key = format_step_key("mr", category, 1)
-    night.checkout.apply_change(proven.captured)
+    night.checkout.apply_change(proven.captured)  # Verify may have written there
     request = night.plan.request
     sections = {ANSWERS: format_answer_request(request)} if request else {}
     try:

@@ -110,7 +110,7 @@ def prove(
         text = format_evidence(commands, tails, (*checks, *notes, *findings))
         return ProofResult(why, commands, notes, checks, findings, evidence=text)
     finally:
-        proof.runner.renew()
+        proof.runner.renew()  # the change's code has written to the commands' HOME and TMPDIR
 
 
 def _find_missing_proof(

@@ -46,6 +46,7 @@ class Recorder:
                 raise build_config_error(
                     f"record_dir: {self.folder} holds something else; choose another folder"
                 )
+            # Only after it was recognized as a recording: record_dir may name any folder.
             shutil.rmtree(self.folder, ignore_errors=True)
             self.folder.mkdir(parents=True, exist_ok=True)  # one that is mounted stays
             index = json.dumps({"version": FORMAT, "agent": self.agent}, indent=2)

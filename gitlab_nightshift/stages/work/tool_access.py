@@ -268,6 +268,7 @@ def find_checkout_programs(
     """The ignored folders of the checkout on the PATH, links resolved."""
     top = checkout.resolve()
     parts = [part for part in env.get("PATH", "").split(os.pathsep) if part.startswith("/")]
+    # An empty part, as any relative one, means the current folder (POSIX, PATH): it is dropped.
     real = dict.fromkeys(Path(part).resolve() for part in parts)
     inside = {str(f.relative_to(top)): f for f in real if f.is_relative_to(top) and f.is_dir()}
     names = [name for name in inside if not any(within(name, own) for own in (".git", output_dir))]

@@ -126,7 +126,7 @@ def _encode_work_context(work_context: WorkContext) -> dict[str, Any]:
     """A work context as JSON. Model variables are replaced by "set"."""
     handed = dataclasses.replace(
         work_context,
-        settings=work_context.settings.with_values(notify=[]),
+        settings=work_context.settings.with_values(notify=[]),  # its addresses may be secret
         model_env=dict.fromkeys(work_context.model_env, "set"),
     )
     # A point in time, as the input may wait. All processes share the clock (CLOCK_MONOTONIC,

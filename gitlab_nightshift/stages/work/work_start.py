@@ -95,6 +95,7 @@ def _confine_work(work_context: WorkContext, inputs: Inputs) -> WorkContext:
     if not inputs.get("confined"):
         forward_signals()
         return work_context
+    # Once this byte is written, the supervisor will not start this process again.
     close_latch = functools.partial(os.write, inputs["latch"], b".")
     own = self_confinement.confine(inputs["confined"], forward_signals, close_latch)
     return dataclasses.replace(work_context, own=own)

@@ -70,6 +70,7 @@ def estimate_tokens(text: str) -> int:
 
 def clean_line(text: str, longest: int = LONGEST_LINE) -> str:
     """Hostile text as one line: no control or hidden character, no end of the brief, bounded."""
+    # Bounded before it is cleaned: a line may have megabytes.
     line = format_path(" ".join(text[: longest * 4].split()))
     line = re.sub(TAG, TAG.replace("_", "-"), line, flags=re.IGNORECASE)
     return line if len(line) <= longest else f"{line[: longest - 2].rstrip()} …"

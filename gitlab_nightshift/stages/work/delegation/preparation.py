@@ -193,6 +193,7 @@ def _find_default_commit(source: DelegationSource, job: JobFacts) -> str:
     found = (find_commit(source, ref) for ref in (*refs, "refs/remotes/origin/HEAD"))
     if commit := next(filter(None, found), None):
         return commit
+    # Another branch's settings are those of whoever wrote that branch.
     if name and job.ref_name != name:
         text = f"the policy is read from {name}, which is not in {source.top}: fetch it first"
         raise build_config_error(text)
