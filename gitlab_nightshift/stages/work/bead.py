@@ -38,11 +38,12 @@ from gitlab_nightshift.stages.work.bead_watch import Watch
 from gitlab_nightshift.stages.work.boundary import Boundary
 from gitlab_nightshift.stages.work.gateway_access import BeadAccess, ModelAccess, compute_drain_s
 from gitlab_nightshift.stages.work.handoff import (
+    KINDS,
     ReadHandoff,
     accept_handoff,
+    build_schema,
     write_stub,
 )
-from gitlab_nightshift.stages.work.handoff_schema import KINDS, build_schema
 from gitlab_nightshift.stages.work.hidden_files import hide_files
 from gitlab_nightshift.stages.work.named_paths import PathResolver
 from gitlab_nightshift.stages.work.run_budget import Ledger, Stop

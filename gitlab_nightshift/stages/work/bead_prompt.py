@@ -19,7 +19,7 @@ from gitlab_nightshift.records.products import KnownMergeRequest, Plan
 from gitlab_nightshift.records.usage import format_usd
 from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.settings.notations import ALL
-from gitlab_nightshift.stages.work.handoff_schema import KINDS
+from gitlab_nightshift.stages.work.handoff import KINDS
 from gitlab_nightshift.stages.work.run_budget import Ledger, open_ledger
 from gitlab_nightshift.stages.work.step_input import FIRST_STEP, StepInput, quote_data
 from gitlab_nightshift.stages.work.work_context import WorkContext

@@ -1,9 +1,13 @@
-"""Does a task as a run does, in a workspace of its own: what a delegation does otherwise."""
+"""The process that does a delegation's task as a night does one, in a workspace of its own: it runs
+agents and reads what they write. It holds no secret, and sends its logs and products to the
+redactor, one way.
+"""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from gitlab_nightshift.agents.agent import BeadTask
 from gitlab_nightshift.agents.codex import Codex
@@ -11,6 +15,7 @@ from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.gateway.gateway_client import RemoteGateway
 from gitlab_nightshift.proof.proof_commands import Runner
 from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus, CommandResult
+from gitlab_nightshift.records.codec import make_record
 from gitlab_nightshift.records.delegation_records import Payload, TestResult, WorkReport
 from gitlab_nightshift.records.events import (
     AGENT,
@@ -28,13 +33,17 @@ from gitlab_nightshift.registry.categories import TASK
 from gitlab_nightshift.repository.capture import CapturedChange
 from gitlab_nightshift.repository.changed_files import list_changed_files
 from gitlab_nightshift.repository.checkout import Checkout
-from gitlab_nightshift.repository.delegated_repository import DelegationSource
+from gitlab_nightshift.repository.delegated_repository import DelegationSource, open_source_record
 from gitlab_nightshift.repository.git import GitError
 from gitlab_nightshift.repository.private_repository import Repository
 from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.stages.work.attempt import ProvenChange
 from gitlab_nightshift.stages.work.baseline import Baseline
-from gitlab_nightshift.stages.work.delegation.delegation_context import Phase, Phases
+from gitlab_nightshift.stages.work.delegation.delegation_context import (
+    Phase,
+    Phases,
+    build_fallback_note,
+)
 from gitlab_nightshift.stages.work.delegation.delegation_source import (
     DelegationWorkspace,
     make_workspace,
@@ -48,6 +57,7 @@ from gitlab_nightshift.stages.work.run_budget import Stop
 from gitlab_nightshift.stages.work.step_input import FailedAttempt
 from gitlab_nightshift.stages.work.work_context import WorkContext
 from gitlab_nightshift.stages.work.work_stage import Store, work
+from gitlab_nightshift.stages.work.work_start import WorkResources, serve_work
 from gitlab_nightshift.stages.work.workflows import Tools, Workflow, prepare
 
 _UNREADABLE = {BeadStatus.BAD_OUTPUT, BeadStatus.NO_HANDOFF}
@@ -110,6 +120,27 @@ class DelegationTask:
     plan: Plan
     work_context: WorkContext
     scratch: Path
+
+
+def main(_data: Mapping[str, Any]) -> int:
+    """Run as a process (``sandbox/supervised_process.py``)."""
+    return serve_work(_run_task, prefix=lambda inputs: "fallback-" if inputs["instead_of"] else "")
+
+
+def _run_task(resources: WorkResources, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Do the task; ``instead_of`` is why the first agent could not be used."""
+    if inputs["instead_of"]:
+        resources.outlet(build_fallback_note(str(inputs["instead_of"])))
+    task = DelegationTask(
+        payload=make_record(Payload, inputs["payload"]),
+        source=open_source_record(inputs["source"], resources.work_context.private),
+        plan=make_record(Plan, inputs["plan"]),
+        work_context=resources.work_context,
+        scratch=Path(inputs["scratch"]),
+    )
+    return dataclasses.asdict(
+        do_delegated_task(task, resources.gateway, resources.outlet.send_record)
+    )
 
 
 def do_delegated_task(
