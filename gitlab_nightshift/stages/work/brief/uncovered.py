@@ -71,16 +71,6 @@ class _XmlReport:
         self._package = self._file = self._method = ""
         self._lines: list[int] = []
         self._called = False
-        self._begin: Mapping[str, Callable[[Mapping[str, str]], None]] = {
-            "coverage": self._begin_coverage,
-            "sessioninfo": self._begin_session,
-            "package": self._begin_package,
-            "class": self._begin_class,
-            "method": self._begin_method,
-            "line": self._begin_line,
-            "counter": self._begin_counter,
-            "sourcefile": self._begin_source,
-        }
 
     def parse(self, data: bytes) -> _CoverageReport:
         parser = expat.ParserCreate()
@@ -96,9 +86,33 @@ class _XmlReport:
             raise UnreadableReportError("its format is unknown, or empty")
         return self._report
 
-    def _start(self, name: str, attributes: Mapping[str, str]) -> None:
-        if begin := self._begin.get(name):
-            begin(attributes)
+    def _start(self, name: str, attributes: dict[str, str]) -> None:
+        text = attributes.get
+        match name:
+            case "coverage":
+                # coverage.py writes milliseconds, gcovr seconds: 1e11 seconds are the year 5138.
+                stamp = float(text("timestamp") or 0)
+                self._report.made_at = (stamp / 1000 if stamp > 1e11 else stamp) or None
+            case "sessioninfo":
+                # When JaCoCo dumped a session (report.dtd), in milliseconds.
+                made = float(text("dump") or 0) / 1000
+                self._report.made_at = max(made, self._report.made_at or 0.0) or None
+            case "package":
+                self._package = text("name", "")
+            case "class":
+                source = text("sourcefilename")
+                path = f"{self._package}/{source}" if source else text("filename", "")
+                self._file = path.replace("\\", "/")
+            case "sourcefile":
+                self._file = f"{self._package}/{text('name', '')}"
+            case "method":
+                self._method, self._called = text("name", ""), False
+                # JaCoCo gives a method its first line only; a counter says if it was called.
+                self._lines = [int(line)] if (line := text("line")) else []
+            case "line":
+                self._read_line(text)
+            case "counter" if text("type") == "METHOD" and int(text("covered") or 0):
+                self._called = True
 
     def _end(self, name: str) -> None:
         if name == "method":
@@ -107,47 +121,15 @@ class _XmlReport:
                 self._report.files[self._file].functions[key] = self._called
             self._method, self._lines = "", []
 
-    def _begin_coverage(self, attributes: Mapping[str, str]) -> None:
-        # coverage.py writes milliseconds, gcovr seconds: 1e11 seconds are the year 5138.
-        stamp = float(attributes.get("timestamp") or 0)
-        self._report.made_at = (stamp / 1000 if stamp > 1e11 else stamp) or None
-
-    def _begin_session(self, attributes: Mapping[str, str]) -> None:
-        # JaCoCo names the time at which each session was dumped (report.dtd), in milliseconds.
-        made = float(attributes.get("dump") or 0) / 1000
-        self._report.made_at = max(made, self._report.made_at or 0.0) or None
-
-    def _begin_package(self, attributes: Mapping[str, str]) -> None:
-        self._package = attributes.get("name", "")
-
-    def _begin_class(self, attributes: Mapping[str, str]) -> None:
-        source = attributes.get("sourcefilename")
-        path = f"{self._package}/{source}" if source else attributes.get("filename", "")
-        self._file = path.replace("\\", "/")
-
-    def _begin_source(self, attributes: Mapping[str, str]) -> None:
-        self._file = f"{self._package}/{attributes.get('name', '')}"
-
-    def _begin_method(self, attributes: Mapping[str, str]) -> None:
-        self._method = attributes.get("name", "")
-        self._called = False
-        # JaCoCo gives a method its first line only; a counter says if it was called.
-        line = attributes.get("line")
-        self._lines = [int(line)] if line else []
-
-    def _begin_line(self, attributes: Mapping[str, str]) -> None:
+    def _read_line(self, text: Callable[[str], str | None]) -> None:
         # Cobertura's number and hits; JaCoCo's nr and ci, covered instructions (report.dtd).
-        number = int(attributes.get("number") or attributes.get("nr") or 0)
-        hit = int(attributes.get("hits") or attributes.get("ci") or 0) > 0
+        number = int(text("number") or text("nr") or 0)
+        hit = int(text("hits") or text("ci") or 0) > 0
         covered = self._report.files[self._file]
         (covered.hit if hit else covered.missed).add(number)
         if self._method:
             self._lines.append(number)
             self._called |= hit
-
-    def _begin_counter(self, attributes: Mapping[str, str]) -> None:
-        if attributes.get("type") == "METHOD" and int(attributes.get("covered") or 0):
-            self._called = True
 
 
 class _Function(NamedTuple):

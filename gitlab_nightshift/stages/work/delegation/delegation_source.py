@@ -47,7 +47,8 @@ def find_checkout(
     if payload.repo.type == "git_url":
         return None
     top = _find_local_checkout(payload.repo, folder, env)
-    # In this order: git must not run in another user's repository, nor this program in its own.
+    # First of all: git must not run in another user's repository, nor this program from an
+    # installation in it.
     _check_owner(top, job)
     refuse_installation_in(top)
     tidy(private.parent, top)

@@ -69,16 +69,16 @@ class PreparationState:
 @dataclass(frozen=True)
 class PreparedDelegation:
     """What is fixed before the workspace is created. ``person`` is the committer; without a commit
-    it is None, and ``branch`` "". ``second`` takes over if the agent cannot be used; a text says
-    why that cannot be used either; None: no fallback was requested."""
+    it is None, and ``branch`` "". ``fallback`` takes over if the chosen agent cannot be used; a
+    text says why that cannot be used either; None: no fallback was requested."""
 
     source: DelegationSource
     base: str
     branch: str
     person: CommitIdentity | None
     plan: Plan
-    first: ProviderChoice
-    second: ProviderChoice | str | None
+    chosen: ProviderChoice
+    fallback: ProviderChoice | str | None
 
 
 def prepare(
@@ -98,10 +98,10 @@ def prepare(
     makes_commit = _makes_commit(context, source)
     branch = choose_branch(source, payload, context.job.run_id) if makes_commit else ""
     person = find_author(source, context.job) if makes_commit else None
-    first = state.chosen = _choose_provider(context, settings)
+    chosen = state.chosen = _choose_provider(context, settings)
     plan = _build_plan(context, settings, base, branch)
     return PreparedDelegation(
-        source, base, branch, person, plan, first, _prepare_fallback(context, settings, first)
+        source, base, branch, person, plan, chosen, _prepare_fallback(context, settings, chosen)
     )
 
 
@@ -128,10 +128,10 @@ def _choose_provider(context: DelegationContext, settings: Settings) -> Provider
 
 
 def _prepare_fallback(
-    context: DelegationContext, settings: Settings, first: ProviderChoice
+    context: DelegationContext, settings: Settings, chosen: ProviderChoice
 ) -> ProviderChoice | str | None:
-    asked = may_fall_back(context.payload, Code.PROVIDER_UNAVAILABLE)
-    if not asked or first.settings.agent == FALLBACK:
+    requested = may_fall_back(context.payload, Code.PROVIDER_UNAVAILABLE)
+    if not requested or chosen.settings.agent == FALLBACK:
         return None
     try:
         return choose_fallback(context.payload, settings, context.env)
