@@ -18,12 +18,10 @@ from gitlab_nightshift.redaction.redactor import Redactor
 from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.sandbox.credential_files import read_machine_secrets
 from gitlab_nightshift.settings.model import Settings
-from gitlab_nightshift.stages.work.checkout_programs import open_job_tools
 from gitlab_nightshift.stages.work.commit_trial import try_commit
-from gitlab_nightshift.stages.work.proof_choice import Commands
 from gitlab_nightshift.stages.work.sandboxed_checkout import SandboxContext
-from gitlab_nightshift.stages.work.tool_access import JobFolders
-from gitlab_nightshift.stages.work.work_context import WorkContext
+from gitlab_nightshift.stages.work.tool_access import JobFolders, open_job_tools
+from gitlab_nightshift.stages.work.work_context import Commands, WorkContext
 from gitlab_nightshift.system.environment import build_allowed_env, build_search_path
 from gitlab_nightshift.system.raw_logs import build_logs
 

@@ -16,7 +16,7 @@ from gitlab_nightshift.run_folder import Invocation, find_checkout_top
 from gitlab_nightshift.settings.config_file import FILE_NAME, ConfigFile
 from gitlab_nightshift.settings.load import load_settings
 from gitlab_nightshift.settings.model import Settings
-from gitlab_nightshift.stages.work.cost_bounds import check_bounds
+from gitlab_nightshift.stages.work.gateway_access import check_bounds
 from gitlab_nightshift.system.environment import build_search_path
 
 MAIN = (

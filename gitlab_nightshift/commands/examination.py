@@ -35,12 +35,12 @@ from gitlab_nightshift.sandbox.tiers import CONFINED, Tier
 from gitlab_nightshift.session import Session
 from gitlab_nightshift.settings.model import Promise
 from gitlab_nightshift.stages.work.baseline import Baseline
-from gitlab_nightshift.stages.work.model_access import configure_gateway
+from gitlab_nightshift.stages.work.gateway_access import configure_gateway
 from gitlab_nightshift.stages.work.night_ending import Ending
 from gitlab_nightshift.stages.work.run_budget import open_ledger
 from gitlab_nightshift.stages.work.work_context import WorkContext
-from gitlab_nightshift.stages.work.work_preparation import Tools, prepare
-from gitlab_nightshift.stages.work.work_stage import Workflow, run_workflow
+from gitlab_nightshift.stages.work.work_stage import run_workflow
+from gitlab_nightshift.stages.work.workflows import Tools, Workflow, prepare
 from gitlab_nightshift.system.environment import build_search_path
 
 LOOK = Workflow(
@@ -109,7 +109,7 @@ def _look(session: Session, found: Examination) -> None:
     found.risks = find_risks(session.env, session.checkout, needed, settings.agent_env)
     work_context = _build_examination_context(session)
     top = session.checkout.resolve()
-    folders = (str(path.resolve().relative_to(top)) for path in work_context.named)
+    folders = (str(path.resolve().relative_to(top)) for path in work_context.named_folders)
     found.planted = tuple(dict.fromkeys(folders))
     tools = _prepare_tools(work_context, found)
     base = git_verbs.read_head(session.git, session.checkout)

@@ -66,8 +66,8 @@ from gitlab_nightshift.run_folder import Invocation
 from gitlab_nightshift.session import Session
 from gitlab_nightshift.settings.config_file import FILE_NAME
 from gitlab_nightshift.settings.load import override_settings
-from gitlab_nightshift.stages.work.proof_choice import Commands
 from gitlab_nightshift.stages.work.sandboxed_checkout import SandboxContext, open_sandboxed_checkout
+from gitlab_nightshift.stages.work.work_context import Commands
 from gitlab_nightshift.system.version import VERSION
 from gitlab_nightshift.text.printable_text import make_printable
 

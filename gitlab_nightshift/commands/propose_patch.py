@@ -35,11 +35,11 @@ from gitlab_nightshift.sandbox.process_table import PATCH
 from gitlab_nightshift.settings.load import load_settings
 from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.settings.setting_groups import Models
-from gitlab_nightshift.stages.work.agent_egress import RunEgress
-from gitlab_nightshift.stages.work.cost_bounds import check_bounds
-from gitlab_nightshift.stages.work.model_access import (
+from gitlab_nightshift.stages.work.gateway_access import (
     MODEL_VARIABLES,
     BeadAccess,
+    RunEgress,
+    check_bounds,
     configure_gateway,
     open_access,
 )

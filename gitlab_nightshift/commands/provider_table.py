@@ -12,7 +12,7 @@ from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.registry.agent_registry import AGENTS
 from gitlab_nightshift.sandbox.process import capture
 from gitlab_nightshift.settings.model import Settings
-from gitlab_nightshift.stages.work.cost_bounds import check_bounds
+from gitlab_nightshift.stages.work.gateway_access import check_bounds
 from gitlab_nightshift.system.environment import DEFAULT_PATH
 from gitlab_nightshift.system.file_names import format_path
 from gitlab_nightshift.system.version import VERSION

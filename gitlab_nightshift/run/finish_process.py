@@ -35,11 +35,12 @@ from gitlab_nightshift.stages.publish.bundle_check import judge
 from gitlab_nightshift.stages.work.delegation.delegation_context import (
     DelegationContext,
     Failure,
+    Phase,
+    Phases,
     catch_failure,
     describe_no_fallback,
 )
-from gitlab_nightshift.stages.work.delegation.delegation_source import choose_branch
-from gitlab_nightshift.stages.work.delegation.delegation_workspace import make_workspace
+from gitlab_nightshift.stages.work.delegation.delegation_source import choose_branch, make_workspace
 from gitlab_nightshift.stages.work.delegation.finalize import DelegationState, finalize
 from gitlab_nightshift.stages.work.delegation.packaged_change import (
     RebasedChange,
@@ -47,7 +48,6 @@ from gitlab_nightshift.stages.work.delegation.packaged_change import (
     apply_in_place,
     commit,
 )
-from gitlab_nightshift.stages.work.delegation.phases import Phase, Phases
 from gitlab_nightshift.wire.channel import OutputChannel
 from gitlab_nightshift.wire.exit_status import run_guarded
 

@@ -36,7 +36,7 @@ from gitlab_nightshift.sandbox.process_table import PLAN
 from gitlab_nightshift.sandbox.supervised_process import forward_signals, serve_stage
 from gitlab_nightshift.session import Session
 from gitlab_nightshift.stages.work.night_ending import explain_exception
-from gitlab_nightshift.stages.work.work_input import pack_work
+from gitlab_nightshift.stages.work.work_context import pack_work
 from gitlab_nightshift.wire.channel import OutputChannel
 from gitlab_nightshift.wire.exit_status import run_guarded
 
@@ -108,7 +108,7 @@ def _plan_night(session: Session) -> dict[str, Any]:
             return {"notify": {}}  # the earlier try has notified people
         work = _pack_work(target_session, plan)
         if earlier:  # no work is left, but the notary needs the input that work would get
-            notary_input = {name: work[name] for name in ("place", "gateway")}
+            notary_input = {name: work[name] for name in ("context", "gateway")}
             work = {"plan": work["plan"], "earlier": notary_input}
         night = {**work, "publish": _pack_publish(target_session, plan)}
     night["target_commit"] = _find_required_commit(session, plan)

@@ -61,8 +61,8 @@ from gitlab_nightshift.stages.plan.tonights_run import find_tonights_run
 from gitlab_nightshift.stages.publish.bundle_check import refuse_unknown_category
 from gitlab_nightshift.stages.publish.merge_request import check_templates, list_usual_labels
 from gitlab_nightshift.stages.publish.publish_context import choose_author
-from gitlab_nightshift.stages.work.cost_bounds import check_bounds
-from gitlab_nightshift.stages.work.proof_choice import NOTHING_TO_RUN, Commands
+from gitlab_nightshift.stages.work.gateway_access import check_bounds
+from gitlab_nightshift.stages.work.work_context import NOTHING_TO_RUN, Commands
 
 PAUSE_MARK = "<!-- nightshift-pause -->"
 NOTHING_TICKED = "an issue was edited, but no box on the dashboard asks for a night"
@@ -315,8 +315,8 @@ def _describe_plan(plan: Plan) -> str:
 def preview(session: Session, plan: Plan) -> dict[str, str]:
     """The prompts of a night as they would be sent. Coverage reports are left out: this process may
     hold the token."""
+    from gitlab_nightshift.stages.work.bead_prompt import preview_prompts
     from gitlab_nightshift.stages.work.brief.repository_brief import BriefSources, make_brief
-    from gitlab_nightshift.stages.work.prompt_preview import preview_prompts
 
     place = build_work_context(session)
     repository = Repository(session.git, session.known.found[0].git_dir)

@@ -21,18 +21,19 @@ from gitlab_nightshift.sandbox.supervised_process import forward_signals, serve_
 from gitlab_nightshift.stages.work.delegation.agent_choice import ProviderChoice
 from gitlab_nightshift.stages.work.delegation.delegation_context import (
     DelegationContext,
+    Phase,
+    Phases,
     catch_failure,
 )
-from gitlab_nightshift.stages.work.delegation.delegation_environment import build_delegated_context
 from gitlab_nightshift.stages.work.delegation.delegation_source import find_checkout, open_source
 from gitlab_nightshift.stages.work.delegation.payload import read_payload
-from gitlab_nightshift.stages.work.delegation.phases import Phase, Phases
 from gitlab_nightshift.stages.work.delegation.preparation import (
     PreparationState,
     PreparedDelegation,
+    build_delegated_context,
     prepare,
 )
-from gitlab_nightshift.stages.work.work_input import pack_work
+from gitlab_nightshift.stages.work.work_context import pack_work
 from gitlab_nightshift.wire.channel import OutputChannel
 from gitlab_nightshift.wire.exit_status import run_guarded
 
@@ -112,7 +113,7 @@ def _pack_work(context: DelegationContext, prepared: PreparedDelegation) -> dict
     """The input of work. ``closed`` are files of the caller that other users may not read
     meanwhile. ``share``: the repository may be read by other delegations meanwhile, but not
     changed; the supervisor enforces that, not work."""
-    source, second = prepared.source, prepared.second
+    source, fallback = prepared.source, prepared.fallback
     in_place = context.payload.workspace.checkout_mode == "in_place"
     return {
         "payload": context.payload,
@@ -121,11 +122,11 @@ def _pack_work(context: DelegationContext, prepared: PreparedDelegation) -> dict
         "share": not in_place and not source.fetched,
         "in_place": in_place,
         "closed": () if in_place else source.secrets,
-        "first": _pack_agent(context, prepared, prepared.first),
-        "second": _pack_agent(context, prepared, second)
-        if isinstance(second, ProviderChoice)
+        "first": _pack_agent(context, prepared, prepared.chosen),
+        "second": _pack_agent(context, prepared, fallback)
+        if isinstance(fallback, ProviderChoice)
         else None,
-        "no_second": second if isinstance(second, str) else "",
+        "no_second": fallback if isinstance(fallback, str) else "",
     }
 
 
@@ -140,7 +141,7 @@ def _pack_agent(
 def _pack_finish(source: Mapping[str, Any], prepared: PreparedDelegation) -> dict[str, Any]:
     return {
         "source": source,
-        "settings": prepared.first.settings,
+        "settings": prepared.chosen.settings,
         "branch": prepared.branch,
         "target": prepared.plan.target_branch,
         "person": prepared.person,

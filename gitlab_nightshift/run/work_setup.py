@@ -13,9 +13,7 @@ from gitlab_nightshift.records.request import TaskCommand, TaskRequest
 from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.session import Session
 from gitlab_nightshift.stages.plan.trigger import build_test_command
-from gitlab_nightshift.stages.work.job_context import build_job_context
-from gitlab_nightshift.stages.work.proof_choice import Commands
-from gitlab_nightshift.stages.work.work_context import WorkContext
+from gitlab_nightshift.stages.work.work_context import Commands, WorkContext, build_job_context
 
 PUBLISH_NEEDS_S = 300.0
 """Seconds reserved for publishing, at most a fifth of the job."""

@@ -209,7 +209,7 @@ PREPARE = ProcessRow(
 )
 TASK = ProcessRow(
     "delegated work",
-    "gitlab_nightshift.stages.work.task_process",
+    "gitlab_nightshift.stages.work.delegation.task_process",
     ("delegate",),
     Confined.AS_WORK,
     agent_bytes=WORK.agent_bytes,

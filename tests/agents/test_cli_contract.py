@@ -18,7 +18,7 @@ import pytest
 from gitlab_nightshift.agents import build_agent, choose_agent
 from gitlab_nightshift.agents.agent import BeadTask
 from gitlab_nightshift.settings.load import load_settings
-from gitlab_nightshift.stages.work.handoff_schema import build_schema
+from gitlab_nightshift.stages.work.handoff import build_schema
 from tests.support.model_endpoint import ModelEndpoint
 from tests.support.turns import answer, bash, say
 from tests.support.world import TOOLS

@@ -27,7 +27,7 @@ from gitlab_nightshift.records.bead_results import BeadStatus
 from gitlab_nightshift.records.usage import Usage
 from gitlab_nightshift.sandbox.process import EndReason, ProgramEnd
 from gitlab_nightshift.settings.load import load_settings
-from gitlab_nightshift.stages.work.handoff_schema import build_schema
+from gitlab_nightshift.stages.work.handoff import build_schema
 from tests.support.shop import DRAFT, FOUND, completed
 from tests.support.world import TOOLS as NODE_TOOLS
 

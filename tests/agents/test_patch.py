@@ -16,7 +16,7 @@ from gitlab_nightshift.records.usage import NOT_KNOWN
 from gitlab_nightshift.sandbox.process import EndReason, ProgramEnd
 from gitlab_nightshift.settings.load import load_settings
 from gitlab_nightshift.settings.model import Settings
-from gitlab_nightshift.stages.work.handoff_schema import build_schema
+from gitlab_nightshift.stages.work.handoff import build_schema
 from tests.support.model_endpoint import ModelEndpoint
 from tests.support.turns import Turn, say
 

@@ -12,7 +12,7 @@ import pytest
 
 from gitlab_nightshift.records import events
 from gitlab_nightshift.sandbox import process as processes
-from gitlab_nightshift.stages.work.delegation import delegated_task
+from gitlab_nightshift.stages.work.delegation import task_process
 from tests.support.agent import (
     Play,
     Step,
@@ -252,7 +252,7 @@ def test_e_internal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise ZeroDivisionError("a defect")
 
-    monkeypatch.setattr(delegated_task, "do_task", fail)
+    monkeypatch.setattr(task_process, "do_task", fail)
     with delegations(tmp_path) as context:
         done = context.ask()
         done.failed("E_INTERNAL", 70, "a defect of nightshift: ZeroDivisionError")

@@ -27,15 +27,13 @@ from gitlab_nightshift.stages.publish.publish_stage import clean_record
 from gitlab_nightshift.stages.report.junit import render_junit
 from gitlab_nightshift.stages.report.page import render_page
 from gitlab_nightshift.stages.report.run_result import build_run_result
+from gitlab_nightshift.stages.work.bead_prompt import build_bead_values
 from gitlab_nightshift.stages.work.citation_check import drop_unfounded
-from gitlab_nightshift.stages.work.draft_from_analysis import draft_from_analysis
+from gitlab_nightshift.stages.work.draft_texts import draft_from_analysis, select_answers
 from gitlab_nightshift.stages.work.handoff import accept_handoff
-from gitlab_nightshift.stages.work.named_paths import NamedTree
+from gitlab_nightshift.stages.work.named_paths import PathResolver
 from gitlab_nightshift.stages.work.night import choose_new_idea, format_earlier
-from gitlab_nightshift.stages.work.night_bundle import encode_bundle
-from gitlab_nightshift.stages.work.night_ending import CategoryResult
-from gitlab_nightshift.stages.work.prompt_values import build_bead_values
-from gitlab_nightshift.stages.work.thread_answers import select_answers
+from gitlab_nightshift.stages.work.night_ending import CategoryResult, encode_bundle
 from tests.fuzz.odd_words import ANALYSES, DRAFTS, VERDICTS, fill_in
 from tests.fuzz.strategies import steady
 from tests.support.samples import BUNDLE, PROPOSAL
@@ -61,8 +59,8 @@ def top(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @functools.cache
-def build_tree(top: Path) -> NamedTree:
-    return NamedTree((str(top),), scan(top))
+def build_tree(top: Path) -> PathResolver:
+    return PathResolver((str(top),), scan(top))
 
 
 def accept(bead: str, value: Any, top: Path) -> Handoff | None:

@@ -17,8 +17,7 @@ from gitlab_nightshift.records.handoffs import AnalysisResult, Verdict
 from gitlab_nightshift.records.storage import map_texts
 from gitlab_nightshift.sandbox.process import EndReason, ProgramEnd
 from gitlab_nightshift.settings.load import build_settings
-from gitlab_nightshift.stages.work.handoff import LARGEST, HandoffError, read_handoff
-from gitlab_nightshift.stages.work.handoff_schema import KINDS
+from gitlab_nightshift.stages.work.handoff import KINDS, LARGEST, HandoffError, read_handoff
 from tests.fuzz.strategies import json_of, spoiled, spoiled_bytes, steady
 
 CANDIDATE = {"files": ["a.py"], "description": "x", "rank": 1, "rationale": "y"}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gitlab_nightshift.registry.categories import INJECTION_MITIGATION_PREAMBLE
-from gitlab_nightshift.stages.work.handoff_schema import build_schema
+from gitlab_nightshift.stages.work.handoff import build_schema
 from tests.support.model_endpoint import ModelEndpoint
 from tests.support.shop import BEADS, DRAFT, FOUND, NOTE, REALLY, completed, turns
 from tests.support.trees import places_of

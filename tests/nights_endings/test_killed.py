@@ -112,7 +112,7 @@ def test_work_that_something_else_stops_is_not_cancelled(shop: World) -> None:
     stop = "os.kill(os.getpid(), signal.SIGTERM), honest(*given, **more)"
     shop.patch = (
         "import os, signal; from tests.support.plant import plant\n"
-        "plant('stages.work.work_stage:try_categories', "
+        "plant('stages.work.workflows:try_categories', "
         f"lambda honest, *given, **more: ({stop})[1])\n"
     )
     done = shop.nightshift("run")

@@ -16,7 +16,7 @@ from gitlab_nightshift.sandbox.process import EndReason, ProgramEnd
 from gitlab_nightshift.sandbox.system_paths import find_interpreter
 from gitlab_nightshift.session import Session
 from gitlab_nightshift.settings.model import Settings
-from gitlab_nightshift.stages.work.model_access import DRAIN_S, ENDED_DRAIN_S, compute_drain_s
+from gitlab_nightshift.stages.work.gateway_access import DRAIN_S, ENDED_DRAIN_S, compute_drain_s
 from tests.support.agent import (
     Step,
     answer,

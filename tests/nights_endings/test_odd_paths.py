@@ -13,7 +13,7 @@ from tests.support.world import PROVING, Done, World, world
 
 UNRESOLVED = """
 from gitlab_nightshift.stages.work import handoff, named_paths
-handoff.resolve_paths = lambda handoff, tree: named_paths.Resolved(handoff)
+handoff.resolve_paths = lambda handoff, tree: named_paths.ResolvedHandoff(handoff)
 """
 """The patch of a world that takes paths as they come."""
 ODD = {

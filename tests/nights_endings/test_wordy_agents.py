@@ -8,7 +8,7 @@ from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus
 from gitlab_nightshift.records.handoffs import Verdict
 from gitlab_nightshift.records.products import Bundle, Outcome
 from gitlab_nightshift.records.usage import Usage
-from gitlab_nightshift.stages.work.night_bundle import encode_bundle
+from gitlab_nightshift.stages.work.night_ending import encode_bundle
 from tests.support.agent import answer, append, deny, handoff, leave, plays, raw, say
 from tests.support.shop import DRAFT, FOUND, GOOD, NOTE, PASSED, SELECTED
 from tests.support.world import world

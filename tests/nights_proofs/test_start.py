@@ -2,13 +2,14 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import cast
 
 from gitlab_nightshift.proof.proof_commands import Runner
 from gitlab_nightshift.records.verdicts import CheckOutcome
 from gitlab_nightshift.repository.checkout import Checkout
 from gitlab_nightshift.stages.work.baseline import run_baseline
-from gitlab_nightshift.stages.work.proof_choice import Commands
+from gitlab_nightshift.stages.work.work_context import Commands, WorkContext
 from tests.support.agent import plays
 from tests.support.shop import GOOD, nothing
 from tests.support.world import BOT_TOKEN, FILES, IMPLIED, World, commit, git, world
@@ -115,8 +116,9 @@ def test_nothing_to_run_is_said_in_plain_words(tmp_path: Path) -> None:
     with world(tmp_path, GOOD, files={"run.sh": "exit\n"}, config=IMPLIED) as shop:
         assert f"proven by: {said}" in shop.nightshift("plan").log
         assert shop.product("plan.json")["verify_commands"] == []
+    work = SimpleNamespace(verify=Commands((), implied=True), emit=print)
     unused = cast("Checkout", None), cast("Runner", None)
-    before = run_baseline(Commands((), implied=True), "required", *unused, print)
+    before = run_baseline(cast("WorkContext", work), *unused)
     assert (before.skip, before.commands, before.red) == ("", (), False)
     [check] = before.checks
     assert (check.outcome, check.detail) == (

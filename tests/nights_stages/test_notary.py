@@ -26,7 +26,7 @@ echo run >> {folder}/runs
 [ ! -e {folder}/fails ] || exit 4
 [ ! -e {folder}/fails-on-change ] || ! grep -q 'A discount is' test_shop.py || exit 5
 """
-SHORT = "from gitlab_nightshift.stages.work import notarization as notary; notary.SLACK_S = 1.0\n"
+SHORT = "from gitlab_nightshift.stages.work import notary_process as notary; notary.SLACK_S = 1.0\n"
 DEAD = """
 import os
 from gitlab_nightshift.stages.work import notary_process

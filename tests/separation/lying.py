@@ -200,7 +200,7 @@ def _bind_nothing() -> Planted:
         honest(self, task, seen[-1], *rest)
 
     places = ("make_change", make_change), ("_rebuild_change", rebuild), ("_Trial.__init__", begin)
-    return {f"stages.work.notarization:{name}": code for name, code in places}
+    return {f"stages.work.notary_process:{name}": code for name, code in places}
 
 
 def _compare_nothing() -> Planted:

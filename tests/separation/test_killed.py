@@ -76,7 +76,7 @@ CASES: dict[str, Sequence[Case]] = {
     "notary": (
         Case("start", 13, WAITS),
         Case("told", 13, WAITS),
-        Case("before stages.work.notarization:_Trial.run_all", 13, WAITS),
+        Case("before stages.work.notary_process:_Trial.run_all", 13, WAITS),
     ),
     "publish": (
         Case("told", 12, UNPUBLISHED),

@@ -102,7 +102,7 @@ class Prepared:
 
     @property
     def settings(self) -> Settings:
-        return Settings.from_data(self.work["first"]["place"]["settings"])
+        return Settings.from_data(self.work["first"]["context"]["settings"])
 
     def told(self, gate: str) -> list[str]:
         """The events of a gate, by their names."""

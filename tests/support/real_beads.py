@@ -10,7 +10,7 @@ from gitlab_nightshift.agents import build_provider, choose_agent
 from gitlab_nightshift.agents.agent import BeadTask, Report
 from gitlab_nightshift.sandbox.process import EndReason, ProgramEnd
 from gitlab_nightshift.settings.load import load_settings
-from gitlab_nightshift.stages.work.handoff_schema import build_schema
+from gitlab_nightshift.stages.work.handoff import build_schema
 
 TASKS = {
     "analyze": "Find one improvement of the tests. shop.py has total() and count().",

@@ -399,7 +399,7 @@ def _build_schemas() -> None:
     from gitlab_nightshift.records.storage import build_adapter
     from gitlab_nightshift.settings.load import build_settings
     from gitlab_nightshift.settings.model import Settings
-    from gitlab_nightshift.stages.work.handoff_schema import KINDS, build_schema
+    from gitlab_nightshift.stages.work.handoff import KINDS, build_schema
 
     build_settings(asdict(Settings()))
     build_adapter(Payload)

@@ -55,7 +55,7 @@ class ConfinedStage:
 
     def run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Run the stage to its end, and return its answer."""
-        settings = read_isolation(inputs["place"], self.paths)
+        settings = read_isolation(inputs["context"], self.paths)
         if settings != self.settings:
             self.settings = settings
             self.start()

@@ -88,9 +88,9 @@ class DelegatedWork:
             result.failure = stopped
             return result
         inputs = {name: work[name] for name in ("payload", "source", "plan")}
-        inputs |= {"place": agent["place"], "scratch": str(scratch), "instead_of": instead_of}
+        inputs |= {"context": agent["context"], "scratch": str(scratch), "instead_of": instead_of}
         sender = "fallback" if instead_of else "work"
-        late = agent["place"]["until_s"] - read_clock() + GRACE_S
+        late = agent["context"]["until_s"] - read_clock() + GRACE_S
         started = self._open_worker(sender, TASK, agent, source, private)
         with (
             started as (worker, prepared),
@@ -120,12 +120,12 @@ class DelegatedWork:
         """A notary's answer to a task, in a checkout like that of work. Raises NightshiftError,
         OSError."""
         config = remove_model(gateway)
-        agent = {"place": place, "gateway": config}
+        agent = {"context": place, "gateway": config}
         opened = open_scratch_folder(self.run_folder.private.parent, source.top)
         scratch = self.stack.enter_context(opened)
         private = None if work["in_place"] else scratch
         inputs = {name: work[name] for name in ("payload", "source")}
-        inputs |= {"place": place, "task": task, "name": "notary", "scratch": str(scratch)}
+        inputs |= {"context": place, "task": task, "name": "notary", "scratch": str(scratch)}
         started = self._open_worker("notary", NOTARY, agent, source, private, {"ahead": False})
         with (
             started as (worker, prepared),
@@ -162,7 +162,7 @@ class DelegatedWork:
                     self.env, self.run_folder, writable, readable=readable, opened=settings
                 )
                 places = stack.enter_context(found)
-                wanted = read_isolation(agent["place"], places)
+                wanted = read_isolation(agent["context"], places)
                 confine = functools.partial(open_confined_stage, places, wanted)
             likely = bool(agent["gateway"])
             worker = self.stages.open_worker(sender, row, confine, likely=likely, data=data)

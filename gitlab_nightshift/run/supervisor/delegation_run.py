@@ -259,7 +259,7 @@ class _Delegation:
         assert bundle.proposal
         local = result.inputs.get("local") is True
         tree = "" if local else bundle.proposal.change.tree_id
-        place = remove_recording(result.agent["place"])
+        place = remove_recording(result.agent["context"])
         order = NotaryOrder(self._job.run_id, prepared["finish"]["base"], tree, place)
         gateway, work = result.agent["gateway"], prepared["work"]
         ask = functools.partial(worker.ask_notary, work, place, gateway, source)

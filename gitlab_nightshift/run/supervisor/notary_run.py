@@ -181,7 +181,7 @@ class RunNotary:
         )
         with opened as notary:
             checkout = self.checkout.prepare(notary.state_folder, order.place, order.run_id)
-            inputs: dict[str, Any] = {"task": task, "place": order.place, "name": self.sender}
+            inputs: dict[str, Any] = {"task": task, "context": order.place, "name": self.sender}
             inputs |= {"prepared": notary.prepared, "prepared_checkout": checkout}
             with (
                 stop_late(self.signals, order.place),

@@ -226,7 +226,7 @@ class _Run:
             with check_out_target(night["target_commit"], self._start.env, self._run_folder):
                 bundle = (
                     self._run_work(night, work)
-                    if "place" in night
+                    if "context" in night
                     else self._read_earlier_bundle(night)
                 )
                 work.state_folder.close()  # work was done by an earlier try
@@ -242,12 +242,12 @@ class _Run:
     def _run_work(self, night: Mapping[str, Any], work: RunWorker) -> Bundle:
         if stopped := self._signals.stopped:
             raise stopped
-        inputs = {"plan": night["plan"], "place": night["place"]}
-        inputs["before"] = [dataclasses.asdict(each) for each in self._upkeep_beads]
+        inputs = {"plan": night["plan"], "context": night["context"]}
+        inputs["earlier_beads"] = [dataclasses.asdict(each) for each in self._upkeep_beads]
         run_id = night["plan"]["run_id"]
-        checkout = self._checkout.prepare(work.state_folder, night["place"], run_id)
+        checkout = self._checkout.prepare(work.state_folder, night["context"], run_id)
         inputs |= {"prepared": work.prepared, "prepared_checkout": checkout}
-        until = night["place"]["until_s"]
+        until = night["context"]["until_s"]
         late = None if until is None else until - read_clock() + GRACE_S
         began = read_clock()
         with (
@@ -295,7 +295,7 @@ class _Run:
         return self._ask_notary(night, order, sender, results)
 
     def _build_order(self, night: Mapping[str, Any], bundle: Bundle) -> NotaryOrder:
-        place, run_id = night.get("earlier", night)["place"], night["plan"]["run_id"]
+        place, run_id = night.get("earlier", night)["context"], night["plan"]["run_id"]
         return build_order(run_id, remove_recording(place), bundle, self._unrestored)
 
     def _ask_notary(

@@ -4,7 +4,6 @@ Shared by nights, given tasks and delegations. The first proof that fails ends a
 """
 
 import dataclasses
-import functools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -44,7 +43,7 @@ class ProvenChange:
     verify_tools: ToolUse | None = None
 
     def build_proposal(
-        self, category: str, analysis: AnalysisResult, draft: Draft, *, is_fallback: bool = False
+        self, category: str, analysis: AnalysisResult, draft: Draft, *, is_fallback: bool
     ) -> Proposal:
         """The proposal for a bundle."""
         return Proposal(
@@ -70,54 +69,123 @@ def format_step_key(bead: str, category: str, attempt: int) -> str:
     return f"{bead}-{category}-{attempt}"
 
 
-def try_until_proven(
-    checkout: Checkout,
-    proof: ProofContext,
-    analysis: AnalysisResult,
-    attempts: int,
-    step: RunStep,
-    recorder: Recorder,
-    on_failure: Callable[[FailedAttempt], None] = lambda _: None,
-    *,
-    requested: bool = False,
-) -> ProvenChange | FailedAttempt:
-    """Try a change at most ``attempts`` times; each attempt learns why the earlier ones failed. A
-    repeated failure is the last attempt. So is one that changes nothing, if ``requested``: the
-    request may need no change.
+@dataclass(frozen=True)
+class ChangeAttempts:
+    """The attempts at one change. A failed one is undone in the checkout; a proven change stays."""
 
-    After a failed attempt the checkout is restored and ``on_failure`` is called; after success the
-    change stays in place. Raises Stop.
-    """
-    failures: list[FailedAttempt] = []
-    missing: dict[str, None] = {}
-    for number in range(1, attempts + 1):
-        bead = functools.partial(_run_step, step, number, tuple(failures), missing)
-        outcome = try_change(checkout, proof, analysis, bead, recorder)
+    checkout: Checkout
+    proof: ProofContext
+    analysis: AnalysisResult
+    run_step: RunStep
+    recorder: Recorder
+
+    def try_until_proven(
+        self,
+        attempts: int,
+        on_failure: Callable[[FailedAttempt], None],
+        *,
+        requested: bool,
+    ) -> ProvenChange | FailedAttempt:
+        """Try at most ``attempts`` times; each attempt learns why the earlier ones failed, and
+        ``on_failure`` is called after each that does. A repeated failure is the last attempt. So is
+        one that changes nothing, if ``requested``: the request may need no change. Raises Stop.
+        """
+        failures: list[FailedAttempt] = []
+        missing: dict[str, None] = {}
+        for number in range(1, attempts + 1):
+            outcome = self._try_change(number, failures, missing)
+            if isinstance(outcome, ProvenChange):
+                return outcome
+            outcome = _with_missing(outcome, missing)
+            self.checkout.restore()
+            on_failure(outcome)
+            failures.append(outcome)
+            if requested and outcome.unchanged:
+                break
+            if number < attempts and any(map(outcome.repeats, failures[:-1])):
+                text = "The same failure again, word for word: no further attempts."
+                self.proof.work.emit(Note(text))
+                break
+        return failures[-1]
+
+    def _try_change(
+        self, number: int, failures: Sequence[FailedAttempt], missing: dict[str, None]
+    ) -> ProvenChange | FailedAttempt:
+        """Implement and prove one change; ``missing`` collects the programs that agents missed."""
+
+        def run_bead(bead: str, evidence: str) -> BeadResult:
+            result = self.run_step(bead, number, build_step_input(failures, evidence))
+            missing.update(dict.fromkeys(result.missing))
+            return result
+
+        try:
+            return self._implement(run_bead)
+        except (OSError, GitError) as error:
+            if not is_full_disk(error):
+                raise
+            return FailedAttempt(f"The disk was full: {error}.", Code.APPLY_FAILED)
+
+    def _implement(self, run_bead: RunBead) -> ProvenChange | FailedAttempt:
+        implemented = run_bead("implement", "")
+        if implemented.status is BeadStatus.DISK_FULL:
+            why = f"Implement failed ({implemented.status}): {implemented.error}"
+            return self._fail(implemented, why, Code.APPLY_FAILED)
+        captured = self.checkout.capture()
+        self.recorder.record_change(implemented, captured, self.checkout.repository)
+        outcome = self._prove(run_bead, implemented, captured)
         if isinstance(outcome, ProvenChange):
             return outcome
-        outcome = _with_missing(outcome, missing)
-        checkout.restore()
-        on_failure(outcome)
-        failures.append(outcome)
-        if requested and outcome.unchanged:
-            break
-        if number < attempts and any(map(outcome.repeats, failures[:-1])):
-            proof.work.emit(Note("The same failure again, word for word: no further attempts."))
-            break
-    return failures[-1]
+        unchanged = implemented.ok and captured.empty and not captured.refusals
+        return dataclasses.replace(
+            outcome,
+            patch=captured.patch,
+            refused=implemented.denied,
+            unchanged=unchanged,
+            last_words=implemented.said,
+        )
 
+    def _prove(
+        self, run_bead: RunBead, implemented: BeadResult, captured: CapturedChange
+    ) -> ProvenChange | FailedAttempt:
+        if why := _find_change_problem(implemented, captured):
+            return self._fail(implemented, why, Code.APPLY_FAILED)
+        # Imported for the first change only: the proofs take a fifth of what this process loads,
+        # which it does beside plan.
+        from gitlab_nightshift.stages.work.proofs import build_subject, check_without_running, prove
 
-def _run_step(
-    step: RunStep,
-    attempt: int,
-    failures: Sequence[FailedAttempt],
-    missing: dict[str, None],
-    bead: str,
-    evidence: str,
-) -> BeadResult:
-    result = step(bead, attempt, build_step_input(failures, evidence))
-    missing |= dict.fromkeys(result.missing)
-    return result
+        checkout, proof = self.checkout, self.proof
+        subject = build_subject(checkout, proof, implemented.category, self.analysis, captured)
+        reading = check_without_running(proof, captured, subject)
+        if reading.why:
+            return self._fail(implemented, reading.why, Code.POLICY_DENY)
+        self._end_step(implemented, _describe_size(captured))
+        name = f"{implemented.category}-{implemented.attempt}"
+        result = prove(checkout, proof, captured, subject, name, reading.undecided)
+        if result.why:
+            return FailedAttempt(result.why)
+        checkout.apply_change(captured)  # the proofs have put other trees there
+        verified = run_bead("verify", result.evidence)
+        if why := _find_verify_problem(verified):
+            return self._fail(verified, why)
+        self._end_step(verified, "passed")
+        assert isinstance(verified.handoff, Verdict)
+        warnings = tuple(f for f in (*reading.findings, *result.findings) if f.level == "warn")
+        proven = dataclasses.replace(
+            reading,
+            commands=result.commands,
+            notes=result.notes,
+            checks=result.checks,
+            findings=warnings,
+        )
+        return ProvenChange(captured, verified.handoff, proven, select_commands(verified.tools))
+
+    def _fail(self, result: BeadResult, why: str, code: Code = Code.TEST_FAILED) -> FailedAttempt:
+        self._end_step(result, why.strip().partition("\n")[0], ok=False)
+        return FailedAttempt(why, code)
+
+    def _end_step(self, result: BeadResult, text: str, *, ok: bool = True) -> None:
+        key = format_step_key(result.bead, result.category, result.attempt)
+        self.proof.work.emit(StepEnded(key, ok, text))
 
 
 def _with_missing(failed: FailedAttempt, missing: Iterable[str]) -> FailedAttempt:
@@ -126,98 +194,6 @@ def _with_missing(failed: FailedAttempt, missing: Iterable[str]) -> FailedAttemp
         return failed
     text = f"Reported by the agent as not found in the sandbox: {names}."
     return dataclasses.replace(failed, why=f"{failed.why.rstrip()}\n{text}")
-
-
-def try_change(
-    checkout: Checkout,
-    proof: ProofContext,
-    analysis: AnalysisResult,
-    bead: RunBead,
-    recorder: Recorder,
-) -> ProvenChange | FailedAttempt:
-    """Implement and prove one change. The caller restores the checkout."""
-    try:
-        return _run_attempt(checkout, proof, analysis, bead, recorder)
-    except (OSError, GitError) as error:
-        if not is_full_disk(error):
-            raise
-        return FailedAttempt(f"The disk was full: {error}.", Code.APPLY_FAILED)
-
-
-def _run_attempt(
-    checkout: Checkout,
-    proof: ProofContext,
-    analysis: AnalysisResult,
-    bead: RunBead,
-    recorder: Recorder,
-) -> ProvenChange | FailedAttempt:
-    implemented = bead("implement", "")
-    if implemented.status is BeadStatus.DISK_FULL:
-        why = f"Implement failed ({implemented.status}): {implemented.error}"
-        return _fail_attempt(proof, implemented, why, Code.APPLY_FAILED)
-    captured = checkout.capture()
-    recorder.keep_change(implemented, captured, checkout.repository)
-    outcome = _prove_change(checkout, proof, analysis, bead, implemented, captured)
-    if isinstance(outcome, ProvenChange):
-        return outcome
-    unchanged = implemented.ok and captured.empty and not captured.refusals
-    return dataclasses.replace(
-        outcome,
-        patch=captured.patch,
-        refused=implemented.denied,
-        unchanged=unchanged,
-        last_words=implemented.said,
-    )
-
-
-def _prove_change(
-    checkout: Checkout,
-    proof: ProofContext,
-    analysis: AnalysisResult,
-    bead: RunBead,
-    implemented: BeadResult,
-    captured: CapturedChange,
-) -> ProvenChange | FailedAttempt:
-    if why := _find_change_problem(implemented, captured):
-        return _fail_attempt(proof, implemented, why, Code.APPLY_FAILED)
-    from gitlab_nightshift.stages.work.proofs import build_subject, check_without_running, prove
-
-    subject = build_subject(checkout, proof, implemented.category, analysis, captured)
-    reading = check_without_running(proof, captured, subject)
-    if reading.why:
-        return _fail_attempt(proof, implemented, reading.why, Code.POLICY_DENY)
-    _emit_step_end(proof, implemented, _describe_size(captured))
-    name = f"{implemented.category}-{implemented.attempt}"
-    result = prove(checkout, proof, captured, subject, name, reading.undecided)
-    if result.why:
-        return FailedAttempt(result.why)
-    checkout.apply_change(captured)
-    verified = bead("verify", result.evidence)
-    if why := _find_verify_problem(verified):
-        return _fail_attempt(proof, verified, why)
-    _emit_step_end(proof, verified, "passed")
-    assert isinstance(verified.handoff, Verdict)
-    warnings = tuple(f for f in (*reading.findings, *result.findings) if f.level == "warn")
-    whole = dataclasses.replace(
-        reading,
-        commands=result.commands,
-        notes=result.notes,
-        checks=result.checks,
-        findings=warnings,
-    )
-    return ProvenChange(captured, verified.handoff, whole, select_commands(verified.tools))
-
-
-def _fail_attempt(
-    proof: ProofContext, result: BeadResult, why: str, code: Code = Code.TEST_FAILED
-) -> FailedAttempt:
-    _emit_step_end(proof, result, why.strip().partition("\n")[0], ok=False)
-    return FailedAttempt(why, code)
-
-
-def _emit_step_end(proof: ProofContext, result: BeadResult, text: str, *, ok: bool = True) -> None:
-    key = format_step_key(result.bead, result.category, result.attempt)
-    proof.work.emit(StepEnded(key, ok, text))
 
 
 def _describe_size(captured: CapturedChange) -> str:

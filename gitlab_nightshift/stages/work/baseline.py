@@ -1,7 +1,10 @@
-"""The baseline: the commands that prove a change run on the untouched checkout first."""
+"""The baseline: the commands that prove a change run on the untouched checkout first. Before that,
+this program asks the sandbox whether it finds them."""
 
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from gitlab_nightshift.errors import NightshiftError, build_config_error
@@ -15,12 +18,41 @@ from gitlab_nightshift.proof.proof_commands import (
 from gitlab_nightshift.proof.reports.command_expansion import build_text_reader
 from gitlab_nightshift.proof.reports.report_readers import Collection
 from gitlab_nightshift.records.bead_results import CommandResult
-from gitlab_nightshift.records.events import Emit, Note, StepEnded, StepStarted
+from gitlab_nightshift.records.events import Note, StepEnded, StepStarted
 from gitlab_nightshift.records.verdicts import Check, CheckOutcome
 from gitlab_nightshift.repository.checkout import Checkout
 from gitlab_nightshift.sandbox.process import NOT_FOUND
-from gitlab_nightshift.stages.work.command_lookup import find_missing_programs
-from gitlab_nightshift.stages.work.proof_choice import NOTHING_TO_RUN, Commands
+from gitlab_nightshift.stages.work.work_context import NOTHING_TO_RUN, Commands, WorkContext
+
+_FIND, _READ = 'command -v -- "$name" >/dev/null', '[ -r "$name" ]'
+
+
+def find_missing_programs(
+    runner: Runner, commands: Sequence[str], log: str = "lookup"
+) -> tuple[str, ...]:
+    """Programs of these commands that are missing inside the sandbox, each once. ``log`` is the
+    name of a new log.
+
+    Empty, too, if the sandbox has no shell to ask.
+    """
+    programs = tuple(dict.fromkeys(shlex.split(command)[0] for command in commands))
+    return _filter_inside(runner, _FIND, programs, log)
+
+
+def find_unreadable_paths(runner: Runner, paths: Sequence[Path]) -> tuple[Path, ...]:
+    """Files and folders that cannot be read inside the sandbox."""
+    return tuple(map(Path, _filter_inside(runner, _READ, tuple(map(str, paths)), "lookup-places")))
+
+
+def _filter_inside(runner: Runner, test: str, names: tuple[str, ...], log: str) -> tuple[str, ...]:
+    """The names for which the test fails, tried by one shell inside the sandbox."""
+    script = f'for name; do {test} || printf "%s\\n" "$name"; done'
+    if not names or not runner.run(("sh", "-c", script, "sh", *names), log).ok:
+        return ()
+    output = runner.logs.read_tail(f"{log}.out", sum(len(name) * 4 + 1 for name in names))
+    lines = output.decode("utf-8", "replace").splitlines()
+    return tuple(name for name in names if name in lines)
+
 
 _TITLE = "The untouched checkout"
 
@@ -69,18 +101,19 @@ class _BaselineRun:
 
 
 def run_baseline(
-    verify: Commands,
-    mode: Literal["required", "report"],
+    work: WorkContext,
     checkout: Checkout,
     runner: Runner,
-    emit: Emit,
+    mode: Literal["required", "report"] | None = None,
 ) -> Baseline:
-    """Run the commands on the untouched checkout, before a token is spent.
+    """Run the commands on the untouched checkout, before a token is spent. ``mode`` overrides the
+    setting ``baseline``.
 
     A missing program or dependency is not a failing test: a command implied by the build files is
     then left out. For a command named in the settings, a missing program is an error
     (``E_CONFIG``), and a missing dependency makes the night incomplete.
     """
+    verify, emit = work.verify, work.emit
     if not verify.commands:
         return Baseline(checks=(_build_not_checked(NOTHING_TO_RUN),))
     source = "the build files' tests" if verify.implied else "verify_commands"
@@ -91,7 +124,7 @@ def run_baseline(
         else _run_all(verify, checkout, runner)
     )
     checkout.restore(keep_watched=True)
-    baseline = _judge_baseline(verify, mode, outcome)
+    baseline = _judge_baseline(verify, mode or work.settings.baseline, outcome)
     good = sum(result.ok for result in outcome.results)
     text = f"{good} of {len(verify.commands)} commands passed"
     emit(StepEnded("baseline", good == len(verify.commands), text))

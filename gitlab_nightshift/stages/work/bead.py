@@ -5,7 +5,6 @@ import signal
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 
 from gitlab_nightshift.agents.agent import BeadTask, Provider, Report
 from gitlab_nightshift.errors import Code, Interruption, NightshiftError
@@ -37,15 +36,16 @@ from gitlab_nightshift.stages.work.bead_prompt import (
 )
 from gitlab_nightshift.stages.work.bead_watch import Watch
 from gitlab_nightshift.stages.work.boundary import Boundary
+from gitlab_nightshift.stages.work.gateway_access import BeadAccess, ModelAccess, compute_drain_s
 from gitlab_nightshift.stages.work.handoff import (
+    KINDS,
     ReadHandoff,
     accept_handoff,
+    build_schema,
     write_stub,
 )
-from gitlab_nightshift.stages.work.handoff_schema import KINDS, build_schema
 from gitlab_nightshift.stages.work.hidden_files import hide_files
-from gitlab_nightshift.stages.work.model_access import BeadAccess, ModelAccess, compute_drain_s
-from gitlab_nightshift.stages.work.named_paths import NamedTree
+from gitlab_nightshift.stages.work.named_paths import PathResolver
 from gitlab_nightshift.stages.work.run_budget import Ledger, Stop
 from gitlab_nightshift.stages.work.tool_use import merge_calls
 from gitlab_nightshift.stages.work.work_context import WorkContext
@@ -91,7 +91,7 @@ class _Scratch:
 class BeadContext:
     """What all beads of a run share.
 
-    ``keep`` records an ended bead; ``tree`` resolves the paths that beads name; ``brief`` is the
+    ``record`` records an ended bead; ``paths`` resolves the paths that beads name; ``brief`` is the
     description of the repository in every prompt, ``hidden`` are files of the checkout that are not
     there while an agent works.
     """
@@ -102,8 +102,8 @@ class BeadContext:
     ledger: Ledger
     access: ModelAccess
     boundary: Boundary
-    keep: Callable[[BeadTask, ProgramEnd, Path], None]
-    tree: NamedTree
+    record: Callable[[BeadTask, ProgramEnd, Path], None]
+    paths: PathResolver
     brief: str = ""
     hidden: tuple[str, ...] = ()
 
@@ -119,9 +119,9 @@ def run_bead(
     category: str,
     attempt: int,
     values: Mapping[str, str],
-    analysis: str = "",
-    sections: Mapping[str, str] = MappingProxyType({}),
-    last_patch: bytes = b"",
+    analysis: str,
+    sections: Mapping[str, str],
+    last_patch: bytes,
 ) -> BeadResult:
     """Run one bead to its end. A crash, a timeout or a bad hand-off is a result.
 
@@ -130,11 +130,12 @@ def run_bead(
     run: budget, deadline, unusable provider; :class:`NightshiftError` if the CLI cannot be started
     or the disk is full.
     """
-    bead_context.ledger.check()
+    ledger, boundary = bead_context.ledger, bead_context.boundary
+    ledger.check()
     bead_context.disks.check()  # an earlier agent's scratch is gone, so full means full
     bead_context.work.logs.reserve.hold()
-    name = f"{len(bead_context.ledger.results) + 1:02}-{bead}-{category}-{attempt}"
-    folder = bead_context.boundary.scratch / name
+    name = f"{len(ledger.results) + 1:02}-{bead}-{category}-{attempt}"
+    folder = boundary.scratch / name
     try:
         with report_full_disk(*bead_context.disks.folders):
             scratch = _make_scratch(folder)
@@ -144,14 +145,18 @@ def run_bead(
             task = _build_task(bead_context, bead, category, attempt, scratch)
             for file, text in bead_context.provider.build_files(task).items():
                 scratch.handoff_file.with_name(file).write_text(text, encoding="utf-8")
-            bead_context.boundary.hand_over(folder)
+            boundary.hand_over(folder)
             prompt = _render_prompt(bead_context, task, scratch, values, sections)
-            result: BeadResult = limit_record(_run(bead_context, task, name, scratch, prompt))
+            limit = ledger.compute_left()
+            with bead_context.access.open_bead(name, task.model, limit) as access:
+                task = dataclasses.replace(task, base_url=access.base_url)
+                process = _AgentProcess(bead_context, task, name, scratch, access)
+                result: BeadResult = limit_record(process.run(prompt))
     finally:
         remove_tree(folder)
-    bead_context.ledger.results.append(result)
+    ledger.results.append(result)
     bead_context.work.emit(BeadEnded(result))
-    _stop_run_if_over(bead_context, result)
+    _stop_run_if_over(ledger, result)
     return result
 
 
@@ -184,7 +189,7 @@ def _render_prompt(
     sections: Mapping[str, str],
 ) -> BeadPrompt:
     file = str(scratch.handoff_file)
-    places = {
+    files = {
         "handoff_file": file,
         "analysis_file": str(scratch.analysis_file),
         "last_patch_file": str(scratch.patch_file) if scratch.patch_file.exists() else "",
@@ -193,23 +198,10 @@ def _render_prompt(
     hand_over = format_hand_over(report_by, file) if task.schema else ""
     last = format_last_sections(bead_context.ledger, sections, hand_over)
     template = bead_context.templates[task.bead]
-    return build_bead_prompt(template, {**values, **places}, bead_context.brief, last)
+    return build_bead_prompt(template, {**values, **files}, bead_context.brief, last)
 
 
-def _run(
-    bead_context: BeadContext,
-    task: BeadTask,
-    name: str,
-    scratch: _Scratch,
-    prompt: BeadPrompt,
-) -> BeadResult:
-    left = bead_context.ledger.compute_left()
-    with bead_context.access.open_bead(name, task.model, left) as access:
-        task = dataclasses.replace(task, base_url=access.base_url)
-        return _Process(bead_context, task, name, scratch, access).run(prompt)
-
-
-class _Process:
+class _AgentProcess:
     """One agent process: its input, its watch, its result."""
 
     def __init__(
@@ -236,6 +228,7 @@ class _Process:
             reason = f"the agent cannot be started: {error.strerror}"
             raise NightshiftError(Code.PROVIDER_UNAVAILABLE, reason) from None
         except (Interruption, OSError) as stop:  # its cost counts nevertheless
+            # Negative, as subprocess reports a signal that ended a process.
             ended = ProgramEnd(EndReason.STOPPED, -signal.SIGTERM, read_clock() - started)
             report = self._reader.build_report(ended, b"")
             text = str(stop) if isinstance(stop, OSError) else "stopped by a signal"
@@ -247,7 +240,7 @@ class _Process:
         emit, logs = self._context.work.emit, self._context.work.logs
         program, took_s = f"{AGENT}{self._task.bead}", round(ended.duration_s, 3)
         emit(ProgramEnded(program, ended.exit_status, took_s))
-        self._context.keep(self._task, ended, logs.find_log(f"{self._name}.out"))
+        self._context.record(self._task, ended, logs.find_log(f"{self._name}.out"))
         last = logs.read_tail(f"{self._name}.err", STDERR_TAIL)
         report = self._watch.override_report(self._reader.build_report(ended, last))
         if report.note:
@@ -257,20 +250,20 @@ class _Process:
         return self._settle_result(report, ended, wait_s)
 
     def _run_process(self, prompt: BeadPrompt) -> ProgramEnd:
-        env = _build_environment(self._context, self._scratch, self._access)
         work, provider, task = self._context.work, self._context.provider, self._task
         with (
             work.logs.open_logs(f"{self._name}.out", f"{self._name}.err") as (out, err),
+            # Last in and first out: no file may be away while logs are opened or packed.
             hide_files(task.checkout, self._context.hidden),
         ):
             return stream(
                 provider.build_bead_args(task, build_search_path(work.env, work.checkout)),
                 cwd=task.checkout,
-                env=env,
+                env=self._build_environment(),
                 stdin=provider.build_stdin(prompt.shared, prompt.rest),
                 stdout=out,
                 stderr=err,
-                limits=_build_limits(self._context),
+                limits=self._build_limits(),
                 on_line=self._watch.handle_line,
                 on_tick=self._watch.tick,
                 confined=self._context.boundary.build_confinement(
@@ -279,6 +272,7 @@ class _Process:
             )
 
     def _settle_result(self, report: Report, ended: ProgramEnd, wait_s: float) -> BeadResult:
+        # The gateway's count replaces the CLI's: an agent may say what it likes of its cost.
         if usage := self._access.settle_usage(wait_s):
             report = dataclasses.replace(report, usage=usage)
         find_log = self._context.work.logs.find_log
@@ -292,7 +286,7 @@ class _Process:
         task, read = self._task, ReadHandoff(report.status, report.error)
         if report.status is BeadStatus.OK and task.bead in KINDS:
             file = self._scratch.handoff_file
-            read = accept_handoff(task.bead, report, file, self._context.tree)
+            read = accept_handoff(task.bead, report, file, self._context.paths)
         if read.note:
             self._context.work.emit(Note(f"{task.bead}: {read.note}"))
         denied = (*report.denied, *report.refused, *(f"sandbox: {what}" for what in ended.refused))
@@ -312,41 +306,41 @@ class _Process:
             missing=report.missing,
         )
 
+    def _build_environment(self) -> dict[str, str]:
+        work, boundary = self._context.work, self._context.boundary
+        env = build_bead_env(
+            work.env,
+            work.settings.agent_env,
+            home=self._scratch.home,
+            tmp=self._scratch.tmp,
+            checkout=work.checkout,
+            programs=boundary.programs,
+        )
+        return {
+            **env,
+            "PATH": boundary.build_agent_path(env["PATH"]),
+            **boundary.build_git_env(),
+            **self._context.provider.build_settings_env(),
+            **self._access.env,
+        }
 
-def _build_environment(
-    bead_context: BeadContext, scratch: _Scratch, access: BeadAccess
-) -> dict[str, str]:
-    env = build_bead_env(
-        bead_context.work.env,
-        bead_context.work.settings.agent_env,
-        home=scratch.home,
-        tmp=scratch.tmp,
-        checkout=bead_context.work.checkout,
-        programs=bead_context.boundary.programs,
-    )
-    boundary = bead_context.boundary
-    provider_env = bead_context.provider.build_settings_env()
-    path = boundary.build_agent_path(env["PATH"])
-    return {**env, "PATH": path, **boundary.build_git_env(), **provider_env, **access.env}
+    def _build_limits(self) -> ProcessLimits:
+        settings = self._context.work.settings
+        times = (settings.bead_timeout, self._context.ledger.compute_left_s())
+        return ProcessLimits(
+            timeout_s=min((each for each in times if each is not None), default=None),
+            idle_s=settings.idle_timeout,
+            output_bytes=settings.max_output,
+        )
 
 
-def _build_limits(bead_context: BeadContext) -> ProcessLimits:
-    settings = bead_context.work.settings
-    times = (settings.bead_timeout, bead_context.ledger.compute_left_s())
-    return ProcessLimits(
-        timeout_s=min((each for each in times if each is not None), default=None),
-        idle_s=settings.idle_timeout,
-        output_bytes=settings.max_output,
-    )
-
-
-def _stop_run_if_over(bead_context: BeadContext, result: BeadResult) -> None:
+def _stop_run_if_over(ledger: Ledger, result: BeadResult) -> None:
     if result.status is BeadStatus.UNAVAILABLE:
         raise Stop(Outcome.FAILED, result.error, Code.PROVIDER_UNAVAILABLE)
     if result.status is BeadStatus.BUDGET:
-        raise bead_context.ledger.build_budget_stop()
-    if result.status is BeadStatus.TIMEOUT and bead_context.ledger.late():
-        raise bead_context.ledger.build_deadline_stop()
+        raise ledger.build_budget_stop()
+    if result.status is BeadStatus.TIMEOUT and ledger.late():
+        raise ledger.build_deadline_stop()
 
 
 def _make_scratch(folder: Path) -> _Scratch:
@@ -354,5 +348,7 @@ def _make_scratch(folder: Path) -> _Scratch:
     scratch = _Scratch(folder / "home", folder / "tmp", folder / "handoff")
     for part in (folder, scratch.home, scratch.tmp, scratch.handoff):
         part.mkdir(mode=0o700)
+    # Not by a variable: older versions of git read safe.directory only from the user's or the
+    # system's settings (git's Documentation/config/safe.txt).
     (scratch.home / ".gitconfig").write_text(TRUSTING)
     return scratch

@@ -10,7 +10,7 @@ from gitlab_nightshift.records.bead_results import BeadStatus
 from gitlab_nightshift.records.events import Progress, read_clock
 from gitlab_nightshift.records.usage import Usage, add_usage
 from gitlab_nightshift.repository.disk_space import Disks, DiskWatch
-from gitlab_nightshift.stages.work.model_access import BeadAccess
+from gitlab_nightshift.stages.work.gateway_access import BeadAccess
 from gitlab_nightshift.stages.work.run_budget import Ledger
 from gitlab_nightshift.stages.work.work_context import WorkContext
 

@@ -1,4 +1,4 @@
-"""The boundary around agents and the team's commands: chosen once, tested before the first bead."""
+"""The boundary around agents and the team's commands: chosen once, and tested before any bead."""
 
 import contextlib
 import functools
@@ -7,23 +7,40 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gitlab_nightshift.records.events import BoundaryChosen, Emit, Note, StepEnded, StepStarted
+from gitlab_nightshift.errors import Code, NightshiftError
+from gitlab_nightshift.records.events import (
+    BoundaryChosen,
+    BoundaryProven,
+    Emit,
+    Note,
+    StepEnded,
+    StepStarted,
+)
 from gitlab_nightshift.registry.sandbox_guarantees import GuaranteeState
 from gitlab_nightshift.repository.checkout import Checkout
+from gitlab_nightshift.repository.git import list_setting_files, with_machine_config
 from gitlab_nightshift.repository.owners import OwnershipError
 from gitlab_nightshift.sandbox import uid_tier
+from gitlab_nightshift.sandbox.confinement import ConfinementMode
 from gitlab_nightshift.sandbox.credential_files import SETTINGS as TOOL_SETTINGS
 from gitlab_nightshift.sandbox.guarantee_states import judge, refuse_weaker
 from gitlab_nightshift.sandbox.launch import ProcessBoundary, Sandbox
-from gitlab_nightshift.sandbox.self_confinement import WorkNeeds
-from gitlab_nightshift.sandbox.system_paths import SETTINGS
+from gitlab_nightshift.sandbox.probes import ProbeTargets
+from gitlab_nightshift.sandbox.proof import prove
+from gitlab_nightshift.sandbox.self_confinement import (
+    OwnConfinement,
+    WorkNeeds,
+    try_places,
+    weaken_sandbox,
+)
+from gitlab_nightshift.sandbox.system_paths import HOME_FILES, SETTINGS
 from gitlab_nightshift.sandbox.tier_choice import UnavailableTier, choose
 from gitlab_nightshift.sandbox.tiers import Confinement, Gate, Mount, Tier
 from gitlab_nightshift.sandbox.tree_ownership import give
 from gitlab_nightshift.sandbox.visible_system import Look, System, is_within, look_at_system
 from gitlab_nightshift.settings.allowed_hosts import parse_egress_host
-from gitlab_nightshift.stages.work.own_confinement import choose_sandbox
 from gitlab_nightshift.stages.work.work_context import WorkContext
+from gitlab_nightshift.system.environment import build_search_path
 from gitlab_nightshift.system.private_folders import open_scratch_folder
 
 GIT_FILES = TOOL_SETTINGS["git"]
@@ -32,6 +49,11 @@ _HOW_TO_EXPOSE = "To expose it, add it to agent_paths."
 
 Opener = Callable[..., contextlib.AbstractContextManager[Checkout]]
 """``open_checkout`` for this run, without its arguments ``identity`` and ``mounting``."""
+
+
+class SandboxUnavailable(BaseException):
+    """No sandbox works within this process's namespaces; the text says why. Neither a bug nor a
+    result: the process has done nothing yet, and can be restarted without them."""
 
 
 @dataclass(frozen=True)
@@ -116,12 +138,12 @@ def _lies_in(folder: Path, roots: Iterable[Path]) -> bool:
 class BoundarySearch:
     """What the choice of a boundary depends on.
 
-    ``places`` are the files that the agent's CLI needs, ``tools`` those of ``agent_paths``,
+    ``cli_files`` are the files that the agent's CLI needs, ``tools`` those of ``agent_paths``,
     ``path`` is the PATH for programs, ``look`` finds what is private on this machine.
     """
 
     work: WorkContext
-    places: tuple[Path, ...]
+    cli_files: tuple[Path, ...]
     tools: tuple[Path, ...]
     path: str
     look: Look = look_at_system
@@ -150,7 +172,7 @@ def open_boundary(
 def _find_needs(search: BoundarySearch, sandbox: Sandbox, checkout: Checkout) -> WorkNeeds:
     return WorkNeeds(
         sandbox.machine,
-        tuple(map(str, (*search.places, *search.tools, *checkout.objects))),
+        tuple(map(str, (*search.cli_files, *search.tools, *checkout.objects))),
         identity=sandbox.identity,
         keep_owners=sandbox.identity is not None or not checkout.is_own,
         monitored=sandbox.features.notify,
@@ -172,7 +194,7 @@ def _open_sandbox(
 ) -> Iterator[tuple[Sandbox, Checkout]]:
     """Choose a tier, then open the checkout. If its files cannot be given to another user, choose
     again without that tier."""
-    programs = [place for place in (*search.places, *search.tools) if os.access(place, os.X_OK)]
+    programs = [path for path in (*search.cli_files, *search.tools) if os.access(path, os.X_OK)]
     choice = functools.partial(
         choose,
         search.work.settings.isolation,
@@ -195,6 +217,38 @@ def _open_sandbox(
         yield sandbox, checkout
 
 
+def choose_sandbox(
+    own: OwnConfinement | None,
+    choice: Callable[..., Sandbox],
+    unavailable: Sequence[UnavailableTier] = (),
+) -> Sandbox:
+    """The sandbox, with weaker guarantees if this process is not confined. Raises
+    SandboxUnavailable.
+
+    ``unavailable`` are tiers that are known not to work.
+    """
+    # A process with filesystem rules of Landlock may not mount (landlock(7)), so the tier that
+    # mounts must not be chosen, although it would still work now, before they are in force.
+    if own and own.mode is ConfinementMode.LANDLOCK:
+        unavailable = (*unavailable, UnavailableTier(Tier.NAMESPACES, own.why))
+    choice = functools.partial(choice, known=unavailable)
+    if own is None:
+        return choice()
+    # Namespaces that are in force cannot be left again (setns(2) needs CAP_SYS_ADMIN in
+    # those to return to), so if only a weaker tier works, the process must be started again.
+    if own.mode is ConfinementMode.NAMESPACES:
+        try:
+            sandbox = choice()
+        except NightshiftError as error:
+            raise SandboxUnavailable(error.message) from None
+        if sandbox.tier is not Tier.NAMESPACES:
+            raise SandboxUnavailable(
+                next((why for _, why in sandbox.passed_over), "agents get none")
+            )
+        return weaken_sandbox(sandbox, own)
+    return weaken_sandbox(choice(), own)
+
+
 def _open(opener: Opener, sandbox: Sandbox) -> contextlib.AbstractContextManager[Checkout]:
     return opener(identity=sandbox.identity, mounting=sandbox.tier is Tier.NAMESPACES)
 
@@ -212,8 +266,8 @@ def _build_boundary(
         emit(Note(f"network: data can also leave to the hosts of policy.egress_hosts: {hosts}"))
     objects = tuple(path for path in checkout.objects if path.exists())
     # Mounting a path that the system shows already would also show the private files below it.
-    places = (place for place in search.places if not sandbox.machine.shows(place))
-    read_only = (*places, *objects, *search.tools)
+    cli_files = (path for path in search.cli_files if not sandbox.machine.shows(path))
+    read_only = (*cli_files, *objects, *search.tools)
     boundary = Boundary(
         sandbox,
         scratch,
@@ -223,7 +277,7 @@ def _build_boundary(
         mounts=checkout.mounts,
         programs=search.work.programs,
     )
-    for text in _describe_hidden_places(sandbox.machine, (*read_only, search.work.checkout)):
+    for text in _describe_hidden_paths(sandbox.machine, (*read_only, search.work.checkout)):
         emit(text)
     folders = {folder for folder in search.path.split(os.pathsep) if os.access(folder, os.X_OK)}
     if closed := {f for f in folders if not boundary.is_readable(Path(f).resolve())}:
@@ -240,7 +294,7 @@ def _build_choice_event(search: BoundarySearch, sandbox: Sandbox) -> BoundaryCho
         passed_over=tuple((tier.value, why) for tier, why in sandbox.passed_over),
         guarantees=judge(sandbox.guarantees),
         agent=search.work.settings.agent,
-        places=tuple(map(str, search.places)),
+        places=tuple(map(str, search.cli_files)),
         tools=tuple(map(str, search.tools)),
         hosts=tuple(
             str(parse_egress_host(host)) for host in search.work.settings.policy.egress_hosts
@@ -248,7 +302,7 @@ def _build_choice_event(search: BoundarySearch, sandbox: Sandbox) -> BoundaryCho
     )
 
 
-def _describe_hidden_places(machine: System, shown: Sequence[Path]) -> Iterator[Note]:
+def _describe_hidden_paths(machine: System, shown: Sequence[Path]) -> Iterator[Note]:
     """What a build may miss: private paths outside of ``/etc``, and settings of tools."""
     others = (path for path in machine.private if path not in machine.own)
     closed = [path for path in others if not _lies_in(Path(path), shown)]
@@ -269,3 +323,47 @@ def _describe_hidden_places(machine: System, shown: Sequence[Path]) -> Iterator[
         more = f" and {len(listed) - MOST_NAMED} more" if len(listed) > MOST_NAMED else ""
         names = ", ".join(listed[:MOST_NAMED])
         yield Note(f"Hidden from agents: {names}{more}. To expose one, add it to agent_paths.")
+
+
+def prove_boundary(boundary: Boundary, checkout: Checkout, work: WorkContext) -> None:
+    """Try to break out of the confinement of agents and of this process's own, and check that this
+    program loads nothing that they write in the checkout and its ``work.named_folders``.
+
+    Raises ``E_POLICY_DENY`` with the names of the holes.
+    """
+    if boundary.sandbox.tier is Tier.NONE:
+        return
+    scratch = boundary.scratch / "proof"
+    scratch.mkdir(mode=0o700)
+    boundary.hand_over(scratch)
+    confined = boundary.build_confinement(checkout.path, scratch)
+    proof = prove(boundary.sandbox, confined.confinement, _list_targets(checkout, work))
+    if work.own:
+        own_findings = try_places(work.own, boundary.sandbox.broker)
+        proof = replace(proof, findings=(*proof.findings, *own_findings))
+    strengths = judge(boundary.sandbox.guarantees, proof.findings)
+    work.emit(BoundaryProven(strengths, proof.rows))
+    if proof.trouble:
+        raise NightshiftError(
+            Code.POLICY_DENY, f"the boundary could not be set up here: {proof.trouble}"
+        )
+    refuse_weaker(boundary.sandbox.tier, strengths, boundary.accepted)
+
+
+def _list_targets(checkout: Checkout, work: WorkContext) -> ProbeTargets:
+    private = work.private
+    secrets = (
+        *checkout.secrets,
+        checkout.path.with_name(f"{checkout.path.name}.tmp"),
+        *(work.home / name for name in HOME_FILES),
+        private / "results",
+        private / "logs",
+    )
+    search_path = build_search_path(work.env, work.checkout)
+    machine_git = with_machine_config(private / "proof-git", search_path, work.home)
+    return ProbeTargets(
+        secrets=tuple(path for path in secrets if path.exists()),
+        outside=(private / "logs",),
+        written=tuple(dict.fromkeys((checkout.path, *work.named_folders))),
+        list_setting_files=functools.partial(list_setting_files, machine_git),
+    )

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from gitlab_nightshift.records.handoffs import AnalysisCandidate, AnalysisResult
-from gitlab_nightshift.stages.work.named_paths import NamedTree
+from gitlab_nightshift.stages.work.named_paths import PathResolver
 from gitlab_nightshift.system.file_names import format_path, is_there
 from gitlab_nightshift.system.openat import RefusedFileError, read_regular
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
@@ -26,7 +26,7 @@ Read = Callable[[str], bytes | None]
 
 
 def drop_unfounded(
-    analysis: AnalysisResult, checkout: Path, tree: NamedTree
+    analysis: AnalysisResult, checkout: Path, paths: PathResolver
 ) -> tuple[AnalysisResult, list[str]]:
     """Drop candidates whose ``evidence`` is wrong; also return why each was dropped.
 
@@ -34,7 +34,7 @@ def drop_unfounded(
     selected candidate is dropped, the best one with correct evidence replaces it; without one
     the analysis found nothing.
     """
-    read = _build_reader(checkout, tree)
+    read = _build_reader(checkout, paths)
     kept: list[AnalysisCandidate] = []
     dropped: dict[str, str] = {}
     for candidate in (*analysis.candidates, *([analysis.selected] if analysis.selected else ())):
@@ -107,11 +107,11 @@ def _contains_quote(whole: str, quote: str) -> bool:
     return all(part in whole for part in parts if len(part) >= _SHORTEST_QUOTE)
 
 
-def _build_reader(checkout: Path, tree: NamedTree) -> Read:
+def _build_reader(checkout: Path, paths: PathResolver) -> Read:
     def read(path: str) -> bytes | None:
-        if tree.is_behind_link(path):
+        if paths.is_behind_link(path):
             return b""
-        found = tree.find_path(path)
+        found = paths.resolve(path)
         if found is None or not is_there(checkout / found):
             return None
         try:

@@ -1,6 +1,7 @@
 """Tries a checked-out commit without a night or an agent, for what only running can show."""
 
 import functools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from gitlab_nightshift.errors import Code, NightshiftError
@@ -27,13 +28,14 @@ from gitlab_nightshift.proof.running.gathering import gather_evidence
 from gitlab_nightshift.records.bead_results import CommandResult
 from gitlab_nightshift.records.events import StepEnded, StepStarted
 from gitlab_nightshift.records.verdicts import Check, Finding
+from gitlab_nightshift.repository.checkout import Checkout
 from gitlab_nightshift.repository.tree_objects import resolve_tree
-from gitlab_nightshift.stages.work.proof_choice import NOTHING_TO_RUN
 from gitlab_nightshift.stages.work.sandboxed_checkout import (
     SandboxContext,
     SandboxedCheckout,
     open_sandboxed_checkout,
 )
+from gitlab_nightshift.stages.work.work_context import NOTHING_TO_RUN
 
 
 @dataclass(frozen=True)
@@ -63,50 +65,89 @@ def try_commit(
 
     Raises NightshiftError E_CONFIG if another commit is checked out, E_WORKSPACE_DIRTY.
     """
-    commands = sandbox_context.work.verify.commands
     with open_sandboxed_checkout(sandbox_context) as sandboxed:
         if sandboxed.checkout.base_sha != commit:
             raise NightshiftError(Code.CONFIG, f"--run: check out {commit[:12]} first")
         with sandboxed.open_runner() as (boundary, _egress, runner):
-            runs, failing = _run_commands(sandboxed, runner, base, context, commands)
+            trial = _CommitTrial(sandboxed, runner, base, context)
+            runs, failing = trial.run_commands()
             results = tuple(run.result for run in runs)
             evidence = (
-                Evidence(findings=undecided)
-                if failing
-                else _gather_evidence(sandboxed, runner, base, context, runs, undecided)
+                Evidence(findings=undecided) if failing else trial.gather_evidence(runs, undecided)
             )
             findings = (*failing, *find_flaky_commands(results, context), *evidence.findings)
             why = _describe_no_run(runner, runs)
             return TrialResult(results, evidence.checks, findings, str(boundary), why)
 
 
-def _run_commands(
-    sandboxed: SandboxedCheckout,
-    runner: Runner,
-    base: str,
-    context: Context,
-    commands: tuple[str, ...],
-) -> tuple[tuple[CommandRun, ...], tuple[Finding, ...]]:
-    """Run the commands on the commit. One that fails also runs on the base: it may have failed
-    before."""
-    if not commands:
-        return (), ()
-    sandboxed.sandbox_context.work.emit(StepStarted("checks", "The project's own tests"))
-    read = build_text_reader(sandboxed.checkout.repository, base)
-    runs = run_and_collect(runner, commands, "checks", sandboxed.checkout.restore, read)
-    results = tuple(run.result for run in runs)
-    failed = format_failure(runner, results, "checks").partition("\n")[0]
-    sandboxed.sandbox_context.work.emit(
-        StepEnded("checks", not failed, failed or f"{len(results)} passed")
-    )
-    if not failed:
-        return runs, ()
-    sandboxed.checkout.apply_tree(resolve_tree(sandboxed.checkout.repository, base))
-    (before,) = run_and_collect(runner, [results[-1].command], "before", lambda: None, read)
-    if before.result.ok:
-        return runs, raise_flag("tests-fail", context, "", failed)
-    text = f"{failed} It fails without the change as well."
-    return runs, raise_flag("tests-fail", context, "", text, "warn")
+@dataclass(frozen=True)
+class _CommitTrial:
+    """The checked-out commit in its open sandbox, and the commit to compare it with."""
+
+    sandboxed: SandboxedCheckout
+    runner: Runner
+    base: str
+    context: Context
+
+    @property
+    def checkout(self) -> Checkout:
+        return self.sandboxed.checkout
+
+    def run_commands(self) -> tuple[tuple[CommandRun, ...], tuple[Finding, ...]]:
+        """Run the commands on the commit. One that fails also runs on the base: it may have failed
+        before."""
+        work = self.sandboxed.sandbox_context.work
+        if not work.verify.commands:
+            return (), ()
+        work.emit(StepStarted("checks", "The project's own tests"))
+        runs = self._run(work.verify.commands, "checks", self.checkout.restore)
+        results = tuple(run.result for run in runs)
+        failed = format_failure(self.runner, results, "checks").partition("\n")[0]
+        work.emit(StepEnded("checks", not failed, failed or f"{len(results)} passed"))
+        if not failed:
+            return runs, ()
+        self.checkout.apply_tree(resolve_tree(self.checkout.repository, self.base))
+        (before,) = self._run([results[-1].command], "before", lambda: None)
+        if before.result.ok:
+            return runs, raise_flag("tests-fail", self.context, "", failed)
+        text = f"{failed} It fails without the change as well."
+        return runs, raise_flag("tests-fail", self.context, "", text, "warn")
+
+    def gather_evidence(
+        self, runs: tuple[CommandRun, ...], undecided: tuple[Finding, ...]
+    ) -> Evidence:
+        """What running shows of the change between the base and the commit."""
+        repository = self.checkout.repository
+        old = resolve_tree(repository, self.base)
+        new = resolve_tree(repository, self.checkout.base_sha)
+        subject = EvidenceSubject(old, new, read_change(repository, old, new), self.context)
+        before = self._run_on_base(subject, runs)
+        usual_s = sum(run.result.duration_s for run in runs)
+        left_s = self.sandboxed.sandbox_context.left_s()
+        end = compute_deadline(self.context.settings.proof_time, usual_s, left_s)
+        commands = tuple(run.result.command for run in runs)
+        workbench = Workbench(self.checkout, self.runner, commands, "evidence", end)
+        red = any(not run.result.ok for run in before)
+        canaries = BaseCanaries(unable="the commands fail on the base" if red else "")
+        collections = [run.collection for run in before]
+        return gather_evidence(subject, workbench, collections, runs, canaries, undecided)
+
+    def _run_on_base(
+        self, subject: EvidenceSubject, runs: tuple[CommandRun, ...]
+    ) -> tuple[CommandRun, ...]:
+        """Run the same commands on the base, to compare which tests run; none without changed
+        code."""
+        if not runs or not changes_code(subject.change):
+            return ()
+        apply_base = functools.partial(self.checkout.apply_tree, subject.base)
+        apply_base()
+        return self._run([run.result.command for run in runs], "before", apply_base)
+
+    def _run(
+        self, commands: Sequence[str], log: str, restore: Callable[[], object]
+    ) -> tuple[CommandRun, ...]:
+        read = build_text_reader(self.checkout.repository, self.base)
+        return run_and_collect(self.runner, commands, log, restore, read)
 
 
 def _describe_no_run(runner: Runner, runs: tuple[CommandRun, ...]) -> str:
@@ -118,42 +159,3 @@ def _describe_no_run(runner: Runner, runs: tuple[CommandRun, ...]) -> str:
     if any(run.result.ok for run in runs):
         return ""
     return describe_missing(runs[0].result, runner.read_tail("checks-1"))
-
-
-def _gather_evidence(
-    sandboxed: SandboxedCheckout,
-    runner: Runner,
-    base: str,
-    context: Context,
-    runs: tuple[CommandRun, ...],
-    undecided: tuple[Finding, ...],
-) -> Evidence:
-    repository = sandboxed.checkout.repository
-    old, new = resolve_tree(repository, base), resolve_tree(repository, sandboxed.checkout.base_sha)
-    subject = EvidenceSubject(old, new, read_change(repository, old, new), context)
-    before = _run_on_base(sandboxed, runner, subject, runs)
-    usual_s = sum(run.result.duration_s for run in runs)
-    left_s = sandboxed.sandbox_context.left_s()
-    end = compute_deadline(context.settings.proof_time, usual_s, left_s)
-    commands = tuple(run.result.command for run in runs)
-    workbench = Workbench(sandboxed.checkout, runner, commands, "evidence", end)
-    red = any(not run.result.ok for run in before)
-    canaries = BaseCanaries(unable="the commands fail on the base" if red else "")
-    collections = [run.collection for run in before]
-    return gather_evidence(subject, workbench, collections, runs, canaries, undecided)
-
-
-def _run_on_base(
-    sandboxed: SandboxedCheckout,
-    runner: Runner,
-    subject: EvidenceSubject,
-    runs: tuple[CommandRun, ...],
-) -> tuple[CommandRun, ...]:
-    """Run the same commands on the base, to compare which tests run; none without changed code."""
-    if not runs or not changes_code(subject.change):
-        return ()
-    apply_base = functools.partial(sandboxed.checkout.apply_tree, subject.base)
-    apply_base()
-    read = build_text_reader(sandboxed.checkout.repository, subject.base)
-    commands = [run.result.command for run in runs]
-    return run_and_collect(runner, commands, "before", apply_base, read)

@@ -1,5 +1,6 @@
 """A given task, and the replies to whoever gave it: implement → proofs → verify → draft."""
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -14,46 +15,48 @@ from gitlab_nightshift.records.handoffs import (
 from gitlab_nightshift.records.products import Outcome
 from gitlab_nightshift.registry.categories import TASK
 from gitlab_nightshift.stages.work.attempt import ProvenChange, format_step_key
-from gitlab_nightshift.stages.work.night import (
-    ANSWERS,
-    WriteDraft,
-    build_stopped_ending,
-    count_files_read,
-    format_summary,
-    implement,
-    propose_change,
-    write_draft,
-)
-from gitlab_nightshift.stages.work.night_bead import Night, run_night_bead
-from gitlab_nightshift.stages.work.night_ending import CategoryResult, Ending, take_first_line
-from gitlab_nightshift.stages.work.run_budget import Stop
-from gitlab_nightshift.stages.work.step_input import FailedAttempt
-from gitlab_nightshift.stages.work.thread_answers import (
+from gitlab_nightshift.stages.work.draft_texts import (
     count_threads,
     format_answer_request,
     select_answers,
 )
+from gitlab_nightshift.stages.work.night import (
+    ANSWERS,
+    Night,
+    WriteDraft,
+    build_ending,
+    build_stopped_ending,
+    implement,
+    propose_change,
+    run_night_bead,
+    write_draft,
+)
+from gitlab_nightshift.stages.work.night_ending import CategoryResult, Ending, take_first_line
+from gitlab_nightshift.stages.work.run_budget import Stop
+from gitlab_nightshift.stages.work.step_input import FailedAttempt
 
 
-def _end_failed_task(night: Night, stop: Stop, tried: Sequence[CategoryResult]) -> Ending:
+def _build_failed_task_ending(night: Night, stop: Stop, tried: Sequence[CategoryResult]) -> Ending:
     if tried:
         why = f"the task could not be done: {take_first_line(stop.reason)}"
         stop = Stop(Outcome.FAILED, why, stop.code)
-    return build_stopped_ending(night, stop, [*tried])
+    return build_stopped_ending(night, stop, tried)
 
 
 @dataclass(frozen=True)
 class TaskPolicy:
     """How a given task is done; the defaults are a night's.
 
-    ``on_failure`` is called after each failed attempt, ``draft`` writes the texts of the merge
-    request, and ``end`` builds the ending of a task that failed: because of a limit, or after the
-    last of the attempts ``tried``.
+    ``on_failure`` is called after each failed attempt, ``write_draft`` writes the texts of the
+    merge request, and ``build_failed_ending`` builds the ending of a task that failed: because of a
+    limit, or after the last of the attempts ``tried``.
     """
 
     on_failure: Callable[[Night, FailedAttempt], None] = lambda _night, _failed: None
-    draft: WriteDraft = write_draft
-    end: Callable[[Night, Stop, Sequence[CategoryResult]], Ending] = _end_failed_task
+    write_draft: WriteDraft = write_draft
+    build_failed_ending: Callable[[Night, Stop, Sequence[CategoryResult]], Ending] = (
+        _build_failed_task_ending
+    )
 
 
 NIGHT_POLICY = TaskPolicy()
@@ -68,13 +71,16 @@ def do_task(night: Night, policy: TaskPolicy = NIGHT_POLICY) -> Ending:
         answers = _answer(night, analysis, proven) if isinstance(proven, FailedAttempt) else ()
     except Stop as stop:
         budget = Code.BUDGET if stop.code is None else stop.code
-        return policy.end(night, Stop(Outcome.FAILED, stop.reason, budget), ())
+        return policy.build_failed_ending(night, Stop(Outcome.FAILED, stop.reason, budget), ())
     if answers:
-        return _build_answered_ending(night, answers)
+        reason = "answered without a change"
+        tried = [CategoryResult(TASK, reason)]
+        ending = build_ending(night, Outcome.NO_IMPROVEMENT, reason, tried)
+        return dataclasses.replace(ending, answers=answers)
     if isinstance(proven, ProvenChange):
-        return propose_change(night, TASK, analysis, proven, [], policy.draft)
+        return propose_change(night, TASK, analysis, proven, [], policy.write_draft)
     failed = Stop(Outcome.FAILED, proven.why, proven.code)
-    return policy.end(night, failed, [CategoryResult(TASK, proven.why)])
+    return policy.build_failed_ending(night, failed, [CategoryResult(TASK, proven.why)])
 
 
 def _answer(
@@ -92,15 +98,3 @@ def _answer(
     count = f"{len(answers)} of {count_threads(request)} threads answered"
     night.emit(StepEnded(format_step_key("mr", TASK, 1), bool(answers), result.error or count))
     return answers
-
-
-def _build_answered_ending(night: Night, answers: tuple[ThreadAnswer, ...]) -> Ending:
-    reason = "answered without a change"
-    return Ending(
-        outcome=Outcome.NO_IMPROVEMENT,
-        reason=reason,
-        category_used=night.plan.scheduled,
-        files_read=count_files_read(night),
-        summary=format_summary(night, [CategoryResult(TASK, reason)]),
-        answers=answers,
-    )

@@ -1,22 +1,161 @@
-"""The hand-off of a bead: the stub that the agent replaces, and how it is read.
+"""The hand-off of a bead: its JSON Schema, the stub that the agent replaces, and how it is read.
 
-It is hostile data: bounded, validated, and never a pass when in doubt.
+It is hostile data: bounded, validated, and never a pass when in doubt. But an agent that says too
+much has not failed: too long a text is cut, and an invalid member of a list dropped. So the schema
+has no upper limits, and no lower ones in lists: a CLI that enforces it would refuse the report.
 """
 
+import dataclasses
+import functools
+import inspect
 import json
+import types
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 from gitlab_nightshift.agents.agent import Report
 from gitlab_nightshift.records.bead_results import BeadStatus
-from gitlab_nightshift.records.codec import InvalidRecordError
-from gitlab_nightshift.records.handoffs import AnalysisResult, Handoff
+from gitlab_nightshift.records.codec import Between, InvalidRecordError, Length, make_record
+from gitlab_nightshift.records.handoffs import AnalysisResult, Draft, Handoff, Verdict
 from gitlab_nightshift.records.storage import replace_surrogates
-from gitlab_nightshift.stages.work.handoff_fitting import fit_record
-from gitlab_nightshift.stages.work.handoff_schema import KINDS
-from gitlab_nightshift.stages.work.named_paths import NamedTree, Resolved, resolve_paths
+from gitlab_nightshift.stages.work.named_paths import PathResolver, ResolvedHandoff, resolve_paths
 from gitlab_nightshift.system.openat import RefusedFileError, read_regular
+
+KINDS: dict[str, type[AnalysisResult] | type[Verdict] | type[Draft]] = {
+    "analyze": AnalysisResult,
+    "verify": Verdict,
+    "mr": Draft,
+}
+"""The beads with a hand-off; Implement's change is read from the tree."""
+_NAMES = {str: "string", int: "integer", bool: "boolean", types.NoneType: "null"}
+JsonSchema = dict[str, Any]
+
+
+@functools.cache
+def build_schema(bead: str) -> JsonSchema | None:
+    """The schema; None for a bead without a hand-off."""
+    if bead not in KINDS:
+        return None
+    shared: JsonSchema = {}
+    whole = _describe_record(KINDS[bead], shared)
+    return {"$defs": shared, **whole} if shared else whole
+
+
+def _describe_record(kind: Any, shared: JsonSchema) -> JsonSchema:
+    fields = dataclasses.fields(kind)
+    return {
+        "type": "object",
+        "description": inspect.cleandoc(kind.__doc__ or ""),
+        "properties": {each.name: _describe_field(each, shared) for each in fields},
+        "required": [each.name for each in fields if each.default is dataclasses.MISSING],
+    }
+
+
+def _describe_field(field: "dataclasses.Field[Any]", shared: JsonSchema) -> JsonSchema:
+    made = _describe_kind(field.type, shared)
+    if field.default is dataclasses.MISSING:
+        return made
+    default = list(field.default) if isinstance(field.default, tuple) else field.default
+    return {**made, "default": default}
+
+
+def _describe_kind(kind: Any, shared: JsonSchema) -> JsonSchema:
+    if kind in _NAMES:
+        return {"type": _NAMES[kind]}
+    if dataclasses.is_dataclass(kind) and isinstance(kind, type):
+        shared[kind.__name__] = _describe_record(kind, shared)
+        return {"$ref": f"#/$defs/{kind.__name__}"}
+    made: JsonSchema = _DESCRIBERS[get_origin(kind)](get_args(kind), shared)
+    return made
+
+
+def _describe_bounded(parts: tuple[Any, ...], shared: JsonSchema) -> JsonSchema:
+    made = _describe_kind(parts[0], shared)
+    for bound in parts[1:]:
+        if isinstance(bound, Between):
+            made |= {"minimum": bound.least, "maximum": bound.most}
+        elif isinstance(bound, Length) and bound.least:
+            made["minLength"] = bound.least
+    return made
+
+
+def _describe_list(parts: tuple[Any, ...], shared: JsonSchema) -> JsonSchema:
+    items = {**_describe_kind(parts[0], shared)}
+    items.pop("minLength", None)
+    return {"type": "array", "items": items}
+
+
+_DESCRIBERS: Mapping[Any, Any] = {
+    Annotated: _describe_bounded,
+    Literal: lambda parts, _: {"type": "string", "enum": list(parts)},
+    tuple: _describe_list,
+    types.UnionType: lambda parts, shared: {
+        "anyOf": [_describe_kind(part, shared) for part in parts]
+    },
+}
+
+
+def fit_record(kind: Any, data: Any) -> Any:
+    """The record of a JSON object. Unknown keys and invalid optional values are left out. Raises
+    InvalidRecordError for a key that is needed, and missing or invalid; RecursionError."""
+    if not isinstance(data, dict):
+        raise InvalidRecordError("it is not an object")
+    found = {}
+    for field in dataclasses.fields(kind):
+        try:
+            if field.name in data:
+                found[field.name] = _fit(field.type, data[field.name])
+            elif field.default is dataclasses.MISSING:
+                raise InvalidRecordError("it is missing")
+        except InvalidRecordError as error:
+            if field.default is dataclasses.MISSING:
+                raise InvalidRecordError(error.why, (field.name, *error.place)) from None
+    return kind(**found)
+
+
+def _fit(kind: Any, value: Any) -> Any:
+    if dataclasses.is_dataclass(kind):
+        return fit_record(kind, value)
+    fit = _FITTERS.get(get_origin(kind))
+    return fit(get_args(kind), value) if fit else make_record(kind, value)
+
+
+def _fit_bounded(parts: tuple[Any, ...], value: Any) -> Any:
+    kind, *bounds = parts
+    most = next((bound.most for bound in bounds if isinstance(bound, Length)), None)
+    made = _fit(kind, value[:most] if isinstance(value, str) else value)
+    if isinstance(made, tuple):  # cut once the invalid members are gone
+        made = made[:most]
+    for bound in bounds:
+        if not bound.holds(made):
+            raise InvalidRecordError(bound.broken)
+    return made
+
+
+def _fit_list(parts: tuple[Any, ...], value: Any) -> Any:
+    if not isinstance(value, list):
+        raise InvalidRecordError("it is not a list")
+    made = []
+    for each in value:
+        try:
+            made.append(_fit(parts[0], each))
+        except InvalidRecordError:
+            continue
+    return tuple(made)
+
+
+def _fit_optional(parts: tuple[Any, ...], value: Any) -> Any:
+    return None if value is None else _fit(parts[0], value)
+
+
+_FITTERS: Mapping[Any, Any] = {
+    Annotated: _fit_bounded,
+    tuple: _fit_list,
+    types.UnionType: _fit_optional,
+}
+
 
 STUBS: dict[str, dict[str, Any]] = {
     "analyze": {"result": "NO_IMPROVEMENT", "reason": "pending"},
@@ -25,7 +164,8 @@ STUBS: dict[str, dict[str, Any]] = {
 }
 LARGEST = 2 * 1024 * 1024
 LONGEST_NUMBER = 300
-"""Digits of a number; longer ones are dropped."""
+"""Digits of a number; longer ones are dropped. Python refuses to parse 4,301
+(sys.set_int_max_str_digits)."""
 
 
 class HandoffError(Exception):
@@ -48,10 +188,10 @@ def write_stub(bead: str, file: Path) -> None:
         file.write_text(json.dumps(STUBS[bead]), encoding="utf-8")
 
 
-def accept_handoff(bead: str, report: Report, file: Path, tree: NamedTree) -> ReadHandoff:
+def accept_handoff(bead: str, report: Report, file: Path, paths: PathResolver) -> ReadHandoff:
     """Read the hand-off of a bead that ended well, its paths resolved in the tree."""
     try:
-        resolved = resolve_paths(read_handoff(bead, report.structured, file), tree)
+        resolved = resolve_paths(read_handoff(bead, report.structured, file), paths)
         _refuse_foreign_selection(resolved)
     except HandoffError as error:
         status = BeadStatus.DENIED if report.denied else BeadStatus.NO_HANDOFF
@@ -67,7 +207,7 @@ def read_handoff(bead: str, structured: object, file: Path) -> Handoff:
     Its paths are unverified. Raises :class:`HandoffError` for a leftover stub, bad JSON or a breach
     of the schema.
     """
-    data = structured if structured is not None else _from_file(file)
+    data = structured if structured is not None else _read_file(file)
     if data == STUBS[bead]:
         raise HandoffError("the report file still holds the stub: the agent reported nothing")
     if not isinstance(data, dict):
@@ -77,23 +217,21 @@ def read_handoff(bead: str, structured: object, file: Path) -> Handoff:
     return _check_selected(_validate_handoff(bead, data))
 
 
-def _from_file(file: Path) -> object:
+def _read_file(file: Path) -> object:
     try:
-        return json.loads(read_regular(file.parent, file.name, LARGEST), parse_int=_parse_int)
+        data = read_regular(file.parent, file.name, LARGEST)
+        return json.loads(data, parse_int=lambda n: int(n) if len(n) <= LONGEST_NUMBER else None)
     except RefusedFileError as refused:
         raise HandoffError(f"the report file cannot be read: {refused}") from None
     except (ValueError, RecursionError) as error:
         raise HandoffError(f"the report is not JSON: {error}") from None
 
 
-def _parse_int(digits: str) -> int | None:
-    return int(digits) if len(digits) <= LONGEST_NUMBER else None
-
-
 def _validate_handoff(bead: str, data: dict[str, Any]) -> Handoff:
     if bead == "verify" and not isinstance(data.get("passed"), bool):
         raise HandoffError("passed: expected true or false")
     try:
+        # JSON may escape half a surrogate pair (RFC 8259, 8.2), which UTF-8 cannot encode.
         data = json.loads(replace_surrogates(json.dumps(data, ensure_ascii=False)))
         made: Handoff = fit_record(KINDS[bead], data)
     except RecursionError:
@@ -111,7 +249,7 @@ def _check_selected(handoff: Handoff) -> Handoff:
     return handoff
 
 
-def _refuse_foreign_selection(resolved: Resolved) -> None:
+def _refuse_foreign_selection(resolved: ResolvedHandoff) -> None:
     handoff = resolved.handoff
     if not isinstance(handoff, AnalysisResult) or handoff.result == "NO_IMPROVEMENT":
         return

@@ -1,7 +1,7 @@
 """The checkout's files of secrets, taken away while a model's agent works and put back after it.
 
-No tier can hide a file inside a folder that an agent writes, but for namespaces; so the file is not
-there. Each has a copy or a blob from which a killed run is repaired.
+Only namespaces can hide a file inside a folder that an agent may write, so the file is removed
+instead. After a kill it is restored from its copy or from git's objects.
 """
 
 import contextlib
@@ -41,8 +41,8 @@ class _HiddenFile:
 
 
 def find_hidden_files(saved: SavedCheckout) -> tuple[str, ...]:
-    """``.env`` and its kin, and what else by its name holds secrets and is not tracked: what is
-    tracked is in git's objects too, and tests may need such a key.
+    """``.env`` and similar files, and untracked ones whose names suggest secrets: a tracked one is
+    in git's objects as well, and tests may need such a key.
 
     Raises NightshiftError E_POLICY_DENY if they are too many, or could not be put back.
     """
@@ -68,12 +68,13 @@ def find_hidden_files(saved: SavedCheckout) -> tuple[str, ...]:
 
 @contextlib.contextmanager
 def hide_files(root: Path, paths: Sequence[str]) -> Iterator[None]:
-    """Take the files away during the block. Only while no agent's process is alive before it."""
+    """Take the files away during the block, before which no agent's process may be alive."""
     hidden: list[_HiddenFile] = []
     try:
         for path in paths:
+            # A signal between the unlink and the append would lose the file.
             with defer_signals(), contextlib.suppress(FileNotFoundError, NotADirectoryError):
-                hidden.append(_take(root, path))
+                hidden.append(_take_away(root, path))
         yield
     finally:
         with defer_signals():
@@ -81,7 +82,7 @@ def hide_files(root: Path, paths: Sequence[str]) -> Iterator[None]:
                 _put_back(root, file)
 
 
-def _take(root: Path, path: str) -> _HiddenFile:
+def _take_away(root: Path, path: str) -> _HiddenFile:
     try:
         with open_parent(root, path) as (fd, name):
             with open_regular(name, fd) as file:
@@ -94,13 +95,14 @@ def _take(root: Path, path: str) -> _HiddenFile:
 
 
 def _put_back(root: Path, file: _HiddenFile) -> None:
-    """Over whatever an agent has put there. Where its folder is gone, the checkout's restore makes
-    both again."""
+    """Replace whatever an agent has put there. If its folder is gone, restoring the checkout
+    creates both again."""
     with (
         contextlib.suppress(OSError),
         open_parent(root, file.path) as (fd, name),
         replace_file(name, fd) as made,
     ):
+        # In this order: a new owner clears setuid bits (chown(2)), and writing changes the times.
         write_all(made, file.data)
         change_owner(made, file.owner)
         os.fchmod(made, file.mode)

@@ -3,7 +3,6 @@ files. No other path from an agent reaches git, a process or the disk.
 """
 
 import dataclasses
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -28,14 +27,14 @@ Named = TypeVar("Named", AnalysisCandidate, ThreadAnswer)
 
 
 @dataclass(frozen=True)
-class NamedTree:
+class PathResolver:
     """The checkout's entries by path before any agent, without ``.git``. ``roots`` are the absolute
     paths by which an agent may know it."""
 
     roots: tuple[str, ...]
     entries: Snapshot
 
-    def find_path(self, text: str) -> str | None:
+    def resolve(self, text: str) -> str | None:
         """The path, relative to the top, that an agent means by a text: a file that exists or could
         be created. A line in a file means the file. None for anything else."""
         path = self._make_relative(text)
@@ -48,9 +47,10 @@ class NamedTree:
             return whole
         return path if self._can_become_file(path) else None
 
-    def shorten_place(self, text: str) -> str:
+    def make_evidence_relative(self, text: str) -> str:
         """A piece of evidence, its path made relative if it was below the checkout."""
-        at = _match_end(text)
+        match = _QUOTE.match(text)
+        at = match.end() if match else 0
         for root in self.roots:
             if text.startswith(f"{root}/", at):
                 return text[:at] + text[at + len(root) + 1 :]
@@ -84,13 +84,8 @@ class NamedTree:
         )
 
 
-def _match_end(text: str) -> int:
-    match = _QUOTE.match(text)
-    return match.end() if match else 0
-
-
 @dataclass(frozen=True)
-class Resolved:
+class ResolvedHandoff:
     """A hand-off with resolved paths, and the texts in it that could not be resolved."""
 
     handoff: Handoff
@@ -103,34 +98,31 @@ class Resolved:
         return ", ".join(shown) + (f" and {more} more" if more else "")
 
 
-def resolve_paths(handoff: Handoff, tree: NamedTree) -> Resolved:
+def resolve_paths(handoff: Handoff, paths: PathResolver) -> ResolvedHandoff:
     """Resolve all paths of a hand-off. Candidates without a file of the tree are dropped; the
     selected one stays, without files."""
     dropped: dict[str, None] = {}
     if isinstance(handoff, AnalysisResult):
-        resolved = [_resolve_candidate(each, tree, dropped) for each in handoff.candidates]
+        resolved = [_resolve_candidate(each, paths, dropped) for each in handoff.candidates]
         kept = tuple(candidate for candidate in resolved if candidate.files)
-        selected = handoff.selected and _resolve_candidate(handoff.selected, tree, dropped)
+        selected = handoff.selected and _resolve_candidate(handoff.selected, paths, dropped)
         handoff = dataclasses.replace(handoff, candidates=kept, selected=selected)
     if isinstance(handoff, Draft):
-        answers = tuple(_resolve_files(each, tree, dropped) for each in handoff.answers)
+        answers = tuple(_resolve_files(each, paths, dropped) for each in handoff.answers)
         handoff = dataclasses.replace(handoff, answers=answers)
-    return Resolved(handoff, tuple(dropped))
+    return ResolvedHandoff(handoff, tuple(dropped))
 
 
 def _resolve_candidate(
-    candidate: AnalysisCandidate, tree: NamedTree, dropped: dict[str, None]
+    candidate: AnalysisCandidate, paths: PathResolver, dropped: dict[str, None]
 ) -> AnalysisCandidate:
-    evidence = tuple(map(tree.shorten_place, candidate.evidence))
+    evidence = tuple(map(paths.make_evidence_relative, candidate.evidence))
     resolved = dataclasses.replace(candidate, evidence=evidence)
-    return _resolve_files(resolved, tree, dropped)
+    return _resolve_files(resolved, paths, dropped)
 
 
-def _resolve_files(named: Named, tree: NamedTree, dropped: dict[str, None]) -> Named:
-    paths = {text: tree.find_path(text) for text in named.files}
-    dropped |= dict.fromkeys(text for text, path in paths.items() if path is None)
-    return dataclasses.replace(named, files=_list_distinct(paths.values()))
-
-
-def _list_distinct(paths: Iterable[str | None]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(path for path in paths if path is not None))
+def _resolve_files(named: Named, paths: PathResolver, dropped: dict[str, None]) -> Named:
+    found = {text: paths.resolve(text) for text in named.files}
+    dropped |= dict.fromkeys(text for text, path in found.items() if path is None)
+    files = tuple(dict.fromkeys(path for path in found.values() if path is not None))
+    return dataclasses.replace(named, files=files)

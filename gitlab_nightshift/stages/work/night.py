@@ -4,38 +4,107 @@ Steps return records; only the end of the whole run (:class:`Stop`) is an except
 """
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 from gitlab_nightshift.errors import STOPPED, Code, Interruption, NightshiftError
 from gitlab_nightshift.policy.claimed_categories import format_category
 from gitlab_nightshift.policy.repeated_ideas import describe_repetition, find_repeated
 from gitlab_nightshift.policy.write_gate import to_approve
 from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus
-from gitlab_nightshift.records.events import Note, StepEnded
+from gitlab_nightshift.records.events import Emit, Note, StepEnded, StepStarted
 from gitlab_nightshift.records.handoffs import AnalysisCandidate, AnalysisResult, Draft
-from gitlab_nightshift.records.products import KnownMergeRequest, Outcome
-from gitlab_nightshift.stages.work.attempt import ProvenChange, format_step_key, try_until_proven
-from gitlab_nightshift.stages.work.brief.brief_text import clean_line
+from gitlab_nightshift.records.products import KnownMergeRequest, Outcome, Plan
+from gitlab_nightshift.repository.checkout import Checkout
+from gitlab_nightshift.settings.model import Settings
+from gitlab_nightshift.stages.work.attempt import ChangeAttempts, ProvenChange, format_step_key
+from gitlab_nightshift.stages.work.bead import BeadContext, run_bead
+from gitlab_nightshift.stages.work.bead_prompt import build_bead_values
+from gitlab_nightshift.stages.work.brief.repository_brief import clean_line
 from gitlab_nightshift.stages.work.citation_check import drop_unfounded
-from gitlab_nightshift.stages.work.draft_from_analysis import draft_from_analysis
-from gitlab_nightshift.stages.work.night_bead import Night, run_night_bead
+from gitlab_nightshift.stages.work.draft_texts import (
+    QUESTION,
+    draft_from_analysis,
+    format_answer_request,
+    select_answers,
+)
 from gitlab_nightshift.stages.work.night_ending import (
     CategoryResult,
     Ending,
     describe_failed_analyses,
     take_first_line,
 )
+from gitlab_nightshift.stages.work.proof_context import ProofContext
+from gitlab_nightshift.stages.work.recording import Recorder
 from gitlab_nightshift.stages.work.run_budget import Stop
-from gitlab_nightshift.stages.work.step_input import FailedAttempt, StepInput
-from gitlab_nightshift.stages.work.thread_answers import (
-    QUESTION,
-    format_answer_request,
-    select_answers,
-)
-from gitlab_nightshift.stages.work.tool_use import FilesRead, count_files
+from gitlab_nightshift.stages.work.step_input import FIRST_STEP, FailedAttempt, StepInput
+from gitlab_nightshift.stages.work.tool_use import count_files
 
-_BROKEN = {BeadStatus.CRASHED, BeadStatus.BAD_OUTPUT, BeadStatus.IDLE}
-FOUND, ANSWERS = "Found earlier in this run", "Answers"
+_TITLES = {"analyze": "Analyze", "implement": "Implement", "verify": "Verify", "mr": "MR"}
+
+
+@dataclass(frozen=True)
+class Night:
+    """Everything that a night needs; only the checkout and the bead context's ledger change."""
+
+    plan: Plan
+    bead_context: BeadContext
+    checkout: Checkout
+    proof: ProofContext
+    values: Mapping[str, str]
+    recorder: Recorder
+
+    @property
+    def emit(self) -> Emit:
+        """Where events go."""
+        return self.bead_context.work.emit
+
+    @property
+    def settings(self) -> Settings:
+        """The run's settings."""
+        return self.bead_context.work.settings
+
+
+def run_night_bead(
+    night: Night,
+    bead: str,
+    category: str,
+    attempt: int = 1,
+    analysis: AnalysisResult | None = None,
+    step_input: StepInput = FIRST_STEP,
+    *,
+    sections: Mapping[str, str],
+) -> BeadResult:
+    """Run one bead of a night or a given task; ``sections`` follow its template. Raises Stop."""
+    night.emit(
+        StepStarted(
+            format_step_key(bead, category, attempt),
+            _format_step_title(night, bead, category, attempt),
+        )
+    )
+    with_recent = night.plan.recent_files_enforced or bead == "analyze"
+    values = build_bead_values(
+        night.values if with_recent else {**night.values, "recent_files": ""},
+        night.settings,
+        category,
+        left_s=night.bead_context.ledger.compute_left_s(),
+        analysis=analysis,
+        step_input=step_input,
+        context=night.plan.request.context if night.plan.request else "",
+    )
+    text = json.dumps(dataclasses.asdict(analysis), indent=2) if analysis else ""
+    patch = step_input.patch if bead == "implement" else b""
+    return run_bead(night.bead_context, bead, category, attempt, values, text, sections, patch)
+
+
+def _format_step_title(night: Night, bead: str, category: str, attempt: int) -> str:
+    again = f", attempt {attempt}" if bead in {"implement", "verify"} else ""
+    return f"{_TITLES[bead]}: {category}{again}, by {getattr(night.settings.models, bead)}"
+
+
+_AGENT_FAILURES = {BeadStatus.CRASHED, BeadStatus.BAD_OUTPUT, BeadStatus.IDLE}
+FOUND_EARLIER, ANSWERS = "Found earlier in this run", "Answers"
 """Titles of sections below a template."""
 LONGEST_REASON = 600
 LONGEST_CANDIDATE = 240
@@ -83,12 +152,14 @@ def try_categories(night: Night) -> Ending:
 def _analyze(
     night: Night, category: str, tried: list[CategoryResult]
 ) -> tuple[BeadResult, AnalysisResult | None]:
-    result = run_night_bead(night, "analyze", category, sections={FOUND: format_earlier(tried)})
+    result = run_night_bead(
+        night, "analyze", category, sections={FOUND_EARLIER: format_earlier(tried)}
+    )
     key = format_step_key("analyze", category, 1)
     night.checkout.restore()
     analysis = result.handoff if isinstance(result.handoff, AnalysisResult) else None
     if analysis is not None:
-        analysis, dropped = drop_unfounded(analysis, night.checkout.path, night.bead_context.tree)
+        analysis, dropped = drop_unfounded(analysis, night.checkout.path, night.bead_context.paths)
         for why in dropped:
             night.emit(Note(f"candidate dropped: {why}"))
     if analysis is not None and analysis.result == "IMPROVEMENT_FOUND":
@@ -128,23 +199,17 @@ def implement(
     def run_step(bead: str, attempt: int, step_input: StepInput) -> BeadResult:
         requested = bead == "implement" and night.plan.request
         sections = {"Questions": QUESTION} if requested else {}
-        return run_night_bead(night, bead, category, attempt, analysis, step_input, sections)
+        return run_night_bead(
+            night, bead, category, attempt, analysis, step_input, sections=sections
+        )
 
     def note_failure(failed: FailedAttempt) -> None:
         night.bead_context.ledger.note_failed_attempt(category, failed.code, failed.why)
         on_failure(night, failed)
 
-    attempts = night.settings.max_implement_retries + 1
-    return try_until_proven(
-        night.checkout,
-        night.proof,
-        analysis,
-        attempts,
-        run_step,
-        night.recorder,
-        note_failure,
-        requested=bool(night.plan.request),
-    )
+    attempts = ChangeAttempts(night.checkout, night.proof, analysis, run_step, night.recorder)
+    most = 1 + night.settings.max_implement_retries
+    return attempts.try_until_proven(most, note_failure, requested=bool(night.plan.request))
 
 
 WriteDraft = Callable[[Night, str, AnalysisResult, ProvenChange], Draft]
@@ -160,7 +225,7 @@ def write_draft(
     It is the last bead: closing the checkout restores it.
     """
     key = format_step_key("mr", category, 1)
-    night.checkout.apply_change(proven.captured)
+    night.checkout.apply_change(proven.captured)  # Verify may have written there
     request = night.plan.request
     sections = {ANSWERS: format_answer_request(request)} if request else {}
     try:
@@ -188,33 +253,47 @@ def propose_change(
     analysis: AnalysisResult,
     proven: ProvenChange,
     tried: list[CategoryResult],
-    draft_texts: WriteDraft = write_draft,
+    write_texts: WriteDraft = write_draft,
 ) -> Ending:
-    """The ending with a proposal, whose texts ``draft_texts`` writes."""
+    """The ending with a proposal, whose texts ``write_texts`` writes."""
     needed = to_approve(proven.proof.gates)
     reason, stopped = "a verified change is ready to be published", ""
     if needed:
         reason += f", once it is approved: {needed}"
     try:
-        draft = draft_texts(night, category, analysis, proven)
+        draft = write_texts(night, category, analysis, proven)
     except Interruption as stop:
         draft = draft_from_analysis(analysis)
         reason, stopped = f"{STOPPED}; the verified change is kept", stop.code.value
     request, changed = night.plan.request, proven.captured.size.files
     fallback = category != night.plan.scheduled
-    proposal = proven.build_proposal(category, analysis, draft, is_fallback=fallback)
-    return Ending(
-        outcome=Outcome.MR_READY,
-        reason=reason,
+    texts = CategoryResult(category, draft.title)
+    return dataclasses.replace(
+        build_ending(night, Outcome.MR_READY, reason, [*tried, texts]),
         category_used=format_category(category, night.plan.scheduled),
         is_fallback=fallback,
-        files_read=count_files_read(night),
-        summary=format_summary(night, [*tried, CategoryResult(category, draft.title)]),
         error_code=stopped,
-        incomplete=describe_failed_analyses(night.bead_context.ledger.results),
-        proposal=proposal,
+        proposal=proven.build_proposal(category, analysis, draft, is_fallback=fallback),
         captured=proven.captured,
         answers=select_answers(draft.answers, request, changed) if request else (),
+    )
+
+
+def build_ending(
+    night: Night, outcome: Outcome, reason: str, tried: Iterable[CategoryResult]
+) -> Ending:
+    """An ending with what the night has read and tried, and no proposal."""
+    results = night.bead_context.ledger.results
+    uses = (result.tools for result in results if result.bead == "analyze")
+    files_read = count_files(uses, night.checkout.path, night.checkout.saved.tracked)
+    left_out = [f"{row.category}: left out: {row.reason}" for row in night.plan.left_out]
+    return Ending(
+        outcome,
+        reason,
+        category_used=night.plan.scheduled,
+        files_read=files_read,
+        summary="\n".join([str(files_read), *map(str, tried), *left_out]),
+        incomplete=describe_failed_analyses(results),
     )
 
 
@@ -229,49 +308,26 @@ def _build_exhausted_ending(night: Night, tried: list[CategoryResult]) -> Ending
         why = f"in every bead ({len(full)}) {full[-1].error}"
         return build_stopped_ending(night, Stop(Outcome.FAILED, why, Code.CONFIG), tried)
     reason = f"All categories exhausted: {len(tried)} tried, none led to a verified change."
-    return Ending(
-        outcome=Outcome.NO_IMPROVEMENT,
-        reason=reason,
-        category_used=night.plan.scheduled,
-        files_read=count_files_read(night),
-        summary=format_summary(night, tried),
-        incomplete=describe_failed_analyses(night.bead_context.ledger.results),
-    )
+    return build_ending(night, Outcome.NO_IMPROVEMENT, reason, tried)
 
 
 def _find_agent_failure(night: Night) -> str:
     """Why the agent is unusable: every bead failed; "" if one did not."""
     results = night.bead_context.ledger.results
-    if not results or any(result.status not in _BROKEN for result in results):
+    if not results or any(result.status not in _AGENT_FAILURES for result in results):
         return ""
     last = take_first_line(results[-1].error)
     who = "the agent's CLI" if night.bead_context.provider.about.program else "the model"
     return f"{who} failed in every bead ({len(results)}), last: {last}"
 
 
-def build_stopped_ending(night: Night, stop: Stop, tried: list[CategoryResult]) -> Ending:
+def build_stopped_ending(night: Night, stop: Stop, tried: Iterable[CategoryResult]) -> Ending:
+    """The ending of a night that a limit or an error has stopped."""
     night.emit(Note(stop.reason, warning=stop.code is not None))
-    return Ending(
-        outcome=stop.outcome,
-        reason=stop.reason,
-        category_used=night.plan.scheduled,
-        files_read=count_files_read(night),
-        summary=format_summary(night, tried),
-        error_code=stop.code.value if stop.code else "",
-        incomplete=describe_failed_analyses(night.bead_context.ledger.results),
+    code = stop.code.value if stop.code else ""
+    return dataclasses.replace(
+        build_ending(night, stop.outcome, stop.reason, tried), error_code=code
     )
-
-
-def format_summary(night: Night, tried: list[CategoryResult]) -> str:
-    left_out = [f"{row.category}: left out: {row.reason}" for row in night.plan.left_out]
-    return "\n".join([str(count_files_read(night)), *(str(row) for row in tried), *left_out])
-
-
-def count_files_read(night: Night) -> FilesRead:
-    """The files that all Analyze beads read, by their tool calls."""
-    results = night.bead_context.ledger.results
-    uses = (result.tools for result in results if result.bead == "analyze")
-    return count_files(uses, night.checkout.path, night.checkout.saved.tracked)
 
 
 def _build_no_improvement(result: BeadResult, analysis: AnalysisResult | None) -> CategoryResult:

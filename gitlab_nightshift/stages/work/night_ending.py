@@ -1,17 +1,21 @@
-"""How a night ends: its outcome and its reason, as data."""
+"""How a night ends: its outcome and reason as data, and the bundle made of them."""
 
 import re
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 from gitlab_nightshift.errors import STOPPED, Code, Interruption, NightshiftError
 from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus
 from gitlab_nightshift.records.handoffs import AnalysisResult, ThreadAnswer
-from gitlab_nightshift.records.products import Outcome, Plan, Proposal
+from gitlab_nightshift.records.products import Bundle, Outcome, Plan, Proposal
+from gitlab_nightshift.records.storage import LARGEST_BUNDLE, to_json
+from gitlab_nightshift.records.usage import add_usage
 from gitlab_nightshift.repository.capture import CapturedChange
 from gitlab_nightshift.repository.disk_space import build_no_space_error, is_full_disk
+from gitlab_nightshift.stages.work.run_budget import Ledger
 from gitlab_nightshift.stages.work.tool_use import NONE_READ, FilesRead
 from gitlab_nightshift.system.raw_logs import Logs
 
@@ -57,14 +61,14 @@ def build_unscheduled_ending(plan: Plan) -> Ending:
 
 
 def run_to_ending(
-    plan: Plan, logs: Logs, disks: Sequence[Path], make: Callable[[], Ending]
+    plan: Plan, logs: Logs, disks: Sequence[Path], run: Callable[[], Ending]
 ) -> Ending:
-    """Call ``make`` and turn exceptions into results; nothing else in the work stage does.
+    """Call ``run`` and turn exceptions into results; nothing else in the work stage does.
 
     ``disks`` are folders on the disks that a night may fill.
     """
     try:
-        return make()
+        return run()
     except (Exception, Interruption) as error:
         code, reason = explain_exception(error, disks, logs.write)
     return Ending(Outcome.FAILED, reason, plan.scheduled or "none", error_code=code.value)
@@ -113,3 +117,41 @@ def describe_repeated_skip(plan: Plan, ending: Ending) -> str:
 def take_first_line(text: str) -> str:
     """The first line of a text, bounded."""
     return " ".join(text.strip().partition("\n")[0].split())[:300]
+
+
+def build_bundle(plan: Plan, ending: Ending, ledger: Ledger, duration_s: float) -> Bundle:
+    """The outcome of a night, as it is written to ``bundle.json``."""
+    return Bundle(
+        run_id=plan.run_id,
+        created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        base_sha=plan.base_sha,
+        target_branch=plan.target_branch,
+        outcome=ending.outcome,
+        reason=ending.reason,
+        error_code=ending.error_code,
+        summary=ending.summary,
+        category_used=ending.category_used,
+        is_fallback=ending.is_fallback,
+        files_scanned=ending.files_read.count,
+        files_scanned_at_least=ending.files_read.at_least,
+        proposal=ending.proposal,
+        usage=add_usage(ledger.list_usage()),
+        duration_s=round(duration_s, 1),
+        isolation=ledger.isolation,
+        beads=tuple(ledger.results),
+        failed_attempts=tuple(ledger.failed_attempts),
+        task=plan.task,
+        answers=ending.answers,
+        baseline=ledger.baseline,
+        incomplete=ending.incomplete or describe_repeated_skip(plan, ending),
+    )
+
+
+def encode_bundle(bundle: Bundle) -> bytes:
+    """The bundle as JSON. If it is too large, the beads lose their hand-offs; the proposal has its
+    own copies."""
+    data = to_json(bundle).encode()
+    if len(data) <= LARGEST_BUNDLE:
+        return data
+    beads = tuple(replace(bead, handoff=None) for bead in bundle.beads)
+    return to_json(replace(bundle, beads=beads)).encode()

@@ -1,61 +1,114 @@
-"""The process of the notary (``notarization.py``): it runs commands in the sandbox, holds no
-secret, and has read nothing from an agent except the change that it runs them on."""
+"""The notary: runs the commands that prove a change again, in a process that holds no secret and
+has read nothing from an agent except the change.
+
+It starts after the last process of work, with the plan's commands and the patch. A separate
+process parses the patch (``repository/bundle_reader.py``); its files go into the restored checkout,
+and the commands run in the night's sandbox. Their output is passed on unread; only their exit
+status and duration count.
+"""
 
 import base64
 import dataclasses
-import functools
-from collections.abc import Mapping
+import shlex
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from gitlab_nightshift.errors import NightshiftError
+from gitlab_nightshift.errors import Code, NightshiftError
+from gitlab_nightshift.gateway.gateway_client import RemoteGateway
+from gitlab_nightshift.proof.proof_commands import DISK_FULL, Runner
 from gitlab_nightshift.records.codec import make_record
 from gitlab_nightshift.records.delegation_records import Payload
-from gitlab_nightshift.records.events import read_clock
+from gitlab_nightshift.records.events import (
+    CommandEnded,
+    Emit,
+    Event,
+    Note,
+    StepEnded,
+    StepStarted,
+    read_clock,
+)
+from gitlab_nightshift.records.notary_records import NotarizedCommand, NotarizedRun
+from gitlab_nightshift.repository.checkout import Checkout
 from gitlab_nightshift.repository.delegated_repository import open_source_record
 from gitlab_nightshift.repository.git import read_conversion_config
-from gitlab_nightshift.sandbox.supervised_process import serve_stage
-from gitlab_nightshift.sandbox.visible_system import SystemWalk, walk_system
-from gitlab_nightshift.stages.work.delegation.delegation_workspace import make_workspace
-from gitlab_nightshift.stages.work.notarization import NotaryTask, notarize
-from gitlab_nightshift.stages.work.opened_work import open_work
-from gitlab_nightshift.stages.work.own_confinement import run_confined_step
+from gitlab_nightshift.repository.git_folder import list_object_folders
+from gitlab_nightshift.repository.private_repository import (
+    PLAIN_MODES,
+    RepositoryParts,
+)
+from gitlab_nightshift.repository.rebuilt_change import ReaderInput, make_change, rebuild_patch
+from gitlab_nightshift.repository.tree_objects import resolve_tree
+from gitlab_nightshift.stages.work.delegation.delegation_source import make_workspace
+from gitlab_nightshift.stages.work.sandboxed_checkout import SandboxContext, open_sandboxed_checkout
 from gitlab_nightshift.stages.work.work_context import WorkContext
-from gitlab_nightshift.wire.exit_status import run_guarded
+from gitlab_nightshift.stages.work.work_start import WorkResources, serve_work
+from gitlab_nightshift.system.environment import build_search_path
 from gitlab_nightshift.wire.sent_logs import pass_logs
+
+SLACK_S, TIMES = 60.0, 3.0
+"""Time limit of a command: these seconds, plus this many times its duration before the change."""
+LONGEST_S = 3600.0
+"""Limit of a command whose duration before the change is unknown."""
+STEP = "notary"
+MOST_UNRESTORED, LONGEST_TEXT = 10, 1_000
+SHA256_DIGITS = 64
+"""Hex digits of a SHA-256 object id."""
+LeftSeconds = Callable[[], float | None]
+
+
+@dataclass(frozen=True)
+class NotaryTask:
+    """What to run: ``commands`` on the tree that ``patch`` turns ``base`` into, which must be
+    ``tree`` ("": any); ``config`` is the repository's (``git.read_conversion_config``).
+
+    Work claims how long each took before the change (``usual``, seconds) and which were ``flaky``:
+    this only sets a command's time limit, and whether it is run again. Commands in
+    ``may_be_red`` may fail on the change if they also fail without it, which is then tried.
+    """
+
+    base: str
+    tree: str
+    patch: bytes
+    config: Mapping[str, str]
+    commands: tuple[str, ...]
+    may_be_red: frozenset[str] = frozenset()
+    usual: Mapping[str, float] | None = None
+    flaky: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class NotaryAnswer:
+    """The notary's results (``records/notary_records.py``)."""
+
+    tree_id: str
+    commands: tuple[NotarizedCommand, ...]
+    isolation: str
+    unrestored: tuple[str, ...]
 
 
 def main(data: Mapping[str, Any]) -> int:
     """Run as a process (``sandbox/supervised_process.py``). With ``data["ahead"]`` it examines the
     machine before it gets its input, while the checkout is prepared."""
-    walked = walk_system() if data["ahead"] else None
-    return serve_stage(functools.partial(_notarize, walked), forwarding=False)
+    return serve_work(
+        _run_commands,
+        ahead=data["ahead"],
+        open_logs=pass_logs,
+        prefix=lambda inputs: f"{inputs['name']}-",
+    )
 
 
-def _notarize(walked: SystemWalk | None, inputs: Mapping[str, Any]) -> dict[str, Any]:
+def _run_commands(resources: WorkResources, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """The notary's results, or ``why`` the commands could not run."""
-
-    def run_step() -> dict[str, Any]:
-        answer: dict[str, Any] = {}
-        run_guarded(lambda: _run_commands(walked, inputs, answer), {})
-        return answer
-
-    return run_confined_step(run_step)
-
-
-def _run_commands(
-    walked: SystemWalk | None, inputs: Mapping[str, Any], answer: dict[str, Any]
-) -> int:
-    opened = open_work(inputs, pass_logs, f"{inputs['name']}-", walked)
-    until = inputs["place"]["until_s"]
+    until = inputs["context"]["until_s"]
     try:
-        work_context, config = _find_checkout(inputs, opened.work_context)
+        work_context, config = _find_checkout(inputs, resources.work_context)
         task = _read_task(inputs["task"], config)
         left_s = lambda: None if until is None else until - read_clock()  # noqa: E731
-        answer |= dataclasses.asdict(notarize(task, work_context, opened.gateway, left_s))
+        return dataclasses.asdict(notarize(task, work_context, resources.gateway, left_s))
     except NightshiftError as error:
-        answer["why"] = error.message
-    return 0
+        return {"why": error.message}
 
 
 def _find_checkout(
@@ -86,3 +139,132 @@ def _read_task(data: Mapping[str, Any], config: Mapping[str, str]) -> NotaryTask
         usual=data["usual"],
         flaky=frozenset(data["flaky"]),
     )
+
+
+def notarize(
+    task: NotaryTask, work_context: WorkContext, gateway: RemoteGateway | None, left_s: LeftSeconds
+) -> NotaryAnswer:
+    """Run the commands on the change, up to the first that is not accepted, in the checkout of
+    ``work_context``, a prepared or a private one. ``left_s`` gives the seconds left (None: no
+    deadline).
+
+    Raises NightshiftError if they cannot run: no sandbox, no time, no such change.
+    """
+    work_context.emit(StepStarted(STEP, "The commands once more, on the change alone"))
+    quiet = replace(work_context, emit=_pass_warnings(work_context.emit))
+    context = SandboxContext(quiet, gateway, STEP, (), left_s)
+    with (
+        open_sandboxed_checkout(context) as sandboxed,
+        sandboxed.open_runner() as (boundary, _, runner),
+    ):
+        tree = _rebuild_change(task, work_context, sandboxed.checkout)
+        trial = _Trial(task, tree, sandboxed.checkout, runner, left_s, work_context.emit)
+        measured = tuple(trial.run_all())
+    accepted = sum(each.accepted for each in measured)
+    all_accepted = accepted == len(task.commands)
+    work_context.emit(
+        StepEnded(STEP, all_accepted, f"{accepted} of {len(task.commands)} commands passed")
+    )
+    return NotaryAnswer(
+        tree, measured, str(boundary)[:LONGEST_TEXT], tuple(trial.unrestored)[:MOST_UNRESTORED]
+    )
+
+
+def _pass_warnings(emit: Emit) -> Emit:
+    """Pass on warnings only: work has already reported the boundary."""
+
+    def pass_on(event: Event) -> None:
+        if isinstance(event, Note) and event.warning:
+            emit(event)
+
+    return pass_on
+
+
+def _rebuild_change(task: NotaryTask, work_context: WorkContext, checkout: Checkout) -> str:
+    """Rebuild the change in ``checkout``'s private repository, as the process that parses the patch
+    reports it. The tree's id. Raises NightshiftError if it is not the requested tree."""
+    repository = checkout.repository.folder
+    attributes = repository / "info/attributes"
+    parts = RepositoryParts(
+        objects=list_object_folders(repository / "objects"),
+        object_format="sha256" if len(task.base) == SHA256_DIGITS else "sha1",
+        attributes=attributes.read_bytes() if attributes.exists() else b"",
+    )
+    path = build_search_path(work_context.env, work_context.checkout)
+    reading = ReaderInput(parts, task.config, work_context.private, path)
+    rebuilt = rebuild_patch(reading, task.base, task.patch)
+    if rebuilt.refused:
+        raise NightshiftError(Code.PUBLISH, rebuilt.refused)
+    if task.tree not in ("", rebuilt.tree) or not rebuilt.files:
+        raise NightshiftError(Code.PUBLISH, "base plus change.patch is another tree")
+    # A symbolic link could lead out of the checkout.
+    if any(file.mode not in PLAIN_MODES for file in rebuilt.files):
+        raise NightshiftError(Code.PUBLISH, "the change contains a symbolic link or a submodule")
+    make_change(checkout.repository, rebuilt, task.base)
+    return rebuilt.tree
+
+
+class _Trial:
+    """The runs of the commands in one checkout, on ``tree`` and without it."""
+
+    def __init__(
+        self,
+        task: NotaryTask,
+        tree: str,
+        checkout: Checkout,
+        runner: Runner,
+        left_s: LeftSeconds,
+        emit: Emit,
+    ) -> None:
+        self._task, self._tree, self._checkout = task, tree, checkout
+        self._runner, self._left_s, self._emit = runner, left_s, emit
+        self.unrestored: dict[str, None] = {}
+
+    def run_all(self) -> Iterator[NotarizedCommand]:
+        """Each command, to the first that is not accepted."""
+        self._apply(self._tree)
+        for number, command in enumerate(self._task.commands, 1):
+            measured = self._run_command(command, str(number))
+            yield measured
+            if not measured.accepted:
+                return
+            if measured.base:
+                self._apply(self._tree)
+
+    def _run_command(self, command: str, log: str) -> NotarizedCommand:
+        runs = [self._run(command, log)]
+        if not runs[0].ok and command in self._task.flaky:
+            self._apply(self._tree)
+            runs.append(self._run(command, f"{log}-again"))
+        measured = NotarizedCommand(command, tuple(runs))
+        if measured.ok or command not in self._task.may_be_red:
+            return measured
+        return replace(measured, base=self._run_on_base(command, f"{log}-base"))
+
+    def _run_on_base(self, command: str, log: str) -> NotarizedRun | None:
+        """Run it without the change. None if files could not be restored: the change's code has run
+        already, and could make the base fail."""
+        self._runner.renew()
+        if self._apply(self._task.base):
+            return None
+        return self._run(command, log)
+
+    def _run(self, command: str, log: str) -> NotarizedRun:
+        done = self._runner.run(shlex.split(command), log, at_most_s=self._compute_limit(command))
+        left_s = self._left_s()
+        if done.exit_status is None and left_s is not None and left_s <= 0:
+            raise NightshiftError(Code.TIMEOUT, f"the run had no time left for `{command}`")
+        if done.error == DISK_FULL:
+            raise NightshiftError(Code.CONFIG, f"{DISK_FULL} when `{command}` ran")
+        self._emit(CommandEnded(replace(done, command=command)))
+        return NotarizedRun(done.exit_status, done.duration_s, done.error)
+
+    def _compute_limit(self, command: str) -> float:
+        usual = (self._task.usual or {}).get(command)
+        return LONGEST_S if usual is None else SLACK_S + TIMES * usual
+
+    def _apply(self, tree: str) -> bool:
+        """Restore the checkout, then apply this tree; True if something could not be restored."""
+        paths = self._checkout.apply_tree(resolve_tree(self._checkout.repository, tree))
+        self.unrestored |= dict.fromkeys(paths)
+        return bool(paths)

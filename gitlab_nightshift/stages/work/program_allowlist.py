@@ -34,10 +34,12 @@ BASE = tuple(
 """What shells, git and agents need to explore and to edit: nothing that uses a network,
 changes a user, or runs another language than the shell's own."""
 ALWAYS_RESTRICTED = frozenset({"git"})
-"""Gets the short PATH even if allowed: its aliases start programs."""
+"""Gets the short PATH even if allowed: an alias that begins with ! starts any program (alias.*,
+git-config(1))."""
 SHELLS = frozenset({"sh", "bash", "dash", "ksh", "zsh"})
 WRAPPERS: Mapping[str, tuple[str, ...]] = {"gradlew": ("java",), "mvnw": ("java",)}
-"""Wrapper scripts in the checkout, and the programs that they look up on PATH."""
+"""Wrapper scripts in the checkout, and the programs that they look up on PATH, here if JAVA_HOME is
+not set."""
 
 
 def restrict_programs(boundary: Boundary, work: WorkContext, cli: Path) -> Boundary:
@@ -63,7 +65,7 @@ def restrict_programs(boundary: Boundary, work: WorkContext, cli: Path) -> Bound
         for name, exact in names.items():
             words.setdefault(name, []).append(exact)
     folder = boundary.scratch / "path"
-    _make(folder, (path, system), words, find_cli_interpreter(cli))
+    _fill_folder(folder, (path, system), words, find_cli_interpreter(cli))
     more = ", ".join(sorted({each.name for each in folder.iterdir()} - {*BASE}))
     emit(Note(f"exec: agents have on PATH git, the shell and its usual tools; {more or 'no more'}"))
     return dataclasses.replace(boundary, allowlist=folder, read_only=(*boundary.read_only, folder))
@@ -99,19 +101,19 @@ def find_cli_interpreter(cli: Path) -> str:
     return "" if "/" in word else word
 
 
-def _make(
-    folder: Path, paths: tuple[str, str], allowed: Mapping[str, list[list[str]]], own: str
+def _fill_folder(
+    folder: Path, paths: tuple[str, str], allowed: Mapping[str, list[list[str]]], interpreter: str
 ) -> None:
     """``paths``: the full PATH, and that without the checkout, where an agent could plant a
     ``sed``."""
     path, system = paths
     folder.mkdir(mode=0o755)
-    usual = {*BASE, own}
+    usual = {*BASE, interpreter}
     found = _find_programs(usual - {""}, system) | _find_programs(allowed.keys() - usual, path)
     for name, program in found.items():
         if name in allowed and name not in ALWAYS_RESTRICTED:
             script = folder / name
-            script.write_text(_build_script(program, allowed[name], path, name in {*BASE, own}))
+            script.write_text(_build_script(program, allowed[name], path, name in usual))
             script.chmod(0o555)
         else:
             (folder / name).symlink_to(program)
@@ -149,4 +151,5 @@ def _build_script(program: str, allowed: list[list[str]], path: str, base: bool)
     name = PurePosixPath(program).name
     hint = shlex.quote("; allowed: " + ", ".join(shlex.join([name, *each]) for each in allowed))
     refusal = f'echo "nightshift: not allowed: {name} $*"{hint} >&2'
+    # 126: found, but not to be executed (POSIX shell, Exit Status for Commands).
     return "\n".join([*lines, *([start] if base else [refusal, "exit 126"]), ""])

@@ -1,4 +1,5 @@
-"""Input and result of the proofs, apart from these: they are imported only for the first change."""
+"""The input and the result of the proofs. Apart from ``proofs.py``, which is imported only for the
+first change."""
 
 from dataclasses import dataclass, field
 

@@ -24,9 +24,9 @@ from gitlab_nightshift.records.handoffs import AnalysisResult
 from gitlab_nightshift.records.verdicts import CheckOutcome, Finding
 from gitlab_nightshift.repository.capture import CapturedChange
 from gitlab_nightshift.repository.checkout import Checkout
-from gitlab_nightshift.stages.work.evidence_text import format_evidence
-from gitlab_nightshift.stages.work.proof_choice import NOTHING_TO_RUN
 from gitlab_nightshift.stages.work.proof_context import ProofContext, ProofResult
+from gitlab_nightshift.stages.work.step_input import format_evidence
+from gitlab_nightshift.stages.work.work_context import NOTHING_TO_RUN
 
 
 def build_subject(
@@ -59,7 +59,7 @@ def check_without_running(
     tools = find_changed_settings(subject.change)
     denied = find_violations(change, tools, settings, proof.recent_files, config, ci_files)
     findings = judge(subject.change, subject.context)
-    undecided = tuple(filter(is_refutable, findings)) if can_run(proof) else ()
+    undecided = tuple(filter(is_refutable, findings)) if may_refute(proof) else ()
     findings = tuple(finding for finding in findings if finding not in undecided)
     others = tuple(finding for finding in findings if finding.name not in ENFORCED)
     gates = list_gated_files(change, settings, config, ci_files)
@@ -74,7 +74,7 @@ def check_without_running(
     )
 
 
-def can_run(proof: ProofContext) -> bool:
+def may_refute(proof: ProofContext) -> bool:
     """True if running the tests may refute findings from reading."""
     return bool(proof.baseline.commands) and not proof.baseline.red
 
@@ -92,35 +92,25 @@ def prove(
     ``name`` ends the names of steps and logs; ``undecided`` are findings that running may refute.
     """
     try:
-        return _run_proof(checkout, proof, captured, subject, name, undecided)
+        unrestored = checkout.apply_change(captured)
+        runs = _run_commands(checkout, proof, captured, f"checks-{name}")
+        commands = tuple(run.result for run in runs)
+        failed = format_failure(proof.runner, commands, f"checks-{name}")
+        if failed and not proof.baseline.red:
+            return ProofResult(failed, commands)
+        evidence = _gather_evidence(checkout, proof, subject, runs, f"evidence-{name}", undecided)
+        notes = _format_notes(unrestored)
+        for note in notes:
+            proof.work.emit(Note(note, warning=True))
+        findings = (*find_flaky_commands(commands, subject.context), *evidence.findings)
+        checks = (*proof.baseline.checks, *evidence.checks)
+        failing = "\n".join(_list_failing(findings))
+        why = failing or _find_missing_proof(proof, subject, runs, evidence)
+        tails = [proof.runner.read_tail(f"checks-{name}-{n}") for n in range(1, len(commands) + 1)]
+        text = format_evidence(commands, tails, (*checks, *notes, *findings))
+        return ProofResult(why, commands, notes, checks, findings, evidence=text)
     finally:
-        proof.runner.renew()
-
-
-def _run_proof(
-    checkout: Checkout,
-    proof: ProofContext,
-    captured: CapturedChange,
-    subject: EvidenceSubject,
-    name: str,
-    undecided: tuple[Finding, ...],
-) -> ProofResult:
-    unrestored = checkout.apply_change(captured)
-    runs = _run_commands(checkout, proof, captured, f"checks-{name}")
-    commands = tuple(run.result for run in runs)
-    failed = format_failure(proof.runner, commands, f"checks-{name}")
-    if failed and not proof.baseline.red:
-        return ProofResult(failed, commands)
-    evidence = _gather_evidence(checkout, proof, subject, runs, f"evidence-{name}", undecided)
-    notes = _format_notes(unrestored)
-    for note in notes:
-        proof.work.emit(Note(note, warning=True))
-    findings = (*find_flaky_commands(commands, subject.context), *evidence.findings)
-    checks = (*proof.baseline.checks, *evidence.checks)
-    why = "\n".join(_list_failing(findings)) or _find_missing_proof(proof, subject, runs, evidence)
-    tails = [proof.runner.read_tail(f"checks-{name}-{n}") for n in range(1, len(commands) + 1)]
-    text = format_evidence(commands, tails, (*checks, *notes, *findings))
-    return ProofResult(why, commands, notes, checks, findings, evidence=text)
+        proof.runner.renew()  # the change's code has written to the commands' HOME and TMPDIR
 
 
 def _find_missing_proof(

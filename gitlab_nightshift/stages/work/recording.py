@@ -23,7 +23,7 @@ from gitlab_nightshift.system.raw_logs import open_log
 
 @dataclass(frozen=True)
 class Recorder:
-    """Keeps beads as they end; without a folder it keeps nothing."""
+    """Records beads as they end; without a folder, nothing."""
 
     folder: Path | None
     agent: str
@@ -46,6 +46,7 @@ class Recorder:
                 raise build_config_error(
                     f"record_dir: {self.folder} holds something else; choose another folder"
                 )
+            # Only after it was recognized as a recording: record_dir may name any folder.
             shutil.rmtree(self.folder, ignore_errors=True)
             self.folder.mkdir(parents=True, exist_ok=True)  # one that is mounted stays
             index = json.dumps({"version": FORMAT, "agent": self.agent}, indent=2)
@@ -53,13 +54,13 @@ class Recorder:
         except OSError as error:
             raise build_config_error(f"record_dir: {self.folder}: {error.strerror}") from None
 
-    def keep(self, task: BeadTask, ended: ProgramEnd, stdout: Path) -> None:
+    def record_bead(self, task: BeadTask, ended: ProgramEnd, stdout: Path) -> None:
         """Record a bead's output, exit status and hand-off, without secrets."""
         if not self.folder:
             return
         folder = self.folder / format_bead_folder(task.bead, task.category, task.attempt)
         folder.mkdir(exist_ok=True)
-        self._keep_output(stdout, folder / "stdout.jsonl", task.checkout)
+        self._record_output(stdout, folder / "stdout.jsonl", task.checkout)
         self._write(folder, {"exit_status": ended.exit_status, "pace_s": 0.0, "deleted": []})
         try:
             text = read_regular(task.handoff_file.parent, task.handoff_file.name, LARGEST)
@@ -70,7 +71,7 @@ class Recorder:
             (folder / "handoff.json").write_text(handoff, encoding="utf-8")
 
     @staticmethod
-    def _keep_output(stdout: Path, target: Path, checkout: Path) -> None:
+    def _record_output(stdout: Path, target: Path, checkout: Path) -> None:
         """The raw output; where it was recorded does not matter to a replay."""
         with open_log(stdout) as old, target.open("wb") as new:
             for line in old:
@@ -78,7 +79,7 @@ class Recorder:
                     line.replace(encode_json_path(checkout), encode_json_path(RECORDED_CHECKOUT))
                 )
 
-    def keep_change(
+    def record_change(
         self, result: BeadResult, captured: CapturedChange, repository: Repository
     ) -> None:
         """Record the files that an Implement bead left behind."""
@@ -89,12 +90,12 @@ class Recorder:
             if file.status != "D":
                 _write_file(repository, captured.tree_id, file.path, folder / "files" / file.path)
         deleted = [file.path for file in captured.files if file.status == "D"]
-        how = json.loads((folder / "bead.json").read_bytes())
-        self._write(folder, {**how, "deleted": deleted})
+        entry = json.loads((folder / "bead.json").read_bytes())
+        self._write(folder, {**entry, "deleted": deleted})
 
     @staticmethod
-    def _write(folder: Path, how: dict[str, object]) -> None:
-        (folder / "bead.json").write_text(json.dumps(how, indent=2) + "\n", encoding="utf-8")
+    def _write(folder: Path, entry: dict[str, object]) -> None:
+        (folder / "bead.json").write_text(json.dumps(entry, indent=2) + "\n", encoding="utf-8")
 
 
 def _is_recording(folder: Path) -> bool:

@@ -15,18 +15,18 @@ from gitlab_nightshift.proof.proof_commands import Runner
 from gitlab_nightshift.records.events import Note, StepEnded, StepStarted
 from gitlab_nightshift.records.products import Outcome, Plan
 from gitlab_nightshift.repository.checkout import Checkout
-from gitlab_nightshift.stages.work.baseline import Baseline, run_baseline
-from gitlab_nightshift.stages.work.command_lookup import (
+from gitlab_nightshift.stages.work.baseline import (
+    Baseline,
     find_missing_programs,
     find_unreadable_paths,
+    run_baseline,
 )
-from gitlab_nightshift.stages.work.night_bead import Night
+from gitlab_nightshift.stages.work.bead_prompt import load_templates, preview_prompts
+from gitlab_nightshift.stages.work.night import Night
 from gitlab_nightshift.stages.work.night_ending import Ending
-from gitlab_nightshift.stages.work.prompt_preview import load_templates, preview_prompts
 from gitlab_nightshift.stages.work.tool_access import JobFolders, find_tool_folders
 from gitlab_nightshift.stages.work.work_context import WorkContext
-from gitlab_nightshift.stages.work.work_preparation import Tools, find_agent_program, prepare
-from gitlab_nightshift.stages.work.work_stage import Workflow
+from gitlab_nightshift.stages.work.workflows import Tools, Workflow, find_agent_program, prepare
 
 VERSION_S, LONGEST_VERSION = 60.0, 80
 READY = "rehearsed: a night can start here"
@@ -56,19 +56,13 @@ class Rehearsal:
     ) -> Baseline:
         """Run the baseline; whatever its result, the rehearsal continues."""
         try:
-            found = run_baseline(
-                work_context.verify,
-                work_context.settings.baseline,
-                checkout,
-                runner,
-                work_context.emit,
-            )
+            baseline = run_baseline(work_context, checkout, runner)
         except NightshiftError as error:
             self._note_error(work_context, error)
             return Baseline()
-        if found.skip:
-            self.skips.append(found.skip)
-        return dataclasses.replace(found, skip="", incomplete="")
+        if baseline.skip:
+            self.skips.append(baseline.skip)
+        return dataclasses.replace(baseline, skip="", incomplete="")
 
     def report_needs(self, night: Night) -> Ending:
         """In place of the beads: report the CLI's version, tools and prompts, and problems."""

@@ -15,8 +15,8 @@ from gitlab_nightshift.repository.checkout import Checkout, open_checkout, open_
 from gitlab_nightshift.repository.git import GitError
 from gitlab_nightshift.sandbox.process import ProcessLimits
 from gitlab_nightshift.sandbox.visible_system import look_at_system
-from gitlab_nightshift.stages.work.agent_egress import RunEgress, open_egress
 from gitlab_nightshift.stages.work.boundary import Boundary, BoundarySearch, Opener, open_boundary
+from gitlab_nightshift.stages.work.gateway_access import RunEgress, open_egress
 from gitlab_nightshift.stages.work.tool_access import (
     JobFolders,
     SandboxView,
@@ -33,14 +33,14 @@ class SandboxContext:
     """The input of a sandboxed checkout.
 
     ``gateway`` gives access to the model and to allowed hosts (None if neither is needed);
-    ``places`` are the files that an agent's CLI needs; ``left_s`` gives the seconds left (None: no
-    deadline).
+    ``cli_files`` are the files that an agent's CLI needs; ``left_s`` gives the seconds left (None:
+    no deadline).
     """
 
     work: WorkContext
     gateway: RemoteGateway | None
     run_id: str
-    places: tuple[Path, ...]
+    cli_files: tuple[Path, ...]
     left_s: Callable[[], float | None]
 
     @property
@@ -68,14 +68,14 @@ class SandboxedCheckout:
         """
         sandbox_context, work = self.sandbox_context, self.sandbox_context.work
         path = build_search_path(work.env, work.checkout)
-        inside = SandboxView(
+        view = SandboxView(
             self.boundary.build_search_path(
                 build_search_path(work.env, work.checkout, work.programs)
             ),
             self.boundary.is_readable,
             _build_job_folders(work),
         )
-        check_tool_access(work.settings, work.verify.commands, work.env, path, inside, work.emit)
+        check_tool_access(work.settings, work.verify.commands, work.env, path, view, work.emit)
         socket = self.sockets / "egress"
         broker = self.boundary.sandbox.broker
         with (
@@ -98,16 +98,17 @@ def open_sandboxed_checkout(sandbox_context: SandboxContext) -> Iterator[Sandbox
     prepared = work.prepared
     search = BoundarySearch(
         work=work,
-        places=sandbox_context.places,
+        cli_files=sandbox_context.cli_files,
         tools=find_tool_folders(work.settings, work.env, _build_job_folders(work)),
         path=path,
-        look=functools.partial(look_at_system, hidden, work.walked),
+        look=functools.partial(look_at_system, hidden, work.system_walk),
     )
     with (
         open_boundary(search, _build_opener(sandbox_context, path), work.emit) as (
             checkout,
             boundary,
         ),
+        # A socket's path has at most 107 bytes (sun_path, unix(7)).
         open_short_folder(prepared.scratch if prepared else work.private) as sockets,
     ):
         yield SandboxedCheckout(checkout, boundary, sockets, sandbox_context)

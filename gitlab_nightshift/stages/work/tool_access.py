@@ -1,4 +1,9 @@
-"""Access to the team's tools inside the boundary: ``agent_paths``, and what it lacks."""
+"""Access to the team's tools inside the boundary: ``agent_paths``, and programs that the job has
+installed into its checkout (an activated virtual environment, ``node_modules/.bin``).
+
+Agents may write to the latter. So only ignored folders count, which are never part of a change and
+are restored before anything is proven; and no trusted process looks for programs there.
+"""
 
 import os
 import shlex
@@ -11,11 +16,14 @@ from pathlib import Path
 from gitlab_nightshift.errors import NightshiftError, build_config_error
 from gitlab_nightshift.records.events import Emit, Note
 from gitlab_nightshift.repository.adjacent_folders import list_adjacent_paths
+from gitlab_nightshift.repository.git import Git, list_ignored
 from gitlab_nightshift.sandbox.probes import PRIVATE_FILES
-from gitlab_nightshift.sandbox.system_paths import HOME_FILES
+from gitlab_nightshift.sandbox.system_paths import FOLDERS, HOME_FILES
 from gitlab_nightshift.sandbox.tool_caches import find_tool_caches
-from gitlab_nightshift.sandbox.visible_home import find_installation
+from gitlab_nightshift.sandbox.visible_home import MOST_LINKS, find_installation
 from gitlab_nightshift.settings.model import Settings
+from gitlab_nightshift.system.environment import build_search_path
+from gitlab_nightshift.system.file_names import list_parents, within
 
 KERNEL = ("/proc", "/sys", "/dev")
 INTERPRETERS = 3
@@ -32,7 +40,7 @@ class JobFolders:
     checkout: Path
     private: Path
 
-    def list_closed_places(self) -> tuple[Path, ...]:
+    def list_closed_paths(self) -> tuple[Path, ...]:
         """Paths that no setting may expose, directly or through a parent."""
         beside = list_adjacent_paths(self.checkout)
         return (self.home, *beside, self.private, *map(Path, (*PRIVATE_FILES, *KERNEL)))
@@ -72,7 +80,7 @@ def _resolve_tool(text: str, known: Mapping[str, str], job_folders: JobFolders) 
     path = Path(os.path.normpath(job_folders.checkout / whole))
     if not path.exists():
         raise _build_error(text, f"{path} does not exist")
-    if exposed := find_exposed_place(path, job_folders):
+    if exposed := find_exposed_path(path, job_folders):
         raise _build_error(text, f"this would open {exposed}; name a folder that holds only tools")
     return path
 
@@ -81,14 +89,14 @@ def _build_error(text: str, why: str) -> NightshiftError:
     return build_config_error(f"agent_paths: {text}: {why}")
 
 
-def find_exposed_place(path: Path, job_folders: JobFolders) -> Path | None:
+def find_exposed_path(path: Path, job_folders: JobFolders) -> Path | None:
     """The closed path that opening ``path`` would expose, None for none."""
     # Both forms count: the path as named may be a link into the home, and the home itself may be
     # reached through a link.
     forms = {path, path.resolve()}
     if all(form.is_relative_to(job_folders.checkout) for form in forms):
         return None
-    for place in (*job_folders.list_closed_places(), *job_folders.list_credentials()):
+    for place in (*job_folders.list_closed_paths(), *job_folders.list_credentials()):
         if any(p.is_relative_to(form) for p in (place, place.resolve()) for form in forms):
             return place
     for place in (*job_folders.list_credentials(), *map(Path, KERNEL)):
@@ -136,7 +144,7 @@ def check_tool_access(
     commands: Sequence[str],
     env: Mapping[str, str],
     path: str,
-    inside: SandboxView,
+    view: SandboxView,
     emit: Emit,
 ) -> None:
     """Check that ``commands`` find their programs inside; warn of variables that name hidden files.
@@ -147,52 +155,50 @@ def check_tool_access(
     """
     for command in commands:
         word = shlex.split(command)[0]
-        if hidden := _find_hidden_program(word, path, inside):
+        if hidden := _find_hidden_program(word, path, view):
             text = (
                 f"{word} needs {hidden}, which is hidden in the sandbox: add"
-                f" {find_installation(hidden, inside.job_folders.home)} to agent_paths"
+                f" {find_installation(hidden, view.job_folders.home)} to agent_paths"
                 " (docs/recipes.md)"
             )
             if settings.verify_commands:
                 raise build_config_error(f"verify_commands: {text}")
             emit(Note(f"`{command}` cannot run: {text}", warning=True))
-    for name, place in find_hidden_variables(_find_named_variables(settings, env), inside).items():
+    for name, place in find_hidden_variables(_find_named_variables(settings, env), view).items():
         text = f"{name} names {place}, which is hidden in the sandbox: add it to agent_paths"
         emit(Note(text, warning=True))
 
 
-def find_hidden_variables(env: Mapping[str, str], inside: SandboxView) -> dict[str, Path]:
+def find_hidden_variables(env: Mapping[str, str], view: SandboxView) -> dict[str, Path]:
     """Variables that name an existing file or folder which is unreadable inside."""
     named = {name: Path(value) for name, value in env.items() if value.startswith("/")}
-    return {
-        n: p for n, p in named.items() if inside.may_exist(p) and not inside.can_read(p.resolve())
-    }
+    return {n: p for n, p in named.items() if view.may_exist(p) and not view.can_read(p.resolve())}
 
 
-def _find_hidden_program(word: str, path: str, inside: SandboxView) -> Path | None:
-    for program in _find_interpreters(word, path, inside):
-        if not inside.can_read(real := program.resolve()):
+def _find_hidden_program(word: str, path: str, view: SandboxView) -> Path | None:
+    for program in _find_interpreters(word, path, view):
+        if not view.can_read(real := program.resolve()):
             return real
-        if not inside.can_read(program):
+        if not view.can_read(program):
             return program
     return None
 
 
-def _find_interpreters(word: str, path: str, inside: SandboxView) -> Iterator[Path]:
+def _find_interpreters(word: str, path: str, view: SandboxView) -> Iterator[Path]:
     """A program, and its chain of interpreters."""
     for _ in range(INTERPRETERS):
-        program = _find_program(word, path, inside)
+        program = _find_program(word, path, view)
         if program is None:
             return
         yield program
         word = read_interpreter(program)
 
 
-def _find_program(word: str, path: str, inside: SandboxView) -> Path | None:
+def _find_program(word: str, path: str, view: SandboxView) -> Path | None:
     if "/" in word:
-        program = inside.job_folders.checkout / word
-        return program if program.is_file() or inside.may_exist(program) else None
-    found = word and (shutil.which(word, path=inside.path) or shutil.which(word, path=path))
+        program = view.job_folders.checkout / word
+        return program if program.is_file() or view.may_exist(program) else None
+    found = word and (shutil.which(word, path=view.path) or shutil.which(word, path=path))
     return Path(found) if found else None
 
 
@@ -208,3 +214,92 @@ def read_interpreter(program: Path) -> str:
     if words and Path(words[0]).name == "env":
         words = [word for word in words[1:] if not word.startswith("-") and "=" not in word]
     return words[0] if words else ""
+
+
+VIRTUAL_ENV = "VIRTUAL_ENV"
+"""The activated environment's folder, by which uv and poetry find it."""
+
+
+@dataclass(frozen=True)
+class JobTools:
+    """The settings and the environment that open the job's tools to the sandbox; ``programs`` are
+    folders of the checkout, on the PATH of the sandbox alone."""
+
+    settings: Settings
+    env: Mapping[str, str]
+    programs: tuple[Path, ...]
+
+
+def open_job_tools(
+    settings: Settings,
+    env: Mapping[str, str],
+    git: Git,
+    job_folders: JobFolders,
+    emit: Emit,
+    *,
+    separate_checkout: bool = False,
+) -> JobTools:
+    """Open tool caches and programs installed in the checkout, as if ``agent_paths`` and
+    ``agent_env`` named them. ``separate_checkout``: work runs in another checkout, so these folders
+    are opened for reading, and kept off the PATH of trusted processes."""
+    top = job_folders.checkout
+    settings, env = open_tool_caches(settings, env, job_folders.home, top)
+    programs = find_checkout_programs(env, git, top, settings.output_dir)
+    settings = open_linked_tools(settings, programs, job_folders, emit)
+    if env.get(VIRTUAL_ENV) and Path(env[VIRTUAL_ENV], "bin").resolve() in programs:
+        settings = settings.with_values(agent_env=[*settings.agent_env, VIRTUAL_ENV])
+    if separate_checkout:
+        env = {**env, "PATH": build_search_path(env, top)}
+        places = [str(_find_ignored_root(git, top.resolve(), folder)) for folder in programs]
+        opened = dict.fromkeys((*settings.agent_paths, *places))
+        settings = settings.with_values(agent_paths=list(opened))
+    return JobTools(settings, env, programs)
+
+
+def _find_ignored_root(git: Git, top: Path, folder: Path) -> Path:
+    """The outermost ignored folder around this one: the whole environment with its libraries."""
+    name = str(folder.relative_to(top))
+    return top / min(list_ignored(git, top, (*list_parents(name), name)), key=len)
+
+
+def find_checkout_programs(
+    env: Mapping[str, str], git: Git, checkout: Path, output_dir: str
+) -> tuple[Path, ...]:
+    """The ignored folders of the checkout on the PATH, links resolved."""
+    top = checkout.resolve()
+    parts = [part for part in env.get("PATH", "").split(os.pathsep) if part.startswith("/")]
+    # An empty part, as any relative one, means the current folder (POSIX, PATH): it is dropped.
+    real = dict.fromkeys(Path(part).resolve() for part in parts)
+    inside = {str(f.relative_to(top)): f for f in real if f.is_relative_to(top) and f.is_dir()}
+    names = [name for name in inside if not any(within(name, own) for own in (".git", output_dir))]
+    return tuple(inside[name] for name in list_ignored(git, checkout, names)) if names else ()
+
+
+def open_linked_tools(
+    settings: Settings, programs: tuple[Path, ...], job_folders: JobFolders, emit: Emit
+) -> Settings:
+    """Open the installations that links in these folders lead to, as if ``agent_paths`` named
+    them. Warn of those that must stay hidden."""
+    opened = list(settings.agent_paths)
+    for place in dict.fromkeys(_list_installations(programs, job_folders)):
+        if exposed := find_exposed_path(place, job_folders):
+            text = f"PATH leads to {place}, which stays hidden, as it would expose {exposed}"
+            emit(Note(f"{text}; install it in a folder that holds only tools", warning=True))
+        elif str(place) not in opened:
+            opened.append(str(place))
+    return settings.with_values(agent_paths=opened)
+
+
+def _list_installations(programs: tuple[Path, ...], job_folders: JobFolders) -> Iterator[Path]:
+    """The installations outside checkout and system that links lead to, at the first and last
+    hop."""
+    # A virtual environment's python links to a name such as /opt/bin/python3, which may itself be a
+    # link to the installation with the libraries.
+    for folder in programs:
+        links = [Path(entry.path) for entry in os.scandir(folder) if entry.is_symlink()]
+        for link in sorted(links)[:MOST_LINKS]:
+            for target in (Path(os.path.normpath(folder / link.readlink())), link.resolve()):
+                inside = target.is_relative_to(job_folders.checkout)
+                system = any(within(str(target), each) for each in FOLDERS)
+                if not inside and not system and target.exists():
+                    yield find_installation(target, job_folders.home)

@@ -100,8 +100,8 @@ def select_commands(use: ToolUse | None) -> ToolUse | None:
     """The shell calls that did more than read; None if unknown."""
     if use is None:
         return None
-    calls = (call for call in use.calls if call.tool not in _NO_SHELL)
-    return dataclasses.replace(use, calls=tuple(c for c in calls if not _only_reads(c.subject)))
+    shell = (call for call in use.calls if call.tool not in _NO_SHELL)
+    return dataclasses.replace(use, calls=tuple(c for c in shell if not _only_reads(c.subject)))
 
 
 def _only_reads(command: str) -> bool:

@@ -1,19 +1,47 @@
-"""The input of the work stage."""
+"""The input of the work stage: the part of a job that agents and commands may see, built from the
+job, and as JSON. Only the variables of ``agent_env`` in it may be secret."""
 
-from collections.abc import Mapping
+import contextlib
+import dataclasses
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from gitlab_nightshift.records.codec import LOCAL
+from gitlab_nightshift.agents import build_provider
+from gitlab_nightshift.errors import NightshiftError
+from gitlab_nightshift.policy.prompts import BEADS
+from gitlab_nightshift.proof.implied_commands import (
+    BuildFiles,
+    build_commands,
+    list_default_allowed_commands,
+)
+from gitlab_nightshift.records.codec import LOCAL, make_record, to_data, to_fields
+from gitlab_nightshift.records.events import Emit, read_clock
+from gitlab_nightshift.records.products import Plan
+from gitlab_nightshift.redaction.redactor import Redactor
+from gitlab_nightshift.repository.git import Git
 from gitlab_nightshift.repository.prepared_folders import PreparedFolders
 from gitlab_nightshift.run_context import RunContext
-from gitlab_nightshift.stages.work.proof_choice import Commands
-from gitlab_nightshift.system.raw_logs import Logs
+from gitlab_nightshift.sandbox.import_check import list_named_folders
+from gitlab_nightshift.stages.work.gateway_access import MODEL_VARIABLES, configure_gateway
+from gitlab_nightshift.stages.work.tool_access import JobFolders, find_tool_folders, open_job_tools
+from gitlab_nightshift.system.environment import build_allowed_env, build_search_path
+from gitlab_nightshift.system.raw_logs import Logs, build_logs
 
 if TYPE_CHECKING:  # plan makes one, too, and starts no sandbox
     from gitlab_nightshift.sandbox.self_confinement import OwnConfinement
     from gitlab_nightshift.sandbox.visible_system import SystemWalk
+
+NOTHING_TO_RUN = "found no command that tests this project: set verify_commands"
+
+
+@dataclass(frozen=True)
+class Commands:
+    """The commands to run. ``implied``: the build files say so, not the settings."""
+
+    commands: tuple[str, ...]
+    implied: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,8 +52,8 @@ class WorkContext(RunContext):
     access needs, including the key; ``home`` this machine's real home (git settings); ``logs`` are
     in ``private``; ``verify`` are the commands that prove a change; ``seconds`` is the time limit
     (None: no deadline); ``secrets`` are files, besides the checkout's, that no agent may read;
-    ``named`` folders of the checkout that the job's variables name; ``programs`` folders on the
-    PATH of the sandbox alone (``checkout_programs.py``); ``walked`` is a finished search of this
+    ``named_folders`` folders of the checkout that the job's variables name; ``programs`` folders on
+    the PATH of the sandbox alone (``tool_access.py``); ``system_walk`` is a finished search of this
     machine (None: not done yet); ``prepared`` are existing folders; ``own`` is the confinement of
     this process (None: unknown).
     """
@@ -38,8 +66,116 @@ class WorkContext(RunContext):
     allowed_commands: tuple[str, ...] = ()
     build_commands: tuple[str, ...] = ()
     secrets: tuple[Path, ...] = ()
-    named: tuple[Path, ...] = ()
+    named_folders: tuple[Path, ...] = ()
     programs: tuple[Path, ...] = ()
-    walked: "SystemWalk | None" = field(default=None, metadata=LOCAL)
+    system_walk: "SystemWalk | None" = field(default=None, metadata=LOCAL)
     prepared: PreparedFolders | None = field(default=None, metadata=LOCAL)
     own: "OwnConfinement | None" = field(default=None, metadata=LOCAL)
+
+
+def build_job_context(
+    run: RunContext,
+    git: Git,
+    network: Mapping[str, str],
+    build_files: BuildFiles,
+    verify: Commands,
+    seconds: float | None,
+    *,
+    separate_checkout: bool = False,
+) -> WorkContext:
+    """The input of the work stage, without any GitLab credential.
+
+    ``network`` are the variables for this program's own connections, ``verify`` the commands that
+    prove a change, ``seconds`` the time limit. ``separate_checkout``: work runs in another
+    checkout.
+    """
+    home = Path(run.env.get("HOME", "/"))
+    folders = JobFolders(home, run.checkout, run.private)
+    tools = open_job_tools(
+        run.settings, run.env, git, folders, run.emit, separate_checkout=separate_checkout
+    )
+    settings, env = tools.settings, tools.env
+    build = build_commands(build_files.files, build_files.read)
+    default = list_default_allowed_commands(build_files.files, build_files.read)
+    commands = settings.allowed_commands if settings.allowed_commands is not None else default
+    model = (*build_provider(settings).keys, *MODEL_VARIABLES, *settings.agent_env)
+    return WorkContext(
+        settings=settings,
+        job=run.job,
+        env=build_allowed_env(env, settings.agent_env),
+        model_env={name: env[name] for name in model if env.get(name)} | {**network},
+        checkout=run.checkout,
+        config_folder=run.config_folder,
+        home=home,
+        private=run.private,
+        logs=build_logs(run.private, run.redact),
+        allowed_commands=tuple(commands),
+        build_commands=tuple(name for name in commands if name in build),
+        verify=verify,
+        seconds=seconds,
+        redact=run.redact,
+        emit=run.emit,
+        named_folders=() if separate_checkout else list_named_folders(env, run.checkout),
+        programs=tools.programs,
+    )
+
+
+def _encode_work_context(work_context: WorkContext) -> dict[str, Any]:
+    """A work context as JSON. Model variables are replaced by "set"."""
+    handed = dataclasses.replace(
+        work_context,
+        settings=work_context.settings.with_values(notify=[]),  # its addresses may be secret
+        model_env=dict.fromkeys(work_context.model_env, "set"),
+    )
+    # A point in time, as the input may wait. All processes share the clock (CLOCK_MONOTONIC,
+    # clock_gettime(2)).
+    until = None if work_context.seconds is None else read_clock() + work_context.seconds
+    return {**to_fields(handed), "until_s": until, "needed": _list_needed_paths(work_context)}
+
+
+def pack_work(work_context: WorkContext, plan: Plan) -> dict[str, Any]:
+    """The input of work and of its gateway, None if the agent needs none; what the job may spend
+    is in the plan."""
+    provider = build_provider(work_context.settings)
+    gateway = configure_gateway(work_context.settings, provider, work_context.model_env, plan.limit)
+    return {
+        "context": _encode_work_context(work_context),
+        "gateway": to_data(gateway),
+    }
+
+
+def read_work_context(
+    data: Mapping[str, Any], logs: Logs, emit: Emit, prepared: PreparedFolders
+) -> WorkContext:
+    """The work context again. Its redactor knows no secret values, only the patterns of tokens."""
+    handed = {name: value for name, value in data.items() if name not in ("until_s", "needed")}
+    until = data["until_s"]
+    return make_record(
+        WorkContext,
+        handed,
+        seconds=None if until is None else max(until - read_clock(), 1.0),
+        logs=logs,
+        redact=Redactor(()),
+        emit=emit,
+        private=prepared.private,
+        prepared=prepared,
+    )
+
+
+def _list_needed_paths(work_context: WorkContext) -> list[str]:
+    """The agent's CLI, ``agent_paths`` and the templates. Invalid ones are skipped: work reports
+    them."""
+    settings = work_context.settings
+    path = build_search_path(work_context.env, work_context.checkout)
+    named = [settings.agent_executable, *(getattr(settings.prompts, bead) for bead in BEADS)]
+    files = [work_context.config_folder / name for name in named if name]
+    agent = build_provider(settings).list_readable_paths(path)
+    return list(map(str, (*files, *agent, *_list_tools(work_context))))
+
+
+def _list_tools(work_context: WorkContext) -> Iterator[Path]:
+    folders = JobFolders(work_context.home, work_context.checkout.resolve(), work_context.private)
+    for text in work_context.settings.agent_paths:
+        one = work_context.settings.with_values(agent_paths=[text])
+        with contextlib.suppress(NightshiftError):
+            yield from find_tool_folders(one, work_context.env, folders)

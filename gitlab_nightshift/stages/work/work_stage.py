@@ -14,25 +14,23 @@ from gitlab_nightshift.records.events import Emit, Note, read_clock
 from gitlab_nightshift.records.products import Bundle, Outcome, Plan
 from gitlab_nightshift.repository.checkout import Checkout
 from gitlab_nightshift.repository.pipeline_config import read_pipeline_files
-from gitlab_nightshift.stages.work.baseline import Baseline, run_baseline
+from gitlab_nightshift.stages.work.baseline import Baseline
 from gitlab_nightshift.stages.work.bead import BeadContext
-from gitlab_nightshift.stages.work.boundary import Boundary
-from gitlab_nightshift.stages.work.boundary_proof import prove_boundary
+from gitlab_nightshift.stages.work.bead_prompt import build_run_values
+from gitlab_nightshift.stages.work.boundary import Boundary, prove_boundary
 from gitlab_nightshift.stages.work.brief.repository_brief import make_run_brief
-from gitlab_nightshift.stages.work.given_task import do_task
+from gitlab_nightshift.stages.work.gateway_access import ModelAccess, open_access
 from gitlab_nightshift.stages.work.hidden_files import find_hidden_files
-from gitlab_nightshift.stages.work.model_access import ModelAccess, open_access
-from gitlab_nightshift.stages.work.named_paths import NamedTree
-from gitlab_nightshift.stages.work.night import try_categories
-from gitlab_nightshift.stages.work.night_bead import Night
-from gitlab_nightshift.stages.work.night_bundle import build_bundle, encode_bundle
+from gitlab_nightshift.stages.work.named_paths import PathResolver
+from gitlab_nightshift.stages.work.night import Night
 from gitlab_nightshift.stages.work.night_ending import (
     Ending,
+    build_bundle,
     build_unscheduled_ending,
+    encode_bundle,
     run_to_ending,
 )
 from gitlab_nightshift.stages.work.program_allowlist import find_cli_interpreter, restrict_programs
-from gitlab_nightshift.stages.work.prompt_values import build_run_values
 from gitlab_nightshift.stages.work.proof_context import ProofContext
 from gitlab_nightshift.stages.work.recording import Recorder
 from gitlab_nightshift.stages.work.run_budget import Ledger, open_ledger
@@ -42,55 +40,25 @@ from gitlab_nightshift.stages.work.sandboxed_checkout import (
     open_sandboxed_checkout,
 )
 from gitlab_nightshift.stages.work.work_context import WorkContext
-from gitlab_nightshift.stages.work.work_preparation import Tools, find_agent_program, prepare
+from gitlab_nightshift.stages.work.workflows import NIGHT, Tools, Workflow, find_agent_program
 from gitlab_nightshift.system.environment import build_search_path
 from gitlab_nightshift.system.file_names import format_path
 
 MOST_NAMED = 8
-Keep = Callable[[str, bytes], None]
+Store = Callable[[str, bytes], None]
 """Stores a product of the run, by its name below the output folder."""
-
-
-@dataclass(frozen=True)
-class Workflow:
-    """What one kind of run does otherwise than another. The steps in the sandbox: ``baseline``
-    before any agent runs, ``run`` with agents.
-
-    ``place`` chooses the checkout and its commit, ``prepare`` builds the agent and its templates;
-    ``any_day``: also run on a day without a night.
-    """
-
-    baseline: Callable[[WorkContext, Checkout, Runner], Baseline]
-    run: Callable[[Night], Ending]
-    place: Callable[[Plan, WorkContext], tuple[Plan, WorkContext]] = lambda *given: given
-    prepare: Callable[[WorkContext], Tools] = prepare
-    any_day: bool = False
-
-
-def _run_baseline(work_context: WorkContext, checkout: Checkout, runner: Runner) -> Baseline:
-    return run_baseline(
-        work_context.verify, work_context.settings.baseline, checkout, runner, work_context.emit
-    )
-
-
-def _run_night(night: Night) -> Ending:
-    """Try the plan's categories, or do the given task."""
-    return do_task(night) if night.plan.task else try_categories(night)
-
-
-NIGHT = Workflow(_run_baseline, _run_night)
 
 
 def work(
     plan: Plan,
     work_context: WorkContext,
     gateway: RemoteGateway | None,
-    keep: Keep,
+    store: Store,
     workflow: Workflow = NIGHT,
     earlier: Iterable[BeadResult] = (),
 ) -> Bundle:
-    """Run the night, or another workflow; ``keep`` stores ``change.patch`` and ``bundle.json``. The
-    beads ``earlier`` count towards the budget.
+    """Run the night, or another workflow; ``store`` stores ``change.patch`` and ``bundle.json``.
+    The beads ``earlier`` count towards the budget.
 
     Never raises: failures, signals and bugs become the bundle's outcome.
     """
@@ -102,8 +70,8 @@ def work(
         work_context.logs.reserve.release()
         bundle = build_bundle(plan, ending, ledger, read_clock() - started)
         patch = ending.captured.patch if ending.captured else b""
-        keep("bundle/change.patch", patch)
-        keep("bundle/bundle.json", encode_bundle(bundle))
+        store("bundle/change.patch", patch)
+        store("bundle/bundle.json", encode_bundle(bundle))
         return bundle
 
     return write(_run_plan(plan, work_context, gateway, ledger, workflow, write))
@@ -125,15 +93,15 @@ def _run_plan(
         return build_unscheduled_ending(plan)
     disks, written = (work_context.private, work_context.checkout), list[Ending]()
 
-    def run_and_write(make: Callable[[], Ending]) -> Ending:
-        written.append(run_to_ending(plan, work_context.logs, disks, make))
+    def run_and_write(run: Callable[[], Ending]) -> Ending:
+        written.append(run_to_ending(plan, work_context.logs, disks, run))
         write(written[0])
         return written[0]
 
     def prepare_and_run() -> Ending:
-        placed, context = workflow.place(plan, work_context)
+        own_plan, context = workflow.choose_checkout(plan, work_context)
         tools = workflow.prepare(context)
-        return run_workflow(placed, context, tools, ledger, workflow, gateway, run_and_write)
+        return run_workflow(own_plan, context, tools, ledger, workflow, gateway, run_and_write)
 
     ending = run_to_ending(plan, work_context.logs, disks, prepare_and_run)
     if written and ending is not written[0]:  # stopped while the checkout was being restored
@@ -148,7 +116,7 @@ def run_workflow(
     ledger: Ledger,
     workflow: Workflow,
     gateway: RemoteGateway | None,
-    run_inside: Callable[[Callable[[], Ending]], Ending] = lambda make: make(),
+    run_inside: Callable[[Callable[[], Ending]], Ending] = lambda run: run(),
 ) -> Ending:
     """Open the sandbox, run the workflow in it, restore everything. ``run_inside`` is called with
     the workflow.
@@ -160,15 +128,13 @@ def run_workflow(
         work=work_context,
         gateway=gateway,
         run_id=plan.run_id,
-        places=tools.provider.list_readable_paths(path),
+        cli_files=tools.provider.list_readable_paths(path),
         left_s=ledger.compute_left_s,
     )
     with open_sandboxed_checkout(sandbox_context) as sandboxed:
         _check_base(plan, sandboxed.checkout)
         ledger.isolation = str(sandboxed.boundary)  # recorded however the run ends
-        return run_inside(
-            lambda: _run_in_sandbox(sandboxed, plan, work_context, tools, ledger, workflow)
-        )
+        return run_inside(_WorkflowRun(plan, work_context, tools, ledger, workflow, sandboxed).run)
 
 
 def _check_base(plan: Plan, checkout: Checkout) -> None:
@@ -177,78 +143,100 @@ def _check_base(plan: Plan, checkout: Checkout) -> None:
         raise NightshiftError(Code.CONFIG, text)
 
 
-def _run_in_sandbox(
-    sandboxed: SandboxedCheckout,
-    plan: Plan,
-    work_context: WorkContext,
-    tools: Tools,
-    ledger: Ledger,
-    workflow: Workflow,
-) -> Ending:
-    checkout, gateway, socket = (
-        sandboxed.checkout,
-        sandboxed.sandbox_context.gateway,
-        sandboxed.sockets / "gateway",
-    )
-    with sandboxed.open_runner() as (boundary, egress, runner):
-        baseline = workflow.baseline(work_context, checkout, runner)
-        ledger.note_baseline(baseline.results)
-        if baseline.skip and not ledger.late():
-            skipped = Ending(Outcome.SKIPPED, baseline.skip, plan.scheduled)
-            return dataclasses.replace(skipped, incomplete=baseline.incomplete)
-        proof = _build_proof_context(plan, work_context, runner, baseline, checkout)
-        access = open_access(
-            tools.provider, work_context.env, egress, gateway, socket, work_context.emit
+@dataclass(frozen=True)
+class _WorkflowRun:
+    """A workflow in its open sandbox."""
+
+    plan: Plan
+    work_context: WorkContext
+    tools: Tools
+    ledger: Ledger
+    workflow: Workflow
+    sandboxed: SandboxedCheckout
+
+    @property
+    def checkout(self) -> Checkout:
+        return self.sandboxed.checkout
+
+    def run(self) -> Ending:
+        with self.sandboxed.open_runner() as (boundary, egress, runner):
+            baseline = self.workflow.baseline(self.work_context, self.checkout, runner)
+            self.ledger.note_baseline(baseline.results)
+            if baseline.skip and not self.ledger.late():
+                skipped = Ending(Outcome.SKIPPED, baseline.skip, self.plan.scheduled)
+                return dataclasses.replace(skipped, incomplete=baseline.incomplete)
+            access = open_access(
+                self.tools.provider,
+                self.work_context.env,
+                egress,
+                self.sandboxed.sandbox_context.gateway,
+                self.sandboxed.sockets / "gateway",
+                self.work_context.emit,
+            )
+            ending = self.workflow.run(self._prepare_night(runner, baseline, access, boundary))
+            incomplete = filter(None, (baseline.incomplete, ending.incomplete))
+            return dataclasses.replace(ending, incomplete=". ".join(incomplete))
+
+    def _prepare_night(
+        self, runner: Runner, baseline: Baseline, access: ModelAccess, boundary: Boundary
+    ) -> Night:
+        work = self.work_context
+        proof = self._build_proof_context(runner, baseline)
+        boundary = self._prove_boundary(boundary, access)
+        recorder = Recorder(
+            Path(work.settings.record_dir) if work.settings.record_dir else None,
+            self.tools.provider.name,
+            work.redact,
         )
-        night = _prepare_night(plan, work_context, tools, ledger, checkout, proof, access, boundary)
-        ending = workflow.run(night)
-        incomplete = filter(None, (baseline.incomplete, ending.incomplete))
-        return dataclasses.replace(ending, incomplete=". ".join(incomplete))
+        recorder.start(self.checkout.path)
+        values = build_run_values(
+            self.plan, work.settings, work.job, work.allowed_commands, work.build_commands
+        )
+        hidden = _find_hidden(self.tools, self.checkout, work.emit)
+        brief = make_run_brief(
+            self.plan, self.checkout, work.build_commands, baseline.results, work.emit
+        )
+        bead_context = BeadContext(
+            work=work,
+            provider=self.tools.provider,
+            templates=self.tools.templates,
+            ledger=self.ledger,
+            access=access,
+            boundary=boundary,
+            record=recorder.record_bead,
+            paths=self._build_path_resolver(),
+            brief=brief,
+            hidden=hidden,
+        )
+        return Night(self.plan, bead_context, self.checkout, proof, values, recorder)
 
+    def _build_proof_context(self, runner: Runner, baseline: Baseline) -> ProofContext:
+        plan, ci_config = self.plan, self.work_context.job.ci_config_path
+        checkout = self.checkout
+        return ProofContext(
+            work=self.work_context,
+            recent_files=frozenset(plan.recent_files if plan.recent_files_enforced else ()),
+            runner=runner,
+            baseline=baseline,
+            ci_files=read_pipeline_files(checkout.repository, checkout.base_sha, ci_config),
+            known=() if plan.task else (*plan.rejected_ideas, *plan.open_merge_requests),
+            canaries=BaseCanaries(unable="the commands fail on the base" if baseline.red else ""),
+        )
 
-def _prepare_night(
-    plan: Plan,
-    work_context: WorkContext,
-    tools: Tools,
-    ledger: Ledger,
-    checkout: Checkout,
-    proof: ProofContext,
-    access: ModelAccess,
-    boundary: Boundary,
-) -> Night:
-    boundary = dataclasses.replace(boundary, gates=(*boundary.gates, *access.gates))
-    cli = find_agent_program(work_context, tools.provider)
-    boundary = restrict_programs(
-        _keep_programs(boundary, cli, work_context.emit), work_context, cli
-    )
-    hidden = dataclasses.replace(checkout, secrets=(*checkout.secrets, *work_context.secrets))
-    path = build_search_path(work_context.env, work_context.checkout)
-    prove_boundary(
-        boundary,
-        hidden,
-        work_context.private,
-        work_context.home,
-        work_context.named,
-        path,
-        work_context.emit,
-        work_context.own,
-    )
-    recorder = _build_recorder(work_context, tools)
-    recorder.start(checkout.path)
-    values = build_run_values(
-        plan,
-        work_context.settings,
-        work_context.job,
-        work_context.allowed_commands,
-        work_context.build_commands,
-    )
-    bead_context = _build_bead_context(
-        work_context, tools, ledger, recorder, access, boundary, checkout
-    )
-    ran = proof.baseline.results
-    brief = make_run_brief(plan, checkout, work_context.build_commands, ran, work_context.emit)
-    bead_context = dataclasses.replace(bead_context, brief=brief)
-    return Night(plan, bead_context, checkout, proof, values, recorder)
+    def _prove_boundary(self, boundary: Boundary, access: ModelAccess) -> Boundary:
+        """The agents' boundary, with the gate to the model and the programs on their PATH, once
+        nothing could break out of it."""
+        work, cli = self.work_context, find_agent_program(self.work_context, self.tools.provider)
+        boundary = dataclasses.replace(boundary, gates=(*boundary.gates, *access.gates))
+        boundary = restrict_programs(_keep_programs(boundary, cli, work.emit), work, cli)
+        secrets = (*self.checkout.secrets, *work.secrets)
+        prove_boundary(boundary, dataclasses.replace(self.checkout, secrets=secrets), work)
+        return boundary
+
+    def _build_path_resolver(self) -> PathResolver:
+        # A link may lead to the checkout, so an agent may know it by either path.
+        roots = dict.fromkeys((str(self.checkout.path), str(self.work_context.checkout)))
+        return PathResolver(tuple(roots), self.checkout.saved.entries)
 
 
 def _keep_programs(boundary: Boundary, cli: Path, emit: Emit) -> Boundary:
@@ -263,44 +251,6 @@ def _keep_programs(boundary: Boundary, cli: Path, emit: Emit) -> Boundary:
     return dataclasses.replace(boundary, programs=kept, read_only=(*boundary.read_only, *kept))
 
 
-def _build_proof_context(
-    plan: Plan, work_context: WorkContext, runner: Runner, baseline: Baseline, checkout: Checkout
-) -> ProofContext:
-    ci_config = work_context.job.ci_config_path
-    return ProofContext(
-        work=work_context,
-        recent_files=frozenset(plan.recent_files if plan.recent_files_enforced else ()),
-        runner=runner,
-        baseline=baseline,
-        ci_files=read_pipeline_files(checkout.repository, checkout.base_sha, ci_config),
-        known=() if plan.task else (*plan.rejected_ideas, *plan.open_merge_requests),
-        canaries=BaseCanaries(unable="the commands fail on the base" if baseline.red else ""),
-    )
-
-
-def _build_bead_context(
-    work_context: WorkContext,
-    tools: Tools,
-    ledger: Ledger,
-    recorder: Recorder,
-    access: ModelAccess,
-    boundary: Boundary,
-    checkout: Checkout,
-) -> BeadContext:
-    roots = tuple(dict.fromkeys((str(checkout.path), str(work_context.checkout))))
-    return BeadContext(
-        work=work_context,
-        provider=tools.provider,
-        templates=tools.templates,
-        ledger=ledger,
-        access=access,
-        boundary=boundary,
-        keep=recorder.keep,
-        tree=NamedTree(roots, checkout.saved.entries),
-        hidden=_find_hidden(tools, checkout, work_context.emit),
-    )
-
-
 def _find_hidden(tools: Tools, checkout: Checkout, emit: Emit) -> tuple[str, ...]:
     """The files of secrets that this agent must not find in the checkout."""
     if not tools.provider.about.hides_secrets:
@@ -311,8 +261,3 @@ def _find_hidden(tools: Tools, checkout: Checkout, emit: Emit) -> tuple[str, ...
         names = ", ".join(map(format_path, found[:MOST_NAMED]))
         emit(Note(f"taken away while the agent works: {names}{more}"))
     return found
-
-
-def _build_recorder(work_context: WorkContext, tools: Tools) -> Recorder:
-    folder = work_context.settings.record_dir
-    return Recorder(Path(folder) if folder else None, tools.provider.name, work_context.redact)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gitlab_nightshift.agents.model.blocks import MalformedError
 from gitlab_nightshift.agents.model.json_answers import parse_json_answer
-from gitlab_nightshift.stages.work.handoff_schema import build_schema
+from gitlab_nightshift.stages.work.handoff import build_schema
 from tests.support.shop import DRAFT, FOUND, PASSED
 
 HONEST: dict[str, dict[str, Any]] = {"analyze": FOUND, "verify": PASSED, "mr": DRAFT}

@@ -17,7 +17,7 @@ from gitlab_nightshift.agents.model.conversation import ContextTooSmallError
 from gitlab_nightshift.agents.model.loop import AgentLoop, LoopLimits
 from gitlab_nightshift.agents.model.tools import CommandRules, Toolbox
 from gitlab_nightshift.repository.git import build_isolated_git
-from gitlab_nightshift.stages.work.handoff_schema import build_schema
+from gitlab_nightshift.stages.work.handoff import build_schema
 from tests.support.model_endpoint import ModelEndpoint
 from tests.support.shop import FOUND, PASSED
 from tests.support.turns import Call, Request, Script, Turn, Usage, call, costing, error, say

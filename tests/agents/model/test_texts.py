@@ -6,7 +6,7 @@ import jsonschema  # type: ignore[import-untyped]
 import pytest
 
 from gitlab_nightshift.agents.model.texts import build_answer_format
-from gitlab_nightshift.stages.work.handoff_schema import build_schema
+from gitlab_nightshift.stages.work.handoff import build_schema
 from tests.support.shop import DRAFT, FOUND, PASSED
 
 NOTHING = {"result": "NO_IMPROVEMENT", "reason": "All is tested."}

@@ -71,7 +71,7 @@ def worked(
 ) -> list[Any]:
     place = {"settings": {"values": vars(after)}, "needed": after.opened}
     with open_confined_stage(recorder.places, before, recorder.start, lambda: untouched) as stage:
-        stage.run({"place": place})
+        stage.run({"context": place})
     return recorder.done
 
 

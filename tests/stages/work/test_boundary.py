@@ -16,8 +16,12 @@ from gitlab_nightshift.sandbox.self_confinement import OwnConfinement, weaken_sa
 from gitlab_nightshift.sandbox.tier_choice import UnavailableTier, choose
 from gitlab_nightshift.sandbox.tiers import Guarantee, Tier
 from gitlab_nightshift.sandbox.visible_system import System
-from gitlab_nightshift.stages.work.boundary import Boundary, _describe_hidden_places
-from gitlab_nightshift.stages.work.own_confinement import SandboxUnavailable, choose_sandbox
+from gitlab_nightshift.stages.work.boundary import (
+    Boundary,
+    SandboxUnavailable,
+    _describe_hidden_paths,
+    choose_sandbox,
+)
 
 
 @pytest.fixture
@@ -70,7 +74,7 @@ def test_a_build_learns_what_is_hidden() -> None:
     """But not what a system hides everywhere, nor what is made readable by name."""
     private = ("/etc/pip.conf", "/etc/shadow", "/opt/claude", "/opt/key", "/opt/sdk")
     boundary = hiding(*private, opened=("/opt/claude",), cut=("/opt/sdk",))
-    notes = list(_describe_hidden_places(boundary.sandbox.machine, boundary.read_only))
+    notes = list(_describe_hidden_paths(boundary.sandbox.machine, boundary.read_only))
     assert [note.text.strip() for note in notes] == [
         "/opt/sdk is hidden from agents: it is too large to search for private files. To expose it,"
         " add it to agent_paths.",

@@ -7,7 +7,7 @@ import pytest
 from gitlab_nightshift.records.handoffs import AnalysisCandidate, AnalysisResult
 from gitlab_nightshift.repository.tree_snapshot import scan
 from gitlab_nightshift.stages.work.citation_check import drop_unfounded
-from gitlab_nightshift.stages.work.named_paths import NamedTree
+from gitlab_nightshift.stages.work.named_paths import PathResolver
 from tests.support.tables import each
 
 TEXT = 'def total(prices):\n    return  sum(prices)\n# `x` and "y"\n'
@@ -20,8 +20,8 @@ def top(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def tree(top: Path) -> NamedTree:
-    return NamedTree((str(top),), scan(top))
+def tree(top: Path) -> PathResolver:
+    return PathResolver((str(top),), scan(top))
 
 
 def candidate(name: str, *evidence: str, rank: int = 1) -> AnalysisCandidate:

@@ -5,16 +5,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import TypeAdapter
 
 from gitlab_nightshift.records.handoffs import AnalysisCandidate, AnalysisResult, Draft, Verdict
 from gitlab_nightshift.stages.work.handoff import (
+    KINDS,
     LARGEST,
     STUBS,
     HandoffError,
+    build_schema,
     read_handoff,
     write_stub,
 )
-from gitlab_nightshift.stages.work.handoff_schema import build_schema
 
 SELECTED = {"files": ["a.py"], "description": "Do it."}
 FOUND = {"result": "IMPROVEMENT_FOUND", "selected": SELECTED}
@@ -172,3 +174,26 @@ def test_the_schema_asks_only_for_what_is_required(bead: str) -> None:
     required = {"analyze": ["result"], "verify": ["passed"], "mr": ["title", "summary"]}
     assert asked["required"] == required[bead]
     assert json.loads(json.dumps(asked)) == asked
+
+
+CUT_HERE = ("title", "maxItems", "maxLength")
+
+
+def drop_limits(schema: Any) -> Any:
+    """What pydantic says of a record, without what agents are not told."""
+    if isinstance(schema, list):
+        return [drop_limits(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    properties = schema.get("properties", {})
+    loose = {key: drop_limits(part) for key, part in schema.items() if key not in CUT_HERE}
+    if properties:
+        loose["properties"] = {name: drop_limits(part) for name, part in properties.items()}
+    if isinstance(loose.get("items"), dict):
+        loose["items"].pop("minLength", None)
+    return loose
+
+
+@pytest.mark.parametrize("bead", KINDS)
+def test_it_is_what_pydantic_makes_of_the_record(bead: str) -> None:
+    assert build_schema(bead) == drop_limits(TypeAdapter(KINDS[bead]).json_schema())

@@ -16,8 +16,7 @@ from gitlab_nightshift.sandbox.tiers import Tier
 from gitlab_nightshift.settings.load import build_settings
 from gitlab_nightshift.stages.work.boundary import Boundary
 from gitlab_nightshift.stages.work.program_allowlist import BASE, restrict_programs
-from gitlab_nightshift.stages.work.proof_choice import Commands
-from gitlab_nightshift.stages.work.work_context import WorkContext
+from gitlab_nightshift.stages.work.work_context import Commands, WorkContext
 from gitlab_nightshift.system.raw_logs import build_logs
 
 TOOL = '#!/bin/sh\necho "tool $*"\necho "$PATH"\ncommand -v helper\n'

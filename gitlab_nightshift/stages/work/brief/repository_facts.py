@@ -1,7 +1,9 @@
-"""What git knows about a commit, read with few processes however large the repository."""
+"""What git knows about a commit, read with few processes however large the repository; and its
+folders, with the sizes and languages of their files."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from gitlab_nightshift.repository.git import PLAIN_DIFF, GitError, split_names
@@ -11,7 +13,8 @@ from gitlab_nightshift.repository.tree_listing import list_tree
 MOST_COMMITS = 100
 _MARK = "\1"
 _FILE = "100"
-"""How the mode of a regular file begins: neither a link's nor a submodule's does."""
+"""How the mode of a regular file begins: a link has 120000, a submodule 160000
+(git-fast-import(1))."""
 
 
 class TrackedFile(NamedTuple):
@@ -33,14 +36,14 @@ class PastCommit:
 class RepositoryFacts:
     """A commit's files, and the commits before it, newest first, ``MOST_COMMITS`` at most.
 
-    ``committed_at`` is in seconds since 1970. ``cut``: the clone is shallow, so its history
+    ``committed_at`` is in seconds since 1970. ``shallow``: the clone is shallow, so its history
     ends with the last of them.
     """
 
     files: tuple[TrackedFile, ...]
     commits: tuple[PastCommit, ...]
     committed_at: float
-    cut: bool
+    shallow: bool
 
 
 def read_repository_facts(repository: Repository, commit: str) -> RepositoryFacts:
@@ -56,7 +59,8 @@ def read_repository_facts(repository: Repository, commit: str) -> RepositoryFact
         files=tuple(_list_files(repository, commit)),
         commits=tuple(PastCommit(subject, files) for _, _, subject, files in rows),
         committed_at=rows[0][0] if rows else 0.0,
-        cut=bool(rows) and "grafted" in rows[-1][1],
+        # Git decorates a commit whose parents a shallow clone lacks (%d) with "grafted".
+        shallow=bool(rows) and "grafted" in rows[-1][1],
     )
 
 
@@ -77,5 +81,132 @@ def _parse_log(log: bytes) -> Iterator[tuple[float, str, str, tuple[str, ...]]]:
     for record in log.decode("utf-8", "surrogateescape").split(_MARK)[1:]:
         fields = record.split("\0")
         if len(fields) > 3 and fields[0].isdecimal():  # else a file's name contains the mark
+            # Even with -z git puts a line feed between a commit's format and its first file.
             files = (name.removeprefix("\n") for name in fields[3:])
             yield float(fields[0]), fields[1], fields[2], tuple(filter(None, files))
+
+
+MOST_FOLDERS = 24
+_DEEPEST = 4
+_LARGE = 10_000
+"""Bytes; a smaller file is not listed as large."""
+_LANGUAGES = {
+    extension: language
+    for language, extensions in {
+        "C": "c h",
+        "C#": "cs",
+        "C++": "cc cpp cxx hh hpp",
+        "CSS": "css less sass scss",
+        "Clojure": "clj cljs",
+        "Dart": "dart",
+        "Elixir": "ex exs",
+        "Go": "go",
+        "HTML": "html htm jinja j2 erb",
+        "Haskell": "hs",
+        "JSON": "json",
+        "Java": "java",
+        "JavaScript": "js jsx cjs mjs",
+        "Kotlin": "kt kts",
+        "Markdown": "md rst adoc",
+        "PHP": "php",
+        "Perl": "pl pm",
+        "Python": "py pyi",
+        "R": "r",
+        "Ruby": "rb rake",
+        "Rust": "rs",
+        "SQL": "sql",
+        "Scala": "scala sc sbt",
+        "Shell": "sh bash zsh",
+        "Swift": "swift",
+        "Terraform": "tf",
+        "TypeScript": "ts tsx cts mts",
+        "Vue": "vue",
+        "XML": "xml",
+        "YAML": "yaml yml",
+    }.items()
+    for extension in extensions.split()
+}
+_TEXT = {"JSON", "Markdown", "XML", "YAML"}
+"""Not programming languages: listed last."""
+
+
+@dataclass
+class _Folder:
+    """The files in a folder and below it; ``direct`` counts those in it."""
+
+    files: int = 0
+    size: int = 0
+    languages: Counter[str] = field(default_factory=Counter)
+    direct: int = 0
+
+
+def describe_layout(files: Iterable[TrackedFile]) -> list[str]:
+    """A line for the whole, then one for each folder; the largest folders are split up first."""
+    folders = _collect_folders(files)
+    whole = folders.pop("")
+    lines = [f"all: {_describe(whole)}"]
+    if whole.direct:
+        lines.append(f"top folder itself: {_count(whole.direct)}")
+    return lines + [f"{path}/: {_describe(folders[path])}" for path in _choose_folders(folders)]
+
+
+def _collect_folders(files: Iterable[TrackedFile]) -> dict[str, _Folder]:
+    folders: dict[str, _Folder] = defaultdict(_Folder)
+    folders[""] = _Folder()
+    for path, size in files:
+        *parents, name = path.split("/", _DEEPEST)
+        language = _LANGUAGES.get(name.rpartition(".")[2].lower())
+        holder = ""
+        for depth in range(len(parents) + 1):
+            holder = "/".join(parents[:depth])
+            folder = folders[holder]
+            folder.files += 1
+            folder.size += size
+            if language:
+                folder.languages[language] += 1
+        folders[holder].direct += 1
+    return dict(folders)
+
+
+def _choose_folders(folders: dict[str, _Folder]) -> list[str]:
+    """The top ones, then those with the most files, in the order of their names. A folder whose
+    files are all in one subfolder is replaced by that one."""
+    ranked = sorted(folders, key=lambda path: (-folders[path].files, path))
+    top = [path for path in ranked if "/" not in path][:MOST_FOLDERS]
+    deeper = [path for path in ranked if "/" in path and folders[path].files > 1]
+    chosen = {*top, *deeper[: MOST_FOLDERS - len(top)]}
+    only = {
+        parent
+        for path in chosen
+        if (parent := path.rpartition("/")[0]) and folders[parent].files == folders[path].files
+    }
+    return sorted(chosen - only)
+
+
+def _describe(folder: _Folder) -> str:
+    ranked = sorted(folder.languages.items(), key=lambda row: (row[0] in _TEXT, -row[1]))
+    named = ", ".join(f"{language} {count}" for language, count in ranked[:4])
+    return ", ".join(filter(None, (_count(folder.files), format_size(folder.size), named)))
+
+
+def _count(files: int) -> str:
+    return "1 file" if files == 1 else f"{files} files"
+
+
+def format_size(size: int) -> str:
+    """Bytes for a person: ``812 B``, ``3 kB``, ``1.2 MB``; "" for none."""
+    if size < 1000:
+        return f"{size} B" if size else ""
+    return f"{size / 1000:.0f} kB" if size < 1_000_000 else f"{size / 1_000_000:.1f} MB"
+
+
+def list_largest(files: Iterable[TrackedFile], count: int) -> list[str]:
+    """The largest files of programming languages, a line each."""
+    known = [
+        file
+        for file in files
+        if file.size >= _LARGE
+        and _LANGUAGES.get(file.path.rpartition(".")[2].lower(), "JSON") not in _TEXT
+    ]
+    ranked = sorted(known, key=lambda file: (-file.size, file.path))
+    return [f"{file.path} ({format_size(file.size)})" for file in ranked[:count]]

@@ -1,6 +1,7 @@
 """Functions that no test reaches, if the checkout has a coverage report of this commit."""
 
 import itertools
+import posixpath
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -70,19 +71,10 @@ class _XmlReport:
         self._package = self._file = self._method = ""
         self._lines: list[int] = []
         self._called = False
-        self._begin: Mapping[str, Callable[[Mapping[str, str]], None]] = {
-            "coverage": self._begin_coverage,
-            "sessioninfo": self._begin_session,
-            "package": self._begin_package,
-            "class": self._begin_class,
-            "method": self._begin_method,
-            "line": self._begin_line,
-            "counter": self._begin_counter,
-            "sourcefile": self._begin_source,
-        }
 
     def parse(self, data: bytes) -> _CoverageReport:
         parser = expat.ParserCreate()
+        # Entities that expand to entities fill the memory (the "billion laughs").
         parser.EntityDeclHandler = _refuse_entity
         parser.StartElementHandler = self._start
         parser.EndElementHandler = self._end
@@ -94,9 +86,33 @@ class _XmlReport:
             raise UnreadableReportError("its format is unknown, or empty")
         return self._report
 
-    def _start(self, name: str, attributes: Mapping[str, str]) -> None:
-        if begin := self._begin.get(name):
-            begin(attributes)
+    def _start(self, name: str, attributes: dict[str, str]) -> None:
+        text = attributes.get
+        match name:
+            case "coverage":
+                # coverage.py writes milliseconds, gcovr seconds: 1e11 seconds are the year 5138.
+                stamp = float(text("timestamp") or 0)
+                self._report.made_at = (stamp / 1000 if stamp > 1e11 else stamp) or None
+            case "sessioninfo":
+                # When JaCoCo dumped a session (report.dtd), in milliseconds.
+                made = float(text("dump") or 0) / 1000
+                self._report.made_at = max(made, self._report.made_at or 0.0) or None
+            case "package":
+                self._package = text("name", "")
+            case "class":
+                source = text("sourcefilename")
+                path = f"{self._package}/{source}" if source else text("filename", "")
+                self._file = path.replace("\\", "/")
+            case "sourcefile":
+                self._file = f"{self._package}/{text('name', '')}"
+            case "method":
+                self._method, self._called = text("name", ""), False
+                # JaCoCo gives a method its first line only; a counter says if it was called.
+                self._lines = [int(line)] if (line := text("line")) else []
+            case "line":
+                self._read_line(text)
+            case "counter" if text("type") == "METHOD" and int(text("covered") or 0):
+                self._called = True
 
     def _end(self, name: str) -> None:
         if name == "method":
@@ -105,45 +121,15 @@ class _XmlReport:
                 self._report.files[self._file].functions[key] = self._called
             self._method, self._lines = "", []
 
-    def _begin_coverage(self, attributes: Mapping[str, str]) -> None:
-        # coverage.py writes milliseconds, gcovr seconds: 1e11 seconds are the year 5138.
-        stamp = float(attributes.get("timestamp") or 0)
-        self._report.made_at = (stamp / 1000 if stamp > 1e11 else stamp) or None
-
-    def _begin_session(self, attributes: Mapping[str, str]) -> None:
-        made = float(attributes.get("dump") or 0) / 1000
-        self._report.made_at = max(made, self._report.made_at or 0.0) or None
-
-    def _begin_package(self, attributes: Mapping[str, str]) -> None:
-        self._package = attributes.get("name", "")
-
-    def _begin_class(self, attributes: Mapping[str, str]) -> None:
-        source = attributes.get("sourcefilename")
-        path = f"{self._package}/{source}" if source else attributes.get("filename", "")
-        self._file = path.replace("\\", "/")
-
-    def _begin_source(self, attributes: Mapping[str, str]) -> None:
-        self._file = f"{self._package}/{attributes.get('name', '')}"
-
-    def _begin_method(self, attributes: Mapping[str, str]) -> None:
-        self._method = attributes.get("name", "")
-        self._called = False
-        # JaCoCo gives a method its first line only; a counter says if it was called.
-        line = attributes.get("line")
-        self._lines = [int(line)] if line else []
-
-    def _begin_line(self, attributes: Mapping[str, str]) -> None:
-        number = int(attributes.get("number") or attributes.get("nr") or 0)
-        hit = int(attributes.get("hits") or attributes.get("ci") or 0) > 0
+    def _read_line(self, text: Callable[[str], str | None]) -> None:
+        # Cobertura's number and hits; JaCoCo's nr and ci, covered instructions (report.dtd).
+        number = int(text("number") or text("nr") or 0)
+        hit = int(text("hits") or text("ci") or 0) > 0
         covered = self._report.files[self._file]
         (covered.hit if hit else covered.missed).add(number)
         if self._method:
             self._lines.append(number)
             self._called |= hit
-
-    def _begin_counter(self, attributes: Mapping[str, str]) -> None:
-        if attributes.get("type") == "METHOD" and int(attributes.get("covered") or 0):
-            self._called = True
 
 
 class _Function(NamedTuple):
@@ -162,6 +148,9 @@ class _Source:
     path: str
     text: bytes
     covered: _FileCoverage
+
+    def count_lines(self) -> int:
+        return len(self.text.splitlines())
 
 
 def list_uncovered(checkout: Path, tracked: Sequence[str], committed_at: float) -> list[str]:
@@ -186,16 +175,14 @@ def list_uncovered(checkout: Path, tracked: Sequence[str], committed_at: float) 
 
 def _find_reports(checkout: Path, tracked: Iterable[str]) -> Iterator[str]:
     """Where builds leave reports: at the top, and in folders with a build file."""
-    folders = {path.rpartition("/")[0] for path in tracked if _find_name(path) in _BUILD_FILES}
+    folders = {
+        path.rpartition("/")[0] for path in tracked if posixpath.basename(path) in _BUILD_FILES
+    }
     ordered = sorted({"", *folders}, key=lambda folder: (folder.count("/"), folder))
     for folder in ordered[:_MOST_FOLDERS]:
         for path in _REPORT_PATHS:
             for found in sorted((checkout / folder).glob(path)):
                 yield found.relative_to(checkout).as_posix()
-
-
-def _find_name(path: str) -> str:
-    return path.rpartition("/")[2]
 
 
 def _read_report(
@@ -218,11 +205,11 @@ def _find_functions(
     not match the files."""
     by_name: dict[str, list[str]] = defaultdict(list)
     for path in tracked:
-        by_name[_find_name(path)].append(path)
+        by_name[posixpath.basename(path)].append(path)
     matched = {_match_path(name, by_name): covered for name, covered in report.files.items()}
     matched.pop("", None)
     sources = list(_read_sources(checkout, matched))
-    mismatched = [source for source in sources if _is_mismatched(source)]
+    mismatched = [s for s in sources if max(s.covered.missed | s.covered.hit) > s.count_lines()]
     if not matched or len(mismatched) * 2 > len(sources):
         raise UnreadableReportError("it covers other files than this commit's")
     found = [f for source in sources if source not in mismatched for f in _list_uncalled(source)]
@@ -253,12 +240,6 @@ def _match_path(name: str, by_name: dict[str, list[str]]) -> str:
     best = max(map(count_common, matches), default=0)
     likely = [path for path in matches if count_common(path) == best]
     return likely[0] if len(likely) == 1 else ""
-
-
-def _is_mismatched(source: _Source) -> bool:
-    """True if the report has lines that the file does not have."""
-    lines = len(source.text.splitlines())
-    return max(source.covered.missed | source.covered.hit) > lines
 
 
 def _list_uncalled(source: _Source) -> Iterator[_Function]:
@@ -292,6 +273,7 @@ def parse_report(data: bytes) -> _CoverageReport:
     try:
         if data.startswith(b"mode:"):
             return _parse_go_profile(data)
+        # A byte order mark may precede the XML.
         if data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<"):
             return _XmlReport().parse(data)
         return _parse_lcov(data)

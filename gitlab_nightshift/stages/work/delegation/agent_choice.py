@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 from gitlab_nightshift.agents import build_provider
 from gitlab_nightshift.errors import Code, NightshiftError, build_config_error
+from gitlab_nightshift.gateway.anthropic import LONG_CONTEXT
 from gitlab_nightshift.gateway.prices import merge_rates
 from gitlab_nightshift.records.delegation_records import Payload, ProviderUsed
 from gitlab_nightshift.records.events import Emit, GateDenied, Note
 from gitlab_nightshift.settings.model import Settings
-from gitlab_nightshift.stages.work.cost_bounds import check_bounds
+from gitlab_nightshift.stages.work.gateway_access import check_bounds
 
 AUTO = ("codex", "claude_code")
 FALLBACK = "model"
@@ -123,7 +124,8 @@ def _list_candidates(payload: Payload, settings: Settings, rule: str) -> tuple[s
 def _find_price(settings: Settings, name: str, payload: Payload) -> float:
     """USD for a million tokens in and a million out of Implement's model; infinite if unknown."""
     model = payload.model or settings.with_agent(name).models.implement
-    rates = merge_rates(settings.prices).get(model.removesuffix("[1m]"))
+    # Claude Code's suffix for the long context is no part of the model's id.
+    rates = merge_rates(settings.prices).get(model.removesuffix(LONG_CONTEXT))
     return rates.input + rates.output if rates else math.inf
 
 

@@ -1,16 +1,61 @@
-"""What the processes of a delegation share, and how an exception becomes a result."""
+"""What the processes of a delegation share: its phases, and how an exception becomes a result."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 
 from gitlab_nightshift.errors import Code, Interruption
 from gitlab_nightshift.job.job_facts import JobFacts
 from gitlab_nightshift.records.delegation_records import Payload
-from gitlab_nightshift.records.events import Note, read_clock
-from gitlab_nightshift.stages.work.delegation.phases import Phases
+from gitlab_nightshift.records.events import (
+    Emit,
+    Note,
+    StepEnded,
+    StepStarted,
+    read_clock,
+)
 from gitlab_nightshift.stages.work.night_ending import explain_exception
 from gitlab_nightshift.wire.channel import OutputChannel
+
+TEST_LOG = "checks-"
+"""How the log names of the test begin; other commands are evidence."""
+
+
+class Phase(StrEnum):
+    """In this order; Apply and Verify once for each attempt."""
+
+    PREPARE = "Prepare"
+    PLAN = "Plan"
+    APPLY = "Apply"
+    VERIFY = "Verify"
+    PACKAGE = "Package"
+    FINALIZE = "Finalize"
+
+
+@dataclass
+class Phases:
+    """Reports phases as events: one ends where the next begins."""
+
+    emit: Emit
+    _open: tuple[Phase, int] | None = None
+
+    def enter(self, phase: Phase, attempt: int = 1) -> None:
+        """Begin a phase, unless it is the current one, which goes on."""
+        if self._open == (phase, attempt):
+            return
+        self.leave()
+        self._open = (phase, attempt)
+        again = f" · attempt {attempt}" if attempt > 1 else ""
+        title = f"{phase.value}{again}"
+        self.emit(StepStarted(phase.value, title, phase=True, attempt=attempt))
+
+    def leave(self, why: str = "") -> None:
+        """End the current phase; ``why`` if it failed."""
+        if self._open:
+            self.emit(StepEnded(self._open[0].value, not why, why, phase=True))
+        self._open = None
+
 
 SHORTEST_S = 0.1
 Failure = tuple[Code, str] | None

@@ -1,18 +1,23 @@
-"""The repository of a delegation: finds, repairs or fetches it, and resolves its refs."""
+"""The repository of a delegation: finds, repairs or fetches it, resolves its refs, and checks out
+the workspace."""
 
 import dataclasses
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from gitlab_nightshift.errors import NightshiftError, build_config_error
+from gitlab_nightshift.errors import Code, NightshiftError, build_config_error
 from gitlab_nightshift.job.job_facts import JobFacts
 from gitlab_nightshift.records.delegation_records import Payload, Repo
 from gitlab_nightshift.repository import git as git_verbs
+from gitlab_nightshift.repository.changed_files import list_changed_files, refuse_changed
 from gitlab_nightshift.repository.delegated_repository import DelegationSource
 from gitlab_nightshift.repository.git import Git, GitError
 from gitlab_nightshift.repository.git_folder import NO_BRANCH, write_git_folder
+from gitlab_nightshift.repository.prepared_checkout import refuse_tracked
+from gitlab_nightshift.repository.private_checkout import check_out, commit_changed, copy_out
 from gitlab_nightshift.repository.private_repository import Repository
 from gitlab_nightshift.repository.remote import GitServer, TransferStatus, fetch_ref
 from gitlab_nightshift.repository.repair import repair
@@ -42,6 +47,8 @@ def find_checkout(
     if payload.repo.type == "git_url":
         return None
     top = _find_local_checkout(payload.repo, folder, env)
+    # First of all: git must not run in another user's repository, nor this program from an
+    # installation in it.
     _check_owner(top, job)
     refuse_installation_in(top)
     tidy(private.parent, top)
@@ -225,7 +232,8 @@ def choose_branch(source: DelegationSource, payload: Payload, run_id: str) -> st
 
 
 def _is_taken(source: DelegationSource, name: str) -> bool:
-    """True if a branch has that name, or one that conflicts with it (``a`` and ``a/b``)."""
+    """True if a branch has that name, or one that conflicts with it: ``a`` and ``a/b`` cannot both
+    be files below ``refs/heads`` (gitrepository-layout(5))."""
     asked = ("for-each-ref", "--format=%(refname)", "refs/heads")
     out = source.git.run(*asked, cwd=source.top)
     taken = os.fsdecode(out).split()
@@ -239,6 +247,52 @@ def check_subdir(source: DelegationSource, base: str, subdir: str) -> str:
     if not name:
         return ""
     out = source.git.run("ls-tree", "-d", "-z", "--full-tree", base, "--", name, cwd=source.top)
-    if not out.startswith(b"040000 tree"):
+    if not out.startswith(b"040000 tree"):  # a folder's mode; a submodule is 160000 commit
         raise build_config_error(f"workspace_subdir: {subdir!r} is not a folder of {base[:12]}")
     return name
+
+
+@dataclass(frozen=True)
+class DelegationWorkspace:
+    """Where the work is done. ``base`` is the commit checked out there; ``local``: it has
+    uncommitted changes of the caller."""
+
+    path: Path
+    base: str
+    local: bool = False
+
+
+def check_clean(source: DelegationSource, payload: Payload, output_dir: str) -> None:
+    """Raise ``E_WORKSPACE_DIRTY`` if the caller's uncommitted changes would be used unasked."""
+    workspace = payload.workspace
+    if workspace.checkout_mode != "worktree" and workspace.clean_before:
+        refuse_changed(source.machine, source.top)
+        refuse_tracked(git_verbs.list_tracked_files(source.git, source.top), output_dir)
+
+
+def make_workspace(
+    source: DelegationSource, payload: Payload, base: str, path: Path, output_dir: str
+) -> DelegationWorkspace:
+    """The workspace; a private one is created at ``path`` (new). Raises NightshiftError."""
+    mode = payload.workspace.checkout_mode
+    if mode == "in_place":
+        return DelegationWorkspace(source.top, base)
+    config = git_verbs.read_conversion_config(source.git, source.top)
+    if mode == "worktree":
+        check_out(source.git, path, source.paths, base, config)
+        return DelegationWorkspace(path, base)
+    copy_out(source.git, path, source.paths, base, config, source.top, output_dir)
+    return _with_local_changes(source, path, base)
+
+
+def _with_local_changes(source: DelegationSource, path: Path, base: str) -> DelegationWorkspace:
+    """Commit changed tracked files in the private checkout: the snapshot to start from."""
+    changed = list_changed_files(source.machine, path)
+    if not changed:
+        return DelegationWorkspace(path, base)
+    try:
+        commit = commit_changed(source.machine, path, changed)
+    except git_verbs.GitError as error:
+        text = f"the local changes cannot be copied: {error}"
+        raise NightshiftError(Code.WORKSPACE_DIRTY, text) from None
+    return DelegationWorkspace(path, commit, local=True)

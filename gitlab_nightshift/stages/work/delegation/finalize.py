@@ -24,8 +24,12 @@ from gitlab_nightshift.records.products import Bundle
 from gitlab_nightshift.records.storage import to_json
 from gitlab_nightshift.records.usage import Usage, format_usd
 from gitlab_nightshift.repository.capture import CapturedChange
-from gitlab_nightshift.stages.work.delegation.delegation_context import DelegationContext, Failure
-from gitlab_nightshift.stages.work.delegation.phases import TEST_LOG, Phase
+from gitlab_nightshift.stages.work.delegation.delegation_context import (
+    TEST_LOG,
+    DelegationContext,
+    Failure,
+    Phase,
+)
 from gitlab_nightshift.system.raw_logs import LARGE, LEFT_OUT, find_stored_log, open_log
 from gitlab_nightshift.system.signals import defer_signals
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
@@ -149,7 +153,7 @@ def _build_result(
         diff_stats=DiffStats(kept.added, kept.deleted, len(kept.files)) if kept else DiffStats(),
         test_result=_find_test_result(state),
         git=GitState(state.base, state.branch, state.commit, state.dirty),
-        rollback_performed=_rolled_back(state, failure),
+        rollback_performed=_was_rolled_back(state, failure),
         artifacts=artifacts,
         diagnostics=Diagnostics(
             error_code=code.value if code else None,
@@ -169,7 +173,7 @@ def _find_test_result(state: DelegationState) -> TestResult:
     return state.worked.test_result if state.worked and not state.notary else "skipped"
 
 
-def _rolled_back(state: DelegationState, failure: Failure) -> bool:
+def _was_rolled_back(state: DelegationState, failure: Failure) -> bool:
     """True if an agent had started and failed, and its changes were undone."""
     if failure is None or state.left or state.applied:
         return False
@@ -206,7 +210,7 @@ def _list_figures(
 ) -> Iterator[str]:
     if failure or state.captured is None:
         yield "the task was not done"
-        yield "the changes were undone" if _rolled_back(state, failure) else ""
+        yield "the changes were undone" if _was_rolled_back(state, failure) else ""
     else:
         change = state.captured.size
         count = len(change.files)

@@ -29,6 +29,7 @@ def read_payload(raw: bytes) -> Payload:
     if len(raw) > LARGEST:
         raise _build_error(f"more than {LARGEST:,} bytes; a task is a few sentences")
     try:
+        # Readers differ in which of two equal keys they take (RFC 8259, 4).
         json.loads(raw, object_pairs_hook=_refuse_duplicates)
         payload: Payload = build_adapter(Payload).validate_json(raw)
     except ValidationError as error:

@@ -1,8 +1,9 @@
 """Prepare: checks and decides everything possible before an agent runs."""
 
 import dataclasses
+import functools
 import shlex
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -14,13 +15,16 @@ from gitlab_nightshift.policy.delegation_policy import (
     list_gates,
     restrict_settings,
 )
-from gitlab_nightshift.records.delegation_records import Payload
+from gitlab_nightshift.proof.implied_commands import BuildFiles
+from gitlab_nightshift.records.delegation_records import Execution, Payload
 from gitlab_nightshift.records.events import Emit, GateApproved, GateDenied, GateRequired
 from gitlab_nightshift.records.products import Plan
+from gitlab_nightshift.redaction.redactor import Redactor
 from gitlab_nightshift.registry.categories import TASK
 from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.repository.delegated_repository import DelegationSource
 from gitlab_nightshift.repository.git import CommitIdentity
+from gitlab_nightshift.run_context import RunContext
 from gitlab_nightshift.settings.config_file import FILE_NAME, ConfigFile
 from gitlab_nightshift.settings.load import load_settings
 from gitlab_nightshift.settings.model import Settings
@@ -37,13 +41,15 @@ from gitlab_nightshift.stages.work.delegation.delegation_context import (
     describe_no_fallback,
 )
 from gitlab_nightshift.stages.work.delegation.delegation_source import (
+    check_clean,
     check_subdir,
     choose_branch,
     find_base,
     find_commit,
 )
-from gitlab_nightshift.stages.work.delegation.delegation_workspace import check_clean
 from gitlab_nightshift.stages.work.delegation.packaged_change import find_author
+from gitlab_nightshift.stages.work.work_context import Commands, WorkContext, build_job_context
+from gitlab_nightshift.system.certificates import build_network_env
 from gitlab_nightshift.system.environment import build_search_path
 
 _POLICY_KEYS = ("NIGHTSHIFT_POLICY", "NIGHTSHIFT_PROFILE")
@@ -63,16 +69,16 @@ class PreparationState:
 @dataclass(frozen=True)
 class PreparedDelegation:
     """What is fixed before the workspace is created. ``person`` is the committer; without a commit
-    it is None, and ``branch`` "". ``second`` takes over if the agent cannot be used; a text says
-    why that cannot be used either; None: no fallback was requested."""
+    it is None, and ``branch`` "". ``fallback`` takes over if the chosen agent cannot be used; a
+    text says why that cannot be used either; None: no fallback was requested."""
 
     source: DelegationSource
     base: str
     branch: str
     person: CommitIdentity | None
     plan: Plan
-    first: ProviderChoice
-    second: ProviderChoice | str | None
+    chosen: ProviderChoice
+    fallback: ProviderChoice | str | None
 
 
 def prepare(
@@ -92,10 +98,10 @@ def prepare(
     makes_commit = _makes_commit(context, source)
     branch = choose_branch(source, payload, context.job.run_id) if makes_commit else ""
     person = find_author(source, context.job) if makes_commit else None
-    first = state.chosen = _choose_provider(context, settings)
+    chosen = state.chosen = _choose_provider(context, settings)
     plan = _build_plan(context, settings, base, branch)
     return PreparedDelegation(
-        source, base, branch, person, plan, first, _prepare_fallback(context, settings, first)
+        source, base, branch, person, plan, chosen, _prepare_fallback(context, settings, chosen)
     )
 
 
@@ -122,10 +128,10 @@ def _choose_provider(context: DelegationContext, settings: Settings) -> Provider
 
 
 def _prepare_fallback(
-    context: DelegationContext, settings: Settings, first: ProviderChoice
+    context: DelegationContext, settings: Settings, chosen: ProviderChoice
 ) -> ProviderChoice | str | None:
-    asked = may_fall_back(context.payload, Code.PROVIDER_UNAVAILABLE)
-    if not asked or first.settings.agent == FALLBACK:
+    requested = may_fall_back(context.payload, Code.PROVIDER_UNAVAILABLE)
+    if not requested or chosen.settings.agent == FALLBACK:
         return None
     try:
         return choose_fallback(context.payload, settings, context.env)
@@ -187,6 +193,7 @@ def _find_default_commit(source: DelegationSource, job: JobFacts) -> str:
     found = (find_commit(source, ref) for ref in (*refs, "refs/remotes/origin/HEAD"))
     if commit := next(filter(None, found), None):
         return commit
+    # Another branch's settings are those of whoever wrote that branch.
     if name and job.ref_name != name:
         text = f"the policy is read from {name}, which is not in {source.top}: fetch it first"
         raise build_config_error(text)
@@ -245,8 +252,8 @@ def _find_approver(settings: Settings, job: JobFacts, env: Mapping[str, str]) ->
     return f"{job.user_login} (policy.orchestrators)" if job.user_login in named else ""
 
 
-def _pass_gates(payload: Payload, settings: Settings, by: str, emit: Emit) -> None:
-    """Decide exec, network and in_place; ``by`` is the approver, "" for none.
+def _pass_gates(payload: Payload, settings: Settings, approver: str, emit: Emit) -> None:
+    """Decide exec, network and in_place; ``approver`` is who approved it, "" for none.
 
     Raises NightshiftError ``E_POLICY_DENY``, ``E_APPROVAL_REQUIRED``, and ``E_CONFIG`` for a
     network without hosts.
@@ -269,11 +276,11 @@ def _pass_gates(payload: Payload, settings: Settings, by: str, emit: Emit) -> No
             emit(GateApproved(each.gate, f"policy.gates.{each.gate}"))
             continue
         emit(GateRequired(each.gate, each.why))
-        if not by:
+        if not approver:
             raise NightshiftError(
                 Code.APPROVAL_REQUIRED, f"{each.why}: {_describe_approval(settings)}"
             )
-        emit(GateApproved(each.gate, by))
+        emit(GateApproved(each.gate, approver))
 
 
 def _describe_approval(settings: Settings) -> str:
@@ -282,3 +289,79 @@ def _describe_approval(settings: Settings) -> str:
         "nobody has approved it; policy.orchestrators of the default branch lists who may"
         f" ({named}), and an orchestrator names itself in {_ORCHESTRATOR}"
     )
+
+
+_LOCKED = {
+    "package-lock.json": "npm ci",
+    "npm-shrinkwrap.json": "npm ci",
+    "yarn.lock": "yarn install --immutable",
+    "pnpm-lock.yaml": "pnpm install --frozen-lockfile",
+    "bun.lock": "bun install --frozen-lockfile",
+    "uv.lock": "uv sync --frozen",
+    "poetry.lock": "poetry sync",
+    "pdm.lock": "pdm sync",
+    "Pipfile.lock": "pipenv sync",
+    "Gemfile.lock": "bundle install --frozen",
+    "composer.lock": "composer install",
+    "Cargo.lock": "cargo fetch --locked",
+    "go.sum": "go mod download",
+    "mix.lock": "mix deps.get --check-locked",
+    "packages.lock.json": "dotnet restore --locked-mode",
+}
+"""Lock file at the root → the command that installs exactly what it names."""
+_INSTALLERS = frozenset(
+    """npm yarn pnpm bun pip pip3 uv poetry pdm pipenv bundle gem composer cargo go mix dotnet
+    apt-get apk""".split()
+)
+
+
+def build_delegated_context(
+    context: DelegationContext, source: DelegationSource, base: str, chosen: ProviderChoice
+) -> WorkContext:
+    """Everything that the work is given, as if it were done in the caller's checkout; no GitLab
+    credential is in it."""
+    in_place = context.payload.workspace.checkout_mode == "in_place"
+    files = git_verbs.list_revision_files(source.git, source.top, base)
+    read = functools.partial(git_verbs.read_file, source.git, source.top, base)
+    run = RunContext(
+        settings=chosen.settings,
+        job=context.job,
+        env=context.env,
+        checkout=source.top,
+        config_folder=source.top,
+        private=context.private,
+        redact=Redactor(()),
+        emit=context.emit,
+    )
+    work_context = build_job_context(
+        run,
+        source.git,
+        build_network_env(context.env, context.folder, context.private),
+        BuildFiles(files, read),
+        Commands(tuple(chosen.settings.verify_commands), implied=False),
+        context.compute_left_s(),
+        separate_checkout=not in_place,
+    )
+    commands = with_installs(work_context.allowed_commands, context.payload.execution, files)
+    return dataclasses.replace(
+        work_context,
+        allowed_commands=commands,
+        build_commands=tuple(name for name in commands if name in work_context.build_commands),
+        secrets=() if in_place else source.secrets,
+    )
+
+
+def with_installs(
+    commands: Collection[str], execution: Execution, files: Collection[str]
+) -> tuple[str, ...]:
+    """The commands that an agent may run, with those that the dependency policy adds."""
+    policy = execution.dependency_policy
+    if policy == "deny_install":
+        locked = set(_LOCKED.values())
+        return tuple(c for c in commands if c not in _INSTALLERS and c not in locked)
+    if execution.network == "off":
+        return tuple(commands)
+    own = [command for lock, command in _LOCKED.items() if lock in files]
+    if policy == "allow_install":
+        own = [command.split()[0] for command in own]
+    return tuple(dict.fromkeys((*commands, *own)))

@@ -9,9 +9,15 @@ from gitlab_nightshift.repository.git import GitError, build_isolated_git
 from gitlab_nightshift.repository.private_repository import Repository
 from gitlab_nightshift.stages.work.brief.repository_facts import (
     MOST_COMMITS,
+    MOST_FOLDERS,
     RepositoryFacts,
+    TrackedFile,
+    describe_layout,
+    format_size,
+    list_largest,
     read_repository_facts,
 )
+from tests.support.tables import each
 from tests.support.world import git
 
 ODD = os.fsdecode(b"odd \xff\nname")
@@ -63,7 +69,7 @@ def test_commits_with_what_they_changed_newest_first(top: Path, tmp_path: Path) 
         ("second: with a colon", {"src/a.py", ODD}),
         ("first", set()),
     ]
-    assert facts.cut is False
+    assert facts.shallow is False
     when = git(top, "show", "-s", "--format=%ct", "HEAD")
     assert facts.committed_at == float(when)
 
@@ -75,7 +81,7 @@ def test_a_shallow_history_is_known_and_its_end_changed_nothing(top: Path, tmp_p
     git(tmp_path, "clone", "-q", "--depth=2", f"file://{top}", str(shallow))
     facts = read(shallow, tmp_path)
     assert [(c.subject, c.files) for c in facts.commits] == [("more 2", ()), ("more 1", ())]
-    assert facts.cut is True
+    assert facts.shallow is True
     assert len(facts.files) == 2
 
 
@@ -87,7 +93,7 @@ def test_no_more_commits_than_are_of_use(top: Path, tmp_path: Path) -> None:
     git(top, "fast-import", "--quiet", stdin=stream)
     facts = read_repository_facts(opened(top, tmp_path), "long")
     assert len(facts.commits) == MOST_COMMITS
-    assert facts.cut is False
+    assert facts.shallow is False
 
 
 def test_a_name_that_looks_like_a_commit_does_no_harm(top: Path, tmp_path: Path) -> None:
@@ -100,3 +106,58 @@ def test_a_name_that_looks_like_a_commit_does_no_harm(top: Path, tmp_path: Path)
 def test_what_is_no_commit_is_an_error(top: Path, tmp_path: Path) -> None:
     with pytest.raises(GitError):
         read_repository_facts(opened(top, tmp_path), "0" * 40)
+
+
+def files(*rows: tuple[str, int]) -> list[TrackedFile]:
+    return [TrackedFile(*row) for row in rows]
+
+
+def test_the_whole_then_the_folders() -> None:
+    lines = describe_layout(
+        files(
+            ("Makefile", 100),
+            ("src/app/a.py", 2_000),
+            ("src/app/b.py", 1_000),
+            ("src/web/x.ts", 5_000_000),
+            ("docs/guide.md", 300),
+        )
+    )
+    assert lines == [
+        "all: 5 files, 5.0 MB, Python 2, TypeScript 1, Markdown 1",
+        "top folder itself: 1 file",
+        "docs/: 1 file, 300 B, Markdown 1",
+        "src/: 3 files, 5.0 MB, Python 2, TypeScript 1",
+        "src/app/: 2 files, 3 kB, Python 2",
+    ]
+
+
+def test_a_chain_of_folders_is_one_line() -> None:
+    lines = describe_layout(files(("src/main/java/A.java", 1), ("src/main/java/B.java", 1)))
+    assert lines == ["all: 2 files, 2 B, Java 2", "src/main/java/: 2 files, 2 B, Java 2"]
+
+
+def test_many_folders_are_bounded_and_the_top_ones_stay() -> None:
+    many = [(f"src/area{n}/f{m}.py", 10) for n in range(200) for m in range(3)]
+    lines = describe_layout(files(*many, ("tests/test_a.py", 10)))
+    assert len(lines) == MOST_FOLDERS + 1
+    assert "tests/: 1 file, 10 B, Python 1" in lines
+
+
+def test_no_file_at_all() -> None:
+    assert describe_layout([]) == ["all: 0 files"]
+
+
+@each(
+    ("size", "text"),
+    [(0, ""), (999, "999 B"), (1000, "1 kB"), (1_234_567, "1.2 MB")],
+)
+def test_sizes_for_a_person(size: int, text: str) -> None:
+    assert format_size(size) == text
+
+
+def test_the_largest_files_of_code() -> None:
+    listed = files(
+        ("data.json", 10**9), ("a.py", 50_000), ("b.go", 90_000), ("small.py", 9), ("x", 10**8)
+    )
+    assert list_largest(listed, 5) == ["b.go (90 kB)", "a.py (50 kB)"]
+    assert list_largest(listed, 1) == ["b.go (90 kB)"]

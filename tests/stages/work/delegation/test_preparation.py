@@ -10,8 +10,7 @@ from gitlab_nightshift.settings.load import load_settings
 from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.settings.setting_groups import Policy
 from gitlab_nightshift.stages.work.delegation.agent_choice import detect_task_kind
-from gitlab_nightshift.stages.work.delegation.delegation_environment import with_installs
-from gitlab_nightshift.stages.work.delegation.preparation import narrow_settings
+from gitlab_nightshift.stages.work.delegation.preparation import narrow_settings, with_installs
 
 PATHS = ("a.py", "lib/a.py", "lib/in/a.py", "lib/in/deep/a.py", "lib/in/a.txt", "lib/inside.py")
 

@@ -1,22 +1,84 @@
-"""How an agent reaches its model: through the gateway, which holds the key."""
+"""What agents and the team's commands reach through the gateway: the model, whose key it holds, and
+the hosts of ``policy.egress_hosts``."""
 
 import contextlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from gitlab_nightshift.agents.agent import Provider
+from gitlab_nightshift.errors import build_config_error
+from gitlab_nightshift.gateway.anthropic import list_plain_models
 from gitlab_nightshift.gateway.control_messages import BeadState
 from gitlab_nightshift.gateway.gateway_client import RemoteGateway
 from gitlab_nightshift.gateway.gateway_config import GatewayConfig, build_gateway_config
 from gitlab_nightshift.gateway.keys import BeadTicket
+from gitlab_nightshift.gateway.prices import merge_rates
 from gitlab_nightshift.records.events import Emit, Note
 from gitlab_nightshift.records.tool_calls import ToolUse
 from gitlab_nightshift.records.usage import SpendingLimit, Usage
 from gitlab_nightshift.sandbox.process import EndReason, ProgramEnd
 from gitlab_nightshift.sandbox.tiers import Gate
 from gitlab_nightshift.settings.model import Settings
-from gitlab_nightshift.stages.work.agent_egress import RunEgress
+
+COMMANDS = "verify_commands"
+LOCAL = "localhost,127.0.0.1,::1"
+"""Hosts reached without the proxy: the gateway, and servers that tests start."""
+
+
+@dataclass(frozen=True)
+class RunEgress:
+    """The network access of a whole run; ``commands_env`` is for the team's own commands."""
+
+    commands_env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    gates: tuple[Gate, ...] = ()
+    _gateway: RemoteGateway | None = None
+    _emit: Emit | None = None
+
+    @contextlib.contextmanager
+    def open_bead_proxy(self, name: str) -> Iterator[Mapping[str, str]]:
+        """A bead's proxy variables. At the end its connections are cut and its traffic is
+        logged."""
+        if self._gateway is None or self._emit is None:
+            yield {}
+            return
+        with _open_proxy(self._gateway, name, self._emit) as env:
+            yield env
+
+
+@contextlib.contextmanager
+def open_egress(
+    settings: Settings, gateway: RemoteGateway | None, socket: Path, emit: Emit
+) -> Iterator[RunEgress]:
+    """Open the gateway's proxy while agents and commands run, if any host is allowed. It also
+    listens on ``socket``."""
+    if not settings.policy.egress_hosts or gateway is None:
+        yield RunEgress()
+        return
+    gate = gateway.listen("egress", socket)
+    with _open_proxy(gateway, COMMANDS, emit) as env:
+        yield RunEgress(env, (gate,), gateway, emit)
+
+
+@contextlib.contextmanager
+def _open_proxy(gateway: RemoteGateway, name: str, emit: Emit) -> Iterator[Mapping[str, str]]:
+    ticket = gateway.open_egress(name)
+    try:
+        yield build_proxy_env(ticket.url)
+    finally:
+        traffic = gateway.close_egress(ticket)
+        shown = [f"{host} (sent {sent:,} bytes, got {got:,})" for host, sent, got in traffic.hosts]
+        if text := ", ".join([*shown, *([f"{traffic.more} more"] if traffic.more else [])]):
+            emit(Note(f"egress, {name}: {text}"))
+
+
+def build_proxy_env(url: str) -> dict[str, str]:
+    """The variables by which tools find the proxy; Node's own client uses it only when asked to."""
+    # curl reads http_proxy in lower case only (curl(1), ENVIRONMENT); other tools read either.
+    names = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy")
+    local = {"NO_PROXY": LOCAL, "no_proxy": LOCAL}
+    return {**dict.fromkeys(names, url), **local, "NODE_USE_ENV_PROXY": "1"}
+
 
 MODEL_VARIABLES = ("ANTHROPIC_BASE_URL", "ANTHROPIC_CUSTOM_HEADERS", "OPENAI_BASE_URL")
 """Variables of the job with the model's address; the agent itself never gets them."""
@@ -40,7 +102,7 @@ class BeadAccess:
 
     def read_usage(self) -> Usage | None:
         """The gateway's figures so far; None without a gateway."""
-        state = self._look()
+        state = self._read_state()
         return state.usage if state else None
 
     def settle_usage(self, wait_s: float) -> Usage | None:
@@ -58,15 +120,15 @@ class BeadAccess:
 
     def describe_stop_reason(self) -> str:
         """Why beads cannot continue, "" if they can."""
-        state = self._look()
+        state = self._read_state()
         return state.unusable if state else ""
 
     def exhausted(self) -> bool:
         """True if a request did not fit into the budget."""
-        state = self._look()
+        state = self._read_state()
         return bool(state and state.exhausted)
 
-    def _look(self) -> BeadState | None:
+    def _read_state(self) -> BeadState | None:
         return self._gateway.read_state(self._ticket) if self._gateway and self._ticket else None
 
 
@@ -101,6 +163,7 @@ class ModelAccess:
             try:
                 yield BeadAccess({**proxy, **env}, self._gateway, ticket)
             finally:
+                # Again for a bead that was interrupted before its usage was settled.
                 self._gateway.close_bead(ticket)
 
 
@@ -138,3 +201,19 @@ def configure_gateway(
     ``E_CONFIG``."""
     keys = () if provider.find_cloud_variables(env) else provider.keys
     return build_gateway_config(settings, keys, env, limit)
+
+
+def check_bounds(settings: Settings, provider: Provider, env: Mapping[str, str]) -> None:
+    """Raise ``E_CONFIG`` if ``max_budget_usd`` cannot be enforced and no other limit is set.
+
+    Agents that do not use the gateway (a replay, a cloud's own credentials) are not checked.
+    """
+    if settings.max_tokens is not None or not provider.keys or provider.find_cloud_variables(env):
+        return
+    models = list_plain_models(filter(None, vars(settings.models).values()))
+    if missing := sorted(models - merge_rates(settings.prices).keys()):
+        example = f"prices: {{{missing[0]}: {{input: 1.25, output: 10}}}}"
+        raise build_config_error(
+            f"prices: none is known for {', '.join(missing)}, so max_budget_usd cannot hold: set it"
+            f" in USD per million tokens, such as {example}, or set max_tokens"
+        )

@@ -1,43 +1,114 @@
-"""Does a task as a run does, in a workspace of its own: what a delegation does otherwise."""
+"""The process that does a delegation's task as a night does one, in a workspace of its own: it runs
+agents and reads what they write. It holds no secret, and sends its logs and products to the
+redactor, one way.
+"""
 
 import dataclasses
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from gitlab_nightshift.agents.agent import BeadTask
 from gitlab_nightshift.agents.codex import Codex
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.gateway.gateway_client import RemoteGateway
 from gitlab_nightshift.proof.proof_commands import Runner
-from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus
+from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus, CommandResult
+from gitlab_nightshift.records.codec import make_record
 from gitlab_nightshift.records.delegation_records import Payload, TestResult, WorkReport
+from gitlab_nightshift.records.events import (
+    AGENT,
+    BeadEnded,
+    CommandEnded,
+    Emit,
+    Event,
+    ProgramEnded,
+    ProgramStarted,
+    StepStarted,
+)
 from gitlab_nightshift.records.handoffs import AnalysisResult, Draft
 from gitlab_nightshift.records.products import Bundle, Outcome, Plan
 from gitlab_nightshift.registry.categories import TASK
 from gitlab_nightshift.repository.capture import CapturedChange
 from gitlab_nightshift.repository.changed_files import list_changed_files
 from gitlab_nightshift.repository.checkout import Checkout
-from gitlab_nightshift.repository.delegated_repository import DelegationSource
+from gitlab_nightshift.repository.delegated_repository import DelegationSource, open_source_record
 from gitlab_nightshift.repository.git import GitError
 from gitlab_nightshift.repository.private_repository import Repository
 from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.stages.work.attempt import ProvenChange
 from gitlab_nightshift.stages.work.baseline import Baseline
-from gitlab_nightshift.stages.work.delegation.delegation_workspace import make_workspace
-from gitlab_nightshift.stages.work.delegation.phases import DelegationProgress, Phase, Phases
-from gitlab_nightshift.stages.work.draft_from_analysis import draft_from_analysis
+from gitlab_nightshift.stages.work.delegation.delegation_context import (
+    Phase,
+    Phases,
+    build_fallback_note,
+)
+from gitlab_nightshift.stages.work.delegation.delegation_source import (
+    DelegationWorkspace,
+    make_workspace,
+)
+from gitlab_nightshift.stages.work.draft_texts import draft_from_analysis
 from gitlab_nightshift.stages.work.given_task import TaskPolicy, do_task
-from gitlab_nightshift.stages.work.night_bead import Night
+from gitlab_nightshift.stages.work.night import Night
 from gitlab_nightshift.stages.work.night_ending import CategoryResult, Ending
 from gitlab_nightshift.stages.work.recording import Recorder
 from gitlab_nightshift.stages.work.run_budget import Stop
 from gitlab_nightshift.stages.work.step_input import FailedAttempt
 from gitlab_nightshift.stages.work.work_context import WorkContext
-from gitlab_nightshift.stages.work.work_preparation import Tools, prepare
-from gitlab_nightshift.stages.work.work_stage import Keep, Workflow, work
+from gitlab_nightshift.stages.work.work_stage import Store, work
+from gitlab_nightshift.stages.work.work_start import WorkResources, serve_work
+from gitlab_nightshift.stages.work.workflows import Tools, Workflow, prepare
 
 _UNREADABLE = {BeadStatus.BAD_OUTPUT, BeadStatus.NO_HANDOFF}
+
+
+_PHASES = {
+    "implement": Phase.APPLY,
+    "checks": Phase.VERIFY,
+    "evidence": Phase.VERIFY,
+    "verify": Phase.VERIFY,
+}
+"""The phase that a step of an attempt belongs to, by the first word of its key."""
+
+
+@dataclass
+class DelegationProgress:
+    """What has happened so far, as noted from the events, which are passed on in their phases.
+
+    ``change`` is what the last attempt changed, None where there is nothing to undo; ``exit_code``
+    the last agent process's; ``tests`` the runs of the test that was asked for. ``agent_started``:
+    an agent process has been started; ``last_message``: the last Implement's words on its change.
+    """
+
+    emit: Emit
+    phases: Phases
+    workspace: DelegationWorkspace | None = None
+    agent_started: bool = False
+    exit_code: int | None = None
+    change: CapturedChange | None = None
+    last_message: str = ""
+    tests: list[CommandResult] = field(default_factory=list)
+
+    def __call__(self, event: Event) -> None:
+        """Note what the event tells, and pass it on."""
+        match event:
+            case StepStarted(key=key) if phase := _PHASES.get(key.partition("-")[0]):
+                self.phases.enter(phase, int(key.rpartition("-")[2]))
+            case ProgramStarted(command=command) if command.startswith(AGENT):
+                self.agent_started = True
+            case ProgramEnded(command=command) if command.startswith(AGENT):
+                self.exit_code = event.exit_status
+            case BeadEnded(result=result) if result.bead == "implement":
+                self.last_message = result.said
+            case CommandEnded(result=result):
+                self.tests.append(result)
+        self.emit(event)
+
+    @property
+    def changed(self) -> bool:
+        """True once an agent has changed something."""
+        return self.change is not None and not self.change.empty
 
 
 @dataclass(frozen=True)
@@ -51,9 +122,32 @@ class DelegationTask:
     scratch: Path
 
 
-def do_work(task: DelegationTask, gateway: RemoteGateway | None, keep: Keep) -> WorkReport:
+def main(_data: Mapping[str, Any]) -> int:
+    """Run as a process (``sandbox/supervised_process.py``)."""
+    return serve_work(_run_task, prefix=lambda inputs: "fallback-" if inputs["instead_of"] else "")
+
+
+def _run_task(resources: WorkResources, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Do the task; ``instead_of`` is why the first agent could not be used."""
+    if inputs["instead_of"]:
+        resources.outlet(build_fallback_note(str(inputs["instead_of"])))
+    task = DelegationTask(
+        payload=make_record(Payload, inputs["payload"]),
+        source=open_source_record(inputs["source"], resources.work_context.private),
+        plan=make_record(Plan, inputs["plan"]),
+        work_context=resources.work_context,
+        scratch=Path(inputs["scratch"]),
+    )
+    return dataclasses.asdict(
+        do_delegated_task(task, resources.gateway, resources.outlet.send_record)
+    )
+
+
+def do_delegated_task(
+    task: DelegationTask, gateway: RemoteGateway | None, store: Store
+) -> WorkReport:
     """Work until the change is proven or has failed. Never raises: a failure, a signal or a bug
-    is in the report. ``keep`` gets the bundle of a proven change, or ``failed.patch``."""
+    is in the report. ``store`` gets the bundle of a proven change, or ``failed.patch``."""
     emit = task.work_context.emit
     progress, kept = DelegationProgress(emit, Phases(emit)), dict[str, bytes]()
     progress.phases.enter(Phase.APPLY)
@@ -65,7 +159,7 @@ def do_work(task: DelegationTask, gateway: RemoteGateway | None, keep: Keep) -> 
         change = progress.change
         kept = {"failed.patch": change.patch} if change and change.patch else {}
     for name, data in kept.items():
-        keep(name, data)
+        store(name, data)
     return _build_report(task, progress, bundle)
 
 
@@ -75,12 +169,12 @@ def _build_report(task: DelegationTask, progress: DelegationProgress, bundle: Bu
         error_code=bundle.error_code,
         reason=bundle.reason,
         local=progress.workspace is not None and progress.workspace.local,
-        began=progress.began,
+        began=progress.agent_started,
         changed=progress.changed,
         fall_back=unavailable and _is_restored(task, progress),
         exit_code=progress.exit_code,
         test_result=_find_test_result(progress),
-        said=progress.said,
+        said=progress.last_message,
         logs=_find_last_logs(bundle.beads),
     )
 
@@ -114,14 +208,14 @@ def _find_last_logs(beads: Sequence[BeadResult]) -> tuple[str, ...]:
 def _build_workflow(task: DelegationTask, progress: DelegationProgress) -> Workflow:
     """In a workspace of its own, without a baseline: the task may be to fix the test."""
 
-    def make_place(plan: Plan, work_context: WorkContext) -> tuple[Plan, WorkContext]:
+    def open_workspace(plan: Plan, work_context: WorkContext) -> tuple[Plan, WorkContext]:
         path = task.scratch / (task.source.top.name or "checkout")
         output_dir = work_context.settings.output_dir
         workspace = progress.workspace = make_workspace(
             task.source, task.payload, plan.base_sha, path, output_dir
         )
-        placed = dataclasses.replace(work_context, checkout=workspace.path)
-        return dataclasses.replace(plan, base_sha=workspace.base), placed
+        context = dataclasses.replace(work_context, checkout=workspace.path)
+        return dataclasses.replace(plan, base_sha=workspace.base), context
 
     def build_baseline(work_context: WorkContext, _checkout: Checkout, _runner: Runner) -> Baseline:
         requested = work_context.verify.commands
@@ -130,7 +224,7 @@ def _build_workflow(task: DelegationTask, progress: DelegationProgress) -> Workf
     return Workflow(
         baseline=build_baseline,
         run=lambda night: _do_task(night, progress),
-        place=make_place,
+        choose_checkout=open_workspace,
         prepare=lambda work_context: _prepare_tools(work_context, task.payload),
         any_day=True,
     )
@@ -148,11 +242,13 @@ def _do_task(night: Night, progress: DelegationProgress) -> Ending:
         return _build_failed_ending(night, stop, tried)
 
     recorder = _ChangeRecorder(**vars(night.recorder), progress=progress)
-    policy = TaskPolicy(on_failure=end_attempt, draft=_draft_texts, end=end_failed)
+    policy = TaskPolicy(
+        on_failure=end_attempt, write_draft=_write_draft, build_failed_ending=end_failed
+    )
     return do_task(dataclasses.replace(night, recorder=recorder), policy)
 
 
-def _draft_texts(
+def _write_draft(
     _night: Night, _category: str, analysis: AnalysisResult, _proven: ProvenChange
 ) -> Draft:
     """The texts without another bead: whoever delegates has a summary of the agent's own words."""
@@ -174,11 +270,11 @@ class _ChangeRecorder(Recorder):
 
     progress: DelegationProgress
 
-    def keep_change(
+    def record_change(
         self, result: BeadResult, captured: CapturedChange, repository: Repository
     ) -> None:
         self.progress.change = captured
-        super().keep_change(result, captured, repository)
+        super().record_change(result, captured, repository)
 
 
 class _CustomCodex(Codex):

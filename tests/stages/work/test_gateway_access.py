@@ -7,7 +7,7 @@ import pytest
 from gitlab_nightshift.agents import build_provider, choose_agent
 from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.settings.load import load_settings
-from gitlab_nightshift.stages.work.cost_bounds import check_bounds
+from gitlab_nightshift.stages.work.gateway_access import check_bounds
 
 
 def fault(own: Mapping[str, str], env: Mapping[str, str] = {}) -> str:
