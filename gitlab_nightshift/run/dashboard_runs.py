@@ -25,24 +25,26 @@ from gitlab_nightshift.records.products import Outcome, Plan
 from gitlab_nightshift.records.run_results import RunResult
 from gitlab_nightshift.session import Session
 from gitlab_nightshift.settings.load import override_settings
-from gitlab_nightshift.stages.plan.category_outlook import list_categories, list_outlook
 from gitlab_nightshift.stages.plan.plan_stage import read_earlier_nights
-from gitlab_nightshift.stages.plan.schedule import find_pausing, resolve_run_day
-from gitlab_nightshift.stages.plan.throttle import describe_pause
+from gitlab_nightshift.stages.plan.schedule import (
+    describe_pause,
+    find_pausing,
+    list_categories,
+    list_outlook,
+    resolve_run_day,
+)
 from gitlab_nightshift.stages.publish.dashboard_page import (
     START,
     TITLE,
-    build_key,
-    list_ticked,
-    read_page,
-    render_page,
-)
-from gitlab_nightshift.stages.publish.dashboard_ticks import (
     BoxTargets,
     Ticks,
     build_approve_box,
+    build_key,
     find_ticking,
+    list_ticked,
+    read_page,
     read_ticks,
+    render_page,
 )
 
 TIMEOUT_S = 30.0

@@ -7,6 +7,7 @@ cannot write anywhere (``repository/bundle_reader.py``); work's own words are on
 
 import dataclasses
 import os
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,18 +17,31 @@ from gitlab_nightshift.job.job_facts import JobFacts
 from gitlab_nightshift.policy.write_gate import to_approve
 from gitlab_nightshift.records.codec import InvalidRecordError, decode_record, make_record
 from gitlab_nightshift.records.delegation_records import Payload, WorkReport
-from gitlab_nightshift.records.events import GateApproved, GateRequired
+from gitlab_nightshift.records.events import GateApproved, GateRequired, Note
 from gitlab_nightshift.records.notary_records import NotaryRecord, find_refusal
 from gitlab_nightshift.records.products import Bundle, Outcome
 from gitlab_nightshift.records.storage import LARGEST_BUNDLE
 from gitlab_nightshift.records.usage import Usage
 from gitlab_nightshift.records.verdicts import GatedFile
+from gitlab_nightshift.repository import git as git_verbs
+from gitlab_nightshift.repository.capture import CapturedChange
 from gitlab_nightshift.repository.changed_files import list_changed_files
 from gitlab_nightshift.repository.delegated_repository import DelegationSource, open_source_record
 from gitlab_nightshift.repository.git import CommitIdentity, GitError, RepositoryPaths
-from gitlab_nightshift.run.remade_change import remake
+from gitlab_nightshift.repository.private_repository import (
+    build_diff_patch,
+    create_private_repository,
+    list_diff_files,
+    read_parts,
+)
+from gitlab_nightshift.repository.rebuilt_change import (
+    ReaderInput,
+    RebuiltBundle,
+    make_change,
+    rebuild_patch,
+)
 from gitlab_nightshift.sandbox.privilege_drop import restrict_to
-from gitlab_nightshift.sandbox.process_places import Places, find_rights
+from gitlab_nightshift.sandbox.process_places import Places, find_rights, list_unenforceable
 from gitlab_nightshift.sandbox.process_table import FINISH
 from gitlab_nightshift.sandbox.supervised_process import forward_signals, serve_stage
 from gitlab_nightshift.settings.model import Settings
@@ -254,3 +268,32 @@ def _leave(
         remade, _ = remake(context, source, state.base, patches[0].read_bytes(), local=False)
         apply_change(workspace, remade)
         state.left = state.commit is None
+
+
+# --- the change on the real base ----------------------------------------------------------------
+
+
+def remake(
+    context: DelegationContext, source: DelegationSource, base: str, patch: bytes, *, local: bool
+) -> tuple[RebasedChange, RebuiltBundle]:
+    """The change as a tree on ``base``, and the other process's report on it.
+
+    ``local``: it was made on top of uncommitted changes. Raises NightshiftError ``E_APPLY_FAILED``,
+    or ``E_PUBLISH`` if the other process breaks the rules.
+    """
+    config = git_verbs.read_conversion_config(source.git, source.top)
+    parts, path = read_parts(source.paths), source.git.env["PATH"]
+    reading = ReaderInput(parts, config, context.private, path, context.job.ci_config_path)
+    inputs = rebuild_patch(reading, base, patch)
+    if inputs.refused:
+        why = "it depends on uncommitted changes" if local else inputs.refused
+        text = f"the change does not apply to {base[:12]}: {why}"
+        raise NightshiftError(Code.APPLY_FAILED, text)
+    for what in list_unenforceable():
+        context.emit(Note(f"this kernel does not confine the process that reads the patch: {what}"))
+    place = Path(tempfile.mkdtemp(prefix="package-", dir=context.private))
+    repository = create_private_repository(source.git, place / "repository.git", parts, config)
+    make_change(repository, inputs, base)
+    trees = (repository, base, inputs.tree)
+    captured = CapturedChange(inputs.tree, list_diff_files(*trees), build_diff_patch(*trees))
+    return RebasedChange(repository, base, captured), inputs

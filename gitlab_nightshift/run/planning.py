@@ -1,23 +1,24 @@
-"""The plan stage of a session."""
+"""The plan stage of a session: the upkeep of an open merge request, and the night's own work."""
 
 import contextlib
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 from gitlab_nightshift.agents import build_provider, choose_agent
 from gitlab_nightshift.errors import Interruption, NightshiftError, build_config_error
-from gitlab_nightshift.gitlab.api_error import call_or_none
+from gitlab_nightshift.gitlab.api_error import ApiError, call_or_none
 from gitlab_nightshift.gitlab.memory import Memory
 from gitlab_nightshift.gitlab.project import Project
 from gitlab_nightshift.policy.night_gates import describe_closed_gates
 from gitlab_nightshift.policy.prompts import BEADS, load_bead_prompt
 from gitlab_nightshift.records.events import Note, RunStarted, StepEnded, StepStarted
-from gitlab_nightshift.records.products import PipelineJob, Plan
+from gitlab_nightshift.records.products import KnownMergeRequest, PipelineJob, Plan
 from gitlab_nightshift.records.request import TaskRequest
-from gitlab_nightshift.records.storage import read_record, write_record
+from gitlab_nightshift.records.storage import UPKEEP, read_record, write_record
 from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.run.comment_runs import (
     TriggerContext,
@@ -29,15 +30,8 @@ from gitlab_nightshift.run.comment_runs import (
     tell_taken_up,
 )
 from gitlab_nightshift.run.dashboard_runs import DashboardOrders, confirm_orders, read_orders
-from gitlab_nightshift.run.early_bundles import build_failed_bundle
-from gitlab_nightshift.run.publishing import read_checkout_facts
+from gitlab_nightshift.run.publishing import build_failed_bundle, read_checkout_facts
 from gitlab_nightshift.run.session_opening import locate_product
-from gitlab_nightshift.run.upkeep_planning import (
-    PlannedUpkeep,
-    find_upkeep_request,
-    plan_upkeep,
-    read_upkeep_plan,
-)
 from gitlab_nightshift.run.work_setup import (
     PUBLISH_NEEDS_S,
     build_work_context,
@@ -47,18 +41,26 @@ from gitlab_nightshift.run.work_setup import (
 from gitlab_nightshift.session import Session
 from gitlab_nightshift.stages.plan.checkout_facts import CheckoutFacts, check_paths, deepen_facts
 from gitlab_nightshift.stages.plan.comment_check import find_other_run
-from gitlab_nightshift.stages.plan.earlier_nights import find_skips
-from gitlab_nightshift.stages.plan.earlier_run import EarlierRun, find_earlier_run
+from gitlab_nightshift.stages.plan.earlier_runs import (
+    EarlierRun,
+    find_earlier_run,
+    find_skips,
+    find_tonights_run,
+)
 from gitlab_nightshift.stages.plan.plan_stage import add_findings, make_plan, read_earlier_nights
-from gitlab_nightshift.stages.plan.preflight import ANY_SLUG, check_with_gitlab
-from gitlab_nightshift.stages.plan.push_trial import try_push
+from gitlab_nightshift.stages.plan.preflight import ANY_SLUG, check_with_gitlab, try_push
 from gitlab_nightshift.stages.plan.schedule import (
     check_task_source,
     find_pausing,
     resolve_category,
     resolve_run_day,
 )
-from gitlab_nightshift.stages.plan.tonights_run import find_tonights_run
+from gitlab_nightshift.stages.plan.upkeep import (
+    find_upkeep,
+    find_waiting,
+    read_gitlab_time,
+    rebase_conflicting,
+)
 from gitlab_nightshift.stages.publish.bundle_check import refuse_unknown_category
 from gitlab_nightshift.stages.publish.merge_request import check_templates, list_usual_labels
 from gitlab_nightshift.stages.publish.publish_context import choose_author
@@ -91,6 +93,14 @@ class PlannedRun:
     plan: Plan
     inputs: _PlanInputs
     earlier: EarlierRun | None = None
+
+
+@dataclass(frozen=True)
+class PlannedUpkeep:
+    """An upkeep's own plan and session."""
+
+    session: Session
+    plan: Plan
 
 
 def _begin(session: Session) -> _PlanInputs:
@@ -347,3 +357,64 @@ def read_plans(session: Session, file: str | None) -> tuple[Plan, Plan | None]:
     place = locate_product(session, file, "plan.json")
     plan = read_record(Plan, place)
     return plan, read_upkeep_plan(plan, place)
+
+
+# --- upkeep -------------------------------------------------------------------------------------
+
+
+def find_upkeep_request(
+    session: Session, project: Project, opened: Iterable[KnownMergeRequest]
+) -> tuple[TaskRequest | None, tuple[str, ...]]:
+    """Rebase merge requests in conflict. The request for one that needs another commit, if any, and
+    notes for the plan. Failures are notes, too."""
+    notes: list[str] = []
+    try:
+        waiting = find_waiting(project, opened, session.job.run_id)
+        notes += rebase_conflicting(project, waiting)
+        now = read_gitlab_time(session.job.pipeline_created_at)
+        request = find_upkeep(project, waiting, session.redact, now)
+    except ApiError as error:
+        return None, (*notes, f"open merge requests could not be looked after: {error}")
+    return request, tuple(notes)
+
+
+@contextlib.contextmanager
+def plan_upkeep(
+    session: Session, project: Project | None, memory: Memory, request: TaskRequest | None
+) -> Iterator[PlannedUpkeep | None]:
+    """Write ``upkeep/plan.json``. Within the block the merge request's branch is checked out. None
+    if nothing is to do, or if it fails, with a warning."""
+    if project is None or request is None:
+        yield None
+        return
+    with contextlib.ExitStack() as stack:
+        try:
+            request_session = stack.enter_context(take_up_request(session, request))
+            upkeep = _plan_request(request_session, project, memory, request)
+        except NightshiftError as error:
+            session.emit(Note(f"no upkeep of !{request.place.iid}: {error.message}", warning=True))
+            upkeep = None
+        yield upkeep
+
+
+def _plan_request(
+    session: Session, project: Project, memory: Memory, request: TaskRequest
+) -> PlannedUpkeep | None:
+    facts = read_checkout_facts(session)
+    commands = find_verify_commands(session, request).commands
+    plan = make_plan(session.settings, session.job, facts, project, memory, commands)
+    plan = replace(add_findings(plan, session.settings, facts, ()), request=request)
+    if not tell_taken_up(session, plan, request):  # uncounted, it would be repeated every night
+        session.emit(Note(f"no upkeep of !{request.place.iid}, which could not be told"))
+        return None
+    (session.results / UPKEEP).mkdir()
+    write_record(session.results / UPKEEP / "plan.json", plan)
+    session.emit(Note(f"before new work: {request.upkeep} of !{request.place.iid}"))
+    return PlannedUpkeep(session, plan)
+
+
+def read_upkeep_plan(night: Plan, file: Path) -> Plan | None:
+    """The upkeep plan of the same run, beside the night's plan ``file``; None without one."""
+    place = file.parent / UPKEEP / "plan.json"
+    plan = read_record(Plan, place) if place.exists() else None
+    return plan if plan and plan.run_id == night.run_id else None

@@ -5,7 +5,6 @@ import shutil
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from gitlab_nightshift.errors import (
     STOPPED,
@@ -36,7 +35,6 @@ from gitlab_nightshift.run.dashboard_runs import find_ticking_approver, update_d
 from gitlab_nightshift.run.session_opening import locate_product
 from gitlab_nightshift.session import Session
 from gitlab_nightshift.stages.plan.checkout_facts import CheckoutFacts, read_facts
-from gitlab_nightshift.stages.plan.earlier_nights import find_last_outcome
 from gitlab_nightshift.stages.plan.trigger import DeclinedRequest, IgnoredTrigger
 from gitlab_nightshift.stages.publish.approval import find_approver
 from gitlab_nightshift.stages.publish.bundle_check import refuse_unknown_category
@@ -53,11 +51,8 @@ from gitlab_nightshift.stages.publish.publish_context import (
     describe_resume,
     read_source,
 )
-from gitlab_nightshift.stages.report.annotations import build_report_url
-from gitlab_nightshift.stages.report.outcome_message import CHANGES, pack_notify_request
-from gitlab_nightshift.stages.report.report_files import read_patch, write_results
-from gitlab_nightshift.stages.report.run_result import build_run_result
-from gitlab_nightshift.stages.report.upkeep_result import read_upkeep_result
+from gitlab_nightshift.stages.report.report_files import build_report_url, read_patch, write_results
+from gitlab_nightshift.stages.report.run_result import build_run_result, read_upkeep_result
 
 
 def publish(
@@ -213,6 +208,19 @@ def _publish_commit(
     notary = read_kept(NotaryRecord, upkeep_session.results / NOTARY)
     result = build_run_result(bundle, published, notary=notary)
     tell_ended(session, trigger.request, result, bundle, published, read_patch(folder))
+
+
+def build_failed_bundle(session: Session, error: NightshiftError | Interruption) -> Bundle:
+    """The bundle of a run that failed before its work."""
+    return Bundle(
+        run_id=session.job.run_id,
+        created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        base_sha=session.job.commit_sha,
+        target_branch=session.settings.target_branch or session.job.default_branch,
+        outcome=Outcome.FAILED,
+        reason=error.message if isinstance(error, NightshiftError) else STOPPED,
+        error_code=error.code.value,
+    )
 
 
 def _report_missing_bundle(session: Session, job: str, error: NightshiftError) -> None:
@@ -371,23 +379,3 @@ def finish_run(
         update_dashboard(session, result)
         session.emit(RunEnded(result))
     return result
-
-
-def build_notify_request(session: Session) -> dict[str, Any]:
-    """The input of the process that notifies people of this run, without the values of variables.
-
-    {} if it notifies nobody: a comment is answered in its thread, and a rehearsal is no night.
-    """
-    settings = session.settings
-    if session.job.trigger_payload or not (request := pack_notify_request(settings)):
-        return {}
-    if CHANGES in settings.notify_on:
-        request["before"] = _find_outcome_before(session)
-    return request
-
-
-def _find_outcome_before(session: Session) -> str:
-    job = session.job
-    if not session.secrets.gitlab_token or not job.project_id:
-        return ""
-    return find_last_outcome(session.open_project(), job, session.settings.output_dir)

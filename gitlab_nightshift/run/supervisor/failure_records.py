@@ -16,8 +16,7 @@ from gitlab_nightshift.records.storage import read_kept, write_record
 from gitlab_nightshift.records.usage import Usage
 from gitlab_nightshift.stages.report.killed_run import build_partial_bundle
 from gitlab_nightshift.stages.report.report_files import is_reported, read_patch, write_results
-from gitlab_nightshift.stages.report.run_result import build_run_result
-from gitlab_nightshift.stages.report.upkeep_result import read_upkeep_result
+from gitlab_nightshift.stages.report.run_result import build_run_result, read_upkeep_result
 
 WORK_OUTCOMES = (Outcome.MR_READY, Outcome.NO_IMPROVEMENT, Outcome.SKIPPED, Outcome.FAILED)
 """The outcomes that work may claim: nothing is published yet."""

@@ -1,12 +1,18 @@
-"""Notifies people of a run, even of one that ended before its settings were read; what could not
-be sent becomes a warning in the job log."""
+"""Notifies people of a run, even of one that ended before its settings were read.
+
+A failed notification is only a warning in the job log.
+"""
 
 import contextlib
+import re
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl
 
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.job.job_facts import read_job
@@ -16,12 +22,104 @@ from gitlab_nightshift.run.supervisor.failure_records import (
     ensure_result,
     write_failed,
 )
-from gitlab_nightshift.run.supervisor.notifying import Forward, notify
 from gitlab_nightshift.run.supervisor.output_pipes import Pipes, read_secret_values
 from gitlab_nightshift.run_folder import Invocation
-from gitlab_nightshift.sandbox.process_table import ADDRESSES
+from gitlab_nightshift.sandbox.process_table import ADDRESSES, NOTIFY
 from gitlab_nightshift.sandbox.supervised_process import StageProcess
+from gitlab_nightshift.stages.report.outcome_message import Notification
 from gitlab_nightshift.wire.channel import OutputChannel
+
+_VARIABLE = r"\$(?:\{(\w+)\}|(\w+))"
+
+Forward = Callable[[StageProcess], AbstractContextManager[None]]
+
+
+def notify(
+    request: Mapping[str, Any],
+    results: Path,
+    env: Mapping[str, str],
+    own: Mapping[str, str],
+    forward: Forward = lambda _: contextlib.nullcontext(),
+) -> tuple[str, ...]:
+    """Notify of the result in this folder. Returns warnings about what was not sent.
+
+    ``request`` holds ``addresses`` (``notify``), ``on`` (``notify_on``), ``before``, the outcome
+    of the night before, and ``page``, a Confluence page; ``env`` resolves the variables in
+    addresses, ``own`` is the environment of the process.
+    """
+    addresses, warnings = expand_addresses(request.get("addresses", ()), env)
+    access, missing = find_confluence(request.get("page", ""), env)
+    warnings += missing
+    if not (addresses or access) or not (results / "result.json").exists():
+        return warnings
+    resolved = {"addresses": addresses, "confluence": access, "results": str(results)}
+    return (*warnings, *_run_process({**request, **resolved}, own, forward))
+
+
+def notify_of_message(
+    message: Notification, texts: Sequence[str], env: Mapping[str, str], own: Mapping[str, str]
+) -> tuple[str, ...]:
+    """Tell people something that is no run. Returns warnings about what was not sent; ``texts``
+    are addresses, the rest is as above."""
+    addresses, warnings = expand_addresses(texts, env)
+    if not addresses:
+        return warnings
+    with tempfile.TemporaryDirectory(prefix="nightshift-notice-") as folder:
+        task = {"message": asdict(message), "addresses": addresses, "results": folder}
+        return (*warnings, *_run_process(task, own, lambda _: contextlib.nullcontext()))
+
+
+def _run_process(
+    task: Mapping[str, Any], own: Mapping[str, str], forward: Forward
+) -> tuple[str, ...]:
+    places = {"results": task["results"], "named": find_named_files(task["addresses"])}
+    process = StageProcess(NOTIFY, own, quiet=True, places=places)
+    with contextlib.closing(process), forward(process):
+        process.send_task(dict(task))
+        answer = process.read_answer()
+    return tuple(answer.get("warnings", ("notify: its process ended before it was done",)))
+
+
+def expand_addresses(
+    texts: Sequence[str], env: Mapping[str, str]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The addresses with their variables expanded, and a warning for each variable without a value.
+    A variable may hold several addresses, separated by spaces."""
+    addresses: list[str] = []
+    warnings: list[str] = []
+    for text in texts:
+        empty = [name for name in find_names(text) if not env.get(name, "").strip()]
+        warnings += [f"notify: the variable {name} is not set in this job" for name in empty]
+        if not empty:
+            addresses += re.sub(_VARIABLE, lambda name: env[name[1] or name[2]], text).split()
+    return tuple(addresses), tuple(warnings)
+
+
+def find_named_files(addresses: Sequence[str]) -> tuple[str, ...]:
+    """The files that addresses name, such as Firebase's ``?keyfile=``: absolute paths."""
+    queries = (address.partition("?")[2] for address in addresses)
+    values = [value for query in queries for _, value in parse_qsl(query)]
+    return tuple(value for value in values if value.startswith("/"))
+
+
+def find_names(address: str) -> list[str]:
+    """The variables that an address names."""
+    return [one or other for one, other in re.findall(_VARIABLE, address)]
+
+
+def find_confluence(page: str, env: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, ...]]:
+    """The access to a Confluence page, {} for none, and a warning for each missing variable."""
+    if not page:
+        return {}, ()
+    names = {"url": "CONFLUENCE_URL", "token": "CONFLUENCE_TOKEN", "user": "CONFLUENCE_USER"}
+    access = {key: env.get(name, "").strip() for key, name in names.items()}
+    warnings = tuple(
+        f"confluence_page_id: the variable {names[key]} is not set in this job"
+        for key in ("url", "token")
+        if not access[key]
+    )
+    return ({} if warnings else {"page": page, **access}), warnings
+
 
 SENDER, PREFIX = "notify", "nightshift-notice-"
 

@@ -1,21 +1,21 @@
-"""Decides which category or task is tried today, and in which order. Pure functions."""
+"""Decides which category or task is tried on a day, and in which order. Pure functions.
+
+Categories that people reject or ignore are tried less often; the dashboard shows when each is next.
+"""
 
 from collections.abc import Iterable, Iterator
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.gitlab.memory import Memory
 from gitlab_nightshift.job.job_facts import JobFacts
+from gitlab_nightshift.records.dashboard_records import CategoryOutlook
+from gitlab_nightshift.records.history_records import IGNORED_AFTER
 from gitlab_nightshift.records.products import KnownMergeRequest, SkippedCategory
 from gitlab_nightshift.registry.categories import FALLBACK_ORDER, TASK
 from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.settings.notations import WEEKDAYS
-from gitlab_nightshift.stages.plan.throttle import (
-    describe_pause,
-    find_throttle_reason,
-    list_pausing,
-)
 
 _FORWARDING = ("pipeline", "parent_pipeline")
 """GitLab's values of ``CI_PIPELINE_SOURCE`` for pipelines started by another pipeline."""
@@ -141,3 +141,101 @@ def find_pausing(settings: Settings, memory: Memory, day: date) -> tuple[KnownMe
     anyway."""
     is_requested = settings.category or settings.task
     return list_pausing(memory, day) if settings.throttle and not is_requested else ()
+
+
+# --- throttling ---------------------------------------------------------------------------------
+
+
+FIRST_PAUSE, MOST_DOUBLINGS = timedelta(weeks=1), 3
+"""The pause after two rejections in a row, doubled by each further one: at most eight weeks."""
+MOST_REFUSED, MOST_IGNORED = 2, 3
+
+
+def find_throttle_reason(category: str, memory: Memory, day: date) -> str:
+    """Why a category is paused, and until when; "" if it may be tried."""
+    refused = _list_last_refused(category, memory)
+    if len(refused) >= MOST_REFUSED:
+        pause = FIRST_PAUSE * 2 ** min(len(refused) - MOST_REFUSED, MOST_DOUBLINGS)
+        back = date.fromisoformat(refused[0].day) + pause
+        if day < back:
+            names = _format_names(refused)
+            return f"the last {len(refused)} were closed unmerged ({names}); tried from {back} on"
+    ignored = [each for each in list_ignored(memory, day) if each.category == category]
+    if ignored:
+        back = date.fromisoformat(ignored[0].opened) + IGNORED_AFTER * 2 ** min(len(ignored), 3)
+        if day < back:
+            names = _format_names(ignored)
+            return f"nobody has looked at {names} for two weeks; tried from {back} on"
+    return ""
+
+
+def list_pausing(memory: Memory, day: date) -> tuple[KnownMergeRequest, ...]:
+    """The three newest open merge requests if all are ignored, which pauses nights; or else
+    none."""
+    newest = sorted(memory.opened, key=lambda each: each.iid, reverse=True)[:MOST_IGNORED]
+    ignored = list_ignored(memory, day)
+    whole = len(newest) == MOST_IGNORED and all(each in ignored for each in newest)
+    return tuple(newest) if whole else ()
+
+
+def describe_pause(pausing: Iterable[KnownMergeRequest]) -> str:
+    """Why nights pause, and what ends the pause."""
+    names = _format_names(pausing)
+    return f"nobody has looked at {names} for two weeks: merge, close or answer one to go on"
+
+
+def list_ignored(memory: Memory, day: date) -> tuple[KnownMergeRequest, ...]:
+    """Open merge requests that no person has touched for two weeks, newest first."""
+    found = (
+        each
+        for each in memory.opened
+        if each.unread and each.opened and day - date.fromisoformat(each.opened) >= IGNORED_AFTER
+    )
+    return tuple(sorted(found, key=lambda each: each.iid, reverse=True))
+
+
+def _list_last_refused(category: str, memory: Memory) -> tuple[KnownMergeRequest, ...]:
+    """Merge requests closed unmerged since the last merged one, newest first."""
+    merged = max((each.day for each in memory.merged if each.category == category), default="")
+    found = (each for each in memory.rejected if each.category == category and each.day > merged)
+    return tuple(sorted(found, key=lambda each: (each.day, each.iid), reverse=True))
+
+
+def _format_names(known: Iterable[KnownMergeRequest]) -> str:
+    return ", ".join(f"!{each.iid}" for each in known)
+
+
+# --- the dashboard's outlook --------------------------------------------------------------------
+
+
+MOST_DAYS = 7 * 8
+"""How far ahead to search for a day: there may be many quiet dates."""
+
+
+def list_categories(settings: Settings) -> tuple[str, ...]:
+    """The categories that may be tried: the scheduled ones by weekday, then the others."""
+    scheduled = (settings.category_schedule.get(name, "") for name in WEEKDAYS)
+    names = (*scheduled, *FALLBACK_ORDER, *settings.categories)
+    return tuple(dict.fromkeys(filter(None, names)))
+
+
+def list_outlook(
+    settings: Settings, memory: Memory, day: date, *, public: bool
+) -> tuple[CategoryOutlook, ...]:
+    """Each category with its next day after ``day``, and why it would be left out today."""
+    names = list_categories(settings)
+    out = find_left_out(names, settings, public=public, memory=memory, day=day)
+    reasons = {row.category: row.reason for row in out}
+    return tuple(
+        CategoryOutlook(name, _find_next_day(name, settings, day), reasons.get(name, ""))
+        for name in names
+    )
+
+
+def _find_next_day(category: str, settings: Settings, day: date) -> str | None:
+    for ahead in range(1, MOST_DAYS + 1):
+        next_day = day + timedelta(ahead)
+        scheduled = settings.category_schedule.get(WEEKDAYS[next_day.weekday()])
+        if scheduled == category and next_day not in settings.quiet_dates:
+            return str(next_day)
+    return None

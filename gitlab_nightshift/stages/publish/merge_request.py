@@ -13,7 +13,7 @@ from gitlab_nightshift.policy.prompts import check_placeholders, render
 from gitlab_nightshift.records.products import Bundle, Proposal
 from gitlab_nightshift.registry.categories import CATEGORY_GUIDANCE
 from gitlab_nightshift.settings.model import Settings
-from gitlab_nightshift.stages.publish.branch_name import build_slug
+from gitlab_nightshift.stages.publish.branches import build_slug
 from gitlab_nightshift.stages.publish.escaping import cut, to_plain_line, to_plain_text
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 

@@ -12,8 +12,7 @@ from gitlab_nightshift.records.notary_records import NOTARY, NotaryRecord
 from gitlab_nightshift.records.products import Bundle, Outcome, Plan, Publication
 from gitlab_nightshift.records.run_results import RunResult
 from gitlab_nightshift.records.storage import read_kept
-from gitlab_nightshift.stages.report.event_file import EVENTS
-from gitlab_nightshift.stages.report.event_summary import EventSummary, read_summary
+from gitlab_nightshift.stages.report.event_file import EVENTS, EventSummary, read_summary
 from gitlab_nightshift.stages.report.report_files import read_patch, write_results
 from gitlab_nightshift.stages.report.result_files import (
     EARLIER,
@@ -22,8 +21,7 @@ from gitlab_nightshift.stages.report.result_files import (
     place_results,
     remove_part,
 )
-from gitlab_nightshift.stages.report.run_result import build_run_result
-from gitlab_nightshift.stages.report.upkeep_result import read_upkeep_result
+from gitlab_nightshift.stages.report.run_result import build_run_result, read_upkeep_result
 from gitlab_nightshift.system.raw_logs import move_logs
 
 _COST = "the cost is what was known until then"

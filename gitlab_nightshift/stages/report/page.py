@@ -3,7 +3,9 @@
 It is well-formed XML too: a text that escapes its place would break it, which a test can see.
 """
 
-from dataclasses import dataclass
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache
 from pathlib import Path
@@ -13,7 +15,6 @@ from gitlab_nightshift.records.bead_results import BeadResult
 from gitlab_nightshift.records.products import Outcome
 from gitlab_nightshift.records.run_results import RunResult
 from gitlab_nightshift.records.usage import format_cost
-from gitlab_nightshift.stages.report.patch_view import parse_patch
 from gitlab_nightshift.stages.report.result_texts import (
     describe_attempt,
     describe_command,
@@ -24,10 +25,71 @@ from gitlab_nightshift.stages.report.result_texts import (
 )
 from gitlab_nightshift.stages.report.run_result import describe_bead
 from gitlab_nightshift.text.counts import count_words
+from gitlab_nightshift.text.diff_rows import DiffRow, read_rows
 from gitlab_nightshift.text.printable_text import make_printable
+
+# --- the patch ----------------------------------------------------------------------------------
+# Git made it from an agent's files: names and lines are hostile data, and are only cut here; the
+# template escapes them.
+
+
+MOST_LINES = 3_000
+LONGEST_LINE = 2_000
+
+
+@dataclass(frozen=True)
+class PatchFile:
+    """The rows of a changed file; notes have the sign of git's own, a backslash."""
+
+    name: str
+    rows: tuple[DiffRow, ...]
+
+
+def parse_patch(patch: str) -> tuple[PatchFile, ...]:
+    """The files of a git patch; what is beyond ``MOST_LINES`` is left out, with a note."""
+    lines = patch.split("\n")
+    found: list[PatchFile] = []
+    starts = [n for n, line in enumerate(lines) if line.startswith("diff --git ")]
+    left = MOST_LINES
+    for start, end in itertools.pairwise([*starts, len(lines)]):
+        rows = tuple(_read_rows(lines[start + 1 : min(end, start + left)]))
+        if end - start > left:
+            rows = (*rows, DiffRow("\\", "The rest is in bundle/change.patch."))
+        found.append(PatchFile(_read_name(lines[start:end]), rows))
+        left -= end - start
+        if left <= 0:
+            break
+    return tuple(found)
+
+
+def _read_name(lines: list[str]) -> str:
+    """The file's name as git writes it, odd ones in quotes."""
+    for line in lines[1:]:
+        if line.startswith("@@"):
+            break
+        for sign, prefix in (("+++ ", "b/"), ("--- ", "a/")):
+            if line.startswith(sign) and "/dev/null" not in line:
+                name = line.removeprefix(sign).rstrip("\t")
+                if sign == "+++ " or "+++ /dev/null" in lines:
+                    return name.removeprefix(prefix)
+    return lines[0].removeprefix("diff --git ").partition(" b/")[2] or lines[0]
+
+
+def _read_rows(lines: list[str]) -> Iterator[DiffRow]:
+    for row in read_rows(lines):
+        if row.sign:
+            yield replace(row, line=row.line[:LONGEST_LINE])
+        elif row.line.startswith(("new file", "deleted file", "rename ", "old mode", "new mode")):
+            yield DiffRow("\\", row.line[:LONGEST_LINE])
+        elif row.line.startswith("GIT binary patch"):
+            yield DiffRow("\\", "A binary file.")
+
 
 if TYPE_CHECKING:
     from jinja2 import Environment, Template
+
+# --- the page -----------------------------------------------------------------------------------
+
 
 TEMPLATE = Path(__file__).with_name("page.html.j2")
 STYLE = Path(__file__).with_name("page.css")

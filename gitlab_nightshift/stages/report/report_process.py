@@ -13,8 +13,7 @@ from gitlab_nightshift.records.storage import read_kept, read_own
 from gitlab_nightshift.records.usage import Usage
 from gitlab_nightshift.sandbox.supervised_process import serve_stage
 from gitlab_nightshift.stages.report.report_files import read_patch, render_result_files
-from gitlab_nightshift.stages.report.run_result import build_run_result
-from gitlab_nightshift.stages.report.upkeep_result import read_upkeep_result
+from gitlab_nightshift.stages.report.run_result import build_run_result, read_upkeep_result
 from gitlab_nightshift.wire.channel import OutputChannel
 from gitlab_nightshift.wire.exit_status import run_guarded
 

@@ -2,6 +2,7 @@
 
 import re
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from gitlab_nightshift.errors import Code
@@ -19,6 +20,7 @@ from gitlab_nightshift.records.run_results import (
     build_flag_finding,
     build_notarized_finding,
 )
+from gitlab_nightshift.records.storage import UPKEEP, read_kept
 from gitlab_nightshift.stages.report.job_log import format_line
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
@@ -163,3 +165,26 @@ def describe_bead(bead: BeadResult) -> str:
     else:
         text = handoff.title if handoff else bead.error
     return format_line(text.strip().partition("\n")[0], 500)
+
+
+# --- upkeep -------------------------------------------------------------------------------------
+
+
+def build_upkeep_result(bundle: Bundle, published: Publication | None) -> UpkeepResult:
+    """Bundle and publication as the result of the night has them."""
+    last: Bundle | Publication = published or bundle
+    return UpkeepResult(
+        outcome=last.outcome,
+        error_code=last.error_code,
+        reason=last.reason,
+        mr_url=published.mr_url if published else "",
+        commit_sha=published.commit_sha if published else "",
+        duration_s=bundle.duration_s,
+    )
+
+
+def read_upkeep_result(results: Path) -> UpkeepResult | None:
+    """What this run has done before new work; None where there was nothing to do."""
+    bundle = read_kept(Bundle, results / UPKEEP / "bundle/bundle.json")
+    published = read_kept(Publication, results / UPKEEP / "published.json")
+    return build_upkeep_result(bundle, published) if bundle else None

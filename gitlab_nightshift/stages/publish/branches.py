@@ -1,6 +1,10 @@
-"""Pushes the commit to its own branch: never by force, never onto someone else's branch."""
+"""The branch of a night: its name, safe for git and GitLab whatever an agent suggested, and the
+push to it, never by force and never onto someone else's branch.
+"""
 
-from collections.abc import Callable
+import re
+import unicodedata
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from gitlab_nightshift.errors import Code, NightshiftError
@@ -9,9 +13,35 @@ from gitlab_nightshift.gitlab.project import find_protecting_pattern
 from gitlab_nightshift.gitlab.resources import MergeRequest
 from gitlab_nightshift.repository.private_repository import Repository
 from gitlab_nightshift.repository.remote import Transfer, TransferStatus, push
-from gitlab_nightshift.stages.publish.branch_name import MOST_SUFFIXES, list_branch_names
 from gitlab_nightshift.stages.publish.publish_context import PublishContext
 from gitlab_nightshift.system.retry import RetryPolicy
+
+LONGEST_SLUG = 60
+MOST_SUFFIXES = 20
+EXTREMES = ("a", f"{'improve-it-' * LONGEST_SLUG}"[: LONGEST_SLUG - 1] + f"t-{MOST_SUFFIXES}")
+"""The shortest name that can follow ``branch_prefix``, and one of the greatest length."""
+
+
+def build_slug(*suggestions: str) -> str:
+    """The first suggestion that is not empty when reduced to ``[a-z0-9-]``, at most 60
+    characters."""
+    for text in suggestions:
+        letters = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
+        words = re.sub(r"[^a-z0-9]+", "-", letters).strip("-")
+        if len(words) > LONGEST_SLUG:
+            head, dash, _ = words[: LONGEST_SLUG + 1].rpartition("-")
+            words = head if dash else words[:LONGEST_SLUG]
+        if words:
+            return words
+    return "change"
+
+
+def list_branch_names(prefix: str, name: str) -> Iterator[str]:
+    """``<prefix><name>``, then with ``-2``, ``-3`` …"""
+    yield f"{prefix}{name}"
+    for number in range(2, MOST_SUFFIXES + 1):
+        yield f"{prefix}{name}-{number}"
+
 
 PATIENCE_S = 60.0
 """Seconds to retry a push or fetch without an answer."""

@@ -1,11 +1,61 @@
-"""Figures over many nights as OpenMetrics text, for GitLab's metrics reports and Prometheus.
+"""The history of many nights as a page and as OpenMetrics text.
 
-The format: https://github.com/prometheus/OpenMetrics/blob/main/specification/OpenMetrics.md
+The page is one file, with plots as inline SVG, no script and nothing to fetch. The metrics are for
+GitLab's metrics reports and Prometheus, in this format:
+https://github.com/prometheus/OpenMetrics/blob/main/specification/OpenMetrics.md
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 
+from gitlab_nightshift.records.usage import format_usd
 from gitlab_nightshift.stages.report.history_figures import HistoryFigures, RowFigures
+from gitlab_nightshift.stages.report.page import build_environment, find_link
+from gitlab_nightshift.text.counts import count_words
+
+TEMPLATE = Path(__file__).with_name("history.html.j2")
+NOT_KNOWN = "not known"
+MOST_REJECTED, MOST_ROWS = 50, 200
+MOST_WEEKS = 26
+
+
+def render_history(figures: HistoryFigures) -> str:
+    """The page of a project or a group."""
+    environment = build_environment()
+    filters: dict[str, Callable[..., str]] = {
+        "money": format_usd,
+        "share": lambda part: NOT_KNOWN if part is None else f"{part:.0%}",
+        "hours": _format_hours,
+        "link": find_link,
+        "count": count_words,
+    }
+    environment.filters |= filters
+    rejected = [each for each in figures.history.merge_requests if each.state == "closed"]
+    return environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
+        figures=figures,
+        rejected=rejected[:MOST_REJECTED],
+        most=MOST_ROWS,
+        bars=_build_bars(figures),
+    )
+
+
+def _format_hours(hours: float | None) -> str:
+    if hours is None:
+        return NOT_KNOWN
+    return f"{hours:.1f} h" if hours < 48 else f"{hours / 24:.1f} days"
+
+
+def _build_bars(figures: HistoryFigures) -> list[dict[str, object]]:
+    """The last weeks, each with its part of the dearest one in percent."""
+    weeks = figures.weeks[-MOST_WEEKS:]
+    most = max((week.cost_usd or 0.0 for week in weeks), default=0.0) or 1.0
+    return [
+        {"week": week, "percent": round(100 * (week.cost_usd or 0.0) / most, 1)} for week in weeks
+    ]
+
+
+# --- OpenMetrics --------------------------------------------------------------------------------
+
 
 Sample = tuple[Mapping[str, str], float | None]
 PREFIX = "nightshift"

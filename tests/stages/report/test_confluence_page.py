@@ -6,8 +6,7 @@ import pytest
 
 from gitlab_nightshift.records.products import Outcome
 from gitlab_nightshift.records.run_results import RunResult
-from gitlab_nightshift.stages.report.confluence_line import render_line
-from gitlab_nightshift.stages.report.confluence_page import append_to_page
+from gitlab_nightshift.stages.report.confluence_page import append_to_page, render_line
 from tests.support.confluence import PAGE, TOKEN, USER, Confluence, confluence
 
 LINE = "<p>2026-11-16</p>"
