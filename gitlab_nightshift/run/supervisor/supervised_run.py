@@ -5,6 +5,7 @@ import dataclasses
 import functools
 import sys
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from gitlab_nightshift.errors import CANCELLED, STOPPED, Code, NightshiftError, 
 from gitlab_nightshift.job.job_facts import read_job
 from gitlab_nightshift.job.job_secrets import TOKEN, read_secrets
 from gitlab_nightshift.records.bead_results import BeadResult
-from gitlab_nightshift.records.events import Note, read_clock
+from gitlab_nightshift.records.events import Note
 from gitlab_nightshift.records.notary_records import (
     NOTARY,
     BundleOrigin,
@@ -25,7 +26,6 @@ from gitlab_nightshift.records.notary_records import (
 from gitlab_nightshift.records.products import Bundle, Outcome
 from gitlab_nightshift.records.storage import UPKEEP, read_kept
 from gitlab_nightshift.records.usage import Usage
-from gitlab_nightshift.repository.alive_mark import keep_marked
 from gitlab_nightshift.run.supervisor.confined_stage import predict_isolation
 from gitlab_nightshift.run.supervisor.failure_records import (
     build_killed_error,
@@ -39,11 +39,10 @@ from gitlab_nightshift.run.supervisor.failure_records import (
     write_measurements,
     write_refused_publication,
 )
-from gitlab_nightshift.run.supervisor.kept_machine import undo_outside_changes
 from gitlab_nightshift.run.supervisor.notary_run import (
     Notary,
     NotaryOrder,
-    RunNotary,
+    ask_notary,
     build_order,
     is_proposed,
     remove_recording,
@@ -55,12 +54,7 @@ from gitlab_nightshift.run.supervisor.output_pipes import (
     open_pipes,
     tell_warnings,
 )
-from gitlab_nightshift.run.supervisor.run_checkout import (
-    check_out_target,
-    prepare_run_checkout,
-    restore_run_checkout,
-)
-from gitlab_nightshift.run.supervisor.run_worker import RunWorker, open_run_worker
+from gitlab_nightshift.run.supervisor.run_checkout import check_out_target
 from gitlab_nightshift.run.supervisor.stage_calls import (
     Stages,
     SupervisedStage,
@@ -72,7 +66,8 @@ from gitlab_nightshift.run.supervisor.stage_calls import (
     limit_budget,
     remove_proxies,
 )
-from gitlab_nightshift.run.supervisor.stop_signals import GRACE_S, Signals
+from gitlab_nightshift.run.supervisor.stop_signals import Signals
+from gitlab_nightshift.run.supervisor.workers import StartedWorker, Workers, hold_run_checkout
 from gitlab_nightshift.run_folder import (
     Invocation,
     RunFolder,
@@ -144,6 +139,7 @@ class _Run:
             pipes = open_pipes(self._run_folder, plain, setup, self._handle_redactor_death)
             self._pipes = stack.enter_context(pipes)
             self._stages = Stages(self._pipes, self._own, self._signals)
+            self._workers = self._build_workers()
             notices = Notices(self._start, self._own, self._pipes)
             with self._stages.open_stage("plan", PLAN) as plan:
                 if not self._start.bundle_origin:
@@ -164,18 +160,17 @@ class _Run:
             notices.tell_ended(answer, self._run_folder.results, self._signals.forward_to)
             return status
 
-    def _open_worker(self, sender: str = "work") -> contextlib.AbstractContextManager[RunWorker]:
+    def _build_workers(self) -> Workers:
+        env, folder = self._start.env, self._run_folder
+        hold_checkout = functools.partial(hold_run_checkout, env, folder)
+        return Workers(env, folder, self._stages, self._pipes, self._signals, hold_checkout)
+
+    def _open_worker(self, sender: str = "work") -> AbstractContextManager[StartedWorker]:
         start = self._start
         wanted, likely = predict_isolation(start.env, start.overrides), has_key(start.env)
-        return open_run_worker(
-            sender,
-            WORK,
-            self._stages,
-            start.env,
-            self._run_folder,
-            lambda _: wanted,
-            likely=likely,
-            data={"ahead": likely and wanted.isolation != "none"},
+        ahead = likely and wanted.isolation != "none"
+        return self._workers.open(
+            sender, WORK, lambda _: wanted, likely=likely, data={"ahead": ahead}
         )
 
     @property
@@ -216,7 +211,7 @@ class _Run:
 
     # --- work and publish -------------------------------------------------------------------------
 
-    def _run_upkeep(self, upkeep: dict[str, Any], work: RunWorker) -> None:
+    def _run_upkeep(self, upkeep: dict[str, Any], work: StartedWorker) -> None:
         """Do what an open merge request needs. New work follows even if that fails, with what is
         left of the budget."""
         self._run_night(upkeep, work)
@@ -224,7 +219,7 @@ class _Run:
             self._upkeep_beads = bundle.beads
         move_upkeep(self._run_folder.results)
 
-    def _run_night(self, night: dict[str, Any], work: RunWorker) -> None:
+    def _run_night(self, night: dict[str, Any], work: StartedWorker) -> None:
         try:
             with check_out_target(night["target_commit"], self._start.env, self._run_folder):
                 bundle = (
@@ -232,7 +227,7 @@ class _Run:
                     if "place" in night
                     else self._read_earlier_bundle(night)
                 )
-                work.state_folder.close()  # work was done by an earlier try
+                work.release()  # it was not run if an earlier try had done its work
                 record = self._notarize(night, bundle, work.sender.replace("work", "notary"))
                 if self._signals.stopped and not bundle.error_code:
                     self._fail(self._signals.stopped)
@@ -242,42 +237,27 @@ class _Run:
             if failed := read_bundle(self._run_folder.results):
                 self._publish(night, failed, None, work.sender)
 
-    def _run_work(self, night: Mapping[str, Any], work: RunWorker) -> Bundle:
+    def _run_work(self, night: Mapping[str, Any], work: StartedWorker) -> Bundle:
         if stopped := self._signals.stopped:
             raise stopped
         inputs = {"plan": night["plan"], "place": night["place"]}
         inputs["before"] = [dataclasses.asdict(each) for each in self._upkeep_beads]
-        run_id = night["plan"]["run_id"]
-        checkout = prepare_run_checkout(
-            work.state_folder, night["place"], run_id, self._start.env, self._run_folder
-        )
-        inputs |= {"prepared": work.prepared, "prepared_checkout": checkout}
-        until = night["place"]["until_s"]
-        late = None if until is None else until - read_clock() + GRACE_S
-        began = read_clock()
-        with (
-            self._signals.stop_after(late, "work did not end at its deadline"),
-            keep_marked(work.state_folder.folder),
-            undo_outside_changes(self._run_folder),
-        ):
-            gateway = limit_budget(night["gateway"], self._used)
-            answer, used = work.worker.run(inputs, gateway, self._start.env)
-        self._pipes.wait(work.sender)  # before that the bundle may not be written yet
-        self._used = append_used(self._used, used)
+        gateway, run_id = limit_budget(night["gateway"], self._used), night["plan"]["run_id"]
+        ended = work.run(inputs, gateway, run_id, "work did not end at its deadline")
+        self._used = append_used(self._used, ended.used)
         # Unconfined work could have forged the records of publish and notary.
         for name in ("published.json", NOTARY):
             (self._run_folder.results / name).unlink(missing_ok=True)
-        error = self._signals.stopped or build_lost_error("work", answer)
-        restored = restore_run_checkout(work.state_folder, self._start.env, self._run_folder)
-        self._unrestored = tuple(restored.trouble)
-        self._notes += restored.build_notes()
+        error = self._signals.stopped or build_lost_error("work", ended.answer)
+        self._unrestored = tuple(ended.restored.trouble)
+        self._notes += ended.restored.build_notes()
         bundle = read_own_bundle(self._run_folder.results, night["plan"])
-        if answer and bundle:
+        if ended.answer and bundle:
             cancelled = bundle.error_code in CANCELLED and STOPPED in bundle.reason
             if cancelled and not self._signals.stopped:
                 raise build_killed_error("work")  # nobody here has cancelled it
-            seconds = read_clock() - began
-            return write_measurements(self._run_folder.results, bundle, self._usage, seconds)
+            measured = self._usage, ended.duration_s
+            return write_measurements(self._run_folder.results, bundle, *measured)
         raise error
 
     def _read_earlier_bundle(self, night: Mapping[str, Any]) -> Bundle:
@@ -306,13 +286,15 @@ class _Run:
     def _ask_notary(
         self, night: Mapping[str, Any], order: NotaryOrder, sender: str, results: Path
     ) -> NotaryRecord:
-        start, signals = self._start, self._signals
-        process = RunNotary(sender, start.env, self._run_folder, self._stages, signals, self._warn)
         gateway = night.get("earlier", night)["gateway"]
-        ask = functools.partial(process.ask, order, gateway)
-        record = Notary(results, signals, self._values).run(order, ask)
-        self._pipes.wait(sender)
-        return record
+
+        def ask(task: Mapping[str, Any]) -> Mapping[str, Any]:
+            ended = ask_notary(self._workers, sender, order, gateway, task)
+            for line in ended.restored.trouble:  # new owners and times were reported after work
+                self._warn(line)
+            return ended.answer
+
+        return Notary(results, self._signals, self._values).run(order, ask)
 
     def _notarize_bundles(self, answer: Mapping[str, Any]) -> int:
         """Run the commands on another job's bundles. Raises NightshiftError for a change that must
