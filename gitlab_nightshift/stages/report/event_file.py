@@ -25,11 +25,10 @@ MOST_BYTES = 20_000_000
 
 
 class EventFile:
-    """A sink that appends every event to a file as it happens.
+    """A sink that appends each event to a file, with the id of the run.
 
-    Each line has the id of the run. The file is bounded, but for the last event of all. What a full
-    disk does not take is left out and counted: the next event that can be written says how many are
-    missing.
+    The file is bounded, except for the run's last event. Events that do not fit on a full disk are
+    counted: a note before the next one that fits says how many are missing.
     """
 
     def __init__(self, path: Path, redact: Callable[[str], str], run_id: str) -> None:
@@ -49,6 +48,7 @@ class EventFile:
     def _append(self, lines: bytes) -> None:
         try:
             with open_to_append(self._path) as file:
+                # Unbuffered: a disk that fills up takes a part of it (write(2)).
                 if file.write(lines) < len(lines):
                     raise OSError(errno.ENOSPC, "no space left")
         except OSError as error:
@@ -56,7 +56,7 @@ class EventFile:
                 raise
             self._missing += 1
             with contextlib.suppress(FileNotFoundError):
-                os.truncate(self._path, self._size)  # half a line is no JSON
+                os.truncate(self._path, self._size)  # half a line is not JSON
         else:
             self._size, self._missing = self._size + len(lines), 0
 
@@ -66,13 +66,13 @@ class EventFile:
 
 LONGEST_LINE = 2_000_000
 MOST_BEADS, LARGEST = 1_000, 1e15
-"""What is taken for a file of ours: bytes of a line, beads, dollars or tokens."""
+"""Limits of a file that this program wrote: bytes of a line, beads, dollars or tokens."""
 
 
 @dataclass
 class EventSummary:
-    """What the events say. ``so_far`` is the usage that was last reported while a bead ran;
-    ``phase`` a delegation's latest one, begun at ``since`` (as it was written)."""
+    """What the events say. ``so_far`` is the run's usage, as last reported by a running bead;
+    ``phase`` is a delegation's latest one, begun at ``since``, as written."""
 
     run_id: str = ""
     run: bool = False
@@ -87,7 +87,7 @@ class EventSummary:
 
     @property
     def usage(self) -> Usage:
-        """What is known: the beads that had ended, and what the last one had reported."""
+        """The run's usage so far: as the running bead reported it, or the sum of the ended ones."""
         return self.so_far or add_usage(bead.usage for bead in self.beads)
 
     @property
@@ -97,7 +97,7 @@ class EventSummary:
 
 
 def read_summary(path: Path) -> EventSummary:
-    """What a run has written until now; lines that are no events are left out. Raises OSError."""
+    """Summarize what a run has written so far; invalid lines are skipped. Raises OSError."""
     summary = EventSummary()
     with contextlib.suppress(FileNotFoundError):
         for event in _read_events(path):
@@ -107,7 +107,7 @@ def read_summary(path: Path) -> EventSummary:
 
 
 def _read_events(path: Path) -> Iterator[dict[str, Any]]:
-    """The events of a file; it ends at a line that is not whole."""
+    """The events of a file, up to the first incomplete line."""
     with path.open("rb") as file:
         while file.tell() < 2 * MOST_BYTES and (line := file.readline(LONGEST_LINE)).endswith(
             b"\n"
@@ -118,7 +118,7 @@ def _read_events(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _add(summary: EventSummary, event: dict[str, Any]) -> None:
-    """Raises ValueError, KeyError, TypeError for what is no event."""
+    """Add an event. Raises ValueError, KeyError, TypeError for an invalid one."""
     name, time = event["event"], datetime.fromisoformat(event["time"]).astimezone(UTC)
     summary.run_id = str(event.get("run_id", ""))[:1000]
     summary.times = [*summary.times[:1], time]
@@ -141,9 +141,9 @@ def _add(summary: EventSummary, event: dict[str, Any]) -> None:
 
 
 def _parse_amount(value: object) -> float | None:
-    """A sum, None for unknown. Raises ValueError."""
+    """An amount, None if unknown. Raises ValueError."""
     if value is None:
         return None
     if not isinstance(value, int | float) or not 0 <= value <= LARGEST:
-        raise ValueError("no sum")
+        raise ValueError("not an amount")
     return float(value)

@@ -46,7 +46,7 @@ def _format_hours(hours: float | None) -> str:
 
 
 def _build_bars(figures: HistoryFigures) -> list[dict[str, object]]:
-    """The last weeks, each with its part of the dearest one in percent."""
+    """The last weeks, each with its cost in percent of the most expensive one."""
     weeks = figures.weeks[-MOST_WEEKS:]
     most = max((week.cost_usd or 0.0 for week in weeks), default=0.0) or 1.0
     return [
@@ -60,51 +60,55 @@ def _build_bars(figures: HistoryFigures) -> list[dict[str, object]]:
 Sample = tuple[Mapping[str, str], float | None]
 PREFIX = "nightshift"
 STATES = ("merged", "closed", "waiting", "ignored")
-"""Open ones are waiting, and those of two weeks ignored as well."""
+"""Open ones are waiting; after two weeks they are ignored, too."""
 
 
 def render_metrics(figures: HistoryFigures) -> str:
-    """The whole text. What is not known has no sample."""
+    """The whole text. What is unknown has no sample."""
     total = figures.total
     lines = [
-        *_write("merge_requests", "Of nights, by state.", _list_states({}, total)),
-        *_write("merge_requests_by", "By category, group or reviewer.", _list_parts(figures)),
-        *_write(
+        *_format_family("merge_requests", "Of nights, by state.", _list_states({}, total)),
+        *_format_family(
+            "merge_requests_by", "By category, group or reviewer.", _list_groups(figures)
+        ),
+        *_format_family(
             "nights",
             "By outcome.",
             (({"outcome": name}, count) for name, count in figures.outcomes.items()),
         ),
-        *_write(
+        *_format_family(
             "failed_nights",
             "By reason, without what differs.",
             (({"reason": each.reason}, each.nights) for each in figures.failures),
         ),
-        *_write("cost", "Known cost.", _list_costs(figures, "cost_usd"), "usd"),
-        *_write(
+        *_format_family("cost", "Known cost.", _list_costs(figures, "cost_usd"), "usd"),
+        *_format_family(
             "cost_per_merged",
             "Known cost for each merged merge request.",
             _list_costs(figures, "cost_per_merged_usd"),
             "usd",
         ),
-        *_write("silent_projects", "Set up, and without a night.", [({}, len(figures.silent))]),
-        *_write("known_nights", "With a known cost.", [({}, figures.nights_known)]),
-        "# EOF",
+        *_format_family(
+            "silent_projects", "Set up, and without a night.", [({}, len(figures.silent))]
+        ),
+        *_format_family("known_nights", "With a known cost.", [({}, figures.nights_known)]),
+        "# EOF",  # without it a reader takes the text for cut off
     ]
     return "\n".join(lines) + "\n"
 
 
-def _list_parts(figures: HistoryFigures) -> Iterator[Sample]:
-    for kind, shares in (
+def _list_groups(figures: HistoryFigures) -> Iterator[Sample]:
+    for kind, rows in (
         ("category", figures.categories),
         ("group", figures.groups),
         ("reviewer", figures.reviewers),
     ):
-        for each in shares:
+        for each in rows:
             yield from _list_states({kind: each.name}, each)
 
 
-def _list_states(labels: Mapping[str, str], share: RowFigures) -> Iterator[Sample]:
-    yield from (({**labels, "state": state}, getattr(share, state)) for state in STATES)
+def _list_states(labels: Mapping[str, str], row: RowFigures) -> Iterator[Sample]:
+    yield from (({**labels, "state": state}, getattr(row, state)) for state in STATES)
 
 
 def _list_costs(figures: HistoryFigures, name: str) -> Iterator[Sample]:
@@ -112,8 +116,11 @@ def _list_costs(figures: HistoryFigures, name: str) -> Iterator[Sample]:
     yield from (({"group": each.name}, getattr(each, name)) for each in figures.groups)
 
 
-def _write(name: str, help_text: str, samples: Iterable[Sample], unit: str = "") -> Iterator[str]:
-    """A family of gauges; a name ends with its unit."""
+def _format_family(
+    name: str, help_text: str, samples: Iterable[Sample], unit: str = ""
+) -> Iterator[str]:
+    """A family of gauges."""
+    # A unit must be the suffix of the family's name, and its line must follow (OpenMetrics, Unit).
     whole = "_".join(filter(None, (PREFIX, name, unit)))
     yield f"# TYPE {whole} gauge"
     if unit:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def read_patch(bundle: Path) -> str:
-    """The patch of a bundle's folder; "" where there is none that can be read."""
+    """The patch of a bundle's folder; "" if none can be read."""
     try:
         with (bundle / "change.patch").open("rb") as file:
             return file.read(LARGEST_PATCH).decode("utf-8", "replace")
@@ -34,20 +34,19 @@ def read_patch(bundle: Path) -> str:
 def write_results(
     folder: Path, result: RunResult, patch: str, redact: "Redactor", report_url: str = ""
 ) -> None:
-    """Write the files that ``render_result_files`` makes."""
+    """Write the redacted files of a run."""
     files = render_result_files(map_texts(result, redact), redact(patch), report_url)
     for name, text in files.items():
         (folder / name).write_text(text, encoding="utf-8")
 
 
 def render_result_files(result: RunResult, patch: str, report_url: str = "") -> dict[str, str]:
-    """What people and machines read of a run, by the files' names. ``report_url`` is where the page
-    will be, "" where nobody knows."""
+    """The files by name. ``report_url`` is where the page will be, "" if unknown."""
     return {PAGE: render_page(result, patch), **render_data_files(result, report_url)}
 
 
 def render_data_files(result: RunResult, report_url: str = "") -> dict[str, str]:
-    """What programs read of it."""
+    """The files that programs read."""
     return {
         "result.json": to_json(result),
         "junit.xml": render_junit(result),
@@ -57,8 +56,8 @@ def render_data_files(result: RunResult, report_url: str = "") -> dict[str, str]
 
 
 def is_reported(folder: Path, result: RunResult, redact: "Redactor", report_url: str = "") -> bool:
-    """True where a process that read an agent's work has written of this result what programs read
-    of it, and a page. The page's words may be an agent's."""
+    """True if the report process, which agents may control, has written a page and, of exactly this
+    result, what programs read. The page's words may be an agent's."""
     files = render_data_files(map_texts(result, redact), report_url)
     try:
         same = all((folder / name).read_bytes() == text.encode() for name, text in files.items())
@@ -107,15 +106,15 @@ def _render_findings(result: RunResult) -> Iterator[str]:
         yield _render_case("flag", flag.name, 0, text if flag.level == "fail" else "", text)
 
 
-def _render_case(group: str, name: str, seconds: float, why: str, said: str = "") -> str:
-    """A test case; ``why`` is its failure, ``said`` its output. Names stay the same every night."""
+def _render_case(group: str, name: str, seconds: float, why: str, output: str = "") -> str:
+    """A test case; ``why`` is its failure. Names stay the same every night."""
     names = f"classname={_quote_attribute(f'nightshift.{group}')} name={_quote_attribute(name)}"
     place = f'  <testcase {names} time="{seconds:.1f}"'
     if why:
         # GitLab shows the text of the element, other readers its message.
         text = escape(format_line(why, 500), quote=False)
         return f"{place}><failure message={_quote_attribute(why)}>{text}</failure></testcase>"
-    text = escape(format_line(said, 500), quote=False)
+    text = escape(format_line(output, 500), quote=False)
     return f"{place}><system-out>{text}</system-out></testcase>" if text else f"{place}/>"
 
 
@@ -130,15 +129,14 @@ GROUP = "Night shift"
 
 
 def build_report_url(project_url: str, job_id: str, folder: str) -> str:
-    """Where GitLab shows the page of this job, whose artifacts hold it in ``folder``; "" outside
-    CI."""
+    """The URL of the page in ``folder`` of this job's artifacts; "" outside CI."""
     if not (project_url and job_id):
         return ""
     return f"{project_url}/-/jobs/{job_id}/artifacts/file/{quote(folder)}/report.html"
 
 
 def render_annotations(result: RunResult, report_url: str) -> str:
-    """The links to the report and the merge request, as far as there are such."""
+    """The links to the report and the merge request, if they exist."""
     links = {"Report of the night": report_url, "Merge request": result.mr_url}
     shown = [
         {"external_link": {"label": label, "url": url}}
