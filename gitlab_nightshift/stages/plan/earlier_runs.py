@@ -81,12 +81,12 @@ def _read_results(
 def _find_last_job(project: Project, pipeline: int, name: str) -> Job | None:
     """The last job of a night with a result: of this job's name, or one that shares its prefix
     (``nightshift:plan``, ``nightshift:publish``)."""
-    head, colon, _ = name.rpartition(":")
+    prefix, colon, _ = name.rpartition(":")
     jobs = (
         each
         for each in project.pipelines.list_jobs(pipeline, whole=False)
         if each.status in ("success", "failed")
-        and (each.name.startswith(f"{head}:") if colon else each.name == name)
+        and (each.name.startswith(f"{prefix}:") if colon else each.name == name)
     )
     return max(jobs, key=lambda each: each.id, default=None)
 
@@ -188,6 +188,8 @@ def _build_from_merge_request(
 def _list_tries(project: Project, job: JobFacts, *, single_job: bool) -> Iterator[Job]:
     """Jobs of this pipeline that may have run this night before, newest first."""
     try:
+        # By default GitLab leaves out jobs that were retried, which are the very ones wanted here
+        # (docs.gitlab.com/api/jobs, include_retried).
         found = project.pipelines.list_jobs(job.run_id, retried=True)
     except ApiError as error:
         # Without access to the jobs nothing is resumed, and the night runs again.
@@ -195,11 +197,11 @@ def _list_tries(project: Project, job: JobFacts, *, single_job: bool) -> Iterato
             return
         raise
     others = [each for each in found if str(each.id) != job.job_id and each.finished]
-    again = [each for each in others if each.name == job.job_name]
+    same_job = [each for each in others if each.name == job.job_name]
     if single_job:
-        tries = again if job.job_name else others
+        tries = same_job if job.job_name else others
     else:  # work runs in another job, which cannot have run before this one's first try
-        tries = [each for each in others if each not in again] if again else []
+        tries = [each for each in others if each not in same_job] if same_job else []
     yield from sorted(tries, key=lambda each: each.id, reverse=True)[:MOST_TRIES]
 
 

@@ -8,12 +8,11 @@ from pathlib import Path
 
 from gitlab_nightshift.errors import Code, NightshiftError, build_config_error
 from gitlab_nightshift.gitlab.access import Access
-from gitlab_nightshift.gitlab.api_error import ApiError, transient
 from gitlab_nightshift.gitlab.ci_settings import PushRule
 from gitlab_nightshift.gitlab.project import Project, find_protecting_pattern
 from gitlab_nightshift.repository.git import CommitIdentity, Git, RepositoryPaths
-from gitlab_nightshift.repository.private_repository import Repository, create_private_repository
-from gitlab_nightshift.repository.remote import GitServer, Transfer, TransferStatus, push
+from gitlab_nightshift.repository.private_repository import create_private_repository
+from gitlab_nightshift.repository.remote import GitServer, TransferStatus, push, retry_transfer
 from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.system.retry import Clock, RetryPolicy
 
@@ -198,14 +197,19 @@ def try_push(
     branch: str,
     tell: Callable[[str], None],
 ) -> None:
-    """Dry-run a push of the branch, which sends nothing.
+    """Dry-run a push of the branch, which sends nothing. GitLab's API cannot show what git lacks on
+    this machine (its https helper, a certificate, a proxy), or that the server refuses git.
 
     Raises NightshiftError: ``E_CONFIG`` if git cannot push from here, ``E_PUBLISH`` if the server
     does not answer.
     """
     with tempfile.TemporaryDirectory(prefix="push-", dir=git.env["HOME"]) as folder:
         repository = create_private_repository(git, Path(folder) / "repository.git", source)
-        done = _push_with_retries(repository, server, commit, branch, tell)
+        clock = Clock()
+        done = retry_transfer(
+            lambda: push(repository, server, commit, branch, dry_run=True),
+            RetryPolicy(clock.now() + PATIENCE_S, clock, tell=tell),
+        )
     if done.ok or done.answer is TransferStatus.NOT_FAST_FORWARD:
         return
     text = f"git cannot push to {server.url} from here, as publishing will: {done.message}"
@@ -214,27 +218,3 @@ def try_push(
     if done.answer is TransferStatus.AUTHENTICATION:
         text += ": GITLAB_TOKEN needs the role Developer and the scope write_repository or api"
     raise build_config_error(text)
-
-
-def _push_with_retries(
-    repository: Repository,
-    server: GitServer,
-    commit: str,
-    branch: str,
-    tell: Callable[[str], None],
-) -> Transfer:
-    last = Transfer(TransferStatus.NETWORK)
-
-    def push_once() -> Transfer:
-        nonlocal last
-        last = push(repository, server, commit, branch, dry_run=True)
-        if last.answer is TransferStatus.NETWORK:
-            raise ApiError(last.message)
-        return last
-
-    clock = Clock()
-    patience = RetryPolicy(clock.now() + PATIENCE_S, clock, tell=tell)
-    try:
-        return patience.call_with_retries(push_once, transient)
-    except ApiError:
-        return last

@@ -65,6 +65,7 @@ def format_thread(thread: Thread, number: int = 0, *, internal: bool = False) ->
 def format_log(tail: str) -> str:
     """The end of a job's log without colours and sections; the last lines matter most."""
     plain = _LOG_MARKS.sub("", tail).split("\n")
+    # What follows a carriage return overwrites the line, as progress bars do.
     lines = [line.rstrip().rsplit("\r", 1)[-1] for line in plain]
     return "\n".join(line for line in lines if line)[-LONGEST_LOG:]
 
@@ -77,4 +78,5 @@ def format_job(job: FailedJob) -> tuple[str, str]:
 
 def drop_hidden_comments(text: str) -> str:
     """A text as people see it: without hidden markers, or what follows an unclosed one."""
+    # An unclosed comment lasts to the end of the document (spec.commonmark.org, 4.6).
     return re.sub(r"(?s)<!--.*?(?:-->|\Z)", "", text).strip()

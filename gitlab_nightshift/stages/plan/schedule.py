@@ -3,7 +3,7 @@
 Categories that people reject or ignore are tried less often; the dashboard shows when each is next.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
@@ -78,30 +78,26 @@ def find_left_out(
     day: date,
 ) -> tuple[SkippedCategory, ...]:
     """Categories not to try, each with its reason. A task is always tried: it was requested."""
-    rows: list[SkippedCategory] = []
-    for category in categories:
-        if category == TASK:
-            continue
-        waiting = [mr for mr in memory.opened if mr.category == category]
-        if category == "security" and public and not settings.security_on_public:
-            rows.append(
-                SkippedCategory(category, "the project is public: a fix would publish the finding")
-            )
-        elif len(waiting) >= settings.max_open_mrs.per_category:
-            names = ", ".join(f"!{mr.iid}" for mr in waiting) or "none"
-            limit = settings.max_open_mrs.per_category
-            rows.append(
-                SkippedCategory(category, f"open merge requests: {names}; the limit is {limit}")
-            )
-        elif why := _find_throttle_reason(category, settings, memory, day):
-            rows.append(SkippedCategory(category, why))
-    return tuple(rows)
+    reasons = {
+        each: _find_left_out_reason(each, settings, public=public, memory=memory, day=day)
+        for each in categories
+        if each != TASK
+    }
+    return tuple(SkippedCategory(each, why) for each, why in reasons.items() if why)
 
 
-def _find_throttle_reason(category: str, settings: Settings, memory: Memory, day: date) -> str:
-    """A requested category is never throttled."""
-    throttled = settings.throttle and category != settings.category
-    return find_throttle_reason(category, memory, day) if throttled else ""
+def _find_left_out_reason(
+    category: str, settings: Settings, *, public: bool, memory: Memory, day: date
+) -> str:
+    if category == "security" and public and not settings.security_on_public:
+        return "the project is public: a fix would publish the finding"
+    limit = settings.max_open_mrs.per_category
+    waiting = [each for each in memory.opened if each.category == category]
+    if len(waiting) >= limit:
+        return f"open merge requests: {_format_names(waiting) or 'none'}; the limit is {limit}"
+    if settings.throttle and category != settings.category:  # a requested one is never throttled
+        return find_throttle_reason(category, memory, day)
+    return ""
 
 
 def find_skip_reason(
@@ -112,28 +108,18 @@ def find_skip_reason(
     memory: Memory,
 ) -> str:
     """Why the night is skipped before anything is spent; "" if it is not."""
-    if settings.off_reason:
+    if settings.off_reason or settings.task:
         return settings.off_reason
-    reasons = _list_skip_reasons(settings, day, categories, out, memory)
-    return "" if settings.task else next(reasons, "")
-
-
-def _list_skip_reasons(
-    settings: Settings,
-    day: date,
-    categories: tuple[str, ...],
-    out: tuple[SkippedCategory, ...],
-    memory: Memory,
-) -> Iterator[str]:
     if day in settings.quiet_dates:
-        yield f"{day} is a quiet date"
+        return f"{day} is a quiet date"
     if pausing := find_pausing(settings, memory, day):
-        yield describe_pause(pausing)
-    if len(memory.opened) >= settings.max_open_mrs.total:
-        limit = settings.max_open_mrs.total
-        yield f"{len(memory.opened)} night-shift merge requests are open; the limit is {limit}"
+        return describe_pause(pausing)
+    if len(memory.opened) >= (limit := settings.max_open_mrs.total):
+        return f"{len(memory.opened)} night-shift merge requests are open; the limit is {limit}"
     if categories and len(out) == len(categories):
-        yield "every category is skipped: " + "; ".join(f"{r.category}: {r.reason}" for r in out)
+        reasons = "; ".join(f"{each.category}: {each.reason}" for each in out)
+        return f"every category is skipped: {reasons}"
+    return ""
 
 
 def find_pausing(settings: Settings, memory: Memory, day: date) -> tuple[KnownMergeRequest, ...]:

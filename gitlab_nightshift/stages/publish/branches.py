@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.gitlab.api_error import ApiError, transient
+from gitlab_nightshift.gitlab.api_error import ApiError
 from gitlab_nightshift.gitlab.project import find_protecting_pattern
 from gitlab_nightshift.gitlab.resources import MergeRequest
 from gitlab_nightshift.repository.private_repository import Repository
-from gitlab_nightshift.repository.remote import Transfer, TransferStatus, push
+from gitlab_nightshift.repository.remote import Transfer, TransferStatus, push, retry_transfer
 from gitlab_nightshift.stages.publish.publish_context import PublishContext
 from gitlab_nightshift.system.retry import RetryPolicy
 
@@ -107,7 +107,7 @@ def _refuse_protected(name: str, patterns: tuple[str, ...]) -> None:
 def _push(repository: Repository, commit: str, name: str, context: PublishContext) -> bool:
     """True if the branch now has the commit, False if someone else took the name."""
     server = context.build_git_server()
-    done = retry_transfer(lambda: push(repository, server, commit, name), context)
+    done = transfer_with_patience(lambda: push(repository, server, commit, name), context)
     if done.ok:
         return True
     # The push may have arrived although its answer was lost.
@@ -118,21 +118,8 @@ def _push(repository: Repository, commit: str, name: str, context: PublishContex
     raise ApiError(f"the push was refused: {done.message}", reason=done.message, lasting=True)
 
 
-def retry_transfer(transfer: Callable[[], Transfer], context: PublishContext) -> Transfer:
-    """Retry a push or fetch for a while if the network fails."""
-    last = Transfer(TransferStatus.NETWORK)
-
-    def transfer_once() -> Transfer:
-        nonlocal last
-        last = transfer()
-        if last.answer is TransferStatus.NETWORK:
-            raise ApiError(last.message)
-        return last
-
-    patience = RetryPolicy(
-        context.clock.now() + PATIENCE_S, context.clock, tell=context.session.tell
-    )
-    try:
-        return patience.call_with_retries(transfer_once, transient)
-    except ApiError:
-        return last
+def transfer_with_patience(transfer: Callable[[], Transfer], context: PublishContext) -> Transfer:
+    """The result of a push or fetch, repeated for a while if the network fails."""
+    clock = context.clock
+    policy = RetryPolicy(clock.now() + PATIENCE_S, clock, tell=context.session.tell)
+    return retry_transfer(transfer, policy)

@@ -152,6 +152,7 @@ MOST_ROWS = 20
 _DATA = compile_lazily(
     rf"<!-- nightshift-data: ([0-9a-f]{{64}}) (\{{[^<>\n]{{0,{LONGEST_DATA}}}\}}) -->"
 )
+# A task list item may be checked by either letter (github.github.com/gfm, 5.3).
 _CHECKED = compile_lazily(r"^- \[[xX]\] (.{1,300}?)[ \t]*$", re.MULTILINE)
 
 
@@ -190,6 +191,7 @@ def read_page(description: str, key: bytes) -> DashboardMemory | None:
 
 def list_ticked(description: str, start: str = START) -> frozenset[str]:
     """The texts of the ticked boxes below the mark where a dashboard begins."""
+    # Browsers send the line ends of a form as CRLF.
     return frozenset(_CHECKED.findall(description.partition(start)[2].replace("\r\n", "\n")))
 
 

@@ -32,9 +32,9 @@ from gitlab_nightshift.stages.publish.branches import (
     build_slug,
     push_commit,
     push_fast_forward,
-    retry_transfer,
+    transfer_with_patience,
 )
-from gitlab_nightshift.stages.publish.bundle_check import read_files
+from gitlab_nightshift.stages.publish.bundle_check import read_bundle_files
 from gitlab_nightshift.stages.publish.description import render_description
 from gitlab_nightshift.stages.publish.escaping import clean
 from gitlab_nightshift.stages.publish.publish_context import (
@@ -63,7 +63,7 @@ def publish(bundle_folder: Path, context: PublishContext) -> Publication:
     texts.check_templates(context.session.settings)
     date = find_commit_date(context.session.job, bundle_folder / "bundle.json")
     context = dataclasses.replace(context, date=date)
-    files = read_files(bundle_folder)
+    files = read_bundle_files(bundle_folder)
     rebuilt = examine(files, context)
     bundle = rebuilt.bundle
     if bundle.outcome is not Outcome.MR_READY:
@@ -74,7 +74,7 @@ def publish(bundle_folder: Path, context: PublishContext) -> Publication:
         raise files.patch
     proposal = judge_bundle(rebuilt, files.patch, context)
     if context.notary:
-        _refuse_unseen(context.notary, bundle, rebuilt.tree, context)
+        _refuse_unproven(context.notary, bundle, rebuilt.tree, context)
     with tempfile.TemporaryDirectory(prefix="publish-", dir=context.session.private) as folder:
         repository = rebuild_repository(rebuilt, context, Path(folder))
         return _publish_change(bundle, proposal, files.patch, repository, context)
@@ -130,7 +130,7 @@ def _add_follow_up(
 # --- steps ------------------------------------------------------------------------------------
 
 
-def _refuse_unseen(
+def _refuse_unproven(
     record: NotaryRecord, bundle: Bundle, tree: str, context: PublishContext
 ) -> None:
     """Raise ``E_TEST_FAILED`` if the notary saw a command fail on this change, ``E_INCOMPLETE`` if
@@ -162,7 +162,7 @@ def _find_skip_reason(patch: bytes, repository: Repository, context: PublishCont
     if why := _describe_lost_base(context):
         return why
     server = context.build_git_server()
-    fetched = retry_transfer(lambda: fetch(repository, server, context.target), context)
+    fetched = transfer_with_patience(lambda: fetch(repository, server, context.target), context)
     if not fetched.ok:
         text = f"the target branch {context.target} could not be fetched: {fetched.message}"
         raise NightshiftError(Code.PUBLISH, text)
@@ -235,6 +235,7 @@ def _create_commit(
         message=message.encode(),
         author=person,
         committer=person,
+        # git's internal format: seconds and zone (git-commit(1), DATE FORMATS).
         date=f"{context.date.timestamp():.0f} +0000",
     )
 
