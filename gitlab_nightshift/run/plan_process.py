@@ -17,7 +17,7 @@ from gitlab_nightshift.records.storage import write_record
 from gitlab_nightshift.repository.git import read_head
 from gitlab_nightshift.repository.git_folder import list_git_folders
 from gitlab_nightshift.run import planning
-from gitlab_nightshift.run.comment_runs import PACK, take_up_request, tell_failed
+from gitlab_nightshift.run.comment_runs import PACK, open_request_session, reply_failed
 from gitlab_nightshift.run.dashboard_runs import is_dashboard_written, update_dashboard
 from gitlab_nightshift.run.notify_request import build_notify_request, check_addresses
 from gitlab_nightshift.run.planning import PlannedRun
@@ -57,6 +57,8 @@ def _plan(inputs: Mapping[str, Any]) -> dict[str, Any]:
     repository = tuple(map(str, (checkout, *list_git_folders(checkout))))
     places = {"repository": repository, "private": inputs["private"]}
     restrict_to(find_rights(PLAN, places, os.environ))
+    # In this order: Landlock confines only the calling thread and what it starts later
+    # (landlock_restrict_self(2)), and this starts a thread.
     forward_signals()
     answer: dict[str, Any] = {}
     status = run_guarded(lambda: _run_plan(inputs, answer), inputs["env"])
@@ -128,7 +130,7 @@ def _plan_upkeep(session: Session, planned: PlannedRun) -> dict[str, Any] | None
 
 def _plan_work_alone(session: Session, plan: Plan) -> dict[str, Any]:
     """Plan the work stage alone, by an earlier job's plan."""
-    with take_up_request(session, plan.request) as target_session:
+    with open_request_session(session, plan.request) as target_session:
         night = _pack_work(target_session, plan)
     return {**night, "target_commit": _find_required_commit(session, plan)}
 
@@ -171,7 +173,7 @@ def write_failed_bundle(session: Session, error: NightshiftError | Interruption)
     update the dashboard. A cancelled run skips that: someone is waiting for its end."""
     bundle = build_failed_bundle(session, error)
     _write_bundle(session, bundle)
-    tell_failed(session, bundle)
+    reply_failed(session, bundle)
     if isinstance(error, NightshiftError):
         update_dashboard(session, build_run_result(bundle, None))
 

@@ -24,10 +24,10 @@ from gitlab_nightshift.run.comment_runs import (
     TriggerContext,
     add_request_to_plan,
     build_git_server,
+    open_request_session,
     read_trigger_context,
-    take_up_request,
-    tell_failed,
-    tell_taken_up,
+    reply_failed,
+    reply_started,
 )
 from gitlab_nightshift.run.dashboard_runs import DashboardOrders, confirm_orders, read_orders
 from gitlab_nightshift.run.publishing import build_failed_bundle, read_checkout_facts
@@ -142,7 +142,7 @@ def run_plan_stage(session: Session, *, single_job: bool) -> Iterator[PlannedRun
     """Run the plan stage, which writes ``plan.json``. Within the block the commit that a comment
     asks for is checked out. ``single_job``: the same job runs the other stages."""
     inputs = _begin(session)
-    with take_up_request(session, inputs.trigger.request) as request_session:
+    with open_request_session(session, inputs.trigger.request) as request_session:
         yield _plan_run(request_session, inputs, single_job=single_job)
 
 
@@ -154,7 +154,7 @@ def plan_alone(session: Session) -> Plan:
         with run_upkeep_plan(session, planned):
             return planned.plan
     except (NightshiftError, Interruption) as error:
-        tell_failed(session, build_failed_bundle(session, error))
+        reply_failed(session, build_failed_bundle(session, error))
         raise
 
 
@@ -167,49 +167,67 @@ def run_upkeep_plan(
 
 
 def _plan_run(session: Session, inputs: _PlanInputs, *, single_job: bool) -> PlannedRun:
-    request, comment, project = (
-        inputs.trigger.request,
-        inputs.trigger.comment,
-        inputs.trigger.project,
-    )
+    trigger, request = inputs.trigger, inputs.trigger.request
     facts = read_checkout_facts(session) if request and request.head else inputs.facts
     earlier = _find_earlier_run(session, inputs, facts, single_job=single_job)
     orders = DashboardOrders(session)
-    if not (comment or earlier):
-        orders = read_orders(session, project)
+    if not (trigger.comment or earlier):
+        orders = read_orders(session, trigger.project)
         session = orders.session
     verify = find_verify_commands(session, request)
-    memory = inputs.memory.restore(orders.restored)
-    plan = make_plan(session.settings, session.job, facts, project, memory, verify.commands)
+    plan = _decide(session, inputs, orders, facts, verify.commands)
+    if earlier:
+        plan = replace(plan, skip=earlier.why)
+    plan = _add_findings(session, plan, inputs, facts, is_new=earlier is None)
+    if trigger.project and not single_job:
+        plan = replace(plan, jobs=_list_jobs(session, trigger.project))
+    reply_started(session, plan, trigger.comment)
+    _write_plan(session, plan, verify, done_before=earlier is not None)
+    if trigger.project:
+        confirm_orders(trigger.project, orders.keep_approvals() if plan.skip else orders, plan)
+        if plan.pausing and not earlier and not session.settings.rehearse:
+            _explain_pause(session, trigger.project, plan)
+    return PlannedRun(session, plan, inputs, earlier)
+
+
+def _decide(
+    session: Session,
+    inputs: _PlanInputs,
+    orders: DashboardOrders,
+    facts: CheckoutFacts,
+    commands: tuple[str, ...],
+) -> Plan:
+    """The plan by settings, GitLab and whoever asked for the run."""
+    trigger, memory = inputs.trigger, inputs.memory.restore(orders.restored)
+    plan = make_plan(session.settings, session.job, facts, trigger.project, memory, commands)
     plan = replace(plan, notes=(*plan.notes, *inputs.notes))
-    plan = add_request_to_plan(plan, comment)
-    if inputs.trigger.edited and not orders.category:
+    plan = add_request_to_plan(plan, trigger.comment)
+    if trigger.edited and not orders.category:
         plan = replace(plan, skip=plan.skip or NOTHING_TICKED)
     if inputs.tonight:
         text = f"tonight's night of this project has run in pipeline {inputs.tonight}"
         plan = replace(plan, skip=plan.skip or text)
+    return plan
+
+
+def _add_findings(
+    session: Session, plan: Plan, inputs: _PlanInputs, facts: CheckoutFacts, *, is_new: bool
+) -> Plan:
+    """Add what trials and further questions to GitLab show. ``is_new``: no earlier try of this run
+    has done its work."""
+    project, request = inputs.trigger.project, inputs.trigger.request
+    rehearse = session.settings.rehearse
     notes: tuple[str, ...] = ()
-    if earlier:
-        plan = replace(plan, skip=earlier.why)
-    elif project and (session.settings.rehearse or (plan.scheduled and not plan.skip)):
+    if project and is_new and (rehearse or (plan.scheduled and not plan.skip)):
         notes = _try_publishing(session, project, facts)
         if not (request and request.head):  # a requested branch has its own history
             facts = _deepen_history(session, facts)
     plan = add_findings(plan, session.settings, facts, notes)
-    is_real_night = project and not earlier and not session.settings.rehearse
-    if project and is_real_night:
+    if project and is_new and not rehearse:
         plan = _add_skips(session, plan, project)
     if project and request and (other := find_other_run(request, project, plan.run_id)):
         plan = replace(plan, skip=f"the comment has already been handled, by pipeline {other}")
-    if project and not single_job:
-        plan = replace(plan, jobs=_list_jobs(session, project))
-    tell_taken_up(session, plan, comment)
-    _write_plan(session, plan, verify, done_before=earlier is not None)
-    if project:
-        confirm_orders(project, orders.keep_approvals() if plan.skip else orders, plan)
-    if plan.pausing and project and is_real_night:
-        _tell_pause(session, project, plan)
-    return PlannedRun(session, plan, inputs, earlier)
+    return plan
 
 
 def _try_publishing(session: Session, project: Project, facts: CheckoutFacts) -> tuple[str, ...]:
@@ -302,7 +320,7 @@ def _write_plan(session: Session, plan: Plan, verify: Commands, *, done_before: 
     session.emit(StepEnded("plan", done_before or not plan.skip, text))
 
 
-def _tell_pause(session: Session, project: Project, plan: Plan) -> None:
+def _explain_pause(session: Session, project: Project, plan: Plan) -> None:
     """Comment once, on the newest merge request that waits, where its reviewers will see it."""
     body = f"The night shift pauses: {plan.skip}. To turn this off, set `throttle: false`."
     try:
@@ -389,7 +407,7 @@ def plan_upkeep(
         return
     with contextlib.ExitStack() as stack:
         try:
-            request_session = stack.enter_context(take_up_request(session, request))
+            request_session = stack.enter_context(open_request_session(session, request))
             upkeep = _plan_request(request_session, project, memory, request)
         except NightshiftError as error:
             session.emit(Note(f"no upkeep of !{request.place.iid}: {error.message}", warning=True))
@@ -404,7 +422,7 @@ def _plan_request(
     commands = find_verify_commands(session, request).commands
     plan = make_plan(session.settings, session.job, facts, project, memory, commands)
     plan = replace(add_findings(plan, session.settings, facts, ()), request=request)
-    if not tell_taken_up(session, plan, request):  # uncounted, it would be repeated every night
+    if not reply_started(session, plan, request):  # uncounted, it would be repeated every night
         session.emit(Note(f"no upkeep of !{request.place.iid}, which could not be told"))
         return None
     (session.results / UPKEEP).mkdir()

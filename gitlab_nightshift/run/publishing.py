@@ -26,10 +26,10 @@ from gitlab_nightshift.repository.disk_space import report_full_disk
 from gitlab_nightshift.run.comment_runs import (
     TriggerContext,
     find_started_upkeep,
+    open_request_session,
     read_trigger_context,
-    take_up_request,
-    tell_ended,
-    tell_failed,
+    reply_failed,
+    reply_result,
 )
 from gitlab_nightshift.run.dashboard_runs import find_ticking_approver, update_dashboard
 from gitlab_nightshift.run.session_opening import locate_product
@@ -144,7 +144,7 @@ def publish_again(session: Session, origin: BundleOrigin, *, approved: bool = Fa
     if why := _find_skip_reason(bundle, trigger):
         skipped = replace(bundle, outcome=Outcome.SKIPPED, reason=why)
         return finish_run(session, folder, skipped, None)
-    with take_up_request(session, trigger.request) as current:
+    with open_request_session(session, trigger.request) as current:
         published = None
         if not current.settings.dry_run:
             published = _publish_now(current, folder, bundle, origin, approved_by, trigger.request)
@@ -199,7 +199,7 @@ def _publish_commit(
     if why := _find_skip_reason(bundle, trigger):
         bundle = replace(bundle, outcome=Outcome.SKIPPED, reason=why)
     else:
-        with take_up_request(session, trigger.request) as current:
+        with open_request_session(session, trigger.request) as current:
             if not current.settings.dry_run:
                 target = replace(current, results=upkeep_session.results)
                 published = _publish_now(
@@ -207,11 +207,11 @@ def _publish_commit(
                 )
     notary = read_kept(NotaryRecord, upkeep_session.results / NOTARY)
     result = build_run_result(bundle, published, notary=notary)
-    tell_ended(session, trigger.request, result, bundle, published, read_patch(folder))
+    reply_result(session, trigger.request, result, bundle, published, read_patch(folder))
 
 
 def build_failed_bundle(session: Session, error: NightshiftError | Interruption) -> Bundle:
-    """The bundle of a run that failed before its work."""
+    """The bundle of a run that failed before its work, or lost it."""
     return Bundle(
         run_id=session.job.run_id,
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -225,17 +225,10 @@ def build_failed_bundle(session: Session, error: NightshiftError | Interruption)
 
 def _report_missing_bundle(session: Session, job: str, error: NightshiftError) -> None:
     """Report a night without a bundle: its work job failed early, or never started."""
-    bundle = Bundle(
-        run_id=session.job.run_id,
-        created_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        base_sha=session.job.commit_sha,
-        target_branch=session.settings.target_branch or session.job.default_branch,
-        outcome=Outcome.FAILED,
-        reason=f"the job {job} left nothing that can be published: {error.message}",
-        error_code=error.code.value,
-    )
+    why = f"the job {job} left nothing that can be published: {error.message}"
+    bundle = replace(build_failed_bundle(session, error), reason=why)
     finish_run(session, session.results / "bundle", bundle, None)
-    tell_failed(session, bundle)
+    reply_failed(session, bundle)
 
 
 def _find_skip_reason(bundle: Bundle, trigger: TriggerContext) -> str:
@@ -375,7 +368,7 @@ def finish_run(
             url = build_report_url(job.project_url, job.job_id, session.settings.output_dir)
             write_results(session.results, result, patch, session.redact, url)
     finally:
-        tell_ended(session, request, result, bundle, published, patch)
+        reply_result(session, request, result, bundle, published, patch)
         update_dashboard(session, result)
         session.emit(RunEnded(result))
     return result

@@ -24,7 +24,7 @@ from gitlab_nightshift.records.events import Emit, Event, Note, RunEnded
 from gitlab_nightshift.records.storage import map_texts
 from gitlab_nightshift.redaction.redactor import Redactor
 from gitlab_nightshift.run.kept_records import LARGEST_RECORD, ResultRecords
-from gitlab_nightshift.run.received_logs import ReceivedLogs, with_real_name
+from gitlab_nightshift.run.received_logs import ReceivedLogs, with_stored_path
 from gitlab_nightshift.stages.report.event_file import EVENTS, EventFile
 from gitlab_nightshift.stages.report.job_log import JobLog
 from gitlab_nightshift.system.disk_reserve import Reserve
@@ -63,7 +63,7 @@ def serve(configuration: Configuration) -> None:
     logs, log_names = Logs(folder, redact, Reserve(folder.with_name("reserve"))), set[str]()
 
     def redact_text(text: str) -> str:
-        return with_real_name(redact(text), logs, log_names)
+        return with_stored_path(redact(text), logs, log_names)
 
     sinks, log = _open_sinks(configuration)
     dispatcher = EventDispatcher(sinks, redact_text)
@@ -116,29 +116,29 @@ def replace_control_characters(text: str) -> str:
 class EventDispatcher:
     """Passes events to all sinks. ``RunEnded`` waits until ``end``: nothing may follow it."""
 
-    def __init__(self, sinks: dict[str, Emit], change: Callable[[str], str]) -> None:
-        self._sinks, self._change = dict(sinks), change
+    def __init__(self, sinks: dict[str, Emit], redact: Callable[[str], str]) -> None:
+        self._sinks, self._redact = dict(sinks), redact
         self._last: RunEnded | None = None
-        self._over = False
+        self._ended = False
 
     def __call__(self, event: Event) -> None:
         """Pass an event on to all sinks."""
         if isinstance(event, RunEnded):
             self._last = self._last or event
-        elif not self._over:
-            self._show(event)
+        elif not self._ended:
+            self._pass_on(event)
 
     def end(self) -> None:
         """Pass on ``RunEnded``, if a sender has sent it."""
-        if self._last and not self._over:
-            self._show(self._last)
-            self._over = True
+        if self._last and not self._ended:
+            self._pass_on(self._last)
+            self._ended = True
 
-    def _show(self, event: Event) -> None:
-        self._write(map_texts(event, lambda text: replace_control_characters(self._change(text))))
+    def _pass_on(self, event: Event) -> None:
+        self._write(map_texts(event, lambda text: replace_control_characters(self._redact(text))))
 
     def _write(self, event: Event) -> None:
-        for name, sink in tuple(self._sinks.items()):
+        for name, sink in tuple(self._sinks.items()):  # a copy: sinks that fail are removed
             try:
                 sink(event)
             except OSError as error:  # never a full disk, which sinks survive

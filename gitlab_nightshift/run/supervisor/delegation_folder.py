@@ -66,7 +66,7 @@ class DelegationFolder:
         remove_path(self.path)
         _remove_if_empty(self.path.parent)
 
-    def put(self, results: Path) -> None:
+    def place_results(self, results: Path) -> None:
         """Replace it by the results. Raises OSError."""
         new = self._make(self.path.parent)
         ignore_itself(new)
@@ -118,7 +118,8 @@ RESULT = "result.json"
 LARGEST_RESULT = 64 * 1024 * 1024
 """Bytes."""
 _FLOCK_FORMAT = "hhqqi0q"
-"""``struct flock`` of fcntl(2) on 64-bit Linux: type, whence, (padding), start, length, pid."""
+"""``struct flock`` of fcntl(2) on 64-bit Linux: type, whence, (padding), start, length, pid.
+``fcntl.lockf`` can set a lock, but not tell who holds it."""
 
 
 @dataclass(frozen=True)
@@ -145,7 +146,7 @@ def read_status(name: str, caller: Path, output_dir: str | None) -> DelegationSt
     summary = EventSummary()
     with suppress(OSError):
         summary = read_summary(folder / EVENTS)
-    heard = summary.so_far or summary.beads
+    is_cost_known = summary.so_far or summary.beads
     return DelegationStatus(
         run_id=summary.run_id or folder.name.removeprefix(PREFIX),
         folder=str(folder),
@@ -153,7 +154,7 @@ def read_status(name: str, caller: Path, output_dir: str | None) -> DelegationSt
         pid=pid or None,
         phase=summary.phase,
         since=summary.since,
-        cost_usd=summary.usage.cost_usd if heard else None,
+        cost_usd=summary.usage.cost_usd if is_cost_known else None,
         result=_read_result(folder),
     )
 
@@ -165,7 +166,7 @@ def cancel_run(name: str, caller: Path, output_dir: str | None) -> dict[str, Any
     with _open_lock(folder) as lock:
         if lock is not None:
             _end_holder(lock)
-            fcntl.lockf(lock, fcntl.LOCK_SH)  # blocks until the run has ended
+            fcntl.lockf(lock, fcntl.LOCK_SH)  # waits for the run's exclusive lock to be released
     return _read_result(folder)
 
 
@@ -194,16 +195,17 @@ def _list_folders(caller: Path, output_dir: str | None, wanted: str) -> list[Pat
     parents = [each for each in caller.iterdir() if each.is_dir()]
     parents += [caller / output_dir] if output_dir else []
     exact = [parent / wanted for parent in parents]
-    again = (parent.glob(f"{glob.escape(wanted)}-[0-9]*") for parent in parents)
-    return [*exact, *(each for some in again for each in some)]
+    pattern = f"{glob.escape(wanted)}-[0-9]*"  # a second run with this id
+    return [*exact, *(each for parent in parents for each in parent.glob(pattern))]
 
 
 def _search_checkout(caller: Path, wanted: str) -> Iterator[Path]:
     """Search the whole checkout around the folder, except ``.git`` and the folders of runs."""
     top = next((each for each in (caller, *caller.parents) if (each / ".git").exists()), None)
+    pattern = f"{glob.escape(wanted)}-[0-9]*"
     for folder, inner, _ in os.walk(top) if top else ():
-        again = f"{glob.escape(wanted)}-[0-9]*"
-        yield from (Path(folder, n) for n in inner if n == wanted or fnmatchcase(n, again))
+        yield from (Path(folder, n) for n in inner if n == wanted or fnmatchcase(n, pattern))
+        # os.walk enters only what is left in this list.
         inner[:] = [each for each in inner if each != ".git" and not each.startswith(PREFIX)]
 
 

@@ -253,7 +253,8 @@ class _Delegation:
         self._own = self._build_own_environment()
 
     def _build_own_environment(self, *agents: Path) -> dict[str, str]:
-        """The caller's, without paths into the checkout or into ``agents``, where agents write."""
+        """The caller's environment, without paths into the checkout or ``agents``: agents write to
+        both."""
         checkouts = (*find_checkouts(self._call.folder, self._call.env), *agents)
         return build_own_environment(self._call.env, checkouts) | self._certificates
 
@@ -300,6 +301,7 @@ class _Delegation:
                 {
                     **self._build_common_input(),
                     "env": hide_key_values(self._call.env),
+                    # One character a byte: so any bytes pass through JSON, and prepare judges them.
                     "payload": self._call.payload.decode("latin-1"),
                 }
             )
@@ -399,5 +401,5 @@ class _Delegation:
         except (OSError, InvalidRecordError):
             error = self._signals.stopped or build_lost_error("finish", self._finished)
             result = build_refused_result(error.code, error.message)
-        self._delegation_folder.put(results)
+        self._delegation_folder.place_results(results)
         return result

@@ -114,7 +114,7 @@ class Notary:
         return record
 
     def _complete(self, record: NotaryRecord, answer: Mapping[str, Any]) -> NotaryRecord:
-        """The record with the process's answer."""
+        """Add the answer of its process to the record."""
         if stopped := self.signals.stopped:
             return replace(record, why=stopped.message[:MAX_TEXT_CHARS])
         if why := answer.get("why"):

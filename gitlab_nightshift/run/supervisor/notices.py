@@ -59,8 +59,8 @@ def notify(
 def notify_of_message(
     message: Notification, texts: Sequence[str], env: Mapping[str, str], own: Mapping[str, str]
 ) -> tuple[str, ...]:
-    """Tell people something that is no run. Returns warnings about what was not sent; ``texts``
-    are addresses, the rest is as above."""
+    """Send people a message that is not about a run. Returns warnings about what was not sent;
+    ``texts`` are addresses, the rest is as above."""
     addresses, warnings = expand_addresses(texts, env)
     if not addresses:
         return warnings
@@ -130,13 +130,13 @@ class Notices:
     def __init__(self, call: Invocation, own: Mapping[str, str], pipes: Pipes) -> None:
         self._call, self._own, self._pipes = call, own, pipes
 
-    def tell_mistake(self, mistake: Mapping[str, str] | None) -> None:
+    def notify_of_error(self, mistake: Mapping[str, str] | None) -> None:
         """Notify of a mistake that left no result; None if nobody needs to know."""
         if mistake:
             error = NightshiftError(Code(mistake["code"]), mistake["message"])
-            self._warn(tell_mistake(self._call, error, self._own))
+            self._warn(notify_of_error(self._call, error, self._own))
 
-    def tell_ended(self, answer: Mapping[str, Any], results: Path, forward: Forward) -> None:
+    def notify_of_result(self, answer: Mapping[str, Any], results: Path, forward: Forward) -> None:
         """Notify of the result in this folder. ``answer`` is plan's, {} if plan died."""
         request = answer or {"notify": find_notify_request(self._call, self._own)}
         self._warn(notify(request.get("notify", {}), results, self._call.env, self._own, forward))
@@ -169,7 +169,7 @@ def find_notify_request(call: Invocation, own: Mapping[str, str]) -> dict[str, A
         process.send_task(
             {
                 "own": folder,
-                "env": {**visible, "GITLAB_CI": "true"},
+                "env": {**visible, "GITLAB_CI": "true"},  # so that an uncommitted file is refused
                 "folder": str(call.folder),
                 "config": call.config,
                 "overrides": dict(call.overrides),
@@ -178,7 +178,7 @@ def find_notify_request(call: Invocation, own: Mapping[str, str]) -> dict[str, A
         return process.read_answer()
 
 
-def tell_mistake(
+def notify_of_error(
     call: Invocation, error: NightshiftError, own: Mapping[str, str]
 ) -> tuple[str, ...]:
     """Notify of an error that left no result. Returns warnings about what was not sent."""

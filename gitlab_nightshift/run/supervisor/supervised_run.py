@@ -52,7 +52,7 @@ from gitlab_nightshift.run.supervisor.output_pipes import (
     RUN_SENDERS,
     RedactorSetup,
     open_pipes,
-    tell_warnings,
+    print_warnings,
 )
 from gitlab_nightshift.run.supervisor.run_checkout import check_out_target
 from gitlab_nightshift.run.supervisor.stage_calls import (
@@ -147,7 +147,7 @@ class _Run:
                 answer = self._run_plan(plan)
             self.output = read_output_path(self._run_folder)  # work might overwrite it later
             if "status" in answer:
-                notices.tell_mistake(answer.get("mistake"))
+                notices.notify_of_error(answer.get("mistake"))
                 return int(answer["status"])
             if self._start.bundle_origin:
                 return self._notarize_bundles(answer)
@@ -157,7 +157,7 @@ class _Run:
             if night := answer.get("night"):
                 self._run_night(night, work)
             status = self._report()
-            notices.tell_ended(answer, self._run_folder.results, self._signals.forward_to)
+            notices.notify_of_result(answer, self._run_folder.results, self._signals.forward_to)
             return status
 
     def _build_workers(self) -> Workers:
@@ -201,7 +201,7 @@ class _Run:
             }
         )
         self._pipes.wait("plan")
-        if answer and not self._pipes.gone:
+        if answer and not self._pipes.broken:
             return answer
         if read_bundle(run_folder.results) is None:
             self._fail(self._signals.stopped or build_killed_error("plan"))
@@ -308,7 +308,7 @@ class _Run:
             )
             if answer.get(name) and (place / "bundle").exists()
         ]
-        tell_warnings(self._notes)
+        print_warnings(self._notes)
         for each in filter(None, refused):
             raise NightshiftError(each.code, each.why)
         return 0
@@ -344,7 +344,7 @@ class _Run:
         if ready and inputs["dry_run"] and record:
             write_refused_publication(self._run_folder.results, bundle, record)
         ready = ready and not inputs["dry_run"] and not self._signals.stopped
-        if self._pipes.gone or not (ready or inputs["request"] or inputs["dashboard"]):
+        if self._pipes.broken or not (ready or inputs["request"] or inputs["dashboard"]):
             return
         config = {
             **inputs,
@@ -375,7 +375,7 @@ class _Run:
         folder = self.output.name if self.output else ""
         url = build_report_url(job.project_url, job.job_id, folder)
         answer: dict[str, Any] = {}
-        if not self._pipes.gone:
+        if not self._pipes.broken:
             places = {"results": str(results)}
             with self._stages.open_stage("report", REPORT, places=places) as report:
                 inputs = {"results": str(results), "usage": usage, "report_url": url}
@@ -384,9 +384,9 @@ class _Run:
             self._pipes.wait("report")
         result = build_own_result(results, self._usage, job.project_path, job.pipeline_url)
         if not ensure_result(results, result, self._values, url):
-            redactor_death = build_killed_error("the redactor") if self._pipes.gone else None
+            redactor_death = build_killed_error("the redactor") if self._pipes.broken else None
             self._warn((redactor_death or build_lost_error("report", answer)).message)
-        self._pipes.tell_end(self._notes, result)
+        self._pipes.report_end(self._notes, result)
         return to_exit_status(result.error_code)
 
     def _warn(self, text: str) -> None:
