@@ -44,7 +44,7 @@ def _find_unknown(session: Session, addresses: tuple[str, ...]) -> list[str]:
 def build_notify_request(session: Session) -> dict[str, Any]:
     """The input of the process that notifies people of this run, without the values of variables.
 
-    {} if it notifies nobody: a comment is answered in its thread, and a rehearsal is no night.
+    {} if it notifies nobody: a comment is answered in its thread, and a rehearsal is not a night.
     """
     settings = session.settings
     if session.job.trigger_payload or not (request := pack_notify_request(settings)):

@@ -371,7 +371,7 @@ def emit_run_started(session: Session) -> None:
 
 
 def read_plans(session: Session, file: str | None) -> tuple[Plan, Plan | None]:
-    """The plan of an earlier job, and the upkeep plan beside it."""
+    """The plan of an earlier job, and the plan of the upkeep before it."""
     place = locate_product(session, file, "plan.json")
     plan = read_record(Plan, place)
     return plan, read_upkeep_plan(plan, place)

@@ -260,7 +260,7 @@ def _publish_now(
 def _find_notary(
     session: Session, folder: Path, bundle: Bundle, origin: BundleOrigin
 ) -> NotaryRecord | None:
-    """The notary's record of the bundle, copied beside this job's results. None if nothing is
+    """The notary's record of the bundle, copied to this job's results. None if nothing is
     proposed, or if the only record is by the job that ran the agents."""
     if bundle.outcome is not Outcome.MR_READY:
         return None

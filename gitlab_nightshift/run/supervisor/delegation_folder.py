@@ -160,7 +160,7 @@ def read_status(name: str, caller: Path, output_dir: str | None) -> DelegationSt
 
 
 def cancel_run(name: str, caller: Path, output_dir: str | None) -> dict[str, Any] | None:
-    """Send SIGTERM to a run, and wait until it has cleaned up. Its result, None where it left none.
+    """Send SIGTERM to a run, and wait until it has cleaned up. Its result, None if it left none.
     Raises NightshiftError ``E_CONFIG``."""
     folder = find_run(name, caller, output_dir)
     with _open_lock(folder) as lock:

@@ -96,7 +96,7 @@ def write_failed(results: Path, error: NightshiftError, plan: Mapping[str, Any])
 
 
 def write_failed_publication(results: Path, bundle: Bundle, answer: object) -> None:
-    """Write the publication that publish failed to leave; ``answer`` is what publish said."""
+    """Write the publication that publish failed to leave; ``answer`` is publish's."""
     text = build_lost_error("publish", answer).message
     record = Publication(bundle.run_id, Outcome.FAILED, text, Code.PUBLISH.value)
     write_record(results / _PUBLISHED, record)

@@ -91,8 +91,8 @@ def is_proposed(bundle: Bundle) -> bool:
 
 @dataclass(frozen=True)
 class Notary:
-    """Has orders run, and writes the record beside the bundle in ``results``; ``values`` are the
-    job's secrets."""
+    """Has a notary run orders, and writes its record into ``results``, next to the bundle;
+    ``values`` are the job's secrets."""
 
     results: Path
     signals: Signals

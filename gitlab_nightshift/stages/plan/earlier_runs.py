@@ -96,13 +96,17 @@ def _find_last_job(project: Project, pipeline: int, name: str) -> Job | None:
 
 TONIGHT = timedelta(hours=11)
 """A fleet's window lasts 12 hours at most, and a project keeps its hour: last night was earlier."""
-MOST = 3
-"""Pipelines that are asked for who started them."""
+MOST_ASKED = 3
+"""Pipelines of which GitLab is asked who started them."""
 
 
 def find_tonights_run(project: Project, job: JobFacts) -> int:
-    """The earlier pipeline that the fleet's schedule has started tonight, for the same user; 0
-    for none, and where GitLab does not say. What a person plays by hand is another night."""
+    """The earlier pipeline that the fleet's schedule has started tonight, for the same user; 0 if
+    none is known. What a person plays by hand is another night.
+
+    A fleet looks for a night's pipeline before it starts one, but GitLab makes it a while after it
+    was asked to: a fleet that was killed just then may have asked twice.
+    """
     by_fleet = job.pipeline_source == "schedule" and job.schedule_description == FLEET_SCHEDULE
     if not (by_fleet and job.run_id.isdecimal()):
         return 0
@@ -113,7 +117,7 @@ def find_tonights_run(project: Project, job: JobFacts) -> int:
     try:
         found = project.pipelines.list_fleet_pipelines((created - TONIGHT).isoformat())
         earlier = [each.id for each in found if each.id < int(job.run_id)]
-        users = ((each, project.pipelines.find_user(each)) for each in earlier[:MOST])
+        users = ((each, project.pipelines.find_user(each)) for each in earlier[:MOST_ASKED])
         return next((each for each, user in users if user == job.user_login), 0)
     except ApiError:
         return 0

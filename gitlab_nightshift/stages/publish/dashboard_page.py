@@ -114,7 +114,7 @@ def build_retry_box(night: DashboardNight, categories: Collection[str]) -> str:
 
 
 def build_approve_box(night: DashboardNight) -> str:
-    """The text of the box that approves the change of a night; "" where none waits."""
+    """The text of the box that approves the change of a night; "" if none waits."""
     is_waiting = night.outcome is Outcome.APPROVAL_REQUIRED and _has_pipeline_id(night)
     return f"approve the change of pipeline {night.run_id}" if is_waiting else ""
 

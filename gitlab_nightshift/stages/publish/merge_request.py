@@ -129,7 +129,7 @@ def apply_commit_template(
 
 
 def list_labels(proposal: Proposal, settings: Settings) -> tuple[Label, ...]:
-    """The labels, each with the colour and description that it gets where it has to be created."""
+    """The labels, each with the colour and description that it gets if it has to be created."""
     wanted = (NIGHT_LABEL, proposal.category) if settings.labels is None else settings.labels
     return tuple(_build_label(name) for name in dict.fromkeys(wanted))
 

@@ -209,7 +209,7 @@ def _describe_proposal(bundle: Bundle) -> str:
 
 
 def _describe_tests(bundle: Bundle, result: RunResult) -> str:
-    """How the tests of the change ended; nothing where there is no change."""
+    """How the tests of the change ended; "" without a change."""
     if bundle.proposal is None or is_failure(result.error_code):
         return ""
     if result.commands:
