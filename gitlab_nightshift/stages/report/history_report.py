@@ -67,31 +67,31 @@ def render_metrics(figures: HistoryFigures) -> str:
     """The whole text. What is unknown has no sample."""
     total = figures.total
     lines = [
-        *_format_family("merge_requests", "Of nights, by state.", _list_states({}, total)),
-        *_format_family(
+        *_format_gauges("merge_requests", "Of nights, by state.", _list_states({}, total)),
+        *_format_gauges(
             "merge_requests_by", "By category, group or reviewer.", _list_groups(figures)
         ),
-        *_format_family(
+        *_format_gauges(
             "nights",
             "By outcome.",
             (({"outcome": name}, count) for name, count in figures.outcomes.items()),
         ),
-        *_format_family(
+        *_format_gauges(
             "failed_nights",
             "By reason, without what differs.",
             (({"reason": each.reason}, each.nights) for each in figures.failures),
         ),
-        *_format_family("cost", "Known cost.", _list_costs(figures, "cost_usd"), "usd"),
-        *_format_family(
+        *_format_gauges("cost", "Known cost.", _list_costs(figures, "cost_usd"), "usd"),
+        *_format_gauges(
             "cost_per_merged",
             "Known cost for each merged merge request.",
             _list_costs(figures, "cost_per_merged_usd"),
             "usd",
         ),
-        *_format_family(
+        *_format_gauges(
             "silent_projects", "Set up, and without a night.", [({}, len(figures.silent))]
         ),
-        *_format_family("known_nights", "With a known cost.", [({}, figures.nights_known)]),
+        *_format_gauges("known_nights", "With a known cost.", [({}, figures.nights_known)]),
         "# EOF",  # without it a reader takes the text for cut off
     ]
     return "\n".join(lines) + "\n"
@@ -116,7 +116,7 @@ def _list_costs(figures: HistoryFigures, name: str) -> Iterator[Sample]:
     yield from (({"group": each.name}, getattr(each, name)) for each in figures.groups)
 
 
-def _format_family(
+def _format_gauges(
     name: str, help_text: str, samples: Iterable[Sample], unit: str = ""
 ) -> Iterator[str]:
     """A family of gauges."""
