@@ -78,7 +78,7 @@ def show_delegation(name: str, env: Mapping[str, str], *, cancel: bool) -> dict[
     ended. Raises NightshiftError ``E_CONFIG``."""
     if sys.platform != "linux":
         raise NightshiftError(Code.CONFIG, NOT_HERE)
-    from gitlab_nightshift.run.supervisor.delegation_status import cancel_run, read_status
+    from gitlab_nightshift.run.supervisor.delegation_folder import cancel_run, read_status
 
     place = (name, Path.cwd(), env.get(OUTPUT_DIR))
     if not cancel:

@@ -54,8 +54,8 @@ VERBS = frozenset(
     signal silence sleep sort split stage start stop store stream strip style subtract
     suggest summarize
     supervise switch take tell tick tidy tighten tolerate touch track transfer try tunnel turn
-    undo unescape unlink unmask unpack unquote unwrap update use validate verify wait wake walk
-    warn watch weaken work wrap write
+    undo unescape unify unlink unmask unpack unquote unwrap update use validate verify wait wake
+    walk warn watch weaken work wrap write
     """.split()
 )
 PRIVATE = frozenset(

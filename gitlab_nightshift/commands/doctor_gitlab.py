@@ -16,13 +16,14 @@ from gitlab_nightshift.run.comment_runs import find_project
 from gitlab_nightshift.run.publishing import build_missing_token_error
 from gitlab_nightshift.session import Session
 from gitlab_nightshift.stages.plan.preflight import (
+    ANY_TITLE,
     check_expiry,
     check_protection,
     check_reviewers,
     check_usable,
+    list_refusals,
 )
-from gitlab_nightshift.stages.plan.push_rules import ANY_TITLE, list_refusals
-from gitlab_nightshift.stages.publish.branch_name import EXTREMES
+from gitlab_nightshift.stages.publish.branches import EXTREMES
 from gitlab_nightshift.stages.publish.merge_request import apply_commit_template
 from gitlab_nightshift.stages.publish.publish_context import choose_author
 from gitlab_nightshift.text.secret_texts import is_secret_name

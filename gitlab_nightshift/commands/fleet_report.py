@@ -53,7 +53,7 @@ def _tell_people(
     from gitlab_nightshift.commands.printing import write_note
     from gitlab_nightshift.errors import Code, NightshiftError
     from gitlab_nightshift.fleet.fleet_dashboard import write_dashboard
-    from gitlab_nightshift.run.supervisor.notifying import notify_of_message
+    from gitlab_nightshift.run.supervisor.notices import notify_of_message
 
     warnings = list(notify_of_message(message, settings.notify, env, dict(os.environ)))
     try:

@@ -28,7 +28,7 @@ def run(args: argparse.Namespace, env: Env) -> int:
     """Make the plan; with ``--prompts`` print each bead's prompt."""
     from gitlab_nightshift.commands.kept_command import keep_to_row
     from gitlab_nightshift.run import planning
-    from gitlab_nightshift.run.address_check import check_addresses
+    from gitlab_nightshift.run.notify_request import check_addresses
     from gitlab_nightshift.run.session_opening import open_run
     from gitlab_nightshift.sandbox.process_table import JOBS
 

@@ -73,8 +73,8 @@ def run(args: argparse.Namespace, env: Env) -> int:
 
 def _notify(session: "Session") -> None:
     from gitlab_nightshift.records.events import Note
-    from gitlab_nightshift.run.publishing import build_notify_request
-    from gitlab_nightshift.run.supervisor.notifying import notify
+    from gitlab_nightshift.run.notify_request import build_notify_request
+    from gitlab_nightshift.run.supervisor.notices import notify
 
     request = build_notify_request(session)
     for line in notify(request, session.results, session.env, dict(os.environ)):
@@ -84,7 +84,7 @@ def _notify(session: "Session") -> None:
 def _notify_mistake(call: "Invocation", error: "NightshiftError") -> None:
     """Notify people: of the three jobs only this one does, and it also runs if plan has failed."""
     from gitlab_nightshift.commands.printing import write_note
-    from gitlab_nightshift.run.supervisor.notices import tell_mistake
+    from gitlab_nightshift.run.supervisor.notices import notify_of_error
 
-    for line in tell_mistake(call, error, dict(os.environ)):
+    for line in notify_of_error(call, error, dict(os.environ)):
         write_note(f"warning: {line}")

@@ -31,7 +31,7 @@ def run(args: argparse.Namespace, env: Env) -> int:
     from gitlab_nightshift.commands.config_show import read_settings
     from gitlab_nightshift.commands.history_reading import read_figures
     from gitlab_nightshift.records.storage import to_json
-    from gitlab_nightshift.stages.report.history_page import render_history
+    from gitlab_nightshift.stages.report.history_report import render_history
 
     settings = read_settings(options.build_invocation(args, env))
     figures = read_figures(settings, env, args.project, args.group, args.days)

@@ -14,8 +14,7 @@ from gitlab_nightshift.errors import build_config_error
 from gitlab_nightshift.gitlab.issues import KeptIssue
 from gitlab_nightshift.gitlab.project import Project
 from gitlab_nightshift.records.usage import format_usd
-from gitlab_nightshift.stages.publish.dashboard_page import list_ticked
-from gitlab_nightshift.stages.publish.dashboard_ticks import find_ticking
+from gitlab_nightshift.stages.publish.dashboard_page import find_ticking, list_ticked
 from gitlab_nightshift.stages.publish.escaping import to_markdown_line, to_table_cell
 from gitlab_nightshift.stages.report.history_figures import HistoryFigures, RowFigures
 from gitlab_nightshift.text.counts import count_words

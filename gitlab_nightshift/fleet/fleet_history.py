@@ -27,8 +27,7 @@ from gitlab_nightshift.records.history_records import NightHistory, PastMergeReq
 from gitlab_nightshift.records.storage import to_json
 from gitlab_nightshift.records.usage import format_usd
 from gitlab_nightshift.stages.report.history_figures import HistoryFigures, compute_figures
-from gitlab_nightshift.stages.report.history_page import render_history
-from gitlab_nightshift.stages.report.metrics import render_metrics
+from gitlab_nightshift.stages.report.history_report import render_history, render_metrics
 from gitlab_nightshift.stages.report.outcome_message import Notification, disable_markup
 from gitlab_nightshift.text.counts import count_words
 

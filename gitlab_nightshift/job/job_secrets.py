@@ -16,7 +16,36 @@ from gitlab_nightshift.text.secret_texts import (
     remove_public_parts,
 )
 
+TOKEN = "GITLAB_TOKEN"  # noqa: S105 - the name of a variable
+MODEL_KEYS = (
+    "ANTHROPIC_API_KEY",
+    "ANTHROPIC_AUTH_TOKEN",
+    "CLAUDE_CODE_OAUTH_TOKEN",
+    "OPENAI_API_KEY",
+)
+SHORTEST_SECRET = 6
+"""Characters. To redact shorter values would hide ordinary words in every log."""
+_NOTIFICATION_NAME = compile_lazily(r"WEBHOOK|NOTIFY(?!_ON$)|APPRISE", re.IGNORECASE)
+_NOTIFICATION_ADDRESS = compile_lazily(
+    r"""
+      # slack://a/b/c
+      (?P<chat>(discord|slack|workflows|msteams|mmosts?|rockets?|matrixs?|gchat|webex)://\S+)
+    | (?P<push>(gotifys?|ntfys?|tgram|pover|pbul|signals?)://\S+)       # ntfys://topic
+    | (?P<mail>(mailtos?|twilio|sns)://\S+)                             # mailtos://a:b@example.org
+    | (?P<alarm>(opsgenie|pagerduty)://\S+)                             # opsgenie://key
+    | (?P<hook>(jsons?|xmls?|forms?)://\S+)                             # jsons://example.org/hook
+    | (?P<url>https://\S*(hook|discord\.com/api)\S*)  # https://example.org/hooks/1
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+_GITLAB_CREDENTIAL = compile_lazily(
+    r"(GITLAB|GL|CI)_(\w+_)?(TOKEN|PASSWORD|PAT|KEY|JWT(_V\d)?)|CI_REPOSITORY_URL"
+    r"|CI_SERVER_TLS_KEY_FILE|(PRIVATE|JOB)_TOKEN|DOCKER_AUTH_CONFIG|TRIGGER_PAYLOAD",
+    re.IGNORECASE,
+)
+"""GitLab's predefined variables that contain a token, and usual names for others."""
 _LARGEST_WHOLE = 8 * 1024
+"""Characters of a file that is one secret as a whole, if its variable has a secret's name."""
 _MOST_VALUES = 100
 """Values of all files together: each slows down the search of logs."""
 TRIGGER_PAYLOAD = "TRIGGER_PAYLOAD"
@@ -43,35 +72,6 @@ def _read_file_secrets(env: Mapping[str, str]) -> list[str]:
             found[text] = None
         found |= dict.fromkeys(find_secrets(text))
     return [each for each in found if len(each) >= SHORTEST][:_MOST_VALUES]
-
-
-TOKEN = "GITLAB_TOKEN"  # noqa: S105 - the name of a variable
-MODEL_KEYS = (
-    "ANTHROPIC_API_KEY",
-    "ANTHROPIC_AUTH_TOKEN",
-    "CLAUDE_CODE_OAUTH_TOKEN",
-    "OPENAI_API_KEY",
-)
-SHORTEST_SECRET = 6
-_NOTIFICATION_NAME = compile_lazily(r"WEBHOOK|NOTIFY(?!_ON$)|APPRISE", re.IGNORECASE)
-_NOTIFICATION_ADDRESS = compile_lazily(
-    r"""
-      # slack://a/b/c
-      (?P<chat>(discord|slack|workflows|msteams|mmosts?|rockets?|matrixs?|gchat|webex)://\S+)
-    | (?P<push>(gotifys?|ntfys?|tgram|pover|pbul|signals?)://\S+)       # ntfys://topic
-    | (?P<mail>(mailtos?|twilio|sns)://\S+)                             # mailtos://a:b@example.org
-    | (?P<alarm>(opsgenie|pagerduty)://\S+)                             # opsgenie://key
-    | (?P<hook>(jsons?|xmls?|forms?)://\S+)                             # jsons://example.org/hook
-    | (?P<url>https://\S*(hook|discord\.com/api)\S*)  # https://example.org/hooks/1
-    """,
-    re.IGNORECASE | re.VERBOSE,
-)
-_GITLAB_CREDENTIAL = compile_lazily(
-    r"(GITLAB|GL|CI)_(\w+_)?(TOKEN|PASSWORD|PAT|KEY|JWT(_V\d)?)|CI_REPOSITORY_URL"
-    r"|CI_SERVER_TLS_KEY_FILE|(PRIVATE|JOB)_TOKEN|DOCKER_AUTH_CONFIG|TRIGGER_PAYLOAD",
-    re.IGNORECASE,
-)
-"""GitLab's predefined variables that contain a token, and usual names for others."""
 
 
 @dataclass(frozen=True, repr=False)

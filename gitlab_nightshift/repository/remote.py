@@ -6,7 +6,7 @@ The script prints it only if git asks for the expected server.
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -18,6 +18,7 @@ from gitlab_nightshift.errors import build_config_error
 from gitlab_nightshift.repository.git import GitError
 from gitlab_nightshift.repository.private_repository import Repository
 from gitlab_nightshift.system.environment import NETWORK
+from gitlab_nightshift.system.retry import RemoteFailure, RetryPolicy
 from gitlab_nightshift.text.printable_text import make_printable
 
 TOKEN_VARIABLE = "NIGHTSHIFT_ASKPASS_TOKEN"  # noqa: S105
@@ -99,6 +100,23 @@ def fetch_ref(repository: Repository, server: GitServer, ref: str, depth: int) -
         return done
     tip = repository.run("rev-parse", "--verify", "refs/nightshift/fetched^{commit}")
     return Transfer(TransferStatus.OK, commit=tip.decode().strip())
+
+
+def retry_transfer(transfer: Callable[[], Transfer], policy: RetryPolicy) -> Transfer:
+    """The result of a push or fetch, repeated while the network fails."""
+    last = Transfer(TransferStatus.NETWORK)
+
+    def transfer_once() -> Transfer:
+        nonlocal last
+        last = transfer()
+        if last.answer is TransferStatus.NETWORK:
+            raise RemoteFailure(last.message)
+        return last
+
+    try:
+        return policy.call_with_retries(transfer_once, lambda _: True)
+    except RemoteFailure:
+        return last
 
 
 def _transfer(

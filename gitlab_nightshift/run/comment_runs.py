@@ -120,7 +120,7 @@ def find_started_upkeep(session: Session, bundle: Bundle) -> TriggerContext:
 
 
 @contextlib.contextmanager
-def take_up_request(session: Session, request: TaskRequest | None) -> Iterator[Session]:
+def open_request_session(session: Session, request: TaskRequest | None) -> Iterator[Session]:
     """The session with a comment's request applied to its settings. Within the block the head of
     the requested branch is checked out.
 
@@ -195,7 +195,7 @@ def add_request_to_plan(plan: Plan, comment: ReadComment | None) -> Plan:
     return replace(plan, scheduled="", categories=(), left_out=(), task="", skip=comment.why)
 
 
-def tell_taken_up(session: Session, plan: Plan, comment: ReadComment | None) -> bool:
+def reply_started(session: Session, plan: Plan, comment: ReadComment | None) -> bool:
     """Reply that the run starts, or why it does not. False if a reply could not be posted."""
     if isinstance(comment, DeclinedRequest):
         return _decline(session, comment)
@@ -204,7 +204,7 @@ def tell_taken_up(session: Session, plan: Plan, comment: ReadComment | None) -> 
     return True
 
 
-def tell_failed(session: Session, bundle: Bundle) -> None:
+def reply_failed(session: Session, bundle: Bundle) -> None:
     """Reply to the comment whose run failed before its work, or lost it. Reads the comment again:
     the run may have failed before it did."""
     if not (session.job.trigger_payload and session.secrets.gitlab_token):
@@ -217,10 +217,10 @@ def tell_failed(session: Session, bundle: Bundle) -> None:
     if isinstance(comment, DeclinedRequest):
         _decline(session, comment)
     elif isinstance(comment, TaskRequest):
-        tell_ended(session, comment, build_run_result(bundle, None), bundle, None)
+        reply_result(session, comment, build_run_result(bundle, None), bundle, None)
 
 
-def tell_ended(
+def reply_result(
     session: Session,
     request: TaskRequest | None,
     result: RunResult,

@@ -25,24 +25,26 @@ from gitlab_nightshift.records.products import Outcome, Plan
 from gitlab_nightshift.records.run_results import RunResult
 from gitlab_nightshift.session import Session
 from gitlab_nightshift.settings.load import override_settings
-from gitlab_nightshift.stages.plan.category_outlook import list_categories, list_outlook
 from gitlab_nightshift.stages.plan.plan_stage import read_earlier_nights
-from gitlab_nightshift.stages.plan.schedule import find_pausing, resolve_run_day
-from gitlab_nightshift.stages.plan.throttle import describe_pause
+from gitlab_nightshift.stages.plan.schedule import (
+    describe_pause,
+    find_pausing,
+    list_categories,
+    list_outlook,
+    resolve_run_day,
+)
 from gitlab_nightshift.stages.publish.dashboard_page import (
     START,
     TITLE,
-    build_key,
-    list_ticked,
-    read_page,
-    render_page,
-)
-from gitlab_nightshift.stages.publish.dashboard_ticks import (
     BoxTargets,
     Ticks,
     build_approve_box,
+    build_key,
     find_ticking,
+    list_ticked,
+    read_page,
     read_ticks,
+    render_page,
 )
 
 TIMEOUT_S = 30.0
@@ -118,11 +120,10 @@ def _choose_orders(session: Session, ticks: Ticks, memory: DashboardMemory) -> D
 
 
 def _find_last_note(all_ticks: Ticks, accepted: Ticks, memory: DashboardMemory) -> int:
-    """The last of GitLab's notes on ticks that is done with: the one before the first that
-    waits."""
+    """The note up to which all ticks are dealt with: none is after that of a tick that waits."""
     waiting = [each.note.id for each in all_ticks.valid if each not in accepted.valid]
-    used = (each.note.id for each in accepted.valid if all(each.note.id < one for one in waiting))
-    return max(used, default=memory.last_note)
+    dealt = (each.note.id for each in accepted.valid if all(each.note.id < one for one in waiting))
+    return max(dealt, default=memory.last_note)
 
 
 def confirm_orders(project: Project, orders: DashboardOrders, plan: Plan) -> None:
@@ -211,12 +212,14 @@ def update_dashboard(session: Session, result: RunResult) -> None:
     _warn_on_failure(session, "written", update)
 
 
-def read_kept_nights(project: Project, token: str, wanted: int | str) -> tuple[DashboardNight, ...]:
+def read_kept_nights(
+    project: Project, token: str, log_issue: int | str
+) -> tuple[DashboardNight, ...]:
     """The nights on the dashboard; none without a dashboard, or if another token signed it.
-    ``wanted`` is ``log_issue``. Raises NightshiftError."""
-    if wanted == "off":
+    Raises NightshiftError."""
+    if log_issue == "off":
         return ()
-    return _read_issue(project, token, wanted, project.threads.read_own_id()).memory.nights
+    return _read_issue(project, token, log_issue, project.threads.read_own_id()).memory.nights
 
 
 def _warn_on_failure(session: Session, what: str, call: Callable[[], Result]) -> Result | None:
@@ -235,11 +238,11 @@ def _open(session: Session, project: Project) -> _OpenDashboard:
     return _read_issue(project, session.secrets.gitlab_token, session.settings.log_issue, own)
 
 
-def _read_issue(project: Project, token: str, wanted: int | str, own: int) -> _OpenDashboard:
-    if isinstance(wanted, int):
-        issue = project.issues.find(wanted)
+def _read_issue(project: Project, token: str, log_issue: int | str, own: int) -> _OpenDashboard:
+    if isinstance(log_issue, int):
+        issue = project.issues.find(log_issue)
         if issue is None:
-            raise build_config_error(f"log_issue: there is no issue {wanted}")
+            raise build_config_error(f"log_issue: there is no issue {log_issue}")
     else:
         issue = project.issues.find_own(own, START)
     key = build_key(token, project.facts.id)

@@ -7,6 +7,7 @@ cannot write anywhere (``repository/bundle_reader.py``); work's own words are on
 
 import dataclasses
 import os
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,22 +17,35 @@ from gitlab_nightshift.job.job_facts import JobFacts
 from gitlab_nightshift.policy.write_gate import to_approve
 from gitlab_nightshift.records.codec import InvalidRecordError, decode_record, make_record
 from gitlab_nightshift.records.delegation_records import Payload, WorkReport
-from gitlab_nightshift.records.events import GateApproved, GateRequired
+from gitlab_nightshift.records.events import GateApproved, GateRequired, Note
 from gitlab_nightshift.records.notary_records import NotaryRecord, find_refusal
 from gitlab_nightshift.records.products import Bundle, Outcome
 from gitlab_nightshift.records.storage import LARGEST_BUNDLE
 from gitlab_nightshift.records.usage import Usage
 from gitlab_nightshift.records.verdicts import GatedFile
+from gitlab_nightshift.repository import git as git_verbs
+from gitlab_nightshift.repository.capture import CapturedChange
 from gitlab_nightshift.repository.changed_files import list_changed_files
 from gitlab_nightshift.repository.delegated_repository import DelegationSource, open_source_record
 from gitlab_nightshift.repository.git import CommitIdentity, GitError, RepositoryPaths
-from gitlab_nightshift.run.remade_change import remake
+from gitlab_nightshift.repository.private_repository import (
+    build_diff_patch,
+    create_private_repository,
+    list_diff_files,
+    read_parts,
+)
+from gitlab_nightshift.repository.rebuilt_change import (
+    ReaderInput,
+    RebuiltBundle,
+    make_change,
+    rebuild_patch,
+)
 from gitlab_nightshift.sandbox.privilege_drop import restrict_to
-from gitlab_nightshift.sandbox.process_places import Places, find_rights
+from gitlab_nightshift.sandbox.process_places import Places, find_rights, list_unenforceable
 from gitlab_nightshift.sandbox.process_table import FINISH
 from gitlab_nightshift.sandbox.supervised_process import forward_signals, serve_stage
 from gitlab_nightshift.settings.model import Settings
-from gitlab_nightshift.stages.publish.bundle_check import judge
+from gitlab_nightshift.stages.publish.bundle_check import check_policy
 from gitlab_nightshift.stages.work.delegation.delegation_context import (
     DelegationContext,
     Failure,
@@ -59,7 +73,7 @@ def main(_data: Mapping[str, Any]) -> int:
 
 def _finish(inputs: dict[str, Any]) -> dict[str, Any]:
     restrict_to(find_rights(FINISH, _find_places(inputs), os.environ))
-    forward_signals()
+    forward_signals()  # after restrict_to, which confines only this thread and later ones
     return {"status": run_guarded(lambda: _run_finish(inputs), {})}
 
 
@@ -96,8 +110,10 @@ def _run_finish(inputs: Mapping[str, Any]) -> int:
         )
         payload = context.payload
         if not payload.workspace.clean_after and not payload.execution.dry_run:
-            leave_failure = catch_failure(context, lambda: _leave(context, inputs, state, source))
-            failure = failure or leave_failure
+            keep_failure = catch_failure(
+                context, lambda: _keep_workspace(context, inputs, state, source)
+            )
+            failure = failure or keep_failure
     state.dirty = source is not None and _is_dirty(source)
     finalize(context, state, failure, Path(inputs["results"]))
     return 0
@@ -151,12 +167,12 @@ def _package(
     assert bundle.proposal and state.base
     state.bundle = bundle
     patch = (results / "bundle/change.patch").read_bytes()
-    remade, reported = remake(context, source, state.base, patch, local=local)
-    if not local and remade.captured.tree_id != bundle.proposal.change.tree_id:
+    rebuilt, reported = rebuild_on_base(context, source, state.base, patch, local=local)
+    if not local and rebuilt.captured.tree_id != bundle.proposal.change.tree_id:
         raise NightshiftError(Code.APPLY_FAILED, "the rebuilt change differs from the proven one")
     settings, config = Settings.from_data(inputs["settings"]), context.job.ci_config_path
-    captured = state.captured = remade.captured
-    gates = judge(
+    captured = state.captured = rebuilt.captured
+    gates = check_policy(
         captured.files,
         reported.tool_settings,
         settings,
@@ -173,9 +189,9 @@ def _package(
             bundle.proposal, change=captured.build_proposed(), gates=gates
         ),
     )
-    _refuse_unseen(state)
+    _refuse_unproven(state)
     _pass_write_gate(context, gates)
-    _hand_over(context, inputs, state, source, remade)
+    _hand_over(context, inputs, state, source, rebuilt)
 
 
 def _read_bundle(results: Path) -> Bundle:
@@ -192,7 +208,7 @@ def _read_bundle(results: Path) -> Bundle:
     return bundle
 
 
-def _refuse_unseen(state: DelegationState) -> None:
+def _refuse_unproven(state: DelegationState) -> None:
     """Raise ``E_TEST_FAILED`` if the notary saw the test fail on this change,
     ``E_INCOMPLETE`` if it saw nothing; the bundle is kept."""
     bundle, record = state.bundle, state.notary
@@ -219,31 +235,31 @@ def _hand_over(
     inputs: Mapping[str, Any],
     state: DelegationState,
     source: DelegationSource,
-    remade: RebasedChange,
+    rebuilt: RebasedChange,
 ) -> None:
     execution = context.payload.execution
     if not execution.apply_changes or execution.dry_run or source.fetched:
         return
     if context.payload.workspace.checkout_mode == "in_place":
-        apply_in_place(source, context.job.run_id, remade)
+        apply_in_place(source, context.job.run_id, rebuilt)
         state.applied = True
         return
     person = make_record(CommitIdentity, inputs["person"])
     branch = inputs["branch"]
     if not context.payload.workspace.branch_name:  # another run may have taken the name since
         branch = choose_branch(source, context.payload, context.job.run_id)
-    state.commit = commit(source, remade, branch, context.job.run_id, person)
+    state.commit = commit(source, rebuilt, branch, context.job.run_id, person)
     state.branch = branch
 
 
-def _leave(
+def _keep_workspace(
     context: DelegationContext,
     inputs: Mapping[str, Any],
     state: DelegationState,
     source: DelegationSource,
 ) -> None:
-    """Keep the change, proven or not (``clean_after: false``), in a new workspace: agents may have
-    written anything into the ``.git`` of theirs."""
+    """Keep the change, proven or not (``clean_after: false``), in a new workspace: the ``.git`` of
+    the agents' own may hold anything."""
     results, output_dir = Path(inputs["results"]), Settings.from_data(inputs["settings"]).output_dir
     names = ("bundle/change.patch", "failed.patch")
     patches = [results / name for name in names if (results / name).exists()]
@@ -251,6 +267,37 @@ def _leave(
     place = results / "workspace"
     workspace = make_workspace(source, context.payload, state.base, place, output_dir).path
     if patches and not state.applied:
-        remade, _ = remake(context, source, state.base, patches[0].read_bytes(), local=False)
-        apply_change(workspace, remade)
+        rebuilt, _ = rebuild_on_base(
+            context, source, state.base, patches[0].read_bytes(), local=False
+        )
+        apply_change(workspace, rebuilt)
         state.left = state.commit is None
+
+
+# --- the change on the real base ----------------------------------------------------------------
+
+
+def rebuild_on_base(
+    context: DelegationContext, source: DelegationSource, base: str, patch: bytes, *, local: bool
+) -> tuple[RebasedChange, RebuiltBundle]:
+    """The change as a tree on ``base``, and the other process's report on it.
+
+    ``local``: it was made on top of uncommitted changes. Raises NightshiftError ``E_APPLY_FAILED``,
+    or ``E_PUBLISH`` if the other process breaks the rules.
+    """
+    config = git_verbs.read_conversion_config(source.git, source.top)
+    parts, path = read_parts(source.paths), source.git.env["PATH"]
+    reading = ReaderInput(parts, config, context.private, path, context.job.ci_config_path)
+    inputs = rebuild_patch(reading, base, patch)
+    if inputs.refused:
+        why = "it depends on uncommitted changes" if local else inputs.refused
+        text = f"the change does not apply to {base[:12]}: {why}"
+        raise NightshiftError(Code.APPLY_FAILED, text)
+    for what in list_unenforceable():
+        context.emit(Note(f"this kernel does not confine the process that reads the patch: {what}"))
+    place = Path(tempfile.mkdtemp(prefix="package-", dir=context.private))
+    repository = create_private_repository(source.git, place / "repository.git", parts, config)
+    make_change(repository, inputs, base)
+    trees = (repository, base, inputs.tree)
+    captured = CapturedChange(inputs.tree, list_diff_files(*trees), build_diff_patch(*trees))
+    return RebasedChange(repository, base, captured), inputs

@@ -51,6 +51,7 @@ def _collect_exact_texts(bundle: Bundle) -> bytes:
         change = bundle.proposal.change
         texts += [bundle.proposal.category, change.tree_id, *change.files]
         texts += [gated.path for gated in bundle.proposal.gates]
+    # A record's text may have lone surrogates, which strict UTF-8 cannot encode.
     return "\n".join(texts).encode("utf-8", "surrogatepass")
 
 

@@ -11,19 +11,19 @@ from typing import Any
 
 from gitlab_nightshift.errors import Interruption, NightshiftError
 from gitlab_nightshift.records.codec import make_record
-from gitlab_nightshift.records.notary_records import BundleOrigin
-from gitlab_nightshift.records.products import Plan
+from gitlab_nightshift.records.notary_records import NOTARY, BundleOrigin
+from gitlab_nightshift.records.products import Bundle, Plan
+from gitlab_nightshift.records.storage import write_record
 from gitlab_nightshift.repository.git import read_head
 from gitlab_nightshift.repository.git_folder import list_git_folders
 from gitlab_nightshift.run import planning
-from gitlab_nightshift.run.address_check import check_addresses
-from gitlab_nightshift.run.comment_runs import PACK, take_up_request
-from gitlab_nightshift.run.dashboard_runs import is_dashboard_written
-from gitlab_nightshift.run.early_bundles import write_earlier_run, write_failed_bundle
+from gitlab_nightshift.run.comment_runs import PACK, open_request_session, reply_failed
+from gitlab_nightshift.run.dashboard_runs import is_dashboard_written, update_dashboard
+from gitlab_nightshift.run.notify_request import build_notify_request, check_addresses
 from gitlab_nightshift.run.planning import PlannedRun
 from gitlab_nightshift.run.publishing import (
+    build_failed_bundle,
     build_missing_token_error,
-    build_notify_request,
     place_bundles,
     read_source_checkout,
 )
@@ -35,6 +35,8 @@ from gitlab_nightshift.sandbox.process_places import find_rights
 from gitlab_nightshift.sandbox.process_table import PLAN
 from gitlab_nightshift.sandbox.supervised_process import forward_signals, serve_stage
 from gitlab_nightshift.session import Session
+from gitlab_nightshift.stages.plan.earlier_runs import EarlierRun
+from gitlab_nightshift.stages.report.run_result import build_run_result
 from gitlab_nightshift.stages.work.night_ending import explain_exception
 from gitlab_nightshift.stages.work.work_context import pack_work
 from gitlab_nightshift.wire.channel import OutputChannel
@@ -55,6 +57,8 @@ def _plan(inputs: Mapping[str, Any]) -> dict[str, Any]:
     repository = tuple(map(str, (checkout, *list_git_folders(checkout))))
     places = {"repository": repository, "private": inputs["private"]}
     restrict_to(find_rights(PLAN, places, os.environ))
+    # In this order: Landlock confines only the calling thread and what it starts later
+    # (landlock_restrict_self(2)), and this starts a thread.
     forward_signals()
     answer: dict[str, Any] = {}
     status = run_guarded(lambda: _run_plan(inputs, answer), inputs["env"])
@@ -126,7 +130,7 @@ def _plan_upkeep(session: Session, planned: PlannedRun) -> dict[str, Any] | None
 
 def _plan_work_alone(session: Session, plan: Plan) -> dict[str, Any]:
     """Plan the work stage alone, by an earlier job's plan."""
-    with take_up_request(session, plan.request) as target_session:
+    with open_request_session(session, plan.request) as target_session:
         night = _pack_work(target_session, plan)
     return {**night, "target_commit": _find_required_commit(session, plan)}
 
@@ -159,3 +163,32 @@ def _find_required_commit(session: Session, plan: Plan) -> dict[str, str] | None
         "commit": commit,
         "pack": str(pack if pack.exists() else locate_product(session, None, PACK)),
     }
+
+
+# --- the bundle of a run without work -----------------------------------------------------------
+
+
+def write_failed_bundle(session: Session, error: NightshiftError | Interruption) -> None:
+    """Write the bundle of a run that failed before its work, reply to whoever asked for it, and
+    update the dashboard. A cancelled run skips that: someone is waiting for its end."""
+    bundle = build_failed_bundle(session, error)
+    _write_bundle(session, bundle)
+    reply_failed(session, bundle)
+    if isinstance(error, NightshiftError):
+        update_dashboard(session, build_run_result(bundle, None))
+
+
+def write_earlier_run(session: Session, earlier: EarlierRun) -> None:
+    """Write the products of an earlier try as this one's."""
+    _write_bundle(session, earlier.bundle)
+    (session.results / "bundle/change.patch").write_bytes(earlier.patch)
+    if earlier.notary:
+        write_record(session.results / NOTARY, earlier.notary)
+    if earlier.published:
+        write_record(session.results / "published.json", earlier.published)
+
+
+def _write_bundle(session: Session, bundle: Bundle) -> None:
+    folder = session.results / "bundle"
+    folder.mkdir(exist_ok=True)
+    write_record(folder / "bundle.json", bundle)

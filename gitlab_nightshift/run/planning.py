@@ -1,42 +1,36 @@
-"""The plan stage of a session."""
+"""The plan stage of a session: the upkeep of an open merge request, and the night's own work."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 from gitlab_nightshift.agents import build_provider, choose_agent
 from gitlab_nightshift.errors import Interruption, NightshiftError, build_config_error
-from gitlab_nightshift.gitlab.api_error import call_or_none
+from gitlab_nightshift.gitlab.api_error import ApiError, call_or_none
 from gitlab_nightshift.gitlab.memory import Memory
 from gitlab_nightshift.gitlab.project import Project
 from gitlab_nightshift.policy.night_gates import describe_closed_gates
 from gitlab_nightshift.policy.prompts import BEADS, load_bead_prompt
 from gitlab_nightshift.records.events import Note, RunStarted, StepEnded, StepStarted
-from gitlab_nightshift.records.products import PipelineJob, Plan
+from gitlab_nightshift.records.products import KnownMergeRequest, PipelineJob, Plan
 from gitlab_nightshift.records.request import TaskRequest
-from gitlab_nightshift.records.storage import read_record, write_record
+from gitlab_nightshift.records.storage import UPKEEP, read_record, write_record
 from gitlab_nightshift.repository.private_repository import Repository
 from gitlab_nightshift.run.comment_runs import (
     TriggerContext,
     add_request_to_plan,
     build_git_server,
+    open_request_session,
     read_trigger_context,
-    take_up_request,
-    tell_failed,
-    tell_taken_up,
+    reply_failed,
+    reply_started,
 )
 from gitlab_nightshift.run.dashboard_runs import DashboardOrders, confirm_orders, read_orders
-from gitlab_nightshift.run.early_bundles import build_failed_bundle
-from gitlab_nightshift.run.publishing import read_checkout_facts
+from gitlab_nightshift.run.publishing import build_failed_bundle, read_checkout_facts
 from gitlab_nightshift.run.session_opening import locate_product
-from gitlab_nightshift.run.upkeep_planning import (
-    PlannedUpkeep,
-    find_upkeep_request,
-    plan_upkeep,
-    read_upkeep_plan,
-)
 from gitlab_nightshift.run.work_setup import (
     PUBLISH_NEEDS_S,
     build_work_context,
@@ -46,18 +40,26 @@ from gitlab_nightshift.run.work_setup import (
 from gitlab_nightshift.session import Session
 from gitlab_nightshift.stages.plan.checkout_facts import CheckoutFacts, check_paths, deepen_facts
 from gitlab_nightshift.stages.plan.comment_check import find_other_run
-from gitlab_nightshift.stages.plan.earlier_nights import find_skips
-from gitlab_nightshift.stages.plan.earlier_run import EarlierRun, find_earlier_run
+from gitlab_nightshift.stages.plan.earlier_runs import (
+    EarlierRun,
+    find_earlier_run,
+    find_skips,
+    find_tonights_run,
+)
 from gitlab_nightshift.stages.plan.plan_stage import add_findings, make_plan, read_earlier_nights
-from gitlab_nightshift.stages.plan.preflight import ANY_SLUG, check_with_gitlab
-from gitlab_nightshift.stages.plan.push_trial import try_push
+from gitlab_nightshift.stages.plan.preflight import ANY_SLUG, check_with_gitlab, try_push
 from gitlab_nightshift.stages.plan.schedule import (
     check_task_source,
     find_pausing,
     resolve_category,
     resolve_run_day,
 )
-from gitlab_nightshift.stages.plan.tonights_run import find_tonights_run
+from gitlab_nightshift.stages.plan.upkeep import (
+    find_upkeep,
+    find_waiting,
+    read_gitlab_time,
+    rebase_conflicting,
+)
 from gitlab_nightshift.stages.publish.bundle_check import refuse_unknown_category
 from gitlab_nightshift.stages.publish.merge_request import check_templates, list_usual_labels
 from gitlab_nightshift.stages.publish.publish_context import choose_author
@@ -90,6 +92,14 @@ class PlannedRun:
     plan: Plan
     inputs: _PlanInputs
     earlier: EarlierRun | None = None
+
+
+@dataclass(frozen=True)
+class PlannedUpkeep:
+    """An upkeep's own plan and session."""
+
+    session: Session
+    plan: Plan
 
 
 def _begin(session: Session) -> _PlanInputs:
@@ -131,7 +141,7 @@ def run_plan_stage(session: Session, *, single_job: bool) -> Iterator[PlannedRun
     """Run the plan stage, which writes ``plan.json``. Within the block the commit that a comment
     asks for is checked out. ``single_job``: the same job runs the other stages."""
     inputs = _begin(session)
-    with take_up_request(session, inputs.trigger.request) as request_session:
+    with open_request_session(session, inputs.trigger.request) as request_session:
         yield _plan_run(request_session, inputs, single_job=single_job)
 
 
@@ -143,7 +153,7 @@ def plan_alone(session: Session) -> Plan:
         with run_upkeep_plan(session, planned):
             return planned.plan
     except (NightshiftError, Interruption) as error:
-        tell_failed(session, build_failed_bundle(session, error))
+        reply_failed(session, build_failed_bundle(session, error))
         raise
 
 
@@ -156,49 +166,67 @@ def run_upkeep_plan(
 
 
 def _plan_run(session: Session, inputs: _PlanInputs, *, single_job: bool) -> PlannedRun:
-    request, comment, project = (
-        inputs.trigger.request,
-        inputs.trigger.comment,
-        inputs.trigger.project,
-    )
+    trigger, request = inputs.trigger, inputs.trigger.request
     facts = read_checkout_facts(session) if request and request.head else inputs.facts
     earlier = _find_earlier_run(session, inputs, facts, single_job=single_job)
     orders = DashboardOrders(session)
-    if not (comment or earlier):
-        orders = read_orders(session, project)
+    if not (trigger.comment or earlier):
+        orders = read_orders(session, trigger.project)
         session = orders.session
     verify = find_verify_commands(session, request)
-    memory = inputs.memory.restore(orders.restored)
-    plan = make_plan(session.settings, session.job, facts, project, memory, verify.commands)
+    plan = _decide(session, inputs, orders, facts, verify.commands)
+    if earlier:
+        plan = replace(plan, skip=earlier.why)
+    plan = _add_findings(session, plan, inputs, facts, is_new=earlier is None)
+    if trigger.project and not single_job:
+        plan = replace(plan, jobs=_list_jobs(session, trigger.project))
+    reply_started(session, plan, trigger.comment)
+    _write_plan(session, plan, verify, done_before=earlier is not None)
+    if trigger.project:
+        confirm_orders(trigger.project, orders.keep_approvals() if plan.skip else orders, plan)
+        if plan.pausing and not earlier and not session.settings.rehearse:
+            _explain_pause(session, trigger.project, plan)
+    return PlannedRun(session, plan, inputs, earlier)
+
+
+def _decide(
+    session: Session,
+    inputs: _PlanInputs,
+    orders: DashboardOrders,
+    facts: CheckoutFacts,
+    commands: tuple[str, ...],
+) -> Plan:
+    """The plan by settings, GitLab and whoever asked for the run."""
+    trigger, memory = inputs.trigger, inputs.memory.restore(orders.restored)
+    plan = make_plan(session.settings, session.job, facts, trigger.project, memory, commands)
     plan = replace(plan, notes=(*plan.notes, *inputs.notes))
-    plan = add_request_to_plan(plan, comment)
-    if inputs.trigger.edited and not orders.category:
+    plan = add_request_to_plan(plan, trigger.comment)
+    if trigger.edited and not orders.category:
         plan = replace(plan, skip=plan.skip or NOTHING_TICKED)
     if inputs.tonight:
         text = f"tonight's night of this project has run in pipeline {inputs.tonight}"
         plan = replace(plan, skip=plan.skip or text)
+    return plan
+
+
+def _add_findings(
+    session: Session, plan: Plan, inputs: _PlanInputs, facts: CheckoutFacts, *, is_new: bool
+) -> Plan:
+    """Add what trials and further questions to GitLab show. ``is_new``: no earlier try of this run
+    has done its work."""
+    project, request = inputs.trigger.project, inputs.trigger.request
+    rehearse = session.settings.rehearse
     notes: tuple[str, ...] = ()
-    if earlier:
-        plan = replace(plan, skip=earlier.why)
-    elif project and (session.settings.rehearse or (plan.scheduled and not plan.skip)):
+    if project and is_new and (rehearse or (plan.scheduled and not plan.skip)):
         notes = _try_publishing(session, project, facts)
         if not (request and request.head):  # a requested branch has its own history
             facts = _deepen_history(session, facts)
     plan = add_findings(plan, session.settings, facts, notes)
-    is_real_night = project and not earlier and not session.settings.rehearse
-    if project and is_real_night:
+    if project and is_new and not rehearse:
         plan = _add_skips(session, plan, project)
     if project and request and (other := find_other_run(request, project, plan.run_id)):
         plan = replace(plan, skip=f"the comment has already been handled, by pipeline {other}")
-    if project and not single_job:
-        plan = replace(plan, jobs=_list_jobs(session, project))
-    tell_taken_up(session, plan, comment)
-    _write_plan(session, plan, verify, done_before=earlier is not None)
-    if project:
-        confirm_orders(project, orders.keep_approvals() if plan.skip else orders, plan)
-    if plan.pausing and project and is_real_night:
-        _tell_pause(session, project, plan)
-    return PlannedRun(session, plan, inputs, earlier)
+    return plan
 
 
 def _try_publishing(session: Session, project: Project, facts: CheckoutFacts) -> tuple[str, ...]:
@@ -290,7 +318,7 @@ def _write_plan(session: Session, plan: Plan, verify: Commands, *, done_before: 
     session.emit(StepEnded("plan", done_before or not plan.skip, text))
 
 
-def _tell_pause(session: Session, project: Project, plan: Plan) -> None:
+def _explain_pause(session: Session, project: Project, plan: Plan) -> None:
     """Comment once, on the newest merge request that waits, where its reviewers will see it."""
     body = f"The night shift pauses: {plan.skip}. To turn this off, set `throttle: false`."
     try:
@@ -341,7 +369,68 @@ def emit_run_started(session: Session) -> None:
 
 
 def read_plans(session: Session, file: str | None) -> tuple[Plan, Plan | None]:
-    """The plan of an earlier job, and the upkeep plan beside it."""
+    """The plan of an earlier job, and the plan of the upkeep before it."""
     place = locate_product(session, file, "plan.json")
     plan = read_record(Plan, place)
     return plan, read_upkeep_plan(plan, place)
+
+
+# --- upkeep -------------------------------------------------------------------------------------
+
+
+def find_upkeep_request(
+    session: Session, project: Project, opened: Iterable[KnownMergeRequest]
+) -> tuple[TaskRequest | None, tuple[str, ...]]:
+    """Rebase merge requests in conflict. The request for one that needs another commit, if any, and
+    notes for the plan. Failures are notes, too."""
+    notes: list[str] = []
+    try:
+        waiting = find_waiting(project, opened, session.job.run_id)
+        notes += rebase_conflicting(project, waiting)
+        now = read_gitlab_time(session.job.pipeline_created_at)
+        request = find_upkeep(project, waiting, session.redact, now)
+    except ApiError as error:
+        return None, (*notes, f"open merge requests could not be looked after: {error}")
+    return request, tuple(notes)
+
+
+@contextlib.contextmanager
+def plan_upkeep(
+    session: Session, project: Project | None, memory: Memory, request: TaskRequest | None
+) -> Iterator[PlannedUpkeep | None]:
+    """Write ``upkeep/plan.json``. Within the block the merge request's branch is checked out. None
+    if nothing is to do, or if it fails, with a warning."""
+    if project is None or request is None:
+        yield None
+        return
+    with contextlib.ExitStack() as stack:
+        try:
+            request_session = stack.enter_context(open_request_session(session, request))
+            upkeep = _plan_request(request_session, project, memory, request)
+        except NightshiftError as error:
+            session.emit(Note(f"no upkeep of !{request.place.iid}: {error.message}", warning=True))
+            upkeep = None
+        yield upkeep
+
+
+def _plan_request(
+    session: Session, project: Project, memory: Memory, request: TaskRequest
+) -> PlannedUpkeep | None:
+    facts = read_checkout_facts(session)
+    commands = find_verify_commands(session, request).commands
+    plan = make_plan(session.settings, session.job, facts, project, memory, commands)
+    plan = replace(add_findings(plan, session.settings, facts, ()), request=request)
+    if not reply_started(session, plan, request):  # uncounted, it would be repeated every night
+        session.emit(Note(f"no upkeep of !{request.place.iid}, which could not be told"))
+        return None
+    (session.results / UPKEEP).mkdir()
+    write_record(session.results / UPKEEP / "plan.json", plan)
+    session.emit(Note(f"before new work: {request.upkeep} of !{request.place.iid}"))
+    return PlannedUpkeep(session, plan)
+
+
+def read_upkeep_plan(night: Plan, file: Path) -> Plan | None:
+    """The upkeep plan of the same run, beside the night's plan ``file``; None without one."""
+    place = file.parent / UPKEEP / "plan.json"
+    plan = read_record(Plan, place) if place.exists() else None
+    return plan if plan and plan.run_id == night.run_id else None

@@ -58,7 +58,7 @@ def _drop_rights(top: Path | None, private: Path) -> None:
     places = {"repository": repository, "private": str(private)}
     rights = find_rights(PREPARE, places, os.environ)
     restrict_to(dataclasses.replace(rights, network=top is None))
-    forward_signals()
+    forward_signals()  # after restrict_to, which confines only this thread and later ones
 
 
 def _run_prepare(inputs: Mapping[str, Any], answer: dict[str, Any]) -> int:

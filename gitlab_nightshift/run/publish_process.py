@@ -18,7 +18,7 @@ from gitlab_nightshift.records.usage import Usage
 from gitlab_nightshift.redaction.redactor import Redactor
 from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.repository.known_checkout import KnownCheckout
-from gitlab_nightshift.run.comment_runs import tell_ended
+from gitlab_nightshift.run.comment_runs import reply_result
 from gitlab_nightshift.run.dashboard_runs import update_dashboard
 from gitlab_nightshift.run.publishing import publish
 from gitlab_nightshift.sandbox.privilege_drop import restrict_to
@@ -46,10 +46,10 @@ def _publish(inputs: Mapping[str, Any]) -> dict[str, Any]:
 
 def _run_publish(inputs: Mapping[str, Any]) -> int:
     source = make_record(SourceCheckout, inputs["source"])
-    tempfile.tempdir = inputs["private"]
+    tempfile.tempdir = inputs["private"]  # this process may not write to TMPDIR
     places = {"private": inputs["private"], "objects": list(map(str, source.parts.objects))}
     restrict_to(find_rights(PUBLISH, places, {**inputs["network"], **os.environ}))
-    forward_signals()
+    forward_signals()  # after restrict_to, which confines only this thread and later ones
     session = _build_session(inputs)
     request = inputs["request"] and make_record(TaskRequest, inputs["request"])
     notary = make_record(NotaryRecord, inputs["notary"]) if inputs["notary"] else None
@@ -61,7 +61,7 @@ def _run_publish(inputs: Mapping[str, Any]) -> int:
     bundle = read_own(Bundle, session.results / "bundle/bundle.json").with_usage(usage)
     result = build_run_result(bundle, published, notary=notary)
     patch = read_patch(session.results / "bundle")
-    tell_ended(session, request, result, bundle, published, patch)
+    reply_result(session, request, result, bundle, published, patch)
     if inputs["dashboard"]:
         update_dashboard(session, result)
     return 0
@@ -82,9 +82,8 @@ def _publish_bundle(
 def _build_session(inputs: Mapping[str, Any]) -> Session:
     """The session for publish. Nothing is read from the checkout, which agents have changed."""
     checkout, private = Path(inputs["checkout"]), Path(inputs["private"])
-    home = Path(
-        tempfile.mkdtemp(prefix="publish-", dir=private)
-    )  # fresh: nobody can have planted a .gitconfig
+    # A new folder: nobody can have planted a .gitconfig in it.
+    home = Path(tempfile.mkdtemp(prefix="publish-", dir=private))
     git = git_verbs.build_isolated_git(home, build_search_path(inputs["own"], checkout))
     return Session(
         env=inputs["network"],

@@ -5,7 +5,6 @@ import shutil
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from gitlab_nightshift.errors import (
     STOPPED,
@@ -27,16 +26,15 @@ from gitlab_nightshift.repository.disk_space import report_full_disk
 from gitlab_nightshift.run.comment_runs import (
     TriggerContext,
     find_started_upkeep,
+    open_request_session,
     read_trigger_context,
-    take_up_request,
-    tell_ended,
-    tell_failed,
+    reply_failed,
+    reply_result,
 )
 from gitlab_nightshift.run.dashboard_runs import find_ticking_approver, update_dashboard
 from gitlab_nightshift.run.session_opening import locate_product
 from gitlab_nightshift.session import Session
 from gitlab_nightshift.stages.plan.checkout_facts import CheckoutFacts, read_facts
-from gitlab_nightshift.stages.plan.earlier_nights import find_last_outcome
 from gitlab_nightshift.stages.plan.trigger import DeclinedRequest, IgnoredTrigger
 from gitlab_nightshift.stages.publish.approval import find_approver
 from gitlab_nightshift.stages.publish.bundle_check import refuse_unknown_category
@@ -53,11 +51,8 @@ from gitlab_nightshift.stages.publish.publish_context import (
     describe_resume,
     read_source,
 )
-from gitlab_nightshift.stages.report.annotations import build_report_url
-from gitlab_nightshift.stages.report.outcome_message import CHANGES, pack_notify_request
-from gitlab_nightshift.stages.report.report_files import read_patch, write_results
-from gitlab_nightshift.stages.report.run_result import build_run_result
-from gitlab_nightshift.stages.report.upkeep_result import read_upkeep_result
+from gitlab_nightshift.stages.report.report_files import build_report_url, read_patch, write_results
+from gitlab_nightshift.stages.report.run_result import build_run_result, read_upkeep_result
 
 
 def publish(
@@ -149,7 +144,7 @@ def publish_again(session: Session, origin: BundleOrigin, *, approved: bool = Fa
     if why := _find_skip_reason(bundle, trigger):
         skipped = replace(bundle, outcome=Outcome.SKIPPED, reason=why)
         return finish_run(session, folder, skipped, None)
-    with take_up_request(session, trigger.request) as current:
+    with open_request_session(session, trigger.request) as current:
         published = None
         if not current.settings.dry_run:
             published = _publish_now(current, folder, bundle, origin, approved_by, trigger.request)
@@ -204,7 +199,7 @@ def _publish_commit(
     if why := _find_skip_reason(bundle, trigger):
         bundle = replace(bundle, outcome=Outcome.SKIPPED, reason=why)
     else:
-        with take_up_request(session, trigger.request) as current:
+        with open_request_session(session, trigger.request) as current:
             if not current.settings.dry_run:
                 target = replace(current, results=upkeep_session.results)
                 published = _publish_now(
@@ -212,22 +207,28 @@ def _publish_commit(
                 )
     notary = read_kept(NotaryRecord, upkeep_session.results / NOTARY)
     result = build_run_result(bundle, published, notary=notary)
-    tell_ended(session, trigger.request, result, bundle, published, read_patch(folder))
+    reply_result(session, trigger.request, result, bundle, published, read_patch(folder))
 
 
-def _report_missing_bundle(session: Session, job: str, error: NightshiftError) -> None:
-    """Report a night without a bundle: its work job failed early, or never started."""
-    bundle = Bundle(
+def build_failed_bundle(session: Session, error: NightshiftError | Interruption) -> Bundle:
+    """The bundle of a run that failed before its work, or lost it."""
+    return Bundle(
         run_id=session.job.run_id,
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
         base_sha=session.job.commit_sha,
         target_branch=session.settings.target_branch or session.job.default_branch,
         outcome=Outcome.FAILED,
-        reason=f"the job {job} left nothing that can be published: {error.message}",
+        reason=error.message if isinstance(error, NightshiftError) else STOPPED,
         error_code=error.code.value,
     )
+
+
+def _report_missing_bundle(session: Session, job: str, error: NightshiftError) -> None:
+    """Report a night without a bundle: its work job failed early, or never started."""
+    why = f"the job {job} left nothing that can be published: {error.message}"
+    bundle = replace(build_failed_bundle(session, error), reason=why)
     finish_run(session, session.results / "bundle", bundle, None)
-    tell_failed(session, bundle)
+    reply_failed(session, bundle)
 
 
 def _find_skip_reason(bundle: Bundle, trigger: TriggerContext) -> str:
@@ -259,7 +260,7 @@ def _publish_now(
 def _find_notary(
     session: Session, folder: Path, bundle: Bundle, origin: BundleOrigin
 ) -> NotaryRecord | None:
-    """The notary's record of the bundle, copied beside this job's results. None if nothing is
+    """The notary's record of the bundle, copied to this job's results. None if nothing is
     proposed, or if the only record is by the job that ran the agents."""
     if bundle.outcome is not Outcome.MR_READY:
         return None
@@ -367,27 +368,7 @@ def finish_run(
             url = build_report_url(job.project_url, job.job_id, session.settings.output_dir)
             write_results(session.results, result, patch, session.redact, url)
     finally:
-        tell_ended(session, request, result, bundle, published, patch)
+        reply_result(session, request, result, bundle, published, patch)
         update_dashboard(session, result)
         session.emit(RunEnded(result))
     return result
-
-
-def build_notify_request(session: Session) -> dict[str, Any]:
-    """The input of the process that notifies people of this run, without the values of variables.
-
-    {} if it notifies nobody: a comment is answered in its thread, and a rehearsal is no night.
-    """
-    settings = session.settings
-    if session.job.trigger_payload or not (request := pack_notify_request(settings)):
-        return {}
-    if CHANGES in settings.notify_on:
-        request["before"] = _find_outcome_before(session)
-    return request
-
-
-def _find_outcome_before(session: Session) -> str:
-    job = session.job
-    if not session.secrets.gitlab_token or not job.project_id:
-        return ""
-    return find_last_outcome(session.open_project(), job, session.settings.output_dir)

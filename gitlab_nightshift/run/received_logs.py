@@ -138,7 +138,7 @@ class ReceivedLogs:
 _LOG_PATH = compile_lazily(r"((?:.*/)?logs/)([A-Za-z0-9_.-]+?)(?:\.gz)?")
 
 
-def with_real_name(text: str, logs: Logs, taken: set[str]) -> str:
+def with_stored_path(text: str, logs: Logs, taken: set[str]) -> str:
     """The text, or if it is the path of a log, the path under which that is stored: only this
     process knows whether it was compressed."""
     found = _LOG_PATH.fullmatch(text) if "logs/" in text else None

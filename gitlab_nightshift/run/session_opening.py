@@ -41,9 +41,10 @@ def open_run(call: Invocation) -> Iterator[Session]:
     """A session in the checkout around ``call.folder``, with a private folder of its own.
 
     On exit the results are placed in the checkout's output folder, also after an error. Raises
-    :class:`NightshiftError` for what is wrong.
+    NightshiftError.
     """
     with open_run_folder(call.env, call.folder) as run_folder:
+        # requests reads these variables from the environment of the process.
         os.environ.update(copy_certificates(call.env, call.folder, run_folder.private))
         session = open_session(call, run_folder, read_machine_secrets(call.env))
         try:
@@ -55,7 +56,7 @@ def open_run(call: Invocation) -> Iterator[Session]:
 
 @contextlib.contextmanager
 def open_without_results(call: Invocation) -> Iterator[Session]:
-    """The same for what is no run: nothing is kept of it, and the output folder stays."""
+    """The same for a command that leaves no results: the output folder stays as it is."""
     with open_run_folder(call.env, call.folder) as run_folder:
         os.environ.update(copy_certificates(call.env, call.folder, run_folder.private))
         yield _open_session(call, run_folder, read_machine_secrets(call.env), None)
@@ -66,8 +67,8 @@ def open_session(
 ) -> Session:
     """A session of a run whose folder is open; the checkout's output folder is set aside.
 
-    ``machine`` are values that no text may hold beside the job's own; ``emit`` is where events go:
-    None for the job log and ``events.jsonl``.
+    ``machine`` are secrets of this machine, redacted like the job's own; ``emit`` gets the events,
+    None: they go to the job log and ``events.jsonl``.
     """
     session = _open_session(call, run_folder, machine, emit)
     set_aside(run_folder, session.output)
@@ -115,7 +116,7 @@ def _build_session(
 
 
 def locate_project(session: Session) -> Session:
-    """The session with the project that ``origin`` names, where neither CI nor settings do."""
+    """The session with the project that ``origin`` names, if neither CI nor settings name one."""
     if session.job.project_path:
         return session
     try:
@@ -133,8 +134,8 @@ def _build_event_sink(
 
 
 def _refuse_secret_in_task(settings: Settings, redact: Redactor) -> None:
-    """GitLab expands ``$NAME`` in the value of a variable: a task that is typed into the form would
-    bring the token to the model."""
+    # GitLab expands $NAME in the value of a variable (gitlab-org/gitlab issue 17069): a task typed
+    # into the form might hand the token to the model.
     task = settings.task or ""
     if redact(task) != task:
         raise build_config_error(
@@ -143,9 +144,9 @@ def _refuse_secret_in_task(settings: Settings, redact: Redactor) -> None:
 
 
 def read_config_file(call: Invocation, checkout: Path, git: Git) -> tuple[ConfigFile | None, Path]:
-    """The configuration as the base commit holds it, and the folder of its relative paths.
+    """The configuration as committed, and the folder that its paths are relative to.
 
-    A file that is not committed counts only where it is named, or outside CI.
+    An uncommitted file counts only if it is named, or outside CI.
     """
     path = resolve_path(call.folder / call.config) if call.config else checkout / FILE_NAME
     text = _read_committed_file(git, checkout, path)
@@ -160,7 +161,7 @@ def read_config_file(call: Invocation, checkout: Path, git: Git) -> tuple[Config
 
 
 def read_uncommitted_config(path: Path) -> ConfigFile | None:
-    """The configuration as a file holds it, None where there is none. Raises ``E_CONFIG``."""
+    """The configuration in a file of the checkout, None without one. Raises ``E_CONFIG``."""
     if not (is_there(path) and path.is_file()):
         return None
     try:
@@ -182,15 +183,13 @@ def _read_committed_file(git: Git, checkout: Path, path: Path) -> bytes | None:
     try:
         return git_verbs.read_file(git, checkout, "HEAD", str(path.relative_to(checkout)))
     except GitError:
-        git_verbs.find_repository_paths(git, checkout)  # raises where it is no checkout at all
+        git_verbs.find_repository_paths(git, checkout)  # raises if it is no checkout at all
         return None  # no commit yet: a run says so itself
 
 
 def locate_product(session: Session, given: str | None, name: str) -> Path:
-    """A product of an earlier stage: the path that was given, else ``name`` in the output folder.
-
-    The output folder itself has been set aside. Raises ``E_CONFIG`` where there is none.
-    """
+    """The path of an earlier stage's product: ``given``, or ``name`` in the output folder, which
+    has been set aside. Raises ``E_CONFIG`` if it does not exist."""
     path = resolve_path(session.folder / given) if given else session.output / name
     place, run_folder = path, RunFolder(session.checkout, session.private)
     if path.is_relative_to(session.output):

@@ -35,11 +35,11 @@ def find_verify_commands(
     """The commands that prove a change: the team's own, or else those of the build files, plus the
     test that a comment or ``task_test`` names. Raises ``E_CONFIG`` for a test that is not
     listed."""
-    asked = (test,) if (test := request.test if request else _find_task_test(session)) else ()
+    named = (test,) if (test := request.test if request else _find_task_test(session)) else ()
     if own := session.settings.verify_commands:
-        return Commands(tuple(dict.fromkeys((*own, *asked))), implied=False)
+        return Commands(tuple(dict.fromkeys((*own, *named))), implied=False)
     implied = find_test_commands(build_files or _read_build_files(session))
-    return Commands(tuple(dict.fromkeys((*implied, *asked))), implied=True)
+    return Commands(tuple(dict.fromkeys((*implied, *named))), implied=True)
 
 
 def _find_task_test(session: Session) -> str:
@@ -47,8 +47,8 @@ def _find_task_test(session: Session) -> str:
     task, words = session.settings.task, (session.settings.task_test or "").split()
     if not task or not words:
         return ""
-    asked = TaskCommand(task, test_id=words[0], test_args=tuple(words[1:]))
-    return build_test_command(asked, session.settings.policy.test_commands)
+    named = TaskCommand(task, test_id=words[0], test_args=tuple(words[1:]))
+    return build_test_command(named, session.settings.policy.test_commands)
 
 
 def compute_work_seconds(session: Session, now: datetime) -> float | None:
@@ -58,7 +58,7 @@ def compute_work_seconds(session: Session, now: datetime) -> float | None:
         return settings.run_timeout
     try:
         used = (now - datetime.fromisoformat(job.job_started_at)).total_seconds()
-    except (ValueError, TypeError):
+    except (ValueError, TypeError):  # TypeError: no zone
         used = 0.0
     reserve = min(PUBLISH_NEEDS_S, job.job_timeout_s / 5)
     return max(job.job_timeout_s - max(used, 0.0) - reserve, 1.0)

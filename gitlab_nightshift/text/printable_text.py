@@ -5,6 +5,7 @@ For file names see ``system/file_names.py: format_path``, which is lossless.
 
 CONTROLS = (*range(9), *range(11, 32), *range(127, 160))
 """Code points of terminal controls, without line feed and tab."""
+_LINE_ENDS = dict.fromkeys(map(ord, "\r\x0b\x0c\x85\u2028\u2029"), "\n")
 
 
 def make_printable(text: str, instead: str = " ", keep: str = "") -> str:
@@ -13,6 +14,12 @@ def make_printable(text: str, instead: str = " ", keep: str = "") -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or c in keep else instead for c in text)
+
+
+def unify_line_ends(text: str) -> str:
+    """The text with ``\\n`` for whatever ``str.splitlines`` or a Markdown renderer may take for the
+    end of a line, and with spaces for tabs."""
+    return text.replace("\r\n", "\n").translate(_LINE_ENDS).expandtabs(4)
 
 
 def format_excerpt(text: str) -> str:

@@ -37,8 +37,8 @@ from gitlab_nightshift.stages.publish import merge_request
 from gitlab_nightshift.stages.publish.description import render_description
 from gitlab_nightshift.stages.publish.escaping import LANGUAGES
 from gitlab_nightshift.stages.report.job_log import JobLog
-from gitlab_nightshift.stages.report.junit import render_junit
 from gitlab_nightshift.stages.report.page import render_page
+from gitlab_nightshift.stages.report.report_files import render_junit
 from gitlab_nightshift.stages.report.run_result import render_dotenv
 from tests.support.pages import build_full_result, build_patch
 

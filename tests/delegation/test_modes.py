@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from gitlab_nightshift.run.supervisor import delegated_work
-from gitlab_nightshift.run.supervisor.delegated_work import DelegatedWork, WorkResult
+from gitlab_nightshift.run.supervisor import delegation_run
+from gitlab_nightshift.run.supervisor.delegation_run import WorkResult, run_agent
 from gitlab_nightshift.system import private_folders
 from tests.support.agent import append, plays, sh
 from tests.support.delegation import DEVELOPMENT, delegations
@@ -104,10 +104,10 @@ def test_a_kept_checkout_has_nothing_of_works_git(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Code planted in work may write there: who looks at it would run what that names."""
-    made, real = list[Path](), DelegatedWork._run_agent
+    made = list[Path]()
 
-    def run_agent(self: DelegatedWork, *given: Any) -> WorkResult:
-        done = real(self, *given)
+    def run_and_plant(*given: Any) -> WorkResult:
+        done = run_agent(*given)
         [config] = made[0].glob("*/.git/config")
         config.write_text(config.read_text() + "[core]\n\tfsmonitor = /bin/evil\n")
         return done
@@ -118,8 +118,8 @@ def test_a_kept_checkout_has_nothing_of_works_git(
             made.append(scratch)
             yield scratch
 
-    monkeypatch.setattr(delegated_work, "open_scratch_folder", open_scratch)
-    monkeypatch.setattr(DelegatedWork, "_run_agent", run_agent)
+    monkeypatch.setattr(delegation_run, "open_scratch_folder", open_scratch)
+    monkeypatch.setattr(delegation_run, "run_agent", run_and_plant)
     script = plays(GOOD, {"implement": [append("test_shop.py", NOTE)], "verify": refused("No.")})
     with delegations(tmp_path, script, config=DEVELOPMENT) as context:
         context.env["NIGHTSHIFT_MAX_IMPLEMENT_RETRIES"] = "0"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gitlab_nightshift.errors import NightshiftError
-from gitlab_nightshift.run.supervisor.delegation_status import find_run
+from gitlab_nightshift.run.supervisor.delegation_folder import find_run
 from tests.support import warm
 from tests.support.delegation import Delegations, Done, delegations, ended
 from tests.support.trees import processes_in, wait_for

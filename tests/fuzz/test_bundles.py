@@ -30,9 +30,9 @@ from gitlab_nightshift.settings.load import build_settings
 from gitlab_nightshift.stages.publish.bundle_check import (
     build_publish_error,
     check_bundle,
-    compare,
-    judge,
-    read_files,
+    check_claims,
+    check_policy,
+    read_bundle_files,
 )
 from gitlab_nightshift.stages.publish.publish_stage import clean_record
 from tests.attacks.text_places import bundle
@@ -98,7 +98,7 @@ class Real:
         (self.folder / "bundle.json").write_bytes(raw)
         (self.folder / "change.patch").write_bytes(patch)
         try:
-            files = read_files(self.folder)
+            files = read_bundle_files(self.folder)
             assert isinstance(files.patch, bytes)
             answer, blobs = build_answer(self.repository, self.task, files.bundle, files.patch)
             lines = (json.dumps(part).encode() for part in ({"ci": ()}, answer))
@@ -108,8 +108,8 @@ class Real:
             clean_record(told.bundle, Redactor(("hunter2",)))
             if told.refused:
                 raise build_publish_error(told.refused)
-            compare(proposal, told.tree, told.files)
-            judge(
+            check_claims(proposal, told.tree, told.files)
+            check_policy(
                 told.files,
                 told.tool_settings,
                 SETTINGS,

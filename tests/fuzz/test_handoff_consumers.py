@@ -24,8 +24,8 @@ from gitlab_nightshift.settings.load import build_settings
 from gitlab_nightshift.stages.publish import merge_request
 from gitlab_nightshift.stages.publish.description import render_description
 from gitlab_nightshift.stages.publish.publish_stage import clean_record
-from gitlab_nightshift.stages.report.junit import render_junit
 from gitlab_nightshift.stages.report.page import render_page
+from gitlab_nightshift.stages.report.report_files import render_junit
 from gitlab_nightshift.stages.report.run_result import build_run_result
 from gitlab_nightshift.stages.work.bead_prompt import build_bead_values
 from gitlab_nightshift.stages.work.citation_check import drop_unfounded

@@ -5,7 +5,7 @@ import re
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gitlab_nightshift.stages.publish.branch_name import build_slug
+from gitlab_nightshift.stages.publish.branches import build_slug
 from gitlab_nightshift.stages.publish.escaping import (
     clean,
     to_code_span,

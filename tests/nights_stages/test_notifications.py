@@ -99,7 +99,7 @@ def test_an_address_that_reaches_nobody_is_told_before_anything_is_spent(tmp_pat
         shop.env["OTHER_CHAT"] = f"ntyf://{TOKEN}"
         for stage in ("plan", "run"):
             done = shop.nightshift(stage)
-            why = "notify, address 2: it is no address that apprise knows; did you mean ntfy://?"
+            why = "notify, address 2: apprise knows no such address; did you mean ntfy://?"
             shop.assert_nothing_spent(done, 2, why)
             assert TOKEN not in done.stdout + done.stderr + str(shop.products())
         assert [("OTHER_CHAT" in body) for _, body in there.came] == [True, False]

@@ -55,7 +55,7 @@ WHERE = {
     "gateway": ("gateway.gateway_process", "gateway.control_socket:Control._open_bead", ""),
     "redactor": (
         "run.redactor_process",
-        "run.event_output:EventDispatcher.__call__",
+        "run.redactor_process:EventDispatcher.__call__",
         "BeadEnded",
     ),
     "publish": ("run.publish_process", "run.publish_process:publish", ""),

@@ -5,7 +5,12 @@ import unicodedata
 
 import pytest
 
-from gitlab_nightshift.text.printable_text import make_printable, remove_hidden, replace_controls
+from gitlab_nightshift.text.printable_text import (
+    make_printable,
+    remove_hidden,
+    replace_controls,
+    unify_line_ends,
+)
 
 
 @pytest.fixture(scope="module")
@@ -34,3 +39,9 @@ def test_what_hides_is_removed_in_any_script(every: str) -> None:
     assert "\n" in left
     assert {unicodedata.category(c) for c in left.replace("\n", "")}.isdisjoint({"Cc", "Cf", "Co"})
     assert remove_hidden("pass\u200bword\u202e \U000e0100日\u3000本") == "password 日\u3000本"
+
+
+def test_lines_end_in_one_way_whatever_ended_them() -> None:
+    assert unify_line_ends("a\r\nb\rc\x0bd\x0ce\x85f\u2028g\u2029h\n\ti") == "\n".join(
+        ["a", "b", "c", "d", "e", "f", "g", "h", "    i"]
+    )

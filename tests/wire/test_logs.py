@@ -17,7 +17,7 @@ from gitlab_nightshift.records.products import Bundle
 from gitlab_nightshift.records.storage import read_record, to_json
 from gitlab_nightshift.redaction.redactor import Redactor
 from gitlab_nightshift.run import received_logs
-from gitlab_nightshift.run.received_logs import ReceivedLogs, with_real_name
+from gitlab_nightshift.run.received_logs import ReceivedLogs, with_stored_path
 from gitlab_nightshift.system.disk_reserve import Reserve
 from gitlab_nightshift.system.raw_logs import LARGE, Logs
 from gitlab_nightshift.wire.channel import OutputChannel
@@ -97,7 +97,7 @@ def test_only_a_place_of_a_log_is_renamed(tmp_path: Path) -> None:
         ("x.out", "x.out"),
         ("logs/x.out\n", "logs/x.out\n"),
     ):
-        assert with_real_name(text, logs, {"x.out"}) == real
+        assert with_stored_path(text, logs, {"x.out"}) == real
 
 
 # --- what a hostile sender asks for ---------------------------------------------------------------

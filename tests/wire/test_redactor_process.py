@@ -1,5 +1,6 @@
 """The redactor as a process: what gets out of it, whoever sends, and whatever dies."""
 
+import errno
 import gzip
 import json
 import os
@@ -20,6 +21,7 @@ import pytest
 from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.records.events import (
     BeadEnded,
+    Event,
     Note,
     RunEnded,
     RunStarted,
@@ -29,7 +31,11 @@ from gitlab_nightshift.records.events import (
 from gitlab_nightshift.records.products import Outcome
 from gitlab_nightshift.records.run_results import RunResult
 from gitlab_nightshift.records.storage import to_json
-from gitlab_nightshift.run.channel_receiver import MOST_REFUSED
+from gitlab_nightshift.run.redactor_process import (
+    MOST_REFUSED,
+    EventDispatcher,
+    replace_control_characters,
+)
 from gitlab_nightshift.stages.report.job_log import CUT
 from gitlab_nightshift.wire.channel import OutputChannel
 from gitlab_nightshift.wire.event_wire import encode_event
@@ -250,7 +256,7 @@ def test_a_giant_frame_ends_its_sender_alone(tmp_path: Path) -> None:
 
 def test_a_million_events_are_no_more_than_some(tmp_path: Path) -> None:
     """Those beyond a bound are only counted, then their sender is cut off."""
-    fewer = "from gitlab_nightshift.run import channel_receiver as it; it.MOST_EVENTS = 500"
+    fewer = "from gitlab_nightshift.run import redactor_process as it; it.MOST_EVENTS = 500"
     with redacting(tmp_path, WORK, SUPERVISOR, before=fewer) as running:
         flood = encode_frame(FrameKind.EVENT, encode_event(Note("x"))) * 1000
         sent = 0
@@ -502,3 +508,36 @@ def test_a_sender_without_logs_writes_none(tmp_path: Path) -> None:
             f"{NOT_TAKEN}a log, and it has none",
             "work: 3 messages were not accepted",
         ]
+
+
+def test_a_sink_that_fails_costs_no_other() -> None:
+    told: list[Event] = []
+
+    def broken(event: Event) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    telling = EventDispatcher({"the job log": broken, "events.jsonl": told.append}, str)
+    telling(Note("first"))
+    telling(Note("second"))
+    why = Note("the job log cannot be written any more: Input/output error", warning=True)
+    assert told[-1] == Note("second")
+    assert sorted(told[:-1], key=str) == sorted([why, Note("first")], key=str)
+
+
+def test_nothing_comes_after_the_end_and_there_is_one() -> None:
+    told: list[Event] = []
+    telling = EventDispatcher({"a": told.append}, lambda text: text.replace("x", "y"))
+    telling.end()
+    ended = RunEnded(RunResult("1", Outcome.FAILED))
+    for event in (ended, Note("x"), RunEnded(RunResult("2", Outcome.MR_CREATED))):
+        telling(event)
+    telling.end()
+    telling(Note("late"))
+    telling.end()
+    assert told == [Note("y"), ended]
+
+
+def test_control_characters_are_seen_and_do_nothing() -> None:
+    assert replace_control_characters("a\tb\nc\r\nd ü \u2028") == "a\tb\nc\nd ü \u2028"
+    odd = [chr(code) for code in (*range(32), *range(0x7F, 0xA0)) if chr(code) not in "\t\n"]
+    assert [replace_control_characters(each) for each in odd] == ["\ufffd"] * len(odd)

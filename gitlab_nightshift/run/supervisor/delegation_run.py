@@ -14,6 +14,7 @@ import contextlib
 import dataclasses
 import functools
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,14 +26,18 @@ from gitlab_nightshift.records.delegation_records import DelegationResult, build
 from gitlab_nightshift.records.events import read_clock
 from gitlab_nightshift.records.notary_records import NOTARY, NotaryRecord
 from gitlab_nightshift.redaction.redactor import Redactor
+from gitlab_nightshift.repository.checkout_restore import RestoreReport
 from gitlab_nightshift.repository.delegated_repository import (
     DelegationSource,
     open_source_record,
     share_source,
 )
 from gitlab_nightshift.repository.disk_space import build_no_space_error, is_full_disk
-from gitlab_nightshift.run.supervisor.delegated_work import DelegatedWork, WorkResult
+from gitlab_nightshift.repository.prepared_folders import PreparedFolders
+from gitlab_nightshift.repository.repair import repair
+from gitlab_nightshift.run.supervisor.confined_stage import read_isolation
 from gitlab_nightshift.run.supervisor.delegation_folder import (
+    LARGEST_RESULT,
     DelegationFolder,
     open_delegation_folder,
 )
@@ -44,6 +49,7 @@ from gitlab_nightshift.run.supervisor.failure_records import (
 from gitlab_nightshift.run.supervisor.notary_run import (
     Notary,
     NotaryOrder,
+    ask_notary,
     is_proposed,
     remove_recording,
 )
@@ -56,22 +62,27 @@ from gitlab_nightshift.run.supervisor.output_pipes import (
 )
 from gitlab_nightshift.run.supervisor.stage_calls import (
     Stages,
+    UsedByBeads,
     add_used,
+    append_used,
     hide_key_values,
+    limit_budget,
     remove_proxies,
 )
 from gitlab_nightshift.run.supervisor.stop_signals import Signals
+from gitlab_nightshift.run.supervisor.work_paths import find_confinement_paths
+from gitlab_nightshift.run.supervisor.workers import WorkerCheckout, Workers
 from gitlab_nightshift.run_folder import RunFolder, find_temp_folder
-from gitlab_nightshift.sandbox.process_table import FINISH, PREPARE
+from gitlab_nightshift.sandbox.confinement import ConfinementPaths
+from gitlab_nightshift.sandbox.process_table import FINISH, PREPARE, TASK
+from gitlab_nightshift.sandbox.visible_home import GIT_SETTINGS
 from gitlab_nightshift.sealed_start import build_own_environment, find_checkouts, lies_in
 from gitlab_nightshift.system.certificates import copy_certificates
 from gitlab_nightshift.system.descendants import become_subreaper, end_orphans, list_own_children
-from gitlab_nightshift.system.private_folders import open_private_folder, tidy
+from gitlab_nightshift.system.private_folders import open_private_folder, open_scratch_folder, tidy
 from gitlab_nightshift.system.secrecy import close_to_others
 
 OUTPUT_DIR = "NIGHTSHIFT_OUTPUT_DIR"
-LARGEST_RESULT = 64 * 1024 * 1024
-"""Bytes."""
 _NO_TMPDIR = "/tmp"  # noqa: S108
 
 
@@ -127,6 +138,101 @@ def _open_private_folder(call: DelegationCall) -> Iterator[RunFolder]:
         yield run_folder
 
 
+@dataclass(frozen=True)
+class DelegatedCheckout:
+    """The checkout of each worker of a delegation: a private one, or, unconfined, the caller's own.
+    ``work`` is prepare's input of work, ``stack`` keeps the private folders."""
+
+    env: Mapping[str, str]
+    run_folder: RunFolder
+    work: Mapping[str, Any]
+    source: DelegationSource
+    stack: contextlib.ExitStack
+
+    @contextlib.contextmanager
+    def open(self, folders: PreparedFolders) -> Iterator[WorkerCheckout]:
+        """Open it for a worker with these folders."""
+        opened = open_scratch_folder(self.run_folder.private.parent, self.source.top)
+        scratch = self.stack.enter_context(opened)
+        inputs = {name: self.work[name] for name in ("payload", "source")}
+        inputs["scratch"] = str(scratch)
+        with contextlib.ExitStack() as stack:
+            paths = None
+            if not self.work["in_place"]:
+                paths = stack.enter_context(self._find_paths(scratch, folders))
+            yield WorkerCheckout(paths, lambda *_: inputs, self._restore)
+
+    def _find_paths(
+        self, scratch: Path, folders: PreparedFolders
+    ) -> AbstractContextManager[ConfinementPaths]:
+        return find_confinement_paths(
+            self.env,
+            self.run_folder,
+            (scratch, *folders.places),
+            readable=(self.source.top,) if self.source.fetched else (),
+            opened=[Path(self.env.get("HOME", "/"), name) for name in GIT_SETTINGS],
+        )
+
+    def _restore(self) -> RestoreReport:
+        """Restore the caller's checkout; a private one is thrown away."""
+        if self.work["in_place"]:
+            private, path = self.run_folder.private, self.source.git.env["PATH"]
+            repair(self.source.top, private=private, search_path=path, just_now=True)
+        return RestoreReport()
+
+
+@dataclass
+class WorkResult:
+    """The outcome of the work: ``inputs`` for finish is its answer, {} if it was killed, None if it
+    never began. ``failure`` is the error that ended it, ``no_second`` why no fallback was tried."""
+
+    inputs: dict[str, Any] | None = None
+    failure: NightshiftError | None = None
+    agent: Mapping[str, Any] = field(default_factory=dict)
+    no_second: str = ""
+    used: UsedByBeads = None
+
+
+def run_task(workers: Workers, work: Mapping[str, Any], run_id: str) -> WorkResult:
+    """Have an agent try the task, then perhaps a fallback agent: the result of the last one."""
+    first = run_agent(workers, work["plan"], work["first"], run_id)
+    if first.failure or not first.inputs or first.inputs.get("fall_back") is not True:
+        return first
+    if not work["second"]:
+        first.no_second = work["no_second"]
+        return first
+    gateway = limit_budget(work["second"]["gateway"], first.used)
+    agent = {**work["second"], "gateway": gateway}
+    result = run_agent(workers, work["plan"], agent, run_id, str(first.inputs.get("reason")))
+    result.used = append_used(first.used, result.used)
+    return result
+
+
+def run_agent(
+    workers: Workers,
+    plan: Mapping[str, Any],
+    agent: Mapping[str, Any],
+    run_id: str,
+    instead_of: str = "",
+) -> WorkResult:
+    """The result of one agent; ``instead_of`` is why the first one's did not count. When this
+    returns, its processes are dead, and the caller's checkout is restored."""
+    result = WorkResult(agent=agent, failure=workers.signals.stopped)
+    if result.failure:
+        return result
+    context, gateway = agent["context"], agent["gateway"]
+    sender, choose = "fallback" if instead_of else "work", functools.partial(read_isolation, context)
+    with workers.open(sender, TASK, choose, likely=bool(gateway)) as worker:
+        inputs = {"plan": plan, "context": context, "instead_of": instead_of}
+        ended = worker.run(inputs, gateway, run_id, "work did not end at its deadline")
+    result.inputs, result.used = ended.answer, ended.used
+    if not ended.answer:
+        result.failure = workers.signals.stopped or build_killed_error("work")
+    elif not ended.answer.get("error_code"):
+        result.failure = workers.signals.stopped
+    return result
+
+
 class _Delegation:
     """One delegation."""
 
@@ -138,12 +244,8 @@ class _Delegation:
         delegation_folder: DelegationFolder,
         signals: Signals,
     ) -> None:
-        self._call, self._job, self._run_folder, self._delegation_folder = (
-            call,
-            job,
-            run_folder,
-            delegation_folder,
-        )
+        self._call, self._job = call, job
+        self._run_folder, self._delegation_folder = run_folder, delegation_folder
         self._signals, self._began = signals, read_clock()
         self._finished: dict[str, Any] = {}
         self._notary: NotaryRecord | None = None
@@ -151,7 +253,8 @@ class _Delegation:
         self._own = self._build_own_environment()
 
     def _build_own_environment(self, *agents: Path) -> dict[str, str]:
-        """The caller's, without paths into the checkout or into ``agents``, where agents write."""
+        """The caller's environment, without paths into the checkout or ``agents``: agents write to
+        both."""
         checkouts = (*find_checkouts(self._call.folder, self._call.env), *agents)
         return build_own_environment(self._call.env, checkouts) | self._certificates
 
@@ -198,6 +301,7 @@ class _Delegation:
                 {
                     **self._build_common_input(),
                     "env": hide_key_values(self._call.env),
+                    # One character a byte: so any bytes pass through JSON, and prepare judges them.
                     "payload": self._call.payload.decode("latin-1"),
                 }
             )
@@ -223,10 +327,8 @@ class _Delegation:
         """Run work, notary and finish, while the repository is still ours."""
         if work["in_place"] and lies_in(self._delegation_folder.path, Path(work["source"]["top"])):
             self._delegation_folder.remove()  # until agents have left and the checkout is restored
-        source, result = (
-            open_source_record(work["source"], self._run_folder.private / "own"),
-            WorkResult(),
-        )
+        source = open_source_record(work["source"], self._run_folder.private / "own")
+        result = WorkResult()
         run_folder = RunFolder(source.top, self._run_folder.private)
         self._stages = Stages(self._pipes, self._build_own_environment(source.top), self._signals)
         with contextlib.ExitStack() as stack:
@@ -234,20 +336,18 @@ class _Delegation:
                 if work["share"]:
                     closed = map(Path, work["closed"])
                     stack.enter_context(share_source(source, self._job.run_id, closed))
-                means = self._stages, self._pipes, self._signals, stack
-                worker = DelegatedWork(self._call.env, run_folder, *means)
-                result = worker.run(work, source)
-                self._notary = self._notarize(prepared, result, worker, source)
+                env = self._call.env
+                checkout = DelegatedCheckout(env, run_folder, work, source, stack)
+                processes = self._stages, self._pipes, self._signals
+                workers = Workers(env, run_folder, *processes, checkout.open)
+                result = run_task(workers, work, self._job.run_id)
+                self._notary = self._notarize(prepared, result, workers)
             except NightshiftError as error:
                 result.failure = error
             self._finish(prepared, result)
 
     def _notarize(
-        self,
-        prepared: Mapping[str, Any],
-        result: WorkResult,
-        worker: DelegatedWork,
-        source: DelegationSource,
+        self, prepared: Mapping[str, Any], result: WorkResult, workers: Workers
     ) -> NotaryRecord | None:
         """The notary's record of the change, None without a change. A change made on top of
         uncommitted ones is run without those, as it will be handed over."""
@@ -261,9 +361,11 @@ class _Delegation:
         tree = "" if local else bundle.proposal.change.tree_id
         place = remove_recording(result.agent["context"])
         order = NotaryOrder(self._job.run_id, prepared["finish"]["base"], tree, place)
-        gateway, work = result.agent["gateway"], prepared["work"]
-        ask = functools.partial(worker.ask_notary, work, place, gateway, source)
-        values = read_secret_values(self._call.env)
+        gateway, values = result.agent["gateway"], read_secret_values(self._call.env)
+
+        def ask(task: Mapping[str, Any]) -> Mapping[str, Any]:
+            return ask_notary(workers, "notary", order, gateway, task).answer
+
         return Notary(self._run_folder.results, self._signals, values).run(order, ask)
 
     # --- the end ----------------------------------------------------------------------------------
@@ -299,5 +401,5 @@ class _Delegation:
         except (OSError, InvalidRecordError):
             error = self._signals.stopped or build_lost_error("finish", self._finished)
             result = build_refused_result(error.code, error.message)
-        self._delegation_folder.put(results)
+        self._delegation_folder.place_results(results)
         return result

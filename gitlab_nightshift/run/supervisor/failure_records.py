@@ -16,8 +16,7 @@ from gitlab_nightshift.records.storage import read_kept, write_record
 from gitlab_nightshift.records.usage import Usage
 from gitlab_nightshift.stages.report.killed_run import build_partial_bundle
 from gitlab_nightshift.stages.report.report_files import is_reported, read_patch, write_results
-from gitlab_nightshift.stages.report.run_result import build_run_result
-from gitlab_nightshift.stages.report.upkeep_result import read_upkeep_result
+from gitlab_nightshift.stages.report.run_result import build_run_result, read_upkeep_result
 
 WORK_OUTCOMES = (Outcome.MR_READY, Outcome.NO_IMPROVEMENT, Outcome.SKIPPED, Outcome.FAILED)
 """The outcomes that work may claim: nothing is published yet."""
@@ -49,13 +48,9 @@ def read_own_bundle(results: Path, plan: Mapping[str, Any]) -> Bundle | None:
     it and raise ``E_PARSE_ERROR``."""
     bundle = read_bundle(results)
     # Its writer may be controlled by an agent: another run's merge request might pass as ours.
-    names = ("run_id", "base_sha", "target_branch")
-    other = bundle and [name for name in names if getattr(bundle, name) != plan[name]]
-    if bundle and not other and (odd := _find_foreign_text(bundle, plan)):
-        other = [odd]
-    if bundle and (other or bundle.outcome not in WORK_OUTCOMES):
+    if bundle and (wrong := _list_foreign_fields(bundle, plan)):
         (results / _NAME).unlink()
-        text = f"work gave a bundle that cannot be its own: {', '.join(other or ['outcome'])}"
+        text = f"work gave a bundle that cannot be its own: {', '.join(wrong)}"
         raise NightshiftError(Code.PARSE_ERROR, text)
     return bundle
 
@@ -72,12 +67,17 @@ def write_measurements(
     return record
 
 
-def _find_foreign_text(bundle: Bundle, plan: Mapping[str, Any]) -> str:
-    """The first field that should repeat the plan's text and does not; "" if all do."""
+def _list_foreign_fields(bundle: Bundle, plan: Mapping[str, Any]) -> list[str]:
+    """The fields that should repeat the plan's and do not, or that claim too much."""
+    names = ("run_id", "base_sha", "target_branch")
+    if wrong := [name for name in names if getattr(bundle, name) != plan[name]]:
+        return wrong
     if bundle.task not in ("", plan["task"]):  # "": an earlier try's, known by its merge request
-        return "task"
+        return ["task"]
     names = (*plan["categories"], *(each["category"] for each in plan["left_out"]))
-    return find_unknown_category(bundle, names, (plan["scheduled"],))
+    if field := find_unknown_category(bundle, names, (plan["scheduled"],)):
+        return [field]
+    return [] if bundle.outcome in WORK_OUTCOMES else ["outcome"]
 
 
 def write_failed(results: Path, error: NightshiftError, plan: Mapping[str, Any]) -> None:
@@ -96,7 +96,7 @@ def write_failed(results: Path, error: NightshiftError, plan: Mapping[str, Any])
 
 
 def write_failed_publication(results: Path, bundle: Bundle, answer: object) -> None:
-    """Write the publication that publish failed to leave; ``answer`` is what publish said."""
+    """Write the publication that publish failed to leave; ``answer`` is publish's."""
     text = build_lost_error("publish", answer).message
     record = Publication(bundle.run_id, Outcome.FAILED, text, Code.PUBLISH.value)
     write_record(results / _PUBLISHED, record)

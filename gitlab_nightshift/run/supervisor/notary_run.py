@@ -15,18 +15,13 @@ from typing import Any
 from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.records.bead_results import CommandResult
 from gitlab_nightshift.records.codec import InvalidRecordError, make_record
-from gitlab_nightshift.records.events import read_clock
 from gitlab_nightshift.records.notary_records import NOTARY, NotarizedCommand, NotaryRecord
 from gitlab_nightshift.records.products import Bundle, Outcome
 from gitlab_nightshift.records.storage import LARGEST_PATCH, map_texts, write_record
-from gitlab_nightshift.repository.alive_mark import keep_marked
 from gitlab_nightshift.run.supervisor.confined_stage import read_isolation
 from gitlab_nightshift.run.supervisor.failure_records import build_lost_error
-from gitlab_nightshift.run.supervisor.kept_machine import undo_outside_changes
-from gitlab_nightshift.run.supervisor.run_checkout import RunCheckout
-from gitlab_nightshift.run.supervisor.run_worker import open_run_worker
-from gitlab_nightshift.run.supervisor.stage_calls import Stages
-from gitlab_nightshift.run.supervisor.stop_signals import GRACE_S, Signals
+from gitlab_nightshift.run.supervisor.stop_signals import Signals
+from gitlab_nightshift.run.supervisor.workers import WorkerAnswer, Workers
 from gitlab_nightshift.sandbox import process_table
 
 MAX_TEXT_CHARS, MAX_LINES = 1_000, 20
@@ -96,8 +91,8 @@ def is_proposed(bundle: Bundle) -> bool:
 
 @dataclass(frozen=True)
 class Notary:
-    """Has orders run, and writes the record beside the bundle in ``results``; ``values`` are the
-    job's secrets."""
+    """Has a notary run orders, and writes its record into ``results``, next to the bundle;
+    ``values`` are the job's secrets."""
 
     results: Path
     signals: Signals
@@ -119,7 +114,7 @@ class Notary:
         return record
 
     def _complete(self, record: NotaryRecord, answer: Mapping[str, Any]) -> NotaryRecord:
-        """The record with the process's answer."""
+        """Add the answer of its process to the record."""
         if stopped := self.signals.stopped:
             return replace(record, why=stopped.message[:MAX_TEXT_CHARS])
         if why := answer.get("why"):
@@ -152,56 +147,26 @@ class Notary:
         return map_texts(record, Redactor(self.values))
 
 
-@dataclass(frozen=True)
-class RunNotary:
-    """Starts the notary process of a run, in the run's checkout; ``warn`` is called with each thing
-    that cannot be restored after it."""
-
-    sender: str
-    checkout: RunCheckout
-    stages: Stages
-    signals: Signals
-    warn: Callable[[str], None]
-
-    def ask(
-        self, order: NotaryOrder, gateway: Mapping[str, Any] | None, task: Mapping[str, Any]
-    ) -> Mapping[str, Any]:
-        """The answer to a task; ``gateway`` is the input of work's gateway. Raises NightshiftError,
-        OSError."""
-        config = remove_model(gateway)
-        opened = open_run_worker(
-            self.sender,
-            process_table.NOTARY,
-            self.stages,
-            self.checkout.env,
-            self.checkout.run_folder,
-            functools.partial(read_isolation, order.place),
-            likely=bool(config),
-            data={"ahead": order.place["settings"]["values"]["isolation"] != "none"},
-        )
-        with opened as notary:
-            checkout = self.checkout.prepare(notary.state_folder, order.place, order.run_id)
-            inputs: dict[str, Any] = {"task": task, "context": order.place, "name": self.sender}
-            inputs |= {"prepared": notary.prepared, "prepared_checkout": checkout}
-            with (
-                stop_late(self.signals, order.place),
-                keep_marked(notary.state_folder.folder),
-                undo_outside_changes(self.checkout.run_folder),
-            ):
-                answer, _ = notary.worker.run(inputs, config, {})
-            unrestored = self.checkout.restore(notary.state_folder)
-            for line in unrestored.trouble:  # new owners and times were reported after work
-                self.warn(line)
-        return answer
-
-
-def stop_late(
-    signals: Signals, place: Mapping[str, Any]
-) -> contextlib.AbstractContextManager[None]:
-    """Stop the run if the notary overruns its deadline."""
-    until = place["until_s"]
-    late = None if until is None else until - read_clock() + GRACE_S
-    return signals.stop_after(late, "the notary did not end at the deadline")
+def ask_notary(
+    workers: Workers,
+    sender: str,
+    order: NotaryOrder,
+    gateway: Mapping[str, Any] | None,
+    task: Mapping[str, Any],
+) -> WorkerAnswer:
+    """Have a notary run a task in a checkout like that of work; ``gateway`` is the configuration of
+    work's gateway. Raises NightshiftError, OSError."""
+    config = remove_model(gateway)
+    started = workers.open(
+        sender,
+        process_table.NOTARY,
+        functools.partial(read_isolation, order.place),
+        likely=bool(config),
+        data={"ahead": order.place["settings"]["values"]["isolation"] != "none"},
+    )
+    with started as notary:
+        inputs = {"task": task, "context": order.place, "name": sender}
+        return notary.run(inputs, config, order.run_id, "the notary did not end at the deadline")
 
 
 def remove_recording(place: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,12 +1,18 @@
-"""Notifies people of a run, even of one that ended before its settings were read; what could not
-be sent becomes a warning in the job log."""
+"""Notifies people of a run, even of one that ended before its settings were read.
+
+A failed notification is only a warning in the job log.
+"""
 
 import contextlib
+import re
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl
 
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.job.job_facts import read_job
@@ -16,12 +22,104 @@ from gitlab_nightshift.run.supervisor.failure_records import (
     ensure_result,
     write_failed,
 )
-from gitlab_nightshift.run.supervisor.notifying import Forward, notify
 from gitlab_nightshift.run.supervisor.output_pipes import Pipes, read_secret_values
 from gitlab_nightshift.run_folder import Invocation
-from gitlab_nightshift.sandbox.process_table import ADDRESSES
+from gitlab_nightshift.sandbox.process_table import ADDRESSES, NOTIFY
 from gitlab_nightshift.sandbox.supervised_process import StageProcess
+from gitlab_nightshift.stages.report.outcome_message import Notification
 from gitlab_nightshift.wire.channel import OutputChannel
+
+_VARIABLE = r"\$(?:\{(\w+)\}|(\w+))"
+
+Forward = Callable[[StageProcess], AbstractContextManager[None]]
+
+
+def notify(
+    request: Mapping[str, Any],
+    results: Path,
+    env: Mapping[str, str],
+    own: Mapping[str, str],
+    forward: Forward = lambda _: contextlib.nullcontext(),
+) -> tuple[str, ...]:
+    """Notify of the result in this folder. Returns warnings about what was not sent.
+
+    ``request`` holds ``addresses`` (``notify``), ``on`` (``notify_on``), ``before``, the outcome
+    of the night before, and ``page``, a Confluence page; ``env`` resolves the variables in
+    addresses, ``own`` is the environment of the process.
+    """
+    addresses, warnings = expand_addresses(request.get("addresses", ()), env)
+    access, missing = find_confluence(request.get("page", ""), env)
+    warnings += missing
+    if not (addresses or access) or not (results / "result.json").exists():
+        return warnings
+    resolved = {"addresses": addresses, "confluence": access, "results": str(results)}
+    return (*warnings, *_run_process({**request, **resolved}, own, forward))
+
+
+def notify_of_message(
+    message: Notification, texts: Sequence[str], env: Mapping[str, str], own: Mapping[str, str]
+) -> tuple[str, ...]:
+    """Send people a message that is not about a run. Returns warnings about what was not sent;
+    ``texts`` are addresses, the rest is as above."""
+    addresses, warnings = expand_addresses(texts, env)
+    if not addresses:
+        return warnings
+    with tempfile.TemporaryDirectory(prefix="nightshift-notice-") as folder:
+        task = {"message": asdict(message), "addresses": addresses, "results": folder}
+        return (*warnings, *_run_process(task, own, lambda _: contextlib.nullcontext()))
+
+
+def _run_process(
+    task: Mapping[str, Any], own: Mapping[str, str], forward: Forward
+) -> tuple[str, ...]:
+    places = {"results": task["results"], "named": find_named_files(task["addresses"])}
+    process = StageProcess(NOTIFY, own, quiet=True, places=places)
+    with contextlib.closing(process), forward(process):
+        process.send_task(dict(task))
+        answer = process.read_answer()
+    return tuple(answer.get("warnings", ("notify: its process ended before it was done",)))
+
+
+def expand_addresses(
+    texts: Sequence[str], env: Mapping[str, str]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The addresses with their variables expanded, and a warning for each variable without a value.
+    A variable may hold several addresses, separated by spaces."""
+    addresses: list[str] = []
+    warnings: list[str] = []
+    for text in texts:
+        empty = [name for name in find_names(text) if not env.get(name, "").strip()]
+        warnings += [f"notify: the variable {name} is not set in this job" for name in empty]
+        if not empty:
+            addresses += re.sub(_VARIABLE, lambda name: env[name[1] or name[2]], text).split()
+    return tuple(addresses), tuple(warnings)
+
+
+def find_named_files(addresses: Sequence[str]) -> tuple[str, ...]:
+    """The files that addresses name, such as Firebase's ``?keyfile=``: absolute paths."""
+    queries = (address.partition("?")[2] for address in addresses)
+    values = [value for query in queries for _, value in parse_qsl(query)]
+    return tuple(value for value in values if value.startswith("/"))
+
+
+def find_names(address: str) -> list[str]:
+    """The variables that an address names."""
+    return [one or other for one, other in re.findall(_VARIABLE, address)]
+
+
+def find_confluence(page: str, env: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, ...]]:
+    """The access to a Confluence page, {} for none, and a warning for each missing variable."""
+    if not page:
+        return {}, ()
+    names = {"url": "CONFLUENCE_URL", "token": "CONFLUENCE_TOKEN", "user": "CONFLUENCE_USER"}
+    access = {key: env.get(name, "").strip() for key, name in names.items()}
+    warnings = tuple(
+        f"confluence_page_id: the variable {names[key]} is not set in this job"
+        for key in ("url", "token")
+        if not access[key]
+    )
+    return ({} if warnings else {"page": page, **access}), warnings
+
 
 SENDER, PREFIX = "notify", "nightshift-notice-"
 
@@ -32,13 +130,13 @@ class Notices:
     def __init__(self, call: Invocation, own: Mapping[str, str], pipes: Pipes) -> None:
         self._call, self._own, self._pipes = call, own, pipes
 
-    def tell_mistake(self, mistake: Mapping[str, str] | None) -> None:
+    def notify_of_error(self, mistake: Mapping[str, str] | None) -> None:
         """Notify of a mistake that left no result; None if nobody needs to know."""
         if mistake:
             error = NightshiftError(Code(mistake["code"]), mistake["message"])
-            self._warn(tell_mistake(self._call, error, self._own))
+            self._warn(notify_of_error(self._call, error, self._own))
 
-    def tell_ended(self, answer: Mapping[str, Any], results: Path, forward: Forward) -> None:
+    def notify_of_result(self, answer: Mapping[str, Any], results: Path, forward: Forward) -> None:
         """Notify of the result in this folder. ``answer`` is plan's, {} if plan died."""
         request = answer or {"notify": find_notify_request(self._call, self._own)}
         self._warn(notify(request.get("notify", {}), results, self._call.env, self._own, forward))
@@ -71,7 +169,7 @@ def find_notify_request(call: Invocation, own: Mapping[str, str]) -> dict[str, A
         process.send_task(
             {
                 "own": folder,
-                "env": {**visible, "GITLAB_CI": "true"},
+                "env": {**visible, "GITLAB_CI": "true"},  # so that an uncommitted file is refused
                 "folder": str(call.folder),
                 "config": call.config,
                 "overrides": dict(call.overrides),
@@ -80,7 +178,7 @@ def find_notify_request(call: Invocation, own: Mapping[str, str]) -> dict[str, A
         return process.read_answer()
 
 
-def tell_mistake(
+def notify_of_error(
     call: Invocation, error: NightshiftError, own: Mapping[str, str]
 ) -> tuple[str, ...]:
     """Notify of an error that left no result. Returns warnings about what was not sent."""

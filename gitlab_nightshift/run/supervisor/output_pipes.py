@@ -40,8 +40,8 @@ _REPORTS = (
     *((name, "text") for name in ("junit.xml", "nightshift.env", "annotations.json")),
 )
 
-
 _UNKNOWN = -1
+"""Stands for a descriptor until the pipes are open."""
 RUN_SENDERS = (
     Sender("plan", _UNKNOWN, FROM_PLAN),
     Sender("work", _UNKNOWN, FROM_WORK, _BUNDLE, logs=True),
@@ -88,14 +88,15 @@ def read_secret_values(env: Mapping[str, str]) -> tuple[str, ...]:
 class Pipes:
     """The write ends of the pipes to the redactor, one for each sender.
 
-    ``on_death`` is called, in a thread, if the redactor ends before all senders have.
+    ``on_death`` is called, in a thread, if the redactor ends before all senders have; ``broken`` is
+    true from then on.
     """
 
     def __init__(self, ends: dict[str, int], ended: int, on_death: Callable[[], object]) -> None:
         self._ends, self._ended, self._on_death = ends, ended, on_death
         self._unfinished = set(ends)
         self._progress = threading.Condition()
-        self.gone = False
+        self.broken = False
         self._listening = threading.Thread(target=self._listen)
         start_with_signals_blocked(self._listening)
 
@@ -109,11 +110,11 @@ class Pipes:
         # The last write end: only its closing gives the redactor end-of-file.
         os.close(self._ends.pop(sender))
         with self._progress:
-            self._progress.wait_for(lambda: self.gone or sender not in self._unfinished)
+            self._progress.wait_for(lambda: self.broken or sender not in self._unfinished)
 
-    def tell_end(self, notes: Sequence[Note], result: RunResult) -> None:
+    def report_end(self, notes: Sequence[Note], result: RunResult) -> None:
         """Report the end of the run; if the redactor is dead, only the warnings."""
-        if not self.gone:
+        if not self.broken:
             channel = OutputChannel(self.take("supervisor"))
             with contextlib.suppress(NightshiftError):
                 for note in notes:
@@ -122,7 +123,7 @@ class Pipes:
                 channel.close()
                 self.wait("supervisor")
                 return
-        tell_warnings(notes)
+        print_warnings(notes)
 
     def close(self) -> None:
         """Close all ends, and wait for the redactor, which ends when all senders have."""
@@ -140,11 +141,11 @@ class Pipes:
         if self._unfinished:
             self._on_death()
             with self._progress:
-                self.gone = True
+                self.broken = True
                 self._progress.notify_all()
 
 
-def tell_warnings(notes: Iterable[Note]) -> None:
+def print_warnings(notes: Iterable[Note]) -> None:
     """Print warnings to stderr. They are this program's own words, so need no redaction."""
     for note in notes:
         if note.warning:

@@ -95,7 +95,7 @@ class Worker:
         ``env`` holds the model key. Raises NightshiftError if one of them survives."""
         earlier_children, totals = list_own_children(), self._totals
         self._gateway.configure(_with_key(config, env))
-        with _read(self._gateway.report, totals.feed):
+        with _read_in_thread(self._gateway.report, totals.feed):
             try:
                 answer = self._stage.run({**inputs, "gateway": bool(config)})
                 all_ended = end_orphans(lambda: list_own_children() - earlier_children)
@@ -109,15 +109,17 @@ class Worker:
 
 @dataclass(frozen=True)
 class Latch:
-    """Open until the first agent starts. Work then writes a byte to ``closing``; nothing can reopen
-    it. The gateway cannot tell: an agent may reach its model without it."""
+    """Open until the first agent starts: work then writes a byte to ``closing``, and nothing can
+    reopen it. The gateway could not tell, as an agent may reach its model without it."""
 
     closing: int
     _closed: int
 
     def is_open(self) -> bool:
         """True while no agent can have influenced the stage."""
-        return not select.select([self._closed], [], [], 0)[0]
+        return not select.select([self._closed], [], [], 0)[
+            0
+        ]  # it is never read, so it stays closed
 
 
 @contextlib.contextmanager
@@ -222,7 +224,7 @@ def add_used(used: UsedByBeads) -> Usage | None:
 
 
 @contextlib.contextmanager
-def _read(pipe: BinaryIO, take: Callable[[bytes], None]) -> Iterator[None]:
+def _read_in_thread(pipe: BinaryIO, take: Callable[[bytes], None]) -> Iterator[None]:
     """Read the pipe in a thread during the block; after it, everything has been read."""
 
     def read() -> None:

@@ -45,7 +45,7 @@ class Signals:
         if self._why is None:
             self._number, self._why = number, why
             if current := self._current:
-                self._tell(current)
+                self._signal_stage(current)
 
     @contextlib.contextmanager
     def stop_after(self, seconds: float | None, why: str) -> Iterator[None]:
@@ -62,7 +62,7 @@ class Signals:
         self._current = stage
         # In this order: a signal that arrives between the two lines is passed on twice, not lost.
         if self._why:
-            self._tell(stage)
+            self._signal_stage(stage)
         try:
             yield
         finally:
@@ -70,7 +70,7 @@ class Signals:
             if self._killing:
                 self._killing.cancel()
 
-    def _tell(self, stage: StageProcess) -> None:
+    def _signal_stage(self, stage: StageProcess) -> None:
         stage.signal(self._number)
         self._killing = threading.Timer(GRACE_S, stage.kill)
         self._killing.daemon = True  # a pending kill does not keep this process from ending

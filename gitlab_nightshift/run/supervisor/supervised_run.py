@@ -5,6 +5,7 @@ import dataclasses
 import functools
 import sys
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from gitlab_nightshift.errors import CANCELLED, STOPPED, Code, NightshiftError, 
 from gitlab_nightshift.job.job_facts import read_job
 from gitlab_nightshift.job.job_secrets import TOKEN, read_secrets
 from gitlab_nightshift.records.bead_results import BeadResult
-from gitlab_nightshift.records.events import Note, read_clock
+from gitlab_nightshift.records.events import Note
 from gitlab_nightshift.records.notary_records import (
     NOTARY,
     BundleOrigin,
@@ -25,7 +26,6 @@ from gitlab_nightshift.records.notary_records import (
 from gitlab_nightshift.records.products import Bundle, Outcome
 from gitlab_nightshift.records.storage import UPKEEP, read_kept
 from gitlab_nightshift.records.usage import Usage
-from gitlab_nightshift.repository.alive_mark import keep_marked
 from gitlab_nightshift.run.supervisor.confined_stage import predict_isolation
 from gitlab_nightshift.run.supervisor.failure_records import (
     build_killed_error,
@@ -39,11 +39,10 @@ from gitlab_nightshift.run.supervisor.failure_records import (
     write_measurements,
     write_refused_publication,
 )
-from gitlab_nightshift.run.supervisor.kept_machine import undo_outside_changes
 from gitlab_nightshift.run.supervisor.notary_run import (
     Notary,
     NotaryOrder,
-    RunNotary,
+    ask_notary,
     build_order,
     is_proposed,
     remove_recording,
@@ -53,10 +52,9 @@ from gitlab_nightshift.run.supervisor.output_pipes import (
     RUN_SENDERS,
     RedactorSetup,
     open_pipes,
-    tell_warnings,
+    print_warnings,
 )
 from gitlab_nightshift.run.supervisor.run_checkout import RunCheckout, check_out_target
-from gitlab_nightshift.run.supervisor.run_worker import RunWorker, open_run_worker
 from gitlab_nightshift.run.supervisor.stage_calls import (
     Stages,
     SupervisedStage,
@@ -68,7 +66,8 @@ from gitlab_nightshift.run.supervisor.stage_calls import (
     limit_budget,
     remove_proxies,
 )
-from gitlab_nightshift.run.supervisor.stop_signals import GRACE_S, Signals
+from gitlab_nightshift.run.supervisor.stop_signals import Signals
+from gitlab_nightshift.run.supervisor.workers import StartedWorker, Workers, hold_run_checkout
 from gitlab_nightshift.run_folder import (
     Invocation,
     RunFolder,
@@ -80,7 +79,7 @@ from gitlab_nightshift.run_folder import (
 from gitlab_nightshift.sandbox.credential_files import read_machine_secrets
 from gitlab_nightshift.sandbox.process_table import PLAN, PUBLISH, REPORT, WORK
 from gitlab_nightshift.sealed_start import build_own_environment, find_checkouts
-from gitlab_nightshift.stages.report.annotations import build_report_url
+from gitlab_nightshift.stages.report.report_files import build_report_url
 from gitlab_nightshift.stages.report.result_files import move_upkeep
 from gitlab_nightshift.system.certificates import copy_certificates
 from gitlab_nightshift.system.descendants import become_subreaper, end_orphans, list_own_children
@@ -117,7 +116,6 @@ class _Run:
 
     def __init__(self, start: SupervisorOptions, run_folder: RunFolder, signals: Signals) -> None:
         self._start, self._run_folder, self._signals = start, run_folder, signals
-        self._checkout = RunCheckout(start.env, run_folder)
         self._own = build_own_environment(start.env, find_checkouts(start.folder, start.env))
         self._own |= copy_certificates(start.env, start.folder, run_folder.private)
         self._machine = read_machine_secrets(start.env)
@@ -141,6 +139,7 @@ class _Run:
             pipes = open_pipes(self._run_folder, plain, setup, self._handle_redactor_death)
             self._pipes = stack.enter_context(pipes)
             self._stages = Stages(self._pipes, self._own, self._signals)
+            self._workers = self._build_workers()
             notices = Notices(self._start, self._own, self._pipes)
             with self._stages.open_stage("plan", PLAN) as plan:
                 if not self._start.bundle_origin:
@@ -148,7 +147,7 @@ class _Run:
                 answer = self._run_plan(plan)
             self.output = read_output_path(self._run_folder)  # work might overwrite it later
             if "status" in answer:
-                notices.tell_mistake(answer.get("mistake"))
+                notices.notify_of_error(answer.get("mistake"))
                 return int(answer["status"])
             if self._start.bundle_origin:
                 return self._notarize_bundles(answer)
@@ -158,21 +157,20 @@ class _Run:
             if night := answer.get("night"):
                 self._run_night(night, work)
             status = self._report()
-            notices.tell_ended(answer, self._run_folder.results, self._signals.forward_to)
+            notices.notify_of_result(answer, self._run_folder.results, self._signals.forward_to)
             return status
 
-    def _open_worker(self, sender: str = "work") -> contextlib.AbstractContextManager[RunWorker]:
+    def _build_workers(self) -> Workers:
+        env, folder = self._start.env, self._run_folder
+        hold_checkout = functools.partial(hold_run_checkout, RunCheckout(env, folder))
+        return Workers(env, folder, self._stages, self._pipes, self._signals, hold_checkout)
+
+    def _open_worker(self, sender: str = "work") -> AbstractContextManager[StartedWorker]:
         start = self._start
         wanted, likely = predict_isolation(start.env, start.overrides), has_key(start.env)
-        return open_run_worker(
-            sender,
-            WORK,
-            self._stages,
-            start.env,
-            self._run_folder,
-            lambda _: wanted,
-            likely=likely,
-            data={"ahead": likely and wanted.isolation != "none"},
+        ahead = likely and wanted.isolation != "none"
+        return self._workers.open(
+            sender, WORK, lambda _: wanted, likely=likely, data={"ahead": ahead}
         )
 
     @property
@@ -203,7 +201,7 @@ class _Run:
             }
         )
         self._pipes.wait("plan")
-        if answer and not self._pipes.gone:
+        if answer and not self._pipes.broken:
             return answer
         if read_bundle(run_folder.results) is None:
             self._fail(self._signals.stopped or build_killed_error("plan"))
@@ -213,7 +211,7 @@ class _Run:
 
     # --- work and publish -------------------------------------------------------------------------
 
-    def _run_upkeep(self, upkeep: dict[str, Any], work: RunWorker) -> None:
+    def _run_upkeep(self, upkeep: dict[str, Any], work: StartedWorker) -> None:
         """Do what an open merge request needs. New work follows even if that fails, with what is
         left of the budget."""
         self._run_night(upkeep, work)
@@ -221,7 +219,7 @@ class _Run:
             self._upkeep_beads = bundle.beads
         move_upkeep(self._run_folder.results)
 
-    def _run_night(self, night: dict[str, Any], work: RunWorker) -> None:
+    def _run_night(self, night: dict[str, Any], work: StartedWorker) -> None:
         try:
             with check_out_target(night["target_commit"], self._start.env, self._run_folder):
                 bundle = (
@@ -229,7 +227,7 @@ class _Run:
                     if "context" in night
                     else self._read_earlier_bundle(night)
                 )
-                work.state_folder.close()  # work was done by an earlier try
+                work.release()  # it was not run if an earlier try had done its work
                 record = self._notarize(night, bundle, work.sender.replace("work", "notary"))
                 if self._signals.stopped and not bundle.error_code:
                     self._fail(self._signals.stopped)
@@ -239,40 +237,27 @@ class _Run:
             if failed := read_bundle(self._run_folder.results):
                 self._publish(night, failed, None, work.sender)
 
-    def _run_work(self, night: Mapping[str, Any], work: RunWorker) -> Bundle:
+    def _run_work(self, night: Mapping[str, Any], work: StartedWorker) -> Bundle:
         if stopped := self._signals.stopped:
             raise stopped
         inputs = {"plan": night["plan"], "context": night["context"]}
         inputs["earlier_beads"] = [dataclasses.asdict(each) for each in self._upkeep_beads]
-        run_id = night["plan"]["run_id"]
-        checkout = self._checkout.prepare(work.state_folder, night["context"], run_id)
-        inputs |= {"prepared": work.prepared, "prepared_checkout": checkout}
-        until = night["context"]["until_s"]
-        late = None if until is None else until - read_clock() + GRACE_S
-        began = read_clock()
-        with (
-            self._signals.stop_after(late, "work did not end at its deadline"),
-            keep_marked(work.state_folder.folder),
-            undo_outside_changes(self._run_folder),
-        ):
-            gateway = limit_budget(night["gateway"], self._used)
-            answer, used = work.worker.run(inputs, gateway, self._start.env)
-        self._pipes.wait(work.sender)  # before that the bundle may not be written yet
-        self._used = append_used(self._used, used)
+        gateway, run_id = limit_budget(night["gateway"], self._used), night["plan"]["run_id"]
+        ended = work.run(inputs, gateway, run_id, "work did not end at its deadline")
+        self._used = append_used(self._used, ended.used)
         # Unconfined work could have forged the records of publish and notary.
         for name in ("published.json", NOTARY):
             (self._run_folder.results / name).unlink(missing_ok=True)
-        error = self._signals.stopped or build_lost_error("work", answer)
-        restored = self._checkout.restore(work.state_folder)
-        self._unrestored = tuple(restored.trouble)
-        self._notes += restored.build_notes()
+        error = self._signals.stopped or build_lost_error("work", ended.answer)
+        self._unrestored = tuple(ended.restored.trouble)
+        self._notes += ended.restored.build_notes()
         bundle = read_own_bundle(self._run_folder.results, night["plan"])
-        if answer and bundle:
+        if ended.answer and bundle:
             cancelled = bundle.error_code in CANCELLED and STOPPED in bundle.reason
             if cancelled and not self._signals.stopped:
                 raise build_killed_error("work")  # nobody here has cancelled it
-            seconds = read_clock() - began
-            return write_measurements(self._run_folder.results, bundle, self._usage, seconds)
+            measured = self._usage, ended.duration_s
+            return write_measurements(self._run_folder.results, bundle, *measured)
         raise error
 
     def _read_earlier_bundle(self, night: Mapping[str, Any]) -> Bundle:
@@ -301,12 +286,15 @@ class _Run:
     def _ask_notary(
         self, night: Mapping[str, Any], order: NotaryOrder, sender: str, results: Path
     ) -> NotaryRecord:
-        process = RunNotary(sender, self._checkout, self._stages, self._signals, self._warn)
         gateway = night.get("earlier", night)["gateway"]
-        ask = functools.partial(process.ask, order, gateway)
-        record = Notary(results, self._signals, self._values).run(order, ask)
-        self._pipes.wait(sender)
-        return record
+
+        def ask(task: Mapping[str, Any]) -> Mapping[str, Any]:
+            ended = ask_notary(self._workers, sender, order, gateway, task)
+            for line in ended.restored.trouble:  # new owners and times were reported after work
+                self._warn(line)
+            return ended.answer
+
+        return Notary(results, self._signals, self._values).run(order, ask)
 
     def _notarize_bundles(self, answer: Mapping[str, Any]) -> int:
         """Run the commands on another job's bundles. Raises NightshiftError for a change that must
@@ -320,7 +308,7 @@ class _Run:
             )
             if answer.get(name) and (place / "bundle").exists()
         ]
-        tell_warnings(self._notes)
+        print_warnings(self._notes)
         for each in filter(None, refused):
             raise NightshiftError(each.code, each.why)
         return 0
@@ -356,7 +344,7 @@ class _Run:
         if ready and inputs["dry_run"] and record:
             write_refused_publication(self._run_folder.results, bundle, record)
         ready = ready and not inputs["dry_run"] and not self._signals.stopped
-        if self._pipes.gone or not (ready or inputs["request"] or inputs["dashboard"]):
+        if self._pipes.broken or not (ready or inputs["request"] or inputs["dashboard"]):
             return
         config = {
             **inputs,
@@ -387,7 +375,7 @@ class _Run:
         folder = self.output.name if self.output else ""
         url = build_report_url(job.project_url, job.job_id, folder)
         answer: dict[str, Any] = {}
-        if not self._pipes.gone:
+        if not self._pipes.broken:
             places = {"results": str(results)}
             with self._stages.open_stage("report", REPORT, places=places) as report:
                 inputs = {"results": str(results), "usage": usage, "report_url": url}
@@ -396,9 +384,9 @@ class _Run:
             self._pipes.wait("report")
         result = build_own_result(results, self._usage, job.project_path, job.pipeline_url)
         if not ensure_result(results, result, self._values, url):
-            redactor_death = build_killed_error("the redactor") if self._pipes.gone else None
+            redactor_death = build_killed_error("the redactor") if self._pipes.broken else None
             self._warn((redactor_death or build_lost_error("report", answer)).message)
-        self._pipes.tell_end(self._notes, result)
+        self._pipes.report_end(self._notes, result)
         return to_exit_status(result.error_code)
 
     def _warn(self, text: str) -> None:

@@ -20,6 +20,7 @@ from gitlab_nightshift.system.descendants import list_ancestors
 from gitlab_nightshift.system.environment import build_search_path
 from gitlab_nightshift.system.file_names import is_there, within
 
+# Whoever can write these runs code in the user's next shell: work must not.
 START_FILES = (".bashrc", ".bash_profile", ".bash_login", ".profile", ".zshrc", ".zshenv")
 SYSTEM_START_FILES = ("/etc/profile", "/etc/bash.bashrc", "/etc/environment", "/etc/zsh/zshenv")
 _TEMPORARY_FOLDERS = (Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"), Path("/proc"))  # noqa: S108
@@ -35,9 +36,9 @@ def find_confinement_paths(
     readable: Collection[Path] = (),
     opened: Collection[Path] = (),
 ) -> Iterator[ConfinementPaths]:
-    """The confinement of a run in a checkout, whose ``.git`` may be moved to ``state_folder``. Work
-    may also read ``opened`` paths in HOME. During the block a socket listens, which work tries to
-    connect to as a probe."""
+    """The paths that confine work in a checkout, whose ``.git`` may be moved to ``state_folder``.
+    Work may also read the ``readable`` ones, and the ``opened`` ones in HOME. During the block a
+    socket listens, to which work tries to connect as a probe."""
     checkout, home = run_folder.checkout.resolve(), Path(env.get("HOME") or "/")
     # GitLab Runner writes the job's file variables into <checkout>.tmp (job/job_secrets.py).
     git, runner_files = checkout / ".git", checkout.with_name(f"{checkout.name}.tmp")
@@ -45,20 +46,23 @@ def find_confinement_paths(
     hidden = [*secret, run_folder.private, *_find_sockets(env, home)]
     replaced: tuple[tuple[str, str], ...] = ()
     if git.is_dir() and not git.is_symlink():
+        # A submodule's config may hold a URL with a credential, like the checkout's own.
         hidden += [*(git / name for name in _GIT_FILES), *git.glob("modules/**/config")]
         replaced = ((str(git / "config"), str(_write_shown_config(env, run_folder))),)
     moved = [str((state_folder or git) / name) for name in ("config", *_GIT_FILES)]
     search_path = build_search_path(env, checkout)
-    closed = find_hidden_home(env, map(str, writable))
+    hidden_home = find_hidden_home(env, map(str, writable))
     folders = (git, *list_git_folders(checkout))
     objects = [each for top in folders for each in list_object_folders(top / "objects")]
-    near = [checkout, *folders, *objects, run_folder.private.parent, *opened]
-    near += [state_folder.parent] if state_folder else []
+    needed = [checkout, *folders, *objects, run_folder.private.parent, *opened]
+    needed += [state_folder.parent] if state_folder else []
     with _open_probe_socket() as name:
         probes = _build_probes(secret, home, run_folder, name)
         probes["same"] += _identify_file(git / "config")
         probes["read"] += moved[:1] if state_folder else []
-        probes["read"] += [each for each in probes["change"] if closed and within(each, closed)]
+        probes["read"] += [
+            each for each in probes["change"] if hidden_home and within(each, hidden_home)
+        ]
         probes["write"] += [str(checkout)] if checkout not in writable else []
         yield ConfinementPaths(
             writable=_resolve_existing(writable),
@@ -70,8 +74,8 @@ def find_confinement_paths(
             probes=probes,
             readable=_resolve_existing(readable),
             search_path=search_path,
-            home=closed,
-            opened=list_home_needs(env, search_path, closed, checkout, near),
+            home=hidden_home,
+            opened=list_home_needs(env, search_path, hidden_home, checkout, needed),
         )
 
 

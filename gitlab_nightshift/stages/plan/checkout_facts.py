@@ -81,6 +81,7 @@ def deepen_facts(
     unchanged if the server refuses."""
     with tempfile.TemporaryDirectory(prefix="history-", dir=git.env["HOME"]) as folder:
         repository = create_private_repository(git, Path(folder) / "repository.git", source)
+        # One more: the files of the oldest commit are known only by comparison with its parent.
         if not fetch_ref(repository, server, facts.base_sha, count + 1).ok:
             return facts
         paths, base = repository.folder, facts.base_sha
@@ -106,5 +107,6 @@ def _resolve_target_branch(settings: Settings, job: JobFacts, git_dir: Path) -> 
 
 def _read_branch(git_dir: Path) -> str:
     """The branch of a person's own checkout; "main" if HEAD is detached."""
+    # gitrepository-layout(5), HEAD: a symbolic ref, or the id of a commit.
     text = (git_dir / "HEAD").read_text(encoding="utf-8").strip()
     return text.removeprefix("ref: refs/heads/") if text.startswith("ref:") else "main"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from gitlab_nightshift.gitlab.reviews import FailedJob
 from gitlab_nightshift.gitlab.threads import Thread
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
-from gitlab_nightshift.text.printable_text import make_printable
+from gitlab_nightshift.text.printable_text import make_printable, unify_line_ends
 
 LONGEST_CONTEXT = 8_000
 """Characters of all quotes together: with the task they must fit into an improvement's
@@ -26,7 +26,7 @@ def quote_texts(parts: Sequence[tuple[str, str]]) -> str:
     left = LONGEST_CONTEXT
     for number, (name, text) in enumerate(parts):
         share = left // (len(parts) - number)
-        plain = remove_hidden(text).strip()
+        plain = make_printable(unify_line_ends(text), "", keep="\n\u00a0").strip()
         left -= min(len(plain), share)
         quoted.append(f"What follows is {name}.\n\n{quote_lines(plain, share)}")
     return (
@@ -42,20 +42,14 @@ def quote_lines(text: str, longest: int) -> str:
     return "\n".join(f"> {line}".rstrip() for line in text.split("\n"))
 
 
-def remove_hidden(text: str) -> str:
-    """The text without control, invisible and bidirectional characters."""
-    # All that str.splitlines() or a Markdown renderer may take for a line's end.
-    plain = re.sub("\r\n?|[\x0b\x0c\x85\u2028\u2029]", "\n", text).expandtabs(4)
-    return make_printable(plain, "", keep="\n\u00a0")
-
-
 def format_thread(thread: Thread, number: int = 0, *, internal: bool = False) -> tuple[str, str]:
     """The name and the text of a thread: who said what, and where in the diff. ``internal``
     includes internal comments; a ``number`` marks a thread that waits for an answer."""
-    said = [e for e in thread.comments if not e.system and (internal or not e.internal)]
-    spot = next((each.spot for each in said if each.spot), "")
+    comments = [e for e in thread.comments if not e.system and (internal or not e.internal)]
+    spot = next((each.spot for each in comments if each.spot), "")
     lines = [
-        f"{each.author_name}: {drop_hidden_comments(each.body)}" for each in said[-MOST_COMMENTS:]
+        f"{each.author_name}: {drop_hidden_comments(each.body)}"
+        for each in comments[-MOST_COMMENTS:]
     ]
     where = f" on {' '.join(make_printable(spot, '?').split())[:300]}" if spot else ""
     name = f"thread {number}, of" if number else "a thread of"
@@ -65,6 +59,7 @@ def format_thread(thread: Thread, number: int = 0, *, internal: bool = False) ->
 def format_log(tail: str) -> str:
     """The end of a job's log without colours and sections; the last lines matter most."""
     plain = _LOG_MARKS.sub("", tail).split("\n")
+    # What follows a carriage return overwrites the line, as progress bars do.
     lines = [line.rstrip().rsplit("\r", 1)[-1] for line in plain]
     return "\n".join(line for line in lines if line)[-LONGEST_LOG:]
 
@@ -77,4 +72,5 @@ def format_job(job: FailedJob) -> tuple[str, str]:
 
 def drop_hidden_comments(text: str) -> str:
     """A text as people see it: without hidden markers, or what follows an unclosed one."""
+    # An unclosed comment lasts to the end of the document (spec.commonmark.org, 4.6).
     return re.sub(r"(?s)<!--.*?(?:-->|\Z)", "", text).strip()

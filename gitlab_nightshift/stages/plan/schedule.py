@@ -1,21 +1,20 @@
-"""Decides which category or task is tried today, and in which order. Pure functions."""
+"""Decides which category or task is tried on a day, and in which order. Pure functions.
 
-from collections.abc import Iterable, Iterator
-from datetime import UTC, date, datetime
+Categories that people reject or ignore are tried less often; the dashboard shows when each is next.
+"""
+
+from collections.abc import Iterable
+from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.gitlab.memory import Memory
 from gitlab_nightshift.job.job_facts import JobFacts
+from gitlab_nightshift.records.history_records import IGNORED_AFTER, CategoryOutlook
 from gitlab_nightshift.records.products import KnownMergeRequest, SkippedCategory
 from gitlab_nightshift.registry.categories import FALLBACK_ORDER, TASK
 from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.settings.notations import WEEKDAYS
-from gitlab_nightshift.stages.plan.throttle import (
-    describe_pause,
-    find_throttle_reason,
-    list_pausing,
-)
 
 _FORWARDING = ("pipeline", "parent_pipeline")
 """GitLab's values of ``CI_PIPELINE_SOURCE`` for pipelines started by another pipeline."""
@@ -78,30 +77,26 @@ def find_left_out(
     day: date,
 ) -> tuple[SkippedCategory, ...]:
     """Categories not to try, each with its reason. A task is always tried: it was requested."""
-    rows: list[SkippedCategory] = []
-    for category in categories:
-        if category == TASK:
-            continue
-        waiting = [mr for mr in memory.opened if mr.category == category]
-        if category == "security" and public and not settings.security_on_public:
-            rows.append(
-                SkippedCategory(category, "the project is public: a fix would publish the finding")
-            )
-        elif len(waiting) >= settings.max_open_mrs.per_category:
-            names = ", ".join(f"!{mr.iid}" for mr in waiting) or "none"
-            limit = settings.max_open_mrs.per_category
-            rows.append(
-                SkippedCategory(category, f"open merge requests: {names}; the limit is {limit}")
-            )
-        elif why := _find_throttle_reason(category, settings, memory, day):
-            rows.append(SkippedCategory(category, why))
-    return tuple(rows)
+    reasons = {
+        each: _find_left_out_reason(each, settings, public=public, memory=memory, day=day)
+        for each in categories
+        if each != TASK
+    }
+    return tuple(SkippedCategory(each, why) for each, why in reasons.items() if why)
 
 
-def _find_throttle_reason(category: str, settings: Settings, memory: Memory, day: date) -> str:
-    """A requested category is never throttled."""
-    throttled = settings.throttle and category != settings.category
-    return find_throttle_reason(category, memory, day) if throttled else ""
+def _find_left_out_reason(
+    category: str, settings: Settings, *, public: bool, memory: Memory, day: date
+) -> str:
+    if category == "security" and public and not settings.security_on_public:
+        return "the project is public: a fix would publish the finding"
+    limit = settings.max_open_mrs.per_category
+    waiting = [each for each in memory.opened if each.category == category]
+    if len(waiting) >= limit:
+        return f"open merge requests: {_format_names(waiting) or 'none'}; the limit is {limit}"
+    if settings.throttle and category != settings.category:  # a requested one is never throttled
+        return find_throttle_reason(category, memory, day)
+    return ""
 
 
 def find_skip_reason(
@@ -112,28 +107,18 @@ def find_skip_reason(
     memory: Memory,
 ) -> str:
     """Why the night is skipped before anything is spent; "" if it is not."""
-    if settings.off_reason:
+    if settings.off_reason or settings.task:
         return settings.off_reason
-    reasons = _list_skip_reasons(settings, day, categories, out, memory)
-    return "" if settings.task else next(reasons, "")
-
-
-def _list_skip_reasons(
-    settings: Settings,
-    day: date,
-    categories: tuple[str, ...],
-    out: tuple[SkippedCategory, ...],
-    memory: Memory,
-) -> Iterator[str]:
     if day in settings.quiet_dates:
-        yield f"{day} is a quiet date"
+        return f"{day} is a quiet date"
     if pausing := find_pausing(settings, memory, day):
-        yield describe_pause(pausing)
-    if len(memory.opened) >= settings.max_open_mrs.total:
-        limit = settings.max_open_mrs.total
-        yield f"{len(memory.opened)} night-shift merge requests are open; the limit is {limit}"
+        return describe_pause(pausing)
+    if len(memory.opened) >= (limit := settings.max_open_mrs.total):
+        return f"{len(memory.opened)} night-shift merge requests are open; the limit is {limit}"
     if categories and len(out) == len(categories):
-        yield "every category is skipped: " + "; ".join(f"{r.category}: {r.reason}" for r in out)
+        reasons = "; ".join(f"{each.category}: {each.reason}" for each in out)
+        return f"every category is skipped: {reasons}"
+    return ""
 
 
 def find_pausing(settings: Settings, memory: Memory, day: date) -> tuple[KnownMergeRequest, ...]:
@@ -141,3 +126,101 @@ def find_pausing(settings: Settings, memory: Memory, day: date) -> tuple[KnownMe
     anyway."""
     is_requested = settings.category or settings.task
     return list_pausing(memory, day) if settings.throttle and not is_requested else ()
+
+
+# --- throttling ---------------------------------------------------------------------------------
+
+
+FIRST_PAUSE, MOST_DOUBLINGS = timedelta(weeks=1), 3
+"""The pause after two rejections in a row, doubled by each further one: at most eight weeks."""
+MOST_REFUSED, MOST_IGNORED = 2, 3
+
+
+def find_throttle_reason(category: str, memory: Memory, day: date) -> str:
+    """Why a category is paused, and until when; "" if it may be tried."""
+    refused = _list_last_refused(category, memory)
+    if len(refused) >= MOST_REFUSED:
+        pause = FIRST_PAUSE * 2 ** min(len(refused) - MOST_REFUSED, MOST_DOUBLINGS)
+        back = date.fromisoformat(refused[0].day) + pause
+        if day < back:
+            names = _format_names(refused)
+            return f"the last {len(refused)} were closed unmerged ({names}); tried from {back} on"
+    ignored = [each for each in list_ignored(memory, day) if each.category == category]
+    if ignored:
+        back = date.fromisoformat(ignored[0].opened) + IGNORED_AFTER * 2 ** min(len(ignored), 3)
+        if day < back:
+            names = _format_names(ignored)
+            return f"nobody has looked at {names} for two weeks; tried from {back} on"
+    return ""
+
+
+def list_pausing(memory: Memory, day: date) -> tuple[KnownMergeRequest, ...]:
+    """The three newest open merge requests if all are ignored, which pauses nights; or else
+    none."""
+    newest = sorted(memory.opened, key=lambda each: each.iid, reverse=True)[:MOST_IGNORED]
+    ignored = list_ignored(memory, day)
+    whole = len(newest) == MOST_IGNORED and all(each in ignored for each in newest)
+    return tuple(newest) if whole else ()
+
+
+def describe_pause(pausing: Iterable[KnownMergeRequest]) -> str:
+    """Why nights pause, and what ends the pause."""
+    names = _format_names(pausing)
+    return f"nobody has looked at {names} for two weeks: merge, close or answer one to go on"
+
+
+def list_ignored(memory: Memory, day: date) -> tuple[KnownMergeRequest, ...]:
+    """Open merge requests that no person has touched for two weeks, newest first."""
+    found = (
+        each
+        for each in memory.opened
+        if each.unread and each.opened and day - date.fromisoformat(each.opened) >= IGNORED_AFTER
+    )
+    return tuple(sorted(found, key=lambda each: each.iid, reverse=True))
+
+
+def _list_last_refused(category: str, memory: Memory) -> tuple[KnownMergeRequest, ...]:
+    """Merge requests closed unmerged since the last merged one, newest first."""
+    merged = max((each.day for each in memory.merged if each.category == category), default="")
+    found = (each for each in memory.rejected if each.category == category and each.day > merged)
+    return tuple(sorted(found, key=lambda each: (each.day, each.iid), reverse=True))
+
+
+def _format_names(known: Iterable[KnownMergeRequest]) -> str:
+    return ", ".join(f"!{each.iid}" for each in known)
+
+
+# --- the dashboard's outlook --------------------------------------------------------------------
+
+
+MOST_DAYS = 7 * 8
+"""How far ahead to search for a day: there may be many quiet dates."""
+
+
+def list_categories(settings: Settings) -> tuple[str, ...]:
+    """The categories that may be tried: the scheduled ones by weekday, then the others."""
+    scheduled = (settings.category_schedule.get(name, "") for name in WEEKDAYS)
+    names = (*scheduled, *FALLBACK_ORDER, *settings.categories)
+    return tuple(dict.fromkeys(filter(None, names)))
+
+
+def list_outlook(
+    settings: Settings, memory: Memory, day: date, *, public: bool
+) -> tuple[CategoryOutlook, ...]:
+    """Each category with its next day after ``day``, and why it would be left out today."""
+    names = list_categories(settings)
+    out = find_left_out(names, settings, public=public, memory=memory, day=day)
+    reasons = {row.category: row.reason for row in out}
+    return tuple(
+        CategoryOutlook(name, _find_next_day(name, settings, day), reasons.get(name, ""))
+        for name in names
+    )
+
+
+def _find_next_day(category: str, settings: Settings, day: date) -> str | None:
+    for ahead in range(1, MOST_DAYS + 1):
+        next_day = day + timedelta(ahead)
+        scheduled = settings.category_schedule.get(WEEKDAYS[next_day.weekday()])
+        if scheduled == category and next_day not in settings.quiet_dates:
+            return str(next_day)
+    return None

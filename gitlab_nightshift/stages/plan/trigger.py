@@ -114,6 +114,7 @@ def _read_object(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 def _read_number(data: Mapping[str, Any], name: str) -> int | None:
     found = data.get(name)
+    # Not isinstance: to that, JSON's true is an int.
     return found if type(found) is int and 0 < found < _LARGEST_ID else None
 
 

@@ -204,7 +204,9 @@ def _build_repair(project: Project, waiting: WaitingReview, redact: Redact) -> T
 def _build_review(project: Project, waiting: WaitingReview, redact: Redact) -> TaskRequest | None:
     if waiting.count_runs("review") >= MOST_REVIEWS:
         return None
-    waiting_threads = [each for each in waiting.threads if _is_asked(project, each, waiting.own_id)]
+    waiting_threads = [
+        each for each in waiting.threads if _is_waiting(project, each, waiting.own_id)
+    ]
     if not waiting_threads:
         return None
     waiting_threads = waiting_threads[:MOST_ANSWERED]
@@ -219,7 +221,7 @@ def _build_review(project: Project, waiting: WaitingReview, redact: Redact) -> T
     return replace(_build_request(state, "review", first, context), also=tuple(more))
 
 
-def _is_asked(project: Project, thread: Thread, own_id: int) -> bool:
+def _is_waiting(project: Project, thread: Thread, own_id: int) -> bool:
     """True if a Developer, not a bot, waits for an answer in an open thread; internal comments are
     skipped."""
     comments = [each for each in thread.comments if not each.system]

@@ -40,7 +40,7 @@ class BundleFiles:
     patch: bytes | NightshiftError
 
 
-def read_files(folder: Path) -> BundleFiles:
+def read_bundle_files(folder: Path) -> BundleFiles:
     """Read ``bundle.json`` and ``change.patch`` of a folder, unparsed.
 
     Raises ``E_CONFIG`` without a bundle, ``E_PARSE_ERROR`` if it is not a regular file, or too
@@ -62,7 +62,7 @@ def _read_file(path: Path, most: int) -> bytes:
                 raise NightshiftError(Code.PARSE_ERROR, f"{path}: is not a plain file")
             data = file.read(most + 1)
     except OSError as error:
-        if error.errno == errno.ELOOP:
+        if error.errno == errno.ELOOP:  # a link, by O_NOFOLLOW (open(2))
             raise NightshiftError(Code.PARSE_ERROR, f"{path}: is not a plain file") from None
         raise NightshiftError(Code.CONFIG, f"{path}: {error.strerror}") from None
     if len(data) > most:
@@ -113,7 +113,7 @@ def _check_date(text: str, now: datetime) -> None:
         raise _build_unusable_error("created_at is not a time when a night can have run")
 
 
-def compare(proposal: Proposal, tree: str, files: Collection[DiffFile]) -> None:
+def check_claims(proposal: Proposal, tree: str, files: Collection[DiffFile]) -> None:
     """Compare the bundle's claims with what git made of base and patch.
 
     Raises ``E_PUBLISH`` if anything differs.
@@ -129,7 +129,7 @@ def compare(proposal: Proposal, tree: str, files: Collection[DiffFile]) -> None:
         raise build_publish_error("the bundle was edited: its list of files or lines is not git's")
 
 
-def judge(
+def check_policy(
     files: Collection[DiffFile],
     tool_settings: Mapping[str, str],
     settings: Settings,

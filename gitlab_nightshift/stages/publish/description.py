@@ -40,9 +40,9 @@ def render_description(
 ) -> str:
     """The description: Markdown with the headings Summary, Reasoning, Changes, Verification.
 
-    ``notary`` is what was seen of the change, None where the job that ran the agents alone speaks
-    of it. ``approved_by`` is the login of who has approved what the gates ask about, ``request``
-    the comment that asked for the change.
+    ``notary`` is its record of the change, None if only the job that ran the agents vouches for it.
+    ``approved_by`` is the login of who approved the gated files, ``request`` the comment that asked
+    for the change.
     """
     parts = (
         f"## Summary\n\n{_render_summary(proposal, notary, approved_by)}",
@@ -114,7 +114,7 @@ def _render_reasoning(bundle: Bundle, proposal: Proposal) -> str:
 
 
 def _fold(title: str, parts: Iterable[str]) -> str:
-    """Paragraphs that a reader unfolds; "" where there are none."""
+    """Paragraphs that a reader unfolds; "" without any."""
     inside = _join_paragraphs(parts)
     return f"<details>\n<summary>{title}</summary>\n\n{inside}\n\n</details>" if inside else ""
 
@@ -301,8 +301,8 @@ def _render_finding(finding: Finding) -> str:
 
 
 def _render_origin(bundle: Bundle, job: JobFacts, request: TaskRequest | None) -> str:
-    """Where the change comes from. Not escaped: the reference to the issue is meant to link it
-    ("Related to" is no closing pattern)."""
+    """Where the change comes from. The reference to the issue is not escaped, so that GitLab links
+    it ("Related to" is not one of its closing patterns)."""
     where = f", run {to_code_span(bundle.run_id)}"
     if WEB_ADDRESS.fullmatch(job.pipeline_url):
         where = f" in [this pipeline]({job.pipeline_url})"

@@ -1,6 +1,6 @@
-"""Text of an agent made harmless for GitLab: pure functions from any string to a safe one.
+"""Makes agents' text harmless for GitLab: pure functions from any string to a safe one.
 
-What GitLab does with text that is posted with a token, and what is done about it here:
+What GitLab acts on in text that is posted with a token, and what is done about it here:
 
 ==================================================  ===========================================
 quick actions (``/merge`` at the start of a line)   the slash is escaped
@@ -22,13 +22,13 @@ import re
 import unicodedata
 
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
-from gitlab_nightshift.text.printable_text import remove_hidden
+from gitlab_nightshift.text.printable_text import remove_hidden, unify_line_ends
 
 WEB_ADDRESS = compile_lazily(r"https?://(\[[\da-fA-F:.]+\])?[\w./:~%#-]+")
-"""Addresses that may be a link's: also of a server without a name, as ``http://[::1]:8080/``."""
+"""URLs that may become links, also of a server without a name, such as ``http://[::1]:8080/``."""
 
 GAP = "&#8203;"
-"""A zero-width space: what it separates is no reference and no link."""
+"""A zero-width space, which keeps what follows from being a reference or a link."""
 LANGUAGES = frozenset(
     """bash c cpp cs csharp css diff dockerfile go groovy haskell html ini java javascript js json
     kotlin lua make perl php powershell properties python rb ruby rust sbt scala sh shell sql swift
@@ -63,8 +63,7 @@ _SIGN = compile_lazily(r"[\\`<>&\[\]|_~#@!%^$]|:(?=//)|www(?=\.)|\bGL-(?=\d)", r
 def clean(text: str) -> str:
     """The same words without what hides or acts: line ends are ``\\n``, tabs are four spaces."""
     text = unicodedata.normalize("NFC", text)
-    text = re.sub("\r\n?|[\x0b\x0c\x85\u2028\u2029]", "\n", text).expandtabs(4)
-    text = remove_hidden(text, keep="\n")
+    text = remove_hidden(unify_line_ends(text), keep="\n")
     text = _CI_DIRECTIVE.sub(r"(\1)", text)
     return _CLOSING.sub(_break_closing_pattern, text)
 
@@ -150,8 +149,8 @@ def _escape_blocks(lines: list[str]) -> list[str]:
 
 
 def _find_code_block_end(lines: list[str], start: int) -> int | None:
-    """The line that closes the block opened at ``start``; None where none opens or it stays open:
-    GitLab would take all that follows into it."""
+    """The line that closes the block opened at ``start``; None if none opens there, or if it stays
+    open: GitLab would show all that follows as code."""
     opened = _FENCE.match(lines[start])
     if not opened:
         return None

@@ -13,7 +13,7 @@ from gitlab_nightshift.policy.prompts import check_placeholders, render
 from gitlab_nightshift.records.products import Bundle, Proposal
 from gitlab_nightshift.registry.categories import CATEGORY_GUIDANCE
 from gitlab_nightshift.settings.model import Settings
-from gitlab_nightshift.stages.publish.branch_name import build_slug
+from gitlab_nightshift.stages.publish.branches import build_slug
 from gitlab_nightshift.stages.publish.escaping import cut, to_plain_line, to_plain_text
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
@@ -129,7 +129,7 @@ def apply_commit_template(
 
 
 def list_labels(proposal: Proposal, settings: Settings) -> tuple[Label, ...]:
-    """The labels, each with the colour and description that it gets where it has to be created."""
+    """The labels, each with the colour and description that it gets if it has to be created."""
     wanted = (NIGHT_LABEL, proposal.category) if settings.labels is None else settings.labels
     return tuple(_build_label(name) for name in dict.fromkeys(wanted))
 

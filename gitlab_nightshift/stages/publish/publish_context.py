@@ -115,9 +115,9 @@ class PublishContext:
 
 
 def find_commit_date(job: JobFacts, bundle: Path) -> datetime:
-    """When the pipeline began, by GitLab's clock; outside of one, when the bundle was written, at
-    the latest now. A retry gets the same date, and so the same commit id. Never the date that the
-    bundle claims."""
+    """When the pipeline began, by GitLab's clock; outside of one, when the bundle was written.
+    Never the date that it claims, nor a future one. A retry gets the same date, so the same commit
+    id."""
     now = datetime.now(UTC)
     with contextlib.suppress(ValueError, OverflowError):
         began = datetime.fromisoformat(job.pipeline_created_at)
@@ -129,7 +129,7 @@ def choose_author(
     session: "Session", project: Project, identity: CommitIdentity | None
 ) -> CommitIdentity:
     """The commit's author, by ``commit_author``; ``identity`` is the machine's. Raises ``E_CONFIG``
-    where there is none."""
+    without one."""
     if session.settings.commit_author == "token":
         access = project.check_access()
         name, email = access.name, access.email

@@ -20,15 +20,23 @@ from gitlab_nightshift.records.notary_records import NotaryRecord, find_refusal
 from gitlab_nightshift.records.products import Bundle, Outcome, Proposal, Publication
 from gitlab_nightshift.records.request import TaskRequest
 from gitlab_nightshift.records.storage import map_texts
-from gitlab_nightshift.repository.private_repository import Relation, Repository, commit_tree
+from gitlab_nightshift.repository.private_repository import (
+    Relation,
+    Repository,
+    commit_tree,
+    read_diff_text,
+)
 from gitlab_nightshift.repository.remote import fetch
 from gitlab_nightshift.stages.publish import merge_request as texts
-from gitlab_nightshift.stages.publish.branch_name import build_slug
-from gitlab_nightshift.stages.publish.branch_push import push_commit, retry_transfer
-from gitlab_nightshift.stages.publish.bundle_check import read_files
+from gitlab_nightshift.stages.publish.branches import (
+    build_slug,
+    push_commit,
+    push_fast_forward,
+    transfer_with_patience,
+)
+from gitlab_nightshift.stages.publish.bundle_check import read_bundle_files
 from gitlab_nightshift.stages.publish.description import render_description
 from gitlab_nightshift.stages.publish.escaping import clean
-from gitlab_nightshift.stages.publish.follow_up import add_commit, suggest_change
 from gitlab_nightshift.stages.publish.publish_context import (
     PublishContext,
     choose_author,
@@ -41,6 +49,7 @@ from gitlab_nightshift.stages.publish.rebuilt_bundle import (
     rebuild_repository,
 )
 from gitlab_nightshift.stages.publish.reviewers import MergeRequestFacts, choose_reviewers
+from gitlab_nightshift.stages.publish.thread_reply import MOST_LINES, render_suggestion
 from gitlab_nightshift.text.gitlab_refusals import AS_DEVELOPER
 
 
@@ -54,7 +63,7 @@ def publish(bundle_folder: Path, context: PublishContext) -> Publication:
     texts.check_templates(context.session.settings)
     date = find_commit_date(context.session.job, bundle_folder / "bundle.json")
     context = dataclasses.replace(context, date=date)
-    files = read_files(bundle_folder)
+    files = read_bundle_files(bundle_folder)
     rebuilt = examine(files, context)
     bundle = rebuilt.bundle
     if bundle.outcome is not Outcome.MR_READY:
@@ -65,7 +74,7 @@ def publish(bundle_folder: Path, context: PublishContext) -> Publication:
         raise files.patch
     proposal = judge_bundle(rebuilt, files.patch, context)
     if context.notary:
-        _refuse_unseen(context.notary, bundle, rebuilt.tree, context)
+        _refuse_unproven(context.notary, bundle, rebuilt.tree, context)
     with tempfile.TemporaryDirectory(prefix="publish-", dir=context.session.private) as folder:
         repository = rebuild_repository(rebuilt, context, Path(folder))
         return _publish_change(bundle, proposal, files.patch, repository, context)
@@ -121,7 +130,7 @@ def _add_follow_up(
 # --- steps ------------------------------------------------------------------------------------
 
 
-def _refuse_unseen(
+def _refuse_unproven(
     record: NotaryRecord, bundle: Bundle, tree: str, context: PublishContext
 ) -> None:
     """Raise ``E_TEST_FAILED`` if the notary saw a command fail on this change, ``E_INCOMPLETE`` if
@@ -153,7 +162,7 @@ def _find_skip_reason(patch: bytes, repository: Repository, context: PublishCont
     if why := _describe_lost_base(context):
         return why
     server = context.build_git_server()
-    fetched = retry_transfer(lambda: fetch(repository, server, context.target), context)
+    fetched = transfer_with_patience(lambda: fetch(repository, server, context.target), context)
     if not fetched.ok:
         text = f"the target branch {context.target} could not be fetched: {fetched.message}"
         raise NightshiftError(Code.PUBLISH, text)
@@ -226,6 +235,7 @@ def _create_commit(
         message=message.encode(),
         author=person,
         committer=person,
+        # git's internal format: seconds and zone (git-commit(1), DATE FORMATS).
         date=f"{context.date.timestamp():.0f} +0000",
     )
 
@@ -321,4 +331,78 @@ def _build_publication(
         commit_sha=commit,
         title=opened.title,
         warnings=redacted,
+    )
+
+
+# --- an open merge request ----------------------------------------------------------------------
+
+
+def add_commit(
+    repository: Repository, commit: str, run_id: str, request: TaskRequest, context: PublishContext
+) -> Publication:
+    """Push a commit made on the branch's head; ``SKIPPED`` if people have pushed since.
+
+    Raises ``E_PUBLISH`` if GitLab refuses, or the merge request is gone.
+    """
+    found = context.project.merge_requests.find(request.place.iid)
+    if found is None or found.source_branch != request.branch:
+        raise NightshiftError(Code.PUBLISH, "the merge request is gone")
+    head = context.project.find_branch_head(request.branch)
+    if head == commit:
+        return _build_added_publication(found, commit, run_id)
+    if found.state != "opened":
+        return _build_skipped_publication(run_id, f"merge request !{found.iid} is {found.state}")
+    if request.upkeep and (why := _find_takeover(request, context)):
+        return _build_skipped_publication(run_id, why)
+    if head != context.base or not push_fast_forward(repository, commit, request.branch, context):
+        return _build_skipped_publication(
+            run_id, f"branch {request.branch} has moved since work began"
+        )
+    context.session.emit(Note(f"Branch {request.branch} has one more commit ({commit[:12]})."))
+    return _build_added_publication(found, commit, run_id)
+
+
+def suggest_change(
+    repository: Repository, tree: str, run_id: str, request: TaskRequest, context: PublishContext
+) -> Publication:
+    """The change for the reply to the comment; nothing is pushed."""
+    found = context.project.merge_requests.find(request.place.iid)
+    if found is None or found.state != "opened" or found.sha != context.base:
+        return _build_skipped_publication(
+            run_id, "the merge request has moved or was closed since work began"
+        )
+    patch, wide = (read_diff_text(repository, context.base, tree, n) for n in (3, MOST_LINES))
+    return Publication(
+        run_id=run_id,
+        outcome=Outcome.MR_READY,
+        reason=f"suggested in merge request !{found.iid}",
+        mr_url=found.web_url,
+        mr_iid=found.iid,
+        title=found.title,
+        suggestion=context.session.redact(render_suggestion(patch, wide, request.spot)),
+    )
+
+
+def _find_takeover(request: TaskRequest, context: PublishContext) -> str:
+    """Why people have taken the merge request over meanwhile; "" if they have not."""
+    reviews, iid = context.project.reviews, request.place.iid
+    if reviews.is_approved(iid):
+        return f"merge request !{iid} has been approved in the meantime"
+    return f"merge request !{iid} is set to merge" if reviews.read_state(iid).auto_merge else ""
+
+
+def _build_skipped_publication(run_id: str, why: str) -> Publication:
+    return Publication(run_id, Outcome.SKIPPED, why)
+
+
+def _build_added_publication(found: MergeRequest, commit: str, run_id: str) -> Publication:
+    return Publication(
+        run_id=run_id,
+        outcome=Outcome.MR_CREATED,
+        reason=f"one commit was added to merge request !{found.iid}",
+        mr_url=found.web_url,
+        mr_iid=found.iid,
+        branch=found.source_branch,
+        commit_sha=commit,
+        title=found.title,
     )

@@ -30,8 +30,8 @@ from gitlab_nightshift.stages.publish.bundle_check import (
     BundleFiles,
     build_publish_error,
     check_bundle,
-    compare,
-    judge,
+    check_claims,
+    check_policy,
 )
 from gitlab_nightshift.stages.publish.publish_context import PublishContext
 
@@ -71,9 +71,9 @@ def judge_bundle(rebuilt: RebuiltBundle, patch: bytes, context: PublishContext) 
     )
     if rebuilt.refused:
         raise build_publish_error(rebuilt.refused)
-    compare(proposal, rebuilt.tree, rebuilt.files)
+    check_claims(proposal, rebuilt.tree, rebuilt.files)
     config = context.session.job.ci_config_path
-    gates = judge(
+    gates = check_policy(
         rebuilt.files,
         rebuilt.tool_settings,
         context.session.settings,
@@ -97,9 +97,8 @@ def rebuild_repository(rebuilt: RebuiltBundle, context: PublishContext, folder: 
     own names, and a blob's id is computed from its bytes.
     """
     git = build_isolated_git(folder / "home", context.session.git.env["PATH"])
-    source = context.source
-    reader_input = folder / "repository.git"
-    repository = create_private_repository(git, reader_input, source.parts, source.config)
+    source, path = context.source, folder / "repository.git"
+    repository = create_private_repository(git, path, source.parts, source.config)
     make_change(repository, rebuilt, context.base)
     return repository
 

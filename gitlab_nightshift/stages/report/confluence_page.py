@@ -1,19 +1,53 @@
-"""Adds a line to a page of Confluence, by its REST API: Cloud's second one, Data Center's first."""
+"""Adds a night's line to a page of Confluence, by its REST API: version 2 on Cloud, version 1 on
+Data Center.
+"""
 
+import html
 import json
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
+from gitlab_nightshift.records.products import Outcome
+from gitlab_nightshift.records.run_results import RunResult
+from gitlab_nightshift.records.usage import format_cost
+from gitlab_nightshift.stages.report.job_log import format_line
+from gitlab_nightshift.stages.report.result_texts import format_duration
+
+LONGEST_TEXT = 300
+
+
+def render_line(result: RunResult, today: str) -> str:
+    """A paragraph with day, outcome, category, title or reason, cost, duration and links. All text
+    is escaped."""
+    day = _link(result.started_at[:10] or today, result.pipeline_url)
+    opened = result.outcome is Outcome.MR_CREATED
+    text = _link(result.title if opened else result.reason, result.mr_url)
+    category = "" if result.category_used == "none" else _escape(result.category_used)
+    spent = f"{format_cost(result.usage)}, {format_duration(result.total_duration_s)}"
+    parts = (f"{day} {result.outcome.value}", category, text, _escape(spent))
+    return f"<p>{' · '.join(filter(None, parts))}</p>"
+
+
+def _link(text: str, url: str) -> str:
+    safe = url.startswith(("https://", "http://"))
+    shown = _escape(text)
+    return f'<a href="{_escape(url)}">{shown}</a>' if safe and shown else shown
+
+
+def _escape(text: str) -> str:
+    return html.escape(format_line(text, LONGEST_TEXT))
+
+
 CONFLICT = 409
 LARGEST_PAGE = 16 * 1024 * 1024
 """Bytes of an answer."""
-_TIMES_S = (5.0, 20.0)
-"""To connect, and between two parts of an answer."""
+_TIMEOUTS_S = (5.0, 20.0)
+"""Timeouts: to connect, and between two parts of an answer."""
 
 
 class ConfluenceError(Exception):
-    """What Confluence did not do, in words that hold no secret."""
+    """Confluence did not do what was asked; the text holds no secret."""
 
     def __init__(self, text: str, status: int = 0) -> None:
         super().__init__(text)
@@ -22,10 +56,10 @@ class ConfluenceError(Exception):
 
 @dataclass(frozen=True)
 class _PageAccess:
-    """A page's address, how to log in, and which of the two APIs it is."""
+    """A page's address, and how to log in. ``auth`` is None for Data Center's API."""
 
     url: str
-    page: str
+    page_id: str
     headers: dict[str, str]
     auth: tuple[str, str] | None
 
@@ -39,52 +73,56 @@ def _is_address(url: str) -> bool:
 
 
 def append_to_page(*, page: str, url: str, token: str, user: str, line: str) -> str:
-    """Add a line at the end; "", or why that failed. Where somebody else has changed the page since
-    it was read, it is done once more."""
+    """Add a line at the end. Returns why that failed, "" if it did not. Tried once more if someone
+    else has edited the page since it was read."""
     if not _is_address(url):
-        return "CONFLUENCE_URL is no address such as https://acme.atlassian.net/wiki"
+        return "CONFLUENCE_URL is not an address such as https://acme.atlassian.net/wiki"
     path = f"api/v2/pages/{page}" if user else f"rest/api/content/{page}"
     headers = {} if user else {"Authorization": f"Bearer {token}"}
     auth = (user, token) if user else None
-    there = _PageAccess(f"{url.rstrip('/')}/{path}", page, headers, auth)
+    access = _PageAccess(f"{url.rstrip('/')}/{path}", page, headers, auth)
     try:
         try:
-            _append(there, line)
+            _append(access, line)
         except ConfluenceError as error:
             if error.status != CONFLICT:
                 raise
-            _append(there, line)
+            _append(access, line)
     except ConfluenceError as error:
         return str(error)
     return ""
 
 
-def _append(there: _PageAccess, line: str) -> None:
-    expanded = {"body-format": "storage"} if there.auth else {"expand": "body.storage,version"}
-    known = _request(there, "GET", params=expanded)
+def _append(access: _PageAccess, line: str) -> None:
+    """Read the page and write it back whole, as the next version: Confluence answers 409 if that
+    number is taken."""
+    wanted = {"body-format": "storage"} if access.auth else {"expand": "body.storage,version"}
+    page = _request(access, "GET", params=wanted)
     try:
-        number, body = int(known["version"]["number"]) + 1, str(known["body"]["storage"]["value"])
-        made: dict[str, Any] = {"id": there.page, "title": str(known["title"])}
-        kind = {} if there.auth else {"type": str(known["type"])}
+        number, body = int(page["version"]["number"]) + 1, str(page["body"]["storage"]["value"])
+        update: dict[str, Any] = {"id": access.page_id, "title": str(page["title"])}
+        kind = {} if access.auth else {"type": str(page["type"])}
     except (KeyError, TypeError, ValueError):
-        raise ConfluenceError("its answer is no page: is CONFLUENCE_URL right?") from None
+        raise ConfluenceError("its answer is not a page: is CONFLUENCE_URL right?") from None
     storage = {"value": body + line, "representation": "storage"}
-    made |= {"status": "current", "version": {"number": number}, **kind}
-    _request(there, "PUT", json={**made, "body": storage if there.auth else {"storage": storage}})
+    update |= {"status": "current", "version": {"number": number}, **kind}
+    _request(
+        access, "PUT", json={**update, "body": storage if access.auth else {"storage": storage}}
+    )
 
 
-def _request(there: _PageAccess, method: str, **sent: Any) -> Any:
+def _request(access: _PageAccess, method: str, **sent: Any) -> Any:
     import requests
 
     try:
         with requests.request(
             method,
-            there.url,
-            headers={"Accept": "application/json", **there.headers},
-            auth=there.auth or _keep_headers,
-            timeout=_TIMES_S,
+            access.url,
+            headers={"Accept": "application/json", **access.headers},
+            auth=access.auth or _keep_headers,
+            timeout=_TIMEOUTS_S,
             allow_redirects=False,
-            stream=True,
+            stream=True,  # so that the size of the answer can be bounded
             **sent,
         ) as answer:
             if answer.status_code != 200:
@@ -93,11 +131,12 @@ def _request(there: _PageAccess, method: str, **sent: Any) -> Any:
     except requests.RequestException as error:
         raise ConfluenceError(f"no answer from Confluence ({type(error).__name__})") from None
     except (ValueError, RecursionError):
-        raise ConfluenceError("its answer is no JSON: is CONFLUENCE_URL right?") from None
+        raise ConfluenceError("its answer is not JSON: is CONFLUENCE_URL right?") from None
 
 
 def _keep_headers(request: Any) -> Any:
-    """No other login, such as one of a .netrc, replaces the token."""
+    """Keep the token: without ``auth``, requests replaces it by a login from .netrc (its
+    documentation, netrc authentication)."""
     return request
 
 

@@ -1,4 +1,4 @@
-"""Figures over many nights. What is not known stays unknown: None, never 0."""
+"""Figures over many nights. What is unknown is None, never 0."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -24,12 +24,12 @@ _VARYING = compile_lazily(r"\b[0-9a-f]{7,64}\b|\d+|(?<=[ '\"(])(?:/[\w.@+-]+){2,
 
 @dataclass(frozen=True)
 class RowFigures:
-    """Merge requests of a category, a group or a reviewer, called ``name``, and its nights.
+    """Merge requests and nights of a category, a group or a reviewer, called ``name``.
 
-    ``waiting`` are open, ``ignored`` those of them that have been so for two weeks;
-    ``acceptance`` is the merged part of those that have ended, ``hours_to_merge`` the median; both
-    None where none has. ``cost_usd`` is what is known of the nights, ``cost_per_merged_usd`` that
-    divided by the merged ones; None where nothing is known. A reviewer has no nights.
+    ``waiting`` are open, ``ignored`` have been open for two weeks. ``acceptance`` is the merged
+    share of those that have ended, ``hours_to_merge`` the median; both None if none has.
+    ``cost_usd`` is the known cost of the nights, ``cost_per_merged_usd`` that divided by the merged
+    ones; None if unknown. A reviewer has no nights.
     """
 
     name: str
@@ -47,8 +47,8 @@ class RowFigures:
 
 @dataclass(frozen=True)
 class FailureFigures:
-    """Nights that have failed for the same ``reason``, their projects, and in ``places``
-    the URLs of some of them."""
+    """How many nights of how many projects failed for the same ``reason``; ``places`` are the URLs
+    of some of them."""
 
     reason: str
     nights: int
@@ -58,7 +58,7 @@ class FailureFigures:
 
 @dataclass(frozen=True)
 class WeekFigures:
-    """A week by ISO 8601, as ``2026-W47``: nights, and what they are known to have cost."""
+    """An ISO 8601 week, such as ``2026-W47``: its nights, how many have a known cost, the sum."""
 
     week: str
     nights: int
@@ -68,10 +68,10 @@ class WeekFigures:
 
 @dataclass(frozen=True)
 class HistoryFigures:
-    """A history in figures. ``cost_usd`` is what is known of ``nights_known`` nights, and
-    ``cost_per_merged_usd`` that divided by the merged ones (None where nothing is known, or
+    """A history in figures. ``cost_usd`` is the cost of the ``nights_known`` nights whose cost is
+    known, ``cost_per_merged_usd`` that divided by the merged requests (None if nothing is known, or
     merged). ``at_least``: some nights could not be read, so both are lower bounds. ``silent`` are
-    projects that should have had a night, and had none."""
+    projects that should have had a night and had none."""
 
     name: str
     since: str
@@ -101,10 +101,10 @@ class HistoryFigures:
 def compute_figures(
     name: str, since: str, until: str, history: NightHistory, silent: Iterable[str] = ()
 ) -> HistoryFigures:
-    """The figures of a project, a group or a fleet of this name, over these days."""
+    """The figures of a project, a group or a fleet of this name, from one day until another."""
     requests, nights = history.merge_requests, history.nights
     known = [each for each in nights if each.cost_usd is not None]
-    total = _count_share("all", requests, nights, until)
+    total = _build_row("all", requests, nights, until)
     people = [(name, each) for each in requests for name in each.reviewers or (NOBODY,)]
     return HistoryFigures(
         name=name,
@@ -117,17 +117,17 @@ def compute_figures(
         at_least=len(known) < len(nights) or bool(history.unknown),
         outcomes=dict(Counter(each.outcome or "not known" for each in nights).most_common()),
         total=total,
-        categories=_count_shares(
+        categories=_build_rows(
             ((each.category, each) for each in requests),
             ((_find_category(each), each) for each in nights),
             until,
         ),
-        groups=_count_shares(
+        groups=_build_rows(
             ((_find_group(each.project), each) for each in requests),
             ((_find_group(each.project), each) for each in nights),
             until,
         ),
-        reviewers=tuple(sorted(_count_shares(people, (), until), key=lambda each: -each.waiting)),
+        reviewers=tuple(sorted(_build_rows(people, (), until), key=lambda each: -each.waiting)),
         failures=_group_failures(nights),
         weeks=tuple(_count_weeks(nights)),
         history=history,
@@ -135,23 +135,26 @@ def compute_figures(
     )
 
 
-def _count_shares(
+def _build_rows(
     requests: Iterable[tuple[str, PastMergeRequest]],
     nights: Iterable[tuple[str, PastNight]],
     until: str,
 ) -> tuple[RowFigures, ...]:
-    """A row for each name, by name."""
-    opened: dict[str, list[PastMergeRequest]] = {}
+    """A row for each name, sorted."""
+    its_requests: dict[str, list[PastMergeRequest]] = {}
     for name, each in requests:
-        opened.setdefault(name, []).append(each)
-    ran: dict[str, list[PastNight]] = {}
+        its_requests.setdefault(name, []).append(each)
+    its_nights: dict[str, list[PastNight]] = {}
     for name, night in nights:
-        ran.setdefault(name, []).append(night)
-    names = sorted({*opened, *ran} - {""})
-    return tuple(_count_share(n, opened.get(n, ()), ran.get(n, ()), until) for n in names)
+        its_nights.setdefault(name, []).append(night)
+    names = sorted({*its_requests, *its_nights} - {""})
+    return tuple(
+        _build_row(name, its_requests.get(name, ()), its_nights.get(name, ()), until)
+        for name in names
+    )
 
 
-def _count_share(
+def _build_row(
     name: str, requests: Sequence[PastMergeRequest], nights: Sequence[PastNight], until: str
 ) -> RowFigures:
     states = Counter(each.state for each in requests)
@@ -175,8 +178,8 @@ def _count_share(
 
 def _is_ignored(request: PastMergeRequest, until: str) -> bool:
     opened, day = _parse_moment(request.opened), _parse_moment(f"{until}T00:00:00+00:00")
-    waits = request.state not in ("merged", "closed")
-    return bool(waits and opened and day and day - opened >= IGNORED_AFTER)
+    is_open = request.state not in ("merged", "closed")
+    return bool(is_open and opened and day and day - opened >= IGNORED_AFTER)
 
 
 def _find_group(project: str) -> str:
@@ -196,18 +199,18 @@ def _group_failures(nights: Iterable[PastNight]) -> tuple[FailureFigures, ...]:
         if each.failure:
             reason = " ".join(_VARYING.sub("…", each.failure).split())[:LONGEST_FAILURE]
             alike.setdefault(reason, []).append(each)
-    rows = [_build_failure(reason, its) for reason, its in alike.items()]
+    rows = [_build_failure(reason, group) for reason, group in alike.items()]
     return tuple(sorted(rows, key=lambda each: (-each.nights, each.reason)))
 
 
 def _build_failure(reason: str, nights: Sequence[PastNight]) -> FailureFigures:
-    """One night for each project, the newest: the nights come newest first."""
+    # The nights come newest first, so of each project the newest URL stays.
     urls = {each.project: each.web_url for each in reversed(nights)}
     return FailureFigures(reason, len(nights), len(urls), tuple(urls.values())[:MOST_URLS])
 
 
 def _measure_hours(request: PastMergeRequest) -> float | None:
-    """From opened to merged; None for what is not merged, or where the clocks disagree."""
+    """From opening to merge; None if it is not merged, or if it was before it was opened."""
     start, end = _parse_moment(request.opened), _parse_moment(request.ended)
     if request.state != "merged" or start is None or end is None or end < start:
         return None
@@ -215,18 +218,18 @@ def _measure_hours(request: PastMergeRequest) -> float | None:
 
 
 def _count_weeks(nights: Iterable[PastNight]) -> Iterable[WeekFigures]:
-    """The weeks that had nights, the oldest first."""
+    """The weeks with nights, oldest first."""
     by_week: dict[str, list[PastNight]] = {}
     for each in nights:
         if moment := _parse_moment(each.started):
             by_week.setdefault(f"{moment:%G-W%V}", []).append(each)
-    for week, its in sorted(by_week.items()):
-        known = sum(each.cost_usd is not None for each in its)
-        yield WeekFigures(week, len(its), known, _add_costs(its))
+    for week, group in sorted(by_week.items()):
+        known = sum(each.cost_usd is not None for each in group)
+        yield WeekFigures(week, len(group), known, _add_costs(group))
 
 
 def _add_costs(nights: Iterable[PastNight]) -> float | None:
-    """What is known; None where nothing is."""
+    """The sum of the known costs; None if none is known."""
     costs = [each.cost_usd for each in nights if each.cost_usd is not None]
     return sum(costs) if costs else None
 

@@ -1,8 +1,8 @@
 """The GitLab job log: collapsible sections, live progress, one clear last line.
 
-Outside CI the text is the same, without the section markers. Agent text is one line of printable
-characters here: it cannot plant a marker, a colour or a second line. The whole is bounded, and its
-end is always there.
+Outside CI the text is the same, without the section markers. Agents' texts become one line of
+printable characters: they cannot plant a marker, a colour or a second line. The log is bounded, but
+its end is always printed.
 """
 
 import os
@@ -29,10 +29,10 @@ WIDTH = 160
 LONGEST_KEY = 100
 MOST_BYTES = 1_000_000
 LAST_BYTES = 20_000
-"""Of a whole log, and what of it is kept for the end: the verdict, and the sections to close."""
+"""The limit of a log, and what is reserved beyond it for the end: the result, closed sections."""
 MOST_OPEN = 50
 BEADS = ("analyze", "implement", "verify", "mr")
-"""Steps in which an agent works: a person who looks on sees their progress, so none is folded."""
+"""Steps in which an agent works. They are not folded, so that whoever watches sees progress."""
 CUT = "the log ends here, at 1 MB: the rest is in events.jsonl, which is in the artifacts"
 _COLOURS = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 _GOOD = {Outcome.MR_CREATED, Outcome.MR_READY}
@@ -55,8 +55,8 @@ def _describe_spending(result: RunResult) -> str:
 class JobLog:
     """A sink for events that prints, to stdout unless ``stream`` is another.
 
-    ``programs``: each program is shown when it starts. It remembers only which sections are open
-    and how many bytes may still be printed.
+    ``programs``: each program is shown when it starts. ``open`` are the open sections, ``left`` the
+    bytes that may still be printed.
     """
 
     sections: bool
@@ -68,7 +68,7 @@ class JobLog:
     left: int = MOST_BYTES - LAST_BYTES
 
     def __call__(self, event: Event) -> None:
-        """Print one event; after ``MOST_BYTES`` the end alone."""
+        """Print one event; after ``MOST_BYTES`` only the end."""
         if isinstance(event, RunEnded):
             self.left += LAST_BYTES
         if self.left:
@@ -178,7 +178,7 @@ class JobLog:
         self._print(self._paint(" · ".join(part for part in parts if part), style, "bold"))
 
     def close(self) -> None:
-        """Close the sections that a run has left which was killed: nothing after it is folded."""
+        """Close the sections that a killed run left open: they would fold all that follows."""
         self._write(self._close_sections())
 
     @_show.register
@@ -188,7 +188,7 @@ class JobLog:
 
     @_show.register
     def _(self, event: events.ProgramEnded) -> None:
-        """Nothing: beads and commands have events of their own for their end."""
+        """Print nothing: the ends of beads and commands have events of their own."""
 
     @_show.register
     def _(self, event: events.ArtifactWritten) -> None:
@@ -209,6 +209,8 @@ class JobLog:
     def _format_marker(self, what: str, key: str, options: str = "") -> str:
         if not self.sections:
             return ""
+        # docs.gitlab.com/ci/jobs/job_logs, custom collapsible sections: a name has only letters,
+        # digits, "_", "." and "-", and the markers of one section must have the same name.
         name = re.sub(r"[^A-Za-z0-9_.-]", "_", key[:LONGEST_KEY])
         return f"\x1b[0Ksection_{what}:{int(time.time())}:{name}{options}\r\x1b[0K"
 
@@ -218,15 +220,15 @@ class JobLog:
         return f"\x1b[{';'.join(_COLOURS[style] for style in styles)}m{text}\x1b[0m"
 
     def _close_sections(self) -> str:
-        """The markers that close what is open: a collapsed section would hide what follows."""
+        """The markers that close all open sections."""
         ends = "".join(self._format_marker("end", key) for key in reversed(self.open))
         self.open.clear()
         return ends
 
     def _print(self, text: str, end: str = "\n") -> bool:
-        """Print a text, or say once that the log ends here; False where it was not printed."""
+        """Print a text if it fits; if not, say once that the log ends here, and return False."""
         size = len((text + end).encode("utf-8", "backslashreplace"))
-        if size >= self.left:  # with nothing left it has been cut
+        if size >= self.left:
             if self.left:
                 self._write(
                     self._close_sections() + self._paint(f"  warning: {CUT}", "yellow") + "\n"
@@ -241,7 +243,8 @@ class JobLog:
         stream = self.stream or sys.stdout
         try:
             print(text, end="", flush=True, file=stream)
-        except BrokenPipeError:  # nobody reads any more, as after `| head`: the night goes on
+        except BrokenPipeError:  # the reader has gone, as with `| head`: the night goes on
+            # Or the flush at exit fails, too (Python's module signal, Note on SIGPIPE).
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
         except OSError as error:  # a file on a full disk: the night goes on, too
             if not is_disk_full(error):

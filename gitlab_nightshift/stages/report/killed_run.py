@@ -1,5 +1,4 @@
-"""The result of a night that was killed: what it had written until then, read as strictly as if
-somebody else had."""
+"""The result of a killed run, from what it had written until then, which is read strictly."""
 
 import contextlib
 import os
@@ -12,8 +11,7 @@ from gitlab_nightshift.records.notary_records import NOTARY, NotaryRecord
 from gitlab_nightshift.records.products import Bundle, Outcome, Plan, Publication
 from gitlab_nightshift.records.run_results import RunResult
 from gitlab_nightshift.records.storage import read_kept
-from gitlab_nightshift.stages.report.event_file import EVENTS
-from gitlab_nightshift.stages.report.event_summary import EventSummary, read_summary
+from gitlab_nightshift.stages.report.event_file import EVENTS, EventSummary, read_summary
 from gitlab_nightshift.stages.report.report_files import read_patch, write_results
 from gitlab_nightshift.stages.report.result_files import (
     EARLIER,
@@ -22,15 +20,14 @@ from gitlab_nightshift.stages.report.result_files import (
     place_results,
     remove_part,
 )
-from gitlab_nightshift.stages.report.run_result import build_run_result
-from gitlab_nightshift.stages.report.upkeep_result import read_upkeep_result
+from gitlab_nightshift.stages.report.run_result import build_run_result, read_upkeep_result
 from gitlab_nightshift.system.raw_logs import move_logs
 
 _COST = "the cost is what was known until then"
 
 
 def recover_results(private: Path, why: str = "killed", run_id: str = "unknown") -> None:
-    """Put what a killed run had got into its output folder, unless there are newer results."""
+    """Put a killed run's results into its output folder, unless there are newer ones."""
     with contextlib.suppress(OSError):
         output = Path(os.fsdecode((private / OUTPUT).read_bytes()))
         remove_part(private, output)
@@ -42,12 +39,11 @@ def recover_results(private: Path, why: str = "killed", run_id: str = "unknown")
 
 
 def write_killed(results: Path, earlier: Path, why: str, run_id: str) -> None:
-    """Write into ``results`` what a run would have written there at its end, had it not been
-    killed: ``FAILED`` and ``why``, or what it had published already. Nothing for a command that
-    leaves no result, or where there is one.
+    """Write the result of a killed run into ``results``: ``FAILED`` and ``why``, or what it had
+    published already. Nothing is written for a command without a result, or if there is one.
 
-    ``earlier`` holds products of earlier stages. ``run_id`` counts where no plan names it. Texts
-    are redacted already. Raises OSError.
+    ``earlier`` holds products of earlier stages; ``run_id`` is used without a plan. All texts are
+    redacted already. Raises OSError.
     """
     from gitlab_nightshift.redaction.redactor import Redactor
 
@@ -85,7 +81,7 @@ def _build_bundle(summary: EventSummary) -> Bundle:
 
 
 def _add_plan(bundle: Bundle, results: Path, earlier: Path, run_id: str) -> Bundle:
-    """The same with what the plan says of the run, as far as there is one."""
+    """Add what the plan says of the run, if there is one."""
     plan = read_kept(Plan, results / "plan.json") or read_kept(Plan, earlier / "plan.json")
     if plan is None:
         return replace(bundle, run_id=run_id)

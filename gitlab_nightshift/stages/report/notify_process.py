@@ -1,5 +1,5 @@
-"""The process that tells people how a run ended. It gets the addresses, which are secrets, and the
-result; it has no token of GitLab, and alone loads apprise."""
+"""The process that notifies people of a run. It gets the addresses, which are secrets, and the
+result, but no GitLab token. It alone loads apprise."""
 
 import difflib
 import functools
@@ -14,8 +14,7 @@ from typing import Any
 from gitlab_nightshift.records.run_results import RunResult
 from gitlab_nightshift.records.storage import read_own
 from gitlab_nightshift.sandbox.supervised_process import serve_stage
-from gitlab_nightshift.stages.report.confluence_line import render_line
-from gitlab_nightshift.stages.report.confluence_page import append_to_page
+from gitlab_nightshift.stages.report.confluence_page import append_to_page, render_line
 from gitlab_nightshift.stages.report.outcome_message import (
     Notification,
     build_notification,
@@ -25,10 +24,10 @@ from gitlab_nightshift.stages.report.outcome_message import (
 from gitlab_nightshift.system.signals import start_with_signals_blocked
 
 LONGEST_S = 30.0
-"""For all addresses together; each is told at the same time as the others."""
+"""For all addresses together, which are notified at the same time."""
 _SERVICES = "; https://appriseit.com lists the services"
 Tasks = dict[str, Callable[[], str]]
-"""What is done, by a name that is no secret; each says why it failed, "" where it did not."""
+"""Tasks by a name that is not secret; each returns why it failed, "" if it did not."""
 
 
 def main(_data: Mapping[str, Any]) -> int:
@@ -37,11 +36,10 @@ def main(_data: Mapping[str, Any]) -> int:
 
 
 def _notify(inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """The answer: ``warnings``, one for each address that was not told. They name no address, but
-    its place in the list. A ``message`` is sent instead of one about a run. With ``checked``,
-    addresses that nobody is told by yet, it is ``unknown``: the same for each that nobody could be
-    told by."""
-    logging.disable()  # apprise tells addresses there
+    """The answer: ``warnings``, one for each address that was not notified, named by its place in
+    the list. A ``message`` is sent instead of one about a run. With ``checked`` nobody is notified:
+    the answer is ``unknown``, a text for each of these addresses that apprise does not know."""
+    logging.disable()  # apprise logs addresses
     if "checked" in inputs:
         return {"unknown": describe_unknown_addresses(inputs["checked"])}
     if "message" in inputs:
@@ -58,7 +56,7 @@ def _notify(inputs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def send_to_all(addresses: Sequence[str], message: Notification, longest_s: float) -> list[str]:
-    """Send to all at once, and wait so many seconds at most; why some could not be told."""
+    """Send to all at the same time, for ``longest_s`` at most. Returns why some failed."""
     return run_all(_plan_messages(addresses, message), longest_s)
 
 
@@ -70,7 +68,7 @@ def _plan_messages(addresses: Sequence[str], message: Notification) -> Tasks:
 
 
 def run_all(tasks: Tasks, longest_s: float) -> list[str]:
-    """Do all at once, and wait so many seconds at most; what failed, and why.
+    """Run all at the same time, for ``longest_s`` at most. Returns what failed, and why.
 
     A server that answers a byte a minute keeps its thread, which ends with this process.
     """
@@ -91,15 +89,14 @@ def run_all(tasks: Tasks, longest_s: float) -> list[str]:
 
 
 def _run(ended: "queue.SimpleQueue[tuple[str, str]]", name: str, task: Callable[[], str]) -> None:
-    """The text of an exception may quote the address."""
     try:
         ended.put((name, task()))
-    except Exception as error:
-        ended.put((name, f"it could not be told ({type(error).__name__})"))
+    except Exception as error:  # not its text, which may quote the address
+        ended.put((name, f"sending failed ({type(error).__name__})"))
 
 
 def describe_unknown_addresses(addresses: Sequence[str]) -> list[str]:
-    """What is wrong with each address that apprise does not know."""
+    """A text for each address that apprise does not know."""
     import apprise
 
     named = enumerate(addresses, 1)
@@ -110,14 +107,14 @@ def describe_unknown_addresses(addresses: Sequence[str]) -> list[str]:
 
 
 def _describe_unknown_address(address: str) -> str:
-    """No part of it is repeated, since it is a secret."""
+    """Describe it without repeating any part of it, since it is a secret."""
     import apprise
 
     scheme = address.partition("://")[0].lower()
     known = [name for one in apprise.Apprise().details()["schemas"] for name in _list_schemes(one)]
     near = difflib.get_close_matches(scheme, known, 1, 0.75) if scheme not in known else []
     hint = f"; did you mean {near[0]}://?" if near else ""
-    return f"it is no address that apprise knows{hint or _SERVICES}"
+    return f"apprise knows no such address{hint or _SERVICES}"
 
 
 def _list_schemes(service: Mapping[str, Any]) -> tuple[str, ...]:

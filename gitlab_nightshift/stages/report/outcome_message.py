@@ -1,4 +1,4 @@
-"""What people are told of a run, wherever they are; and whether they are told at all."""
+"""The message that notifies people of a run, and whether they want it."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ _TONES: dict[Outcome, Tone] = {
     Outcome.FAILED: "failure",
 }
 _ACTIVE = compile_lazily(r"[@<&]|\](?=\()|:(?=//)")
-"""What a chat makes a mention, a link or an entity of."""
+"""What a chat would turn into a mention, a link or an entity."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Notification:
 
 
 def pack_notify_request(settings: Settings) -> dict[str, Any]:
-    """What the process that tells people has to know of the settings; {} where nobody is told."""
+    """The settings that the notifying process needs; {} if nobody is to be notified."""
     page = "" if settings.dry_run else settings.confluence_page_id or ""
     if settings.rehearse or not (settings.notify or page):
         return {}
@@ -51,11 +51,11 @@ def pack_notify_request(settings: Settings) -> dict[str, Any]:
 
 
 def is_wanted(result: RunResult, wanted: Collection[str], before: str = "") -> bool:
-    """Whether people asked to be told of this run.
+    """True if people asked to be notified of this run.
 
-    ``wanted`` are outcomes and perhaps ``changes``: a change, a failure, an incomplete night, the
-    first one that is fine after such, and the first that is skipped. For these ``before`` is the
-    outcome of the night before, "" where it is not known. Who cancels a run knows about it.
+    ``wanted`` are outcomes, perhaps with ``changes``: a change, a failure, an incomplete night, the
+    first good night after those, and the first of several skips. ``before`` is the outcome of the
+    night before, "" if unknown.
     """
     if is_cancelled(result):
         return False
@@ -63,7 +63,7 @@ def is_wanted(result: RunResult, wanted: Collection[str], before: str = "") -> b
 
 
 def is_cancelled(result: RunResult) -> bool:
-    """Whether a person has ended the run, who knows about it."""
+    """True if a person has cancelled the run, and so knows about it."""
     return result.error_code in CANCELLED and STOPPED in result.reason
 
 
@@ -78,22 +78,22 @@ def _is_news(result: RunResult, before: str) -> bool:
 def build_notification(result: RunResult) -> Notification:
     """The message about a run. What an agent or an outsider wrote in it mentions nobody and links
     nowhere."""
-    place = disable_markup(result.project or "night shift")
+    project = disable_markup(result.project or "night shift")
     lines = (_describe_subject(result), _describe_reason(result), _describe_effort(result))
     link = result.mr_url or result.pipeline_url
     body = "\n".join((*(disable_markup(line) for line in lines if line), *([link] if link else ())))
     tone: Tone = "warning" if is_incomplete(result) else _TONES.get(result.outcome, "info")
-    return Notification(f"{place}: {describe_outcome(result)}", body, tone)
+    return Notification(f"{project}: {describe_outcome(result)}", body, tone)
 
 
 def _describe_subject(result: RunResult) -> str:
-    """The category that was really used, and the change."""
+    """The category that was used, and the title of the change."""
     category = "" if result.category_used == "none" else result.category_used
     return ": ".join(filter(None, (category, format_line(result.title, LONGEST_TITLE))))
 
 
 def _describe_reason(result: RunResult) -> str:
-    """Why it ended so; an open merge request says it itself."""
+    """Why it ended this way; "" for an open merge request, which says so itself."""
     if result.outcome is Outcome.MR_CREATED and not result.error_code:
         return ""
     text = ": ".join(filter(None, (result.error_code, result.reason)))
@@ -105,5 +105,5 @@ def _describe_effort(result: RunResult) -> str:
 
 
 def disable_markup(text: str) -> str:
-    """The same to the eye, with a space of no width where a chat would see more than text."""
+    """The text with zero-width spaces where a chat would see more than text."""
     return _ACTIVE.sub(lambda found: f"{found[0]}\u200b", text)

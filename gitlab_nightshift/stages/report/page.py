@@ -1,9 +1,11 @@
-"""``report.html``: one self-contained page, no script, no address that a browser would fetch.
+"""``report.html``: one self-contained page, without scripts or anything that a browser would fetch.
 
-It is well-formed XML too: a text that escapes its place would break it, which a test can see.
+It is well-formed XML, too, so that a test can see a text that breaks out of its element.
 """
 
-from dataclasses import dataclass
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache
 from pathlib import Path
@@ -13,7 +15,6 @@ from gitlab_nightshift.records.bead_results import BeadResult
 from gitlab_nightshift.records.products import Outcome
 from gitlab_nightshift.records.run_results import RunResult
 from gitlab_nightshift.records.usage import format_cost
-from gitlab_nightshift.stages.report.patch_view import parse_patch
 from gitlab_nightshift.stages.report.result_texts import (
     describe_attempt,
     describe_command,
@@ -24,10 +25,71 @@ from gitlab_nightshift.stages.report.result_texts import (
 )
 from gitlab_nightshift.stages.report.run_result import describe_bead
 from gitlab_nightshift.text.counts import count_words
+from gitlab_nightshift.text.diff_rows import DiffRow, read_rows
 from gitlab_nightshift.text.printable_text import make_printable
+
+# --- the patch ----------------------------------------------------------------------------------
+# Git made it from an agent's files: names and lines are hostile data, and are only cut here; the
+# template escapes them.
+
+
+MOST_LINES = 3_000
+LONGEST_LINE = 2_000
+
+
+@dataclass(frozen=True)
+class PatchFile:
+    """The rows of a changed file; a note has a backslash for its sign, like git's own."""
+
+    name: str
+    rows: tuple[DiffRow, ...]
+
+
+def parse_patch(patch: str) -> tuple[PatchFile, ...]:
+    """The files of a git patch; a note stands for what exceeds ``MOST_LINES``."""
+    lines = patch.split("\n")
+    found: list[PatchFile] = []
+    starts = [n for n, line in enumerate(lines) if line.startswith("diff --git ")]
+    left = MOST_LINES
+    for start, end in itertools.pairwise([*starts, len(lines)]):
+        rows = tuple(_read_rows(lines[start + 1 : min(end, start + left)]))
+        if end - start > left:
+            rows = (*rows, DiffRow("\\", "The rest is in bundle/change.patch."))
+        found.append(PatchFile(_read_name(lines[start:end]), rows))
+        left -= end - start
+        if left <= 0:
+            break
+    return tuple(found)
+
+
+def _read_name(lines: list[str]) -> str:
+    """The file's name as git writes it: quoted if it has special characters."""
+    for line in lines[1:]:
+        if line.startswith("@@"):
+            break
+        for sign, prefix in (("+++ ", "b/"), ("--- ", "a/")):
+            if line.startswith(sign) and "/dev/null" not in line:
+                name = line.removeprefix(sign).rstrip("\t")
+                if sign == "+++ " or "+++ /dev/null" in lines:
+                    return name.removeprefix(prefix)
+    return lines[0].removeprefix("diff --git ").partition(" b/")[2] or lines[0]
+
+
+def _read_rows(lines: list[str]) -> Iterator[DiffRow]:
+    for row in read_rows(lines):
+        if row.sign:
+            yield replace(row, line=row.line[:LONGEST_LINE])
+        elif row.line.startswith(("new file", "deleted file", "rename ", "old mode", "new mode")):
+            yield DiffRow("\\", row.line[:LONGEST_LINE])
+        elif row.line.startswith("GIT binary patch"):
+            yield DiffRow("\\", "A binary file.")
+
 
 if TYPE_CHECKING:
     from jinja2 import Environment, Template
+
+# --- the page -----------------------------------------------------------------------------------
+
 
 TEMPLATE = Path(__file__).with_name("page.html.j2")
 STYLE = Path(__file__).with_name("page.css")
@@ -51,7 +113,7 @@ _IN_ATTEMPT = ("implement", "verify")
 
 @dataclass(frozen=True)
 class _TimelineRow:
-    """A bead, and what became of the attempt that ended with it."""
+    """A bead; ``sent_back`` is why the attempt that ended with it was rejected, or ""."""
 
     bead: BeadResult
     title: str
@@ -59,7 +121,7 @@ class _TimelineRow:
 
 
 def render_page(result: RunResult, patch: str) -> str:
-    """The page of a run; ``patch`` is its change, "" where there is none."""
+    """The page of a run; ``patch`` is its change, "" without one."""
     tone = "warned" if is_incomplete(result) else _TONES.get(result.outcome, "quiet")
     return load_template().render(
         result=result,
@@ -81,7 +143,7 @@ def render_page(result: RunResult, patch: str) -> str:
 
 @cache
 def read_beginning() -> str:
-    """What every page begins with: with it no browser runs a script in what follows."""
+    """The beginning of every page, with the Content-Security-Policy that allows no script."""
     return TEMPLATE.read_text(encoding="utf-8").partition("<title>")[0]
 
 
@@ -99,7 +161,7 @@ def load_template() -> "Template":
 
 
 def build_environment() -> "Environment":
-    """What pages share: everything is escaped, ``style`` is their look."""
+    """The template environment of all pages: every value is escaped, ``style`` is the CSS."""
     from jinja2 import Environment, StrictUndefined
     from markupsafe import Markup
 
@@ -120,8 +182,8 @@ def build_environment() -> "Environment":
 
 
 def _clean_value(value: Any) -> Any:
-    """A text without what no page can hold: control and bidi characters become spaces."""
-    if type(value) is not str:
+    """Replace control and bidirectional characters in a text by spaces."""
+    if type(value) is not str:  # nor Markup, a subclass: it is this program's own
         return value
     return make_printable(value, keep="\n\t")
 
@@ -133,12 +195,12 @@ def _format_files_scanned(result: RunResult) -> str:
 
 
 def find_link(url: str) -> str:
-    """An address that may be a link; "" for any other text."""
+    """The URL if it may be a link, else ""."""
     return url if url.startswith(("https://", "http://")) else ""
 
 
 def _format_date(started_at: str) -> str:
-    """The day and the time, as ``Tuesday 17 November 2026, 02:00 UTC``."""
+    """Day and time, such as ``Tuesday 17 November 2026, 02:00 UTC``."""
     try:
         start = datetime.fromisoformat(started_at)
     except ValueError:

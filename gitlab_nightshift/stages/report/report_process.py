@@ -1,5 +1,5 @@
-"""The process that writes a run's result, for people and machines. It reads an agent's work and
-holds no secret; what it writes is held against what the supervisor knows."""
+"""The process that writes a run's result for people and programs. It reads agents' work and holds
+no secret; the supervisor compares what it wrote with what it knows itself."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,8 +13,7 @@ from gitlab_nightshift.records.storage import read_kept, read_own
 from gitlab_nightshift.records.usage import Usage
 from gitlab_nightshift.sandbox.supervised_process import serve_stage
 from gitlab_nightshift.stages.report.report_files import read_patch, render_result_files
-from gitlab_nightshift.stages.report.run_result import build_run_result
-from gitlab_nightshift.stages.report.upkeep_result import read_upkeep_result
+from gitlab_nightshift.stages.report.run_result import build_run_result, read_upkeep_result
 from gitlab_nightshift.wire.channel import OutputChannel
 from gitlab_nightshift.wire.exit_status import run_guarded
 
@@ -32,8 +31,8 @@ def _run_report(inputs: Mapping[str, Any]) -> int:
     results, outlet = Path(inputs["results"]), OutputChannel(inputs["outlet"])
     usage = inputs["usage"] and make_record(Usage, inputs["usage"])
     bundle = read_own(Bundle, results / "bundle/bundle.json").with_usage(usage)
-    there = results / "published.json"
-    published = read_own(Publication, there) if there.exists() else None
+    published_path = results / "published.json"
+    published = read_own(Publication, published_path) if published_path.exists() else None
     upkeep, notary = read_upkeep_result(results), read_kept(NotaryRecord, results / NOTARY)
     project, pipeline_url = inputs["project"], inputs["pipeline_url"]
     result = build_run_result(bundle, published, project, pipeline_url, upkeep, notary)

@@ -9,15 +9,15 @@ from gitlab_nightshift.settings.schema import describe
 
 
 def build_result_schema() -> dict[str, Any]:
-    """The schema. A reader has to allow fields that it does not know."""
-    made = build_adapter(RunResult).json_schema(mode="serialization")
-    kinds = {**made["$defs"], RunResult.__name__: made}
-    describe(kinds, run_results)
-    for kind in kinds.values():
-        if "properties" in kind:
-            kind["required"] = list(kind["properties"])
-            for field in kind["properties"].values():
+    """The schema. Readers must allow unknown fields."""
+    schema = build_adapter(RunResult).json_schema(mode="serialization")
+    definitions = {**schema["$defs"], RunResult.__name__: schema}
+    describe(definitions, run_results)
+    for definition in definitions.values():
+        if "properties" in definition:
+            definition["required"] = list(definition["properties"])
+            for field in definition["properties"].values():
                 field.pop("default", None)
-    made["properties"]["version"] = {"const": RESULT_VERSION}
+    schema["properties"]["version"] = {"const": RESULT_VERSION}
     title = f"result.json of gitlab-nightshift, version {RESULT_VERSION}"
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **made, "title": title}
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": title}

@@ -27,12 +27,12 @@ def describe_outcome(result: RunResult) -> str:
 
 
 def is_incomplete(result: RunResult) -> bool:
-    """True where a part of the night could not do its work."""
+    """True if a part of the night could not do its work."""
     return result.error_code == "E_INCOMPLETE"
 
 
 def list_proofs(result: RunResult) -> tuple[str, ...]:
-    """What proves the proposed change: the commands, its size, and what was found beside agents."""
+    """What proves the proposed change: the commands, its size, what was measured without agents."""
     if result.change is None:
         return ()
     passed = [each.detail.partition("; ")[0] for each in result.evidence if each.level == "pass"]
@@ -40,12 +40,12 @@ def list_proofs(result: RunResult) -> tuple[str, ...]:
     if not result.commands:
         ran = (each.command for each in result.reported if each.exit_status == 0)
         commands = [f"{command} passed, as the work job reports" for command in ran]
-    said = [f"measured independently: {each}" for each in passed[-1:]]
-    return (*(commands[:3] or ["no command was run"]), str(result.change), *said)
+    measured = [f"measured independently: {each}" for each in passed[-1:]]
+    return (*(commands[:3] or ["no command was run"]), str(result.change), *measured)
 
 
 def describe_attempt(attempt: AttemptResult) -> str:
-    """What kind of end an attempt had."""
+    """How an attempt ended, in a few words."""
     return "Passed" if attempt.passed else _SENT_BACK.get(attempt.error_code, "Sent back")
 
 

@@ -2,6 +2,7 @@
 
 import re
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from gitlab_nightshift.errors import Code
@@ -19,6 +20,7 @@ from gitlab_nightshift.records.run_results import (
     build_flag_finding,
     build_notarized_finding,
 )
+from gitlab_nightshift.records.storage import UPKEEP, read_kept
 from gitlab_nightshift.stages.report.job_log import format_line
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
@@ -33,8 +35,8 @@ def build_run_result(
     upkeep: UpkeepResult | None = None,
     notary: NotaryRecord | None = None,
 ) -> RunResult:
-    """Bundle and publication as the result of the whole run, which ran for this ``project``, with
-    the ``upkeep`` before it. ``notary`` is what was seen of the change."""
+    """The result of the whole run, from its bundle and publication. ``upkeep`` was done before it,
+    ``notary`` is the notary's record of the change."""
     last: Bundle | Publication = published or bundle
     error_code, reason = last.error_code, last.reason
     if bundle.incomplete and last.outcome is not Outcome.FAILED:
@@ -78,7 +80,7 @@ def _describe_work(bundle: Bundle, upkeep: UpkeepResult | None) -> str:
 
 
 def _compute_start(bundle: Bundle) -> str:
-    """When the work began: a bundle is written at its end."""
+    """When work began: the bundle was written at its end."""
     try:
         ended = datetime.fromisoformat(bundle.created_at)
         return (ended - timedelta(seconds=bundle.duration_s)).isoformat(timespec="seconds")
@@ -87,7 +89,7 @@ def _compute_start(bundle: Bundle) -> str:
 
 
 def _find_scheduled(bundle: Bundle) -> str:
-    """The category of the day: the one that was used, or that it was the fallback from."""
+    """The day's category: the one used, or the one that it is the fallback for."""
     if bundle.task or bundle.category_used == "none":
         return ""
     match = _FALLBACK.fullmatch(bundle.category_used)
@@ -142,7 +144,8 @@ def _collect_statements(proposal: Proposal) -> AgentStatements:
 
 
 def render_dotenv(result: RunResult) -> str:
-    """``nightshift.env`` for later jobs; every value is one line."""
+    """``nightshift.env`` for later jobs. Each value is one line: GitLab supports no others (its
+    Ci::ParseDotenvArtifactService)."""
     cost = "" if result.total_cost_usd is None else f"{result.total_cost_usd:.4f}"
     rows = {
         "NIGHT_OUTCOME": result.outcome.value,
@@ -154,7 +157,7 @@ def render_dotenv(result: RunResult) -> str:
 
 
 def describe_bead(bead: BeadResult) -> str:
-    """What a bead came to, in one line: its error, else the gist of its hand-off."""
+    """The result of a bead in one line: its error, or the gist of its hand-off."""
     handoff = bead.handoff
     if isinstance(handoff, AnalysisResult):
         text = handoff.selected.description if handoff.selected else handoff.reason
@@ -163,3 +166,23 @@ def describe_bead(bead: BeadResult) -> str:
     else:
         text = handoff.title if handoff else bead.error
     return format_line(text.strip().partition("\n")[0], 500)
+
+
+# --- upkeep -------------------------------------------------------------------------------------
+
+
+def read_upkeep_result(results: Path) -> UpkeepResult | None:
+    """What this run did for an open merge request before new work; None if nothing."""
+    bundle = read_kept(Bundle, results / UPKEEP / "bundle/bundle.json")
+    if bundle is None:
+        return None
+    published = read_kept(Publication, results / UPKEEP / "published.json")
+    last: Bundle | Publication = published or bundle
+    return UpkeepResult(
+        outcome=last.outcome,
+        error_code=last.error_code,
+        reason=last.reason,
+        mr_url=published.mr_url if published else "",
+        commit_sha=published.commit_sha if published else "",
+        duration_s=bundle.duration_s,
+    )

@@ -15,16 +15,14 @@ from gitlab_nightshift.records.history_records import (
 from gitlab_nightshift.records.products import KnownMergeRequest, Outcome
 from gitlab_nightshift.stages.publish.dashboard_page import (
     START,
-    build_key,
-    list_ticked,
-    read_page,
-    render_page,
-)
-from gitlab_nightshift.stages.publish.dashboard_ticks import (
     BoxTargets,
+    build_key,
     build_retry_box,
     find_ticking,
+    list_ticked,
+    read_page,
     read_ticks,
+    render_page,
 )
 
 KEY = build_key("glpat-secret-token-0001", 7)

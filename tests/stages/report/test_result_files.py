@@ -9,7 +9,13 @@ import pytest
 
 from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.stages.report.killed_run import recover_results
-from gitlab_nightshift.stages.report.result_files import OUTPUT, place_results, set_aside
+from gitlab_nightshift.stages.report.result_files import (
+    OUTPUT,
+    format_log_index,
+    place_results,
+    set_aside,
+    write_log_index,
+)
 from tests.support.disks import small_disk
 from tests.support.kills import killed_at_each_place
 
@@ -91,3 +97,46 @@ def test_what_a_folder_of_results_says_of_itself_stays(tmp_path: Path) -> None:
     (private / "results/.gitignore").write_text("logs/\n")
     place_results(private, tmp_path / "nightshift")
     assert (tmp_path / "nightshift/.gitignore").read_text() == "logs/\n"
+
+
+def test_each_log_is_told_by_its_name() -> None:
+    sizes = {
+        "01-analyze-tests-1.out": 1200,
+        "01-analyze-tests-1.err": 0,
+        "baseline-2.out.gz": 7,
+        "checks-own-words-1-2.err": 5,
+        "evidence-d-1-new-9.out": 4,
+        "evidence-docs-2-canary-3.out": 4,
+        "evidence-tests-1-old-1.out": 4,
+        "notary-1.out": 3,
+        "traceback.txt": 2,
+        "of-a-later-version.out": 1,
+    }
+    head, rows, last = format_log_index(sizes).split("\n\n")
+    assert "zcat" in head
+    assert [" ".join(row.split()) for row in rows.splitlines()] == [
+        "01-analyze-tests-1.out 1200 stdout of the agent of bead analyze, tests, attempt 1",
+        "baseline-2.out.gz 7 stdout of command 2 on the untouched checkout",
+        "checks-own-words-1-2.err 5 stderr of command 2 on the change: own-words, attempt 1",
+        "evidence-d-1-new-9.out 4 stdout of the new tests against faults, run 9: d, attempt 1",
+        "evidence-docs-2-canary-3.out 4 stdout of faults planted at once, run 3: docs, attempt 2",
+        "evidence-tests-1-old-1.out 4 stdout of what running shows, old-1: tests, attempt 1",
+        "notary-1.out 3 stdout of command 1 once more, on the change alone",
+        "traceback.txt 2 where a defect of nightshift was noticed",
+        "of-a-later-version.out 1",
+    ]
+    assert last == "Nothing was printed to 01-analyze-tests-1.err\n"
+
+
+def test_an_index_of_an_earlier_stage_is_made_anew(tmp_path: Path) -> None:
+    (tmp_path / "notary-1.out").write_text("x")
+    write_log_index(tmp_path)
+    write_log_index(tmp_path)
+    text = (tmp_path / "index.txt").read_text()
+    assert text.count("notary-1.out") == 1 and "index.txt" not in text
+
+
+def test_without_logs_there_is_no_index(tmp_path: Path) -> None:
+    write_log_index(tmp_path)
+    write_log_index(tmp_path / "gone")
+    assert list(tmp_path.iterdir()) == []

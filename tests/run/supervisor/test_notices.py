@@ -6,8 +6,8 @@ from pathlib import Path
 from gitlab_nightshift.records.products import Outcome
 from gitlab_nightshift.records.run_results import RunResult
 from gitlab_nightshift.records.storage import write_record
-from gitlab_nightshift.run.supervisor import notifying
-from gitlab_nightshift.run.supervisor.notifying import expand_addresses, notify
+from gitlab_nightshift.run.supervisor import notices
+from gitlab_nightshift.run.supervisor.notices import expand_addresses, notify
 from gitlab_nightshift.sandbox.process_table import NOTIFY
 from tests.support.listeners import listening
 
@@ -37,7 +37,7 @@ def test_people_are_told_of_the_outcomes_that_they_asked_for(tmp_path: Path) -> 
 
 def test_files_that_an_address_names_can_be_read() -> None:
     given = ("fcm://p@t/?keyfile=/run/key.json&x=1", "json://h/?path=../a", "mailto://a@b")
-    assert notifying.find_named_files(given) == ("/run/key.json",)
+    assert notices.find_named_files(given) == ("/run/key.json",)
 
 
 def test_where_nobody_is_to_be_told_nothing_is_started(tmp_path: Path) -> None:
@@ -56,7 +56,7 @@ def test_a_process_that_dies_is_a_warning(tmp_path: Path) -> None:
 def test_a_process_that_does_not_end_is_ended(tmp_path: Path, monkeypatch: object) -> None:
     write_record(tmp_path / "result.json", SKIPPED)
     hasty = dataclasses.replace(NOTIFY, wall_s=0.001)
-    monkeypatch.setattr(notifying, "NOTIFY", hasty)  # type: ignore[attr-defined]
+    monkeypatch.setattr(notices, "NOTIFY", hasty)  # type: ignore[attr-defined]
     request = {"addresses": ["json://h/"], "on": ["SKIPPED"], "before": ""}
     said = notify(request, tmp_path, {}, {})
     assert said == ("notify: its process ended before it was done",)

@@ -1,15 +1,15 @@
-"""Finds what an earlier try of this run left: its merge request, or its bundle.
-
-A retried job is the same run: it continues from there, and never pays for a second night.
+"""What earlier runs left: the results of earlier nights, tonight's run in another pipeline, and an
+earlier try of this run.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.gitlab.api_error import ApiError
+from gitlab_nightshift.gitlab.ci_settings import FLEET_SCHEDULE
 from gitlab_nightshift.gitlab.pipelines import Job
 from gitlab_nightshift.gitlab.project import Project
 from gitlab_nightshift.gitlab.resources import MergeRequest, build_earlier_publication
@@ -19,6 +19,112 @@ from gitlab_nightshift.records.notary_records import NOTARY, NotaryRecord
 from gitlab_nightshift.records.products import Bundle, Outcome, Publication
 from gitlab_nightshift.records.storage import LARGEST_BUNDLE, LARGEST_PATCH, build_record
 from gitlab_nightshift.stages.plan.checkout_facts import CheckoutFacts
+
+NIGHTS, MOST_REQUESTS = 4, 10
+"""Enough to find four skips before tonight's: one request for the list, two for each night, and one
+for a pipeline of another schedule."""
+LARGEST_RESULT, LONGEST_REASON = 4 * 1024 * 1024, 2_000
+
+
+def find_skips(project: Project, job: JobFacts, output_dir: str) -> tuple[str, ...] | None:
+    """The reasons of the consecutive skips before this night, newest first; None if unknown. Only
+    scheduled nights count, and one that was not skipped ends the series."""
+    if job.pipeline_source != "schedule":
+        return ()
+    try:
+        return _read_skips(project, job, f"{output_dir}/result.json")
+    except (ApiError, ValueError, RecursionError):
+        return None
+
+
+def find_last_outcome(project: Project, job: JobFacts, output_dir: str) -> str:
+    """The outcome of the previous night; "" if unknown. An incomplete night counts as failed."""
+    try:
+        last = next(_read_results(project, job, f"{output_dir}/result.json"), None) or {}
+    except (ApiError, ValueError, RecursionError):
+        return ""
+    return Outcome.FAILED if last.get("error_code") else str(last.get("outcome") or "")
+
+
+def _read_skips(project: Project, job: JobFacts, place: str) -> tuple[str, ...] | None:
+    skips: list[str] = []
+    for result in _read_results(project, job, place):
+        if result is None:
+            return None
+        if result.get("outcome") != Outcome.SKIPPED:
+            break
+        skips.append(str(result.get("reason"))[:LONGEST_REASON])
+        if len(skips) == NIGHTS:
+            break
+    return tuple(skips)
+
+
+def _read_results(
+    project: Project, job: JobFacts, place: str
+) -> Iterator[Mapping[str, object] | None]:
+    """The results of earlier nights, newest first; None once the requests are used up."""
+    left = MOST_REQUESTS - 1
+    for pipeline in project.pipelines.list_scheduled(job.ref_name, MOST_REQUESTS):
+        if str(pipeline) == job.run_id:
+            continue
+        if left < 2:
+            yield None
+            return
+        last = _find_last_job(project, pipeline, job.job_name)
+        left -= 2 if last else 1
+        if last is None:  # another schedule's
+            continue
+        result = json.loads(project.download_artifact(last.id, place, LARGEST_RESULT))
+        yield result if isinstance(result, dict) else {}
+
+
+def _find_last_job(project: Project, pipeline: int, name: str) -> Job | None:
+    """The last job of a night with a result: of this job's name, or one that shares its prefix
+    (``nightshift:plan``, ``nightshift:publish``)."""
+    prefix, colon, _ = name.rpartition(":")
+    jobs = (
+        each
+        for each in project.pipelines.list_jobs(pipeline, whole=False)
+        if each.status in ("success", "failed")
+        and (each.name.startswith(f"{prefix}:") if colon else each.name == name)
+    )
+    return max(jobs, key=lambda each: each.id, default=None)
+
+
+# --- another run of this night ------------------------------------------------------------------
+
+
+TONIGHT = timedelta(hours=11)
+"""A fleet's window lasts 12 hours at most, and a project keeps its hour: last night was earlier."""
+MOST_ASKED = 3
+"""Pipelines of which GitLab is asked who started them."""
+
+
+def find_tonights_run(project: Project, job: JobFacts) -> int:
+    """The earlier pipeline that the fleet's schedule has started tonight, for the same user; 0 if
+    none is known. What a person plays by hand is another night.
+
+    A fleet looks for a night's pipeline before it starts one, but GitLab makes it a while after it
+    was asked to: a fleet that was killed just then may have asked twice.
+    """
+    by_fleet = job.pipeline_source == "schedule" and job.schedule_description == FLEET_SCHEDULE
+    if not (by_fleet and job.run_id.isdecimal()):
+        return 0
+    try:
+        created = datetime.fromisoformat(job.pipeline_created_at)
+    except ValueError:
+        created = datetime.now(UTC)
+    try:
+        found = project.pipelines.list_fleet_pipelines((created - TONIGHT).isoformat())
+        earlier = [each.id for each in found if each.id < int(job.run_id)]
+        users = ((each, project.pipelines.find_user(each)) for each in earlier[:MOST_ASKED])
+        return next((each for each, user in users if user == job.user_login), 0)
+    except ApiError:
+        return 0
+
+
+# --- an earlier try of this run -----------------------------------------------------------------
+
 
 MOST_TRIES = 5
 """How many of the newest earlier tries are searched for artifacts."""
@@ -86,6 +192,8 @@ def _build_from_merge_request(
 def _list_tries(project: Project, job: JobFacts, *, single_job: bool) -> Iterator[Job]:
     """Jobs of this pipeline that may have run this night before, newest first."""
     try:
+        # By default GitLab leaves out jobs that were retried, which are the very ones wanted here
+        # (docs.gitlab.com/api/jobs, include_retried).
         found = project.pipelines.list_jobs(job.run_id, retried=True)
     except ApiError as error:
         # Without access to the jobs nothing is resumed, and the night runs again.
@@ -93,11 +201,11 @@ def _list_tries(project: Project, job: JobFacts, *, single_job: bool) -> Iterato
             return
         raise
     others = [each for each in found if str(each.id) != job.job_id and each.finished]
-    again = [each for each in others if each.name == job.job_name]
+    same_job = [each for each in others if each.name == job.job_name]
     if single_job:
-        tries = again if job.job_name else others
+        tries = same_job if job.job_name else others
     else:  # work runs in another job, which cannot have run before this one's first try
-        tries = [each for each in others if each not in again] if again else []
+        tries = [each for each in others if each not in same_job] if same_job else []
     yield from sorted(tries, key=lambda each: each.id, reverse=True)[:MOST_TRIES]
 
 

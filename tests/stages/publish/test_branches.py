@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gitlab_nightshift.gitlab.project import find_protecting_pattern
-from gitlab_nightshift.stages.publish.branch_name import (
+from gitlab_nightshift.stages.publish.branches import (
     EXTREMES,
     LONGEST_SLUG,
     build_slug,

@@ -1,17 +1,47 @@
-"""Pushes the commit to its own branch: never by force, never onto someone else's branch."""
+"""The branch of a night: its name, safe for git and GitLab whatever an agent suggested, and the
+push to it, never by force and never onto someone else's branch.
+"""
 
-from collections.abc import Callable
+import re
+import unicodedata
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.gitlab.api_error import ApiError, transient
+from gitlab_nightshift.gitlab.api_error import ApiError
 from gitlab_nightshift.gitlab.project import find_protecting_pattern
 from gitlab_nightshift.gitlab.resources import MergeRequest
 from gitlab_nightshift.repository.private_repository import Repository
-from gitlab_nightshift.repository.remote import Transfer, TransferStatus, push
-from gitlab_nightshift.stages.publish.branch_name import MOST_SUFFIXES, list_branch_names
+from gitlab_nightshift.repository.remote import Transfer, TransferStatus, push, retry_transfer
 from gitlab_nightshift.stages.publish.publish_context import PublishContext
 from gitlab_nightshift.system.retry import RetryPolicy
+
+LONGEST_SLUG = 60
+MOST_SUFFIXES = 20
+EXTREMES = ("a", f"{'improve-it-' * LONGEST_SLUG}"[: LONGEST_SLUG - 1] + f"t-{MOST_SUFFIXES}")
+"""The shortest name that can follow ``branch_prefix``, and one of the greatest length."""
+
+
+def build_slug(*suggestions: str) -> str:
+    """The first suggestion that is not empty when reduced to ``[a-z0-9-]``, at most 60
+    characters."""
+    for text in suggestions:
+        letters = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
+        words = re.sub(r"[^a-z0-9]+", "-", letters).strip("-")
+        if len(words) > LONGEST_SLUG:
+            head, dash, _ = words[: LONGEST_SLUG + 1].rpartition("-")
+            words = head if dash else words[:LONGEST_SLUG]
+        if words:
+            return words
+    return "change"
+
+
+def list_branch_names(prefix: str, name: str) -> Iterator[str]:
+    """``<prefix><name>``, then with ``-2``, ``-3`` …"""
+    yield f"{prefix}{name}"
+    for number in range(2, MOST_SUFFIXES + 1):
+        yield f"{prefix}{name}-{number}"
+
 
 PATIENCE_S = 60.0
 """Seconds to retry a push or fetch without an answer."""
@@ -77,7 +107,7 @@ def _refuse_protected(name: str, patterns: tuple[str, ...]) -> None:
 def _push(repository: Repository, commit: str, name: str, context: PublishContext) -> bool:
     """True if the branch now has the commit, False if someone else took the name."""
     server = context.build_git_server()
-    done = retry_transfer(lambda: push(repository, server, commit, name), context)
+    done = transfer_with_patience(lambda: push(repository, server, commit, name), context)
     if done.ok:
         return True
     # The push may have arrived although its answer was lost.
@@ -88,21 +118,8 @@ def _push(repository: Repository, commit: str, name: str, context: PublishContex
     raise ApiError(f"the push was refused: {done.message}", reason=done.message, lasting=True)
 
 
-def retry_transfer(transfer: Callable[[], Transfer], context: PublishContext) -> Transfer:
-    """Retry a push or fetch for a while if the network fails."""
-    last = Transfer(TransferStatus.NETWORK)
-
-    def transfer_once() -> Transfer:
-        nonlocal last
-        last = transfer()
-        if last.answer is TransferStatus.NETWORK:
-            raise ApiError(last.message)
-        return last
-
-    patience = RetryPolicy(
-        context.clock.now() + PATIENCE_S, context.clock, tell=context.session.tell
-    )
-    try:
-        return patience.call_with_retries(transfer_once, transient)
-    except ApiError:
-        return last
+def transfer_with_patience(transfer: Callable[[], Transfer], context: PublishContext) -> Transfer:
+    """The result of a push or fetch, repeated for a while if the network fails."""
+    clock = context.clock
+    policy = RetryPolicy(clock.now() + PATIENCE_S, clock, tell=context.session.tell)
+    return retry_transfer(transfer, policy)

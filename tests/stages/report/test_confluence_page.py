@@ -6,8 +6,7 @@ import pytest
 
 from gitlab_nightshift.records.products import Outcome
 from gitlab_nightshift.records.run_results import RunResult
-from gitlab_nightshift.stages.report.confluence_line import render_line
-from gitlab_nightshift.stages.report.confluence_page import append_to_page
+from gitlab_nightshift.stages.report.confluence_page import append_to_page, render_line
 from tests.support.confluence import PAGE, TOKEN, USER, Confluence, confluence
 
 LINE = "<p>2026-11-16</p>"
@@ -36,9 +35,9 @@ FAILURES = {
     (302, ""): "Confluence answered 302: is CONFLUENCE_URL right?",
     (404, "{}"): "Confluence answered 404: it has no such page",
     (503, f"down {TOKEN}"): "Confluence answered 503",
-    (200, "<html>Log in</html>"): "its answer is no JSON: is CONFLUENCE_URL right?",
-    (200, "[" * 100_000): "its answer is no JSON",
-    (200, '{"version": {"number": "x"}}'): "its answer is no page",
+    (200, "<html>Log in</html>"): "its answer is not JSON: is CONFLUENCE_URL right?",
+    (200, "[" * 100_000): "its answer is not JSON",
+    (200, '{"version": {"number": "x"}}'): "its answer is not a page",
 }
 
 
@@ -53,7 +52,7 @@ def test_what_fails_is_told_without_the_token() -> None:
     told.append(append_to_page(page=PAGE, url="https://[", token=TOKEN, user="", line=LINE))
     assert told[0] == "Confluence answered 401: CONFLUENCE_TOKEN is refused"
     expected = [*failures.values(), "no answer from Confluence (ConnectionError)"]
-    expected += ["CONFLUENCE_URL is no address"] * 2
+    expected += ["CONFLUENCE_URL is not an address"] * 2
     assert [text[: len(start)] for text, start in zip(told[1:], expected, strict=True)] == expected
     assert TOKEN not in "".join(told)
 

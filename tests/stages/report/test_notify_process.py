@@ -111,7 +111,7 @@ def test_each_failure_is_told_without_its_address() -> None:
         "notify, address 4",
     ]
     assert "did not take the message" in told[0]
-    assert "no address that apprise knows" in told[2]
+    assert "apprise knows no such address" in told[2]
     assert secret not in "".join(told)
     assert len(fine.came) == 1
 

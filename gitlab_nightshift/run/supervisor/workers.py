@@ -1,0 +1,165 @@
+"""Runs the processes that run agents, or commands on their change: each is confined, ended at its
+deadline, and followed by the restoration of what it can change outside its folders.
+
+A night's workers work in the job's checkout, a delegation's in a private one or in the caller's.
+"""
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+from gitlab_nightshift.records.events import read_clock
+from gitlab_nightshift.repository.alive_mark import keep_marked
+from gitlab_nightshift.repository.checkout_restore import RestoreReport
+from gitlab_nightshift.repository.prepared_folders import PreparedFolders, prepare
+from gitlab_nightshift.repository.state_folder import OWN, LockedStateFolder, hold
+from gitlab_nightshift.run.supervisor.confined_stage import IsolationSettings, open_confined_stage
+from gitlab_nightshift.run.supervisor.output_pipes import Pipes
+from gitlab_nightshift.run.supervisor.run_checkout import RunCheckout
+from gitlab_nightshift.run.supervisor.stage_calls import Stages, UsedByBeads, Worker
+from gitlab_nightshift.run.supervisor.stop_signals import GRACE_S, Signals
+from gitlab_nightshift.run.supervisor.work_paths import find_confinement_paths
+from gitlab_nightshift.run_folder import RunFolder
+from gitlab_nightshift.sandbox.confinement import ConfinementPaths
+from gitlab_nightshift.sandbox.process_table import ProcessRow
+from gitlab_nightshift.system.kept_modes import keep_modes
+from gitlab_nightshift.system.shared_memory import look_at_shared_memory
+
+ChooseSettings = Callable[[ConfinementPaths], IsolationSettings]
+
+
+@dataclass(frozen=True)
+class WorkerCheckout:
+    """The checkout of one worker. ``paths`` confine it, None: it is not confined. ``prepare`` gets
+    the input of work and the run's id, and returns further input; ``restore`` is called once the
+    worker has ended. ``state_folder`` is locked if the job's own checkout is used."""
+
+    paths: ConfinementPaths | None
+    prepare: Callable[[Mapping[str, Any], str], dict[str, Any]]
+    restore: Callable[[], RestoreReport]
+    state_folder: LockedStateFolder | None = None
+
+
+OpenCheckout = Callable[[PreparedFolders], AbstractContextManager[WorkerCheckout]]
+"""Opens the checkout for a worker with these folders."""
+
+
+@contextlib.contextmanager
+def hold_run_checkout(checkout: RunCheckout, folders: PreparedFolders) -> Iterator[WorkerCheckout]:
+    """The job's own checkout, which no other run may use during the block."""
+    run_folder = checkout.run_folder
+    with (
+        contextlib.closing(hold(run_folder.checkout, run_folder.private.parent)) as state_folder,
+        find_confinement_paths(
+            checkout.env,
+            run_folder,
+            (run_folder.checkout.resolve(), state_folder.folder / OWN, *folders.places),
+            state_folder.folder / "git",
+        ) as paths,
+    ):
+
+        def prepare_checkout(place: Mapping[str, Any], run_id: str) -> dict[str, Any]:
+            return {"prepared_checkout": checkout.prepare(state_folder, place, run_id)}
+
+        restore = functools.partial(checkout.restore, state_folder)
+        yield WorkerCheckout(paths, prepare_checkout, restore, state_folder)
+
+
+@dataclass(frozen=True)
+class WorkerAnswer:
+    """What a worker answered, {} if it was killed; what the gateway counted, what could not be
+    restored after it, and the seconds from its start to the restored checkout."""
+
+    answer: dict[str, Any]
+    used: UsedByBeads
+    restored: RestoreReport
+    duration_s: float
+
+
+@dataclass(frozen=True)
+class Workers:
+    """Starts the workers of a run; ``env`` is the job's environment, with the model key."""
+
+    env: Mapping[str, str]
+    run_folder: RunFolder
+    stages: Stages
+    pipes: Pipes
+    signals: Signals
+    open_checkout: OpenCheckout
+
+    @contextlib.contextmanager
+    def open(
+        self,
+        sender: str,
+        row: ProcessRow,
+        choose: ChooseSettings,
+        *,
+        likely: bool,
+        data: Mapping[str, Any] | None = None,
+    ) -> Iterator["StartedWorker"]:
+        """Start a worker, confined by the settings that ``choose`` returns. ``likely``: its gateway
+        will be used; ``data`` is its start data. Raises NightshiftError, OSError."""
+        with (
+            prepare(self.run_folder.checkout, self.run_folder.private, sender) as folders,
+            self.open_checkout(folders) as checkout,
+        ):
+            confine = lock = None
+            if paths := checkout.paths:
+                confine = functools.partial(open_confined_stage, paths, choose(paths))
+            if state_folder := checkout.state_folder:
+                lock = {"lock": state_folder.lock}
+            started = self.stages.open_worker(sender, row, confine, lock, likely=likely, data=data)
+            with started as worker:
+                yield StartedWorker(self, sender, worker, folders, checkout)
+
+
+@dataclass(frozen=True)
+class StartedWorker:
+    """A worker that waits for its input."""
+
+    workers: Workers
+    sender: str
+    worker: Worker
+    folders: PreparedFolders
+    checkout: WorkerCheckout
+
+    def run(
+        self, inputs: Mapping[str, Any], gateway: dict[str, Any] | None, run_id: str, late: str
+    ) -> WorkerAnswer:
+        """Run it to its end, or to its deadline, ``until_s`` of its input ``context``: the run is
+        then stopped because of ``late``. ``gateway`` is the configuration of its gateway. Raises
+        NightshiftError if one of its processes survives."""
+        run, place = self.workers, inputs["context"]
+        inputs = {**inputs, "prepared": self.folders, **self.checkout.prepare(place, run_id)}
+        began, until_s = read_clock(), place["until_s"]
+        with contextlib.ExitStack() as stack:
+            left_s = None if until_s is None else until_s - began + GRACE_S
+            stack.enter_context(run.signals.stop_after(left_s, late))
+            if state_folder := self.checkout.state_folder:
+                stack.enter_context(keep_marked(state_folder.folder))
+            stack.enter_context(_undo_outside_changes(run.run_folder))
+            answer, used = self.worker.run(inputs, gateway, run.env)
+        run.pipes.wait(self.sender)  # before that its records may not be written yet
+        restored = self.checkout.restore()
+        return WorkerAnswer(answer, used, restored, read_clock() - began)
+
+    def release(self) -> None:
+        """Let the next worker have the checkout."""
+        if self.checkout.state_folder:
+            self.checkout.state_folder.close()
+
+
+@contextlib.contextmanager
+def _undo_outside_changes(run_folder: RunFolder) -> Iterator[None]:
+    """At the end of the block restore the modes of the folders that the supervisor must enter, and
+    remove new shared memory: Landlock alone prevents neither. Every agent must have ended."""
+    modes = keep_modes((run_folder.checkout.resolve(), run_folder.results))
+    shared_memory = look_at_shared_memory()
+    try:
+        yield
+    finally:
+        modes.restore()
+        shared_memory.remove_new()
