@@ -116,6 +116,34 @@ def test_the_start_that_is_replaced_loads_little() -> None:
     assert not {"typing", "dataclasses", "inspect", "tempfile"} & set(done.stdout.decode().split())
 
 
+ENDING = """
+import atexit, sys, threading, time
+from gitlab_nightshift.sealed_entry import leave
+def finish_late():
+    time.sleep(0.2)
+    print("thread")
+atexit.register(print, "atexit")
+threading.Thread(target=finish_late).start()
+print("last output")
+leave(3)
+"""
+
+
+def test_the_fast_end_of_a_process_cuts_nothing_off() -> None:
+    command = [sys.executable, "-P", "-c", ENDING]
+    env = {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines() == ["last output", "thread", "atexit"]
+    assert (done.returncode, done.stderr) == (3, "")
+    for status, expected in ((3, 3), (0, 120)):  # 120: Python's own, if only output is lost
+        code = ENDING.replace("leave(3)", f"leave({status})")
+        with Path("/dev/full").open("w") as full:
+            lost = subprocess.run(
+                [*command[:-1], code], env=env, stdout=full, stderr=subprocess.PIPE, check=False
+            )
+        assert lost.returncode == expected
+
+
 def test_own_processes_hold_no_variable_that_is_not_named(shop: World) -> None:
     """And no secret: the job's environment is data."""
     programs = shop.folder / "bin"

@@ -127,6 +127,8 @@ def read_difference(repository: Repository, old: str, new: str) -> tuple[Changed
 
 @dataclass(frozen=True)
 class _Row:
+    """A path as ``git diff-tree --raw`` lists it."""
+
     path: str
     old_path: str
     status: str
@@ -142,6 +144,8 @@ class _Row:
 
 @dataclass
 class _Lines:
+    """The changed lines of a file."""
+
     hunks: list[Hunk]
     binary: bool = False
 
