@@ -70,7 +70,7 @@ def test_check_of_a_line_loads_no_parser_redactor_or_randomness(tmp_path: Path) 
     assert "gitlab_nightshift.proof.reading.dangerous" in names
     loaded = {name.removeprefix("gitlab_nightshift.") for name in names}
     needless = {"secrets", "hmac", "yaml", "pydantic", "gitlab", "multiprocessing", "logging"}
-    ours = {"policy.settings_tables", "policy.settings_parser", "redaction.redactor"}
+    ours = {"policy.settings_parser", "redaction.redactor"}
     ours |= {
         "sandbox.launch",
         "records.events",

@@ -36,8 +36,7 @@ def register(commands: "options.Commands") -> None:
 
 def run(args: argparse.Namespace, env: Env) -> int:
     """Examine this machine; 0 only if a night would start, else the status it would end with."""
-    from gitlab_nightshift.commands.doctor_report import format_examination
-    from gitlab_nightshift.commands.examination import examine
+    from gitlab_nightshift.commands.doctor_boundary import examine, format_examination
 
     options.check_linux()
     call = options.build_invocation(args, env)

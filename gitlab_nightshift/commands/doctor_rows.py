@@ -6,11 +6,10 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
+from gitlab_nightshift.commands.doctor_boundary import describe_verdict, examine
 from gitlab_nightshift.commands.doctor_checkout import list_checkout_rows
 from gitlab_nightshift.commands.doctor_gitlab import list_gitlab_rows
-from gitlab_nightshift.commands.doctor_report import describe_verdict
 from gitlab_nightshift.commands.doctor_row import DoctorRow, RowState, try_rows
-from gitlab_nightshift.commands.examination import examine
 from gitlab_nightshift.registry.sandbox_guarantees import GuaranteeState
 from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.run.session_opening import locate_project, open_run

@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
-from gitlab_nightshift.commands.doctor_gitlab import list_gitlab_rows
-from gitlab_nightshift.commands.doctor_pipeline import MOST_ERRORS
+from gitlab_nightshift.commands.doctor_gitlab import MOST_ERRORS, list_gitlab_rows
 from gitlab_nightshift.commands.init_records import ProjectExamination, format_line
 from gitlab_nightshift.errors import NightshiftError, build_config_error
 from gitlab_nightshift.gitlab.api_error import ApiError

@@ -18,7 +18,7 @@ from gitlab_nightshift.agents.model.tools import Toolbox
 from gitlab_nightshift.agents.model.workspace import Workspace
 from gitlab_nightshift.agents.plain_model import BASE_URL, KEY, Model
 from gitlab_nightshift.commands.apply_blocks import to_nightshift_error
-from gitlab_nightshift.commands.kept_command import keep_to_row
+from gitlab_nightshift.commands.options import keep_to_row
 from gitlab_nightshift.errors import Code, NightshiftError, build_config_error
 from gitlab_nightshift.gateway.gateway_start import open_gateway
 from gitlab_nightshift.policy.path_patterns import within

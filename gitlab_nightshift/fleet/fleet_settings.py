@@ -13,12 +13,23 @@ from typing import Annotated, Any, Literal
 from gitlab_nightshift.errors import build_config_error
 from gitlab_nightshift.gitlab.resources import NIGHT_LABEL
 from gitlab_nightshift.policy.path_patterns import matches
-from gitlab_nightshift.settings.assignment import Assignment, flatten_assignment
-from gitlab_nightshift.settings.config_file import ConfigFile, find_secrets, read_yaml
-from gitlab_nightshift.settings.field_checks import check_after, check_before, check_bounds
+from gitlab_nightshift.settings.config_file import (
+    Assignment,
+    ConfigFile,
+    find_secrets,
+    flatten_assignment,
+    read_yaml,
+)
 from gitlab_nightshift.settings.load import build_mistakes_error, describe_problem
 from gitlab_nightshift.settings.notations import check_notification_url, check_time_zone, parse_date
-from gitlab_nightshift.settings.setting_groups import MOST, Label, Part
+from gitlab_nightshift.settings.setting_groups import (
+    MOST,
+    Label,
+    Part,
+    check_after,
+    check_before,
+    check_bounds,
+)
 
 FLEET_FILE = "fleet.yaml"
 LONGEST_WINDOW = dt.timedelta(hours=12)

@@ -21,7 +21,7 @@ Side = tuple[str, bytes | None, bytes | None]
 @dataclass(frozen=True)
 class SharedFiles:
     """Files that contain tool settings beside others: below ``tables``, or in ``blocks`` of scripts
-    (``settings_tables.py``)."""
+    (``settings_parser.py``)."""
 
     patterns: tuple[str, ...]
     tables: tuple[str, ...] = ()
@@ -30,7 +30,7 @@ class SharedFiles:
 
     def list_changed(self, path: str, old: bytes | None, new: bytes | None) -> list[str]:
         """The changed keys, or the beginnings of changed blocks."""
-        from gitlab_nightshift.policy.settings_tables import (  # few changes need its parsers
+        from gitlab_nightshift.policy.settings_parser import (  # few changes need its parsers
             list_changed_blocks,
             list_changed_tables,
         )
@@ -82,7 +82,7 @@ def _list_keys(path: str, old: bytes | None, new: bytes | None) -> list[str]:
     """Changed keys, for the message only: any other byte of such a file counts, too."""
     if old is None or new is None:
         return []
-    from gitlab_nightshift.policy.settings_tables import (
+    from gitlab_nightshift.policy.settings_parser import (
         EVERYTHING,
         UNREADABLE,
         list_changed_tables,

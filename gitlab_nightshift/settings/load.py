@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from gitlab_nightshift.errors import NightshiftError, build_config_error
 from gitlab_nightshift.job.job_secrets import MODEL_KEYS, TOKEN
-from gitlab_nightshift.settings.assignment import (
+from gitlab_nightshift.settings.config_file import (
     Assignment,
-    Path,
+    ConfigFile,
+    KeyPath,
     find_inner_kind,
     flatten_assignment,
     is_part,
+    read_file,
 )
-from gitlab_nightshift.settings.config_file import ConfigFile, read_file
 from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.settings.setting_groups import Part
 from gitlab_nightshift.text.printable_text import make_printable
@@ -117,7 +118,7 @@ def build_mistakes_error(lines: Iterable[str]) -> NightshiftError:
     return build_config_error("\n".join(dict.fromkeys(short)))
 
 
-def _assign(values: dict[str, Any], path: Path, value: Any) -> None:
+def _assign(values: dict[str, Any], path: KeyPath, value: Any) -> None:
     for name in path[:-1]:
         inner = values.get(name)
         if not isinstance(inner, dict):
@@ -128,7 +129,7 @@ def _assign(values: dict[str, Any], path: Path, value: Any) -> None:
 
 def _collect_sources(assignments: Iterable[Assignment]) -> dict[str, str]:
     """Dotted key → source; a mapping that is set as a whole replaces its earlier parts."""
-    found: dict[Path, str] = {}
+    found: dict[KeyPath, str] = {}
     for a in assignments:
         found = {path: source for path, source in found.items() if path[: len(a.path)] != a.path}
         found[a.path] = a.source
@@ -151,12 +152,12 @@ def describe_problem(
     return f"{place}{'.'.join(loc)}: {text}"
 
 
-def _touches(path: Path, loc: Path) -> bool:
+def _touches(path: KeyPath, loc: KeyPath) -> bool:
     shared = min(len(path), len(loc))
     return bool(shared) and path[:shared] == loc[:shared]
 
 
-def _suggest_key(loc: Path, kind: type[Part]) -> str:
+def _suggest_key(loc: KeyPath, kind: type[Part]) -> str:
     if loc[-1].upper() in SECRET_KEYS:
         return "; secrets come from CI variables only"
     part: Any = kind
@@ -198,7 +199,7 @@ def _from_command_line(given: Mapping[str, str], mistakes: list[str]) -> Iterato
 
 
 def _from_text(
-    path: Path, text: str, origin: tuple[str, str], mistakes: list[str]
+    path: KeyPath, text: str, origin: tuple[str, str], mistakes: list[str]
 ) -> Iterator[Assignment]:
     """The assignments of a text; ``origin`` is its source and place."""
     kind: Any = Settings

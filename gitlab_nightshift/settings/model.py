@@ -16,7 +16,6 @@ from gitlab_nightshift.registry.categories import (
     TASK,
     TASK_GUIDANCE,
 )
-from gitlab_nightshift.settings.field_checks import check_after, check_before, check_bounds
 from gitlab_nightshift.settings.notations import (
     APPROVAL_RULES,
     CODE_OWNERS,
@@ -57,6 +56,9 @@ from gitlab_nightshift.settings.setting_groups import (
     Price,
     Prompts,
     TextTemplate,
+    check_after,
+    check_before,
+    check_bounds,
 )
 
 MAX_IMPLEMENT_RETRIES = 2

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from gitlab_nightshift.settings import model, setting_groups
-from gitlab_nightshift.settings.assignment import ALIAS
+from gitlab_nightshift.settings.config_file import ALIAS
 from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.settings.setting_groups import Part
 

@@ -1,17 +1,12 @@
 """The groups of keys within the settings."""
 
 import copy
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from gitlab_nightshift.registry.agent_registry import list_agent_names
-from gitlab_nightshift.settings.field_checks import (
-    check_after,
-    check_before,
-    check_bounds,
-    show_as,
-)
 from gitlab_nightshift.settings.notations import (
     check_agent_name,
     check_flag_name,
@@ -22,6 +17,43 @@ from gitlab_nightshift.settings.notations import (
     parse_flag_level,
     parse_open_host,
 )
+
+
+@dataclass(frozen=True, eq=False)
+class FieldCheck:
+    """One of pydantic's annotations, by name; created when pydantic iterates over this one."""
+
+    mark: str
+    arguments: tuple[Any, ...]
+    options: Mapping[str, Any]
+    __is_annotated_types_grouped_metadata__: ClassVar[Literal[True]] = True
+
+    def __iter__(self) -> Iterator[Any]:
+        import pydantic
+
+        made = getattr(pydantic, self.mark)(*self.arguments, **self.options)
+        return iter(made.metadata if self.mark == "Field" else (made,))
+
+
+def check_before(check: Callable[..., Any], **options: Any) -> FieldCheck:
+    """Check or convert the value as given; ``options`` are those of BeforeValidator."""
+    return FieldCheck("BeforeValidator", (check,), options)
+
+
+def check_after(check: Callable[..., Any]) -> FieldCheck:
+    """Check the value after it has its type."""
+    return FieldCheck("AfterValidator", (check,), {})
+
+
+def check_bounds(**bounds: Any) -> FieldCheck:
+    """Bounds and patterns, as ``pydantic.Field`` names them."""
+    return FieldCheck("Field", (), bounds)
+
+
+def show_as(schema: Mapping[str, Any]) -> FieldCheck:
+    """The JSON Schema of the value."""
+    return FieldCheck("WithJsonSchema", (schema,), {})
+
 
 Gate = Literal["auto_allow", "require_approval", "deny"]
 Glob = Annotated[str, check_before(check_relative_glob)]
