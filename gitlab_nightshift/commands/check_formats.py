@@ -78,8 +78,8 @@ def _format_row(finding: Finding, colour: bool) -> str:
 
 def _format_counts(judgement: Judgement) -> str:
     counts = {level: _count(judgement.findings, level) for level in ("fail", "warn", "note")}
-    told = ", ".join(f"{n} {level}" for level, n in counts.items() if n or level != "note")
-    return f"{told} ({_describe_comparison(judgement)})."
+    counted = ", ".join(f"{n} {level}" for level, n in counts.items() if n or level != "note")
+    return f"{counted} ({_describe_comparison(judgement)})."
 
 
 def _count(findings: Sequence[Finding], level: str) -> int:

@@ -21,7 +21,7 @@ def register(commands: "options.Commands") -> None:
     """Add the command to the command line."""
     summary = "check, by trying, whether a night would start here"
     parser = options.add_command(
-        commands, "doctor", summary, run, examples=EXAMPLES, beside_agents=True
+        commands, "doctor", summary, run, examples=EXAMPLES, agents_in_job=True
     )
     options.add_settings_options(parser)
     parser.add_argument(

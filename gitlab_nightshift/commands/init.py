@@ -18,7 +18,7 @@ def register(commands: "options.Commands") -> None:
     """Add the command to the command line."""
     summary = "set up this project: find its tests, try them, write what passed"
     parser = options.add_command(
-        commands, "init", summary, run, examples=EXAMPLES, beside_agents=True
+        commands, "init", summary, run, examples=EXAMPLES, agents_in_job=True
     )
     options.add_settings_options(parser)
     parser.add_argument(

@@ -31,11 +31,12 @@ def add_command(
     run: Run,
     *,
     examples: str = "",
-    beside_agents: bool = False,
+    agents_in_job: bool = False,
 ) -> argparse.ArgumentParser:
     """Add a command; ``run`` takes the parsed arguments and returns the exit status.
 
-    ``beside_agents``: agents run in its job; ``examples`` is shown below its options.
+    ``agents_in_job``: agents run in the command's job, before it or during it; ``examples`` is
+    shown below its options.
     """
     parser: argparse.ArgumentParser = commands.add_parser(
         name,
@@ -44,7 +45,7 @@ def add_command(
         epilog=examples,
         formatter_class=build_formatter,
     )
-    parser.set_defaults(run=run, beside_agents=beside_agents, set=None, config=None)
+    parser.set_defaults(run=run, agents_in_job=agents_in_job, set=None, config=None)
     return parser
 
 

@@ -15,7 +15,7 @@ def register(commands: "options.Commands") -> None:
     """Add the command to the command line."""
     summary = "show what a night would try; writes nightshift/plan.json"
     parser = options.add_command(
-        commands, "plan", summary, run, examples=EXAMPLES, beside_agents=True
+        commands, "plan", summary, run, examples=EXAMPLES, agents_in_job=True
     )
     options.add_settings_options(parser)
     parser.add_argument(

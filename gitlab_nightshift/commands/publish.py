@@ -28,7 +28,7 @@ def register(commands: "options.Commands") -> None:
         "open the merge request for a bundle",
         run,
         examples=EXAMPLES,
-        beside_agents=True,
+        agents_in_job=True,
     )
     options.add_settings_options(parser)
     source = parser.add_mutually_exclusive_group()

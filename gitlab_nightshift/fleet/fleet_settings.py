@@ -25,7 +25,7 @@ from gitlab_nightshift.settings.notations import check_notification_url, check_t
 from gitlab_nightshift.settings.setting_groups import (
     MOST,
     Label,
-    Part,
+    SettingsGroup,
     check_after,
     check_before,
     check_bounds,
@@ -62,7 +62,7 @@ Count = Annotated[int, check_bounds(ge=1, le=MOST)]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Window(Part):
+class Window(SettingsGroup):
     """When nights may start. It may pass midnight, and lasts 12 hours at most."""
 
     start: TimeOfDay = dt.time(22)
@@ -72,7 +72,7 @@ class Window(Part):
 
 
 @dataclass(frozen=True, kw_only=True)
-class FleetBudget(Part):
+class FleetBudget(SettingsGroup):
     """What all nights together may cost."""
 
     night_usd: Usd
@@ -82,7 +82,7 @@ class FleetBudget(Part):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CadenceRule(Part):
+class CadenceRule(SettingsGroup):
     """Another cadence for some projects; the last rule that matches counts."""
 
     match: list[Pattern]
@@ -92,7 +92,7 @@ class CadenceRule(Part):
 
 
 @dataclass(frozen=True, kw_only=True)
-class FleetSettings(Part):
+class FleetSettings(SettingsGroup):
     """All keys of ``fleet.yaml``."""
 
     groups: list[FullPath] = field(default_factory=list)

@@ -65,12 +65,12 @@ Row = tuple[str, str]
 
 @dataclass(frozen=True)
 class Repository:
-    """A private bare repository. Unless it is ``converting``, git writes files as their blobs are,
+    """A private bare repository. Unless it ``converts_files``, git writes the bytes of their blobs,
     where no attribute file of the tree says otherwise."""
 
     git: Git
     folder: Path
-    converting: bool = True
+    converts_files: bool = True
     blobs: dict[str, bytes] = field(default_factory=dict, repr=False, compare=False)
     differences: dict[tuple[str, str], tuple[DiffFile, ...]] = field(
         default_factory=dict, repr=False, compare=False
@@ -152,7 +152,7 @@ def create_private_repository(
             (folder / name).write_bytes(data)
     plain = settings.get("core.autocrlf", "false").lower() in _NOT_ON_CHECKOUT
     machine = "GIT_ATTR_NOSYSTEM" not in git.env
-    return Repository(git, folder, converting=bool(parts.attributes or machine or not plain))
+    return Repository(git, folder, converts_files=bool(parts.attributes or machine or not plain))
 
 
 # --- trees and commits ------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import Any
 
 from gitlab_nightshift.errors import build_config_error
 from gitlab_nightshift.settings.model import Settings
-from gitlab_nightshift.settings.setting_groups import Part
+from gitlab_nightshift.settings.setting_groups import SettingsGroup
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 FILE_NAME = "nightshift.yaml"
@@ -165,7 +165,7 @@ def find_secrets(file: ConfigFile) -> Iterator[str]:
 
 def flatten_assignment(a: Assignment, kind: Any) -> Iterator[Assignment]:
     """Split the assignment of a group of keys into one for each key."""
-    if not isinstance(a.value, dict) or not is_part(kind):
+    if not isinstance(a.value, dict) or not is_group(kind):
         yield a
         return
     for key, value in a.value.items():
@@ -180,16 +180,16 @@ def flatten_assignment(a: Assignment, kind: Any) -> Iterator[Assignment]:
         )
 
 
-def is_part(kind: Any) -> bool:
+def is_group(kind: Any) -> bool:
     """True for a group of keys."""
-    return isinstance(kind, type) and issubclass(kind, Part)
+    return isinstance(kind, type) and issubclass(kind, SettingsGroup)
 
 
 def find_inner_kind(kind: Any, name: str) -> Any:
     """The type of a key of a group of keys or a mapping; ``None`` where there is no such key."""
     if typing.get_origin(kind) is dict:
         return typing.get_args(kind)[1]
-    return typing.get_type_hints(kind).get(name) if is_part(kind) else None
+    return typing.get_type_hints(kind).get(name) if is_group(kind) else None
 
 
 def find_entry(node: Any, name: str) -> tuple[Any, Any] | None:

@@ -16,11 +16,11 @@ from gitlab_nightshift.settings.config_file import (
     KeyPath,
     find_inner_kind,
     flatten_assignment,
-    is_part,
+    is_group,
     read_file,
 )
 from gitlab_nightshift.settings.model import Settings
-from gitlab_nightshift.settings.setting_groups import Part
+from gitlab_nightshift.settings.setting_groups import SettingsGroup
 from gitlab_nightshift.text.printable_text import make_printable
 
 if TYPE_CHECKING:
@@ -137,7 +137,9 @@ def _collect_sources(assignments: Iterable[Assignment]) -> dict[str, str]:
 
 
 def describe_problem(
-    problem: Mapping[str, Any], assignments: Iterable[Assignment], kind: type[Part] = Settings
+    problem: Mapping[str, Any],
+    assignments: Iterable[Assignment],
+    kind: type[SettingsGroup] = Settings,
 ) -> str:
     """One of pydantic's errors about settings of this kind, with its place."""
     text = str(problem["msg"]).removeprefix("Value error, ").replace("Input should", "should")
@@ -157,13 +159,13 @@ def _touches(path: KeyPath, loc: KeyPath) -> bool:
     return bool(shared) and path[:shared] == loc[:shared]
 
 
-def _suggest_key(loc: KeyPath, kind: type[Part]) -> str:
+def _suggest_key(loc: KeyPath, kind: type[SettingsGroup]) -> str:
     if loc[-1].upper() in SECRET_KEYS:
         return "; secrets come from CI variables only"
-    part: Any = kind
+    group: Any = kind
     for name in loc[:-1]:
-        part = find_inner_kind(part, name)
-    names = [each.name for each in fields(part)] if is_part(part) else []
+        group = find_inner_kind(group, name)
+    names = [each.name for each in fields(group)] if is_group(group) else []
     import difflib
 
     found = difflib.get_close_matches(loc[-1].lower(), names, 1)
@@ -215,7 +217,7 @@ def _parse_value(kind: Any, text: str) -> Any:
     """A text as the value of a key: JSON for mappings; JSON, lines or comma-separated for lists."""
     kinds = {typing.get_origin(k) or k for k in (kind, *typing.get_args(kind))}
     is_list = typing.get_origin(kind) is list or {list, type(None)} <= kinds
-    if is_part(kind) or typing.get_origin(kind) is dict or (is_list and text.strip()[:1] == "["):
+    if is_group(kind) or typing.get_origin(kind) is dict or (is_list and text.strip()[:1] == "["):
         return json.loads(text)
     if is_list:
         parts = re.split(r"\n" if "\n" in text.strip() else ",", text)

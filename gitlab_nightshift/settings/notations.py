@@ -44,9 +44,10 @@ RESERVED_FIELDS = frozenset(
 )
 """Fields of a Chat Completions request that teams may not set: this program does, or they make the
 server act."""
-HTTP_HEADERS = frozenset(
+RESERVED_HEADERS = frozenset(
     "host accept accept-encoding connection content-type content-length transfer-encoding".split()
 )
+"""Headers that every request has anyway, in lower case: none can carry the model key."""
 
 
 def check_agent_name(value: str) -> str:
@@ -251,7 +252,7 @@ def check_model_options(value: dict[str, Any]) -> dict[str, Any]:
 
 def check_key_header(value: str) -> str:
     """A header that can carry a key, and carries nothing else."""
-    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9-]{0,60}", value) or value.lower() in HTTP_HEADERS:
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9-]{0,60}", value) or value.lower() in RESERVED_HEADERS:
         raise ValueError("expected the name of a header for a key, such as api-key")
     return value
 

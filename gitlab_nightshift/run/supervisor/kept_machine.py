@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Iterator
 
 from gitlab_nightshift.run_folder import RunFolder
-from gitlab_nightshift.system.kept_modes import keep_modes
+from gitlab_nightshift.system.saved_modes import save_modes
 from gitlab_nightshift.system.shared_memory import look_at_shared_memory
 
 
@@ -12,7 +12,7 @@ from gitlab_nightshift.system.shared_memory import look_at_shared_memory
 def undo_outside_changes(run_folder: RunFolder) -> Iterator[None]:
     """At the end of the block restore the modes of the folders that the supervisor must enter, and
     remove new shared memory. Work and agents must have ended by then."""
-    modes = keep_modes((run_folder.checkout.resolve(), run_folder.results))
+    modes = save_modes((run_folder.checkout.resolve(), run_folder.results))
     shared_memory = look_at_shared_memory()
     try:
         yield
