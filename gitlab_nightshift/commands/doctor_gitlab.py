@@ -287,8 +287,8 @@ def describe_pipeline(session: Session, project: Project) -> Iterator[DoctorRow]
         yield DoctorRow("pipeline", "not known", text)
         return
     if any(NO_FILE in error for error in found.errors):
-        lack = find_missing_include(session) or f"{name} is not in GitLab: push it"
-        yield refuse("pipeline", build_config_error(f"no pipeline starts: {lack}"))
+        missing = find_missing_include(session) or f"{name} is not in GitLab: push it"
+        yield refuse("pipeline", build_config_error(f"no pipeline starts: {missing}"))
         return
     if found.errors:
         why = "; ".join(found.errors[:MOST_ERRORS])
