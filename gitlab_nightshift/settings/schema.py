@@ -20,7 +20,7 @@ def build_schema() -> dict[str, Any]:
     made = TypeAdapter(Settings).json_schema()
     kinds = {**made["$defs"], Settings.__name__: made}
     for kind in SettingsGroup.__subclasses__():
-        if kind.__name__ in kinds:  # fleet.yaml's are parts, too
+        if kind.__name__ in kinds:  # fleet.yaml's groups are subclasses, too
             _add_defaults(kinds[kind.__name__], kind)
     for module in (setting_groups, model):
         describe(kinds, module)
