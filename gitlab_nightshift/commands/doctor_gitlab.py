@@ -35,6 +35,7 @@ from gitlab_nightshift.stages.publish.publish_context import choose_author
 from gitlab_nightshift.text.secret_texts import is_secret_name
 
 ROLES = {40: "Maintainer", 50: "Owner"}
+"""GitLab's access levels (lib/gitlab/access.rb)."""
 A_NIGHT = timedelta(days=1)
 
 

@@ -230,6 +230,8 @@ def _write_job(include: TemplateInclude) -> str:
 
 def _add_item(text: str, node: Any, include: TemplateInclude) -> str:
     """The text with the include added to the existing ``include``, of whatever form."""
+    # GitLab takes a list, one mapping, or one string (docs.gitlab.com/ci/yaml/#include), and YAML
+    # writes the first two as a block or in one line (flow style).
     import yaml
 
     start, end = node.start_mark.index, node.end_mark.index

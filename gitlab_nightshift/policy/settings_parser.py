@@ -98,7 +98,7 @@ def from_xml(text: str) -> Any:
     """An element as a mapping: ``@name`` → attribute, child → list of data, ``""`` → text. A
     child's own name is added to its tag: ``plugin:maven-surefire-plugin``."""
     if "<!ENTITY" in text:
-        raise ValueError("entities are not allowed")  # "billion laughs"
+        raise ValueError("entities are not allowed")  # they may expand to gigabytes
     from xml.etree import ElementTree
 
     try:

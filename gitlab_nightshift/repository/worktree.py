@@ -134,10 +134,13 @@ def write_staged_tree(worktree: Worktree) -> str:
 
 
 def _copy_index(worktree: Worktree, source: Path) -> Path:
-    """Copy an index with its times, so that git need not read unchanged files."""
+    """Copy an index with its times."""
     index = worktree.repository.folder / "index"
     if source.exists():
+        # Git reads a file again unless it is older than the index (its racy-git document): by a
+        # newer index, it would miss a change made just after the index was written.
         shutil.copy2(source, index)
+        # With a split index, git looks for the shared part beside it (git-update-index(1)).
         for shared in source.parent.glob("sharedindex.*"):
             shutil.copy2(shared, worktree.repository.folder / shared.name)
     return index

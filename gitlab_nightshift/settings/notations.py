@@ -231,6 +231,7 @@ def check_text_template(value: str) -> str:
 
 def check_label(value: str) -> str:
     """The name of a label that GitLab accepts."""
+    # GitLab refuses commas and more than 255 characters (app/models/label.rb).
     if not value.strip() or len(value) > 255 or "," in value or not value.isprintable():
         raise ValueError("expected 1 to 255 characters on one line without a comma")
     return value.strip()
