@@ -68,10 +68,7 @@ def run_command(data: dict[str, Any]) -> int:
         )
         return 2
     gc.set_threshold(FEW_LOOKS)
-    try:
-        return run(data["arguments"], data["env"])
-    finally:
-        gc.freeze()  # what is left ends with the process: nothing in it is garbage to look for
+    return run(data["arguments"], data["env"])
 
 
 def run_stage(data: dict[str, Any]) -> int:

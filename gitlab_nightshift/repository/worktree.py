@@ -20,6 +20,7 @@ from gitlab_nightshift.repository.private_repository import (
     create_private_repository,
     write_tree,
 )
+from gitlab_nightshift.sealed_start import find_checkouts
 from gitlab_nightshift.system.environment import build_search_path
 
 _HOOK_INDEX_VARIABLE = "GIT_INDEX_FILE"
@@ -53,6 +54,8 @@ def open_worktree(folder: Path, private: Path, env: Mapping[str, str]) -> Worktr
     Raises NightshiftError E_CONFIG if there is none.
     """
     path = build_search_path(env, folder)
+    for checkout in find_checkouts(folder, env):  # git may not be one of a folder above, either
+        path = build_search_path({"PATH": path}, checkout)
     home = Path(env.get("HOME", "/"))
     machine = git_verbs.with_machine_config(private / "machine", path, home)
     top = _find_top(machine, folder)

@@ -211,6 +211,19 @@ def test_no_checkout(tmp_path: Path) -> None:
         check(CheckRequest(tmp_path, environment(tmp_path)))
 
 
+def test_no_git_of_the_checkout_is_run_even_from_a_folder_in_it(shop: Path) -> None:
+    """An agent may have written it, and PATH may name its folder."""
+    seen, real = shop.parent / "seen", shutil.which("git")
+    write(shop, "bin/git", f'#!/bin/sh\ntouch {seen}\nexec {real} "$@"\n')
+    (shop / "bin/git").chmod(0o755)
+    write(shop, "src/a.py", "A = 1\n")
+    env = environment(shop) | {"PATH": f"{shop}/bin:{os.environ['PATH']}"}
+    check(CheckRequest(shop / "src", env))
+    assert not seen.exists()
+    subprocess.run(["git", "version"], env=env, check=True, capture_output=True)
+    assert seen.exists(), "the control"
+
+
 def test_a_damaged_repository_is_no_defect(shop: Path) -> None:
     blob = head(shop, "HEAD:cart.py")
     write(shop, "cart.py", CART + "x = 1\n")
