@@ -81,7 +81,7 @@ def main() -> int:
         os.set_inheritable(opened, True)  # else what is opened next would be taken for it
     os.close(opened)
     try:
-        beside_agents = _parse(arguments).beside_agents
+        agents_in_job = _parse(arguments).agents_in_job
     except OSError as error:  # nobody reads its help, or there is no space for it
         from gitlab_nightshift.wire.exit_status import report_lost_output
 
@@ -99,7 +99,7 @@ def main() -> int:
         _refuse(text)
         return 2
     start = sealed_start.prepare_start(arguments, os.environ)
-    if beside_agents and (text := sealed_start.describe_open_import_path(os.environ)):
+    if agents_in_job and (text := sealed_start.describe_open_import_path(os.environ)):
         print(f"nightshift: {text}", file=sys.stderr)
     for text in start.left_out:
         print(f"nightshift: {text}", file=sys.stderr)

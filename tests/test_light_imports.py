@@ -1,5 +1,6 @@
 """What a module does not load: a process that needs a record or a setting starts with little."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -54,6 +55,40 @@ def test_a_change_of_product_code_loads_no_rules_about_tests() -> None:
         "proof.reading.matched_tests",
         "proof.syntax.assertions",
     )
+
+
+def test_check_of_a_line_loads_no_parser_redactor_or_randomness(tmp_path: Path) -> None:
+    """Each is a hundredth of what ``check`` takes, and few changes need one."""
+    change_one_line(tmp_path)
+    code = "import os; from gitlab_nightshift.cli import run; run(['check'], os.environ)"
+    command = [sys.executable, "-P", "-c", code + NAMES]
+    env = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "PYTHONPATH": str(PACKAGE.parent)}
+    done = subprocess.run(
+        command, cwd=tmp_path, env=env, capture_output=True, text=True, check=True
+    )
+    names = done.stdout.splitlines()[-1].split()
+    assert "gitlab_nightshift.proof.reading.dangerous" in names
+    loaded = {name.removeprefix("gitlab_nightshift.") for name in names}
+    needless = {"secrets", "hmac", "yaml", "pydantic", "gitlab", "multiprocessing", "logging"}
+    ours = {"policy.settings_parser", "redaction.redactor"}
+    ours |= {
+        "sandbox.launch",
+        "records.events",
+        "gateway.gateway_config",
+        "proof.syntax.assertions",
+    }
+    assert not loaded & (needless | ours)
+    for name in ours:
+        assert (PACKAGE / f"{name.replace('.', '/')}.py").is_file(), f"{name} has another name now"
+
+
+def change_one_line(folder: Path) -> None:
+    """A repository whose working tree differs from its commit in one line."""
+    (folder / "shop.py").write_text("def add(a, b):\n    return a + b\n")
+    git = ("git", "-c", "user.name=A", "-c", "user.email=a@example.org")
+    for arguments in (("init", "-q"), ("add", "."), ("commit", "-q", "-m", "shop")):
+        subprocess.run([*git, *arguments], cwd=folder, check=True)
+    (folder / "shop.py").write_text("def add(a, b):\n    return b + a\n")
 
 
 def test_plan_loads_nothing_that_publishes_or_starts_a_sandbox() -> None:

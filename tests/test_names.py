@@ -42,7 +42,7 @@ VERBS = frozenset(
     encode end ensure enter escape estimate evaluate examine execute exit expand explain export
     extract fail feed fetch filter finalize find finish fit flatten flush fold follow forbid forgive
     fork format forward frame free gather get give go grant greet group guard hand handle hash
-    hide hold identify ignore implement import install interact join judge keep kill launch
+    hide hold identify ignore implement import insert install interact join judge keep kill launch
     leave let limit link list listen live load locate lock log look main make map mark mask
     match measure mend merge mount move mutate narrow normalize notarize note notify open order
     outlive override pack package paint pair parse pass pick pin place plan plant play pluralize

@@ -9,9 +9,14 @@ from pathspec import GitIgnoreSpec
 from gitlab_nightshift.policy.change_rules import find_violations
 from gitlab_nightshift.policy.manifest_files import DEPENDENCY_FILES, DEPENDENCY_GROUPS
 from gitlab_nightshift.policy.path_patterns import find_matching, matches, within
-from gitlab_nightshift.policy.sensitive_files import HARMLESS, PIPELINE, SENSITIVE
 from gitlab_nightshift.policy.tool_settings import TOOL_GROUPS
-from gitlab_nightshift.policy.write_gate import list_gated_files, to_approve
+from gitlab_nightshift.policy.write_gate import (
+    HARMLESS,
+    PIPELINE,
+    SENSITIVE,
+    list_gated_files,
+    to_approve,
+)
 from gitlab_nightshift.records.products import ChangeSize
 from gitlab_nightshift.registry.pipeline_files import NO_INCLUDES, CiFiles, follow
 from gitlab_nightshift.settings.load import build_settings

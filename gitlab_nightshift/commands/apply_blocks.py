@@ -1,4 +1,4 @@
-"""``nightshift execute``: blocks are applied exactly or not at all, and nobody is asked."""
+"""``nightshift execute``: applies all blocks exactly, or none."""
 
 import tempfile
 from collections.abc import Iterable
@@ -16,10 +16,10 @@ from gitlab_nightshift.system.environment import build_search_path
 
 
 def execute(call: Invocation, text: str, *, dry_run: bool, allow_dirty: bool) -> tuple[Edit, ...]:
-    """Apply blocks to the checkout around ``call.folder``; what it has changed, or would.
+    """Apply blocks to the checkout around ``call.folder``; returns the edits.
 
-    Raises NightshiftError: ``E_PARSE_ERROR``, ``E_APPLY_FAILED``, ``E_WORKSPACE_DIRTY`` where a
-    file has changes that are not committed.
+    Raises NightshiftError: ``E_PARSE_ERROR``, ``E_APPLY_FAILED``, ``E_WORKSPACE_DIRTY`` if a
+    file has uncommitted changes.
     """
     top = find_checkout_top(call.folder)
     try:
@@ -39,7 +39,7 @@ def execute(call: Invocation, text: str, *, dry_run: bool, allow_dirty: bool) ->
 def _refuse_dirty(call: Invocation, top: Path, edits: Iterable[Edit]) -> None:
     with tempfile.TemporaryDirectory(prefix="nightshift-") as home:
         git = git_verbs.build_isolated_git(Path(home), build_search_path(call.env, top))
-        git_verbs.find_repository_paths(git, top)  # raises where it is no checkout at all
+        git_verbs.find_repository_paths(git, top)  # raises outside a checkout
         dirty = set(changed_files.list_changed_files(git, top)) & {edit.path for edit in edits}
     if dirty:
         names = ", ".join(sorted(dirty))

@@ -1,13 +1,14 @@
 """``nightshift check``: judges any change by the red flags, without a night, an agent or GitLab."""
 
 import os
+import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gitlab_nightshift.errors import build_config_error
+from gitlab_nightshift.errors import NightshiftError, build_config_error
 from gitlab_nightshift.proof.reading import judge
 from gitlab_nightshift.proof.reviewed_change import Context, read_change
 from gitlab_nightshift.records.verdicts import Check, Finding
@@ -29,22 +30,17 @@ from gitlab_nightshift.settings.config_file import FILE_NAME, ConfigFile
 from gitlab_nightshift.settings.load import load_settings
 from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.system.file_names import format_path, is_there
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
+from gitlab_nightshift.text.printable_text import make_printable
 
 if TYPE_CHECKING:
     from gitlab_nightshift.records.bead_results import CommandResult
-
-import re
-from dataclasses import replace
-
-from gitlab_nightshift.errors import NightshiftError
-from gitlab_nightshift.text.lazy_patterns import compile_lazily
-from gitlab_nightshift.text.printable_text import make_printable
 
 _BASE_OF_MERGE_REQUEST = "CI_MERGE_REQUEST_DIFF_BASE_SHA"
 _MERGED = ("merged_result", "merge_train")
 """Values of CI_MERGE_REQUEST_EVENT_TYPE for pipelines on a merge commit."""
 # Also in a list item or a quotation.
-_LINE = compile_lazily(
+_ALLOW_LINE = compile_lazily(
     r"^[ \t>*-]*nightshift: allow ([a-z][a-z-]{2,40}) because[ \t]+(\S[^\r\n]*)$", re.MULTILINE
 )
 _LONGEST_TEXT, _LONGEST_REASON = 100_000, 200
@@ -102,47 +98,47 @@ class Judgement:
         return any(finding.level == "fail" for finding in self.findings)
 
 
-def check(asked: CheckRequest) -> Judgement:
+def check(request: CheckRequest) -> Judgement:
     """Judge a change without modifying the checkout or its repository.
 
     Raises NightshiftError E_CONFIG for what cannot be compared, and for mistakes in the settings.
     """
     with tempfile.TemporaryDirectory(prefix="nightshift-check-") as folder:
         try:
-            return _judge_change(open_worktree(asked.folder, Path(folder), asked.env), asked)
+            return _judge_change(open_worktree(request.folder, Path(folder), request.env), request)
         except GitError as error:
             raise build_config_error(f"the change cannot be read: {error}") from None
 
 
-def _judge_change(worktree: Worktree, asked: CheckRequest) -> Judgement:
-    new, commit = _find_new_side(worktree, asked)
-    base = _find_base(worktree, asked, new, commit)
-    settings = _read_settings(worktree, base, asked.env)
-    if asked.category and asked.category not in settings.known_categories:
+def _judge_change(worktree: Worktree, request: CheckRequest) -> Judgement:
+    new, commit = _find_new_side(worktree, request)
+    base = _find_base(worktree, request, new, commit)
+    settings = _read_settings(worktree, base, request.env)
+    if request.category and request.category not in settings.known_categories:
         known = ", ".join(settings.known_categories)
-        raise build_config_error(f"--category: no category {asked.category!r}; known are {known}")
+        raise build_config_error(f"--category: no category {request.category!r}; known are {known}")
     context = Context(
         settings,
-        asked.category,
-        tuple(_resolve_selected(worktree, asked)),
-        _find_recent_files(worktree, base, asked.recent),
-        asked.env.get("CI_CONFIG_PATH", ""),
-        by_people=not asked.category
-        and not _is_of_night(asked.env.get("CI_MERGE_REQUEST_SOURCE_BRANCH_NAME", ""), settings),
+        request.category,
+        tuple(_resolve_selected(worktree, request)),
+        _find_recent_files(worktree, base, request.recent),
+        request.env.get("CI_CONFIG_PATH", ""),
+        by_people=not request.category
+        and not _is_of_night(request.env.get("CI_MERGE_REQUEST_SOURCE_BRANCH_NAME", ""), settings),
     )
     findings = judge(read_change(worktree.repository, base, new), context)
     if findings and context.by_people:
-        allowances = _list_allowances(worktree, asked, base, commit, settings)
+        allowances = _list_allowances(worktree, request, base, commit, settings)
         findings = tuple(apply_allowances(findings, tuple(allowances)))
-    found = tuple(_redact_findings(findings, asked.env))
+    found = tuple(_redact_findings(findings, request.env))
     return Judgement(base, commit, found, worktree.top, new, context)
 
 
 def _list_allowances(
-    worktree: Worktree, asked: CheckRequest, base: str, commit: str | None, settings: Settings
+    worktree: Worktree, request: CheckRequest, base: str, commit: str | None, settings: Settings
 ) -> Iterator[Allowance]:
     """The lines in the merge request's description and in the change's commit messages."""
-    yield from read_description(asked.env, settings)
+    yield from read_description(request.env, settings)
     newest = commit or worktree.head
     if newest and base not in (newest, worktree.empty_tree):
         for name, text in read_messages_between(worktree, base, newest):
@@ -160,28 +156,28 @@ def _redact_findings(findings: Sequence[Finding], env: Mapping[str, str]) -> Ite
     return (Finding(f.name, f.level, f.file, f.line, redact(f.detail)) for f in findings)
 
 
-def _find_new_side(worktree: Worktree, asked: CheckRequest) -> tuple[str, str | None]:
+def _find_new_side(worktree: Worktree, request: CheckRequest) -> tuple[str, str | None]:
     """The tree to judge, and its commit, None for the working tree."""
-    if asked.commit:
-        commit = resolve_commit(worktree, asked.commit)
+    if request.commit:
+        commit = resolve_commit(worktree, request.commit)
         return resolve_tree(worktree.repository, commit), commit
-    return (write_staged_tree if asked.staged else write_working_tree)(worktree), None
+    return (write_staged_tree if request.staged else write_working_tree)(worktree), None
 
 
-def _find_base(worktree: Worktree, asked: CheckRequest, new: str, commit: str | None) -> str:
+def _find_base(worktree: Worktree, request: CheckRequest, new: str, commit: str | None) -> str:
     """What the change is compared with: a commit, or the empty tree for a first commit."""
     here = commit or worktree.head
-    if asked.base:
-        base = resolve_commit(worktree, asked.base)
+    if request.base:
+        base = resolve_commit(worktree, request.base)
         return find_common_base(worktree, base, here) if here else base
     if commit:
         return resolve_parent(worktree, commit)
     if not here:
         return worktree.empty_tree
-    if asked.staged:
+    if request.staged:
         return here
-    if asked.env.get(_BASE_OF_MERGE_REQUEST):
-        return _find_merge_request_base(worktree, asked.env, here)
+    if request.env.get(_BASE_OF_MERGE_REQUEST):
+        return _find_merge_request_base(worktree, request.env, here)
     return here if worktree.head_tree != new else resolve_parent(worktree, here)
 
 
@@ -203,11 +199,11 @@ def _read_settings(worktree: Worktree, base: str, env: Mapping[str, str]) -> Set
         raise build_config_error(f"{FILE_NAME}: not UTF-8: {error}") from None
 
 
-def _resolve_selected(worktree: Worktree, asked: CheckRequest) -> Iterator[str]:
+def _resolve_selected(worktree: Worktree, request: CheckRequest) -> Iterator[str]:
     """Paths in the repository; given relative to the current folder, or to the top."""
     top = worktree.top.resolve()
-    for given in asked.selected:
-        place = Path(os.path.normpath(asked.folder.resolve() / given))
+    for given in request.selected:
+        place = Path(os.path.normpath(request.folder.resolve() / given))
         inside = place.is_relative_to(top) and (is_there(place) or not is_there(top / given))
         yield (
             format_path(str(place.relative_to(top)))
@@ -226,7 +222,7 @@ def _find_recent_files(worktree: Worktree, base: str, count: int) -> frozenset[s
 
 def read_allowances(text: str, place: str, confirmed: bool = False) -> Iterator[Allowance]:
     """The lines of one text, with printable reasons."""
-    for flag, reason in _LINE.findall(text[:_LONGEST_TEXT]):
+    for flag, reason in _ALLOW_LINE.findall(text[:_LONGEST_TEXT]):
         shown = make_printable(reason.strip())[:_LONGEST_REASON]
         yield Allowance(flag, shown, place, confirmed)
 
@@ -244,15 +240,15 @@ def read_description(env: Mapping[str, str], settings: Settings) -> Iterator[All
     answer the line is shown but does not count.
     """
     branch = env.get("CI_MERGE_REQUEST_SOURCE_BRANCH_NAME", "")
-    said = env.get("CI_MERGE_REQUEST_DESCRIPTION", "")
-    if _is_of_night(branch, settings) or not _LINE.search(said[:_LONGEST_TEXT]):
+    description = env.get("CI_MERGE_REQUEST_DESCRIPTION", "")
+    if _is_of_night(branch, settings) or not _ALLOW_LINE.search(description[:_LONGEST_TEXT]):
         return
     place = "the merge request's description"
     from gitlab_nightshift.job.job_secrets import read_secrets
 
     token = read_secrets(env).gitlab_token
     confirmed = _read_confirmed(env, token, settings) if token else ""
-    yield from read_allowances(confirmed or said, place, bool(confirmed))
+    yield from read_allowances(confirmed or description, place, bool(confirmed))
 
 
 def _read_confirmed(env: Mapping[str, str], token: str, settings: Settings) -> str:
@@ -281,13 +277,13 @@ def apply_allowances(
 ) -> Iterator[Finding]:
     """The findings, each with the reason given for its flag."""
     for finding in findings:
-        mine = [each for each in allowances if each.flag == finding.name]
-        best = next((each for each in mine if each.confirmed), mine[0] if mine else None)
+        given = [each for each in allowances if each.flag == finding.name]
+        best = next((each for each in given if each.confirmed), given[0] if given else None)
         yield _apply_allowance(finding, best) if best else finding
 
 
 def _apply_allowance(finding: Finding, allowance: Allowance) -> Finding:
     by = "" if allowance.confirmed else ", not confirmed"
-    said = f"{finding.detail} Allowed because {allowance.reason} ({allowance.place}{by})"
+    detail = f"{finding.detail} Allowed because {allowance.reason} ({allowance.place}{by})"
     lowered = allowance.confirmed and finding.level == "fail"
-    return replace(finding, level="warn" if lowered else finding.level, detail=said)
+    return replace(finding, level="warn" if lowered else finding.level, detail=detail)

@@ -79,12 +79,11 @@ def run(args: argparse.Namespace, env: Env) -> int:
 
     from gitlab_nightshift.commands.change_check import CheckRequest, check
     from gitlab_nightshift.commands.check_formats import parse_formats, write_formats
-    from gitlab_nightshift.commands.kept_command import keep_to_row
     from gitlab_nightshift.errors import Code, build_config_error
     from gitlab_nightshift.sandbox.process_table import CHECK
 
     if args.explain:
-        from gitlab_nightshift.commands.flag_explanation import explain
+        from gitlab_nightshift.commands.check_formats import explain
 
         print(explain(args.explain))
         return 0
@@ -107,7 +106,7 @@ def run(args: argparse.Namespace, env: Env) -> int:
         judgement = _judge_by_running(request)
     else:
         written = [(Path.cwd() / file).parent for file in formats.values() if file]
-        keep_to_row(CHECK, env, output=written)
+        options.keep_to_row(CHECK, env, output=written)
         judgement = check(request)
     print(write_formats(judgement, formats, Path.cwd(), options.has_colour(env)))
     if judgement.failed:

@@ -26,32 +26,33 @@ from gitlab_nightshift.system.environment import build_allowed_env, build_search
 from gitlab_nightshift.system.raw_logs import build_logs
 
 
-def check_and_run(asked: CheckRequest, emit: Emit) -> Judgement:
+def check_and_run(request: CheckRequest, emit: Emit) -> Judgement:
     """Judge the checked-out commit, then run its tests in the sandbox of a night.
 
     Raises NightshiftError as ``check``; E_WORKSPACE_DIRTY if the change is not committed.
     """
-    judgement = check(asked)
+    judgement = check(request)
     with tempfile.TemporaryDirectory(prefix="nightshift-") as folder:
-        return _with_runs(asked, judgement, Path(folder), emit)
+        return _with_runs(request, judgement, Path(folder), emit)
 
 
-def _with_runs(asked: CheckRequest, judgement: Judgement, folder: Path, emit: Emit) -> Judgement:
+def _with_runs(request: CheckRequest, judgement: Judgement, folder: Path, emit: Emit) -> Judgement:
     private = folder / "private"
     private.mkdir(mode=0o700)
-    redact = Redactor((*read_secrets(asked.env).values, *read_machine_secrets(asked.env)))
-    git = git_verbs.build_isolated_git(private / "git", build_search_path(asked.env, judgement.top))
+    redact = Redactor((*read_secrets(request.env).values, *read_machine_secrets(request.env)))
+    path = build_search_path(request.env, judgement.top)
+    git = git_verbs.build_isolated_git(private / "git", path)
     commit = git_verbs.read_head(git, judgement.top)
     if judgement.commit not in (None, commit) or _read_tree(git, judgement.top) != judgement.tree:
         text = "--run runs the commit that is checked out: commit the change, or check it out"
         raise NightshiftError(Code.WORKSPACE_DIRTY, text)
-    home = Path(asked.env.get("HOME", "/"))
+    home = Path(request.env.get("HOME", "/"))
     folders = JobFolders(home, judgement.top, private)
-    tools = open_job_tools(judgement.context.settings, asked.env, git, folders, emit)
+    tools = open_job_tools(judgement.context.settings, request.env, git, folders, emit)
     settings = tools.settings
     work = WorkContext(
         settings=settings,
-        job=read_job(asked.env, settings.repo_url),
+        job=read_job(request.env, settings.repo_url),
         env=build_allowed_env(tools.env, settings.agent_env),
         checkout=judgement.top,
         config_folder=judgement.top,
@@ -64,8 +65,8 @@ def _with_runs(asked: CheckRequest, judgement: Judgement, folder: Path, emit: Em
         emit=emit,
         programs=tools.programs,
     )
-    hosts = build_gateway_config(settings, (), asked.env, SpendingLimit(0.0, 0))
-    with open_gateway(hosts, asked.env, emit) as gateway:
+    hosts = build_gateway_config(settings, (), request.env, SpendingLimit(0.0, 0))
+    with open_gateway(hosts, request.env, emit) as gateway:
         sandbox_context = SandboxContext(work, gateway, "check", (), lambda: work.seconds)
         read = judgement.findings
         tried = try_commit(sandbox_context, judgement.base, commit, judgement.context, read)
@@ -86,9 +87,9 @@ def _read_tree(git: git_verbs.Git, top: Path) -> str:
 def _choose_commands(settings: Settings, git: git_verbs.Git, top: Path, commit: str) -> Commands:
     if settings.verify_commands:
         return Commands(tuple(settings.verify_commands), implied=False)
-    there = BuildFiles(
+    build = BuildFiles(
         files=git_verbs.list_tracked_files(git, top),
         read=lambda name: git_verbs.read_file(git, top, commit, name),
         is_there=lambda path: (top / path).exists(),
     )
-    return Commands(find_test_commands(there), implied=True)
+    return Commands(find_test_commands(build), implied=True)

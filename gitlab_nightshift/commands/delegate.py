@@ -23,7 +23,7 @@ def register(commands: "options.Commands") -> None:
         "do one task for another program: JSON in, JSON out",
         run,
         examples=EXAMPLES,
-        beside_agents=True,
+        agents_in_job=True,
     )
     parser.add_argument("--payload", metavar="FILE", default="-", help="default: stdin")
     other = parser.add_mutually_exclusive_group()

@@ -21,7 +21,7 @@ def register(commands: "options.Commands") -> None:
     """Add the command to the command line."""
     summary = "check, by trying, whether a night would start here"
     parser = options.add_command(
-        commands, "doctor", summary, run, examples=EXAMPLES, beside_agents=True
+        commands, "doctor", summary, run, examples=EXAMPLES, agents_in_job=True
     )
     options.add_settings_options(parser)
     parser.add_argument(
@@ -36,8 +36,7 @@ def register(commands: "options.Commands") -> None:
 
 def run(args: argparse.Namespace, env: Env) -> int:
     """Examine this machine; 0 only if a night would start, else the status it would end with."""
-    from gitlab_nightshift.commands.doctor_report import format_examination
-    from gitlab_nightshift.commands.examination import examine
+    from gitlab_nightshift.commands.doctor_boundary import examine, format_examination
 
     options.check_linux()
     call = options.build_invocation(args, env)

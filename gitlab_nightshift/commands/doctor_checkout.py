@@ -53,8 +53,8 @@ def _describe_history(session: Session) -> Iterator[DoctorRow]:
 
 def _describe_settings_file(session: Session) -> Iterator[DoctorRow]:
     """A job reads only the committed file. The row of the history reports one that was changed."""
-    there = (session.checkout / FILE_NAME).is_file()
-    if there and not git_verbs.read_file(session.git, session.checkout, "HEAD", FILE_NAME):
+    exists = (session.checkout / FILE_NAME).is_file()
+    if exists and not git_verbs.read_file(session.git, session.checkout, "HEAD", FILE_NAME):
         text = f"{FILE_NAME} is not committed, so nights do not read it: commit and push it"
         yield DoctorRow("settings file", "warn", text)
 
@@ -63,8 +63,8 @@ def _describe_pipeline_file(session: Session) -> Iterator[DoctorRow]:
     name = session.job.ci_config_path
     if "@" in name or "://" in name:
         yield DoctorRow("pipeline file", "not known", f"{name} is not in this project")
-    elif lack := find_missing_include(session):
-        yield DoctorRow("pipeline file", "warn", lack)
+    elif missing := find_missing_include(session):
+        yield DoctorRow("pipeline file", "warn", missing)
     else:
         yield DoctorRow("pipeline file", "ok", f"{name} names nightshift")
 
@@ -76,12 +76,12 @@ def find_missing_include(session: Session) -> str:
     if "@" in name or "://" in name:
         return ""
     committed = git_verbs.read_file(session.git, session.checkout, "HEAD", name)
-    here = session.checkout / name
+    file = session.checkout / name
     if committed and b"nightshift" in committed:
         return ""
-    if here.is_file() and b"nightshift" in here.read_bytes():
+    if file.is_file() and b"nightshift" in file.read_bytes():
         return f"the include of nightshift in {name} is not committed: commit and push it"
-    if committed is None and not here.is_file():
+    if committed is None and not file.is_file():
         return f"there is no {name}: `nightshift init` writes it, with the include"
     return f"{name} does not include nightshift: `nightshift init` adds it"
 

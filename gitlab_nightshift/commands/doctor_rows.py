@@ -6,11 +6,10 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
+from gitlab_nightshift.commands.doctor_boundary import describe_verdict, examine
 from gitlab_nightshift.commands.doctor_checkout import list_checkout_rows
 from gitlab_nightshift.commands.doctor_gitlab import list_gitlab_rows
-from gitlab_nightshift.commands.doctor_report import describe_verdict
 from gitlab_nightshift.commands.doctor_row import DoctorRow, RowState, try_rows
-from gitlab_nightshift.commands.examination import examine
 from gitlab_nightshift.registry.sandbox_guarantees import GuaranteeState
 from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.run.session_opening import locate_project, open_run
@@ -25,20 +24,20 @@ _COLOURS: dict[RowState, str] = {"ok": "32", "warn": "33", "fail": "31", "not kn
 def examine_night(call: Invocation) -> Iterator[DoctorRow]:
     """Everything that a night needs: each row as soon as it is known, each cause once. Only bugs of
     this program raise."""
-    told: list[str] = []
+    reported: list[str] = []
     for row in try_rows("settings", lambda: _list_rows(call)):
         if row.state not in ("fail", "warn"):
             yield row
-        elif not _has_row(row.text, told):
-            told.append(row.text)
+        elif not _has_row(row.text, reported):
+            reported.append(row.text)
             yield row
         if row.name == "settings" and row.exit_status:
             return
-    yield _examine_sandbox(call, told)
+    yield _examine_sandbox(call, reported)
 
 
-def _has_row(text: str, told: Iterable[str]) -> bool:
-    return any(text in each for each in told)
+def _has_row(text: str, reported: Iterable[str]) -> bool:
+    return any(text in each for each in reported)
 
 
 def _list_rows(call: Invocation) -> Iterator[DoctorRow]:
@@ -60,10 +59,10 @@ def _require_commit(session: Session) -> Iterator[DoctorRow]:
     return iter(())
 
 
-def _examine_sandbox(call: Invocation, told: Iterable[str]) -> DoctorRow:
+def _examine_sandbox(call: Invocation, reported: Iterable[str]) -> DoctorRow:
     """The sandbox alone: other reasons against a night have their own rows."""
     found = examine(call)
-    found.refused[:] = [error for error in found.refused if not _has_row(error.message, told)]
+    found.refused[:] = [error for error in found.refused if not _has_row(error.message, reported)]
     if not (found.refused or found.chosen):
         return DoctorRow("sandbox", "not known", "not tried: fix the above first")
     partly = any(each.state is not GuaranteeState.HELD for each in found.guarantees)
@@ -75,11 +74,11 @@ def describe_outcome(rows: Sequence[DoctorRow]) -> str:
     """One sentence: would a night start and find all it needs?"""
     found = Counter(row.state for row in rows)
     unknown = f"; {found['not known']} could not be checked from here" if found["not known"] else ""
-    look = f", {found['warn']} to review" if found["warn"] else ""
+    review = f", {found['warn']} to review" if found["warn"] else ""
     if found["fail"]:
-        return f"A night would fail here: {found['fail']} to fix{look}{unknown}."
+        return f"A night would fail here: {found['fail']} to fix{review}{unknown}."
     if found["warn"]:
-        return f"A night would start here{look}{unknown}."
+        return f"A night would start here{review}{unknown}."
     return f"A night would start here and has what it needs{unknown}."
 
 

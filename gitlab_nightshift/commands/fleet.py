@@ -1,4 +1,4 @@
-"""``nightshift fleet``: many projects, from a control project; one module for each command."""
+"""``nightshift fleet``: many projects, from a control project."""
 
 import importlib
 
@@ -10,8 +10,8 @@ examples:
   nightshift fleet run                       start those that are due now
   nightshift fleet init                      show which projects would be set up
   nightshift fleet stop --running            stop all nights, also those that run"""
-SUBCOMMANDS = ("init", "plan", "run", "report", "stop", "start", "rotate")
-"""In the order of ``--help``."""
+MODULES = ("init", "plan", "run", "report", "stop", "rotate")
+"""``fleet_….py``, in the order of ``--help``; ``stop`` also has ``start``."""
 
 
 def register(commands: "options.Commands") -> None:
@@ -23,5 +23,5 @@ def register(commands: "options.Commands") -> None:
         formatter_class=options.build_formatter,
     )
     below = fleet.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for name in SUBCOMMANDS:
+    for name in MODULES:
         importlib.import_module(f"gitlab_nightshift.commands.fleet_{name}").register(below)

@@ -8,7 +8,10 @@ from gitlab_nightshift.commands import fleet_options, options
 from gitlab_nightshift.commands.options import Env
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from gitlab_nightshift.fleet.onboarding import OnboardingRow
+    from gitlab_nightshift.records.fleet_records import FleetProject
 
 EXAMPLES = """\
 examples:
@@ -17,6 +20,8 @@ examples:
   nightshift fleet init --yes --model-key ANTHROPIC_API_KEY   where no group holds the key"""
 SCOPE = "a Maintainer's token, scope api: a person's or a service account's"
 ACTED = ("ask", "complete")
+LEFT_OUT = ("CI", "GITLAB_", "NIGHTSHIFT_")
+"""What the control project's job says of itself, and settings meant for it."""
 
 
 def register(commands: "options.Commands") -> None:
@@ -68,14 +73,55 @@ def _format_rows(rows: "Iterable[OnboardingRow]") -> Iterator[str]:
 
 
 def _set_up(args: argparse.Namespace, env: Env, row: "OnboardingRow") -> Iterator[str]:
-    from gitlab_nightshift.commands.fleet_onboarding import set_up_by_fleet
-    from gitlab_nightshift.commands.init_records import InitRequest
+    """The lines of ``init`` on a copy of the default branch. None of the project is run: its files
+    are data, and git has no filters. Raises NightshiftError."""
+    import tempfile
+    from pathlib import Path
 
-    asked = InitRequest(
+    from gitlab_nightshift.commands.init_records import InitRequest
+    from gitlab_nightshift.commands.project_init import set_up_project
+    from gitlab_nightshift.run_folder import Invocation
+
+    request = InitRequest(
         source=args.source or "",
         merge_request=True,
         model_key=args.model_key or "",
         dashboard=False,
         by_fleet=True,
     )
-    return set_up_by_fleet(env, row.project, asked)
+    with tempfile.TemporaryDirectory(prefix="nightshift-fleet-") as folder:
+        checkout = Path(folder) / "checkout"
+        _fetch_copy(env, row.project, checkout)
+        call = Invocation(_build_env(env, row.project), checkout, None, {}, False)
+        yield from set_up_project(call, request)
+
+
+def _fetch_copy(env: Env, project: "FleetProject", checkout: "Path") -> None:
+    from gitlab_nightshift.errors import Code, NightshiftError
+    from gitlab_nightshift.repository.git import build_isolated_git
+    from gitlab_nightshift.repository.private_repository import Repository
+    from gitlab_nightshift.repository.remote import GitServer, fetch
+    from gitlab_nightshift.system.environment import build_search_path
+
+    checkout.mkdir()
+    git = build_isolated_git(checkout.parent / "git", build_search_path(env, checkout))
+    git.run("init", "--quiet", f"--initial-branch={project.branch}", cwd=checkout)
+    url = f"{env['CI_SERVER_URL'].rstrip('/')}/{project.path}.git"
+    server = GitServer(url, env["GITLAB_TOKEN"].strip(), env=env)
+    done = fetch(Repository(git, checkout / ".git"), server, project.branch)
+    if not done.ok:
+        raise NightshiftError(Code.PUBLISH, f"cannot fetch {project.branch}: {done.message}")
+    git.run("reset", "--quiet", "--hard", done.commit, cwd=checkout)
+
+
+def _build_env(env: Env, project: "FleetProject") -> dict[str, str]:
+    kept = {name: value for name, value in env.items() if not name.startswith(LEFT_OUT)}
+    server = env["CI_SERVER_URL"]
+    return kept | {
+        "GITLAB_TOKEN": env["GITLAB_TOKEN"],
+        "CI_SERVER_URL": server,
+        "CI_PROJECT_ID": str(project.id),
+        "CI_PROJECT_PATH": project.path,
+        "CI_PROJECT_URL": f"{server.rstrip('/')}/{project.path}",
+        "CI_DEFAULT_BRANCH": project.branch,
+    }

@@ -36,15 +36,15 @@ def open_control_project(env: Env) -> "Project":
 
 def add_group_options(parser: argparse.ArgumentParser) -> None:
     """``--fleet`` and ``--group``, for a command that acts on whole groups."""
-    whose = parser.add_mutually_exclusive_group()
-    add_fleet_option(whose)
-    whose.add_argument(
+    target = parser.add_mutually_exclusive_group()
+    add_fleet_option(target)
+    target.add_argument(
         "--group", action="append", metavar="PATH", help="default: fleet.yaml's top-level groups"
     )
 
 
 def find_groups(args: argparse.Namespace) -> tuple[str, ...]:
-    """Those that are meant. Raises ``E_CONFIG``."""
+    """The groups that the command acts on. Raises ``E_CONFIG``."""
     from gitlab_nightshift.fleet.switch import find_top_groups
 
     if args.group:

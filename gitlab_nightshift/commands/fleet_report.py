@@ -1,4 +1,4 @@
-"""``nightshift fleet report``: what became of the whole fleet, and one notification about it."""
+"""``nightshift fleet report``: the results of the whole fleet, and one notification."""
 
 import argparse
 from typing import TYPE_CHECKING
@@ -29,7 +29,7 @@ def register(commands: "options.Commands") -> None:
 
 
 def run(args: argparse.Namespace, env: Env) -> int:
-    """Write the files, then tell people."""
+    """Write the files, then notify people."""
     from pathlib import Path
 
     from gitlab_nightshift.commands.history_reading import find_first_day
@@ -41,13 +41,13 @@ def run(args: argparse.Namespace, env: Env) -> int:
     figures = make_report(api, settings, since, Path(args.output), control)
     message = build_message(figures, env.get("CI_JOB_URL", ""))
     print(message.body)
-    return 0 if args.quiet else _tell_people(settings, figures, message, env)
+    return 0 if args.quiet else _notify_people(settings, figures, message, env)
 
 
-def _tell_people(
+def _notify_people(
     settings: "FleetSettings", figures: "HistoryFigures", message: "Notification", env: Env
 ) -> int:
-    """The exit status: 13 where somebody was not told, or the dashboard was not written."""
+    """The exit status: 13 if somebody was not notified, or the dashboard was not written."""
     import os
 
     from gitlab_nightshift.commands.printing import write_note

@@ -44,11 +44,11 @@ def run(args: argparse.Namespace, env: Env) -> int:
 
     counts: Counter[str] = Counter()
     for path, done in api.map_concurrently(rotate, paths):
-        word, text = ("failed", done) if isinstance(done, str) else (done.state, done.text)
-        counts[word] += 1
-        if word != "kept" or args.dry_run:
-            print(f"{word:<10} {path}: {text}", flush=True)
-    print(", ".join(f"{count} {word}" for word, count in counts.most_common()) or "no projects")
+        state, text = ("failed", done) if isinstance(done, str) else (done.state, done.text)
+        counts[state] += 1
+        if state != "kept" or args.dry_run:
+            print(f"{state:<10} {path}: {text}", flush=True)
+    print(", ".join(f"{count} {state}" for state, count in counts.most_common()) or "no projects")
     if text := describe_own_end(api.client, today):
         print(text)
     return Code.INCOMPLETE.exit_status if counts["failed"] else 0

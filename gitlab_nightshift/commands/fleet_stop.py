@@ -1,4 +1,5 @@
-"""``nightshift fleet stop``: all nights of the fleet's groups, at once and without a commit."""
+"""``nightshift fleet stop`` and ``start``: all nights of the fleet's groups, at once and without a
+commit."""
 
 import argparse
 
@@ -14,17 +15,28 @@ SCOPE = "an Owner's token of each top-level group, scope api, writes the variabl
 
 
 def register(commands: "options.Commands") -> None:
-    """Add the command to the command line."""
+    """Add both commands to the command line."""
     text = "stop all nights: one variable for each top-level group"
-    parser = options.add_command(commands, "stop", text, run, examples=EXAMPLES)
+    parser = options.add_command(commands, "stop", text, stop, examples=EXAMPLES)
     fleet_options.add_group_options(parser)
     parser.add_argument("--running", action="store_true", help="also cancel nights that run now")
+    text = "take back fleet stop, and say what still keeps nights off"
+    fleet_options.add_group_options(options.add_command(commands, "start", text, start))
 
 
-def run(args: argparse.Namespace, env: Env) -> int:
+def stop(args: argparse.Namespace, env: Env) -> int:
     """Stop them; the exit status is 13 where something was not reached."""
     from gitlab_nightshift.fleet.switch import stop_nights
 
     groups = fleet_options.find_groups(args)
     api = fleet_options.open_connection(env, SCOPE)
     return fleet_options.print_switch_lines(stop_nights(api, groups, running=args.running))
+
+
+def start(args: argparse.Namespace, env: Env) -> int:
+    """Start them; the exit status is 13 where something was not reached."""
+    from gitlab_nightshift.fleet.switch import start_nights
+
+    groups = fleet_options.find_groups(args)
+    api = fleet_options.open_connection(env, SCOPE)
+    return fleet_options.print_switch_lines(start_nights(api, groups))

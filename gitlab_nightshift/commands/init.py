@@ -18,7 +18,7 @@ def register(commands: "options.Commands") -> None:
     """Add the command to the command line."""
     summary = "set up this project: find its tests, try them, write what passed"
     parser = options.add_command(
-        commands, "init", summary, run, examples=EXAMPLES, beside_agents=True
+        commands, "init", summary, run, examples=EXAMPLES, agents_in_job=True
     )
     options.add_settings_options(parser)
     parser.add_argument(
@@ -64,7 +64,7 @@ def run(args: argparse.Namespace, env: Env) -> int:
     options.check_linux()
     call = options.build_invocation(args, env)
     overrides = {key: value for key, value in call.overrides.items() if key != "dry_run"}
-    asked = InitRequest(
+    request = InitRequest(
         source=args.source or "",
         dry_run=args.dry_run,
         gitlab=args.gitlab,
@@ -73,7 +73,7 @@ def run(args: argparse.Namespace, env: Env) -> int:
         dashboard=args.dashboard,
         ask=_ask,
     )
-    for line in set_up_project(dataclasses.replace(call, overrides=overrides), asked):
+    for line in set_up_project(dataclasses.replace(call, overrides=overrides), request):
         print(line, flush=True)
     return 0
 

@@ -15,7 +15,7 @@ def register(commands: "options.Commands") -> None:
     """Add the command to the command line."""
     summary = "run verify_commands once more on a bundle's change; writes nightshift/notary.json"
     parser = options.add_command(
-        commands, "notary", summary, run, examples=EXAMPLES, beside_agents=True
+        commands, "notary", summary, run, examples=EXAMPLES, agents_in_job=True
     )
     options.add_settings_options(parser)
     source = parser.add_mutually_exclusive_group()
@@ -37,5 +37,5 @@ def run(args: argparse.Namespace, env: Env) -> int:
     call = options.build_invocation(args, env)
     origin = BundleOrigin(args.bundle, args.from_job)
     return supervise(
-        SupervisorOptions(**vars(call), alone=True, plan=args.plan, bundle_origin=origin)
+        SupervisorOptions(**vars(call), single_stage=True, plan=args.plan, bundle_origin=origin)
     )

@@ -1,4 +1,5 @@
-"""What commands share: adding one to the command line, and common options."""
+"""What commands share: adding one to the command line, common options and input, and dropping the
+rights that a command does not need."""
 
 import argparse
 import os
@@ -7,9 +8,12 @@ from collections.abc import Callable, Mapping
 
 TYPE_CHECKING = False  # not imported: typing costs a start 6 ms
 if TYPE_CHECKING:
+    from collections.abc import Collection
+    from pathlib import Path
     from typing import Any
 
     from gitlab_nightshift.run_folder import Invocation
+    from gitlab_nightshift.sandbox.process_table import ProcessRow
 
     Commands = argparse._SubParsersAction[Any]
 """The commands of the command line, or those below one of them."""
@@ -27,11 +31,12 @@ def add_command(
     run: Run,
     *,
     examples: str = "",
-    beside_agents: bool = False,
+    agents_in_job: bool = False,
 ) -> argparse.ArgumentParser:
     """Add a command; ``run`` takes the parsed arguments and returns the exit status.
 
-    ``beside_agents``: agents run in its job; ``examples`` is shown below its options.
+    ``agents_in_job``: agents run in the command's job, before it or during it; ``examples`` is
+    shown below its options.
     """
     parser: argparse.ArgumentParser = commands.add_parser(
         name,
@@ -40,7 +45,7 @@ def add_command(
         epilog=examples,
         formatter_class=build_formatter,
     )
-    parser.set_defaults(run=run, beside_agents=beside_agents, set=None, config=None)
+    parser.set_defaults(run=run, agents_in_job=agents_in_job, set=None, config=None)
     return parser
 
 
@@ -128,3 +133,39 @@ def read_input(name: str, option: str) -> str:
         return data.decode()
     except UnicodeDecodeError:
         raise NightshiftError(Code.PARSE_ERROR, f"{option}: not UTF-8 text") from None
+
+
+def keep_to_row(
+    row: "ProcessRow",
+    env: Env,
+    checkout: "Path | None" = None,
+    output: "Collection[Path]" = (),
+    ports: tuple[int, ...] = (),
+) -> None:
+    """Keep only the rights of ``row``, on Linux. Its repository is ``checkout`` with git's folders,
+    its output the folders ``output``, its network only TCP to ``ports``. A kernel without Landlock
+    causes a warning."""
+    if sys.platform != "linux":
+        return
+    import tempfile
+    from dataclasses import replace
+    from pathlib import Path
+
+    from gitlab_nightshift.repository.git_folder import list_git_folders
+    from gitlab_nightshift.sandbox.privilege_drop import restrict_to
+    from gitlab_nightshift.sandbox.process_places import find_rights
+    from gitlab_nightshift.system.file_names import choose_short_parent
+
+    repository = (checkout, *list_git_folders(checkout)) if checkout else ()
+    temporary = Path(tempfile.gettempdir())
+    places = {
+        "repository": list(map(str, repository)),
+        "temporary": [str(temporary), str(choose_short_parent(temporary))],
+        "output": list(map(str, output)),
+    }
+    try:
+        restrict_to(replace(find_rights(row, places, env), ports=ports))
+    except OSError as error:
+        from gitlab_nightshift.system.retry import write_notice
+
+        write_notice(f"warning: this process is not confined: {error.strerror}")

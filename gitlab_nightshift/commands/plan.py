@@ -15,7 +15,7 @@ def register(commands: "options.Commands") -> None:
     """Add the command to the command line."""
     summary = "show what a night would try; writes nightshift/plan.json"
     parser = options.add_command(
-        commands, "plan", summary, run, examples=EXAMPLES, beside_agents=True
+        commands, "plan", summary, run, examples=EXAMPLES, agents_in_job=True
     )
     options.add_settings_options(parser)
     parser.add_argument(
@@ -26,14 +26,13 @@ def register(commands: "options.Commands") -> None:
 
 def run(args: argparse.Namespace, env: Env) -> int:
     """Make the plan; with ``--prompts`` print each bead's prompt."""
-    from gitlab_nightshift.commands.kept_command import keep_to_row
     from gitlab_nightshift.run import planning
     from gitlab_nightshift.run.notify_request import check_addresses
     from gitlab_nightshift.run.session_opening import open_run
     from gitlab_nightshift.sandbox.process_table import JOBS
 
     with open_run(options.build_invocation(args, env)) as session:
-        keep_to_row(JOBS, env, session.checkout)
+        options.keep_to_row(JOBS, env, session.checkout)
         check_addresses(session, single_job=False)
         made = planning.plan_alone(session)
         prompts = planning.preview(session, made) if args.prompts else {}

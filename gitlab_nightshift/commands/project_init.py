@@ -1,4 +1,5 @@
-"""The work of ``nightshift init``: find, try, write; yields each line as soon as it is known."""
+"""The work of ``nightshift init``: examine the project, try its tests, write the files; yields each
+line as soon as it is known."""
 
 import dataclasses
 import os
@@ -91,13 +92,13 @@ _LONGEST_S = 1800.0
 def set_up_project(call: Invocation, request: InitRequest) -> Iterator[str]:
     """The lines of the command. Raises NightshiftError."""
     with open_without_results(call) as opened:
-        whole = request.gitlab or request.merge_request
-        if request.model_key and not whole:
+        sets_up_gitlab = request.gitlab or request.merge_request
+        if request.model_key and not sets_up_gitlab:
             text = "--model-key stores the key in GitLab: add --gitlab or --merge-request"
             raise build_config_error(text)
         session = locate_project(opened)
         examined = _examine_project(session, request)
-        project = open_for_setup(session, request.model_key) if whole else None
+        project = open_for_setup(session, request.model_key) if sets_up_gitlab else None
         yield from _find_pipeline(examined, project)
         yield from _find_settings(examined)
         # GitLab first: if it refuses something, the same command can be repeated.
@@ -105,7 +106,7 @@ def set_up_project(call: Invocation, request: InitRequest) -> Iterator[str]:
         if not request.merge_request:
             for file in examined.files:
                 yield from _write_file(opened.checkout, file, dry_run=request.dry_run)
-        yield from _tell_next(examined)
+        yield from _suggest_next(examined)
 
 
 def _examine_project(session: Session, request: InitRequest) -> ProjectExamination:
@@ -120,8 +121,8 @@ def _examine_project(session: Session, request: InitRequest) -> ProjectExaminati
     if request.merge_request:
         git_verbs.read_head(session.git, session.checkout)  # an empty project has nothing to merge
     files = git_verbs.list_tracked_files(session.git, session.checkout)
-    there = BuildFiles(files, read, lambda path: (session.checkout / path).exists())
-    return ProjectExamination(session, request, there)
+    build = BuildFiles(files, read, lambda path: (session.checkout / path).exists())
+    return ProjectExamination(session, request, build)
 
 
 def _read_text(examined: ProjectExamination, name: str) -> str | None:
@@ -150,7 +151,7 @@ def _find_settings(examined: ProjectExamination) -> Iterator[str]:
     owned = any(name in examined.build.files for name in OWNER_FILES)
     given = [name for stack in stacks for name in stack.agent_env]
     reviewer = "code_owners" if owned else ""
-    dashboard = before is None and _wants_dashboard(examined.request)
+    dashboard = before is None and _choose_dashboard(examined.request)
     first = write_settings(examined.tried, reviewer, given, dashboard=dashboard)
     if before is None and not dashboard:
         yield format_line("dashboard", f"off (log_issue). {DASHBOARD} To switch it on: --dashboard")
@@ -158,7 +159,7 @@ def _find_settings(examined: ProjectExamination) -> Iterator[str]:
     examined.files.insert(0, NewFile(FILE_NAME, text, before))
 
 
-def _wants_dashboard(request: InitRequest) -> bool:
+def _choose_dashboard(request: InitRequest) -> bool:
     if request.dashboard is None:
         return request.ask(f"{DASHBOARD} Keep such an issue (log_issue)?")
     return request.dashboard
@@ -185,8 +186,8 @@ def _try_tests(examined: ProjectExamination, stacks: Sequence[Stack]) -> Iterato
     place = find_trial_place(stacks, session.env, session.checkout, examined.build)
     examined.tried = _try_commands(session, commands, place) if commands else ()
     for each in examined.tried:
-        here = place.move(each.command)
-        shown = each.command if here == each.command else f"{each.command} (run here as {here})"
+        moved = place.move(each.command)
+        shown = each.command if moved == each.command else f"{each.command} (run here as {moved})"
         yield format_line("tried", f"{shown}: {each.result}")
         yield from (format_line("", session.redact(line)) for line in each.output)
     installs = " && ".join(list_installs(stacks))
@@ -207,7 +208,7 @@ def _find_pipeline(examined: ProjectExamination, project: Project | None) -> Ite
         )
     before = _read_text(examined, name)
     config = parse_config(before or "", name)
-    found = find_environment(config, examined.build, find_test_commands(examined.build))
+    environment = find_environment(config, examined.build, find_test_commands(examined.build))
     usual = find_usual_source(session.job.project_path)
     source = examined.source = examined.request.source or usual
     if not source:
@@ -215,26 +216,26 @@ def _find_pipeline(examined: ProjectExamination, project: Project | None) -> Ite
         raise build_config_error(text)
     if not re.fullmatch(r"[\w.-]+(/[\w.-]+)+", source):
         raise build_config_error(f"--source: {source} is not a project's path, GROUP/PROJECT")
-    whole = examined.request.gitlab or examined.request.merge_request
+    sets_up_gitlab = examined.request.gitlab or examined.request.merge_request
     is_forbidden = project is not None and project.can_set_variables() is False
     described = choose_schedule_name(by_fleet=examined.request.by_fleet) if is_forbidden else ""
     inputs = {
-        "shape": "three-jobs" if whole else "",
-        "image": found.image,
-        "stage": found.stage,
+        "shape": "three-jobs" if sets_up_gitlab else "",
+        "image": environment.image,
+        "stage": environment.stage,
         "source": source if source != usual else "",
-        "extra_before": found.fetch,
+        "extra_before": environment.fetch,
         "schedule_description": described,
     }
-    wanted = TemplateInclude(
+    include = TemplateInclude(
         project=source,
         ref=f"v{VERSION}",
         inputs={**{key: value for key, value in inputs.items() if value}, "rehearse": True},
-        reasons={**dict(found.reasons), **REASONS},
-        prepare=found.prepare,
-        variables=dict(found.variables),
+        reasons={**dict(environment.reasons), **REASONS},
+        prepare=environment.prepare,
+        variables=dict(environment.variables),
     )
-    text = add_include(before or "", wanted, name)
+    text = add_include(before or "", include, name)
     examined.files.append(NewFile(name, text, before))
     yield from _describe_version(examined, before or "", text)
     described = find_schedule_description(text, name)
@@ -274,16 +275,16 @@ def _describe_jobs(jobs: PipelineJobs, name: str, described: str) -> Iterator[st
             "not known", f"whether the workflow rules of {name} let a scheduled pipeline start"
         )
     if jobs.sure:
-        sign = (
+        condition = (
             f'$CI_PIPELINE_SCHEDULE_DESCRIPTION == "{described}"'
             if described
             else '$NIGHTSHIFT == "true"'
         )
-        out = f"- {{if: '{sign}', when: never}}"
+        rule = f"- {{if: '{condition}', when: never}}"
         yield format_line(
             "look at",
             f"these jobs run at night too: {_list_names(jobs.sure)}; to keep one out, start its"
-            f" rules with {out}",
+            f" rules with {rule}",
         )
     if jobs.perhaps:
         yield format_line(
@@ -308,7 +309,7 @@ def _write_file(checkout: Path, file: NewFile, *, dry_run: bool) -> Iterator[str
     yield format_line("wrote" if file.before is None else "changed", file.name)
 
 
-def _tell_next(examined: ProjectExamination) -> Iterator[str]:
+def _suggest_next(examined: ProjectExamination) -> Iterator[str]:
     request = examined.request
     if request.merge_request or request.dry_run or not any(f.changes for f in examined.files):
         return
@@ -326,8 +327,12 @@ def _try_commands(
 ) -> tuple[TriedCommand, ...]:
     """Each command by itself with its result; without a sandbox, why none could be run."""
     tools = find_tools([place.move(each) for each in commands], session.checkout, session.env)
-    here = _open_place(session, dataclasses.replace(place, folders=(*place.folders, *tools)))
-    work = dataclasses.replace(build_work_context(here), verify=Commands((), implied=True))
+    opened_session = _open_place(
+        session, dataclasses.replace(place, folders=(*place.folders, *tools))
+    )
+    work = dataclasses.replace(
+        build_work_context(opened_session), verify=Commands((), implied=True)
+    )
     seconds = work.seconds or _LONGEST_S
     context = SandboxContext(work, None, session.job.run_id, (), lambda: seconds)
     try:

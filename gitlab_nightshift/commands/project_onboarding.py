@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
-from gitlab_nightshift.commands.doctor_gitlab import list_gitlab_rows
-from gitlab_nightshift.commands.doctor_pipeline import MOST_ERRORS
+from gitlab_nightshift.commands.doctor_gitlab import MOST_ERRORS, list_gitlab_rows
 from gitlab_nightshift.commands.init_records import ProjectExamination, format_line
 from gitlab_nightshift.errors import NightshiftError, build_config_error
 from gitlab_nightshift.gitlab.api_error import ApiError
@@ -71,13 +70,13 @@ def set_up_gitlab(examined: ProjectExamination, project: Project) -> Iterator[st
     yield from _check_pipeline(examined, project)
     to_do = [f"tests: {examined.to_do}"] if examined.to_do else []
     for step in list_steps(project, _build_request(examined)):
-        left = step.text if step.by_hand else ""
+        remaining = step.text if step.by_hand else ""
         yield format_line("by hand" if step.by_hand else step.name, step.text)
         if step.act and not examined.request.dry_run:
-            left = _take_step(step)
-            yield format_line("by hand" if left else "done", left or step.name)
-        if left:
-            to_do.append(f"{step.name}: {left}")
+            remaining = _take_step(step)
+            yield format_line("by hand" if remaining else "done", remaining or step.name)
+        if remaining:
+            to_do.append(f"{step.name}: {remaining}")
     if examined.request.merge_request:
         yield from _open_request(examined, project, to_do)
 
@@ -177,9 +176,9 @@ def _describe_first_night(examined: ProjectExamination) -> str:
     days = [datetime.now(UTC) + timedelta(days=number) for number in range(1, 8)]
     nights = [day for day in days if day.strftime("%a").lower() in plan]
     recent = len(set(facts.recent_files) & set(facts.files)) if facts.recent_enforced else 0
-    left = f"{len(facts.files) - recent} of {len(facts.files)} files may change"
+    share = f"{len(facts.files) - recent} of {len(facts.files)} files may change"
     why = f"; files of the last {session.settings.avoid_recent_commits} commits are left alone"
     when = ""
     if nights:
         when = f"{nights[0]:%A} looks for {plan[nights[0].strftime('%a').lower()]}: "
-    return f"{when}{left}{why if recent else ''}."
+    return f"{when}{share}{why if recent else ''}."

@@ -1,4 +1,4 @@
-"""``nightshift patch``: a model looks around and proposes a change, and no file is changed."""
+"""``nightshift patch``: a model reads the checkout and proposes a change; no file is changed."""
 
 import contextlib
 import os
@@ -18,7 +18,7 @@ from gitlab_nightshift.agents.model.loop import AgentLoop, LoopLimits
 from gitlab_nightshift.agents.model.tools import Toolbox
 from gitlab_nightshift.agents.plain_model import BASE_URL, KEY, Model
 from gitlab_nightshift.commands.apply_blocks import to_nightshift_error
-from gitlab_nightshift.commands.kept_command import keep_to_row
+from gitlab_nightshift.commands.options import keep_to_row
 from gitlab_nightshift.errors import Code, NightshiftError, build_config_error
 from gitlab_nightshift.gateway.gateway_start import open_gateway
 from gitlab_nightshift.policy.path_patterns import within
@@ -61,7 +61,7 @@ amount of comment, indentation.
 
 @dataclass(frozen=True)
 class PatchRequest:
-    """What ``patch`` is asked; ``files`` are those to begin with."""
+    """A call of ``patch``; ``files`` are those to begin with."""
 
     task: str | None
     model: str | None
@@ -70,10 +70,7 @@ class PatchRequest:
 
 @dataclass(frozen=True)
 class PatchProposal:
-    """What the model proposes, checked against the files as they are; nothing is changed.
-
-    ``reason`` is why it proposes nothing, "" where it does.
-    """
+    """The model's edits, each of which fits its file; ``reason`` is why there are none."""
 
     edits: tuple[Edit, ...]
     model: str
@@ -81,18 +78,20 @@ class PatchProposal:
     reason: str
 
 
-def propose(call: Invocation, wish: PatchRequest, tell: Callable[[str], None]) -> PatchProposal:
-    """Let the model work on the checkout, its edits kept aside; ``tell`` gets what it does.
+def propose(
+    call: Invocation, request: PatchRequest, report: Callable[[str], None]
+) -> PatchProposal:
+    """Let the model work on the checkout without writing its edits; ``report`` gets each step.
 
     Raises NightshiftError: ``E_CONFIG``, ``E_PROVIDER_UNAVAILABLE``, ``E_BUDGET``,
     ``E_PARSE_ERROR`` (its answers cannot be used), ``E_APPLY_FAILED`` (outside ``paths``).
     """
     with (
-        _open_settings(call, wish.model) as (top, git, own),
+        _open_settings(call, request.model) as (top, git, own),
         open_short_folder(Path(tempfile.gettempdir())) as sockets,
     ):
         settings = _with_one_model(own.with_agent(Model.name))
-        task = (wish.task if wish.task is not None else settings.task or "").strip()
+        task = (request.task if request.task is not None else settings.task or "").strip()
         if not task:
             raise build_config_error("--task: say what is to be done (--task TEXT, or - for stdin)")
         provider = Model(settings)
@@ -100,22 +99,22 @@ def propose(call: Invocation, wish: PatchRequest, tell: Callable[[str], None]) -
         check_bounds(settings, provider, call.env)
         names = (*provider.keys, *MODEL_VARIABLES, *NETWORK)
         env = {name: call.env[name] for name in names if call.env.get(name)}
-        emit = _build_note_teller(tell)
+        emit = _build_note_reporter(report)
         limit = SpendingLimit(settings.max_budget_usd, settings.max_tokens)
         config = configure_gateway(settings, provider, env, limit)
         with open_gateway(config, env, emit) as gateway:
-            access = open_access(provider, env, RunEgress(), gateway, sockets / "gateway", emit)
-            with access.open_bead("patch", settings.models.implement, limit) as way:
-                port = urlsplit(way.env[BASE_URL]).port
+            run_access = open_access(provider, env, RunEgress(), gateway, sockets / "gateway", emit)
+            with run_access.open_bead("patch", settings.models.implement, limit) as access:
+                port = urlsplit(access.env[BASE_URL]).port
                 keep_to_row(PATCH, call.env, top, ports=(port,) if port else ())
-                loop = _PatchLoop(top, git, settings, call, wish, task, way, tell)
-                tell(f"asking {settings.models.implement or 'the model'}")
+                loop = _PatchLoop(top, git, settings, call, request, task, access, report)
+                report(f"asking {settings.models.implement or 'the model'}")
                 return loop.request_proposal()
 
 
 @contextlib.contextmanager
 def _open_settings(call: Invocation, model: str | None) -> Iterator[tuple[Path, Git, Settings]]:
-    """The checkout's top, a git for it, and what is configured there; ``model`` counts first."""
+    """The checkout's top, a git for it, and its settings; ``model`` overrides theirs."""
     named = {"models.implement": model} if model else {}
     top = find_checkout_top(call.folder)
     with tempfile.TemporaryDirectory(prefix="nightshift-") as home:
@@ -125,42 +124,42 @@ def _open_settings(call: Invocation, model: str | None) -> Iterator[tuple[Path, 
 
 
 def _with_one_model(settings: Settings) -> Settings:
-    """One bead, one model: that of Implement, "" where none is named."""
+    """One model for all beads: that of Implement, "" if none is set."""
     name = settings.models.implement
     models = Models(analyze=name, implement=name, verify=name, mr=name)
     return settings.with_values(models=models)
 
 
-def _build_note_teller(tell: Callable[[str], None]) -> Emit:
-    def tell_note(event: Event) -> None:
+def _build_note_reporter(report: Callable[[str], None]) -> Emit:
+    def report_note(event: Event) -> None:
         if isinstance(event, Note):
-            tell(event.text)
+            report(event.text)
 
-    return tell_note
+    return report_note
 
 
 @dataclass(frozen=True)
 class _PatchLoop:
-    """One task by hand, and what comes of it."""
+    """One task, and the model's conversation about it."""
 
     top: Path
     git: Git
     settings: Settings
     call: Invocation
-    wish: PatchRequest
+    request: PatchRequest
     task: str
-    way: BeadAccess
-    tell: Callable[[str], None]
+    access: BeadAccess
+    report: Callable[[str], None]
 
     def request_proposal(self) -> PatchProposal:
         model, proposed = self.settings.models.implement, dict[str, Edit]()
-        address, key = self.way.env[BASE_URL], self.way.env[KEY]
-        chat = ChatClient(address, key, model, on_repeat=self.tell)
+        address, key = self.access.env[BASE_URL], self.access.env[KEY]
+        chat = ChatClient(address, key, model, on_repeat=self.report)
         workspace = Workspace(self.top, self.git, proposed=proposed, is_hidden=self._is_hidden)
         limits = LoopLimits(self.settings.max_answer_tokens, tokens=self.settings.max_tokens)
-        loop = AgentLoop(chat, Toolbox(workspace, None), limits, None, self._tell_event)
+        loop = AgentLoop(chat, Toolbox(workspace, None), limits, None, self._report_event)
         try:
-            said = loop.run(self._render_task())
+            answer = loop.run(self._render_task())
         except (MalformedError, NotApplicableError) as error:
             raise to_nightshift_error(error) from None
         except ContextTooSmallError as error:
@@ -170,35 +169,37 @@ class _PatchLoop:
         edits = tuple(edit for edit in proposed.values() if edit.before != edit.after)
         if outside := [edit.path for edit in edits if not within(edit.path, self.settings)]:
             raise NightshiftError(Code.APPLY_FAILED, f"{outside[0]}: outside the settings' paths")
-        used = self.way.read_usage() or NOT_KNOWN
-        return PatchProposal(edits, model, used, "" if edits else said)
+        used = self.access.read_usage() or NOT_KNOWN
+        return PatchProposal(edits, model, used, "" if edits else answer)
 
     def _is_hidden(self, path: str) -> bool:
         return is_secret(path) or is_secret(f"{path}/")
 
-    def _tell_event(self, event: Mapping[str, Any]) -> None:
+    def _report_event(self, event: Mapping[str, Any]) -> None:
         if event.get("type") == "call":
             given = event["input"]
-            self.tell(f"{event['tool']} {given.get('path') or given.get('pattern') or ''}".strip())
+            self.report(
+                f"{event['tool']} {given.get('path') or given.get('pattern') or ''}".strip()
+            )
 
     def _render_task(self) -> str:
-        files = list(_resolve_files(self.top, self.call.folder, self.wish.files))
+        files = list(_resolve_files(self.top, self.call.folder, self.request.files))
         task = INJECTION_MITIGATION_PREAMBLE + SEPARATOR + TASK.format(task=self.task)
         named = "".join(f"- {file}\n" for file in files)
         return f"{task}\nFiles to begin with:\n\n{named}" if named else task
 
     def _to_error(self, error: EndpointError) -> NightshiftError:
-        if self.way.exhausted():
+        if self.access.exhausted():
             return NightshiftError(Code.BUDGET, "the request does not fit into the budget")
         if error.status == 200:
             return NightshiftError(Code.PARSE_ERROR, str(error))
         return NightshiftError(
-            Code.PROVIDER_UNAVAILABLE, self.way.describe_stop_reason() or str(error)
+            Code.PROVIDER_UNAVAILABLE, self.access.describe_stop_reason() or str(error)
         )
 
 
 def _resolve_files(top: Path, folder: Path, files: Iterable[str]) -> Iterator[str]:
-    """Paths from the top, of files that were named from the folder of the call."""
+    """The paths from the top of files that are named relative to the call's folder."""
     for name in files:
         place = Path(os.path.normpath(folder.resolve() / name))
         if not place.is_relative_to(top):

@@ -28,7 +28,7 @@ def register(commands: "options.Commands") -> None:
         "open the merge request for a bundle",
         run,
         examples=EXAMPLES,
-        beside_agents=True,
+        agents_in_job=True,
     )
     options.add_settings_options(parser)
     source = parser.add_mutually_exclusive_group()
@@ -48,7 +48,6 @@ def register(commands: "options.Commands") -> None:
 
 def run(args: argparse.Namespace, env: Env) -> int:
     """Publish a bundle; the exit status is that of the run."""
-    from gitlab_nightshift.commands.kept_command import keep_to_row
     from gitlab_nightshift.errors import NightshiftError, to_exit_status
     from gitlab_nightshift.records.notary_records import BundleOrigin
     from gitlab_nightshift.run import publishing
@@ -62,7 +61,7 @@ def run(args: argparse.Namespace, env: Env) -> int:
         except NightshiftError as error:
             _notify_mistake(call, error)
             raise
-        keep_to_row(JOBS, env, session.checkout)
+        options.keep_to_row(JOBS, env, session.checkout)
         try:
             origin = BundleOrigin(args.bundle, args.from_job, args.notary_job)
             done = publishing.publish_again(session, origin, approved=args.approved)

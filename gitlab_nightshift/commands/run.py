@@ -21,7 +21,7 @@ def register(commands: "options.Commands") -> None:
         "a night in one job: plan, work and publish",
         run,
         examples=EXAMPLES,
-        beside_agents=True,
+        agents_in_job=True,
     )
     options.add_settings_options(parser)
     parser.add_argument("--dry-run", action="store_true", help="stop before publish")

@@ -15,7 +15,7 @@ def register(commands: "options.Commands") -> None:
     """Add the command to the command line."""
     summary = "run the agents; writes nightshift/bundle"
     parser = options.add_command(
-        commands, "work", summary, run, examples=EXAMPLES, beside_agents=True
+        commands, "work", summary, run, examples=EXAMPLES, agents_in_job=True
     )
     options.add_settings_options(parser)
     parser.add_argument("--plan", metavar="FILE", help="default: nightshift/plan.json")
@@ -27,4 +27,4 @@ def run(args: argparse.Namespace, env: Env) -> int:
 
     options.check_linux()
     call = options.build_invocation(args, env)
-    return supervise(SupervisorOptions(**vars(call), alone=True, plan=args.plan))
+    return supervise(SupervisorOptions(**vars(call), single_stage=True, plan=args.plan))

@@ -15,12 +15,23 @@ from typing import Annotated, Any, Literal
 from gitlab_nightshift.errors import build_config_error
 from gitlab_nightshift.gitlab.resources import NIGHT_LABEL
 from gitlab_nightshift.policy.path_patterns import matches
-from gitlab_nightshift.settings.assignment import Assignment, flatten_assignment
-from gitlab_nightshift.settings.config_file import ConfigFile, find_secrets, read_yaml
-from gitlab_nightshift.settings.field_checks import check_after, check_before, check_bounds
+from gitlab_nightshift.settings.config_file import (
+    Assignment,
+    ConfigFile,
+    find_secrets,
+    flatten_assignment,
+    read_yaml,
+)
 from gitlab_nightshift.settings.load import build_mistakes_error, describe_problem
 from gitlab_nightshift.settings.notations import check_notification_url, check_time_zone, parse_date
-from gitlab_nightshift.settings.setting_groups import MOST, Label, Part
+from gitlab_nightshift.settings.setting_groups import (
+    MOST,
+    Label,
+    SettingsGroup,
+    check_after,
+    check_before,
+    check_bounds,
+)
 
 FLEET_FILE = "fleet.yaml"
 LONGEST_WINDOW = dt.timedelta(hours=12)
@@ -53,7 +64,7 @@ Count = Annotated[int, check_bounds(ge=1, le=MOST)]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Window(Part):
+class Window(SettingsGroup):
     """When nights may start. It may pass midnight, and lasts 12 hours at most."""
 
     start: TimeOfDay = dt.time(22)
@@ -63,7 +74,7 @@ class Window(Part):
 
 
 @dataclass(frozen=True, kw_only=True)
-class FleetBudget(Part):
+class FleetBudget(SettingsGroup):
     """What all nights together may cost."""
 
     night_usd: Usd
@@ -73,7 +84,7 @@ class FleetBudget(Part):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CadenceRule(Part):
+class CadenceRule(SettingsGroup):
     """Another cadence for some projects; the last rule that matches counts."""
 
     match: list[Pattern]
@@ -83,7 +94,7 @@ class CadenceRule(Part):
 
 
 @dataclass(frozen=True, kw_only=True)
-class FleetSettings(Part):
+class FleetSettings(SettingsGroup):
     """All keys of ``fleet.yaml``."""
 
     groups: list[FullPath] = field(default_factory=list)

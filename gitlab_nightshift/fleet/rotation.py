@@ -18,8 +18,8 @@ from gitlab_nightshift.gitlab.project import Project
 from gitlab_nightshift.gitlab.project_setup import HeldToken, NewSecret
 from gitlab_nightshift.job.job_secrets import TOKEN
 from gitlab_nightshift.onboarding.gitlab_steps import (
-    LASTS,
     NAME,
+    TOKEN_LIFETIME,
     describe_token,
     find_described_token,
 )
@@ -113,7 +113,7 @@ def _read_token_state(project: Project) -> _TokenState | Rotation:
 
 
 def _replace(project: Project, current: _TokenState, today: date) -> Rotation:
-    ends = today + LASTS
+    ends = today + TOKEN_LIFETIME
     created = project.setup.create_token(NAME, ends)
     # The scope selects the variable to change: another one of this name may have another scope.
     secret = NewSecret(

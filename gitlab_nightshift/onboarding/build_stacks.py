@@ -20,16 +20,16 @@ from gitlab_nightshift.sandbox.tool_caches import CACHES, find_tool_caches
 
 @dataclass(frozen=True)
 class Stack:
-    """A build tool, recognized by a ``file`` at the root and, if given, a pattern that it
-    ``holds``. Of the stacks with the same ``installer``, a project has the first that matches.
+    """A build tool, recognized by a ``file`` at the root and, if given, a ``pattern`` in it. Of the
+    stacks with the same ``installer``, a project has the first that matches.
 
-    ``fetch`` is a shell command for the night's job, run before its agent, and ``here`` its variant
-    for a person's machine, "" for the same. The test command then needs ``option``, and the job
-    ``variables``, of which agents and commands get those in ``agent_env``.
+    ``fetch`` is a shell command for the night's job, run before its agent, and ``local_fetch`` its
+    variant for a person's machine, "" for the same. The test command then needs ``option``, and the
+    job ``variables``, of which agents and commands get those in ``agent_env``.
 
-    ``night`` is the folder in ``option``, ``python`` the interpreter of the virtual environment
-    that ``fetch`` makes. ``folders`` below a person's HOME are opened besides the usual caches.
-    ``because`` names the files that led to ``fetch``, "" for ``file``.
+    ``night_folder`` is the folder in ``option``, ``python`` the interpreter of the virtual
+    environment that ``fetch`` makes. ``folders`` below a person's HOME are opened besides the usual
+    caches. ``because`` names the files that led to ``fetch``, "" for ``file``.
     """
 
     file: str
@@ -38,18 +38,19 @@ class Stack:
     option: str = ""
     variables: Mapping[str, str] = field(default_factory=dict)
     agent_env: tuple[str, ...] = ()
-    night: str = ""
+    night_folder: str = ""
     folders: tuple[str, ...] = ()
     installer: str = ""
-    holds: str = ""
-    here: str = ""
+    pattern: str = ""
+    local_fetch: str = ""
     python: str = ""
     because: str = ""
 
     @property
-    def is_elsewhere(self) -> bool:
-        """True if a night keeps dependencies elsewhere than the project's own jobs do."""
-        cache = self.night or any(each.variable in self.variables for each in CACHES)
+    def needs_own_fetch(self) -> bool:
+        """True if a night keeps dependencies in another place than the project's own jobs, whose
+        ``before_script`` does not fetch them there."""
+        cache = self.night_folder or any(each.variable in self.variables for each in CACHES)
         return bool(self.fetch and (self.python or (cache and self.installer != "node")))
 
 
@@ -63,13 +64,13 @@ _YARN = {**_COREPACK, "YARN_GLOBAL_FOLDER": "/opt/yarn"}
 
 
 def _build_corepack(
-    file: str, install: str, variables: Mapping[str, str], holds: str = ""
+    file: str, install: str, variables: Mapping[str, str], pattern: str = ""
 ) -> Stack:
     return Stack(
         file,
         fetch=f"corepack enable && {install}",
-        here=install,
-        holds=holds,
+        local_fetch=install,
+        pattern=pattern,
         installer="node",
         variables=variables,
         agent_env=tuple(variables),
@@ -79,12 +80,20 @@ def _build_corepack(
 def _build_bun(file: str) -> Stack:
     install = "bun install --frozen-lockfile"
     fetch = f"(command -v bun || npm install --global bun) && {install}"
-    return Stack(file, fetch=fetch, here=install, installer="node", folders=(".bun/bin",))
+    return Stack(file, fetch=fetch, local_fetch=install, installer="node", folders=(".bun/bin",))
 
 
-def _build_python(file: str, fetch: str = "", here: str = "", holds: str = "") -> Stack:
-    python = f"{_VENV}/bin/python" if here else ""
-    return Stack(file, "python:3", fetch, installer="python", here=here, holds=holds, python=python)
+def _build_python(file: str, fetch: str = "", local_fetch: str = "", pattern: str = "") -> Stack:
+    python = f"{_VENV}/bin/python" if local_fetch else ""
+    return Stack(
+        file,
+        "python:3",
+        fetch,
+        installer="python",
+        local_fetch=local_fetch,
+        pattern=pattern,
+        python=python,
+    )
 
 
 def _build_python_tool(file: str, tool: str, install: str, before: str = "") -> Stack:
@@ -99,7 +108,7 @@ _GROUPS_PIP = "'pip>=25.1'"
 
 STACKS = (
     _build_corepack("pnpm-lock.yaml", "pnpm install --frozen-lockfile", _COREPACK),
-    _build_corepack("yarn.lock", "yarn install --immutable", _YARN, holds="(?m)^__metadata:"),
+    _build_corepack("yarn.lock", "yarn install --immutable", _YARN, pattern="(?m)^__metadata:"),
     _build_corepack("yarn.lock", "yarn install --frozen-lockfile", _COREPACK),
     _build_bun("bun.lock"),
     _build_bun("bun.lockb"),
@@ -108,8 +117,8 @@ STACKS = (
         "package.json",
         fetch="npm install --no-package-lock",
         installer="node",
-        holds='ependencies"',
-        here="npm install",
+        pattern='ependencies"',
+        local_fetch="npm install",
     ),
     # A whole build: dependency:go-offline misses what plugins such as Surefire fetch at run time.
     Stack(
@@ -117,8 +126,8 @@ STACKS = (
         "maven:3-eclipse-temurin-21",
         f"mvn -B -q {_MAVEN} -Dmaven.test.failure.ignore test",
         _MAVEN,
-        here="mvn -B -q -Dmaven.test.failure.ignore test",
-        night="/opt/m2",
+        local_fetch="mvn -B -q -Dmaven.test.failure.ignore test",
+        night_folder="/opt/m2",
     ),
     Stack("build.gradle", "gradle:8-jdk21"),
     Stack("build.gradle.kts", "gradle:8-jdk21"),
@@ -127,7 +136,7 @@ STACKS = (
         "go.mod",
         "golang:1",
         "go mod download && go build std && go test -run=NONE ./...",
-        here="go mod download",
+        local_fetch="go mod download",
         variables={"GOCACHE": "/opt/gocache", "GOMODCACHE": "/opt/gomod", "GODEBUG": "goindex=0"},
         agent_env=("GOCACHE", "GOMODCACHE", "GODEBUG"),
     ),
@@ -150,7 +159,7 @@ STACKS = (
         "Gemfile",
         "ruby:3",
         "bundle install",
-        here="bundle config set --local path vendor/bundle && bundle install",
+        local_fetch="bundle config set --local path vendor/bundle && bundle install",
         variables={"BUNDLE_PATH": "/opt/bundle"},
         agent_env=("BUNDLE_PATH",),
     ),
@@ -163,8 +172,8 @@ STACKS = (
     _build_python_tool("pdm.lock", "pdm", "sync"),
     _build_python_tool("Pipfile.lock", "pipenv", "sync --dev", "PIPENV_VENV_IN_PROJECT=1 "),
     _build_python("requirements.txt", "pip install -r requirements.txt"),
-    _build_python("pyproject.toml", "pip install -e .", holds=_INSTALLABLE),
-    _build_python("pyproject.toml", "pip install --group", holds=r"(?m)^\[dependency-groups\]"),
+    _build_python("pyproject.toml", "pip install -e .", pattern=_INSTALLABLE),
+    _build_python("pyproject.toml", "pip install --group", pattern=r"(?m)^\[dependency-groups\]"),
     _build_python("setup.py", "pip install -e ."),
     _build_python("pyproject.toml"),
 )
@@ -203,7 +212,7 @@ def find_stacks(build: BuildFiles) -> tuple[Stack, ...]:
     for stack in STACKS:
         if stack.file not in build.files:
             continue
-        if not stack.holds or re.search(stack.holds, build.read_text(stack.file)):
+        if not stack.pattern or re.search(stack.pattern, build.read_text(stack.file)):
             seen.setdefault(stack.installer or stack.file, _complete_pip(stack, build))
     return tuple(seen.values())
 
@@ -213,7 +222,7 @@ def _complete_pip(stack: Stack, build: BuildFiles) -> Stack:
     command names an interpreter; a Makefile uses the one on PATH."""
     if stack.file == "uv.lock" and (needs := _find_test_needs(build))[1]:
         more = f" --{needs[0]} {needs[1]}"
-        return replace(stack, fetch=stack.fetch + more, here=stack.here + more)
+        return replace(stack, fetch=stack.fetch + more, local_fetch=stack.local_fetch + more)
     if not stack.fetch.startswith("pip install -"):
         return stack
     what, because = _choose_requirements(stack, build)
@@ -282,7 +291,7 @@ def complete_command(command: str, stacks: Sequence[Stack]) -> str:
 
 def list_installs(stacks: Sequence[Stack]) -> tuple[str, ...]:
     """The commands that install a project's dependencies on a person's machine."""
-    return tuple(stack.here or stack.fetch for stack in stacks if stack.fetch)
+    return tuple(stack.local_fetch or stack.fetch for stack in stacks if stack.fetch)
 
 
 def find_trial_place(
@@ -291,7 +300,7 @@ def find_trial_place(
     """The counterpart of these stacks on this machine."""
     home = Path(env.get("HOME", "/"))
     local = find_tool_caches(env, home, checkout).maven or home / ".m2/repository"
-    moves = {each.night: str(local) for each in stacks if each.night}
+    moves = {each.night_folder: str(local) for each in stacks if each.night_folder}
     pythons = (each.python for each in stacks if each.python and not build.is_there(each.python))
     folders = [str(home / each) for stack in stacks for each in stack.folders]
     plain = {

@@ -39,7 +39,7 @@ class TemplateInclude:
     variables: Mapping[str, str] = field(default_factory=dict)
 
 
-def add_include(text: str, wanted: TemplateInclude, name: str) -> str:
+def add_include(text: str, include: TemplateInclude, name: str) -> str:
     """The text of the file ``name`` with the include, or with the newer version of an existing one.
 
     Line endings, a byte order mark and a last line ``...`` are kept. Raises ``E_CONFIG`` for
@@ -50,14 +50,14 @@ def add_include(text: str, wanted: TemplateInclude, name: str) -> str:
     key = _find_include_node(body)
     existing = _find_template(key) if key else None
     if existing is not None:
-        return mark + _renew_version(body, existing, wanted) + end
-    block = f"{_HEAD}include:\n{_write_item(wanted, '  ')}\n"
-    added = _add_item(body, key, wanted) if key else _append(body, block)
-    if (wanted.prepare or wanted.variables) and JOB not in before:
-        added = _append(added, _write_job(wanted))
+        return mark + _renew_version(body, existing, include) + end
+    block = f"{_HEAD}include:\n{_write_item(include, '  ')}\n"
+    added = _add_item(body, key, include) if key else _append(body, block)
+    if (include.prepare or include.variables) and JOB not in before:
+        added = _append(added, _write_job(include))
     added = keep_line_ends(text, mark + added + end)
     if not _is_kept(before, added, name):
-        item = _write_flow(wanted)
+        item = _write_flow(include)
         raise build_config_error(f"{name}: cannot add to its include: add this by hand: - {item}")
     return added
 
@@ -159,15 +159,15 @@ def _find_template(include: Any) -> dict[str, Any] | None:
     return None
 
 
-def _renew_version(text: str, include: Mapping[str, Any], wanted: TemplateInclude) -> str:
+def _renew_version(text: str, nodes: Mapping[str, Any], include: TemplateInclude) -> str:
     """The text with the new version if the include has an older one, not a branch or a commit."""
-    node = include.get("ref") or include.get("component")
+    node = nodes.get("ref") or nodes.get("component")
     found = re.search(r"(?:^v|@)(\d+(?:\.\d+)*)$", str(getattr(node, "value", "")))
-    if node is None or not found or _split_version(found[1]) >= _split_version(wanted.ref):
+    if node is None or not found or _split_version(found[1]) >= _split_version(include.ref):
         return text
     start, end = node.start_mark.index, node.end_mark.index
     before, _, after = text[start:end].rpartition(found[1])
-    return f"{text[:start]}{before}{wanted.ref.removeprefix('v')}{after}{text[end:]}"
+    return f"{text[:start]}{before}{include.ref.removeprefix('v')}{after}{text[end:]}"
 
 
 def _split_version(text: str) -> list[int]:
@@ -198,62 +198,64 @@ def keep_line_ends(before: str, after: str) -> str:
     return re.sub(r"(?<!\r)\n", "\r\n", after)
 
 
-def _write_item(wanted: TemplateInclude, indent: str) -> str:
-    lines = [f"- project: {wanted.project}", f"  ref: {wanted.ref}", f"  file: {TEMPLATE}"]
-    if wanted.inputs:
+def _write_item(include: TemplateInclude, indent: str) -> str:
+    lines = [f"- project: {include.project}", f"  ref: {include.ref}", f"  file: {TEMPLATE}"]
+    if include.inputs:
         lines.append("  inputs:")
-    for name, value in wanted.inputs.items():
-        reason = f" # {wanted.reasons[name]}" if name in wanted.reasons else ""
+    for name, value in include.inputs.items():
+        reason = f" # {include.reasons[name]}" if name in include.reasons else ""
         lines.append(f"    {name}: {json.dumps(value)}{reason}")
     return "\n".join(f"{indent}{line}" for line in lines)
 
 
-def _write_flow(wanted: TemplateInclude) -> str:
-    pairs = {"project": wanted.project, "ref": wanted.ref, "file": TEMPLATE}
-    inputs = {"inputs": dict(wanted.inputs)} if wanted.inputs else {}
+def _write_flow(include: TemplateInclude) -> str:
+    pairs = {"project": include.project, "ref": include.ref, "file": TEMPLATE}
+    inputs = {"inputs": dict(include.inputs)} if include.inputs else {}
     return json.dumps({**pairs, **inputs})
 
 
-def _write_job(wanted: TemplateInclude) -> str:
+def _write_job(include: TemplateInclude) -> str:
     lines = [
         "# What the night's tests need, fetched before the agent starts: it has no network.",
         f"{JOB}:",
     ]
-    if wanted.variables:
+    if include.variables:
         lines.append("  variables:")
-        lines += [f"    {name}: {value}" for name, value in wanted.variables.items()]
-    if wanted.prepare:
+        lines += [f"    {name}: {value}" for name, value in include.variables.items()]
+    if include.prepare:
         lines += ["  before_script:", '    - !reference [".nightshift:install", script]']
-        lines += [f"    - {line}" for line in wanted.prepare]
+        lines += [f"    - {line}" for line in include.prepare]
     return "\n".join(lines) + "\n"
 
 
-def _add_item(text: str, node: Any, wanted: TemplateInclude) -> str:
+def _add_item(text: str, node: Any, include: TemplateInclude) -> str:
     """The text with the include added to the existing ``include``, of whatever form."""
+    # GitLab takes a list, one mapping, or one string (docs.gitlab.com/ci/yaml/#include), and YAML
+    # writes the first two as a block or in one line (flow style).
     import yaml
 
     start, end = node.start_mark.index, node.end_mark.index
     if isinstance(node, yaml.SequenceNode) and node.flow_style:
         tail = text[node.value[-1].end_mark.index : end - 1] if node.value else ","
         comma = "" if "," in re.sub(r"#.*", "", tail) else ", "
-        return f"{text[: end - 1]}{comma}{_write_flow(wanted)}{text[end - 1 :]}"
+        return f"{text[: end - 1]}{comma}{_write_flow(include)}{text[end - 1 :]}"
     if isinstance(node, yaml.SequenceNode):
         at = _find_line_after(text, node)
-        return _put_lines(text, at, _write_item(wanted, " " * node.start_mark.column))
+        return _insert_lines(text, at, _write_item(include, " " * node.start_mark.column))
     if isinstance(node, yaml.MappingNode) and not node.flow_style:
         at = _find_line_after(text, node)
         first = text.rfind("\n", 0, start) + 1
         moved = re.sub(r"(?m)^(?=[^\r\n])", "  ", text[first:at])
         column = node.start_mark.column
         moved = f"{moved[:column]}- {moved[column + 2 :]}"
-        return _put_lines(
-            text[:first] + moved + text[at:], first + len(moved), _write_item(wanted, " " * column)
+        return _insert_lines(
+            text[:first] + moved + text[at:], first + len(moved), _write_item(include, " " * column)
         )
     if node.tag == _NULL:
         text = text[:start] + text[end:]
         at = text.find("\n", start) + 1 or len(text)
-        return _put_lines(text, at, _write_item(wanted, "  "))
-    return f"{text[:start]}[{text[start:end]}, {_write_flow(wanted)}]{text[end:]}"
+        return _insert_lines(text, at, _write_item(include, "  "))
+    return f"{text[:start]}[{text[start:end]}, {_write_flow(include)}]{text[end:]}"
 
 
 def _find_line_after(text: str, node: Any) -> int:
@@ -265,7 +267,7 @@ def _find_line_after(text: str, node: Any) -> int:
     return text.find("\n", node.end_mark.index - 1) + 1 or len(text)
 
 
-def _put_lines(text: str, at: int, lines: str) -> str:
+def _insert_lines(text: str, at: int, lines: str) -> str:
     before = text[:at]
     gap = "" if not before or before.endswith("\n") else "\n"
     return f"{before}{gap}{lines}\n{text[at:]}"

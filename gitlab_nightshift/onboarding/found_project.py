@@ -50,7 +50,7 @@ def find_environment(
         image, stage, variables=variables, reasons=(("image", why),) if image else ()
     )
     if job.get("before_script"):
-        kept = [stack.fetch for stack in stacks if stack.is_elsewhere]
+        kept = [stack.fetch for stack in stacks if stack.needs_own_fetch]
         quoted = name if re.fullmatch(r"[\w.:-]+", name) else json.dumps(name, ensure_ascii=False)
         return replace(found, prepare=(f"!reference [{quoted}, before_script]", *kept))
     if not fetches:

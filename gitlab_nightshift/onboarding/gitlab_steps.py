@@ -14,9 +14,9 @@ from gitlab_nightshift.job.job_secrets import MODEL_KEYS, TOKEN
 from gitlab_nightshift.onboarding.pipeline_rules import NightMarks, is_night
 
 NAME = "Night shift"
-LASTS = timedelta(days=364)
+TOKEN_LIFETIME = timedelta(days=364)
 """GitLab refuses more than 365 days ("Expires at must expire in 365 days"), by default."""
-HOUR = "0 2 * * "
+AT_TWO = "0 2 * * "
 _FORBIDDEN = (
     "GitLab takes no variables of schedules here: allow them (Settings > CI/CD > Variables >"
     " Minimum role to use pipeline variables), or set the input"
@@ -55,25 +55,25 @@ class SetupStep:
     by_hand: bool = False
 
 
-def list_steps(project: Project, wanted: SetupRequest) -> Iterator[SetupStep]:
+def list_steps(project: Project, request: SetupRequest) -> Iterator[SetupStep]:
     """The steps. Each looks first at what exists."""
     variables = project.ci_settings.list_variables() or ()
-    yield _plan_token(project, wanted, variables)
-    yield _plan_model_key(project, wanted, variables)
-    yield _plan_job_token(project, wanted)
-    yield _plan_schedule(project, wanted)
-    yield _plan_labels(project, wanted)
+    yield _plan_token(project, request, variables)
+    yield _plan_model_key(project, request, variables)
+    yield _plan_job_token(project, request)
+    yield _plan_schedule(project, request)
+    yield _plan_labels(project, request)
 
 
 def _plan_token(
-    project: Project, wanted: SetupRequest, variables: tuple[CiVariable, ...]
+    project: Project, request: SetupRequest, variables: tuple[CiVariable, ...]
 ) -> SetupStep:
     if any(each.key == TOKEN for each in variables):
         return SetupStep("token", f"{TOKEN} exists")
-    ends = wanted.today + LASTS
+    ends = request.today + TOKEN_LIFETIME
     text = (
         f"create a project access token (Developer, api and write_repository, until {ends}) and"
-        f" store it as {TOKEN}: masked, hidden, protected, environments {wanted.scope}"
+        f" store it as {TOKEN}: masked, hidden, protected, environments {request.scope}"
     )
 
     def carry_out() -> str:
@@ -87,11 +87,11 @@ def _plan_token(
                 f"GitLab refuses to create one ({error.reason}): add a service account (on all"
                 " tiers: Settings > Service accounts of the top-level group) as Developer, and"
                 f" store its token (scopes api, write_repository) as {TOKEN}: masked, hidden,"
-                f" protected, environments {wanted.scope}"
+                f" protected, environments {request.scope}"
             )
         try:
             text = describe_token(made.id, ends)
-            project.setup.create_secret(NewSecret(TOKEN, made.value, wanted.scope, text))
+            project.setup.create_secret(NewSecret(TOKEN, made.value, request.scope, text))
         except BaseException:  # a signal too: a token that is not stored is lost
             project.setup.revoke_token(made.id)
             raise
@@ -113,14 +113,14 @@ def find_described_token(description: str) -> int | None:
 
 
 def _plan_model_key(
-    project: Project, wanted: SetupRequest, variables: tuple[CiVariable, ...]
+    project: Project, request: SetupRequest, variables: tuple[CiVariable, ...]
 ) -> SetupStep:
     if existing := next((each.key for each in variables if each.key in MODEL_KEYS), ""):
         return SetupStep("model key", f"{existing} exists")
     inherited = project.ci_settings.list_inherited_variables(project.facts.path) or ()
     if held := next((each for each in inherited if each.key in MODEL_KEYS), None):
         return SetupStep("model key", f"the group {held.group} has {held.key}")
-    key, value = wanted.model_key
+    key, value = request.model_key
     if not key:
         text = (
             f"store your model key ({MODEL_KEYS[0]}): masked, hidden, protected; --model-key NAME"
@@ -137,8 +137,8 @@ def _plan_model_key(
     )
 
 
-def _plan_job_token(project: Project, wanted: SetupRequest) -> SetupStep:
-    here, source = project.facts, wanted.source
+def _plan_job_token(project: Project, request: SetupRequest) -> SetupStep:
+    here, source = project.facts, request.source
     allowed = source == here.path or project.setup.is_job_token_allowed(source, here)
     if allowed:
         return SetupStep("job token", f"jobs may fetch the program from {source}")
@@ -153,18 +153,20 @@ def _plan_job_token(project: Project, wanted: SetupRequest) -> SetupStep:
     return SetupStep("job token", f"allow {here.path} in {where}", carry_out)
 
 
-def _plan_schedule(project: Project, wanted: SetupRequest) -> SetupStep:
+def _plan_schedule(project: Project, request: SetupRequest) -> SetupStep:
     found = project.ci_settings.list_schedules() or ()
-    if night := _find_night(found, wanted):
-        text = f"{night.description} exists{_describe(project, night, wanted)}"
+    if night := _find_night(found, request):
+        text = f"{night.description} exists{_describe_existing(project, night, request)}"
         return SetupStep("schedule", text)
     switched = project.can_set_variables() is not False
-    if not switched and not wanted.marks.description:
+    if not switched and not request.marks.description:
         return SetupStep("schedule", _FORBIDDEN, by_hand=True)
-    cron = HOUR + build_cron_days(wanted.days)
-    name = choose_schedule_name(by_fleet=wanted.by_fleet) if switched else wanted.marks.description
-    active = not wanted.by_fleet
-    new = NewSchedule(name, wanted.branch, cron, wanted.timezone, switched, active)
+    cron = AT_TWO + build_cron_days(request.days)
+    name = request.marks.description
+    if switched:
+        name = choose_schedule_name(by_fleet=request.by_fleet)
+    active = not request.by_fleet
+    new = NewSchedule(name, request.branch, cron, request.timezone, switched, active)
     own = project.check_access().login
     unfinished = [e.id for e in found if (e.description, e.owner, e.active) == (name, own, False)]
 
@@ -179,9 +181,9 @@ def _plan_schedule(project: Project, wanted: SetupRequest) -> SetupStep:
             return f"{_FORBIDDEN} ({error.reason})"
         return ""
 
-    text = f"create the schedule {name}: {cron} ({wanted.timezone}) on {wanted.branch}"
+    text = f"create the schedule {name}: {cron} ({request.timezone}) on {request.branch}"
     mark = "with NIGHTSHIFT = true" if switched else "which its description makes a night"
-    played = ", inactive: the fleet plays it" if wanted.by_fleet else ""
+    played = ", inactive: the fleet plays it" if request.by_fleet else ""
     return SetupStep("schedule", f"{text}, {mark}{played}", carry_out)
 
 
@@ -190,16 +192,16 @@ def choose_schedule_name(*, by_fleet: bool) -> str:
     return FLEET_SCHEDULE if by_fleet else NAME
 
 
-def _find_night(found: Iterable[Schedule], wanted: SetupRequest) -> Schedule | None:
+def _find_night(found: Iterable[Schedule], request: SetupRequest) -> Schedule | None:
     """A night's schedule. For a fleet, an inactive one counts only if it is the fleet's own."""
-    nights = (each for each in found if is_night(each, wanted.marks))
-    if wanted.by_fleet:
+    nights = (each for each in found if is_night(each, request.marks))
+    if request.by_fleet:
         nights = (each for each in nights if each.active or each.description == FLEET_SCHEDULE)
     return next(nights, None)
 
 
-def _describe(project: Project, night: Schedule, wanted: SetupRequest) -> str:
-    if not wanted.by_fleet:
+def _describe_existing(project: Project, night: Schedule, request: SetupRequest) -> str:
+    if not request.by_fleet:
         return "" if night.active else " but inactive: activate it when nights should start"
     if night.active:
         return " and is active: the project starts its own nights, the fleet counts them"
@@ -207,9 +209,9 @@ def _describe(project: Project, night: Schedule, wanted: SetupRequest) -> str:
     return "" if night.owner == own else f", owned by {night.owner or 'nobody'}, not by {own}"
 
 
-def _plan_labels(project: Project, wanted: SetupRequest) -> SetupStep:
+def _plan_labels(project: Project, request: SetupRequest) -> SetupStep:
     existing = project.setup.list_labels()
-    missing = [each for each in wanted.labels if each.name not in existing]
+    missing = [each for each in request.labels if each.name not in existing]
     if not missing:
         return SetupStep("labels", "the merge requests' labels exist")
 

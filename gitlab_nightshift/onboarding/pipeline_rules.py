@@ -296,13 +296,13 @@ class _ConditionReader:
         """``a || b``"""
         found = self._read_all()
         while self._take_sign("||"):
-            found = _join_either(found, self._read_all())
+            found = _combine_or(found, self._read_all())
         return found
 
     def _read_all(self) -> bool | None:
         found = self._read_comparison()
         while self._take_sign("&&"):
-            found = _join_both(found, self._read_comparison())
+            found = _combine_and(found, self._read_comparison())
         return found
 
     def _read_comparison(self) -> bool | None:
@@ -349,18 +349,20 @@ def _compare(left: _Value, sign: str, right: _Value) -> bool | None:
     body, _, flags = str(right.text)[1:].rpartition("/")
     try:
         found = re.search(body, left.text or "", re.IGNORECASE if "i" in flags else 0)
-    except (
-        re.error
-    ):  # GitLab's patterns are RE2's (lexeme/pattern.rb), whose syntax differs a little
+    except re.error:
+        # GitLab's patterns are RE2's (lexeme/pattern.rb), whose syntax differs a little.
         return None
     return (found is not None) == (sign == "=~")
 
 
-def _join_either(left: bool | None, right: bool | None) -> bool | None:
+# Three-valued logic: unknown decides only if the other side does not (Kleene).
+
+
+def _combine_or(left: bool | None, right: bool | None) -> bool | None:
     return True if left or right else None if left is None or right is None else False
 
 
-def _join_both(left: bool | None, right: bool | None) -> bool | None:
+def _combine_and(left: bool | None, right: bool | None) -> bool | None:
     if left is False or right is False:
         return False
     return None if left is None or right is None else True

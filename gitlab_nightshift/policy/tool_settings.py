@@ -9,12 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from gitlab_nightshift.policy.path_patterns import find_matching, matches, read_groups
-from gitlab_nightshift.policy.settings_tables import (
-    EVERYTHING,
-    UNREADABLE,
-    list_changed_blocks,
-    list_changed_tables,
-)
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 from gitlab_nightshift.text.printable_text import format_excerpt
 
@@ -27,7 +21,7 @@ Side = tuple[str, bytes | None, bytes | None]
 @dataclass(frozen=True)
 class SharedFiles:
     """Files that contain tool settings beside others: below ``tables``, or in ``blocks`` of scripts
-    (``settings_tables.py``)."""
+    (``settings_parser.py``)."""
 
     patterns: tuple[str, ...]
     tables: tuple[str, ...] = ()
@@ -36,6 +30,11 @@ class SharedFiles:
 
     def list_changed(self, path: str, old: bytes | None, new: bytes | None) -> list[str]:
         """The changed keys, or the beginnings of changed blocks."""
+        from gitlab_nightshift.policy.settings_parser import (  # few changes need its parsers
+            list_changed_blocks,
+            list_changed_tables,
+        )
+
         if self.blocks is None:
             return list_changed_tables(path, old, new, self.tables)
         return list_changed_blocks(old, new, self.blocks, c_comments=self.c_comments)
@@ -83,6 +82,12 @@ def _list_keys(path: str, old: bytes | None, new: bytes | None) -> list[str]:
     """Changed keys, for the message only: any other byte of such a file counts, too."""
     if old is None or new is None:
         return []
+    from gitlab_nightshift.policy.settings_parser import (
+        EVERYTHING,
+        UNREADABLE,
+        list_changed_tables,
+    )
+
     names = list_changed_tables(path, old, new, EVERYTHING)
     return [] if UNREADABLE in names else names
 

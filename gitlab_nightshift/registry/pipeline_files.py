@@ -14,7 +14,7 @@ from gitlab_nightshift.text.lazy_patterns import compile_lazily
 from gitlab_nightshift.text.yaml_documents import build_gitlab_loader, construct_documents
 
 MOST_FILES = 150
-"""GitLab's own limit of includes."""
+"""GitLab's own limit (ci_max_includes, app/models/application_setting_implementation.rb)."""
 LARGEST_FILE = 1_000_000
 ANY_YAML = "**/*.{yml,yaml}"
 """Every YAML file, for includes that cannot be read."""

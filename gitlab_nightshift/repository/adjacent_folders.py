@@ -56,6 +56,8 @@ def _build_no_folder_error(checkout: Path) -> NightshiftError:
 def _read_mount(folder: Path) -> str:
     """The mount of a folder: rename fails with EXDEV between two mounts, even if both show the same
     file system (rename(2))."""
+    # Of the same file system, a bind mount is another mount: st_dev does not tell them apart, the
+    # mount's id does (proc_pid_fdinfo(5)).
     fd = os.open(folder, os.O_PATH | os.O_CLOEXEC)
     try:
         parts = Path(f"/proc/self/fdinfo/{fd}").read_text().split("mnt_id:")

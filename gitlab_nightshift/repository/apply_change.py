@@ -28,8 +28,8 @@ from gitlab_nightshift.system.openat import (
 )
 
 PROGRAM, LINK = "100755", "120000"
-AT_ONCE = 100
-"""Files to read before they are written: a person's commit may have thousands, and large ones."""
+FILES_PER_BATCH = 100
+"""Files in memory at once: a person's commit may have thousands, and large ones."""
 
 
 def apply_captured_change(
@@ -63,8 +63,8 @@ def _apply(
         _delete(root, path)
     wanted = {path: row for path, row in rows.items() if row and row[0] != SUBMODULE}
     paths = list(wanted)
-    for at in range(0, len(paths), AT_ONCE):
-        some = {path: wanted[path] for path in paths[at : at + AT_ONCE]}
+    for at in range(0, len(paths), FILES_PER_BATCH):
+        some = {path: wanted[path] for path in paths[at : at + FILES_PER_BATCH]}
         data = _read_checked_out(repository, tree, some)
         for path, (mode, _) in some.items():
             if mode == LINK:
@@ -77,7 +77,7 @@ def _read_checked_out(
     repository: Repository, tree: str, rows: Mapping[str, Row]
 ) -> dict[str, bytes]:
     """The bytes that git writes for these files of a tree. Raises GitError."""
-    if repository.converting or _find_attributes(repository, tree, rows):
+    if repository.converts_files or _find_attributes(repository, tree, rows):
         return _check_out(repository, tree, rows)
     blobs = read_blobs(repository, (blob for _, blob in rows.values()))
     for _, blob in rows.values():

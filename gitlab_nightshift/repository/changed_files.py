@@ -7,7 +7,6 @@ unchanged if its bytes are those that a checkout writes.
 
 import functools
 import os
-import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -149,7 +148,7 @@ def _read_batches(blobs: Mapping[str, str], top: Path) -> Iterator[list[_Modifie
 def _read_checked_out(run: Run, batch: Sequence[_ModifiedFile]) -> list[bytes]:
     """The bytes that a checkout would write of each file; [] if a blob is missing."""
     # With --filters, the reported size is that of the blob, so a random line separates the outputs.
-    mark = secrets.token_hex(16)
+    mark = os.urandom(16).hex()
     stdin = b"".join(f"{row.blob} ".encode() + os.fsencode(row.path) + b"\n" for row in batch)
     try:
         out = run("cat-file", f"--batch={mark}", "--filters", stdin=stdin)

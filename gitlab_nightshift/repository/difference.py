@@ -142,6 +142,8 @@ def _read_with_renames(repository: Repository, old: str, new: str) -> tuple[byte
 
 @dataclass(frozen=True)
 class _Row:
+    """A path as ``git diff-tree --raw`` lists it."""
+
     path: str
     old_path: str
     status: str

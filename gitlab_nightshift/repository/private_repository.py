@@ -76,13 +76,13 @@ Listing = Mapping[str, ListedFile]
 
 @dataclass(frozen=True)
 class Repository:
-    """A private bare repository. Unless it is ``converting``, git writes files as their blobs are,
+    """A private bare repository. Unless it ``converts_files``, git writes files as their blobs are,
     where no attribute file of the tree says otherwise; unless it is ``attributed``, no other file
     gives a path attributes."""
 
     git: Git
     folder: Path
-    converting: bool = True
+    converts_files: bool = True
     attributed: bool = True
     blobs: dict[str, bytes] = field(default_factory=dict, repr=False, compare=False)
     differences: dict[tuple[str, str], tuple[DiffFile, ...]] = field(
@@ -177,7 +177,7 @@ def create_private_repository(
             (folder / name).write_bytes(data)
     plain = settings.get("core.autocrlf", "false").lower() in _NOT_ON_CHECKOUT
     attributed = bool(parts.attributes) or "GIT_ATTR_NOSYSTEM" not in git.env
-    return Repository(git, folder, converting=attributed or not plain, attributed=attributed)
+    return Repository(git, folder, converts_files=attributed or not plain, attributed=attributed)
 
 
 @contextlib.contextmanager

@@ -149,15 +149,15 @@ def _parse_scheme(url: str) -> str:
 def _prepare_askpass(folder: Path, server: GitServer) -> Iterator[dict[str, str]]:
     """The environment in which git gets the token from our script, only for this server."""
     parts = urlsplit(server.url)
-    asked_name = f"Username for '{parts.scheme}://{parts.netloc}': "
-    asked_word = f"Password for '{parts.scheme}://{quote(server.username)}@{parts.netloc}': "
+    username_prompt = f"Username for '{parts.scheme}://{parts.netloc}': "
+    password_prompt = f"Password for '{parts.scheme}://{quote(server.username)}@{parts.netloc}': "
     with TemporaryDirectory(prefix="askpass-", dir=folder) as private:
         script = Path(private) / "askpass"
         script.touch(0o700)
         script.write_text(
             "#!/bin/sh\ncase $1 in\n"
-            f"{shlex.quote(asked_name)}) printf '%s\\n' {shlex.quote(server.username)} ;;\n"
-            f"{shlex.quote(asked_word)}) printf '%s\\n' \"${TOKEN_VARIABLE}\" ;;\n"
+            f"{shlex.quote(username_prompt)}) printf '%s\\n' {shlex.quote(server.username)} ;;\n"
+            f"{shlex.quote(password_prompt)}) printf '%s\\n' \"${TOKEN_VARIABLE}\" ;;\n"
             "*) exit 1 ;;\nesac\n"
         )
         network = {name: server.env[name] for name in NETWORK if server.env.get(name)}

@@ -20,6 +20,7 @@ from gitlab_nightshift.repository.private_repository import (
     create_private_repository,
     write_tree,
 )
+from gitlab_nightshift.sealed_start import find_checkouts
 from gitlab_nightshift.system.environment import build_search_path
 
 _HOOK_INDEX_VARIABLE = "GIT_INDEX_FILE"
@@ -53,6 +54,8 @@ def open_worktree(folder: Path, private: Path, env: Mapping[str, str]) -> Worktr
     Raises NightshiftError E_CONFIG if there is none.
     """
     path = build_search_path(env, folder)
+    for checkout in find_checkouts(folder, env):  # git may not be one of a folder above, either
+        path = build_search_path({"PATH": path}, checkout)
     home = Path(env.get("HOME", "/"))
     machine = git_verbs.with_machine_config(private / "machine", path, home)
     top = _find_top(machine, folder)
@@ -134,10 +137,13 @@ def write_staged_tree(worktree: Worktree) -> str:
 
 
 def _copy_index(worktree: Worktree, source: Path) -> Path:
-    """Copy an index with its times, so that git need not read unchanged files."""
+    """Copy an index with its times."""
     index = worktree.repository.folder / "index"
     if source.exists():
+        # Git reads a file again unless it is older than the index (its racy-git document): by a
+        # newer index, it would miss a change made just after the index was written.
         shutil.copy2(source, index)
+        # With a split index, git looks for the shared part beside it (git-update-index(1)).
         for shared in source.parent.glob("sharedindex.*"):
             shutil.copy2(shared, worktree.repository.folder / shared.name)
     return index

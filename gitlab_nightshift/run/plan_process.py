@@ -74,10 +74,10 @@ def _run_plan(inputs: Mapping[str, Any], answer: dict[str, Any]) -> int:
         outlet = OutputChannel(inputs["outlet"])
         session = open_session(call, run_folder, tuple(inputs["machine"]), outlet)
     except NightshiftError as error:
-        if not inputs["alone"]:
+        if not inputs["single_stage"]:
             answer["mistake"] = {"code": error.code, "message": error.message}
         raise
-    if inputs["alone"]:
+    if inputs["single_stage"]:
         plan, upkeep = planning.read_plans(session, inputs["plan"])
         planning.emit_run_started(session)
         if inputs["bundle_origin"]:

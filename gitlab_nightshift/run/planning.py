@@ -12,7 +12,7 @@ from gitlab_nightshift.errors import Interruption, NightshiftError, build_config
 from gitlab_nightshift.gitlab.api_error import ApiError, call_or_none
 from gitlab_nightshift.gitlab.memory import Memory
 from gitlab_nightshift.gitlab.project import Project
-from gitlab_nightshift.policy.night_gates import describe_closed_gates
+from gitlab_nightshift.policy.gates import describe_closed_gates
 from gitlab_nightshift.policy.prompts import BEADS, load_bead_prompt
 from gitlab_nightshift.records.events import Note, RunStarted, StepEnded, StepStarted
 from gitlab_nightshift.records.products import KnownMergeRequest, PipelineJob, Plan

@@ -12,20 +12,31 @@ _Address = IPv4Address | IPv6Address
 METADATA = frozenset(
     ipaddress.ip_address(text)
     for text in (
-        *("169.254.169.254", "169.254.170.2", "100.100.100.200", "168.63.129.16", "192.0.0.192"),
-        *("fd00:ec2::254", "fd20:ce::254", "fd00:c1::a9fe:a9fe"),
+        "169.254.169.254",  # AWS, Google, Azure, OpenStack and most others
+        "169.254.170.2",  # AWS: the credentials of an ECS task
+        "100.100.100.200",  # Alibaba
+        "168.63.129.16",  # Azure: WireServer
+        "192.0.0.192",  # Oracle Cloud Classic
+        *("fd00:ec2::254", "fd20:ce::254", "fd00:c1::a9fe:a9fe"),  # AWS, Google, Oracle by IPv6
     )
 )
 """Where clouds give credentials to any process on the machine."""
+# RFC 1918, RFC 6598 (carrier-grade NAT, which companies and Kubernetes use inside), RFC 4193.
 _PRIVATE = tuple(
     ipaddress.ip_network(text)
     for text in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7")
 )
+# RFC 6052: the last 32 bits are the IPv4 address to which a gateway sends the packet.
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
+# What ``is_global`` says of these depends on Python's patch version (python/cpython#113171): "this
+# network" (RFC 1122, 3.2.1.3), protocol assignments (RFC 6890), 6to4 relays (RFC 7526), benchmarks
+# (RFC 2544), reserved (RFC 1112, 4).
 _NOT_PUBLIC_4 = tuple(
     ipaddress.ip_network(text)
     for text in ("0.0.0.0/8", "192.0.0.0/24", "192.88.99.0/24", "198.18.0.0/15", "240.0.0.0/4")
 )
+# RFC 4291, 2.4: global unicast is 2000::/3 so far. In it: protocol assignments (RFC 2928, with
+# Teredo and ORCHID) and documentation (RFC 9637).
 _PUBLIC_6 = ipaddress.ip_network("2000::/3")
 _NOT_PUBLIC_6 = tuple(ipaddress.ip_network(text) for text in ("2001::/23", "3fff::/20"))
 
@@ -73,6 +84,7 @@ def _is_public(address: _Address) -> bool:
 HTTPS = 443
 _LABEL = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
 _NAME = compile_lazily(rf"{_LABEL}(?:\.{_LABEL})*")
+# inet_aton(3) also takes 0x7f.1, 127.1 and 2130706433 for addresses.
 _NUMBER = compile_lazily(r"(?:0x[0-9a-f]*|[0-9]+)")
 _METADATA_NAMES = frozenset(
     {"metadata", "metadata.google.internal", "metadata.goog", "instance-data"}

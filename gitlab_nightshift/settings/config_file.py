@@ -1,16 +1,19 @@
 """Reads ``nightshift.yaml``: values with their lines, and mistakes that only the text shows."""
 
 import re
+import typing
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 from gitlab_nightshift.errors import build_config_error
-from gitlab_nightshift.settings.assignment import ALIAS, Assignment, flatten_assignment
 from gitlab_nightshift.settings.model import Settings
+from gitlab_nightshift.settings.setting_groups import SettingsGroup
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 FILE_NAME = "nightshift.yaml"
+ALIAS = "code_agent"
+KeyPath = tuple[str, ...]
 _TOKEN = compile_lazily(
     r"""
       # glpat-0123456789abcdef0123
@@ -36,6 +39,28 @@ class ConfigFile:
 
     name: str
     text: str
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """One value from one source. ``place`` tells a user where it was written: file and line, or a
+    variable; ``node`` is its YAML node."""
+
+    path: KeyPath
+    value: Any
+    source: str
+    place: str
+    node: Any = None
+
+    def find_place(self, loc: KeyPath) -> str:
+        """Where a part of the value was written: in a file, the line of the list item or key."""
+        node, line = self.node, None
+        for name in loc[len(self.path) :]:
+            found = find_entry(node, name)
+            if found is None:
+                break
+            line, node = found[0].start_mark.line + 1, found[1]
+        return f"{self.place.rpartition(':')[0]}:{line}" if line else self.place
 
 
 def read_file(file: ConfigFile, mistakes: list[str]) -> list[Assignment]:
@@ -136,3 +161,41 @@ def find_secrets(file: ConfigFile) -> Iterator[str]:
     for number, line in enumerate(file.text.split("\n"), 1):
         if _TOKEN.search(line):
             yield f"{file.name}:{number}: {_ADVICE}"
+
+
+def flatten_assignment(a: Assignment, kind: Any) -> Iterator[Assignment]:
+    """Split the assignment of a group of keys into one for each key."""
+    if not isinstance(a.value, dict) or not is_group(kind):
+        yield a
+        return
+    for key, value in a.value.items():
+        name = str(key)
+        inner = Settings if (*a.path, name) == (ALIAS,) else find_inner_kind(kind, name)
+        whole = (*a.path, name)
+        at = replace(a, place=a.find_place(whole))
+        at = replace(at, source=at.place) if a.node else at
+        child = find_entry(a.node, name)
+        yield from flatten_assignment(
+            replace(at, path=whole, value=value, node=child and child[1]), inner
+        )
+
+
+def is_group(kind: Any) -> bool:
+    """True for a group of keys."""
+    return isinstance(kind, type) and issubclass(kind, SettingsGroup)
+
+
+def find_inner_kind(kind: Any, name: str) -> Any:
+    """The type of a key of a group of keys or a mapping; ``None`` where there is no such key."""
+    if typing.get_origin(kind) is dict:
+        return typing.get_args(kind)[1]
+    return typing.get_type_hints(kind).get(name) if is_group(kind) else None
+
+
+def find_entry(node: Any, name: str) -> tuple[Any, Any] | None:
+    """The nodes of a mapping's key and value; for a list, the item twice."""
+    entries = node.value if isinstance(getattr(node, "value", None), list) else []
+    if name.isdecimal() and int(name) < len(entries) and not isinstance(entries[0], tuple):
+        return entries[int(name)], entries[int(name)]
+    pairs = (entry for entry in entries if isinstance(entry, tuple))
+    return next(((key, value) for key, value in pairs if key.value == name), None)

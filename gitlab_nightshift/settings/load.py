@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 from gitlab_nightshift.errors import NightshiftError, build_config_error
 from gitlab_nightshift.job.job_secrets import MODEL_KEYS, TOKEN
-from gitlab_nightshift.settings.assignment import (
+from gitlab_nightshift.settings.config_file import (
     Assignment,
-    Path,
+    ConfigFile,
+    KeyPath,
     find_inner_kind,
     flatten_assignment,
-    is_part,
+    is_group,
+    read_file,
 )
-from gitlab_nightshift.settings.config_file import ConfigFile, read_file
 from gitlab_nightshift.settings.model import Settings
-from gitlab_nightshift.settings.setting_groups import Part
+from gitlab_nightshift.settings.setting_groups import SettingsGroup
 from gitlab_nightshift.text.printable_text import make_printable
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ def build_mistakes_error(lines: Iterable[str]) -> NightshiftError:
     return build_config_error("\n".join(dict.fromkeys(short)))
 
 
-def _assign(values: dict[str, Any], path: Path, value: Any) -> None:
+def _assign(values: dict[str, Any], path: KeyPath, value: Any) -> None:
     for name in path[:-1]:
         inner = values.get(name)
         if not isinstance(inner, dict):
@@ -128,7 +129,7 @@ def _assign(values: dict[str, Any], path: Path, value: Any) -> None:
 
 def _collect_sources(assignments: Iterable[Assignment]) -> dict[str, str]:
     """Dotted key → source; a mapping that is set as a whole replaces its earlier parts."""
-    found: dict[Path, str] = {}
+    found: dict[KeyPath, str] = {}
     for a in assignments:
         found = {path: source for path, source in found.items() if path[: len(a.path)] != a.path}
         found[a.path] = a.source
@@ -136,7 +137,9 @@ def _collect_sources(assignments: Iterable[Assignment]) -> dict[str, str]:
 
 
 def describe_problem(
-    problem: Mapping[str, Any], assignments: Iterable[Assignment], kind: type[Part] = Settings
+    problem: Mapping[str, Any],
+    assignments: Iterable[Assignment],
+    kind: type[SettingsGroup] = Settings,
 ) -> str:
     """One of pydantic's errors about settings of this kind, with its place."""
     text = str(problem["msg"]).removeprefix("Value error, ").replace("Input should", "should")
@@ -151,18 +154,18 @@ def describe_problem(
     return f"{place}{'.'.join(loc)}: {text}"
 
 
-def _touches(path: Path, loc: Path) -> bool:
+def _touches(path: KeyPath, loc: KeyPath) -> bool:
     shared = min(len(path), len(loc))
     return bool(shared) and path[:shared] == loc[:shared]
 
 
-def _suggest_key(loc: Path, kind: type[Part]) -> str:
+def _suggest_key(loc: KeyPath, kind: type[SettingsGroup]) -> str:
     if loc[-1].upper() in SECRET_KEYS:
         return "; secrets come from CI variables only"
-    part: Any = kind
+    group: Any = kind
     for name in loc[:-1]:
-        part = find_inner_kind(part, name)
-    names = [each.name for each in fields(part)] if is_part(part) else []
+        group = find_inner_kind(group, name)
+    names = [each.name for each in fields(group)] if is_group(group) else []
     import difflib
 
     found = difflib.get_close_matches(loc[-1].lower(), names, 1)
@@ -198,7 +201,7 @@ def _from_command_line(given: Mapping[str, str], mistakes: list[str]) -> Iterato
 
 
 def _from_text(
-    path: Path, text: str, origin: tuple[str, str], mistakes: list[str]
+    path: KeyPath, text: str, origin: tuple[str, str], mistakes: list[str]
 ) -> Iterator[Assignment]:
     """The assignments of a text; ``origin`` is its source and place."""
     kind: Any = Settings
@@ -214,7 +217,7 @@ def _parse_value(kind: Any, text: str) -> Any:
     """A text as the value of a key: JSON for mappings; JSON, lines or comma-separated for lists."""
     kinds = {typing.get_origin(k) or k for k in (kind, *typing.get_args(kind))}
     is_list = typing.get_origin(kind) is list or {list, type(None)} <= kinds
-    if is_part(kind) or typing.get_origin(kind) is dict or (is_list and text.strip()[:1] == "["):
+    if is_group(kind) or typing.get_origin(kind) is dict or (is_list and text.strip()[:1] == "["):
         return json.loads(text)
     if is_list:
         parts = re.split(r"\n" if "\n" in text.strip() else ",", text)

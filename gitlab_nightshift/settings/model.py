@@ -16,7 +16,6 @@ from gitlab_nightshift.registry.categories import (
     TASK,
     TASK_GUIDANCE,
 )
-from gitlab_nightshift.settings.field_checks import check_after, check_before, check_bounds
 from gitlab_nightshift.settings.notations import (
     APPROVAL_RULES,
     CODE_OWNERS,
@@ -52,11 +51,14 @@ from gitlab_nightshift.settings.setting_groups import (
     LogIssue,
     MaxOpenMrs,
     Models,
-    Part,
     Policy,
     Price,
     Prompts,
+    SettingsGroup,
     TextTemplate,
+    check_after,
+    check_before,
+    check_bounds,
 )
 
 MAX_IMPLEMENT_RETRIES = 2
@@ -100,7 +102,7 @@ NO_SOURCES: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(Part):
+class Settings(SettingsGroup):
     """All settings. Precedence: command line, CI variables, nightshift.yaml, default."""
 
     enabled: bool = True
@@ -323,20 +325,20 @@ class Settings(Part):
 
     def flatten_values(self) -> dict[str, Any]:
         """Dotted key → value, in the order of the documentation."""
-        return dict(_flatten_part("", self))
+        return dict(_flatten_group("", self))
 
 
 def _within(source_key: str, key: str) -> bool:
     return source_key == key or source_key.startswith(f"{key}.")
 
 
-def _flatten_part(prefix: str, part: Part) -> list[tuple[str, Any]]:
+def _flatten_group(prefix: str, group: SettingsGroup) -> list[tuple[str, Any]]:
     rows: list[tuple[str, Any]] = []
-    for each in fields(part):
-        value = getattr(part, each.name)
+    for each in fields(group):
+        value = getattr(group, each.name)
         rows += (
-            _flatten_part(f"{prefix}{each.name}.", value)
-            if isinstance(value, Part)
+            _flatten_group(f"{prefix}{each.name}.", value)
+            if isinstance(value, SettingsGroup)
             else [(prefix + each.name, value)]
         )
     return rows

@@ -44,9 +44,10 @@ RESERVED_FIELDS = frozenset(
 )
 """Fields of a Chat Completions request that teams may not set: this program does, or they make the
 server act."""
-HTTP_HEADERS = frozenset(
+RESERVED_HEADERS = frozenset(
     "host accept accept-encoding connection content-type content-length transfer-encoding".split()
 )
+"""Headers that every request has anyway, in lower case: none can carry the model key."""
 
 
 def check_agent_name(value: str) -> str:
@@ -230,6 +231,7 @@ def check_text_template(value: str) -> str:
 
 def check_label(value: str) -> str:
     """The name of a label that GitLab accepts."""
+    # GitLab refuses commas and more than 255 characters (app/models/label.rb).
     if not value.strip() or len(value) > 255 or "," in value or not value.isprintable():
         raise ValueError("expected 1 to 255 characters on one line without a comma")
     return value.strip()
@@ -251,7 +253,7 @@ def check_model_options(value: dict[str, Any]) -> dict[str, Any]:
 
 def check_key_header(value: str) -> str:
     """A header that can carry a key, and carries nothing else."""
-    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9-]{0,60}", value) or value.lower() in HTTP_HEADERS:
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9-]{0,60}", value) or value.lower() in RESERVED_HEADERS:
         raise ValueError("expected the name of a header for a key, such as api-key")
     return value
 

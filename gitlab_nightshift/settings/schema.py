@@ -10,17 +10,17 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from gitlab_nightshift.settings import model, setting_groups
-from gitlab_nightshift.settings.assignment import ALIAS
+from gitlab_nightshift.settings.config_file import ALIAS
 from gitlab_nightshift.settings.model import Settings
-from gitlab_nightshift.settings.setting_groups import Part
+from gitlab_nightshift.settings.setting_groups import SettingsGroup
 
 
 def build_schema() -> dict[str, Any]:
     """The JSON Schema of the settings. It reads the texts from the source: no run needs them."""
     made = TypeAdapter(Settings).json_schema()
     kinds = {**made["$defs"], Settings.__name__: made}
-    for kind in Part.__subclasses__():
-        if kind.__name__ in kinds:  # fleet.yaml's are parts, too
+    for kind in SettingsGroup.__subclasses__():
+        if kind.__name__ in kinds:  # fleet.yaml's groups are subclasses, too
             _add_defaults(kinds[kind.__name__], kind)
     for module in (setting_groups, model):
         describe(kinds, module)
@@ -28,13 +28,13 @@ def build_schema() -> dict[str, Any]:
     return made
 
 
-def _add_defaults(schema: dict[str, Any], kind: type[Part]) -> None:
+def _add_defaults(schema: dict[str, Any], kind: type[SettingsGroup]) -> None:
     """Add the text of the class, and defaults made by factories."""
     schema["description"] = inspect.cleandoc(kind.__doc__ or "")
     for each in fields(kind):
         if each.default_factory is not MISSING:
             default = each.default_factory()
-            made = asdict(default) if isinstance(default, Part) else default
+            made = asdict(default) if isinstance(default, SettingsGroup) else default
             schema["properties"][each.name]["default"] = made
 
 

@@ -1,17 +1,17 @@
-"""The groups of keys within the settings."""
+"""The groups of keys within the settings, and the checks of their values.
+
+pydantic runs the checks: ``Annotated[str, check_after(check_command)]``. It takes longer to load
+than most commands run, so it is loaded only to check values, not for defaults or for values that
+another process has checked.
+"""
 
 import copy
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from gitlab_nightshift.registry.agent_registry import list_agent_names
-from gitlab_nightshift.settings.field_checks import (
-    check_after,
-    check_before,
-    check_bounds,
-    show_as,
-)
 from gitlab_nightshift.settings.notations import (
     check_agent_name,
     check_flag_name,
@@ -22,6 +22,45 @@ from gitlab_nightshift.settings.notations import (
     parse_flag_level,
     parse_open_host,
 )
+
+
+@dataclass(frozen=True, eq=False)
+class DeferredCheck:
+    """One of pydantic's annotations, by name; created when pydantic iterates over this one."""
+
+    annotation: str
+    arguments: tuple[Any, ...]
+    options: Mapping[str, Any]
+    # Marks a GroupedMetadata: whoever reads the annotations of a type has to iterate over it, and
+    # take what it yields in its place (annotated-types, README, "GroupedMetadata").
+    __is_annotated_types_grouped_metadata__: ClassVar[Literal[True]] = True
+
+    def __iter__(self) -> Iterator[Any]:
+        import pydantic
+
+        made = getattr(pydantic, self.annotation)(*self.arguments, **self.options)
+        return iter(made.metadata if self.annotation == "Field" else (made,))
+
+
+def check_before(check: Callable[..., Any], **options: Any) -> DeferredCheck:
+    """Check or convert the value as given; ``options`` are those of BeforeValidator."""
+    return DeferredCheck("BeforeValidator", (check,), options)
+
+
+def check_after(check: Callable[..., Any]) -> DeferredCheck:
+    """Check the value after it has its type."""
+    return DeferredCheck("AfterValidator", (check,), {})
+
+
+def check_bounds(**bounds: Any) -> DeferredCheck:
+    """Bounds and patterns, as ``pydantic.Field`` names them."""
+    return DeferredCheck("Field", (), bounds)
+
+
+def show_as(schema: Mapping[str, Any]) -> DeferredCheck:
+    """The JSON Schema of the value."""
+    return DeferredCheck("WithJsonSchema", (schema,), {})
+
 
 Gate = Literal["auto_allow", "require_approval", "deny"]
 Glob = Annotated[str, check_before(check_relative_glob)]
@@ -46,13 +85,14 @@ ModelId = Annotated[str, check_after(check_model_id)]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
+class SettingsGroup:
     """A group of keys: unknown ones are errors, and values are immutable."""
 
     __pydantic_config__: ClassVar = {"extra": "forbid", "allow_inf_nan": False}
 
     def __init_subclass__(cls) -> None:
-        # pydantic reads the checks of a field from its annotation.
+        # Both checks apply to every field. pydantic reads a field's checks from its annotation,
+        # which the decorator of the dataclass has not read yet.
         kinds = {}
         for name, kind in cls.__annotations__.items():
             check = check_before(partial(_check_bool, getattr(cls, name, None)))
@@ -85,7 +125,7 @@ def _check_bool(default: Any, value: Any) -> Any:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Models(Part):
+class Models(SettingsGroup):
     """The model for each bead, by its full id. Each agent has its own defaults."""
 
     analyze: ModelId = "claude-opus-4-6"
@@ -99,7 +139,7 @@ class Models(Part):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prompts(Part):
+class Prompts(SettingsGroup):
     """Your own prompt templates; paths are relative to the configuration file's folder."""
 
     analyze: str | None = None
@@ -113,7 +153,7 @@ class Prompts(Part):
 
 
 @dataclass(frozen=True, kw_only=True)
-class MaxOpenMrs(Part):
+class MaxOpenMrs(SettingsGroup):
     """How many night-shift merge requests may be open before nights are skipped."""
 
     per_category: Annotated[int, check_bounds(ge=0, le=MOST)] = 1
@@ -123,7 +163,7 @@ class MaxOpenMrs(Part):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LongPrice(Part):
+class LongPrice(SettingsGroup):
     """USD per million tokens for the whole of a request with a long input."""
 
     above: Annotated[int, check_bounds(ge=1, le=MOST)]
@@ -135,7 +175,7 @@ class LongPrice(Part):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Price(Part):
+class Price(SettingsGroup):
     """USD per million tokens."""
 
     input: Annotated[float, check_bounds(ge=0, le=MOST)]
@@ -147,7 +187,7 @@ class Price(Part):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TestCommand(Part):
+class TestCommand(SettingsGroup):
     """A test that a delegation may ask for by its id."""
 
     command: Annotated[list[str], check_bounds(min_length=1)]
@@ -157,7 +197,7 @@ class TestCommand(Part):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gates(Part):
+class Gates(SettingsGroup):
     """What happens to a change, a command or a connection outside the lists."""
 
     write: Gate = "auto_allow"
@@ -169,7 +209,7 @@ class Gates(Part):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Policy(Part):
+class Policy(SettingsGroup):
     """Gates, lists and red flags."""
 
     gates: Gates = field(default_factory=Gates)

@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from gitlab_nightshift.cli import run
-from gitlab_nightshift.commands import kept_command
 from gitlab_nightshift.commands.change_check import (
     Allowance,
     CheckRequest,
@@ -28,6 +27,7 @@ from gitlab_nightshift.commands.check_formats import as_json, as_text
 from gitlab_nightshift.demo.standin_state import StandinMergeRequest, User
 from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.records.verdicts import Finding
+from gitlab_nightshift.sandbox import privilege_drop
 from gitlab_nightshift.settings.model import Settings
 from tests.repository.tools import commit, git, repository, write
 from tests.support.scripts import ScriptCase, read_cases, run_script
@@ -211,10 +211,23 @@ def test_no_checkout(tmp_path: Path) -> None:
         check(CheckRequest(tmp_path, environment(tmp_path)))
 
 
+def test_no_git_of_the_checkout_is_run_even_from_a_folder_in_it(shop: Path) -> None:
+    """An agent may have written it, and PATH may name its folder."""
+    seen, real = shop.parent / "seen", shutil.which("git")
+    write(shop, "bin/git", f'#!/bin/sh\ntouch {seen}\nexec {real} "$@"\n')
+    (shop / "bin/git").chmod(0o755)
+    write(shop, "src/a.py", "A = 1\n")
+    env = environment(shop) | {"PATH": f"{shop}/bin:{os.environ['PATH']}"}
+    check(CheckRequest(shop / "src", env))
+    assert not seen.exists()
+    subprocess.run(["git", "version"], env=env, check=True, capture_output=True)
+    assert seen.exists(), "the control"
+
+
 def test_a_damaged_repository_is_no_defect(shop: Path) -> None:
     blob = head(shop, "HEAD:cart.py")
     write(shop, "cart.py", CART + "x = 1\n")
-    shutil.rmtree(shop / ".git/objects" / blob[:2])
+    (shop / ".git/objects" / blob[:2] / blob[2:]).unlink()
     with pytest.raises(NightshiftError, match="cannot be read"):
         check(CheckRequest(shop, environment(shop)))
 
@@ -286,7 +299,7 @@ def test_no_secret_of_the_job_is_printed(shop: Path) -> None:
 def ran(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Ran:
     for name in [name for name in os.environ if name.startswith(("CI_", "NIGHTSHIFT_"))]:
         monkeypatch.delenv(name)
-    monkeypatch.setattr(kept_command, "restrict_to", lambda _rights: None)  # it would be for good
+    monkeypatch.setattr(privilege_drop, "restrict_to", lambda _rights: None)  # it would be for good
 
     def called(*args: str) -> tuple[int, str, str]:
         status = run(["check", *args], os.environ)
@@ -312,7 +325,7 @@ def test_a_kernel_that_confines_nothing_is_told(
     def refuse(_rights: object) -> None:
         raise OSError(errno.EINVAL, "Invalid argument")
 
-    monkeypatch.setattr(kept_command, "restrict_to", refuse)
+    monkeypatch.setattr(privilege_drop, "restrict_to", refuse)
     status, _, err = ran("HEAD")
     assert (status, err) == (
         0,

@@ -20,8 +20,8 @@ WITHOUT_NOTIFY = "from tests.support import without_notify; without_notify.refus
 EXAMINE = """
 import dataclasses, json, os, sys
 from pathlib import Path
-from gitlab_nightshift.commands.examination import examine
-from gitlab_nightshift.commands.doctor_report import format_examination
+from gitlab_nightshift.commands.doctor_boundary import examine
+from gitlab_nightshift.commands.doctor_boundary import format_examination
 from gitlab_nightshift.run_folder import Invocation
 seen = examine(Invocation(os.environ, Path.cwd(), None, {}, False))
 text = format_examination(seen, verbose=False, colour=False)

@@ -156,7 +156,7 @@ def test_a_tree_is_checked_out_as_git_would(
     box: Box, setting: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With attributes git itself writes the files; in parts, as there may be many."""
-    monkeypatch.setattr(apply_change, "AT_ONCE", 2)
+    monkeypatch.setattr(apply_change, "FILES_PER_BATCH", 2)
     if setting:
         write(box.root, ".gitattributes", setting)
         commit(box.root)

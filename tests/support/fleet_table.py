@@ -12,12 +12,12 @@ from pydantic import TypeAdapter
 from gitlab_nightshift.fleet import fleet_settings
 from gitlab_nightshift.fleet.fleet_settings import FleetBudget, FleetSettings
 from gitlab_nightshift.settings.schema import describe
-from gitlab_nightshift.settings.setting_groups import Part
+from gitlab_nightshift.settings.setting_groups import SettingsGroup
 
 PAGE = Path(__file__).parents[2] / "docs/fleet.md"
 BEGIN, END = "<!-- fleet.yaml: made by `make docs` -->", "<!-- /fleet.yaml -->"
 REQUIRED = "required"
-INNER: dict[str, type[Part]] = {"window": fleet_settings.Window, "budget": FleetBudget}
+INNER: dict[str, type[SettingsGroup]] = {"window": fleet_settings.Window, "budget": FleetBudget}
 
 
 def render_table() -> str:
@@ -39,13 +39,13 @@ def _format_key(key: str, default: str) -> str:
     return f"`{key}` ({default})" if default == REQUIRED else f"`{key}{default and ': '}{default}`"
 
 
-def _list_inner(name: str, kind: type[Part], kinds: Any) -> list[tuple[str, str, str]]:
+def _list_inner(name: str, kind: type[SettingsGroup], kinds: Any) -> list[tuple[str, str, str]]:
     shown = kinds[kind.__name__]["properties"]
     rows = (_read(key, shown[key], kind) for key in shown)
     return [(f"{name}.{key}", text, default) for key, text, default in rows]
 
 
-def _read(key: str, shown: Any, kind: type[Part]) -> tuple[str, str, str]:
+def _read(key: str, shown: Any, kind: type[SettingsGroup]) -> tuple[str, str, str]:
     """The key, its text, and its default as a user would set it."""
     [field] = [each for each in dataclasses.fields(kind) if each.name == key]
     value = field.default

@@ -10,7 +10,7 @@ from typing import Any
 
 from gitlab_nightshift.policy.manifest_files import DEPENDENCY_FILES
 from gitlab_nightshift.policy.path_patterns import matches
-from gitlab_nightshift.policy.settings_tables import UNREADABLE, list_changed_tables
+from gitlab_nightshift.policy.settings_parser import UNREADABLE, list_changed_tables
 from gitlab_nightshift.proof.reviewed_change import Changeset, Context, RuleViolation
 from gitlab_nightshift.proof.rule_tables import RuleTable
 from gitlab_nightshift.repository.difference import ChangedFile

@@ -20,8 +20,9 @@ _MARK_NODES = _TABLE.get_words("mark_nodes")
 _PRAGMA = _TABLE.get_pattern("pragma")
 _NOT_CODE = _TABLE.get_pattern("not_code")
 _LONGEST = 20_000
-_MAY_SILENCE = _TABLE.get_pattern("may_silence")
-_MAY_MARK = compile_lazily(
+# Without one of these words there is no suppression: a quick test that most files fail.
+_COMMENT_HINTS = _TABLE.get_pattern("comment_hints")
+_ANNOTATION_HINTS = compile_lazily(
     rb"(?i)suppress|nowarn|silent|no_type_check|allow|expect|coverage|unchecked|pragma"
 )
 
@@ -44,7 +45,7 @@ class Suppression:
 def find_added_suppressions(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
     """Added suppressions, without those that moved or name fewer rules than before."""
     lines = (line.text[:_LONGEST] for file in change.files for line in file.added)
-    if not any(map(_MAY_SILENCE.search, lines)):  # reading the comments of all files takes longer
+    if not any(map(_COMMENT_HINTS.search, lines)):  # reading the comments of all files takes longer
         return
     sides = [(file, *read_sides(file)) for file in change.files]
     before = Counter(each.key for _, old, _ in sides for each in _find_suppressions(old))
@@ -74,7 +75,7 @@ def _find_suppressions(side: Side) -> Iterator[Suppression]:
     if _NOT_CODE.search(side.path) and "markdownlint" not in side.code:
         return
     yield from _find_in_comments(side) if side.source else ()
-    if not _MAY_MARK.search(side.source):
+    if not _ANNOTATION_HINTS.search(side.source):
         return
     for node in side.walk():
         if node.type not in _MARK_NODES | {"preproc_pragma"}:

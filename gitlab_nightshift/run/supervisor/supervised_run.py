@@ -87,10 +87,10 @@ from gitlab_nightshift.system.descendants import become_subreaper, end_orphans, 
 
 @dataclass(frozen=True)
 class SupervisorOptions(Invocation):
-    """How a run was called. ``alone``: only the work stage, with an earlier job's ``plan``; or with
-    ``bundle_origin`` only the notary, for an existing bundle."""
+    """How a run was called. ``single_stage``: only work, with an earlier job's ``plan``; or
+    with ``bundle_origin`` only the notary, for an existing bundle."""
 
-    alone: bool = False
+    single_stage: bool = False
     plan: str | None = None
     bundle_origin: BundleOrigin | None = None
 
@@ -192,7 +192,7 @@ class _Run:
                 "folder": str(start.folder),
                 "config": start.config,
                 "overrides": dict(start.overrides),
-                "alone": start.alone,
+                "single_stage": start.single_stage,
                 "plan": start.plan,
                 "bundle_origin": start.bundle_origin and dataclasses.asdict(start.bundle_origin),
                 "machine": self._machine,
@@ -271,7 +271,7 @@ class _Run:
     ) -> NotaryRecord | None:
         """Run the commands once more on a change that is to be published. None without a change, or
         if another job does this. A refusal by an earlier try stands."""
-        if self._start.alone or self._signals.stopped or not is_proposed(bundle):
+        if self._start.single_stage or self._signals.stopped or not is_proposed(bundle):
             return None
         results, order = self._run_folder.results, self._build_order(night, bundle)
         earlier = read_kept(NotaryRecord, results / NOTARY) if "earlier" in night else None

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gitlab_nightshift.agents.agent import BeadTask, Provider, Report
 from gitlab_nightshift.errors import Code, Interruption, NightshiftError
-from gitlab_nightshift.policy.night_gates import any_command
+from gitlab_nightshift.policy.gates import any_command
 from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus
 from gitlab_nightshift.records.events import (
     AGENT,

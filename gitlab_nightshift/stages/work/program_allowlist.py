@@ -12,7 +12,7 @@ import shutil
 from collections.abc import Collection, Iterable, Mapping, Set
 from pathlib import Path, PurePosixPath
 
-from gitlab_nightshift.policy.night_gates import any_command
+from gitlab_nightshift.policy.gates import any_command
 from gitlab_nightshift.records.events import Note
 from gitlab_nightshift.stages.work.boundary import Boundary
 from gitlab_nightshift.stages.work.tool_access import read_interpreter

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from gitlab_nightshift.errors import Code, NightshiftError, build_config_error
 from gitlab_nightshift.job.job_facts import JobFacts
-from gitlab_nightshift.policy.delegation_policy import (
+from gitlab_nightshift.policy.gates import (
     build_test_command,
     find_test_refusal,
     list_gates,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gitlab_nightshift.policy.delegation_policy import restrict_settings
+from gitlab_nightshift.policy.gates import restrict_settings
 from gitlab_nightshift.policy.path_patterns import within
 from gitlab_nightshift.records.delegation_records import Execution, Payload, WorkspaceOptions
 from gitlab_nightshift.settings.config_file import ConfigFile

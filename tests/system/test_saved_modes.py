@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gitlab_nightshift.system.kept_modes import keep_modes
+from gitlab_nightshift.system.saved_modes import save_modes
 from tests.nights_sandbox.test_plain_user import PLAIN
 from tests.repository.tools import fork, wait_end
 from tests.sandbox.tools import open_folder
@@ -25,7 +25,7 @@ def test_closed_folders_are_passed_again(*, restoring: bool) -> None:
         def go() -> None:
             os.setresgid(PLAIN, PLAIN, PLAIN)
             os.setresuid(PLAIN, PLAIN, PLAIN)
-            kept = keep_modes((checkout,))
+            kept = save_modes((checkout,))
             for path in (checkout.parent, checkout.parent.parent):
                 path.chmod(0)
             if restoring:
@@ -38,6 +38,6 @@ def test_closed_folders_are_passed_again(*, restoring: bool) -> None:
 
 
 def test_what_is_anothers_is_left_alone(tmp_path: Path) -> None:
-    known = keep_modes((tmp_path / "checkout",)).modes
+    known = save_modes((tmp_path / "checkout",)).modes
     assert list(known)[-1] == tmp_path
     assert all(path.stat().st_uid == os.geteuid() for path in known)

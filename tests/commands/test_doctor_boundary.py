@@ -2,8 +2,11 @@
 
 from dataclasses import replace
 
-from gitlab_nightshift.commands.doctor_report import describe_verdict, format_examination
-from gitlab_nightshift.commands.examination import Examination
+from gitlab_nightshift.commands.doctor_boundary import (
+    Examination,
+    describe_verdict,
+    format_examination,
+)
 from gitlab_nightshift.commands.risky_variables import Risk
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.records.events import BoundaryChosen, BoundaryProven, Note

@@ -1,8 +1,8 @@
-"""What a delegation may do, decided before any agent runs: pure functions of its payload.
-
-Its change is judged later like any other, by the settings from :func:`restrict_settings`.
+"""The gates decided before an agent starts, of a night and of a delegation, and the settings that
+apply to a delegation, whose change is judged later like any other.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -90,3 +90,23 @@ def build_test_command(payload: Payload, listed: dict[str, TestCommand]) -> tupl
     if wanted is None:
         return ()
     return (*listed[wanted].command, *payload.execution.test_args)
+
+
+_LISTS = {"exec": "allowed_commands", "network": "policy.egress_hosts"}
+
+
+def any_command(settings: Settings) -> bool:
+    """True if agents may run commands outside ``allowed_commands``."""
+    return settings.policy.gates.exec == "auto_allow" and settings.profile == "development"
+
+
+def describe_closed_gates(settings: Settings) -> Iterator[str]:
+    """A sentence for each gate whose setting has no effect in a night.
+
+    Nobody is there to approve, and no setting opens the whole network: ``deny`` applies instead.
+    """
+    for name, listed in _LISTS.items():
+        gate = getattr(settings.policy.gates, name)
+        if gate == "deny" or (name == "exec" and any_command(settings)):
+            continue
+        yield f"policy.gates.{name}: {gate} means deny in a night: only {listed} is allowed"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 @dataclass(frozen=True)
-class KeptModes:
+class SavedModes:
     """The saved modes by path, the outer folders first."""
 
     modes: Mapping[Path, int]
@@ -24,11 +24,11 @@ class KeptModes:
                     os.chmod(path, mode)  # noqa: PTH101 - of a folder that cannot be replaced
 
 
-def keep_modes(paths: Iterable[Path]) -> KeptModes:
+def save_modes(paths: Iterable[Path]) -> SavedModes:
     """The modes of the folders above these paths that this user owns."""
     modes = dict[Path, int]()
     for folder in (folder for path in paths for folder in reversed(path.parents)):
         status = folder.stat()
         if status.st_uid == os.geteuid():
             modes[folder] = stat.S_IMODE(status.st_mode)
-    return KeptModes(modes)
+    return SavedModes(modes)
