@@ -13,8 +13,7 @@ from typing import Any
 
 from tree_sitter import Node
 
-from gitlab_nightshift.proof.running.fault_templates import KEPT, SWITCH, TEXT
-from gitlab_nightshift.proof.running.faults import Fault
+from gitlab_nightshift.proof.running.faults import KEPT, SWITCH, TEXT, Fault
 from gitlab_nightshift.proof.syntax.file_side import Side
 from gitlab_nightshift.proof.syntax.languages import read_language_table
 from gitlab_nightshift.proof.syntax.nodes import list_children

@@ -8,7 +8,7 @@ from gitlab_nightshift.proof.evidence.workbench import Evidence
 from gitlab_nightshift.proof.running import gathering
 from gitlab_nightshift.proof.running.base_canaries import BaseCanaries
 from gitlab_nightshift.proof.running.canaries import UNSUPPORTED
-from gitlab_nightshift.proof.running.canary_judgement import TITLE
+from gitlab_nightshift.proof.running.single_canaries import TITLE
 from gitlab_nightshift.proof.running.text_canaries import is_unsupported_code
 from gitlab_nightshift.records.verdicts import CheckOutcome
 from tests.proof.running.proving import prove

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from gitlab_nightshift.proof.evidence.workbench import EvidenceSubject, Workbench
-from gitlab_nightshift.proof.running.fault_templates import KEPT, SWITCH
-from gitlab_nightshift.proof.running.faults import Fault, list_faults
+from gitlab_nightshift.proof.running.fault_kinds import list_faults
+from gitlab_nightshift.proof.running.faults import KEPT, SWITCH, Fault
 from gitlab_nightshift.proof.running.tree_files import TreeFiles
 from gitlab_nightshift.proof.running.trial import (
     PlantedTree,
