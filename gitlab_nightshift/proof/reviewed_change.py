@@ -67,7 +67,7 @@ class RuleViolation:
     ``line`` is on the new side, or on the old side for a deleted line; 0 is the whole file.
     ``detail`` is a sentence that helps the next attempt. ``level`` overrides the flag's level.
     ``certain``: True if a reviewer would block the change whatever else it does, False if they
-    could only ask, None if the rest of the change decides (``reading/explanations.py``).
+    could only ask, None if the rest of the change decides (``reading/__init__.py``).
     """
 
     file: str

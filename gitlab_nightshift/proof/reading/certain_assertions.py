@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from tree_sitter import Node
 
 from gitlab_nightshift.proof.reading.matched_tests import TestVersion, match_tests
-from gitlab_nightshift.proof.reading.rigged_harness import find_rigged_harness
+from gitlab_nightshift.proof.reading.rigged_code import find_rigged_harness
 from gitlab_nightshift.proof.reviewed_change import Changeset, Context, RuleViolation
 from gitlab_nightshift.proof.rule_tables import RuleTable
 from gitlab_nightshift.proof.syntax.assertion import RAISES, Assertion, normalize_name

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
+from gitlab_nightshift.proof.changed_code import changes_code
 from gitlab_nightshift.proof.evidence.workbench import (
     Evidence,
     EvidenceSubject,
@@ -17,7 +18,6 @@ from gitlab_nightshift.proof.evidence.workbench import (
     refuse,
     report_check,
 )
-from gitlab_nightshift.proof.executed_code import changes_code
 from gitlab_nightshift.proof.proof_commands import CommandRun
 from gitlab_nightshift.proof.reports.report_readers import Collection
 from gitlab_nightshift.proof.running.base_canaries import BaseCanaries, CombinedRun

@@ -24,8 +24,8 @@ from gitlab_nightshift.proof.evidence.workbench import (
     report_check,
 )
 from gitlab_nightshift.proof.proof_commands import CommandRun
-from gitlab_nightshift.proof.reports.command_expansion import build_text_reader
 from gitlab_nightshift.proof.reports.report_readers import Collection
+from gitlab_nightshift.proof.reports.report_request import build_text_reader
 from gitlab_nightshift.proof.running import fault_choice
 from gitlab_nightshift.proof.running.fault_choice import ProductCode, take_in_turn
 from gitlab_nightshift.proof.running.faults import Fault

@@ -10,8 +10,8 @@ from pathlib import Path
 from gitlab_nightshift.proof.evidence.selected_tests import FocusedCommand
 from gitlab_nightshift.proof.evidence.workbench import EvidenceSubject, Workbench
 from gitlab_nightshift.proof.proof_commands import CommandRun, run_once
-from gitlab_nightshift.proof.reports.command_expansion import ReadText
 from gitlab_nightshift.proof.reports.report_readers import CaseOutcome
+from gitlab_nightshift.proof.reports.report_request import ReadText
 from gitlab_nightshift.proof.running.faults import Fault
 from gitlab_nightshift.proof.running.switches import (
     build_reached_name,
