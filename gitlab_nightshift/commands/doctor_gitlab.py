@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 from gitlab_nightshift.commands.doctor_pipeline import describe_job_token, describe_pipeline
 from gitlab_nightshift.commands.doctor_row import DoctorRow, refuse, try_rows
 from gitlab_nightshift.errors import NightshiftError, build_config_error
-from gitlab_nightshift.gitlab.ci_settings import CiVariable, Schedule
 from gitlab_nightshift.gitlab.project import Project, find_protecting_pattern
+from gitlab_nightshift.gitlab.project_settings import CiVariable, Schedule
 from gitlab_nightshift.job.job_secrets import TOKEN
 from gitlab_nightshift.onboarding.pipeline_rules import NightMarks, find_marks, is_night
 from gitlab_nightshift.repository import git as git_verbs

@@ -15,9 +15,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gitlab_nightshift.gitlab.api_error import ApiError, call_or_none
-from gitlab_nightshift.gitlab.ci_settings import CiSettings, Schedule
 from gitlab_nightshift.gitlab.pipelines import list_schedule_pipelines
 from gitlab_nightshift.gitlab.project import TIMEOUT_S, check_server
+from gitlab_nightshift.gitlab.project_settings import CiSettings, Schedule
 from gitlab_nightshift.gitlab.resources import build_project_path
 from gitlab_nightshift.system.retry import Again, Clock, RetryPolicy, write_notice
 

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from gitlab_nightshift.gitlab.access import read_member_level
 from gitlab_nightshift.gitlab.api_error import ApiError, call_or_none, transient
-from gitlab_nightshift.gitlab.ci_settings import FLEET_SCHEDULE
+from gitlab_nightshift.gitlab.project_settings import FLEET_SCHEDULE
 from gitlab_nightshift.gitlab.resources import build_project_path, read_global_id
 from gitlab_nightshift.text.gitlab_refusals import AS_DEVELOPER
 from gitlab_nightshift.text.lazy_patterns import compile_lazily

@@ -9,11 +9,10 @@ from urllib.parse import urlsplit
 from gitlab_nightshift.errors import build_config_error
 from gitlab_nightshift.gitlab.access import Access, read_access
 from gitlab_nightshift.gitlab.api_error import ApiError, call_or_none, transient
-from gitlab_nightshift.gitlab.ci_settings import CiSettings
 from gitlab_nightshift.gitlab.history import HistoryRequest, read_history
 from gitlab_nightshift.gitlab.issues import Issues
 from gitlab_nightshift.gitlab.memory import Memory, read_memory
-from gitlab_nightshift.gitlab.merge_requests import MergeRequests
+from gitlab_nightshift.gitlab.merge_requests import MergeRequests, Reviews
 from gitlab_nightshift.gitlab.people import People
 from gitlab_nightshift.gitlab.pipelines import (
     JobStart,
@@ -22,9 +21,8 @@ from gitlab_nightshift.gitlab.pipelines import (
     list_night_jobs,
     read_job_start,
 )
-from gitlab_nightshift.gitlab.project_setup import ProjectSetup
+from gitlab_nightshift.gitlab.project_settings import CiSettings, ProjectSetup
 from gitlab_nightshift.gitlab.resources import Label, ProjectFacts
-from gitlab_nightshift.gitlab.reviews import Reviews
 from gitlab_nightshift.gitlab.threads import Threads
 from gitlab_nightshift.records.history_records import NightHistory
 from gitlab_nightshift.system.retry import Clock, RetryPolicy, write_notice

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from gitlab_nightshift.gitlab.access import Access
-from gitlab_nightshift.gitlab.ci_settings import PushRule
+from gitlab_nightshift.gitlab.project_settings import PushRule
 from gitlab_nightshift.repository.git import CommitIdentity
 from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.stages.plan.preflight import ANY_SLUG

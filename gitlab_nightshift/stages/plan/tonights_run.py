@@ -7,8 +7,8 @@ asked to: a fleet that was killed just then may have asked twice.
 from datetime import UTC, datetime, timedelta
 
 from gitlab_nightshift.gitlab.api_error import ApiError
-from gitlab_nightshift.gitlab.ci_settings import FLEET_SCHEDULE
 from gitlab_nightshift.gitlab.project import Project
+from gitlab_nightshift.gitlab.project_settings import FLEET_SCHEDULE
 from gitlab_nightshift.job.job_facts import JobFacts
 
 TONIGHT = timedelta(hours=11)

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from gitlab_nightshift.gitlab.access import Access
-from gitlab_nightshift.gitlab.ci_settings import PushRule
+from gitlab_nightshift.gitlab.project_settings import PushRule
 from gitlab_nightshift.repository.git import CommitIdentity
 from gitlab_nightshift.settings.load import build_settings
 from gitlab_nightshift.stages.plan.push_rules import list_refusals
