@@ -1,5 +1,5 @@
-"""A project's settings for pipelines and pushes, as far as a token may see them; and the changes that
-prepare it for nights: tokens, variables, schedules, a commit by the API."""
+"""A project's settings for pipelines and pushes, as far as a token may see them; and the changes
+that prepare it for nights: tokens, variables, schedules, a commit by the API."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
