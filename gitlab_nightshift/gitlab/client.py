@@ -14,13 +14,13 @@ import requests
 import urllib3.exceptions
 
 from gitlab_nightshift.gitlab.api_error import ApiError, not_performed, transient
+from gitlab_nightshift.gitlab.resources import PAGE
 from gitlab_nightshift.system.retry import RetryPolicy, parse_retry_after
 from gitlab_nightshift.system.version import VERSION
 from gitlab_nightshift.text.printable_text import make_printable
 
 LONGEST_REASON = 300
 CHUNK = 64 * 1024
-PAGE = 100
 NO_CONTENT = 204
 """The status of a successful deletion."""
 

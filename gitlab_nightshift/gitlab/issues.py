@@ -6,11 +6,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gitlab_nightshift.gitlab.api_error import ApiError, call_or_none, transient
+from gitlab_nightshift.gitlab.resources import PAGE
 
 if TYPE_CHECKING:
     from gitlab_nightshift.gitlab.client import Client
-
-PAGE = 100
 
 
 @dataclass(frozen=True)

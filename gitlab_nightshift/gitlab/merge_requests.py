@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from gitlab_nightshift.gitlab.api_error import ApiError, call_or_none, transient
 from gitlab_nightshift.gitlab.resources import (
+    PAGE,
     MergeRequest,
     NewMergeRequest,
     build_project_path,
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 BRANCH_APPEARS_S = 75.0
 """How long GitLab may not know a branch after its push: others reported 37 s."""
 MOST_MERGE_REQUESTS = 1000
-PAGE = 100
 
 
 class MergeRequests:

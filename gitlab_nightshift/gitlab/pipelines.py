@@ -11,14 +11,13 @@ from urllib.parse import quote
 from gitlab_nightshift.gitlab.access import read_member_level
 from gitlab_nightshift.gitlab.api_error import ApiError, call_or_none, transient
 from gitlab_nightshift.gitlab.project_settings import FLEET_SCHEDULE
-from gitlab_nightshift.gitlab.resources import build_project_path, read_global_id
+from gitlab_nightshift.gitlab.resources import PAGE, build_project_path, read_global_id
 from gitlab_nightshift.text.gitlab_refusals import AS_DEVELOPER
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 if TYPE_CHECKING:
     from gitlab_nightshift.gitlab.client import Client
 
-PAGE = 100
 FINISHED = frozenset({"success", "failed", "canceled", "skipped"})
 """Final statuses of a job."""
 NOT_RUN = frozenset({"canceled", "canceling", "skipped"})

@@ -22,7 +22,7 @@ from gitlab_nightshift.gitlab.pipelines import (
     read_job_start,
 )
 from gitlab_nightshift.gitlab.project_settings import CiSettings, ProjectSetup
-from gitlab_nightshift.gitlab.resources import Label, ProjectFacts
+from gitlab_nightshift.gitlab.resources import PAGE, Label, ProjectFacts
 from gitlab_nightshift.gitlab.threads import Threads
 from gitlab_nightshift.records.history_records import NightHistory
 from gitlab_nightshift.system.retry import Clock, RetryPolicy, write_notice
@@ -37,7 +37,6 @@ PATIENCE_S = 120.0
 LEAST_GITLAB = (16, 11)
 """The oldest GitLab that accepts the template (``artifacts: access``), as docs/ci-template.md says.
 All requests of the API are older."""
-PAGE = 100
 _VARIABLES_FROM = {"developer": 30, "maintainer": 40, "owner": 50, "no_one_allowed": None}
 """GitLab's setting for who may give pipelines variables → the access level."""
 

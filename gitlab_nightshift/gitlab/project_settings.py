@@ -7,7 +7,7 @@ from datetime import date
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
-from gitlab_nightshift.gitlab.access import parse_day
+from gitlab_nightshift.gitlab.access import DEVELOPER, parse_day
 from gitlab_nightshift.gitlab.api_error import ApiError, call_or_none, transient
 from gitlab_nightshift.gitlab.resources import ProjectFacts, build_project_path
 from gitlab_nightshift.text.printable_text import make_printable
@@ -205,7 +205,6 @@ def _read_schedule(row: Mapping[str, Any], switched: bool | None) -> Schedule:
 # --- set-up ---------------------------------------------------------------------------------------
 
 
-DEVELOPER = 30
 TOKEN_SCOPES = ("api", "write_repository")
 
 

@@ -16,7 +16,6 @@ _DOCUMENT = compile_lazily(
     r"(?i)(?:\.(?:md|markdown|rst|adoc|asciidoc)|(?:^|/)(?:readme|changelog|license|notice|authors))$"
 )
 # Comments that a compiler or an interpreter obeys.
-# Comments that a compiler or an interpreter obeys.
 _DIRECTIVE = compile_lazily(
     r"(?i)#!|//\s*(?:go:|\+build|@)|/\*+\s*@|#.*(?:coding[:=]|frozen_string_literal|typed:)"
 )

@@ -303,11 +303,8 @@ def find_changed_signatures(change: Changeset, _context: Context) -> Iterator[Ru
             added = [each for each in after if each[1] not in [other for _, other in before]]
             for (_, one), (function, other) in zip(removed, added, strict=False):
                 if why := _compare_parameters(one, other, old.language):
-                    line, detail = (
-                        read_line_number(function.node),
-                        f"{format_excerpt(name)}: {why}.",
-                    )
-                    yield RuleViolation(file.path, line, detail)
+                    detail = f"{format_excerpt(name)}: {why}."
+                    yield RuleViolation(file.path, read_line_number(function.node), detail)
 
 
 def _collect_signatures(side: Side) -> dict[str, list[_Signature]]:

@@ -4,7 +4,7 @@ statuses, or makes everything equal (test-cannot-fail)."""
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from tree_sitter import Node
@@ -178,11 +178,7 @@ def _find_answer(node: Node) -> str:
     """The literal that a branch returns; "" if it does anything else."""
     inside = list_children(node)
     block = find_field(node, "consequence", "body") or (inside[1] if len(inside) > 1 else None)
-    for _ in range(4):  # a block in a block, a return, its value
-        values = list_children(block) if block is not None and block.type in _RETURNS else []
-        if len(values) != 1:
-            break
-        block = values[0]
+    block = _unwrap_returned(block, _RETURNS)
     text = read_text(block)
     literal = block is not None and (block.type in LITERALS or bool(_BUILT.match(text)))
     return text if literal or re.fullmatch(r"-[\d.]+", text) else ""
@@ -315,11 +311,15 @@ def _ends_green(links: tuple[Link, ...]) -> bool:
 
 
 def _is_constant(body: Node | None) -> bool:
-    for _ in range(4):  # a block in a block, a return, its value
-        if body is None:
-            return False
-        inside = list_children(body)
-        if body.type not in _RETURNING or len(inside) != 1:
+    return read_text(_unwrap_returned(body, _RETURNING)) in _ALWAYS_EQUAL
+
+
+def _unwrap_returned(node: Node | None, wrappers: Collection[str]) -> Node | None:
+    """The value of a body that does nothing but return it: a block in a block, a return, the
+    value."""
+    for _ in range(4):
+        inside = list_children(node) if node is not None and node.type in wrappers else []
+        if len(inside) != 1:
             break
-        body = inside[0]
-    return read_text(body) in _ALWAYS_EQUAL
+        node = inside[0]
+    return node

@@ -8,6 +8,7 @@ import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -55,8 +56,10 @@ _TASK_RUNNERS = {
 
 
 def build_text_reader(repository: Repository, tree: str) -> ReadText:
-    """Reads files of a tree or commit."""
-    return lambda name: (read_tree_file(repository, tree, name) or b"").decode("utf-8", "replace")
+    """Reads files of a tree or commit, each once: every run asks for the same few."""
+    return cache(
+        lambda name: (read_tree_file(repository, tree, name) or b"").decode("utf-8", "replace")
+    )
 
 
 def expand_command(command: str, read: ReadText, deep: int = 0) -> str:

@@ -36,7 +36,6 @@ from gitlab_nightshift.proof.running.single_canaries import (
     TITLE,
     CanaryInputs,
     collect_inputs,
-    count_faults,
     fail_unknown,
     find_canaries,
     format_tests,
@@ -290,7 +289,7 @@ def _judge_combined(
     old: SuiteOutcome,
     new: SuiteOutcome | None,
 ) -> Evidence:
-    number = count_faults(len(faults))
+    number = f"{len(faults)} planted faults at once" if len(faults) > 1 else "a planted fault"
     if new is None or not new.ended:
         return fail_unknown(inputs, f"with {number} the suite has no result any more")
     if new.disagrees and not old.disagrees:

@@ -347,11 +347,6 @@ def collect_inputs(
     )
 
 
-def count_faults(number: int) -> str:
-    """A number of simultaneous faults, as text."""
-    return f"{number} planted faults at once" if number > 1 else "a planted fault"
-
-
 def format_tests(tests: frozenset[str]) -> str:
     """The names of the first tests, and how many more."""
     return format_names(sorted(tests), "the tests")
