@@ -55,6 +55,7 @@ class Client(gitlab.Gitlab):
             job_token=token if of_job else None,
             timeout=timeout_s,
             session=session,
+            # Behind a proxy, GitLab's links to next pages name another host.
             keep_base_url=True,
             user_agent=f"gitlab-nightshift/{VERSION}",
         )
@@ -91,6 +92,7 @@ class Client(gitlab.Gitlab):
 
         def send_once() -> requests.Response:
             with self._convert_errors(verb, path):
+                # A nested function has no first argument, which a bare super() needs (PEP 3135).
                 response = super(Client, self).http_request(verb, path, *args, **kwargs)
                 return self._check_json(response)
 
@@ -277,6 +279,7 @@ def _list_causes(error: BaseException) -> Iterator[BaseException]:
     waiting = [error]
     while waiting:
         each = waiting.pop()
+        # Exceptions may be linked in a circle.
         if id(each) in seen:
             continue
         seen.add(id(each))

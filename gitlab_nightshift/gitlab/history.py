@@ -105,6 +105,7 @@ def _list_pipelines(
         per_page=min(PAGE, wanted.most_nights),
         get_all=False,
     )
+    # "9" comes after every date: a pipeline without one counts.
     since = str(wanted.since)
     return [
         each.attributes for each in found if str(each.attributes.get("created_at") or "9") >= since

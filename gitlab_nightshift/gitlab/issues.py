@@ -40,6 +40,7 @@ class Issues:
     def find_own(self, author: int, marker: str) -> KeptIssue | None:
         """The issue of this author with the marker in its description: an open one first, then the
         oldest. Others may copy the marker, but not its author."""
+        # GitLab orders by creation, unless it is asked otherwise (doc/api/issues.md).
         found = self._client.read_rows(self._path, author_id=author, sort="asc")
         own = [
             each

@@ -249,6 +249,7 @@ def _ask_rest(client: "Client", project: ProjectFacts, iid: int) -> _Details:
     at = f"/projects/{project.id}/merge_requests/{iid}"
     notes = client.read_rows(f"{at}/notes", per_page=30, sort="desc")
     diffs = client.read_rows(f"{at}/diffs", per_page=MOST_FILES)
+    # Oldest first, as GraphQL lists them.
     pairs = ((note, int((note.get("author") or {}).get("id") or 0)) for note in reversed(notes))
     return _Details(tuple(each["new_path"] for each in diffs), tuple(_read_comments(pairs)))
 

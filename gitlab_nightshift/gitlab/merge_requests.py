@@ -270,6 +270,7 @@ def _read_state(data: Mapping[str, Any]) -> ReviewState:
         author_id=int((data.get("author") or {}).get("id") or 0),
         opened=data.get("state") == "opened",
         conflict=_read_conflict(data),
+        # The name of auto-merge in the API (doc/api/merge_requests.md).
         auto_merge=data.get("merge_when_pipeline_succeeds") is True,
         # GitLab tells of unresolved threads only if the project requires them to be resolved.
         commented=bool(data.get("user_notes_count")),

@@ -78,6 +78,7 @@ def check_server(server_url: str, token: str) -> None:
 
 
 def _is_address(url: str) -> bool:
+    # Brackets are for IP literals alone (RFC 3986, 3.2.2).
     host = r"(?:[^\s/@?#[\]]+|\[[\da-fA-F:.]+\](?::\d+)?)"
     try:
         return bool(re.fullmatch(rf"https?://{host}(/[^\s@?#]*)?", url) and urlsplit(url).hostname)

@@ -291,6 +291,7 @@ class ProjectSetup:
                 "masked": True,
                 "masked_and_hidden": True,
                 "protected": True,
+                # A $ in it is not expanded (doc/ci/variables).
                 "raw": True,
                 "environment_scope": new.scope,
                 **({"description": new.description} if new.description else {}),

@@ -9,7 +9,7 @@ from gitlab_nightshift.gitlab.marker import Marker, read_marker
 from gitlab_nightshift.records.products import Outcome, Publication
 
 PAGE = 100
-"""Rows of a page, the most that GitLab returns (doc/api/rest/_index.md, "Pagination")."""
+"""Rows of a page, the most that GitLab returns (docs.gitlab.com, REST API, "Pagination")."""
 NIGHT_LABEL = "night-shift"
 """The label of a night's merge requests, unless ``labels`` sets others."""
 

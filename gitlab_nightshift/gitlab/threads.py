@@ -251,6 +251,7 @@ def _read_comment(data: Mapping[str, Any]) -> Comment:
 def _read_diff_line(position: Any) -> DiffLine | None:
     data = position if isinstance(position, dict) else {}
     path, line, head = (data.get(name) for name in ("new_path", "new_line", "head_sha"))
+    # Not isinstance: in Python, True is an int.
     if not (isinstance(path, str) and type(line) is int and isinstance(head, str)):
         return None
     return DiffLine(path, line, head)

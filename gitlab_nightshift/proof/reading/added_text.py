@@ -117,8 +117,11 @@ def _is_secret(name: str, value: str) -> bool:
 _TEMPLATE = _TABLE.get_pattern("template")
 _SKIPS = _TABLE.get_pattern("skips", re.IGNORECASE)
 _QUICK = _TABLE.get_pattern("quick")
+# Zero-width non-joiner and joiner; marks for left-to-right, right-to-left and Arabic.
 _JOINERS = "\u200c\u200d"
 _MARKS = "\u200e\u200f\u061c"
+# Characters that nobody sees, such as Hangul's fillers and tags (Unicode's
+# Default_Ignorable_Code_Point), and those that reorder text (UAX 9; CVE-2021-42574).
 _HIDDEN = compile_lazily(
     "[\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u061c\u202a-\u202e\u2060-\u2064\u2066-\u206f"
     "\u3164\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff]"
@@ -241,6 +244,7 @@ def _is_quick_action(file: ChangedFile, text: str) -> bool:
 def _has_instruction_in_base64(text: str) -> bool:
     for match in _BASE64.finditer(text):
         blob = match[0].replace("-", "+").replace("_", "/").rstrip("=")
+        # Decoded in groups of four (RFC 4648); a cut one at the end is an error.
         blob = blob[: len(blob) // 4 * 4]
         try:
             decoded = base64.b64decode(blob, validate=True).decode("utf-8", "ignore")

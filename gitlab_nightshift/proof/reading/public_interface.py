@@ -93,6 +93,7 @@ def _is_bound(name: str, side: Side, change: Changeset) -> bool:
         alias = outer not in find_exports(side) and _is_bound(outer, side, change)
         return alias or _is_in_class(outer, last, side, change)
     imports = (node for node in side.root.named_children if node.type in _IMPORTS)
+    # A module's own __getattr__ may answer for any name (PEP 562).
     return bool({last, "__getattr__"} & side.named.keys()) or any(
         last in list_names(node) and node.child_by_field_name("declaration") is None
         for node in imports
@@ -266,6 +267,7 @@ def _read_modifiers(node: Node) -> frozenset[str]:
 _VALUED = _TABLE.get_words("valued")
 _REST = _TABLE.get_words("rest")
 _OPTIONS = frozenset(("dictionary_splat_pattern", "hash_splat_parameter", "block_parameter"))
+# The last one is Python's ``/`` (PEP 570).
 _NO_PARAMETERS = frozenset("attribute_item decorator self_parameter positional_separator".split())
 _LISTS = ("parameters", "parameter")
 _SELF = ("self", "cls", "mcs")

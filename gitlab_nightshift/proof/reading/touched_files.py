@@ -26,6 +26,7 @@ _VENDORED = _TABLE.get_pattern("vendored")
 _DOCS = _TABLE.get_pattern("docs", re.IGNORECASE)
 _BENCHMARKS = _TABLE.get_pattern("benchmarks")
 _TOOLS = _TABLE.get_pattern("tools")
+# The first line of a pointer (git-lfs, docs/spec.md).
 _LFS = b"version https://git-lfs.github.com/spec/"
 
 

@@ -37,6 +37,7 @@ from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 ReadText = Callable[[str], str]  # reads a file at the repository's root; "" if it does not exist
 
+# Recipes may call each other, and hostile ones themselves.
 _DEEPEST = 4
 _MAKE = compile_lazily(r"(?:^|\s)make(?:\s+-\S+)*(?:\s+([\w.-]+))?")
 _SCRIPT = compile_lazily(r"(?:^|\s)(?:npm|pnpm|yarn|bun)(?:\s+run)?\s+(?:run\s+)?([\w:.-]+)")
@@ -246,6 +247,7 @@ def _make_folder(scratch: Path, hooks: list[str]) -> None:
 
 
 def _copy_hook(name: str, dir_fd: int, owner: tuple[int, int]) -> None:
+    # With O_EXCL no link is followed (open(2)).
     fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=dir_fd)
     with os.fdopen(fd, "wb") as file:
         file.write((HOOKS / name).read_bytes())

@@ -170,6 +170,7 @@ def _only_raises(branch: Node) -> bool:
     """True if the branch does nothing but raise: negated, everything fails with that."""
     body = find_field(branch, "consequence", "body")
     first = next(iter(list_children(body)), None) if body and body.type in BLOCKS else body
+    # Go's grammar has all statements of a block in one node.
     if first is not None and first.type == "statement_list":
         first = next(iter(list_children(first)), None)
     return first is not None and re.match(r"(raise|throw|panic)\b", read_text(first)) is not None
@@ -340,6 +341,7 @@ def _computes(text: Node) -> bool:
     parent = text.parent
     if parent is None or parent.type in {*TEXTS, *BLOCKS, "expression_statement"}:
         return False
+    # Text cannot be appended to bytes.
     if read_text(text)[:2].lower() in ("b'", 'b"', "br", "rb") or _is_argument_of(text, _LOOKUPS):
         return False
     if parent.type == "call_expression" and find_field(parent, "arguments") == text:
@@ -375,12 +377,14 @@ def list_omissions(place: Place, language: FaultTemplates) -> Iterator[Mutation]
     inner = node
     while inner.type in _WRAPPERS and len(children := list_children(inner)) == 1:
         inner = children[0]
+    # As a statement, << appends (Ruby).
     if language.call and read_operator(inner) == "<<":
         yield mutate(inner, "left out", language.call, language)
     elif inner.type in CALLS and read_operator(inner) == "":
         names = [link.name for link in read_chain(inner)]
         if not language.call or is_message(inner) or not names or _WAITING.search(names[-1]):
             return
+        # A constructor that calls another one has to (JLS 8.8.7; ECMAScript: no this before super).
         if "super" in names or names == ["this"]:
             return
         changing = _CHANGING.search(names[-1]) is not None

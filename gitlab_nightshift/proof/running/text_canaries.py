@@ -154,6 +154,8 @@ def _ends_closed(code: str, closed: bool) -> bool:
         [(found.start(), False) for found in _OPENS.finditer(code)]
         + [(found.start(), True) for found in _CLOSES.finditer(code)]
     )
+    # A mark that opens and closes, such as """, is in the list twice: an odd number of them
+    # changes the state.
     both = [start for start, _ in marks if (start, True) in marks and (start, False) in marks]
     for start, closes in marks:
         if start not in both:

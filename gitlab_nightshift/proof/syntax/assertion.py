@@ -45,6 +45,7 @@ def parse_assertion_name(name: str) -> tuple[str, bool]:
     """The word of a matcher or assertion, and whether it is negated; for an unknown name, the rest
     without prefixes: ``to_not_be_nil`` → ``nil``, True."""
     word, negated = normalize_name(name), False
+    # Prefixes stack: ``should_not_be_nil``.
     for _ in range(6):
         word = _ALIASES.get(word, word)
         if word in RAISES | WORDS:

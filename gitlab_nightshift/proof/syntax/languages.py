@@ -169,6 +169,7 @@ def parse(language: Language, source: bytes) -> Node | None:
             progress_callback=lambda _at, _error: time.monotonic() > deadline,
         )
     except ValueError:
+        # Otherwise the next parse would resume this one (tree_sitter/api.h: ts_parser_reset).
         parser.reset()
         return None
     # A tree from a callback calls it for every node's text. With the old tree nothing is parsed
