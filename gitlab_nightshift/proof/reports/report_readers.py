@@ -228,8 +228,8 @@ class _JunitReader:
 
     def parse(self, data: bytes) -> list[ReportedCase]:
         parser = expat.ParserCreate()
-        # Entities that name others grow exponentially ("billion laughs"), which only expat 2.4.1 and
-        # newer stop themselves (docs.python.org, "XML vulnerabilities").
+        # Entities that name others grow exponentially ("billion laughs"): expat stops that itself
+        # only since 2.4.1 (docs.python.org, "XML vulnerabilities").
         parser.EntityDeclHandler = _refuse_entity
         parser.StartElementHandler = self._start
         parser.EndElementHandler = self._end
