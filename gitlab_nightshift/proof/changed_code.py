@@ -15,7 +15,7 @@ from gitlab_nightshift.text.lazy_patterns import compile_lazily
 _DOCUMENT = compile_lazily(
     r"(?i)(?:\.(?:md|markdown|rst|adoc|asciidoc)|(?:^|/)(?:readme|changelog|license|notice|authors))$"
 )
-# Comments that a tool obeys: PEP 263, go help buildconstraint, Sorbet's ``typed:``, and the ``@`` of
+# Comments that tools obey: PEP 263, go help buildconstraint, Sorbet's ``typed:``, and the ``@`` of
 # TypeScript and PHPDoc.
 _DIRECTIVE = compile_lazily(
     r"(?i)#!|//\s*(?:go:|\+build|@)|/\*+\s*@|#.*(?:coding[:=]|frozen_string_literal|typed:)"
