@@ -70,7 +70,7 @@ FLAGS: dict[str, FlagEntry] = {
     "test-cannot-fail": FlagEntry(
         "fail",
         "It passes whatever the code does.",
-        "certain_assertions:find_tests_that_cannot_fail",
+        "weaker_tests:find_tests_that_cannot_fail",
         what=(
             "An assertion holds whatever the code does, a handler hides its failure, or code "
             "beside the tests sets their outcome, ends the run with success or makes all equal."

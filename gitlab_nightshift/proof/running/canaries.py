@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from gitlab_nightshift.proof.changed_code import changes_code
 from gitlab_nightshift.proof.evidence.workbench import (
     Evidence,
     EvidenceSubject,
@@ -20,6 +19,7 @@ from gitlab_nightshift.proof.evidence.workbench import (
 )
 from gitlab_nightshift.proof.proof_commands import CommandRun
 from gitlab_nightshift.proof.reports.report_readers import Collection
+from gitlab_nightshift.proof.reviewed_change import changes_code
 from gitlab_nightshift.proof.running.base_canaries import BaseCanaries, CombinedRun
 from gitlab_nightshift.proof.running.fault_choice import (
     build_aim,

@@ -5,9 +5,9 @@ import random
 import re
 from collections.abc import Iterator, Sequence
 
-from gitlab_nightshift.proof.changed_code import is_document
 from gitlab_nightshift.proof.evidence.workbench import EvidenceSubject
 from gitlab_nightshift.proof.reading.touched_files import is_vendored
+from gitlab_nightshift.proof.reviewed_change import is_document
 from gitlab_nightshift.proof.rule_tables import RuleTable
 from gitlab_nightshift.proof.running.fault_choice import take_in_turn
 from gitlab_nightshift.proof.running.faults import Fault

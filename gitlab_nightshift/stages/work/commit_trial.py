@@ -4,7 +4,6 @@ import functools
 from dataclasses import dataclass
 
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.proof.changed_code import changes_code
 from gitlab_nightshift.proof.evidence.workbench import (
     Evidence,
     EvidenceSubject,
@@ -21,7 +20,7 @@ from gitlab_nightshift.proof.proof_commands import (
     run_and_collect,
 )
 from gitlab_nightshift.proof.reports.report_request import build_text_reader
-from gitlab_nightshift.proof.reviewed_change import Context, read_change
+from gitlab_nightshift.proof.reviewed_change import Context, changes_code, read_change
 from gitlab_nightshift.proof.running.base_canaries import BaseCanaries
 from gitlab_nightshift.proof.running.gathering import gather_evidence
 from gitlab_nightshift.records.bead_results import CommandResult

@@ -4,8 +4,12 @@ import os
 
 import pytest
 
-from gitlab_nightshift.proof.changed_code import changes_code, compute_digest, list_changed_symbols
-from gitlab_nightshift.proof.reviewed_change import read_change
+from gitlab_nightshift.proof.reviewed_change import (
+    changes_code,
+    compute_digest,
+    list_changed_symbols,
+    read_change,
+)
 from gitlab_nightshift.repository.git import build_isolated_git
 from gitlab_nightshift.repository.private_repository import Repository
 from tests.support.changes import commit
