@@ -4,9 +4,9 @@ import contextlib
 import json
 import re
 import ssl
-from collections.abc import Iterator, Mapping
-from functools import cached_property
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property, partial
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import gitlab
@@ -19,6 +19,7 @@ from gitlab_nightshift.system.retry import RetryPolicy, parse_retry_after
 from gitlab_nightshift.system.version import VERSION
 from gitlab_nightshift.text.printable_text import make_printable
 
+_T = TypeVar("_T")
 LONGEST_REASON = 300
 CHUNK = 64 * 1024
 NO_CONTENT = 204
@@ -97,6 +98,10 @@ class Client(gitlab.Gitlab):
                 return self._check_json(response)
 
         return self.patience.call_with_retries(send_once, again)
+
+    def send_idempotent(self, send: Callable[..., _T], *args: Any, **named: Any) -> _T:
+        """The answer to a write that is safe to repeat, so that it is retried like a read."""
+        return self.patience.call_with_retries(partial(send, *args, **named), transient)
 
     def download(self, path: str, most: int) -> bytes:
         """The bytes of a file. Raises ApiError for more than ``most`` bytes."""

@@ -2,10 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from gitlab_nightshift.gitlab.api_error import ApiError, call_or_none, transient
+from gitlab_nightshift.gitlab.api_error import ApiError, call_or_none
 from gitlab_nightshift.gitlab.resources import PAGE
 
 if TYPE_CHECKING:
@@ -63,12 +62,8 @@ class Issues:
 
     def edit_description(self, iid: int, description: str) -> None:
         """Replace the description. It is safe to repeat."""
-        put = partial(
-            self._client.http_put,
-            f"{self._path}/{iid}",
-            post_data={"description": description},
-        )
-        self._client.patience.call_with_retries(put, transient)
+        path, data = f"{self._path}/{iid}", {"description": description}
+        self._client.send_idempotent(self._client.http_put, path, post_data=data)
 
     def list_system_notes(self, iid: int, pages: int = 1) -> tuple[SystemNote, ...]:
         """The newest system notes, from at most ``pages`` pages of all notes."""

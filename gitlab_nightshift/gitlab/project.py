@@ -2,13 +2,13 @@
 
 import re
 from collections.abc import Callable, Iterable
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from gitlab_nightshift.errors import build_config_error
 from gitlab_nightshift.gitlab.access import Access, read_access
-from gitlab_nightshift.gitlab.api_error import ApiError, call_or_none, transient
+from gitlab_nightshift.gitlab.api_error import ApiError, call_or_none
 from gitlab_nightshift.gitlab.history import HistoryRequest, read_history
 from gitlab_nightshift.gitlab.issues import Issues
 from gitlab_nightshift.gitlab.memory import Memory, read_memory
@@ -252,7 +252,7 @@ class Project:
         warnings: list[str] = []
         for label in labels:
             try:
-                self._patience.call_with_retries(partial(self._create_label, label), transient)
+                self._client.send_idempotent(self._create_label, label)
             except ApiError as error:
                 if error.status != 409:  # it exists, here or in a group
                     warnings.append(f"label {label.name} could not be created: {error}")

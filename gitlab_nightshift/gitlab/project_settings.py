@@ -4,11 +4,10 @@ that prepare it for nights: tokens, variables, schedules, a commit by the API.""
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import date
-from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 from gitlab_nightshift.gitlab.access import DEVELOPER, parse_day
-from gitlab_nightshift.gitlab.api_error import ApiError, call_or_none, transient
+from gitlab_nightshift.gitlab.api_error import ApiError, call_or_none
 from gitlab_nightshift.gitlab.resources import ProjectFacts, build_project_path
 from gitlab_nightshift.text.printable_text import make_printable
 
@@ -277,8 +276,8 @@ class ProjectSetup:
 
     def revoke_token(self, token: int) -> None:
         """Revoke a token by its id; a missing one counts as revoked."""
-        delete = partial(self._client.http_delete, f"{self._path}/access_tokens/{token}")
-        call_or_none(partial(self._client.patience.call_with_retries, delete, transient), 404)
+        path = f"{self._path}/access_tokens/{token}"
+        call_or_none(lambda: self._client.send_idempotent(self._client.http_delete, path), 404)
 
     def create_secret(self, new: NewSecret) -> None:
         """Store a variable. A GitLab before 17.4 ignores ``masked_and_hidden`` and only masks
@@ -306,8 +305,8 @@ class ProjectSetup:
             "description": new.description,
             "filter": {"environment_scope": new.scope},
         }
-        put = partial(self._client.http_put, f"{self._path}/variables/{new.key}", post_data=asked)
-        self._client.patience.call_with_retries(put, transient)
+        path = f"{self._path}/variables/{new.key}"
+        self._client.send_idempotent(self._client.http_put, path, post_data=asked)
 
     def create_schedule(self, new: NewSchedule) -> None:
         """Create a schedule owned by the token's user. If GitLab refuses its variable, it is
