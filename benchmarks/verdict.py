@@ -33,7 +33,7 @@ from verdict_corpus import (
 from gitlab_nightshift.proof.evidence.workbench import EvidenceSubject, Workbench
 from gitlab_nightshift.proof.proof_commands import Runner, run_and_collect
 from gitlab_nightshift.proof.reading import judge
-from gitlab_nightshift.proof.reports.command_expansion import build_text_reader
+from gitlab_nightshift.proof.reports.report_request import build_text_reader
 from gitlab_nightshift.proof.reviewed_change import Context, read_change
 from gitlab_nightshift.proof.running.base_canaries import BaseCanaries
 from gitlab_nightshift.proof.running.gathering import gather_evidence

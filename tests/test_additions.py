@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from gitlab_nightshift.proof.running.faults import list_faults
+from gitlab_nightshift.proof.running.fault_kinds import list_faults
 from gitlab_nightshift.proof.running.switches import write_switched_files
 from gitlab_nightshift.proof.syntax import languages
 from gitlab_nightshift.proof.syntax.file_side import Side

@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 from gitlab_nightshift.commands.doctor_checkout import find_missing_include
 from gitlab_nightshift.commands.doctor_row import DoctorRow, refuse, try_rows
 from gitlab_nightshift.errors import NightshiftError, build_config_error
-from gitlab_nightshift.gitlab.ci_settings import CiVariable, Schedule
 from gitlab_nightshift.gitlab.project import Project, find_protecting_pattern
+from gitlab_nightshift.gitlab.project_settings import CiVariable, Schedule
 from gitlab_nightshift.job.job_secrets import TOKEN
 from gitlab_nightshift.onboarding.ci_file import find_source, parse_config
 from gitlab_nightshift.onboarding.pipeline_rules import (

@@ -50,15 +50,15 @@ from gitlab_nightshift.onboarding.settings_file import (
     lacks_commands,
     write_settings,
 )
-from gitlab_nightshift.proof.diagnosis import describe_missing
 from gitlab_nightshift.proof.implied_commands import BuildFiles, find_test_commands
 from gitlab_nightshift.proof.proof_commands import (
     CommandRun,
     Runner,
+    describe_missing,
     format_failure,
     run_and_collect,
 )
-from gitlab_nightshift.proof.reports.command_expansion import build_text_reader
+from gitlab_nightshift.proof.reports.report_request import build_text_reader
 from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.repository.checkout import Checkout
 from gitlab_nightshift.run.session_opening import locate_project, open_without_results

@@ -16,8 +16,8 @@ from typing import Literal
 from gitlab_nightshift.errors import NightshiftError, build_config_error
 from gitlab_nightshift.fleet.fleet_settings import compute_project_hash
 from gitlab_nightshift.gitlab.api_error import ApiError, transient
-from gitlab_nightshift.gitlab.ci_settings import FLEET_SCHEDULE, Schedule
 from gitlab_nightshift.gitlab.fleet_api import FleetApi
+from gitlab_nightshift.gitlab.project_settings import FLEET_SCHEDULE, Schedule
 from gitlab_nightshift.records.fleet_records import FleetPlan, PlannedProject
 
 PLAN_VALID_FOR = dt.timedelta(minutes=40)

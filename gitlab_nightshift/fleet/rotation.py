@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Literal
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.gitlab.access import parse_day
 from gitlab_nightshift.gitlab.api_error import call_or_none
-from gitlab_nightshift.gitlab.ci_settings import CiVariable
 from gitlab_nightshift.gitlab.project import Project
-from gitlab_nightshift.gitlab.project_setup import HeldToken, NewSecret
+from gitlab_nightshift.gitlab.project_settings import CiVariable, HeldToken, NewSecret
 from gitlab_nightshift.job.job_secrets import TOKEN
 from gitlab_nightshift.onboarding.gitlab_steps import (
     NAME,

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.gitlab.api_error import ApiError, call_or_none
-from gitlab_nightshift.gitlab.resources import build_project_path
+from gitlab_nightshift.gitlab.resources import PAGE, build_project_path
 from gitlab_nightshift.text.gitlab_refusals import TOKEN_RIGHTS
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 if TYPE_CHECKING:
     from gitlab_nightshift.gitlab.client import Client
 
-DEVELOPER, MAINTAINER, PAGE = 30, 40, 100
+DEVELOPER, MAINTAINER = 30, 40
 GRANULAR = "insufficient_granular_scope"
 """GitLab's error code if a fine-grained token lacks a permission."""
 _READ_BY_NIGHTS = ("merge_requests", "labels", "members/all", "repository/branches")

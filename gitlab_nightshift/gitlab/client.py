@@ -4,9 +4,9 @@ import contextlib
 import json
 import re
 import ssl
-from collections.abc import Iterator, Mapping
-from functools import cached_property
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property, partial
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import gitlab
@@ -14,13 +14,14 @@ import requests
 import urllib3.exceptions
 
 from gitlab_nightshift.gitlab.api_error import ApiError, not_performed, transient
+from gitlab_nightshift.gitlab.resources import PAGE
 from gitlab_nightshift.system.retry import RetryPolicy, parse_retry_after
 from gitlab_nightshift.system.version import VERSION
 from gitlab_nightshift.text.printable_text import make_printable
 
+_T = TypeVar("_T")
 LONGEST_REASON = 300
 CHUNK = 64 * 1024
-PAGE = 100
 NO_CONTENT = 204
 """The status of a successful deletion."""
 
@@ -55,6 +56,7 @@ class Client(gitlab.Gitlab):
             job_token=token if of_job else None,
             timeout=timeout_s,
             session=session,
+            # Behind a proxy, GitLab's links to next pages name another host.
             keep_base_url=True,
             user_agent=f"gitlab-nightshift/{VERSION}",
         )
@@ -91,10 +93,15 @@ class Client(gitlab.Gitlab):
 
         def send_once() -> requests.Response:
             with self._convert_errors(verb, path):
+                # A nested function has no first argument, which a bare super() needs (PEP 3135).
                 response = super(Client, self).http_request(verb, path, *args, **kwargs)
                 return self._check_json(response)
 
         return self.patience.call_with_retries(send_once, again)
+
+    def send_idempotent(self, send: Callable[..., _T], *args: Any, **named: Any) -> _T:
+        """The answer to a write that is safe to repeat, so that it is retried like a read."""
+        return self.patience.call_with_retries(partial(send, *args, **named), transient)
 
     def download(self, path: str, most: int) -> bytes:
         """The bytes of a file. Raises ApiError for more than ``most`` bytes."""
@@ -277,6 +284,7 @@ def _list_causes(error: BaseException) -> Iterator[BaseException]:
     waiting = [error]
     while waiting:
         each = waiting.pop()
+        # Exceptions may be linked in a circle.
         if id(each) in seen:
             continue
         seen.add(id(each))

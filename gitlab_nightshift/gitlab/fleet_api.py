@@ -15,10 +15,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gitlab_nightshift.gitlab.api_error import ApiError, call_or_none
-from gitlab_nightshift.gitlab.ci_settings import CiSettings, Schedule
 from gitlab_nightshift.gitlab.pipelines import list_schedule_pipelines
 from gitlab_nightshift.gitlab.project import TIMEOUT_S, check_server
-from gitlab_nightshift.gitlab.resources import build_project_path
+from gitlab_nightshift.gitlab.project_settings import CiSettings, Schedule
+from gitlab_nightshift.gitlab.resources import PAGE, build_project_path
 from gitlab_nightshift.system.retry import Again, Clock, RetryPolicy, write_notice
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 Result = TypeVar("Result")
 
-PAGE, LEAST_PAGE = 100, 10
+LEAST_PAGE = 10
 MOST_PATHS = 50
 """Paths in one query for projects (``app/graphql/resolvers/projects_resolver.rb``)."""
 MOST_NIGHTS, MOST_MERGE_REQUESTS = 6, 10

@@ -97,15 +97,15 @@ class GroupSwitch:
         # Without the filter, GitLab would change a variable of this key with any scope
         # (lib/api/group_variables.rb).
         data = {"value": value, "filter": {"environment_scope": EVERYWHERE}, **shown}
-        put = partial(self._client.http_put, f"{self._path}/{SWITCH}", post_data=data)
-        self._client.patience.call_with_retries(put, transient)
+        path = f"{self._path}/{SWITCH}"
+        self._client.send_idempotent(self._client.http_put, path, post_data=data)
 
     def delete(self) -> None:
         """Delete it. A missing one was deleted before, by a request whose answer was lost."""
         query = {"filter[environment_scope]": EVERYWHERE}
-        path = f"{self._path}/{SWITCH}"
-        delete = partial(self._client.http_delete, path, query_data=query)
-        call_or_none(partial(self._client.patience.call_with_retries, delete, transient), 404)
+        path, client = f"{self._path}/{SWITCH}", self._client
+        delete = partial(client.send_idempotent, client.http_delete, path, query_data=query)
+        call_or_none(delete, 404)
 
 
 def list_switched_projects(api: FleetApi, group: str) -> Iterator[SwitchedProject] | None:

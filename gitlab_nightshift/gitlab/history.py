@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 from gitlab_nightshift.gitlab.api_error import ApiError
 from gitlab_nightshift.gitlab.marker import find_category, read_marker
 from gitlab_nightshift.gitlab.memory import is_night_request, read_memory
-from gitlab_nightshift.gitlab.resources import ProjectFacts
+from gitlab_nightshift.gitlab.resources import PAGE, ProjectFacts
 from gitlab_nightshift.records.history_records import NightHistory, PastMergeRequest, PastNight
 from gitlab_nightshift.records.products import Outcome
 
 if TYPE_CHECKING:
     from gitlab_nightshift.gitlab.client import Client
 
-PAGE, MOST_MERGE_REQUESTS = 100, 1000
+MOST_MERGE_REQUESTS = 1000
 LONGEST_REASON = 300
 LARGEST_RESULT = 4 * 1024 * 1024
 JOBS = ("nightshift", "nightshift:publish")
@@ -105,6 +105,7 @@ def _list_pipelines(
         per_page=min(PAGE, wanted.most_nights),
         get_all=False,
     )
+    # "9" comes after every date: a pipeline without one counts.
     since = str(wanted.since)
     return [
         each.attributes for each in found if str(each.attributes.get("created_at") or "9") >= since

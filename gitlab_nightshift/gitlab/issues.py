@@ -2,15 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from gitlab_nightshift.gitlab.api_error import ApiError, call_or_none, transient
+from gitlab_nightshift.gitlab.api_error import ApiError, call_or_none
+from gitlab_nightshift.gitlab.resources import PAGE
 
 if TYPE_CHECKING:
     from gitlab_nightshift.gitlab.client import Client
-
-PAGE = 100
 
 
 @dataclass(frozen=True)
@@ -41,6 +39,7 @@ class Issues:
     def find_own(self, author: int, marker: str) -> KeptIssue | None:
         """The issue of this author with the marker in its description: an open one first, then the
         oldest. Others may copy the marker, but not its author."""
+        # GitLab orders by creation, unless it is asked otherwise (doc/api/issues.md).
         found = self._client.read_rows(self._path, author_id=author, sort="asc")
         own = [
             each
@@ -63,12 +62,8 @@ class Issues:
 
     def edit_description(self, iid: int, description: str) -> None:
         """Replace the description. It is safe to repeat."""
-        put = partial(
-            self._client.http_put,
-            f"{self._path}/{iid}",
-            post_data={"description": description},
-        )
-        self._client.patience.call_with_retries(put, transient)
+        path, data = f"{self._path}/{iid}", {"description": description}
+        self._client.send_idempotent(self._client.http_put, path, post_data=data)
 
     def list_system_notes(self, iid: int, pages: int = 1) -> tuple[SystemNote, ...]:
         """The newest system notes, from at most ``pages`` pages of all notes."""

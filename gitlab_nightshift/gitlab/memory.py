@@ -13,15 +13,13 @@ from typing import TYPE_CHECKING, Any
 from gitlab_nightshift.gitlab.access import find_developers
 from gitlab_nightshift.gitlab.api_error import ApiError
 from gitlab_nightshift.gitlab.marker import find_category, read_marker
-from gitlab_nightshift.gitlab.resources import ProjectFacts, read_global_id
+from gitlab_nightshift.gitlab.resources import PAGE, ProjectFacts, read_global_id
 from gitlab_nightshift.records.products import KnownMergeRequest
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 if TYPE_CHECKING:
     from gitlab_nightshift.gitlab.client import Client
 
-PAGE = 100
-"""Merge requests of each list; older ones are ignored."""
 BATCH = 30
 MOST_REJECTED, MOST_OPENED, MOST_OTHERS = 40, 20, 30
 """Merge requests whose files and comments are read."""
@@ -251,6 +249,7 @@ def _ask_rest(client: "Client", project: ProjectFacts, iid: int) -> _Details:
     at = f"/projects/{project.id}/merge_requests/{iid}"
     notes = client.read_rows(f"{at}/notes", per_page=30, sort="desc")
     diffs = client.read_rows(f"{at}/diffs", per_page=MOST_FILES)
+    # Oldest first, as GraphQL lists them.
     pairs = ((note, int((note.get("author") or {}).get("id") or 0)) for note in reversed(notes))
     return _Details(tuple(each["new_path"] for each in diffs), tuple(_read_comments(pairs)))
 

@@ -1,12 +1,22 @@
-"""Merge requests from a project's own branches: find them, open one."""
+"""Merge requests: find and open those from a project's own branches; what blocks open ones, their
+failed jobs and diffs, and GitLab's own rebase."""
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gitlab_nightshift.gitlab.api_error import ApiError, call_or_none, transient
-from gitlab_nightshift.gitlab.resources import MergeRequest, NewMergeRequest, read_merge_request
-from gitlab_nightshift.system.retry import RetryPolicy
+from gitlab_nightshift.gitlab.resources import (
+    PAGE,
+    MergeRequest,
+    NewMergeRequest,
+    build_project_path,
+    read_merge_request,
+)
+from gitlab_nightshift.system.retry import Clock, RetryPolicy
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 if TYPE_CHECKING:
     from gitlab_nightshift.gitlab.client import Client
@@ -14,7 +24,6 @@ if TYPE_CHECKING:
 BRANCH_APPEARS_S = 75.0
 """How long GitLab may not know a branch after its push: others reported 37 s."""
 MOST_MERGE_REQUESTS = 1000
-PAGE = 100
 
 
 class MergeRequests:
@@ -114,3 +123,168 @@ def _branch_unseen(error: ApiError) -> bool:
     """True for ``400 source branch does not exist``, in any of GitLab's forms."""
     text = error.reason.lower()
     return error.status == 400 and "source" in text and "branch" in text and "exist" in text
+
+
+# --- the state of open ones -----------------------------------------------------------------------
+
+
+MOST_JOBS, MOST_FILES = 3, 30
+TAIL, LARGEST_LOG = 3_000, 20_000_000
+"""Bytes of a job's log: the end that is kept, and the most that is read to find it."""
+CHECK_PAUSES_S = (0.5, 1.0, 2.0, *[4.0] * 6)
+"""Pauses between requests for the state of GitLab's background jobs: merge checks, rebases."""
+_UNCHECKED = frozenset({"unchecked", "checking", "preparing"})
+"""Values of ``detailed_merge_status`` before the merge check, when ``has_conflicts`` is false in
+any case."""
+_HUNK = compile_lazily(r"(?m)^@@ -\d+(?:,\d+)? \+(\d+)(?:,(\d+))? @@")
+OWN_FAILURES = frozenset({"script_failure", "unknown_failure", "", None})
+"""Failure reasons that a commit may have caused, unlike a lost runner."""
+
+
+@dataclass(frozen=True)
+class ReviewState:
+    """The state of a merge request. ``conflict`` is None before GitLab's merge check;
+    ``failed_pipeline`` is the failed pipeline of its head, 0 for none; ``auto_merge`` is true if it
+    is set to auto-merge, ``commented`` if it has any comment."""
+
+    iid: int
+    title: str
+    description: str
+    web_url: str
+    branch: str
+    head: str
+    author_id: int
+    opened: bool
+    conflict: bool | None = False
+    auto_merge: bool = False
+    commented: bool = False
+    failed_pipeline: int = 0
+
+
+@dataclass(frozen=True)
+class FailedJob:
+    """A failed job and the end of its log."""
+
+    name: str
+    tail: str
+
+
+class Reviews:
+    """The merge requests of one project. Every method may raise :class:`ApiError`."""
+
+    def __init__(self, client: "Client", project: str, clock: Clock) -> None:
+        self._client, self._clock = client, clock
+        self._project = build_project_path(project)
+
+    def read_state(self, iid: int) -> ReviewState:
+        """The state of one merge request, some of which GitLab's list lacks."""
+        return _read_state(self._get(f"/merge_requests/{iid}"))
+
+    def read_settled_states(self, iids: Iterable[int]) -> tuple[ReviewState, ...]:
+        """The states of several, after GitLab's merge check. Half a minute for all together; after
+        that, ``conflict`` stays None."""
+        # The first request only queues the check (lib/api/entities/merge_request_basic.rb:
+        # check_mergeability(async: true)), so all are requested once before the first pause.
+        found = {iid: self.read_state(iid) for iid in iids}
+        for pause_s in CHECK_PAUSES_S:
+            unchecked = [iid for iid, state in found.items() if state.conflict is None]
+            if not unchecked:
+                break
+            self._clock.sleep(pause_s)
+            found |= {iid: self.read_state(iid) for iid in unchecked}
+        return tuple(found.values())
+
+    def is_approved(self, iid: int) -> bool:
+        """True if anybody has approved it."""
+        return bool(self._get(f"/merge_requests/{iid}/approvals").get("approved_by"))
+
+    def read_failed_jobs(self, pipeline: int) -> tuple[FailedJob, ...]:
+        """The first failed jobs of a pipeline that a commit may fix."""
+        at = f"{self._project}/pipelines/{pipeline}/jobs"
+        failed = filter(_is_own_failure, self._client.read_rows(at))
+        return tuple(
+            FailedJob(str(row.get("name")), self._read_log_tail(row["id"]))
+            for row in sorted(failed, key=lambda row: int(row["id"]))[:MOST_JOBS]
+        )
+
+    def read_diff(self, iid: int) -> str:
+        """The first page of the diff."""
+        pairs = ((row.get("new_path"), row.get("diff")) for row in self._list_diffs(iid))
+        return "\n".join(f"--- {path}\n{str(diff or '').rstrip()}" for path, diff in pairs)
+
+    def find_hunk_lines(self, iid: int, path: str, line: int) -> tuple[int, int] | None:
+        """The first and last line of the diff's hunk that contains this line; None if none does."""
+        diffs = (
+            str(row.get("diff")) for row in self._list_diffs(iid) if row.get("new_path") == path
+        )
+        for found in (hunk for diff in diffs for hunk in _HUNK.finditer(diff)):
+            first, count = int(found[1]), int(found[2] or 1)
+            if first <= line < first + count:
+                return first, first + count - 1
+        return None
+
+    def _list_diffs(self, iid: int) -> list[dict[str, Any]]:
+        at = f"{self._project}/merge_requests/{iid}/diffs"
+        return self._client.read_rows(at, per_page=MOST_FILES)
+
+    def rebase(self, iid: int) -> str:
+        """Have GitLab rebase the branch onto its target; returns why it failed, "" on success."""
+        at = f"{self._project}/merge_requests/{iid}"
+        try:
+            self._client.http_put(f"{at}/rebase")
+        except ApiError as error:
+            # 403: the branch is missing, or protected from pushes or force pushes
+            # (app/services/merge_requests/rebase_service.rb). 409: GitLab is rebasing it now.
+            if error.status in (403, 409):
+                return error.reason
+            raise
+        for pause_s in (0.0, *CHECK_PAUSES_S):
+            self._clock.sleep(pause_s)
+            found = self._get(f"/merge_requests/{iid}", include_rebase_in_progress="true")
+            if not found.get("rebase_in_progress"):
+                return str(found.get("merge_error") or "")
+        raise ApiError(f"the rebase of !{iid} has not ended yet")
+
+    def _read_log_tail(self, job: int) -> str:
+        """The end of a job's log; "" if it was erased, or the token may not see it."""
+        path = f"{self._project}/jobs/{job}/trace"
+        read = partial(self._client.read_tail, path, TAIL, LARGEST_LOG)
+        tail: bytes = call_or_none(read, 403, 404) or b""
+        # A cut first line may hold half a secret, which redaction would not recognize.
+        whole = tail.partition(b"\n")[2] if len(tail) == TAIL else tail
+        return whole.decode(errors="replace")
+
+    def _get(self, path: str, **query: str) -> Mapping[str, Any]:
+        return self._client.read_object(f"{self._project}{path}", **query)
+
+
+def _read_state(data: Mapping[str, Any]) -> ReviewState:
+    pipeline = data.get("head_pipeline") or {}
+    return ReviewState(
+        iid=int(data["iid"]),
+        title=str(data.get("title") or ""),
+        description=str(data.get("description") or ""),
+        web_url=str(data.get("web_url") or ""),
+        branch=str(data.get("source_branch") or ""),
+        head=str(data.get("sha") or ""),
+        author_id=int((data.get("author") or {}).get("id") or 0),
+        opened=data.get("state") == "opened",
+        conflict=_read_conflict(data),
+        # The name of auto-merge in the API (doc/api/merge_requests.md).
+        auto_merge=data.get("merge_when_pipeline_succeeds") is True,
+        # GitLab tells of unresolved threads only if the project requires them to be resolved.
+        commented=bool(data.get("user_notes_count")),
+        failed_pipeline=int(pipeline["id"]) if pipeline.get("status") == "failed" else 0,
+    )
+
+
+def _read_conflict(data: Mapping[str, Any]) -> bool | None:
+    status = data.get("detailed_merge_status")
+    if data.get("has_conflicts") is True or status in ("conflict", "need_rebase"):
+        return True
+    return None if status in _UNCHECKED and data.get("state") == "opened" else False
+
+
+def _is_own_failure(job: Mapping[str, Any]) -> bool:
+    failed = job.get("status") == "failed" and not job.get("allow_failure")
+    return failed and job.get("failure_reason") in OWN_FAILURES

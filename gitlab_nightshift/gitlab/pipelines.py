@@ -4,21 +4,19 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from gitlab_nightshift.gitlab.access import read_member_level
-from gitlab_nightshift.gitlab.api_error import ApiError, call_or_none, transient
-from gitlab_nightshift.gitlab.ci_settings import FLEET_SCHEDULE
-from gitlab_nightshift.gitlab.resources import build_project_path, read_global_id
+from gitlab_nightshift.gitlab.api_error import ApiError, call_or_none
+from gitlab_nightshift.gitlab.project_settings import FLEET_SCHEDULE
+from gitlab_nightshift.gitlab.resources import PAGE, build_project_path, read_global_id
 from gitlab_nightshift.text.gitlab_refusals import AS_DEVELOPER
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 if TYPE_CHECKING:
     from gitlab_nightshift.gitlab.client import Client
 
-PAGE = 100
 FINISHED = frozenset({"success", "failed", "canceled", "skipped"})
 """Final statuses of a job."""
 NOT_RUN = frozenset({"canceled", "canceling", "skipped"})
@@ -253,8 +251,8 @@ def cancel_job(client: "Client", project: str, job: int) -> bool:
     """Cancel a job; False if it no longer exists. It is safe to repeat: cancelling a finished job
     changes nothing. Raises ApiError."""
     path = f"{build_project_path(project)}/jobs/{job}/cancel"
-    send = partial(client.patience.call_with_retries, partial(client.http_post, path), transient)
-    return call_or_none(send, 404) is not None
+    sent = call_or_none(lambda: client.send_idempotent(client.http_post, path), 404)
+    return sent is not None
 
 
 # --- who started a job ----------------------------------------------------------------------------

@@ -2,18 +2,17 @@
 
 import re
 from collections.abc import Callable, Iterable
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from gitlab_nightshift.errors import build_config_error
 from gitlab_nightshift.gitlab.access import Access, read_access
-from gitlab_nightshift.gitlab.api_error import ApiError, call_or_none, transient
-from gitlab_nightshift.gitlab.ci_settings import CiSettings
+from gitlab_nightshift.gitlab.api_error import ApiError, call_or_none
 from gitlab_nightshift.gitlab.history import HistoryRequest, read_history
 from gitlab_nightshift.gitlab.issues import Issues
 from gitlab_nightshift.gitlab.memory import Memory, read_memory
-from gitlab_nightshift.gitlab.merge_requests import MergeRequests
+from gitlab_nightshift.gitlab.merge_requests import MergeRequests, Reviews
 from gitlab_nightshift.gitlab.people import People
 from gitlab_nightshift.gitlab.pipelines import (
     JobStart,
@@ -22,9 +21,8 @@ from gitlab_nightshift.gitlab.pipelines import (
     list_night_jobs,
     read_job_start,
 )
-from gitlab_nightshift.gitlab.project_setup import ProjectSetup
-from gitlab_nightshift.gitlab.resources import Label, ProjectFacts
-from gitlab_nightshift.gitlab.reviews import Reviews
+from gitlab_nightshift.gitlab.project_settings import CiSettings, ProjectSetup
+from gitlab_nightshift.gitlab.resources import PAGE, Label, ProjectFacts
 from gitlab_nightshift.gitlab.threads import Threads
 from gitlab_nightshift.records.history_records import NightHistory
 from gitlab_nightshift.system.retry import Clock, RetryPolicy, write_notice
@@ -39,7 +37,6 @@ PATIENCE_S = 120.0
 LEAST_GITLAB = (16, 11)
 """The oldest GitLab that accepts the template (``artifacts: access``), as docs/ci-template.md says.
 All requests of the API are older."""
-PAGE = 100
 _VARIABLES_FROM = {"developer": 30, "maintainer": 40, "owner": 50, "no_one_allowed": None}
 """GitLab's setting for who may give pipelines variables → the access level."""
 
@@ -81,6 +78,7 @@ def check_server(server_url: str, token: str) -> None:
 
 
 def _is_address(url: str) -> bool:
+    # Brackets are for IP literals alone (RFC 3986, 3.2.2).
     host = r"(?:[^\s/@?#[\]]+|\[[\da-fA-F:.]+\](?::\d+)?)"
     try:
         return bool(re.fullmatch(rf"https?://{host}(/[^\s@?#]*)?", url) and urlsplit(url).hostname)
@@ -254,7 +252,7 @@ class Project:
         warnings: list[str] = []
         for label in labels:
             try:
-                self._patience.call_with_retries(partial(self._create_label, label), transient)
+                self._client.send_idempotent(self._create_label, label)
             except ApiError as error:
                 if error.status != 409:  # it exists, here or in a group
                     warnings.append(f"label {label.name} could not be created: {error}")

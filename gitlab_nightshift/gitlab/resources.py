@@ -8,6 +8,8 @@ from urllib.parse import quote
 from gitlab_nightshift.gitlab.marker import Marker, read_marker
 from gitlab_nightshift.records.products import Outcome, Publication
 
+PAGE = 100
+"""Rows of a page, the most that GitLab returns (docs.gitlab.com, REST API, "Pagination")."""
 NIGHT_LABEL = "night-shift"
 """The label of a night's merge requests, unless ``labels`` sets others."""
 

@@ -9,7 +9,7 @@ from urllib.parse import quote
 from gitlab_nightshift.gitlab.access import read_member_level
 from gitlab_nightshift.gitlab.api_error import call_or_none
 from gitlab_nightshift.gitlab.memory import is_bot_name
-from gitlab_nightshift.gitlab.resources import build_project_path
+from gitlab_nightshift.gitlab.resources import PAGE, build_project_path
 from gitlab_nightshift.records.request import CommentAddress, Where
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from gitlab_nightshift.gitlab.client import Client
 
 MOST_THREADS = 2000
-PAGE = 100
 
 ReplyStatus = Literal["started", "declined", "failed", "done"]
 _REPLY = compile_lazily(
@@ -252,6 +251,7 @@ def _read_comment(data: Mapping[str, Any]) -> Comment:
 def _read_diff_line(position: Any) -> DiffLine | None:
     data = position if isinstance(position, dict) else {}
     path, line, head = (data.get(name) for name in ("new_path", "new_line", "head_sha"))
+    # Not isinstance: in Python, True is an int.
     if not (isinstance(path, str) and type(line) is int and isinstance(head, str)):
         return None
     return DiffLine(path, line, head)

@@ -6,9 +6,14 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 
 from gitlab_nightshift.gitlab.api_error import ApiError
-from gitlab_nightshift.gitlab.ci_settings import FLEET_SCHEDULE, CiVariable, Schedule
 from gitlab_nightshift.gitlab.project import Project
-from gitlab_nightshift.gitlab.project_setup import NewSchedule, NewSecret
+from gitlab_nightshift.gitlab.project_settings import (
+    FLEET_SCHEDULE,
+    CiVariable,
+    NewSchedule,
+    NewSecret,
+    Schedule,
+)
 from gitlab_nightshift.gitlab.resources import Label
 from gitlab_nightshift.job.job_secrets import MODEL_KEYS, TOKEN
 from gitlab_nightshift.onboarding.pipeline_rules import NightMarks, is_night

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gitlab_nightshift.gitlab.ci_settings import SWITCH, Schedule
+from gitlab_nightshift.gitlab.project_settings import SWITCH, Schedule
 from gitlab_nightshift.onboarding.ci_file import RULES_JOB, find_schedule_description, parse_config
 
 GLOBAL_KEYWORDS = frozenset(

@@ -178,6 +178,7 @@ def _read_toml_text(text: str) -> str:
 
 
 def _has_section(text: str, name: str) -> bool:
+    # Raw: a % in setup.cfg is no interpolation. Not strict: a section may occur twice.
     parser = configparser.RawConfigParser(strict=False)
     try:
         parser.read_string(text)

@@ -1,18 +1,25 @@
-"""A change as the red flags see it: both sides of every file, and its context."""
+"""A change as the red flags see it: both sides of every file, and its context; whether it touches
+executed code, and which functions and lines, by which a later night recognizes it."""
 
+import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TypeVar
 
+from tree_sitter import Node
+
+from gitlab_nightshift.proof.syntax.file_side import Side, read_sides
+from gitlab_nightshift.proof.syntax.nodes import COMMENTS, read_text
 from gitlab_nightshift.registry.flag_registry import Level
-from gitlab_nightshift.repository.difference import ChangedFile, read_difference
+from gitlab_nightshift.repository.difference import ChangedFile, Line, read_difference
 from gitlab_nightshift.repository.private_repository import Repository
 from gitlab_nightshift.repository.tree_listing import list_names
 from gitlab_nightshift.repository.tree_objects import read_tree_file
 from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.system.file_names import format_path
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 _T = TypeVar("_T")
 
@@ -66,7 +73,7 @@ class RuleViolation:
     ``line`` is on the new side, or on the old side for a deleted line; 0 is the whole file.
     ``detail`` is a sentence that helps the next attempt. ``level`` overrides the flag's level.
     ``certain``: True if a reviewer would block the change whatever else it does, False if they
-    could only ask, None if the rest of the change decides (``reading/explanations.py``).
+    could only ask, None if the rest of the change decides (``reading/__init__.py``).
     """
 
     file: str
@@ -88,3 +95,110 @@ def take(counts: Counter[_T], key: _T) -> bool:
 
 Rule = Callable[[Changeset, Context], Iterator[RuleViolation]]
 """Yields the violations of one rule; it reads nothing but the change, and should never raise."""
+
+
+# --- what it touches ------------------------------------------------------------------------------
+
+
+_DOCUMENT = compile_lazily(
+    r"(?i)(?:\.(?:md|markdown|rst|adoc|asciidoc)|(?:^|/)(?:readme|changelog|license|notice|authors))$"
+)
+# Comments that tools obey: PEP 263, go help buildconstraint, Sorbet's ``typed:``, and the ``@`` of
+# TypeScript and PHPDoc.
+_DIRECTIVE = compile_lazily(
+    r"(?i)#!|//\s*(?:go:|\+build|@)|/\*+\s*@|#.*(?:coding[:=]|frozen_string_literal|typed:)"
+)
+
+_Shape = list[tuple[str, int, str]]
+
+
+def changes_code(change: Changeset) -> bool:
+    """True unless every file is a document, or differs only in comments and docstrings."""
+    return any(map(_changes_file, change.files))
+
+
+def is_document(path: str) -> bool:
+    """True for a file that only people read."""
+    return _DOCUMENT.search(path) is not None
+
+
+def _changes_file(file: ChangedFile) -> bool:
+    if is_document(file.path) and is_document(file.old_path):
+        return False
+    before, after = read_sides(file)
+    if file.status != "M" or before.root is None or after.root is None:
+        return True
+    return _list_shape(before, before.root) != _list_shape(after, after.root)
+
+
+def _list_shape(side: Side, root: Node) -> _Shape:
+    """Type, number of children and, for leaves, text of every node but comments, in source order.
+
+    Positions do not count, as a comment moves the code below it. The number of children does: in
+    Python, other indentation puts a statement into another block.
+    """
+    python = side.language is not None and side.language.name == "python"  # has docstrings
+    shape: _Shape = []
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        inner = list(_list_executed(node, python=python))
+        leaf = "" if node.children else read_text(node)
+        shape.append((node.type, len(inner), leaf))
+        waiting += reversed(inner)
+    return shape
+
+
+def _list_executed(node: Node, *, python: bool) -> Iterator[Node]:
+    for inner in node.children:
+        if inner.type in COMMENTS and not _DIRECTIVE.match(read_text(inner)):
+            continue
+        if not (python and _is_docstring(inner)):
+            yield inner
+
+
+def _is_docstring(node: Node) -> bool:
+    alone = node.type == "expression_statement" and len(node.children) == 1
+    if not alone or node.children[0].type != "string":
+        return False
+    # An f-string evaluates its expressions.
+    return all(part.type != "interpolation" for part in node.children[0].children)
+
+
+# --- functions and lines --------------------------------------------------------------------------
+
+
+def list_changed_symbols(change: Changeset) -> tuple[str, ...]:
+    """Qualified names of the innermost functions and classes touched, on both sides; none in an
+    unsupported language."""
+    found: list[str] = []
+    for file in change.files:
+        old, new = read_sides(file)
+        found += [*_list_touched(old, file.deleted), *_list_touched(new, file.added)]
+    return tuple(dict.fromkeys(found))
+
+
+def compute_digest(change: Changeset) -> str:
+    """16 hex digits for the added and deleted lines; "" without any. Neither white space nor the
+    lines' order or numbers matter."""
+    lines = sorted(
+        f"{file.path}\0{sign}{' '.join(line.text.split())}"
+        for file in change.files
+        for sign, side in (("-", file.deleted), ("+", file.added))
+        for line in side
+        if line.text.strip()
+    )
+    text = "\n".join(lines).encode(errors="surrogatepass")
+    return hashlib.sha256(text).hexdigest()[:16] if lines else ""
+
+
+def _list_touched(side: Side, lines: Sequence[Line]) -> Iterator[str]:
+    numbers = {line.number for line in lines if line.text.strip()}
+    for function in side.functions:
+        # A changed method is not a change of its class.
+        inner = (other for other in side.functions if function in other.outer)
+        own = set(range(function.line, function.end + 1)).difference(
+            *(range(other.line, other.end + 1) for other in inner)
+        )
+        if own & numbers:
+            yield function.qualified

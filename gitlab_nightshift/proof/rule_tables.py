@@ -29,6 +29,7 @@ class RuleTable:
 
     def compile(self, entry: str | list[str], flags: int = 0) -> re.Pattern[str]:
         """An entry of the table, or of one of its rows, as a pattern."""
+        # All tables together have hundreds of patterns, of which a change needs few.
         return compile_lazily(self._expand(entry), flags)
 
     def _expand(self, entry: str | list[str]) -> str:

@@ -70,7 +70,7 @@ FLAGS: dict[str, FlagEntry] = {
     "test-cannot-fail": FlagEntry(
         "fail",
         "It passes whatever the code does.",
-        "certain_assertions:find_tests_that_cannot_fail",
+        "weaker_tests:find_tests_that_cannot_fail",
         what=(
             "An assertion holds whatever the code does, a handler hides its failure, or code "
             "beside the tests sets their outcome, ends the run with success or makes all equal."
@@ -80,7 +80,7 @@ FLAGS: dict[str, FlagEntry] = {
     "test-detection": FlagEntry(
         "fail",
         "Code that detects its test is only right in that test.",
-        "detection:find_test_detection",
+        "rigged_code:find_test_detection",
         what="Product code checks for a test's input or runner, or is equal to everything.",
     ),
     "suppression-added": FlagEntry(
@@ -100,14 +100,14 @@ FLAGS: dict[str, FlagEntry] = {
     "public-name-removed": FlagEntry(
         "warn",
         "Code outside this repository may use it.",
-        "public_names:find_removed_public_names",
+        "public_interface:find_removed_public_names",
         _STRICT,
         what="A public name is removed without an alias.",
     ),
     "signature-changed": FlagEntry(
         "warn",
         "Callers outside this repository may break.",
-        "signatures:find_changed_signatures",
+        "public_interface:find_changed_signatures",
         _STRICT,
         what="A public function's parameter is removed, moved or required now.",
         by_people="note",
@@ -115,14 +115,14 @@ FLAGS: dict[str, FlagEntry] = {
     "tool-settings": FlagEntry(
         "fail",
         "Nobody sees what a disabled rule would have reported.",
-        "changed_settings:find_changed_tool_settings",
+        "touched_files:find_changed_tool_settings",
         by_people="note",
         what="Settings of a linter, formatter, type checker, coverage or test runner differ.",
     ),
     "dependency-file": FlagEntry(
         "fail",
         "It installs other code: people should decide on that.",
-        "dependency_files:find_dependency_files",
+        "touched_files:find_dependency_files",
         by_people="off",
         what="A manifest or lock file names other dependencies.",
     ),
@@ -163,7 +163,7 @@ FLAGS: dict[str, FlagEntry] = {
     "whitespace-only": FlagEntry(
         "warn",
         "Noise hides what changed, and makes conflicts for others.",
-        "whitespace:find_whitespace_changes",
+        "touched_files:find_whitespace_changes",
         by_people="off",
         what="Lines differ only in white space or line endings; `fail` if a night did no more.",
     ),
@@ -182,13 +182,13 @@ FLAGS: dict[str, FlagEntry] = {
     "machine-text": FlagEntry(
         "fail",
         "It tries to steer a tool or a reviewing AI behind people's backs.",
-        "machine_text:find_machine_text",
+        "added_text:find_machine_text",
         what="Text for an AI or a bot, quick actions, `[skip ci]`, hidden or look-alike letters.",
     ),
     "secret-added": FlagEntry(
         "fail",
         "Whoever can read the repository has it, now and in its history.",
-        "leaked_secrets:find_added_secrets",
+        "added_text:find_added_secrets",
         what="A credential in an added line.",
     ),
     "dangerous-call": FlagEntry(

@@ -13,7 +13,7 @@ import pytest
 from gitlab_nightshift.demo.standin_state import NOBODY
 from gitlab_nightshift.fleet.fleet_settings import FleetBudget, FleetSettings
 from gitlab_nightshift.fleet.onboarding import OnboardingRequest, choose_projects
-from gitlab_nightshift.gitlab.ci_settings import FLEET_SCHEDULE
+from gitlab_nightshift.gitlab.project_settings import FLEET_SCHEDULE
 from gitlab_nightshift.onboarding.onboarding_request import BRANCH
 from gitlab_nightshift.records.fleet_records import FleetNight, FleetProject, NightSettings
 from tests.support.fleet_standin import OWNER_TOKEN, FleetStandin

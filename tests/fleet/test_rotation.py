@@ -11,7 +11,7 @@ from gitlab_nightshift.fleet import rotation
 from gitlab_nightshift.fleet.rotation import Rotation, rotate_token
 from gitlab_nightshift.gitlab.client import Client
 from gitlab_nightshift.gitlab.project import Project, open_project
-from gitlab_nightshift.gitlab.project_setup import NewSecret, ProjectSetup
+from gitlab_nightshift.gitlab.project_settings import NewSecret, ProjectSetup
 from gitlab_nightshift.onboarding.gitlab_steps import NAME, describe_token
 from tests.support.graphql_api import GRAPHQL
 from tests.support.setup_endpoints import ProjectSettings, add_setup

@@ -1,10 +1,21 @@
 """Merge requests against the stand-in: none is opened twice."""
 
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gitlab_nightshift.gitlab.api_error import ApiError
 from gitlab_nightshift.gitlab.marker import Marker, write_marker
-from gitlab_nightshift.gitlab.project import Project
+from gitlab_nightshift.gitlab.merge_requests import CHECK_PAUSES_S, TAIL, Reviews
+from gitlab_nightshift.gitlab.project import Project, open_project
+from gitlab_nightshift.gitlab.threads import read_spot
+from gitlab_nightshift.system.retry import Clock
 from tests.support.clock import FakeTime
 from tests.support.standin import FullStandin
-from tests.support.standin_records import FullProject
+from tests.support.standin_pipelines import add_pipeline
+from tests.support.standin_records import FullProject, PipelineJob
+from tests.support.world import BOT_TOKEN, World, world
 
 from .conftest import new
 
@@ -45,3 +56,76 @@ def test_a_lost_answer_makes_no_second_one(
     assert len(time.pauses) == 1
     posts = [each for each in gitlab.requests if each.method == "POST"]
     assert len(posts) == 1
+
+
+# --- the state of open ones -----------------------------------------------------------------------
+
+
+def open_reviews(shop: World) -> Reviews:
+    clock = Clock(sleep=lambda _: None)
+    url, number = shop.gitlab.url, str(shop.project.id)
+    return open_project(url, number, BOT_TOKEN, clock=clock).reviews
+
+
+def test_the_ends_of_failed_jobs_logs_are_read(tmp_path: Path) -> None:
+    """Those that a commit may repair; of a long log its end, from a whole line on."""
+    with world(tmp_path) as shop:
+        log = "half a secret line\n" + "x" * TAIL + "\nend"
+        failed = PipelineJob(0, 0, "unit", shop.folder, status="failed", log=log)
+        gone = PipelineJob(0, 0, "gone", shop.folder, None, "failed", "", "runner_system_failure")
+        allowed = PipelineJob(0, 0, "lax", shop.folder, status="failed", allow_failure=True)
+        good = PipelineJob(0, 0, "good", shop.folder, log="well")
+        made = add_pipeline(shop.gitlab, shop.project, "main", [good, gone, allowed, failed])
+        [found] = open_reviews(shop).read_failed_jobs(made.id)
+        assert (found.name, found.tail) == ("unit", "end")
+
+
+def test_a_rebase_that_gitlab_refuses_or_does_not_end(tmp_path: Path) -> None:
+    with world(tmp_path) as shop:
+        reviews = open_reviews(shop)
+        shop.gitlab.fail_next("PUT", "/rebase", 403, {"message": "403 Forbidden"})
+        assert "403" in reviews.rebase(1)
+        shop.gitlab.fail_next("PUT", "/rebase", 202, {"rebase_in_progress": True})
+        busy = {"rebase_in_progress": True, "merge_error": None}
+        shop.gitlab.fail_next("GET", "/merge_requests/1$", 200, busy, times=20)
+        with pytest.raises(ApiError, match="has not ended yet"):
+            reviews.rebase(1)
+
+
+def test_whether_a_conflict_is_there_is_asked_until_gitlab_has_looked(app: Project) -> None:
+    """The first request after a push only makes it look, and says so."""
+    made = app.merge_requests.create(new(), "")
+    assert app.reviews.read_state(made.iid).conflict is None
+    assert [each.conflict for each in app.reviews.read_settled_states([made.iid])] == [False]
+
+
+def test_a_conflict_that_gitlab_does_not_look_for_is_not_known(
+    gitlab: FullStandin, app: Project, time: FakeTime
+) -> None:
+    first, other = (app.merge_requests.create(new(f"night-shift/{name}"), "") for name in "ab")
+    busy = {"iid": first.iid, "state": "opened", "detailed_merge_status": "checking"}
+    gitlab.fail_next("GET", f"/merge_requests/{first.iid}$", 200, busy, times=1000)
+    found = app.reviews.read_settled_states([first.iid, other.iid])
+    assert {each.iid: each.conflict for each in found} == {first.iid: None, other.iid: False}
+    assert sum(time.pauses) == sum(CHECK_PAUSES_S)
+
+
+@pytest.mark.parametrize(
+    ("position", "spot"),
+    [
+        (None, ""),
+        ({"new_path": "a.py", "new_line": 3}, "a.py:3"),
+        ({"old_path": "a.py", "new_path": "a.py", "old_line": 3}, "a.py:3 (old)"),
+        (
+            {
+                "new_path": "a.py",
+                "new_line": 5,
+                "line_range": {"start": {"new_line": 3}, "end": {"new_line": 5}},
+            },
+            "a.py:3-5",
+        ),
+        ({"new_path": "a.png", "position_type": "image"}, "a.png"),
+    ],
+)
+def test_the_position_of_a_comment_in_the_diff_is_read(position: Any, spot: str) -> None:
+    assert read_spot(position) == spot

@@ -9,7 +9,8 @@ import pytest
 from gitlab_nightshift.demo.standin_state import StandinNote, User
 from gitlab_nightshift.gitlab.api_error import ApiError
 from gitlab_nightshift.gitlab.project import open_project
-from gitlab_nightshift.gitlab.threads import MOST_THREADS, PAGE, Threads
+from gitlab_nightshift.gitlab.resources import PAGE
+from gitlab_nightshift.gitlab.threads import MOST_THREADS, Threads
 from gitlab_nightshift.records.request import CommentAddress
 from tests.support.standin import FullStandin
 from tests.support.standin_records import Issue

@@ -171,7 +171,7 @@ MAKE = Project(
         ),
     ),
     honest=CART_TEST + "\n    # A discount is in percent.\n",
-    patch='importlib.import_module(f"{running}.new_tests").MOST_FAULTS = 8',
+    patch='importlib.import_module(f"{running}.changed_tests").MOST_FAULTS = 8',
 )
 PROJECTS = {"pytest": PYTEST, "node": NODE, "make": MAKE}
 

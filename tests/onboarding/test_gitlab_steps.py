@@ -9,7 +9,7 @@ import pytest
 from gitlab_nightshift.errors import Code, Interruption
 from gitlab_nightshift.gitlab.client import Client
 from gitlab_nightshift.gitlab.project import Project, open_project
-from gitlab_nightshift.gitlab.project_setup import ProjectSetup
+from gitlab_nightshift.gitlab.project_settings import ProjectSetup
 from gitlab_nightshift.onboarding.gitlab_steps import SetupRequest, list_steps
 from gitlab_nightshift.onboarding.pipeline_rules import NightMarks
 from tests.support.setup_endpoints import ProjectSettings, add_setup

@@ -3,7 +3,7 @@
 import pytest
 import yaml
 
-from gitlab_nightshift.gitlab.ci_settings import Schedule
+from gitlab_nightshift.gitlab.project_settings import Schedule
 from gitlab_nightshift.onboarding.ci_file import TEMPLATE, parse_config
 from gitlab_nightshift.onboarding.pipeline_rules import (
     evaluate_condition,

@@ -46,8 +46,8 @@ PATH = f"{sys.base_prefix}/bin:{os.environ['PATH']}"
 FEW_FAULTS = """
 import importlib
 running = "gitlab_nightshift.proof.running"
-importlib.import_module(f"{running}.new_tests").MOST_FAULTS = 1
-importlib.import_module(f"{running}.whole_suite").MOST_FAULTS = 1
+importlib.import_module(f"{running}.changed_tests").MOST_FAULTS = 1
+importlib.import_module(f"{running}.canaries").MOST_FAULTS = 1
 singles = importlib.import_module(f"{running}.single_canaries")
 singles.FEWEST_TRIES = singles.MOST_TRIES = 1
 """

@@ -76,6 +76,7 @@ def _find_commands(subject: EvidenceSubject) -> Iterator[tuple[str, ...]]:
     yield from (("python3", path) for path in files[:1])
     in_go = (path for path in changed if path.endswith("_test.go"))
     if read("go.mod") and any(b"func Benchmark" in (read(path) or b"") for path in in_go):
+        # -run ^$: no tests, only benchmarks (go help testflag).
         yield ("go", "test", "-run", "^$", "-bench", ".", "-benchtime", "200ms", "./...")
 
 

@@ -74,6 +74,7 @@ def _build_python_commands(
         (*start, *quiet, *(ids or chosen.files)), re.compile(r"\b(\d+) (?:passed|failed)")
     )
     start = _find_command_prefix("unittest", project.commands) or (python, "-m", "unittest")
+    # A pattern with * has to match the whole name, others any part of it (unittest, option -k).
     named = [word for name in chosen.names for word in ("-k", f"*.{name}")]
     unittest = FocusedCommand((*start, *named, *chosen.files), re.compile(r"^Ran (\d+) test", re.M))
     first = any("unittest" in command for command in project.commands)
@@ -84,6 +85,7 @@ def _build_javascript_commands(
     chosen: SelectedTests, project: ProjectTests
 ) -> Iterator[FocusedCommand]:
     local = "node_modules/.bin/"
+    # -t and -g take a regular expression; ava and tape are given files alone.
     names = "|".join(re.escape(name) for name in chosen.names)
     runners = {
         "vitest": (("run", "-t", names), r"^\s*Tests\s.*?(\d+) (?:passed|failed)"),
@@ -146,6 +148,8 @@ def _build_rust_commands(chosen: SelectedTests, project: ProjectTests) -> Iterat
         argv = ("cargo", "nextest", "run", "--offline", *own_options, "--", *chosen.names)
         yield FocusedCommand(argv, re.compile(r"Summary \[.*?\] +(\d+)(?:/\d+)? tests? run"))
         return
+    # --tests: without doc tests (cargo-test(1), "Target Selection"). Names are matched in part: the
+    # harness has no regular expressions, and --exact wants whole paths.
     argv = ("cargo", "test", "--offline", "--tests", *own_options, "--", *chosen.names)
     yield FocusedCommand(argv, re.compile(r"test result: \w+\. (\d+) passed; (\d+) failed"))
 

@@ -5,15 +5,23 @@ them.
 """
 
 import importlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 
 from gitlab_nightshift.proof.reviewed_change import Changeset, Context, Rule, RuleViolation
-from gitlab_nightshift.proof.syntax.languages import find_language, has_inline_tests, is_product
+from gitlab_nightshift.proof.syntax.file_side import read_sides
+from gitlab_nightshift.proof.syntax.languages import (
+    find_language,
+    has_inline_tests,
+    is_code,
+    is_named_test,
+    is_product,
+)
 from gitlab_nightshift.records.verdicts import Finding
 from gitlab_nightshift.registry.flag_registry import FLAGS, FlagEntry
-from gitlab_nightshift.repository.difference import ChangedFile
+from gitlab_nightshift.repository.difference import ChangedFile, Line
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
-ABOUT_TESTS = frozenset("deleted_tests weaker_tests skipped_tests certain_assertions".split())
+ABOUT_TESTS = frozenset("deleted_tests weaker_tests skipped_tests".split())
 """Modules whose rules find nothing in a change that touches no tests."""
 _TEST_WORDS = ("test", "spec", "snap", "approv")  # parts of a path that may make it one of tests
 
@@ -63,8 +71,6 @@ def _find_debatable(
     """Violations that a reviewer of a person's change would only ask about."""
     if not flag.warn_if or not found:
         return ()
-    from gitlab_nightshift.proof.reading.explanations import may_rewrite_tests
-
     open_ended = any(each.certain is None for each in found)
     explained = open_ended and may_rewrite_tests(change, found)
     unsure = (False, None) if explained else (False,)
@@ -92,3 +98,40 @@ def _is_product_alone(file: ChangedFile) -> bool:
         and not any(word in path.lower() for word in _TEST_WORDS)
         for path in (file.path, file.old_path, file.raw_path, file.raw_old_path)
     )
+
+
+# --- explanations of weaker tests -----------------------------------------------------------------
+
+
+# Stripped lines without a statement: comments, imports, attributes, brackets.
+_NO_STATEMENT = compile_lazily(
+    r"$|\W+$|#|//|/?\*|--|;;|<!--|%|@\w|\"\"\""
+    r"|(import|use|using|from|require(_once|_relative)?|include|package)\b(?!.*[=({]\s*$)"
+    r"|(const|let|var) [\w{}, ]+ = require\("
+)
+
+
+def may_rewrite_tests(change: Changeset, found: Sequence[RuleViolation]) -> bool:
+    """Whether the rest of a person's change may explain weaker tests: if the tested code or its
+    dependencies change, or if more lines of code are added than violations were found. Moved lines
+    count, too: they show that the change does more than delete."""
+    from gitlab_nightshift.proof.reading.touched_files import describe_dependencies
+
+    if any(any(_list_product_lines(file)) or describe_dependencies(file) for file in change.files):
+        return True
+    added = (line for file in change.files if is_code(file.path) for line in file.added)
+    return sum(map(_has_statement, added)) > len(found)
+
+
+def _list_product_lines(file: ChangedFile) -> Iterator[Line]:
+    """The deleted and added lines of product code, without comments and tests."""
+    for lines, side in zip((file.deleted, file.added), read_sides(file), strict=True):
+        if is_code(side.path) and is_product(side.path) and not is_named_test(side.path):
+            hidden = {n for test in side.tests for n in range(test.line, test.end + 1)}
+            hidden |= side.lines_without_code
+            shown = (line for line in lines if line.number not in hidden)
+            yield from filter(_has_statement, shown)
+
+
+def _has_statement(line: Line) -> bool:
+    return not _NO_STATEMENT.match(line.text.strip())

@@ -74,6 +74,7 @@ def _find_looser_modes(file: ChangedFile) -> Iterator[RuleViolation]:
     for line in file.added:
         was = before.get(_MODE.sub("MODE", line.text), "")
         for old, new in zip(_MODE.findall(was), _MODE.findall(line.text), strict=False):
+            # The bits of the group and of others.
             if int(new, 8) & ~int(old, 8) & 0o077:
                 detail = f"Other users get more rights to this file: mode {old} became {new}."
                 yield RuleViolation(file.path, line.number, detail, "warn")

@@ -45,7 +45,7 @@ class TestVersion:
     @cached_property
     def bag(self) -> Counter[str]:
         """The words of the body, counted."""
-        return Counter(list_tokens(self.test.body) if self.test.body else ())
+        return count_words(self.test.body)
 
     @cached_property
     def assertions(self) -> tuple[Assertion, ...]:

@@ -120,6 +120,7 @@ def _find_nodes(side: Side) -> Iterator[Node]:
     for pattern, captures in QueryCursor(query).matches(side.root):
         if handler := captures.get("handler"):
             handlers.setdefault(handler[0].id, {}).update(captures)
+        # ``(#set! result …)`` in a query is a setting of its pattern.
         elif _is_dropped(captures, query.pattern_settings(pattern).get("result")):
             yield captures["dropped"][0]
     yield from (each["handler"][0] for each in handlers.values() if _is_hiding(each))

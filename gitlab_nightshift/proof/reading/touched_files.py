@@ -1,13 +1,19 @@
-"""Flags about which files a change touches: generated, vendored, binary, too many, not selected."""
+"""Flags about the files that a change touches: generated, vendored, binary, too many, not selected;
+those with tools' settings or dependencies, and those in which only white space differs."""
 
+import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 from gitlab_nightshift.policy.manifest_files import DEPENDENCY_FILES
 from gitlab_nightshift.policy.path_patterns import matches, within
+from gitlab_nightshift.policy.settings_parser import UNREADABLE, list_changed_tables, parse_data
+from gitlab_nightshift.policy.tool_settings import Side, list_changed_settings
 from gitlab_nightshift.proof.reviewed_change import Changeset, Context, RuleViolation
 from gitlab_nightshift.proof.rule_tables import RuleTable
 from gitlab_nightshift.proof.syntax.languages import is_product
+from gitlab_nightshift.registry.flag_registry import Level
 from gitlab_nightshift.repository.difference import GITLINK, ChangedFile
 
 _TABLE = RuleTable(__file__)
@@ -19,6 +25,7 @@ _VENDORED = _TABLE.get_pattern("vendored")
 _DOCS = _TABLE.get_pattern("docs", re.IGNORECASE)
 _BENCHMARKS = _TABLE.get_pattern("benchmarks")
 _TOOLS = _TABLE.get_pattern("tools")
+# The first line of a pointer (git-lfs, docs/spec.md).
 _LFS = b"version https://git-lfs.github.com/spec/"
 
 
@@ -144,3 +151,163 @@ def _accompanies_code(path: str) -> bool:
 def _normalize_stem(path: str) -> str:
     stem = path.rpartition("/")[2].split(".")[0].lower()
     return re.sub(r"^tests?_|_?(tests?|spec|suite)$|[^a-z0-9]", "", stem)
+
+
+# --- tool settings --------------------------------------------------------------------------------
+
+
+def find_changed_tool_settings(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
+    """Each file with changed tool settings, and which tables and keys differ. A night's change with
+    one is refused (``change_rules.find_violations``)."""
+    lines = {file.path: file.find_line(()) for file in change.files}
+    for path, what in find_changed_settings(change).items():
+        yield RuleViolation(path, lines.get(path, 0), f"Tool settings differ: {what}.")
+
+
+def find_changed_settings(change: Changeset) -> dict[str, str]:
+    """The files with changed tool settings, each with what differs."""
+    return list_changed_settings(side for file in change.files for side in _list_sides(file))
+
+
+def _list_sides(file: ChangedFile) -> Iterator[Side]:
+    """The sides of a file; a moved one is deleted at one path and new at the other."""
+    # A binary file has no contents here, but any difference counts.
+    old, new = (b"\0old", b"\0new") if file.binary else (file.old, file.new)
+    if file.raw_path == file.raw_old_path:
+        yield file.path, old if file.status != "A" else None, new if file.status != "D" else None
+    else:
+        yield file.old_path, old, None
+        yield file.path, None, new
+
+
+# --- dependencies ---------------------------------------------------------------------------------
+
+
+_DEPENDENCIES = RuleTable(__file__, "dependency_files.toml")
+_COMMENTED = _DEPENDENCIES.get_pattern("commented")
+_MOST_NAMED = 3
+
+
+def find_dependency_files(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
+    """Manifests and lock files whose dependencies change."""
+    for file in change.files:
+        if part := describe_dependencies(file):
+            yield RuleViolation(
+                file.path, file.find_line(()), f"Dependencies or their sources change: {part}."
+            )
+
+
+def describe_dependencies(file: ChangedFile) -> str:
+    """The changed parts of a file that decide what is installed; "" without any."""
+    paths = {file.path, file.old_path}
+    if not any(matches(path, DEPENDENCY_FILES) for path in paths):
+        return ""
+    name = file.path.rpartition("/")[2].lower()
+    if not file.deleted and not file.added and file.status == "M" and not file.binary:
+        return ""  # only its mode changed
+    if lines := _find_row(name, "lines"):
+        return _compare_lines(file, _DEPENDENCIES.compile(lines["matter"], re.IGNORECASE).search)
+    if _COMMENTED.search(file.path.rpartition("/")[2]):
+        return _compare_lines(file, lambda text: not re.match(r"\s*(#|//|$)", text))
+    return _compare_parts(file, name)
+
+
+def _find_row(name: str, kind: str) -> Any:
+    rows = _DEPENDENCIES.entries[kind]
+    return next((row for row in rows if re.search(row["file"], name)), {})
+
+
+def _compare_parts(file: ChangedFile, name: str) -> str:
+    """The parts that differ; in a lock file, all but the project's own version."""
+    own, parts = _find_row(name, "own"), _find_row(name, "parts")
+    text = re.compile(own.get("text", "(?!)").encode(), re.MULTILINE)
+    old, new = (side and text.sub(b"", side) for side in (file.old, file.new))
+    if old == new and not file.binary:
+        return ""
+    changed = list_changed_tables(file.path, old, new, tuple(parts.get("names", "*").split()))
+    if UNREADABLE in changed:
+        return "the whole file"
+    changed = [key for key in changed if not re.search(own.get("keys", "(?!)"), key)]
+    more = ["…"] if len(changed) > _MOST_NAMED else []
+    return ", ".join([*changed[:_MOST_NAMED], *more])
+
+
+def _compare_lines(file: ChangedFile, matters: Callable[[str], object]) -> str:
+    """The first changed line that matters; "" if only the order of lines changed."""
+    old, new = (
+        sorted(re.sub(r"\s*(#|//).*| ", "", line.text) for line in side if matters(line.text))
+        for side in (file.deleted, file.added)
+    )
+    if old == new:
+        return ""
+    changed = [line for line in (*new, *old) if (line in new) != (line in old)] or new or old
+    return changed[0][:80]
+
+
+# --- white space ----------------------------------------------------------------------------------
+
+
+_INDENTED = _TABLE.get_pattern("indented")
+_QUOTED = _TABLE.get_pattern("quoted")
+
+
+def find_whitespace_changes(change: Changeset, context: Context) -> Iterator[RuleViolation]:
+    """Lines that differ only in white space or line endings; a failure if a night changed nothing
+    else. People format code on purpose."""
+    noise = [(file, *_find_noise(file)) for file in change.files]
+    real = any(others or not hunks for _, hunks, others in noise)
+    level: Level | None = "fail" if context.category and not real else None
+    for file, hunks, _ in noise:
+        if hunks:
+            lines = "1 place differs" if len(hunks) == 1 else f"{len(hunks)} places differ"
+            detail = f"{lines} only in white space or line endings: leave such lines alone."
+            yield RuleViolation(file.path, hunks[0], detail, level)
+
+
+def _find_noise(file: ChangedFile) -> tuple[list[int], bool]:
+    """The line of each hunk in which only white space differs, and whether there are others."""
+    if file.status in "AD" or file.binary:
+        return [], True
+    found: list[int] = []
+    blank = 0
+    hunks = file.hunks
+    indented = bool(hunks) and _is_indented(file)
+    for hunk in hunks:
+        # A hunk without lines on one side names the line before it: there is nothing to read.
+        old = file.old_lines[hunk.old - 1 : hunk.old - 1 + hunk.old_count] if hunk.old_count else []
+        new = file.new_lines[hunk.new - 1 : hunk.new - 1 + hunk.new_count] if hunk.new_count else []
+        if not "".join(old + new).strip():
+            blank += 1
+        elif _strip_whitespace(old, indented) == _strip_whitespace(new, indented):
+            found.append(max(hunk.new, 1))
+    others = len(found) + blank < len(hunks) or file.status != "M"
+    if blank and not others and not found:  # only blank lines were added or removed
+        found = [max(hunk.new, 1) for hunk in hunks]
+    return found, others
+
+
+def _strip_whitespace(lines: Iterable[str], indented: bool) -> str:
+    """Lines without insignificant white space; quoted text is kept."""
+    if indented:
+        heads = ((line, line[: len(line) - len(line.lstrip())]) for line in lines)
+        stripped = (head + _strip_whitespace([line], False) for line, head in heads)
+        return "\n".join(line if line.strip() else "" for line in stripped)
+    parts = _QUOTED.split(" ".join(lines))
+    return "".join(part if n % 2 else re.sub(r"\s+", "", part) for n, part in enumerate(parts))
+
+
+def _is_indented(file: ChangedFile) -> bool:
+    """True if indentation may be significant in this change, as the parsed data differs."""
+    if not _INDENTED.search(file.path):
+        return False
+    old, new = (_parse_content(file.path, side or b"") for side in (file.old, file.new))
+    return old is None or old != new
+
+
+def _parse_content(path: str, data: bytes) -> object:
+    """A file's data without its white space; None if it cannot be parsed."""
+    python = path.endswith((".py", ".pyi"))
+    try:
+        return ast.dump(ast.parse(data)) if python else parse_data(path, data)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None

@@ -1,4 +1,5 @@
-"""assertion-removed and test-loosened: changed tests that demand less than before.
+"""Tests that demand less than before (assertion-removed, test-loosened), or nothing, because their
+assertions always hold (test-cannot-fail).
 
 An assertion that is neither kept, moved nor replaced is removed. One replaced by an assertion that
 no longer compares with a value is loosened. Whether other replacements are weaker is left to the
@@ -7,7 +8,9 @@ canaries.
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+
+from tree_sitter import Node
 
 from gitlab_nightshift.proof.reading.matched_tests import (
     MOST_PAIRS,
@@ -15,8 +18,26 @@ from gitlab_nightshift.proof.reading.matched_tests import (
     list_literals,
     match_tests,
 )
+from gitlab_nightshift.proof.reading.rigged_code import find_rigged_harness
 from gitlab_nightshift.proof.reviewed_change import Changeset, Context, RuleViolation, take
-from gitlab_nightshift.proof.syntax.assertion import RAISES, Assertion
+from gitlab_nightshift.proof.rule_tables import RuleTable
+from gitlab_nightshift.proof.syntax.assertion import RAISES, Assertion, normalize_name
+from gitlab_nightshift.proof.syntax.collected_tests import find_iterated_node
+from gitlab_nightshift.proof.syntax.nodes import (
+    CALLS,
+    LITERALS,
+    find_field,
+    list_lines,
+    list_names,
+    read_assignment,
+    read_chain,
+    read_line_number,
+    read_text,
+    resolve_variables,
+    split_binary,
+    unwrap_node,
+    walk,
+)
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 from gitlab_nightshift.text.printable_text import format_excerpt
 
@@ -151,3 +172,200 @@ def _covers_part(new: Assertion, old: Assertion) -> bool:
         for part in old.subjects
         if whole[:1].isalpha()
     )
+
+
+# --- assertions that always hold ------------------------------------------------------------------
+
+
+_TABLE = RuleTable(__file__)
+
+_ABOUT_EQUALITY = _TABLE.get_pattern("about_equality")
+_ABOUT_SAMENESS = _TABLE.get_pattern("about_sameness")
+_ABOUT_OTHERS = _TABLE.get_words("about_others")
+_COMPARING = _TABLE.get_words("comparing")
+_TRIES = _TABLE.get_words("tries")
+_BROAD_CATCH = _TABLE.get_pattern("broad_catch")
+_SUPPRESSES = _TABLE.get_pattern("suppresses")
+_NOTHING = _TABLE.get_pattern("nothing")
+_HANDLERS = ("except_clause", "catch_clause", "rescue", "catch_block")
+_EXPECTED_NAMES = ("want", "exp")
+_PROMISES = frozenset(("resolves", "rejects", "doesNotReject"))
+_LONGEST_BODY = 20_000  # bytes of a test in which uses of a variable are counted
+
+
+def find_tests_that_cannot_fail(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
+    """Added assertions that can never fail."""
+    tests = match_tests(change)
+    pairs = (*tests.changed, *((None, new) for new in tests.added), *tests.helpers)
+    for old, version in pairs:
+        known = {why for why, _ in _list_certain_assertions(old)} if old else set()
+        reported: set[int] = set()
+        debatable = _list_debatable_lines(version, old)
+        for why, line in _list_certain_assertions(version):
+            if why not in known and line not in reported:
+                reported.add(line)
+                detail = f"{version.name} cannot fail: {why}"
+                yield RuleViolation(version.file.path, line, detail, certain=line not in debatable)
+    yield from find_rigged_harness(change)
+
+
+def _list_debatable_lines(version: TestVersion, old: TestVersion | None) -> set[int]:
+    """Lines of assertions that hold as written, in a test that lost none and has others, too: they
+    may test an operator, such as equality."""
+    certain = {a.line for a in version.assertions if _describe_certainty(a, version)}
+    lost = Counter(a.key for a in old.assertions) if old else Counter()
+    lost -= Counter(a.key for a in version.assertions)
+    others = any(a.line not in certain for a in version.assertions)
+    return certain if others and not lost else set()
+
+
+def _list_certain_assertions(version: TestVersion) -> Iterator[tuple[str, int]]:
+    for assertion in version.assertions:
+        if why := _describe_certainty(assertion, version):
+            yield f"{why}: {format_excerpt(' '.join(assertion.key))}", assertion.line
+    if (body := version.test.body) is not None:
+        in_script = version.test.language.family == "script"
+        yield from _find_unreached_assertions(version.assertions, body, in_script=in_script)
+
+
+def _describe_certainty(assertion: Assertion, version: TestVersion) -> str:
+    """Why an assertion always holds; "" if it may fail."""
+    parts = [unwrap_node(part) for part in assertion.parts]
+    if not parts or assertion.word in RAISES or assertion.word in _ABOUT_OTHERS:
+        return ""
+    if assertion.word == "true":
+        return _describe_truth(parts[0], assertion.negated)
+    if len(parts) < 2:
+        return ""
+    if all(map(_is_constant, parts[:2])):
+        return "it compares constants"
+    compares = "equal" in assertion.word or assertion.word in _COMPARING
+    return _compare_sides(parts[0], parts[1], version) if compares and not assertion.negated else ""
+
+
+def _describe_truth(node: Node, negated: bool) -> str:
+    if node.type == "tuple":
+        return "a tuple is always true"
+    if _is_constant(node):
+        # ``assert not True`` always fails: it marks code that must not be reached.
+        never = negated and read_text(node).lower() in ("true", "1")
+        return "" if never else "it checks a constant"
+    operator, *sides = split_binary(node) or ("",)  # ``x or True``
+    certain = operator in ("or", "||") and "true" in (read_text(side).lower() for side in sides)
+    return "it holds for every value" if certain and not negated else ""
+
+
+def _is_constant(node: Node) -> bool:
+    """A literal, or a list of literals."""
+    return node.type in LITERALS and not any(
+        each.type in ("interpolation", "template_substitution") for each in node.children
+    )
+
+
+def _compare_sides(one: Node, other: Node, version: TestVersion) -> str:
+    """Why two sides are always equal; "" if they may differ.
+
+    They are the same code, once variables are replaced by their values. A test that is named after
+    equality, or after a stable result, may compare two calls on purpose.
+    """
+    left, right = read_text(one), read_text(other)
+    about_sameness = _ABOUT_SAMENESS.search(version.test.name)
+    has_call = any(node.type in CALLS for side in (one, other) for node in walk(side))
+    if left == right:
+        meant = about_sameness if has_call else _ABOUT_EQUALITY.search(version.test.name)
+        return "" if meant else "it compares a value with itself"
+    first, second = (resolve_variables(side, version.values) for side in (left, right))
+    if first != second or about_sameness:
+        return ""
+    names, code = [name for name in (left, right) if name.isidentifier()], version.test.node
+    # Go: where ``&x`` is passed, ``x`` may change.
+    if any(re.search(rf"&{name}\b", read_text(code)) for name in names):
+        return ""
+    expected = any(normalize_name(name).startswith(_EXPECTED_NAMES) for name in names)
+    repeated = has_call and _is_assigned_just_before(version, one, other)
+    return "both sides are the same" if repeated or expected else ""
+
+
+def _is_assigned_just_before(version: TestVersion, one: Node, other: Node) -> bool:
+    """True if nothing is called between an assignment and the assertion that repeats its value."""
+    start, names = min(one.start_byte, other.start_byte), list_names(one) | list_names(other)
+    before = [node for node in walk(version.test.node) if node.end_byte <= start]
+    pairs = ((node, read_assignment(node)) for node in before)
+    assigned = [node.end_byte for node, pair in pairs if pair and read_text(pair[0]) in names]
+    called = (node.start_byte for node in before if node.type in CALLS)
+    return bool(assigned) and not any(at >= max(assigned) for at in called)
+
+
+# --- assertions that are never reached ------------------------------------------------------------
+
+
+def _find_unreached_assertions(
+    assertions: Sequence[Assertion], body: Node, *, in_script: bool
+) -> Iterator[tuple[str, int]]:
+    """Why assertions cannot fail a test, and their lines. ``in_script``: (Java|Type)Script."""
+    lines = {a.line for a in assertions if a.word != "fail"}
+    fails = {a.line for a in assertions} - lines
+    # A test that gets a callback: the runner waits until it is called.
+    outer = body.parent if body.type == "statement_block" else body
+    given = find_field(outer, "parameters", "parameter") if outer is not None else None
+    done = re.search(r"\b(done|cb|next|resolve)\b", read_text(given))
+    for node in walk(body):
+        over = find_iterated_node(node)
+        if node.type in _TRIES:
+            yield from _find_swallowed(node, lines, fails)
+        elif node.type == "with_statement" and _SUPPRESSES.match(read_text(node)[:120]):
+            hidden = "suppress() around it hides the failure of its assertion"
+            yield from ((hidden, line) for line in sorted(lines & {*list_lines(node)})[:1])
+        elif over is not None and _is_nothing(over, body):
+            if (lines | fails) & {*list_lines(node)}:
+                yield "its loop runs over nothing", read_line_number(node)
+        elif in_script and not done and _is_promise(node):
+            yield "nobody waits for its promise (await or return it)", read_line_number(node)
+
+
+def _find_swallowed(node: Node, lines: set[int], fails: set[int]) -> Iterator[tuple[str, int]]:
+    """Assertions whose failure is hidden by a handler around them."""
+    tried = {*list_lines(find_field(node, "body") or node)}
+    for handler in node.named_children:
+        handled = {*list_lines(handler)}
+        if handler.type not in _HANDLERS or handled & (lines | fails) or not _hides(handler):
+            continue
+        # ``try { f(); fail() } catch (SomeError e) {}`` expects the error; a handler of everything
+        # catches what fail() throws, too.
+        bare = not re.search(r"[A-Z]\w+", read_text(handler).partition("{")[0])
+        hidden = lines | fails if handler.type == "catch_clause" and bare else lines
+        for line in sorted((hidden & tried) - handled)[:1]:
+            yield "a handler around it hides the failure of its assertion", line
+
+
+def _hides(handler: Node) -> bool:
+    """True for a handler that catches what assertions throw, and neither raises nor fails."""
+    opening = "\n" if handler.type in ("except_clause", "rescue") else "{"
+    head, _, rest = read_text(handler).partition(opening)
+    if re.search(r"\b(raise|throw|fail|done|reject|next)\b", rest):
+        return False
+    return not re.search(r"[A-Z]\w+", head) or bool(_BROAD_CATCH.search(head))
+
+
+def _is_nothing(over: Node, body: Node) -> bool:
+    """True for an empty list, or a variable that is set to one and then used only here."""
+    name = read_text(over)
+    if not name.isidentifier() or body.end_byte - body.start_byte > _LONGEST_BODY:
+        return _NOTHING.match(name[:60]) is not None
+    code = read_text(body)
+    assigned = re.search(rf"\b{name}\b[^=\n]*=\s*([^;\n]+)", code)
+    empty = assigned is not None and _NOTHING.match(assigned[1].strip())
+    return bool(empty) and len(re.findall(rf"\b{name}\b", code)) == 2
+
+
+def _is_promise(node: Node) -> bool:
+    """A statement that asserts later, when a promise settles: ``expect(x).rejects…``,
+    ``f().then(expect…)``."""
+    parent = node.parent
+    if node.type != "call_expression" or parent is None or parent.type != "expression_statement":
+        return False
+    names = [link.name for link in read_chain(node)]
+    if names[0] in ("assert", "expect"):
+        return bool(_PROMISES.intersection(names))
+    later = len(names) > 1 and names[-1] in ("then", "catch", "finally")
+    return later and re.search(r"\bexpect\(|\bassert\b", read_text(node)) is not None

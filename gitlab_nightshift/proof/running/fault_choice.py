@@ -11,7 +11,8 @@ from pathlib import PurePosixPath
 from typing import TypeVar
 
 from gitlab_nightshift.proof.reviewed_change import Changeset
-from gitlab_nightshift.proof.running.faults import Fault, list_faults, move_fault
+from gitlab_nightshift.proof.running.fault_kinds import list_faults
+from gitlab_nightshift.proof.running.faults import Fault, move_fault
 from gitlab_nightshift.proof.running.tree_files import TreeFiles
 from gitlab_nightshift.proof.syntax.collected_tests import Test
 from gitlab_nightshift.proof.syntax.file_side import Side, read_sides

@@ -1,11 +1,12 @@
-"""The kinds of faults: negated decisions, other results, other literals, omitted statements.
+"""Lists the faults of functions, by kind: negated decisions, other results, other literals, omitted
+statements.
 
-Each public ``list_`` function lists the changes of its kind at one node. ``by_value`` is True if an
+Each function of ``_KINDS`` lists the changes of its kind at one node. ``by_value`` is True if an
 assertion is likely to fail, not only an exception to be raised.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import takewhile
 
 from tree_sitter import Node
@@ -20,11 +21,22 @@ from gitlab_nightshift.proof.running.fault_places import (
     TEXTS,
     Place,
     find_condition,
+    is_excluded,
     is_message,
     is_never,
+    list_places,
     unwrap_parentheses,
 )
-from gitlab_nightshift.proof.running.fault_templates import FaultTemplates, Mutation, mutate
+from gitlab_nightshift.proof.running.faults import (
+    SWITCH,
+    Fault,
+    FaultTemplates,
+    Mutation,
+    mutate,
+    read_templates,
+)
+from gitlab_nightshift.proof.syntax.file_side import Side
+from gitlab_nightshift.proof.syntax.functions import Function
 from gitlab_nightshift.proof.syntax.nodes import (
     CALLS,
     find_field,
@@ -34,6 +46,48 @@ from gitlab_nightshift.proof.syntax.nodes import (
     read_text,
     walk,
 )
+
+_NOT_PRODUCT = TABLE.get_pattern("not_product", re.IGNORECASE)
+
+
+def list_faults(side: Side, functions: Iterable[Function]) -> list[Fault]:
+    """All faults of these functions, in source order; none in tests."""
+    templates = read_templates(side.language.name) if side.language and side.is_product else None
+    if templates is None or _NOT_PRODUCT.search(side.path):
+        return []
+    tests = {test.node.start_byte for test in side.tests}
+    found: dict[tuple[int, int], Fault] = {}
+    for function in functions:
+        if function.node.start_byte in tests or is_excluded(side, function):
+            continue
+        for place in list_places(function):
+            for mutation in (each for kind in _KINDS for each in kind(place, templates)):
+                # Bytes that are not UTF-8 would be lost in rewriting.
+                if "\ufffd" not in mutation.plain:
+                    fault = _make_fault(side, function, mutation)
+                    found.setdefault((fault.start, fault.end), fault)
+    return sorted(found.values(), key=lambda fault: (fault.start, fault.end))
+
+
+def _make_fault(side: Side, function: Function, mutation: Mutation) -> Fault:
+    node = mutation.node
+    modules = sum(each.node.type == "mod_item" for each in function.outer)
+    switched = mutation.switched.replace(SWITCH, "super::" * modules + SWITCH)
+    return Fault(
+        side.path,
+        node.start_point[0] + 1,
+        mutation.what,
+        function.qualified,
+        node.start_byte,
+        node.end_byte,
+        mutation.plain,
+        switched,
+        mutation.by_value,
+    )
+
+
+# --- decisions ------------------------------------------------------------------------------------
+
 
 _BINARY = TABLE.get_words("binary")
 _COMPARING = TABLE.get_words("comparing") | {"is not", "not in"}
@@ -116,6 +170,7 @@ def _only_raises(branch: Node) -> bool:
     """True if the branch does nothing but raise: negated, everything fails with that."""
     body = find_field(branch, "consequence", "body")
     first = next(iter(list_children(body)), None) if body and body.type in BLOCKS else body
+    # Go's grammar has all statements of a block in one node.
     if first is not None and first.type == "statement_list":
         first = next(iter(list_children(first)), None)
     return first is not None and re.match(r"(raise|throw|panic)\b", read_text(first)) is not None
@@ -286,6 +341,7 @@ def _computes(text: Node) -> bool:
     parent = text.parent
     if parent is None or parent.type in {*TEXTS, *BLOCKS, "expression_statement"}:
         return False
+    # Text cannot be appended to bytes.
     if read_text(text)[:2].lower() in ("b'", 'b"', "br", "rb") or _is_argument_of(text, _LOOKUPS):
         return False
     if parent.type == "call_expression" and find_field(parent, "arguments") == text:
@@ -321,12 +377,14 @@ def list_omissions(place: Place, language: FaultTemplates) -> Iterator[Mutation]
     inner = node
     while inner.type in _WRAPPERS and len(children := list_children(inner)) == 1:
         inner = children[0]
+    # As a statement, << appends (Ruby).
     if language.call and read_operator(inner) == "<<":
         yield mutate(inner, "left out", language.call, language)
     elif inner.type in CALLS and read_operator(inner) == "":
         names = [link.name for link in read_chain(inner)]
         if not language.call or is_message(inner) or not names or _WAITING.search(names[-1]):
             return
+        # A constructor that calls another one has to (JLS 8.8.7; ECMAScript: no this before super).
         if "super" in names or names == ["this"]:
             return
         changing = _CHANGING.search(names[-1]) is not None
@@ -376,3 +434,6 @@ def _is_augmented(node: Node) -> bool:
     named = find_field(node, "operator")
     words = [read_text(each) for each in node.children if not each.is_named]
     return any(_ASSIGNING.search(word) for word in [*words, read_text(named)])
+
+
+_KINDS = (list_decisions, list_results, list_literals, list_omissions)

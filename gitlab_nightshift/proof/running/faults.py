@@ -1,25 +1,28 @@
-"""The faults that can be planted into functions, each permanently on, or behind a switch.
+"""A fault that can be planted into a function, permanently on or behind a switch, and the templates
+of its code, which are in the ``faults.toml`` of each language.
 
-Their templates are in the ``faults.toml`` of each language.
+A ``switched`` text has markers that cannot occur in source code: ``KEPT`` for the replaced code, so
+that faults nest; ``SWITCH`` for an expression that is true while the fault is on; ``TEXT`` for one
+that is "~" while it is on, else "".
 """
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
 
-from gitlab_nightshift.proof.running.fault_kinds import (
-    list_decisions,
-    list_literals,
-    list_omissions,
-    list_results,
-)
-from gitlab_nightshift.proof.running.fault_places import TABLE, is_excluded, list_places
-from gitlab_nightshift.proof.running.fault_templates import SWITCH, Mutation, read_templates
+from tree_sitter import Node
+
 from gitlab_nightshift.proof.syntax.file_side import Side
 from gitlab_nightshift.proof.syntax.functions import Function
+from gitlab_nightshift.proof.syntax.languages import read_language_table
+from gitlab_nightshift.proof.syntax.nodes import read_text
 
-_NOT_PRODUCT = TABLE.get_pattern("not_product", re.IGNORECASE)
-_KINDS = (list_decisions, list_results, list_literals, list_omissions)
+KEPT = "\0kept\0"
+SWITCH = "\0switch\0"
+TEXT = "\0text\0"
+_LONGEST_SHOWN = 60
+_WORD = re.compile(r"\{(switch|text|kept|next)\}")
 
 
 @dataclass(frozen=True)
@@ -28,8 +31,8 @@ class Fault:
 
     ``path`` is raw, ``line`` counts from 1, ``what`` is for people, ``function`` is the qualified
     name of the function around it. ``plain`` replaces the bytes ``start`` to ``end`` if the fault
-    is permanently on. ``switched`` replaces them if a switch turns it on; it has the markers of
-    ``fault_templates.py``, and is "" if the language has no switch. ``by_value``: a value or a
+    is permanently on. ``switched`` replaces them if a switch turns it on; it has the markers
+    above, and is "" if the language has no switch. ``by_value``: a value or a
     decision is wrong, so an assertion likely fails; otherwise an exception is likely.
     """
 
@@ -44,40 +47,75 @@ class Fault:
     by_value: bool
 
 
-def list_faults(side: Side, functions: Iterable[Function]) -> list[Fault]:
-    """All faults of these functions, in source order; none in tests."""
-    templates = read_templates(side.language.name) if side.language and side.is_product else None
-    if templates is None or _NOT_PRODUCT.search(side.path):
-        return []
-    tests = {test.node.start_byte for test in side.tests}
-    found: dict[tuple[int, int], Fault] = {}
-    for function in functions:
-        if function.node.start_byte in tests or is_excluded(side, function):
-            continue
-        for place in list_places(function):
-            for mutation in (each for kind in _KINDS for each in kind(place, templates)):
-                # Bytes that are not UTF-8 would be lost in rewriting.
-                if "\ufffd" not in mutation.plain:
-                    fault = _make_fault(side, function, mutation)
-                    found.setdefault((fault.start, fault.end), fault)
-    return sorted(found.values(), key=lambda fault: (fault.start, fault.end))
+@dataclass(frozen=True)
+class Mutation:
+    """A node and its replacement; the fields are those of ``Fault``."""
+
+    node: Node
+    what: str
+    plain: str
+    switched: str
+    by_value: bool
 
 
-def _make_fault(side: Side, function: Function, mutation: Mutation) -> Fault:
-    node = mutation.node
-    modules = sum(each.node.type == "mod_item" for each in function.outer)
-    switched = mutation.switched.replace(SWITCH, "super::" * modules + SWITCH)
-    return Fault(
-        side.path,
-        node.start_point[0] + 1,
-        mutation.what,
-        function.qualified,
-        node.start_byte,
-        node.end_byte,
-        mutation.plain,
-        switched,
-        mutation.by_value,
+@dataclass(frozen=True)
+class FaultTemplates:
+    """A language's templates, explained in ``languages/README.md``; "" for a kind of fault that it
+    lacks."""
+
+    on: str
+    condition: str
+    comparison: str = ""
+    boolean: str = ""
+    literal: str = ""
+    number: str = ""
+    number_beside: str = ""
+    number_in: str = ""
+    text: str = ""
+    text_on: str = '"~"'
+    call: str = ""
+    assignment: str = ""
+    raising: str = ""
+    nothing: str = ""
+    types: Sequence[tuple[str, str]] = ()
+    kinds: Mapping[str, str] = field(default_factory=dict)
+    primitive: str = "-"
+    zero: str = ""
+    zeros: str = ""
+    certain: str = ""
+    results: str = ""
+    tails: bool = False
+    connectives: bool = False
+
+
+@cache
+def read_templates(language: str) -> FaultTemplates | None:
+    """The templates of a language by its name; None without a table for it."""
+    table = read_language_table(language, "faults")
+    return FaultTemplates(**table) if table else None
+
+
+def mutate(
+    node: Node,
+    what: str,
+    template: str,
+    language: FaultTemplates,
+    *,
+    by_value: bool = True,
+    other: str = "",
+) -> Mutation:
+    """Apply a template to a node. ``what`` describes the fault, after the node's code; ``other``
+    fills ``{next}``."""
+    kept = read_text(node)
+    on = {"switch": language.on, "text": language.text_on, "kept": kept, "next": other}
+    markers = {"switch": SWITCH, "text": TEXT, "kept": KEPT, "next": other}
+    plain, switched = (
+        _WORD.sub(lambda word, words=words: words[word[1]], template)  # type: ignore[misc]
+        for words in (on, markers)
     )
+    shown = " ".join(kept.split())
+    shown = shown[:_LONGEST_SHOWN] + "…" * (len(shown) > _LONGEST_SHOWN)
+    return Mutation(node, f"`{shown}` {what}", plain, switched, by_value)
 
 
 def move_fault(fault: Fault, before: Side, after: Side) -> Fault | None:

@@ -13,8 +13,7 @@ from typing import Any
 
 from tree_sitter import Node
 
-from gitlab_nightshift.proof.running.fault_templates import KEPT, SWITCH, TEXT
-from gitlab_nightshift.proof.running.faults import Fault
+from gitlab_nightshift.proof.running.faults import KEPT, SWITCH, TEXT, Fault
 from gitlab_nightshift.proof.syntax.file_side import Side
 from gitlab_nightshift.proof.syntax.languages import read_language_table
 from gitlab_nightshift.proof.syntax.nodes import list_children
@@ -144,6 +143,7 @@ def _find_switch(side: Side, variable: str) -> _Switch | None:
     table = read_language_table(side.language.name, "switches") if side.language else {}
     if not table or side.root is None:
         return None
+    # A name for each file: those of a package, or of a bundle, may share one scope.
     own = "" if table.get("shared") else f"_{zlib.crc32(side.path.encode()):x}"
     words = {"variable": variable, "name": f"zz_{variable}{own}"}
     words["reached"] = build_reached_name(variable)
@@ -192,6 +192,7 @@ def _find_place(side: Side, table: Mapping[str, Any]) -> tuple[int, str, str] | 
 def _find_idle_line(head: bytes) -> tuple[int, str, str] | None:
     """The last line without code, except a comment on the first two: an encoding or ``#!`` line."""
     lines = head.splitlines(keepends=True)
+    # Python reads an encoding on the first two lines only (PEP 263).
     for at in range(len(lines) - 1, -1, -1):
         line = lines[at].strip()
         if (not line and lines[at].endswith(b"\n")) or (at > 1 and line.startswith(b"#")):
@@ -253,6 +254,7 @@ def _parses(side: Side, source: bytes) -> bool:
 def _count_errors(root: Node) -> int:
     if not root.has_error:
         return 0
+    # Only branches with errors: visiting every node takes longer than parsing the file.
     found, stack = 0, [root]
     while stack:
         node = stack.pop()
@@ -280,6 +282,7 @@ def _write(
 def _disable_type_check(source: bytes, mark: str) -> bytes:
     """Put a comment into the first line that turns off type checking: with a switch, a condition no
     longer narrows a type. The old first line joins the second; if it cannot, nothing changes."""
+    # TypeScript obeys the comment only above all code (release notes of 3.7, "@ts-nocheck").
     first, newline, rest = source.partition(b"\n")
     first = first.strip()
     if not mark or not newline or first.startswith(b"#!"):

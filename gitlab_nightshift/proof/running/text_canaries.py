@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 
 from gitlab_nightshift.proof.evidence.workbench import EvidenceSubject
-from gitlab_nightshift.proof.executed_code import is_document
 from gitlab_nightshift.proof.reading.touched_files import is_vendored
+from gitlab_nightshift.proof.reviewed_change import is_document
 from gitlab_nightshift.proof.rule_tables import RuleTable
 from gitlab_nightshift.proof.running.fault_choice import take_in_turn
 from gitlab_nightshift.proof.running.faults import Fault
@@ -154,6 +154,8 @@ def _ends_closed(code: str, closed: bool) -> bool:
         [(found.start(), False) for found in _OPENS.finditer(code)]
         + [(found.start(), True) for found in _CLOSES.finditer(code)]
     )
+    # A mark that opens and closes, such as """, is in the list twice: an odd number of them
+    # changes the state.
     both = [start for start, _ in marks if (start, True) in marks and (start, False) in marks]
     for start, closes in marks:
         if start not in both:

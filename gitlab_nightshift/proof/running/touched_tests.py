@@ -96,6 +96,7 @@ def _find_by_words(change: Changeset, before: TreeFiles) -> list[Test]:
     order = sorted(range(len(tests)), key=lambda n: -scores[n])
     near = [n for n in order[:MOST_UNNAMED] if scores[n]]
     others = [n for n in order if n not in near]
+    # At random: otherwise a change could be written around the tests that are tried.
     draw_seed().shuffle(others)
     return [tests[n] for n in (*near, *others[:MOST_UNNAMED])]
 
@@ -165,6 +166,7 @@ def _find_callers(files: TreeFiles, helpers: frozenset[str]) -> list[Test]:
         named = re.compile(rb"(?<!\w)(?:%s)(?!\w)" % b"|".join(map(re.escape, _encode(known))))
         more: set[str] = set()
         for side in files.tests:
+            # Most files name none of them, and need not be parsed.
             if not named.search(side.source):
                 continue
             for test in side.tests:

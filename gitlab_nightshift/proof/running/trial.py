@@ -10,8 +10,8 @@ from pathlib import Path
 from gitlab_nightshift.proof.evidence.selected_tests import FocusedCommand
 from gitlab_nightshift.proof.evidence.workbench import EvidenceSubject, Workbench
 from gitlab_nightshift.proof.proof_commands import CommandRun, run_once
-from gitlab_nightshift.proof.reports.command_expansion import ReadText
 from gitlab_nightshift.proof.reports.report_readers import CaseOutcome
+from gitlab_nightshift.proof.reports.report_request import ReadText
 from gitlab_nightshift.proof.running.faults import Fault
 from gitlab_nightshift.proof.running.switches import (
     build_reached_name,
@@ -179,6 +179,7 @@ class Trial:
 
     def record_reached(self, variable: str) -> None:
         """Make runs record the faults that they reach, until ``read_reached``."""
+        # In TMPDIR, where sandboxed commands may write.
         path = self.workbench.runner.scratch / "tmp" / variable.lower()
         self.reached_env.clear()
         self.reached_env[build_reached_name(variable)] = str(path)
@@ -186,6 +187,7 @@ class Trial:
     def read_reached(self, planted: PlantedTree) -> frozenset[Fault] | None:
         """The faults that runs reached; None if nothing was recorded, not even by loading code."""
         path = Path(self.reached_env.pop(build_reached_name(planted.variable)))
+        # Tests may have put a link or a pipe in its place.
         try:
             seen = set(read_regular(path.parent, path.name, LONGEST_OUTPUT).split())
         except RefusedFileError:

@@ -8,24 +8,22 @@ from tree_sitter import Node
 
 from gitlab_nightshift.proof.rule_tables import RuleTable
 from gitlab_nightshift.proof.syntax.assertion import (
+    FLUENT,
     RAISES,
+    THROWN,
     WORDS,
     Assertion,
     build_assertion,
-    normalize_name,
-    parse_assertion_name,
-    read_condition,
-)
-from gitlab_nightshift.proof.syntax.languages import Language
-from gitlab_nightshift.proof.syntax.matchers import (
-    FLUENT,
-    THROWN,
     find_left_operand,
     find_should_index,
+    normalize_name,
+    parse_assertion_name,
     read_assert_that,
+    read_condition,
     read_fluent,
     read_matchers,
 )
+from gitlab_nightshift.proof.syntax.languages import Language
 from gitlab_nightshift.proof.syntax.nodes import (
     CALLS,
     LAMBDAS,

@@ -108,6 +108,7 @@ def _is_in_suite(function: Function, language: Language) -> bool:
     if language.bases:  # JUnit 3, Kotest
         return any(language.bases.search(_read_heading(outer)) for outer in function.outer)
     if language.name == "go":
+        # Only a suite (testify) runs methods, those named Test….
         return find_field(function.node, "receiver") is None or function.name.startswith("Test")
     if language.name == "python":
         return all(_is_collected_class(outer) for outer in function.outer)
@@ -115,6 +116,8 @@ def _is_in_suite(function: Function, language: Language) -> bool:
 
 
 def _is_collected_class(group: Function) -> bool:
+    # pytest collects classes by name (python_classes), unless they say otherwise by ``__test__``;
+    # unittest those that inherit from TestCase.
     bases = read_text(find_field(group.node, "superclasses"))
     if re.search(r"__test__\s*=\s*False", read_text(group.body)):
         return False

@@ -106,6 +106,7 @@ class Side:
         return found
 
 
+# Weak: the trees of an earlier attempt are freed with its change.
 _SIDES: WeakKeyDictionary[ChangedFile, tuple[Side, Side]] = WeakKeyDictionary()
 
 

@@ -37,8 +37,8 @@ class Language:
     ``named`` matches the names of functions that are tests by their name alone, ``marked`` the
     annotation or attribute that makes a function a test; with ``bases``, the named ones are tests
     only in a class whose heading that matches. ``inline_tests``: product files may hold tests.
-    Languages of one ``family`` (its own name by default) call each other's code, and share
-    their test runners. ``public``: see ``reading/public_names.py``; ``package``: files share their
+    Languages of one ``family`` (its own name by default) call each other's code, and share their
+    test runners. ``public``: see ``reading/public_interface.py``; ``package``: files share their
     names in a "folder" or "anywhere"; ``keywords``: arguments may be passed by name. Only a file
     with one of ``error_words``, if there are any, can hide an error; ``error_values``: errors are
     returned, not raised.
@@ -169,6 +169,7 @@ def parse(language: Language, source: bytes) -> Node | None:
             progress_callback=lambda _at, _error: time.monotonic() > deadline,
         )
     except ValueError:
+        # Otherwise the next parse would resume this one (tree_sitter/api.h: ts_parser_reset).
         parser.reset()
         return None
     # A tree from a callback calls it for every node's text. With the old tree nothing is parsed

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from tree_sitter import Node
 
 from gitlab_nightshift.proof.rule_tables import RuleTable
+from gitlab_nightshift.proof.syntax.languages import find_language, parse
 
 _TABLE = RuleTable(__file__)
 
@@ -70,6 +71,7 @@ def list_lines(node: Node) -> range:
 
 def walk(node: Node, into: Callable[[Node], bool] | None = None) -> Iterator[Node]:
     """The node and all below it in source order; ``into`` decides whether to enter a node."""
+    # No recursion: hostile code nests deeper than Python's limit.
     stack = [node]
     while stack:
         current = stack.pop()
@@ -199,8 +201,6 @@ def list_arguments(node: Node) -> tuple[Node, ...]:
 def parse_macro_arguments(node: Node) -> tuple[Node, ...]:
     """The arguments of a Rust macro. The grammar has only its tokens, so they are parsed again as a
     call's."""
-    from gitlab_nightshift.proof.syntax.languages import find_language, parse
-
     tokens = next((child for child in node.children if child.type == "token_tree"), None)
     rust = find_language("x.rs")
     if tokens is None or rust is None:

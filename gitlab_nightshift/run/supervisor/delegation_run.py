@@ -221,10 +221,8 @@ def run_agent(
     if result.failure:
         return result
     context, gateway = agent["context"], agent["gateway"]
-    sender, choose = (
-        "fallback" if instead_of else "work",
-        functools.partial(read_isolation, context),
-    )
+    sender = "fallback" if instead_of else "work"
+    choose = functools.partial(read_isolation, context)
     with workers.open(sender, TASK, choose, likely=bool(gateway)) as worker:
         inputs = {"plan": plan, "context": context, "instead_of": instead_of}
         ended = worker.run(inputs, gateway, run_id, "work did not end at its deadline")

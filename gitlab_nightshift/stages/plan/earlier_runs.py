@@ -9,9 +9,9 @@ from datetime import UTC, datetime, timedelta
 
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.gitlab.api_error import ApiError
-from gitlab_nightshift.gitlab.ci_settings import FLEET_SCHEDULE
 from gitlab_nightshift.gitlab.pipelines import Job
 from gitlab_nightshift.gitlab.project import Project
+from gitlab_nightshift.gitlab.project_settings import FLEET_SCHEDULE
 from gitlab_nightshift.gitlab.resources import MergeRequest, build_earlier_publication
 from gitlab_nightshift.job.job_facts import JobFacts
 from gitlab_nightshift.records.codec import InvalidRecordError, decode_record

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from gitlab_nightshift.errors import Code, NightshiftError, build_config_error
 from gitlab_nightshift.gitlab.access import Access
-from gitlab_nightshift.gitlab.ci_settings import PushRule
 from gitlab_nightshift.gitlab.project import Project, find_protecting_pattern
+from gitlab_nightshift.gitlab.project_settings import PushRule
 from gitlab_nightshift.repository.git import CommitIdentity, Git, RepositoryPaths
 from gitlab_nightshift.repository.private_repository import create_private_repository
 from gitlab_nightshift.repository.remote import GitServer, TransferStatus, push, retry_transfer

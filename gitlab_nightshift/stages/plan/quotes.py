@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from gitlab_nightshift.gitlab.reviews import FailedJob
+from gitlab_nightshift.gitlab.merge_requests import FailedJob
 from gitlab_nightshift.gitlab.threads import Thread
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 from gitlab_nightshift.text.printable_text import make_printable, unify_line_ends

@@ -11,8 +11,8 @@ from datetime import UTC, datetime, timedelta
 
 from gitlab_nightshift.gitlab.access import DEVELOPER
 from gitlab_nightshift.gitlab.api_error import ApiError
+from gitlab_nightshift.gitlab.merge_requests import ReviewState
 from gitlab_nightshift.gitlab.project import Project
-from gitlab_nightshift.gitlab.reviews import ReviewState
 from gitlab_nightshift.gitlab.threads import (
     Comment,
     Thread,

@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Literal
 
 from gitlab_nightshift.errors import NightshiftError, build_config_error
-from gitlab_nightshift.proof.diagnosis import describe_missing
 from gitlab_nightshift.proof.proof_commands import (
     CommandRun,
     Runner,
+    describe_missing,
     format_failure,
     run_and_collect,
 )
-from gitlab_nightshift.proof.reports.command_expansion import build_text_reader
 from gitlab_nightshift.proof.reports.report_readers import Collection
+from gitlab_nightshift.proof.reports.report_request import build_text_reader
 from gitlab_nightshift.records.bead_results import CommandResult
 from gitlab_nightshift.records.events import Note, StepEnded, StepStarted
 from gitlab_nightshift.records.verdicts import Check, CheckOutcome

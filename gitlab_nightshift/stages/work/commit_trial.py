@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.proof.diagnosis import describe_missing
 from gitlab_nightshift.proof.evidence.workbench import (
     Evidence,
     EvidenceSubject,
@@ -14,15 +13,15 @@ from gitlab_nightshift.proof.evidence.workbench import (
     find_flaky_commands,
     raise_flag,
 )
-from gitlab_nightshift.proof.executed_code import changes_code
 from gitlab_nightshift.proof.proof_commands import (
     CommandRun,
     Runner,
+    describe_missing,
     format_failure,
     run_and_collect,
 )
-from gitlab_nightshift.proof.reports.command_expansion import build_text_reader
-from gitlab_nightshift.proof.reviewed_change import Context, read_change
+from gitlab_nightshift.proof.reports.report_request import build_text_reader
+from gitlab_nightshift.proof.reviewed_change import Context, changes_code, read_change
 from gitlab_nightshift.proof.running.base_canaries import BaseCanaries
 from gitlab_nightshift.proof.running.gathering import gather_evidence
 from gitlab_nightshift.records.bead_results import CommandResult

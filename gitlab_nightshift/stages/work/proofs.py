@@ -3,7 +3,6 @@
 from gitlab_nightshift.policy.change_rules import ENFORCED, find_violations
 from gitlab_nightshift.policy.repeated_ideas import describe_repetition, find_repeated_change
 from gitlab_nightshift.policy.write_gate import list_gated_files
-from gitlab_nightshift.proof.changed_symbols import compute_digest, list_changed_symbols
 from gitlab_nightshift.proof.evidence.collected_runs import TITLE as TESTS_THAT_RAN
 from gitlab_nightshift.proof.evidence.workbench import (
     Evidence,
@@ -12,12 +11,17 @@ from gitlab_nightshift.proof.evidence.workbench import (
     compute_deadline,
     find_flaky_commands,
 )
-from gitlab_nightshift.proof.executed_code import changes_code
 from gitlab_nightshift.proof.proof_commands import CommandRun, format_failure, run_and_collect
 from gitlab_nightshift.proof.reading import judge
-from gitlab_nightshift.proof.reading.changed_settings import find_changed_settings
-from gitlab_nightshift.proof.reports.command_expansion import build_text_reader
-from gitlab_nightshift.proof.reviewed_change import Context, read_change
+from gitlab_nightshift.proof.reading.touched_files import find_changed_settings
+from gitlab_nightshift.proof.reports.report_request import build_text_reader
+from gitlab_nightshift.proof.reviewed_change import (
+    Context,
+    changes_code,
+    compute_digest,
+    list_changed_symbols,
+    read_change,
+)
 from gitlab_nightshift.proof.running.gathering import gather_evidence, is_refutable
 from gitlab_nightshift.records.events import Note, StepEnded, StepStarted
 from gitlab_nightshift.records.handoffs import AnalysisResult

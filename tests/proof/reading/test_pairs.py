@@ -23,6 +23,6 @@ def test_without_the_rule_a_hook_that_sets_outcomes_gets_past(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     flags, [pair, *_] = read_pairs("rigged_harness")
-    used = "gitlab_nightshift.proof.reading.certain_assertions.find_rigged_harness"
+    used = "gitlab_nightshift.proof.reading.weaker_tests.find_rigged_harness"
     monkeypatch.setattr(used, lambda _change: ())
     assert wrong(pair, flags)

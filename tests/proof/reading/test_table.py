@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ci.site.generated_pages import render_flags
-from gitlab_nightshift.proof.reading import leaked_secrets
+from gitlab_nightshift.proof.reading import added_text
 from gitlab_nightshift.proof.reviewed_change import Changeset, Context, RuleViolation
 from gitlab_nightshift.registry.flag_registry import FLAGS, FlagEntry
 from tests.support.judging import Judge
@@ -77,9 +77,9 @@ def test_a_flag_is_a_rule_and_an_entry(raised: Judge, monkeypatch: pytest.Monkey
         for file in change.files:
             yield RuleViolation(file.path, 1, "an image")
 
-    monkeypatch.setattr(leaked_secrets, "find_images", find_images, raising=False)
+    monkeypatch.setattr(added_text, "find_images", find_images, raising=False)
     entry = FlagEntry(
-        "warn", "Images are heavy.", "leaked_secrets:find_images", what="An image is added."
+        "warn", "Images are heavy.", "added_text:find_images", what="An image is added."
     )
     monkeypatch.setitem(FLAGS, "image-added", entry)
     assert [(f.name, f.level) for f in raised({}, IMAGE, "image-added")] == [
@@ -96,7 +96,7 @@ def test_a_rule_that_breaks_has_not_looked(raised: Judge, monkeypatch: pytest.Mo
         raise RecursionError
         yield
 
-    monkeypatch.setattr(leaked_secrets, "find_added_secrets", broken)
+    monkeypatch.setattr(added_text, "find_added_secrets", broken)
     found = raised({}, IMAGE)
     assert [(f.name, f.level) for f in found] == [("secret-added", "fail"), ("binary-file", "fail")]
     assert "could not look at the change: RecursionError" in found[0].detail

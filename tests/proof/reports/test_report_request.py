@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from gitlab_nightshift.proof.proof_commands import CommandRun, Runner, run_and_collect
-from gitlab_nightshift.proof.reports.command_expansion import expand_command
 from gitlab_nightshift.proof.reports.report_readers import CaseOutcome
-from gitlab_nightshift.proof.reports.report_request import prepare_request
+from gitlab_nightshift.proof.reports.report_request import expand_command, prepare_request
 from gitlab_nightshift.redaction.redactor import Redactor
 from gitlab_nightshift.sandbox.process import ProcessLimits
 from gitlab_nightshift.system.raw_logs import build_logs

@@ -15,7 +15,7 @@ __all__ = ["few_faults", "tried"]
 def few_faults(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small suites notice what is planted by a few, always the same."""
     monkeypatch.setattr(fault_choice, "draw_seed", lambda: random.Random(7))
-    numbers = {"whole_suite.MOST_FAULTS": 4, "single_canaries.MOST_TRIES": 6}
+    numbers = {"canaries.MOST_FAULTS": 4, "single_canaries.MOST_TRIES": 6}
     numbers |= {"single_canaries.FEWEST_TRIES": 6, "single_canaries.MOST_CANARIES": 3}
     for name, number in numbers.items():
         module, _, constant = name.partition(".")

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from gitlab_nightshift.proof.running.faults import Fault, list_faults
+from gitlab_nightshift.proof.running.fault_kinds import list_faults
+from gitlab_nightshift.proof.running.faults import Fault
 from gitlab_nightshift.proof.syntax.file_side import Side
 from tests.support.programs import find_lack
 from tests.support.scripts import read_files

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from gitlab_nightshift.proof.evidence.workbench import Evidence, EvidenceSubject, Workbench
 from gitlab_nightshift.proof.proof_commands import CommandRun, run_and_collect
 from gitlab_nightshift.proof.reading import judge
-from gitlab_nightshift.proof.reports.command_expansion import build_text_reader
+from gitlab_nightshift.proof.reports.report_request import build_text_reader
 from gitlab_nightshift.proof.running.base_canaries import BaseCanaries
 from gitlab_nightshift.proof.running.gathering import gather_evidence
 from gitlab_nightshift.records.verdicts import CheckOutcome

@@ -7,7 +7,8 @@ import pytest
 from gitlab_nightshift.proof.evidence.workbench import Evidence
 from gitlab_nightshift.proof.running import canaries, gathering, single_canaries
 from gitlab_nightshift.proof.running.fault_choice import ProductCode
-from gitlab_nightshift.proof.running.faults import Fault, list_faults
+from gitlab_nightshift.proof.running.fault_kinds import list_faults
+from gitlab_nightshift.proof.running.faults import Fault
 from tests.proof.running.proving import prove
 from tests.proof.running.shops import PRICE_TEST, PYTHON, RUNS, SHOPS, UNITTEST
 from tests.support.programs import need_program

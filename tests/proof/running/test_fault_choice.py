@@ -14,7 +14,7 @@ from gitlab_nightshift.proof.running.fault_choice import (
     choose_near_faults,
     keep_unchanged,
 )
-from gitlab_nightshift.proof.running.faults import list_faults
+from gitlab_nightshift.proof.running.fault_kinds import list_faults
 from gitlab_nightshift.proof.running.tree_files import LARGEST_FILE, TreeFiles
 from tests.proof.running.shops import GOLANG, LABEL_TEST, PYTHON, SHOP
 from tests.proof.running.test_canaries import LABELS, change

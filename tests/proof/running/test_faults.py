@@ -1,6 +1,7 @@
 import pytest
 
-from gitlab_nightshift.proof.running.faults import Fault, list_faults, move_fault
+from gitlab_nightshift.proof.running.fault_kinds import list_faults
+from gitlab_nightshift.proof.running.faults import Fault, move_fault
 from gitlab_nightshift.proof.running.switches import write_faulty_file, write_switched_files
 from gitlab_nightshift.proof.syntax.file_side import Side
 

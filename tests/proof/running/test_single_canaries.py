@@ -6,9 +6,10 @@ from dataclasses import replace
 import pytest
 
 from gitlab_nightshift.proof.evidence.workbench import EvidenceSubject, Workbench
-from gitlab_nightshift.proof.reports.command_expansion import build_text_reader
+from gitlab_nightshift.proof.reports.report_request import build_text_reader
 from gitlab_nightshift.proof.running import single_canaries
-from gitlab_nightshift.proof.running.faults import Fault, list_faults
+from gitlab_nightshift.proof.running.fault_kinds import list_faults
+from gitlab_nightshift.proof.running.faults import Fault
 from gitlab_nightshift.proof.running.single_canaries import (
     Canary,
     FoundCanaries,

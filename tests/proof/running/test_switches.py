@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gitlab_nightshift.proof.running.fault_templates import KEPT, SWITCH
-from gitlab_nightshift.proof.running.faults import Fault, list_faults
+from gitlab_nightshift.proof.running.fault_kinds import list_faults
+from gitlab_nightshift.proof.running.faults import KEPT, SWITCH, Fault
 from gitlab_nightshift.proof.running.switches import (
     build_reached_name,
     find_refused_faults,

@@ -3,7 +3,7 @@
 import pytest
 
 from gitlab_nightshift.proof.running.base_canaries import BaseCanaries
-from gitlab_nightshift.proof.running.canary_judgement import TITLE
+from gitlab_nightshift.proof.running.single_canaries import TITLE
 from gitlab_nightshift.records.verdicts import CheckOutcome
 from gitlab_nightshift.sandbox.process import ProcessLimits
 from tests.proof.running.proving import prove

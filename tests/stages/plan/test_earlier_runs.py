@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gitlab_nightshift.gitlab.ci_settings import FLEET_SCHEDULE
+from gitlab_nightshift.gitlab.project_settings import FLEET_SCHEDULE
 from tests.support.standin_pipelines import add_scheduled
 from tests.support.standin_records import StandinSchedule
 from tests.support.world import PLAIN, World, world

@@ -10,8 +10,8 @@ import pytest
 
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.gitlab.access import Access
-from gitlab_nightshift.gitlab.ci_settings import PushRule
 from gitlab_nightshift.gitlab.project import open_project
+from gitlab_nightshift.gitlab.project_settings import PushRule
 from gitlab_nightshift.repository.git import CommitIdentity
 from gitlab_nightshift.settings.load import build_settings
 from gitlab_nightshift.stages.plan.preflight import check_with_gitlab, list_refusals

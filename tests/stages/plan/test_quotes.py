@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitlab_nightshift.gitlab.reviews import FailedJob
+from gitlab_nightshift.gitlab.merge_requests import FailedJob
 from gitlab_nightshift.gitlab.threads import Comment, Thread
 from gitlab_nightshift.stages.plan.quotes import (
     LONGEST_CONTEXT,

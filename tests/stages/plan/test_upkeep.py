@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from gitlab_nightshift.gitlab.merge_requests import CHECK_PAUSES_S
 from gitlab_nightshift.gitlab.project import open_project
-from gitlab_nightshift.gitlab.reviews import CHECK_PAUSES_S
 from gitlab_nightshift.stages.plan.upkeep import find_upkeep, find_waiting, rebase_conflicting
 from tests.support.clock import FakeTime
 from tests.support.opened import opened

@@ -1,6 +1,6 @@
 """What a file exports; the pairs of tests/pairs/public_names.pairs show what of it is missed."""
 
-from gitlab_nightshift.proof.reading.public_names import find_exports
+from gitlab_nightshift.proof.reading.public_interface import find_exports
 from gitlab_nightshift.proof.syntax.file_side import Side
 
 

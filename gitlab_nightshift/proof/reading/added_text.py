@@ -1,10 +1,15 @@
-"""machine-text: added text meant for machines, such as a reviewing AI or GitLab, or hidden text."""
+"""Added text that does not belong into a repository: credentials, by their form or by the name they
+are assigned to (secret-added), and text meant for machines, such as a reviewing AI or GitLab, or
+hidden text (machine-text)."""
 
 import base64
 import binascii
+import math
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import cache
 from itertools import zip_longest
 
 from gitlab_nightshift.proof.reading.touched_files import is_docs
@@ -16,11 +21,107 @@ from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 _TABLE = RuleTable(__file__)
 
+_ASSIGNED = _TABLE.get_pattern("assigned", re.IGNORECASE)
+_PLAIN = _TABLE.get_pattern("plain", re.IGNORECASE)
+_PLAIN_FILES = _TABLE.get_pattern("plain_files")
+_SAMPLES = _TABLE.get_pattern("samples", re.IGNORECASE)
+_GIVEN = _TABLE.get_pattern("given")  # a user name followed by a password
+_CONNECTION = _TABLE.get_pattern("connection")
+_PLACEHOLDER = _TABLE.get_pattern("placeholder", re.IGNORECASE)
+_NOT_VALUES = _TABLE.get_pattern("not_values", re.IGNORECASE)
+# Part of every token that the redactor knows: a quick test that most lines fail.
+_LIKELY_TOKEN = _TABLE.get_pattern("likely_token")
+_LOCAL = _TABLE.get_pattern("local")
+_COMMON_USER = compile_lazily(
+    r"(?i)(postgres|root|admin|user|guest|password|pass|secret|pw|redis)[@:]"
+)
+_DETAIL = "A credential: read it from a variable, and revoke this one, as it is exposed now."
+
+
+def find_added_secrets(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
+    """Added credentials that no changed file contained before."""
+    before = "\n".join(line for file in change.files for line in file.old_lines)
+    for file in change.files:
+        keyed = _find_private_keys(file)
+        for line in file.added:
+            text = line.text[:5000]
+            token = _has_token(text, before, in_test=not is_product(file.path))
+            if line.number in keyed or token or _has_assigned_secret(file, text, before):
+                yield RuleViolation(file.path, line.number, _DETAIL)
+
+
+def _find_private_keys(file: ChangedFile) -> set[int]:
+    """The first lines of private keys with a body that looks random."""
+    found = set()
+    for line in file.added:
+        if re.search(r"-----BEGIN [A-Z ]*PRIVATE KEY( BLOCK)?-----", line.text):
+            after = "".join(file.new_lines[line.number : line.number + 3]) + line.text
+            bodies = re.findall(r"[A-Za-z0-9+/=]{40,}", after)
+            if any(len(set(body)) > 20 for body in bodies) and not _SAMPLES.search(file.path):
+                found.add(line.number)
+    return found
+
+
+@cache
+def _build_redactor() -> Callable[[str], str]:
+    from gitlab_nightshift.redaction.redactor import Redactor
+
+    return Redactor(())
+
+
+def _has_token(text: str, before: str, in_test: bool) -> bool:
+    """True for a token by its form, which begins where the redactor changes the text."""
+    redacted = _build_redactor()(text) if _LIKELY_TOKEN.search(text) else text
+    if redacted == text or "PRIVATE KEY" in text or (in_test and "://" in text):
+        return False
+    start = next((n for n, (a, b) in enumerate(zip(text, redacted, strict=False)) if a != b), 0)
+    token = re.split(r"[\s\"'`,;)]", text[start:])[0]
+    local = _LOCAL.search(text)
+    plain = len(set(token)) < 8 and "@" not in token
+    plain = plain or (in_test and re.fullmatch(r"[a-z]+(-[a-z]+)*", token) is not None)
+    common = _COMMON_USER.match(token)
+    known = token and token in before
+    return not (_PLACEHOLDER.search(token) or local or common or known or plain)
+
+
+def _has_assigned_secret(file: ChangedFile, text: str, before: str) -> bool:
+    if is_docs(file.path) or not is_product(file.path) or _SAMPLES.search(file.path):
+        return False
+    matches = list(_ASSIGNED.finditer(text))
+    if _PLAIN_FILES.search(file.path):
+        matches += _PLAIN.finditer(text)
+    found = [m["value"] for m in matches if _is_secret(m["name"], m["value"])]
+    given = [m["value"] for m in (*_GIVEN.finditer(text), *_CONNECTION.finditer(text))]
+    given = [value for value in given if re.search(r"[A-Z]|[^\w.-]", value)]
+    found += [value for value in given if _is_secret("password", value)]
+    return any(value not in before for value in found)
+
+
+def _is_secret(name: str, value: str) -> bool:
+    place = re.search(r"\s|^https?:|^/|^\.", value)
+    if place or _PLACEHOLDER.search(value) or _NOT_VALUES.search(name):
+        return False
+    if re.search(r"passw|pwd|passphrase", name, re.IGNORECASE):
+        words = re.fullmatch(r"[a-z]+([-_.][a-z]+)*", value)
+        return re.search(r"[\d\W]", value) is not None and not words
+    mixed = re.search(r"\d", value) and re.search(r"[A-Za-z]", value)
+    words = re.fullmatch(r"[a-z]+\d*([-_.:/][a-z]+\d*)*", value)
+    shares = [count / len(value) for count in Counter(value).values()]
+    entropy = -sum(share * math.log2(share) for share in shares)  # Shannon's, bits a character
+    return bool(mixed) and not words and len(value) >= 12 and entropy >= 3.0
+
+
+# --- text for machines ----------------------------------------------------------------------------
+
+
 _TEMPLATE = _TABLE.get_pattern("template")
 _SKIPS = _TABLE.get_pattern("skips", re.IGNORECASE)
 _QUICK = _TABLE.get_pattern("quick")
+# Zero-width non-joiner and joiner; marks for left-to-right, right-to-left and Arabic.
 _JOINERS = "\u200c\u200d"
 _MARKS = "\u200e\u200f\u061c"
+# Characters that nobody sees, such as Hangul's fillers and tags (Unicode's
+# Default_Ignorable_Code_Point), and those that reorder text (UAX 9; CVE-2021-42574).
 _HIDDEN = compile_lazily(
     "[\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u061c\u202a-\u202e\u2060-\u2064\u2066-\u206f"
     "\u3164\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff]"
@@ -37,7 +138,7 @@ _LONGEST = 5000
 _RELEASES = _TABLE.get_pattern("releases")
 _ORDERS = _TABLE.get_pattern("orders", re.IGNORECASE)
 # Part of every instruction to a machine: a quick test that most lines fail.
-_LIKELY = _TABLE.get_pattern("likely", re.IGNORECASE)
+_LIKELY_INSTRUCTION = _TABLE.get_pattern("likely_instruction", re.IGNORECASE)
 
 
 def find_machine_text(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
@@ -75,7 +176,7 @@ def _describe_machine_text(file: ChangedFile, line: Line, following: Line | None
 
 def _find_instruction(text: str) -> re.Match[str] | None:
     """The first instruction to a machine."""
-    return _ORDERS.search(text) if _LIKELY.search(text) else None
+    return _ORDERS.search(text) if _LIKELY_INSTRUCTION.search(text) else None
 
 
 def _is_data(file: ChangedFile, text: str, at: int) -> bool:
@@ -143,6 +244,7 @@ def _is_quick_action(file: ChangedFile, text: str) -> bool:
 def _has_instruction_in_base64(text: str) -> bool:
     for match in _BASE64.finditer(text):
         blob = match[0].replace("-", "+").replace("_", "/").rstrip("=")
+        # Decoded in groups of four (RFC 4648); a cut one at the end is an error.
         blob = blob[: len(blob) // 4 * 4]
         try:
             decoded = base64.b64decode(blob, validate=True).decode("utf-8", "ignore")

@@ -3,8 +3,8 @@
 import pytest
 
 from gitlab_nightshift.gitlab.api_error import ApiError
-from gitlab_nightshift.gitlab.ci_settings import CiVariable, PushRule
 from gitlab_nightshift.gitlab.project import Project, open_project
+from gitlab_nightshift.gitlab.project_settings import CiVariable, PushRule
 from tests.support.standin import FullStandin
 from tests.support.standin_records import FullProject, StandinSchedule
 

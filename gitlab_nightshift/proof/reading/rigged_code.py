@@ -1,25 +1,34 @@
-"""test-detection: product code that checks whether it runs in a test, or for a test's input."""
+"""Code that decides the tests' result itself: product code that checks whether it runs in a test or
+for a test's input (test-detection), and, beside the tests, code that sets outcomes or exit
+statuses, or makes everything equal (test-cannot-fail)."""
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from tree_sitter import Node
 
-from gitlab_nightshift.proof.reading.rigged_harness import find_constant_equality
 from gitlab_nightshift.proof.reviewed_change import Changeset, Context, RuleViolation, take
 from gitlab_nightshift.proof.rule_tables import RuleTable
 from gitlab_nightshift.proof.syntax.file_side import Side, read_sides
 from gitlab_nightshift.proof.syntax.languages import find_language, has_inline_tests, is_test_file
 from gitlab_nightshift.proof.syntax.nodes import (
+    CALLS,
+    LAMBDAS,
     LITERALS,
     STRINGS,
+    Link,
     find_field,
+    list_arguments,
     list_children,
+    list_tokens,
+    read_assignment,
+    read_chain,
     read_line_number,
     read_on_one_line,
     read_text,
+    unwrap_node,
     walk,
 )
 from gitlab_nightshift.repository.difference import ChangedFile
@@ -169,11 +178,7 @@ def _find_answer(node: Node) -> str:
     """The literal that a branch returns; "" if it does anything else."""
     inside = list_children(node)
     block = find_field(node, "consequence", "body") or (inside[1] if len(inside) > 1 else None)
-    for _ in range(4):  # a block in a block, a return, its value
-        values = list_children(block) if block is not None and block.type in _RETURNS else []
-        if len(values) != 1:
-            break
-        block = values[0]
+    block = _unwrap_returned(block, _RETURNS)
     text = read_text(block)
     literal = block is not None and (block.type in LITERALS or bool(_BUILT.match(text)))
     return text if literal or re.fullmatch(r"-[\d.]+", text) else ""
@@ -229,3 +234,92 @@ def _read_unchanged_tests(file: ChangedFile, change: Changeset) -> Iterator[str]
         source = change.read(path) if path not in known and path != file.path else None
         if source and len(source) < _LARGEST_TEST:
             yield source.decode("utf-8", "replace")
+
+
+# --- beside the tests -----------------------------------------------------------------------------
+
+
+_OUTCOMES = _TABLE.get_words("outcomes")
+_ENDS = _TABLE.get_words("ends")
+_EQUALITY = _TABLE.get_words("equality")
+_COMPARES = _TABLE.get_pattern("compares", re.IGNORECASE)
+_HARNESS = _TABLE.get_pattern("harness", re.IGNORECASE)
+_ALWAYS_EQUAL = frozenset("true True 0 Ordering::Equal".split())
+_RETURNING = frozenset("return_statement return return_expression block statement_block".split())
+_Found = tuple[str, Node]  # what is wrong with a piece of code, and the code
+
+
+def find_rigged_harness(change: Changeset) -> Iterator[RuleViolation]:
+    """Code added beside the tests that decides their result itself."""
+    for file in change.files:
+        old, new = read_sides(file)
+        if new.is_product:
+            continue
+        known = Counter((why, *list_tokens(node)) for why, node in _list_rigged(old))
+        for why, node in _list_rigged(new):
+            if not take(known, (why, *list_tokens(node))):
+                excerpt = format_excerpt(read_on_one_line(node))
+                yield RuleViolation(file.path, read_line_number(node), f"{why}: {excerpt}")
+
+
+def find_constant_equality(side: Side) -> Iterator[Node]:
+    """Equality methods, and comparators passed as arguments, that hold for all values."""
+    for each in side.functions:
+        if each.name in _EQUALITY and each.body is not None and _is_constant(each.body):
+            yield each.node
+    for node in side.walk():
+        links = read_chain(node) if node.type in CALLS else ()
+        if links and _COMPARES.search(links[-1].name):
+            passed = (inner for arg in list_arguments(node) for inner in walk(arg))
+            lambdas = (each for each in passed if each.type in LAMBDAS)
+            yield from (each for each in lambdas if _is_constant(find_field(each, "body")))
+
+
+def _list_rigged(side: Side) -> Iterator[_Found]:
+    for node in find_constant_equality(side):
+        yield "Everything is equal by this", node
+    if not (side.tests or _HARNESS.search(side.path)):
+        return
+    for node in side.walk():
+        pair = read_assignment(node)
+        if pair and _sets_outcome(*pair):
+            yield "The tests' outcome is set here", node
+        elif node.type in CALLS and _ends_green(read_chain(node)):
+            yield "The test run ends with success here", node
+
+
+def _sets_outcome(target: Node, value: Node) -> bool:
+    """``report.outcome = "passed"``, ``process.exitCode = 0``, or several at once."""
+    targets, values = (
+        list_children(each) if "list" in each.type or "tuple" in each.type else [each]
+        for each in (target, value)
+    )
+    return any(
+        unwrap_node(given).type in LITERALS
+        and len(links := read_chain(place)) > 1
+        and links[-1].name in _OUTCOMES
+        for place, given in zip(targets, values, strict=False)
+    )
+
+
+def _ends_green(links: tuple[Link, ...]) -> bool:
+    """``os.Exit(0)``, ``process.exit()``, ``System.exit(0)``."""
+    args = links[-1].args if links else None
+    if args is None or ".".join(link.name for link in links) not in _ENDS:
+        return False
+    return "".join(map(read_text, args)) in ("0", "")
+
+
+def _is_constant(body: Node | None) -> bool:
+    return read_text(_unwrap_returned(body, _RETURNING)) in _ALWAYS_EQUAL
+
+
+def _unwrap_returned(node: Node | None, wrappers: Collection[str]) -> Node | None:
+    """The value of a body that does nothing but return it: a block in a block, a return, the
+    value."""
+    for _ in range(4):
+        inside = list_children(node) if node is not None and node.type in wrappers else []
+        if len(inside) != 1:
+            break
+        node = inside[0]
+    return node
