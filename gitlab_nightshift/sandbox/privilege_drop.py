@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 
 from gitlab_nightshift.sandbox.inside import landlock, privileges, seccomp
-from gitlab_nightshift.sandbox.inside.syscall_numbers import AUDIT_ARCH
+from gitlab_nightshift.sandbox.inside.syscalls import AUDIT_ARCH
 
 CAN_TRUNCATE, CAN_SCOPE = 3, 6
 """The first Landlock ABIs that confine ``truncate``, and signals (landlock(7))."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gitlab_nightshift import sealed_start
 from gitlab_nightshift.sandbox.inside import landlock
-from gitlab_nightshift.sandbox.inside.syscall_numbers import AUDIT_ARCH
+from gitlab_nightshift.sandbox.inside.syscalls import AUDIT_ARCH
 from gitlab_nightshift.sandbox.privilege_drop import ProcessRights
 from gitlab_nightshift.sandbox.process_table import (
     ALL_FILES,

@@ -12,7 +12,7 @@ from typing import Any
 from gitlab_nightshift.sandbox.broker_client import Broker, BrokerTerms, start_broker
 from gitlab_nightshift.sandbox.confinement import CAN_SCOPE, ConfinementMode
 from gitlab_nightshift.sandbox.inside import attacks, landlock, privileges, seccomp
-from gitlab_nightshift.sandbox.inside.syscall_numbers import AUDIT_ARCH
+from gitlab_nightshift.sandbox.inside.syscalls import AUDIT_ARCH
 from gitlab_nightshift.sandbox.launch import Sandbox
 from gitlab_nightshift.sandbox.privilege_drop import is_single_threaded
 from gitlab_nightshift.sandbox.process_places import (

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from gitlab_nightshift.sandbox import broker_client
-from gitlab_nightshift.sandbox.inside.process_tree import descends
+from gitlab_nightshift.sandbox.inside.monitor import descends
 from gitlab_nightshift.sandbox.tiers import CONFINED
 from tests.nights_sandbox.test_plain_user import PLAIN, give_away, open_folder, open_to_all, python
 from tests.support.sandboxes import (

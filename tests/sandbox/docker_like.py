@@ -11,7 +11,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from gitlab_nightshift.sandbox.inside.bpf import (
+from gitlab_nightshift.sandbox.inside.kernel import Buffer, call_prctl, make_syscall
+from gitlab_nightshift.sandbox.inside.privileges import CAPABILITY_VERSION_3, PR_CAPBSET_DROP
+from gitlab_nightshift.sandbox.inside.seccomp import (
     ALLOW,
     ANY_BIT,
     ARCH_AT,
@@ -27,9 +29,7 @@ from gitlab_nightshift.sandbox.inside.bpf import (
     load,
     load_argument,
 )
-from gitlab_nightshift.sandbox.inside.kernel import Buffer, call_prctl, make_syscall
-from gitlab_nightshift.sandbox.inside.privileges import CAPABILITY_VERSION_3, PR_CAPBSET_DROP
-from gitlab_nightshift.sandbox.inside.syscall_numbers import AUDIT_ARCH, NUMBERS
+from gitlab_nightshift.sandbox.inside.syscalls import AUDIT_ARCH, NUMBERS
 
 EPERM, ENOSYS = 1, 38
 # chown dac_override fowner fsetid kill setgid setuid setpcap net_bind_service net_raw sys_chroot

@@ -10,7 +10,7 @@ import pytest
 from gitlab_nightshift.sandbox import launch
 from gitlab_nightshift.sandbox.inside.attributes import CALLS, AttributeHandler
 from gitlab_nightshift.sandbox.inside.notification import SystemCall
-from gitlab_nightshift.sandbox.inside.syscall_numbers import NUMBERS
+from gitlab_nightshift.sandbox.inside.syscalls import NUMBERS
 from gitlab_nightshift.sandbox.system_paths import INSIDE
 from gitlab_nightshift.sandbox.tier_choice import build_guarantees
 from gitlab_nightshift.sandbox.tiers import Features, Tier

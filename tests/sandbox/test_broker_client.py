@@ -20,13 +20,13 @@ from gitlab_nightshift.sandbox.confinement import (
 )
 from gitlab_nightshift.sandbox.inside import broker_service, landlock
 from gitlab_nightshift.sandbox.inside.broker_service import LaunchTerms
-from gitlab_nightshift.sandbox.inside.denied_calls import (
+from gitlab_nightshift.sandbox.inside.seccomp import build_attribute_filter
+from gitlab_nightshift.sandbox.inside.syscalls import (
     ATTRIBUTES,
     MOUNTING,
     NEWER_ATTRIBUTES,
+    NUMBERS,
 )
-from gitlab_nightshift.sandbox.inside.seccomp import build_attribute_filter
-from gitlab_nightshift.sandbox.inside.syscall_numbers import NUMBERS
 from gitlab_nightshift.sandbox.system_paths import INSIDE
 from tests.sandbox.filter_machine import decide
 from tests.sandbox.tools import PYTHON, open_folder

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gitlab_nightshift.sandbox.inside import socket_addresses
-from gitlab_nightshift.sandbox.inside.listeners import _ask_kernel, _read_proc
+from gitlab_nightshift.sandbox.inside.sockets import _ask_kernel, _read_proc
 from gitlab_nightshift.sandbox.probe_run import open_greeter, open_tcp_listener, open_unix_listener
 from gitlab_nightshift.sandbox.tiers import Gate
 from tests.sandbox.tools import Room
@@ -257,7 +257,7 @@ program = struct.pack('=HxxxxxxQ', 1, ctypes.addressof(buffer))
 libc = ctypes.CDLL(None, use_errno=True)
 print(libc.syscall(%d, 1, 8, program), ctypes.get_errno() == errno.EBUSY, ask('127.0.0.1', serve()))
 """
-    from gitlab_nightshift.sandbox.inside.syscall_numbers import NUMBERS
+    from gitlab_nightshift.sandbox.inside.syscalls import NUMBERS
 
     done = kept_room.python(HELLO + SERVER + source % NUMBERS["seccomp"])
     assert done.stdout == "-1 True b'hihi'\n"

@@ -121,7 +121,7 @@ def test_another_filter_that_listens_ends_it(kept_room: Room) -> None:
         "if os.fork() == 0: import time; time.sleep(60); os._exit(0)\n"  # who holds it open
         "os.execv(sys.argv[1], sys.argv[1:])\n"
     )
-    from gitlab_nightshift.sandbox.inside.syscall_numbers import NUMBERS
+    from gitlab_nightshift.sandbox.inside.syscalls import NUMBERS
 
     sandbox, confinement = kept_room.sandbox, kept_room.confinement
     out = (kept_room.root / "out").open("wb")

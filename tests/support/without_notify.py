@@ -11,7 +11,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from gitlab_nightshift.sandbox.inside.bpf import (
+from gitlab_nightshift.sandbox.inside.kernel import Buffer, call_prctl, make_syscall
+from gitlab_nightshift.sandbox.inside.seccomp import (
     ALLOW,
     ANY_BIT,
     EQUAL,
@@ -23,8 +24,7 @@ from gitlab_nightshift.sandbox.inside.bpf import (
     load,
     load_argument,
 )
-from gitlab_nightshift.sandbox.inside.kernel import Buffer, call_prctl, make_syscall
-from gitlab_nightshift.sandbox.inside.syscall_numbers import NUMBERS
+from gitlab_nightshift.sandbox.inside.syscalls import NUMBERS
 
 EINVAL, NEW_LISTENER, NO_NEW_PRIVS = 22, 8, 38
 

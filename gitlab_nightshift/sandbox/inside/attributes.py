@@ -18,7 +18,7 @@ import struct
 
 from .kernel import make_syscall
 from .notification import SystemCall
-from .syscall_numbers import NUMBERS
+from .syscalls import NUMBERS
 
 TYPE_CHECKING = False  # not imported: typing costs 6 ms
 if TYPE_CHECKING:

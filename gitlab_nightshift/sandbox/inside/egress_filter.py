@@ -16,22 +16,23 @@ import _thread
 import os
 
 from .kernel import bind_raw, connect_raw
-from .listeners import find_listeners
-from .mute_sockets import DATAGRAM, silence
 from .notification import SystemCall
-from .socket_addresses import (
+from .sockets import (
     AF_UNIX,
     AF_UNSPEC,
+    DATAGRAM,
     LOOPBACK,
     build_bind_address,
+    find_listeners,
     format_address,
     parse_host_and_port,
     pin_socket,
     read_address_family,
     resolve_unix_path,
+    silence,
     to_pinned,
 )
-from .syscall_numbers import NUMBERS
+from .syscalls import NUMBERS
 
 TYPE_CHECKING = False  # not imported: typing costs 6 ms
 if TYPE_CHECKING:
