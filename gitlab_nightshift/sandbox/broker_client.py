@@ -15,7 +15,7 @@ from typing import Any
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.sandbox.inside import kernel, privileges, seccomp
 from gitlab_nightshift.sandbox.inside.broker_service import ANSWER_BYTES
-from gitlab_nightshift.sandbox.system_paths import INSIDE, build_python_command
+from gitlab_nightshift.sandbox.system_paths import build_inside_command
 
 NO_LISTENER = (errno.EBUSY, errno.EINVAL)
 """A filter above already has a listener, or the kernel is too old. Then agents cannot have a
@@ -131,7 +131,7 @@ def start_broker(terms: BrokerTerms) -> Broker | None:
 
 
 def _start_process(channel: int) -> "subprocess.Popen[bytes]":
-    command = build_python_command(str(INSIDE / "broker.py"), str(channel), str(os.getpid()))
+    command = build_inside_command("broker_service", str(channel), str(os.getpid()))
     return subprocess.Popen(
         command,
         cwd="/",

@@ -18,7 +18,7 @@ from typing import Any
 from gitlab_nightshift.sandbox import bwrap
 from gitlab_nightshift.sandbox.inside import landlock
 from gitlab_nightshift.sandbox.launched_process import STARTS, has_gone
-from gitlab_nightshift.sandbox.system_paths import INSIDE, build_python_command
+from gitlab_nightshift.sandbox.system_paths import build_inside_command
 from gitlab_nightshift.sandbox.visible_home import select_below
 from gitlab_nightshift.system.file_names import within
 
@@ -211,7 +211,7 @@ def build_prefix(bwrap_path: str, paths: ConfinementPaths) -> tuple[str, ...]:
     """
     root = os.geteuid() == 0
     own = _CAPABILITIES if root else ("--unshare-user", "--proc", "/proc")
-    before = build_python_command(str(INSIDE / "own_proc.py")) if root else []
+    before = build_inside_command("own_proc") if root else []
     mounts = ("--ro-bind", "/", "/", *own, "--dev", "/dev")
     return (bwrap_path, *_SHARED, *mounts, *_build_binds(paths), "--", *before)
 

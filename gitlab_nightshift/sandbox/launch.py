@@ -22,7 +22,7 @@ from gitlab_nightshift.sandbox.system_paths import (
     INSIDE,
     KERNEL,
     SHARED_MEMORY,
-    build_python_command,
+    build_inside_command,
     find_interpreter,
 )
 from gitlab_nightshift.sandbox.tiers import Confinement, Features, Guarantees, SandboxUser, Tier
@@ -86,7 +86,7 @@ def _build_launch(sandbox: Sandbox, confinement: Confinement, spec: bytes) -> La
     os.lseek(spec_fd, 0, os.SEEK_SET)
     status_reader, status_writer = os.pipe2(os.O_CLOEXEC)
     os.set_blocking(status_reader, False)
-    launcher = build_python_command(str(INSIDE / "launcher.py"))
+    launcher = build_inside_command("confine")
     command, hidden = [*launcher, str(spec_fd), str(status_writer)], tuple[str, ...]()
     if sandbox.tier is Tier.NAMESPACES and sandbox.bwrap:
         hidden = tuple(filter(os.path.lexists, sandbox.machine.private))

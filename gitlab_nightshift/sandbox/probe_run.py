@@ -15,7 +15,7 @@ from typing import Protocol, TypeVar
 
 from gitlab_nightshift.sandbox.launch import Sandbox, end_all, prepare_launch
 from gitlab_nightshift.sandbox.launched_process import STARTS, LauncherReport
-from gitlab_nightshift.sandbox.system_paths import INSIDE, build_python_command
+from gitlab_nightshift.sandbox.system_paths import build_inside_command
 from gitlab_nightshift.sandbox.tiers import Confinement, Tier
 
 GREETING = b"nightshift"
@@ -102,7 +102,7 @@ def _run_probes_once(
     """The result, and whether to start again because a path to be hidden was gone."""
     encoded = [[a.name, a.verb, *a.arguments] for a in attempts]
     act = {"module": "attacks", "attempts": encoded}
-    bare = build_python_command(str(INSIDE / "bare.py"))
+    bare = build_inside_command("attacks")
     stdin = json.dumps(act).encode() if sandbox.tier is Tier.NONE else b""
     with prepare_launch(sandbox, bare, {}, confinement, act=act) as launch:
         process = launch.start()

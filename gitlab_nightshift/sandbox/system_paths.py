@@ -49,6 +49,11 @@ def build_python_command(*arguments: str) -> list[str]:
     return [str(find_interpreter()), "-I", "-S", *arguments]
 
 
+def build_inside_command(module: str, *arguments: str) -> list[str]:
+    """The command that runs ``main`` of a module of ``inside``."""
+    return build_python_command(str(INSIDE / "launcher.py"), module, *arguments)
+
+
 def list_interpreter_paths() -> tuple[Path, ...]:
     """The paths that a launcher inside a namespace has to see."""
     return Path(sys.base_prefix).resolve(), find_interpreter(), INSIDE

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gitlab_nightshift.sandbox import launch
+from gitlab_nightshift.sandbox import launch, system_paths
 from gitlab_nightshift.sandbox.inside.attributes import CALLS, AttributeHandler
 from gitlab_nightshift.sandbox.inside.notification import SystemCall
 from gitlab_nightshift.sandbox.inside.syscalls import NUMBERS
@@ -204,7 +204,7 @@ def test_what_is_swapped_meanwhile(
         )
         assert looser.count("call.let_through()") == looser.count("pass") == 1
         (inside / "attributes.py").write_text(looser)
-        monkeypatch.setattr(launch, "INSIDE", inside)
+        monkeypatch.setattr(system_paths, "INSIDE", inside)
     outside = landlock_room.root / "outside"
     outside.mkdir()
     names = ("link", "folder", "path", "descriptor")

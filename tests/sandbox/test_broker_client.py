@@ -41,7 +41,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 from gitlab_nightshift import errors
-from gitlab_nightshift.sandbox import broker_client, launch, self_confinement
+from gitlab_nightshift.sandbox import broker_client, launch, self_confinement, system_paths
 from gitlab_nightshift.sandbox.inside import seccomp
 from gitlab_nightshift.sandbox.tier_choice import choose
 from gitlab_nightshift.sandbox.tiers import Confinement
@@ -52,7 +52,7 @@ sandbox = choose("landlock", scratch)
 own = self_confinement.confine(data["confined"], lambda: None)
 if data["heard"]:
     other = seccomp.install(seccomp.build_attribute_filter(), listening=True)
-broker_client.INSIDE = inside
+system_paths.INSIDE = inside
 needs = self_confinement.WorkNeeds(sandbox.machine, (str(inside), str(outside)))
 broker = own.complete(replace(needs, keep_owners=True, monitored=data["monitored"]))
 sandbox = replace(sandbox, broker=broker)

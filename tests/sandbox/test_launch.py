@@ -147,7 +147,7 @@ def test_a_bad_spec_ends_it() -> None:
     spec = os.memfd_create("spec")
     os.write(spec, b'{"argv": []}')
     os.lseek(spec, 0, os.SEEK_SET)
-    command = [str(find_interpreter()), "-I", "-S", str(INSIDE / "launcher.py")]
+    command = [str(find_interpreter()), "-I", "-S", str(INSIDE / "launcher.py"), "confine"]
     done = subprocess.run(
         [*command, str(spec), str(theirs)], pass_fds=(spec, theirs), env={}, check=False
     )

@@ -183,9 +183,10 @@ def test_a_daemon_that_cannot_start_is_told_as_not_tried(any_room: Room) -> None
 
 def try_lacking(lack: str, *attempts: list[str]) -> list[tuple[object, str]]:
     """What the attempts say where the machine lacks something."""
-    bare = HERE.parents[1] / "gitlab_nightshift/sandbox/inside/bare.py"
-    package, _, main = bare.read_text().rpartition("__import__")
-    code = f"__file__ = {str(bare)!r}\n{package}\nimport inside.attacks\n{lack}\n__import__{main}"
+    launcher = HERE.parents[1] / "gitlab_nightshift/sandbox/inside/launcher.py"
+    package, _, _ = launcher.read_text().rpartition("__import__")
+    code = f"__file__ = {str(launcher)!r}\n{package}\nimport inside.attacks\n{lack}\n"
+    code += "inside.attacks.main()"
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-c", code],
         input=json.dumps({"attempts": [["name", *attempt] for attempt in attempts]}),

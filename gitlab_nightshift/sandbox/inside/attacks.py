@@ -14,6 +14,7 @@ import fcntl
 import json
 import os
 import struct
+import sys
 import time
 
 from .kernel import call_prctl, make_syscall
@@ -40,9 +41,10 @@ LACKING = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)
 """Out of processes, memory or descriptors: it was the machine that refused, not the boundary."""
 
 
-def main(task: dict[str, object]) -> None:
-    """Try everything in ``task["attempts"]`` and print the outcomes as JSON."""
-    attempts = task["attempts"]
+def main(task: dict[str, object] | None = None) -> None:
+    """Try everything in ``task["attempts"]`` and print the outcomes as JSON. Without a boundary
+    (``isolation: none``, or to show that an attack works) the task is read from stdin."""
+    attempts = (json.load(sys.stdin) if task is None else task)["attempts"]
     assert isinstance(attempts, list)
     outcomes = [[name, *run_probe(verb, arguments)] for name, verb, *arguments in attempts]
     os.write(1, json.dumps(outcomes).encode())

@@ -67,15 +67,17 @@ class LaunchTerms:
         )
 
 
-def main(channel: int, parent: int) -> NoReturn:
-    """Serve until the process at the other end has ended."""
+def main(channel: str, parent_pid: str) -> NoReturn:
+    """Serve until the process at the other end of a socket has ended: the number of the socket, and
+    that process."""
+    parent = int(parent_pid)
     signals.pthread_sigmask(signals.SIG_BLOCK, [signals.SIGINT, signals.SIGTERM])
     call_prctl(PR_SET_DUMPABLE, 0)  # no ptrace, no /proc/<pid>/mem for the same user (prctl(2))
     call_prctl(PR_SET_PDEATHSIG, signals.SIGKILL)
     # The signal is only for a later death of the parent: it may have died before the call.
     if os.getppid() != parent:
         os._exit(NOT_STARTED)
-    serve(_socket.socket(fileno=channel), parent)
+    serve(_socket.socket(fileno=int(channel)), parent)
     os._exit(0)
 
 
@@ -166,7 +168,7 @@ def _become_launcher(spec: int, status: int, streams: list[int]) -> NoReturn:
         for fd in (spec, status):
             os.set_inheritable(fd, True)
         launcher = f"{os.path.dirname(__file__)}/launcher.py"  # noqa: PTH120
-        command = [sys.executable, "-I", "-S", launcher, str(spec), str(status)]
+        command = [sys.executable, "-I", "-S", launcher, "confine", str(spec), str(status)]
         os.execve(sys.executable, command, {})  # noqa: S606
     finally:
         os._exit(NOT_STARTED)

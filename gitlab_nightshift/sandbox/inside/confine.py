@@ -117,11 +117,13 @@ class _Step:
             os._exit(STATUSES[self._name])
 
 
-def main(spec_fd: int, status: int) -> NoReturn:
-    """Confine this process as the spec says, then run its program."""
+def main(spec_fd: str, status_fd: str) -> NoReturn:
+    """Confine this process as the spec says, then run its program. The arguments are numbers of
+    descriptors: the spec, and the status pipe."""
+    status = int(status_fd)
     steps = Steps(status)
     with steps.run_step("spec"):
-        spec = LaunchSpec(spec_fd)
+        spec = LaunchSpec(int(spec_fd))
         os.set_inheritable(status, False)
     with steps.run_step("descriptors"):
         _check_standard_streams()
