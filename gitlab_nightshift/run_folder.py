@@ -19,9 +19,8 @@ from gitlab_nightshift.repository.repair import repair
 from gitlab_nightshift.stages.report import result_files
 from gitlab_nightshift.system.environment import build_search_path
 from gitlab_nightshift.system.file_names import choose_short_parent
-from gitlab_nightshift.system.installation import refuse_installation_in
 from gitlab_nightshift.system.private_folders import collect, open_private_folder
-from gitlab_nightshift.system.secrecy import close_to_others
+from gitlab_nightshift.system.self_protection import close_to_others, refuse_installation_in
 
 
 @dataclass(frozen=True)

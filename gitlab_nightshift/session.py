@@ -7,7 +7,7 @@ from gitlab_nightshift.gitlab.project import PATIENCE_S, Project, open_project
 from gitlab_nightshift.job.job_secrets import Secrets
 from gitlab_nightshift.repository.git import Git
 from gitlab_nightshift.run_context import RunContext
-from gitlab_nightshift.system.certificates import build_network_env
+from gitlab_nightshift.system.network_settings import build_network_env
 from gitlab_nightshift.system.raw_logs import Logs, build_logs
 
 

@@ -26,10 +26,9 @@ from gitlab_nightshift.run.work_setup import build_work_context
 from gitlab_nightshift.run_folder import Invocation, RunFolder
 from gitlab_nightshift.sandbox import confinement
 from gitlab_nightshift.sandbox.confinement import ConfinementChoice, ConfinementMode
-from gitlab_nightshift.sandbox.guarantee_states import refuse_weaker
 from gitlab_nightshift.sandbox.launched_process import STARTS
 from gitlab_nightshift.sandbox.process_table import WORK_TRIAL
-from gitlab_nightshift.sandbox.proof import ProbeFinding, summarize_findings
+from gitlab_nightshift.sandbox.proof import ProbeFinding, refuse_weaker, summarize_findings
 from gitlab_nightshift.sandbox.supervised_process import StageProcess
 from gitlab_nightshift.sandbox.tiers import CONFINED, Tier
 from gitlab_nightshift.session import Session

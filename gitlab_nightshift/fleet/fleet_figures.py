@@ -22,7 +22,7 @@ from gitlab_nightshift.stages.report.history_figures import HistoryFigures, comp
 from gitlab_nightshift.stages.report.history_page import render_history
 from gitlab_nightshift.stages.report.metrics import render_metrics
 from gitlab_nightshift.stages.report.outcome_message import Notification, disable_markup
-from gitlab_nightshift.text.counts import count_words
+from gitlab_nightshift.text.printable_text import count_words
 
 PAGE, DATA, METRICS = "fleet-report.html", "fleet-report.json", "fleet-metrics.txt"
 NAME = "the fleet"

@@ -8,9 +8,15 @@ from gitlab_nightshift.records.events import Note, RunEnded
 from gitlab_nightshift.run.event_output import EventDispatcher
 from gitlab_nightshift.run.kept_records import LARGEST_RECORD, ResultRecords
 from gitlab_nightshift.run.received_logs import ReceivedLogs
-from gitlab_nightshift.wire.event_wire import LARGEST_EVENT, decode_event
-from gitlab_nightshift.wire.frames import Frame, FrameKind, FrameReader, ProtocolError
-from gitlab_nightshift.wire.redactor_config import Sender
+from gitlab_nightshift.wire.protocol import (
+    LARGEST_EVENT,
+    Frame,
+    FrameKind,
+    FrameReader,
+    ProtocolError,
+    Sender,
+    decode_event,
+)
 
 MOST_EVENTS, MOST_RECORDS, MOST_REFUSED = 50_000, 1_000, 10_000
 """Limits of one sender; after more refusals it is cut off. A day of progress is 43,200 events."""

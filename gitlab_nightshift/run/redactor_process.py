@@ -26,8 +26,8 @@ from gitlab_nightshift.stages.report.job_log import JobLog
 from gitlab_nightshift.system.disk_reserve import Reserve
 from gitlab_nightshift.system.openat import remove_path
 from gitlab_nightshift.system.raw_logs import Logs
-from gitlab_nightshift.system.secrecy import close_to_others
-from gitlab_nightshift.wire.redactor_config import Configuration
+from gitlab_nightshift.system.self_protection import close_to_others
+from gitlab_nightshift.wire.protocol import Configuration
 
 MOST_MEMORY = 1 << 30
 """Bytes. A message that would need more is refused, and the run goes on."""

@@ -6,15 +6,9 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from gitlab_nightshift.job.job_secrets import is_gitlab_credential
-from gitlab_nightshift.system.job_proxy import PROXIES
+from gitlab_nightshift.system.network_settings import CERTIFICATES
 
 LOCALE = ("LANG", "LC_ALL", "LC_CTYPE", "TZ", "TERM")
-CERTIFICATES = (
-    *("NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE"),
-    *("CURL_CA_BUNDLE", "GIT_SSL_CAINFO"),
-)
-NETWORK = (*PROXIES, *CERTIFICATES)
-"""Proxies and certificates for this program's own connections to the internet."""
 PASSED = ("PATH", "USER", *LOCALE, *CERTIFICATES)
 JAVA = "JAVA_TOOL_OPTIONS"
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"

@@ -139,7 +139,7 @@ class Log:
 
     def _read_end(self) -> bytes:
         """The last bytes, without the end of a secret that begins before them."""
-        from gitlab_nightshift.redaction.stream import REDACTED
+        from gitlab_nightshift.redaction.redactor import REDACTED
 
         whole = b"".join(self._last)
         at = max(len(whole) - LAST, min(SECRET, len(whole)))

@@ -12,8 +12,14 @@ from typing import Any
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.records.events import Event, Note
 from gitlab_nightshift.system.signals import defer_signals
-from gitlab_nightshift.wire.event_wire import LARGEST_EVENT, encode_event
-from gitlab_nightshift.wire.frames import LARGEST_FRAME, FrameKind, encode_frame, split
+from gitlab_nightshift.wire.protocol import (
+    LARGEST_EVENT,
+    LARGEST_FRAME,
+    FrameKind,
+    encode_event,
+    encode_frame,
+    split,
+)
 
 LONGEST_LOG_TEXT = 150_000
 """Characters of a text that is sent as a log, so that it fits into one frame, escaped."""

@@ -15,11 +15,10 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from gitlab_nightshift.errors import NightshiftError
-from gitlab_nightshift.sandbox.guarantee_states import judge
 from gitlab_nightshift.sandbox.launch import Sandbox
 from gitlab_nightshift.sandbox.probe_run import open_greeter, open_tcp_listener, open_unix_listener
 from gitlab_nightshift.sandbox.probes import ProbeTargets
-from gitlab_nightshift.sandbox.proof import prove
+from gitlab_nightshift.sandbox.proof import judge, prove
 from gitlab_nightshift.sandbox.tier_choice import choose
 from gitlab_nightshift.sandbox.tiers import Confinement, Gate
 

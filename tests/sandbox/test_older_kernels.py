@@ -8,10 +8,9 @@ from dataclasses import replace
 
 import pytest
 
-from gitlab_nightshift.sandbox.guarantee_states import judge
 from gitlab_nightshift.sandbox.probe_run import open_greeter, open_tcp_listener
 from gitlab_nightshift.sandbox.probes import ProbeTargets
-from gitlab_nightshift.sandbox.proof import prove
+from gitlab_nightshift.sandbox.proof import judge, prove
 from gitlab_nightshift.sandbox.tier_choice import build_guarantees
 from gitlab_nightshift.sandbox.tiers import MODES, Features, Gate
 from tests.sandbox.tools import Room

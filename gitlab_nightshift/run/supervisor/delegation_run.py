@@ -64,10 +64,10 @@ from gitlab_nightshift.run.supervisor.stop_signals import Signals
 from gitlab_nightshift.run_folder import RunFolder, find_temp_folder
 from gitlab_nightshift.sandbox.process_table import FINISH, PREPARE
 from gitlab_nightshift.sealed_start import build_own_environment, find_checkouts, lies_in
-from gitlab_nightshift.system.certificates import copy_certificates
 from gitlab_nightshift.system.descendants import become_subreaper, end_orphans, list_own_children
+from gitlab_nightshift.system.network_settings import copy_certificates
 from gitlab_nightshift.system.private_folders import open_private_folder, tidy
-from gitlab_nightshift.system.secrecy import close_to_others
+from gitlab_nightshift.system.self_protection import close_to_others
 
 OUTPUT_DIR = "NIGHTSHIFT_OUTPUT_DIR"
 LARGEST_RESULT = 64 * 1024 * 1024

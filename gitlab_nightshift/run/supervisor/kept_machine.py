@@ -4,8 +4,7 @@ import contextlib
 from collections.abc import Iterator
 
 from gitlab_nightshift.run_folder import RunFolder
-from gitlab_nightshift.system.kept_modes import keep_modes
-from gitlab_nightshift.system.shared_memory import look_at_shared_memory
+from gitlab_nightshift.system.outside_changes import keep_modes, look_at_shared_memory
 
 
 @contextlib.contextmanager

@@ -23,8 +23,7 @@ from gitlab_nightshift.stages.report.result_texts import (
     list_proofs,
 )
 from gitlab_nightshift.stages.report.run_result import describe_bead
-from gitlab_nightshift.text.counts import count_words
-from gitlab_nightshift.text.printable_text import make_printable
+from gitlab_nightshift.text.printable_text import count_words, make_printable
 
 if TYPE_CHECKING:
     from jinja2 import Environment, Template

@@ -13,8 +13,8 @@ from gitlab_nightshift.repository.checkout import Checkout
 from gitlab_nightshift.repository.owners import OwnershipError
 from gitlab_nightshift.sandbox import uid_tier
 from gitlab_nightshift.sandbox.credential_files import SETTINGS as TOOL_SETTINGS
-from gitlab_nightshift.sandbox.guarantee_states import judge, refuse_weaker
 from gitlab_nightshift.sandbox.launch import ProcessBoundary, Sandbox
+from gitlab_nightshift.sandbox.proof import judge, refuse_weaker
 from gitlab_nightshift.sandbox.self_confinement import WorkNeeds
 from gitlab_nightshift.sandbox.system_paths import SETTINGS
 from gitlab_nightshift.sandbox.tier_choice import UnavailableTier, choose

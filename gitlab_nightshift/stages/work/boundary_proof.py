@@ -9,9 +9,8 @@ from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.records.events import BoundaryProven, Emit
 from gitlab_nightshift.repository.checkout import Checkout
 from gitlab_nightshift.repository.git import list_setting_files, with_machine_config
-from gitlab_nightshift.sandbox.guarantee_states import judge, refuse_weaker
 from gitlab_nightshift.sandbox.probes import ProbeTargets
-from gitlab_nightshift.sandbox.proof import prove
+from gitlab_nightshift.sandbox.proof import judge, prove, refuse_weaker
 from gitlab_nightshift.sandbox.self_confinement import OwnConfinement, try_places
 from gitlab_nightshift.sandbox.system_paths import HOME_FILES
 from gitlab_nightshift.sandbox.tiers import Tier

@@ -10,8 +10,8 @@ import pytest
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.sandbox import self_confinement
 from gitlab_nightshift.sandbox.confinement import ConfinementMode
-from gitlab_nightshift.sandbox.guarantee_states import judge, refuse_weaker
 from gitlab_nightshift.sandbox.launch import Sandbox
+from gitlab_nightshift.sandbox.proof import judge, refuse_weaker
 from gitlab_nightshift.sandbox.self_confinement import OwnConfinement, weaken_sandbox
 from gitlab_nightshift.sandbox.tier_choice import UnavailableTier, choose
 from gitlab_nightshift.sandbox.tiers import Guarantee, Tier

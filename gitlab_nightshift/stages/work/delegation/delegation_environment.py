@@ -15,7 +15,7 @@ from gitlab_nightshift.stages.work.delegation.delegation_context import Delegati
 from gitlab_nightshift.stages.work.job_context import build_job_context
 from gitlab_nightshift.stages.work.proof_choice import Commands
 from gitlab_nightshift.stages.work.work_context import WorkContext
-from gitlab_nightshift.system.certificates import build_network_env
+from gitlab_nightshift.system.network_settings import build_network_env
 
 _LOCKED = {
     "package-lock.json": "npm ci",

@@ -1,4 +1,4 @@
-"""The certificates that this program's own connections trust.
+"""The certificates and the proxy of this program's own connections, never of an agent's.
 
 A company's certificate may lie in the repository, where an agent could replace it: such a file is
 copied before the first agent, and only the copy is used. Agents keep the job's own variables.
@@ -10,9 +10,20 @@ for only one of these connections takes precedence there.
 
 from collections.abc import Mapping
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from gitlab_nightshift.sealed_start import find_checkouts, is_safe, read_certificates
-from gitlab_nightshift.system.environment import CERTIFICATES, NETWORK
+
+PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy")
+CERTIFICATES = (
+    *("NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE"),
+    *("CURL_CA_BUNDLE", "GIT_SSL_CAINFO"),
+)
+NETWORK = (*PROXIES, *CERTIFICATES)
+"""Proxies and certificates for this program's own connections to the internet."""
+
+# --- certificates ---------------------------------------------------------------------------------
+
 
 _FOLDER, _BUNDLE = "certificates", "bundle"
 _NAMED = ("CI_SERVER_TLS_CA_FILE", "SSL_CERT_FILE")
@@ -85,3 +96,41 @@ def _find_names_in_checkout(env: Mapping[str, str], folder: Path) -> list[str]:
 
 def _build_copy_path(private: Path, name: str) -> Path:
     return private / _FOLDER / name
+
+
+# --- proxies --------------------------------------------------------------------------------------
+
+
+def find_job_proxy(url: str, env: Mapping[str, str]) -> str:
+    """The proxy for a URL by ``HTTPS_PROXY``, ``HTTP_PROXY`` and ``NO_PROXY``; "" if none.
+
+    An entry of ``NO_PROXY`` is a host, a domain (and all below it), a network, or ``*``.
+    """
+    parts = urlsplit(url)
+    names = (f"{parts.scheme}_proxy", f"{parts.scheme}_proxy".upper())
+    no = env.get("no_proxy") or env.get("NO_PROXY") or ""
+    host = parts.hostname or ""
+    if _is_this_machine(host) or any(_matches(entry.strip(), host) for entry in no.split(",")):
+        return ""
+    proxy = next((env[name] for name in names if env.get(name)), "")
+    return proxy if "://" in proxy or not proxy else f"http://{proxy}"
+
+
+def _matches(entry: str, host: str) -> bool:
+    """True if an entry of ``NO_PROXY`` names the host, or a domain or network around it."""
+    import ipaddress
+
+    try:
+        return ipaddress.ip_address(host) in ipaddress.ip_network(entry, strict=False)
+    except ValueError:
+        name = entry.lower().partition(":")[0].lstrip(".")
+        return name == "*" or (name != "" and (host == name or host.endswith(f".{name}")))
+
+
+def _is_this_machine(host: str) -> bool:
+    import ipaddress
+
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

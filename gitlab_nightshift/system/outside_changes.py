@@ -1,13 +1,48 @@
-"""Removes the files that a run leaves in shared memory, which all jobs of a machine share."""
+"""Undoes what work can change outside its folders: the modes of folders that the supervisor has to
+enter, and files in shared memory, which all jobs of a machine share.
+"""
 
 import contextlib
 import os
-from collections.abc import Iterator
+import stat
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from gitlab_nightshift.system.descendants import list_ancestors, list_parents
 from gitlab_nightshift.system.openat import remove_path
+
+# --- modes ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class KeptModes:
+    """The saved modes by path, the outer folders first."""
+
+    modes: Mapping[Path, int]
+
+    def restore(self) -> None:
+        """Restore them. Without a broker (``sandbox/broker_client.py``) work can change them as the
+        same user, which Landlock does not check: if a folder can no longer be entered, the real
+        ``.git`` cannot be moved back."""
+        for path, mode in self.modes.items():
+            with contextlib.suppress(OSError):
+                if stat.S_IMODE(path.lstat().st_mode) != mode:
+                    os.chmod(path, mode)  # noqa: PTH101 - of a folder that cannot be replaced
+
+
+def keep_modes(paths: Iterable[Path]) -> KeptModes:
+    """The modes of the folders above these paths that this user owns."""
+    modes = dict[Path, int]()
+    for folder in (folder for path in paths for folder in reversed(path.parents)):
+        status = folder.stat()
+        if status.st_uid == os.geteuid():
+            modes[folder] = stat.S_IMODE(status.st_mode)
+    return KeptModes(modes)
+
+
+# --- shared memory --------------------------------------------------------------------------------
+
 
 FOLDER = Path("/dev/shm")  # noqa: S108 - the kernel's name
 
