@@ -8,7 +8,6 @@ import contextlib
 import errno
 import itertools
 import os
-import shutil
 import stat
 from collections.abc import Container, Iterator
 from pathlib import Path
@@ -224,6 +223,8 @@ def remove_tree(path: Path) -> None:
     try:
         remove_path(path)
     except OSError:
+        import shutil
+
         with contextlib.suppress(RecursionError):
             shutil.rmtree(path, ignore_errors=True)
 

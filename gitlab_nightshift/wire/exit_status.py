@@ -3,7 +3,6 @@
 import contextlib
 import os
 import sys
-import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -59,6 +58,7 @@ def report_lost_output(error: OSError) -> int:
 
 def _report_defect(env: Mapping[str, str]) -> int:
     """A defect of this program: the traceback goes into a file, one line to the user."""
+    import tempfile
     import traceback
 
     folder = Path("nightshift/logs")
