@@ -73,12 +73,12 @@ class Finder:
     def __init__(
         self,
         needles: Iterable[Needle],
-        looks: Sequence[Lookahead] = (),
+        lookaheads: Sequence[Lookahead] = (),
         known: Sequence[Place] = (),
     ) -> None:
         places = [*known, *list_places(needles, (key[:2] for key, _, _ in known))]
-        self._candidate = _build_candidate_pattern({key for key, _, _ in places}, looks)
-        places += [(look.key, look.offset, look.needle) for look in looks]
+        self._candidate = _build_candidate_pattern({key for key, _, _ in places}, lookaheads)
+        places += [(lookahead.key, lookahead.offset, lookahead.needle) for lookahead in lookaheads]
         self._table = _build_table(places)
 
     def find_spans(self, text: bytes) -> list[Span]:
@@ -170,7 +170,7 @@ def _build_candidate_pattern(
         for size in _SIZES
     }
     special = [("", columns[2][0])]
-    special += [(look.follows, {_encode_pair(look.key)}) for look in lookaheads]
+    special += [(lookahead.follows, {_encode_pair(lookahead.key)}) for lookahead in lookaheads]
     alone = set().union(*(starts for _, starts in special))
     ways = []
     if columns[6][0]:

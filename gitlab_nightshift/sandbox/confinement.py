@@ -30,7 +30,7 @@ CAN_MOVE, CAN_SCOPE = 2, 6
 """The Landlock ABIs that first allow a move between folders, and first confine abstract sockets and
 signals (landlock(7))."""
 NO_ISOLATION = "isolation: none"
-AGENTS = ("auto", "namespaces")
+NAMESPACE_SETTINGS = ("auto", "namespaces")
 """Values of ``isolation`` under which agents may get namespaces."""
 _CAPABILITIES = (
     *("--cap-drop", "ALL", "--cap-add", "CAP_SYS_ADMIN", "--cap-add", "CAP_SETPCAP"),
@@ -38,7 +38,7 @@ _CAPABILITIES = (
     *("--cap-add", "CAP_FSETID", "--cap-add", "CAP_SETFCAP"),
 )
 """For root, as ``inside/own_proc.py`` needs them."""
-_SHARED = ("--unshare-pid", "--unshare-net", "--unshare-ipc", "--die-with-parent")
+_UNSHARED = ("--unshare-pid", "--unshare-net", "--unshare-ipc", "--die-with-parent")
 
 
 class ConfinementMode(StrEnum):
@@ -57,7 +57,7 @@ class ConfinementPaths:
 
     ``writable``: folders that it may write.
     ``hidden``: paths that it may not read, except ``readable`` ones inside them.
-    ``replaced``: files in whose place it sees another one (path → file).
+    ``substitutes``: files in whose place it sees another one (path → file).
     ``git``: the real ``.git``. Without mounts it is moved to ``state_folder`` ("": it stays), and
     the ``moved`` parts may not be read.
     ``probes``: paths and processes that it tries to access (``self_confinement.py``).
@@ -67,7 +67,7 @@ class ConfinementPaths:
 
     writable: tuple[str, ...]
     hidden: tuple[str, ...]
-    replaced: tuple[tuple[str, str], ...]
+    substitutes: tuple[tuple[str, str], ...]
     git: str
     state_folder: str
     moved: tuple[str, ...]
@@ -125,12 +125,12 @@ class ConfinementChoice:
             return None
         return {
             "mode": self.mode.value,
-            "why": self.why,
+            "reason": self.why,
             "writable": list(paths.writable),
             "hidden": [*paths.hidden, *paths.moved],
             "readable": [*paths.readable, *paths.list_state_parents()],
             "path": paths.search_path,
-            "tries": paths.probes,
+            "probes": paths.probes,
         }
 
 
@@ -142,7 +142,7 @@ def choose(
     if isolation == "none":
         return ConfinementChoice(ConfinementMode.NONE, NO_ISOLATION)
     why, bwrap_path = namespace_failure, bwrap.find()
-    if not why and isolation not in AGENTS:
+    if not why and isolation not in NAMESPACE_SETTINGS:
         why = f"isolation: {isolation} has to move .git"
     if not why and not Path(paths.git).is_dir():
         why = ".git is no folder, so it has to be moved"
@@ -213,7 +213,7 @@ def build_prefix(bwrap_path: str, paths: ConfinementPaths) -> tuple[str, ...]:
     own = _CAPABILITIES if root else ("--unshare-user", "--proc", "/proc")
     before = build_inside_command("own_proc") if root else []
     mounts = ("--ro-bind", "/", "/", *own, "--dev", "/dev")
-    return (bwrap_path, *_SHARED, *mounts, *_build_binds(paths), "--", *before)
+    return (bwrap_path, *_UNSHARED, *mounts, *_build_binds(paths), "--", *before)
 
 
 def _build_binds(paths: ConfinementPaths) -> Iterator[str]:
@@ -226,7 +226,7 @@ def _build_binds(paths: ConfinementPaths) -> Iterator[str]:
         (path, _build_mask_options(path)) for path in paths.hidden if not path.startswith(f"{RUN}/")
     ]
     binds += [(path, ("--ro-bind", path)) for path in (*paths.readable, paths.git)]
-    binds += [(path, ("--ro-bind", file)) for path, file in paths.replaced]
+    binds += [(path, ("--ro-bind", file)) for path, file in paths.substitutes]
     yield from ("--tmpfs", RUN)
     for entry in sorted(Path(RUN).iterdir()):
         if entry.is_symlink():

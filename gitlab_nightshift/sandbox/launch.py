@@ -62,16 +62,16 @@ def prepare_launch(
     env: Mapping[str, str],
     confinement: Confinement,
     *,
-    act: Mapping[str, object] | None = None,
+    task: Mapping[str, object] | None = None,
 ) -> Iterator[Launch]:
-    """Prepare one process. ``act`` runs a module of ``inside`` instead of a program (the proof).
+    """Prepare one process. ``task`` runs a module of ``inside`` instead of a program (the proof).
 
     Raises NightshiftError E_CONFIG if a folder of the confinement does not exist.
     """
     if sandbox.tier is Tier.NONE:
         yield Launch(list(argv), dict(env), confinement.cwd, confined=False)
         return
-    spec = json.dumps(_build_spec(sandbox, argv, env, confinement, act)).encode()
+    spec = json.dumps(_build_spec(sandbox, argv, env, confinement, task)).encode()
     launch = _build_launch(sandbox, confinement, spec)
     try:
         yield launch
@@ -107,7 +107,7 @@ def _build_spec(
     argv: Sequence[str],
     env: Mapping[str, str],
     confinement: Confinement,
-    act: Mapping[str, object] | None,
+    task: Mapping[str, object] | None,
 ) -> dict[str, object]:
     """What ``inside/confine.py: LaunchSpec`` reads."""
     namespaces = sandbox.tier is Tier.NAMESPACES
@@ -118,7 +118,7 @@ def _build_spec(
         "argv": list(argv),
         "env": dict(env),
         "cwd": str(confinement.cwd),
-        "act": act,
+        "task": task,
         "parent": os.getpid(),
         "uid": identity.uid if identity else None,
         "gid": identity.gid if identity else None,

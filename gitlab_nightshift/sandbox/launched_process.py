@@ -58,7 +58,7 @@ class Launch:
         (``PR_SET_PDEATHSIG`` is bound to the thread that forked, prctl(2)).
         """
         # bwrap inherits the mask and the launcher clears it: the signals are for the program
-        held = signal.pthread_sigmask(signal.SIG_BLOCK, BLOCKED if self.confined else ())
+        old_mask = signal.pthread_sigmask(signal.SIG_BLOCK, BLOCKED if self.confined else ())
         try:
             if self.broker:
                 return self.broker.start(self.argv, *self._launcher_fds)
@@ -73,7 +73,7 @@ class Launch:
                 start_new_session=True,
             )
         finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, held)
+            signal.pthread_sigmask(signal.SIG_SETMASK, old_mask)
             self._close_launcher_fds()
 
     def read_report(self) -> LauncherReport:

@@ -14,7 +14,7 @@ INSTALLATION, NETWORK, PROGRAMS = "{installation}", "{network}", "{programs}"
 programs and git."""
 ALL_FILES = "/"
 """Except the files in which HOME keeps credentials, which only the supervisor reads."""
-_KEPT = "as bounded records"
+_BOUNDED = "as bounded records"
 
 
 class Confined(StrEnum):
@@ -80,7 +80,7 @@ PLAN = ProcessRow(
     ("run",),
     Confined.ON_TASK,
     secrets="every secret of the job but the model key",
-    agent_bytes=f"bundle and results of earlier jobs, {_KEPT}; texts of earlier merge requests",
+    agent_bytes=f"bundle and results of earlier jobs, {_BOUNDED}; texts of earlier merge requests",
     reads=(ALL_FILES,),
     writes=("{repository}", "{private}"),
     network="GitLab",
@@ -129,7 +129,7 @@ PUBLISH = ProcessRow(
     Confined.ON_TASK,
     secrets="`GITLAB_TOKEN`, the values of all secrets",
     agent_bytes="names, modes and bytes that the bundle reader reports, checked; the bundle,"
-    f" {_KEPT}",
+    f" {_BOUNDED}",
     reads=(INSTALLATION, PROGRAMS, NETWORK, "{objects}", "{private}"),
     writes=("{private}",),
     network="GitLab",
@@ -180,7 +180,7 @@ NOTIFY = ProcessRow(
     ("run",),
     Confined.AT_START,
     secrets="the addresses of `notify`, `CONFLUENCE_TOKEN`",
-    agent_bytes=f"`result.json`, {_KEPT}; Confluence's page, up to 16 MB",
+    agent_bytes=f"`result.json`, {_BOUNDED}; Confluence's page, up to 16 MB",
     reads=(INSTALLATION, NETWORK, "{results}/result.json", "{named}"),
     network="the internet",
     memory=1024 * _MB,
@@ -227,7 +227,7 @@ FINISH = ProcessRow(
     "gitlab_nightshift.run.finish_process",
     ("delegate",),
     Confined.ON_TASK,
-    agent_bytes=f"work's answer and bundle, {_KEPT}; what the bundle reader reports, checked",
+    agent_bytes=f"work's answer and bundle, {_BOUNDED}; what the bundle reader reports, checked",
     reads=(ALL_FILES,),
     writes=("{repository}", "{private}"),
     children="the bundle reader, git",
@@ -242,14 +242,14 @@ WORK_TRIAL = ProcessRow(
     writes=("its folders",),
     attributes=Attributes.WRITTEN,
 )
-_OWN = "gitlab_nightshift.sealed_entry"
+_THIS_PROGRAM = "gitlab_nightshift.sealed_entry"
 SUPERVISOR = ProcessRow(
     "supervisor",
-    _OWN,
+    _THIS_PROGRAM,
     _ALL,
     Confined.NOT,
     secrets="every secret of the job",
-    agent_bytes=f"the bundle, {_KEPT}; the answers of the others, of bounded size",
+    agent_bytes=f"the bundle, {_BOUNDED}; the answers of the others, of bounded size",
     reads=("the job's files",),
     writes=("the checkout", "{private}", "the output folder"),
     children="all others; git",
@@ -257,7 +257,7 @@ SUPERVISOR = ProcessRow(
 )
 JOBS = ProcessRow(
     "plan, publish as commands",
-    _OWN,
+    _THIS_PROGRAM,
     ("plan", "publish"),
     Confined.ON_TASK,
     secrets="every secret of the job",
@@ -270,7 +270,7 @@ JOBS = ProcessRow(
 )
 CHECK = ProcessRow(
     "check",
-    _OWN,
+    _THIS_PROGRAM,
     ("check",),
     Confined.ON_TASK,
     secrets="every secret of the job",
@@ -282,7 +282,7 @@ CHECK = ProcessRow(
 )
 PATCH = ProcessRow(
     "patch",
-    _OWN,
+    _THIS_PROGRAM,
     ("patch",),
     Confined.ON_TASK,
     secrets="every secret of the job",
@@ -294,7 +294,7 @@ PATCH = ProcessRow(
 )
 COMMANDS = ProcessRow(
     "other commands",
-    _OWN,
+    _THIS_PROGRAM,
     ("check --run", "doctor"),
     Confined.NOT,
     secrets="every secret of the job",
@@ -307,11 +307,12 @@ COMMANDS = ProcessRow(
 )
 CHAT = ProcessRow(
     "chat",
-    _OWN,
+    _THIS_PROGRAM,
     ("chat",),
     Confined.ON_TASK,
     secrets="GitLab's token, the bot's token",
-    agent_bytes=f"`result.json` and `bundle.json` of its runs, {_KEPT}; the beginning of a patch",
+    agent_bytes=f"`result.json` and `bundle.json` of its runs, {_BOUNDED};"
+    " the beginning of a patch",
     reads=(INSTALLATION, NETWORK),
     network="GitLab, Discord",
     serves=True,

@@ -54,12 +54,12 @@ class ProbeFinding:
 
 @dataclass(frozen=True)
 class BoundaryProof:
-    """All findings; ``trouble`` is why there are none, "" if there are some. ``late``: the proof
+    """All findings; ``failure`` is why there are none, "" if there are some. ``late``: the proof
     timed out before it showed anything."""
 
     tier: Tier
     findings: tuple[ProbeFinding, ...]
-    trouble: str
+    failure: str
     late: bool = False
 
     @property
@@ -70,7 +70,7 @@ class BoundaryProof:
     @property
     def held(self) -> bool:
         """True if every promise is kept."""
-        return not self.trouble and not self.holes
+        return not self.failure and not self.holes
 
     @property
     def rows(self) -> tuple[ProbeSummary, ...]:
@@ -110,7 +110,7 @@ def _run_proof(
     findings = [
         _build_finding(probes.rows[each.name], each, sandbox.guarantees) for each in outcomes
     ]
-    return BoundaryProof(sandbox.tier, tuple(findings), result.trouble, result.late)
+    return BoundaryProof(sandbox.tier, tuple(findings), result.failure, result.late)
 
 
 def _build_finding(row: ProofRow, outcome: ProbeOutcome, guarantees: Guarantees) -> ProbeFinding:
@@ -150,7 +150,7 @@ def _verify_outside(outcome: ProbeOutcome, probes: ProbeSet, ending_s: float) ->
     if outcome.open is None:
         return outcome
     if probes.rows[outcome.name] is LIVING:
-        survivor = outcome.open and not _ended(probes.lock, ending_s)
+        survivor = outcome.open and not _wait_until_released(probes.lock, ending_s)
         return ProbeOutcome(outcome.name, survivor, "a daemon survives" if survivor else "ended")
     path = probes.written.get(outcome.name)
     if path and outcome.open and not path.exists():
@@ -158,7 +158,7 @@ def _verify_outside(outcome: ProbeOutcome, probes: ProbeSet, ending_s: float) ->
     return outcome
 
 
-def _ended(lock: Path, within_s: float) -> bool:
+def _wait_until_released(lock: Path, within_s: float) -> bool:
     """True if nobody holds the lock after ``within_s``; else kill the holder.
 
     The kernel takes a moment to end all processes of a namespace.
@@ -195,7 +195,9 @@ def _is_held(lock: Path) -> bool:
 # --- what the findings mean -----------------------------------------------------------------------
 
 
-def judge(guarantees: Guarantees, findings: Iterable[ProbeFinding] = ()) -> tuple[Strength, ...]:
+def judge_guarantees(
+    guarantees: Guarantees, findings: Iterable[ProbeFinding] = ()
+) -> tuple[Strength, ...]:
     """The state of each guarantee, from what the tier leaves open and what the proof has found
     (nothing before it has run). ``gateway`` and ``code`` are added if they are broken."""
     broken: dict[str, list[str]] = {}

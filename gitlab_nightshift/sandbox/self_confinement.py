@@ -92,7 +92,7 @@ def confine(
         landlock.restrict_scopes()
     if mode is not ConfinementMode.LANDLOCK:
         start_threads()
-        return OwnConfinement(mode, data["why"], data["tries"], lambda _: None, close_latch)
+        return OwnConfinement(mode, data["reason"], data["probes"], lambda _: None, close_latch)
 
     def complete(needs: WorkNeeds) -> Broker | None:
         privileges.keep_capabilities(*(FOR_OWNERS if needs.keep_owners else FOR_FILES))
@@ -104,7 +104,7 @@ def confine(
         start_threads()
         return broker
 
-    return OwnConfinement(mode, data["why"], data["tries"], complete, close_latch)
+    return OwnConfinement(mode, data["reason"], data["probes"], complete, close_latch)
 
 
 def _open_broker(needs: WorkNeeds, folders: list[str], shared: list[str]) -> Broker | None:
@@ -151,7 +151,7 @@ def weaken_sandbox(sandbox: Sandbox, own: OwnConfinement) -> Sandbox:
 # --- attempts -------------------------------------------------------------------------------------
 
 
-def try_places(own: OwnConfinement, broker: Broker | None) -> Iterator[ProbeFinding]:
+def try_own_access(own: OwnConfinement, broker: Broker | None) -> Iterator[ProbeFinding]:
     """Try each access that this process must not have, as an exploit in it would; ``broker`` is the
     one that changes attributes for it."""
     closed = set(_list_closed_kinds(own, broker))

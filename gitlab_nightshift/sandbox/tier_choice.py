@@ -140,7 +140,7 @@ def _try(tier: Tier, context: _ProbeContext) -> Sandbox | UnavailableTier:
         return candidate
     found = _try_candidate(candidate, context)
     if isinstance(found, UnavailableTier) and candidate.identity:
-        uid_tier.release(candidate.identity)
+        uid_tier.release_user(candidate.identity)
     return found
 
 
@@ -188,7 +188,7 @@ def _build_candidate(tier: Tier, machine: System) -> Sandbox | UnavailableTier:
     if tier is Tier.UID:
         if os.geteuid() != 0:
             return UnavailableTier(tier, "the job is not root")
-        identity = uid_tier.pick()
+        identity = uid_tier.reserve_user()
         return (
             replace(sandbox, identity=identity)
             if identity
@@ -254,8 +254,8 @@ def _find_failure(sandbox: Sandbox, trial: _TrialContext) -> str:
             trial.outside.unlink(missing_ok=True)
 
     tried = repeat_if_late(run_once)
-    if tried.trouble:
-        return tried.trouble
+    if tried.failure:
+        return tried.failure
     refused = [o for o in tried.outcomes[: len(required)] if not o.open]
     passed = [o for o in tried.outcomes[len(required) :] if o.open is not False]
     if refused:

@@ -14,27 +14,27 @@ from gitlab_nightshift.sandbox.system_paths import INSIDE, SHARED_MEMORY, build_
 from gitlab_nightshift.sandbox.tiers import SandboxUser
 from gitlab_nightshift.system.openat import remove_path
 
-FREE = range(60578, 61184)
+UNASSIGNED_IDS = range(60578, 61184)
 """User ids that no system assigns: https://systemd.io/UIDS-GIDS (60578 to 61183 are unused)."""
-LOCKS = (Path("/run"), Path("/var/tmp"))  # noqa: S108 - the folder in it is checked
+LOCK_PARENTS = (Path("/run"), Path("/var/tmp"))  # noqa: S108 - the folder in it is checked
 CLEANUP_S = 10.0
 _TRIAL = ".nightshift-probe-"
 
 
-def pick() -> SandboxUser | None:
+def reserve_user() -> SandboxUser | None:
     """Reserve an unused user and group until this process ends; None if there is none."""
     import grp
     import pwd
 
     taken = {entry.pw_uid for entry in pwd.getpwall()} | {entry.gr_gid for entry in grp.getgrall()}
     taken |= _list_active_uids()
-    for number in FREE:
+    for number in UNASSIGNED_IDS:
         if number not in taken and (lock := _lock_uid(number)):
             return SandboxUser(number, number, lock)
     return None
 
 
-def release(identity: SandboxUser) -> None:
+def release_user(identity: SandboxUser) -> None:
     """Let other runs use the user again."""
     os.close(identity.lock)
 
@@ -55,7 +55,7 @@ def _lock_uid(number: int) -> int | None:
     """Lock a user id, so that two runs on one machine use different ones. Returns the descriptor;
     the kernel frees the lock with this process. No agent can create the file first: its folder is
     root's."""
-    for parent in LOCKS:
+    for parent in LOCK_PARENTS:
         with contextlib.suppress(OSError):
             folder = _ensure_root_folder(parent / "gitlab-nightshift")
             lock = os.open(folder / str(number), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
@@ -128,7 +128,7 @@ def clean_up_killed_run(uid: int, gid: int) -> bool:
 
     If another run has locked the user since, it has cleaned up itself: its agents are left alone.
     """
-    if uid not in FREE:
+    if uid not in UNASSIGNED_IDS:
         return False
     if (lock := _lock_uid(uid)) is None:
         return True
@@ -136,7 +136,7 @@ def clean_up_killed_run(uid: int, gid: int) -> bool:
     try:
         return not has_leftovers(identity) or kill_leftovers(identity)
     finally:
-        release(identity)
+        release_user(identity)
 
 
 @contextlib.contextmanager
@@ -166,7 +166,7 @@ def remove_trial_folders(checkout: Path) -> None:
 def _remove_left(folder: Path) -> None:
     held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        if os.fstat(held).st_uid in (os.geteuid(), *FREE):
+        if os.fstat(held).st_uid in (os.geteuid(), *UNASSIGNED_IDS):
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
             remove_path(folder)
     finally:

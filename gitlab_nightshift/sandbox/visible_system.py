@@ -80,7 +80,7 @@ class _PrivateWalk:
         whole = any(path == name or path.startswith(f"{name}/") for path in self.whole)
         late = time.monotonic() > self.until
         try:
-            done = scan.judge(folder, None if whole else 0 if late else max(self.left, 0))
+            done = scan.sort_entries(folder, None if whole else 0 if late else max(self.left, 0))
         except (PermissionError, FileNotFoundError, NotADirectoryError):
             done = True  # what this user may not list, an agent may not list either
         except OSError:
@@ -102,7 +102,7 @@ class _FolderScan:
     private: list[str] = field(default_factory=list)
     folders: list[str] = field(default_factory=list)
 
-    def judge(self, folder: str, limit: int | None) -> bool:
+    def sort_entries(self, folder: str, limit: int | None) -> bool:
         """Sort the entries; False if there are more than ``limit``. Raises OSError."""
         with os.scandir(folder) as entries:
             for entry in entries:

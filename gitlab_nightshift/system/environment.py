@@ -74,7 +74,7 @@ def build_search_path(
     return os.pathsep.join([*added, *(kept or [DEFAULT_PATH])])
 
 
-TRUSTING = "[safe]\n\tdirectory = *\n"
+TRUSTED_CHECKOUTS = "[safe]\n\tdirectory = *\n"
 """For the ``.gitconfig`` in a sandbox's HOME: git refuses a checkout of another owner
 (safe.directory, git-config(1)), which runners make if the image has its own user."""
 

@@ -27,13 +27,13 @@ NETWORK = (*PROXIES, *CERTIFICATES)
 
 _FOLDER, _BUNDLE = "certificates", "bundle"
 _NAMED = ("CI_SERVER_TLS_CA_FILE", "SSL_CERT_FILE")
-_SERVED = {
+_SYNONYMS = {
     "SSL_CERT_FILE": ("SSL_CERT_FILE",),
     "REQUESTS_CA_BUNDLE": ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"),
     "GIT_SSL_CAINFO": ("GIT_SSL_CAINFO",),
 }
 """Variable → variables with the same meaning."""
-_MACHINES_OWN = (
+_SYSTEM_BUNDLES = (
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
     "/etc/ssl/ca-bundle.pem",
@@ -55,7 +55,7 @@ def copy_certificates(env: Mapping[str, str], folder: Path, private: Path) -> di
         path.write_bytes(found[name])
     _write_bundle(env, folder, private)
     # requests would trust certifi's list, without the certificates that this machine's owner added.
-    own = next((place for place in _MACHINES_OWN if Path(place).is_file()), "")
+    own = next((place for place in _SYSTEM_BUNDLES if Path(place).is_file()), "")
     known = env.get("REQUESTS_CA_BUNDLE") or env.get("CURL_CA_BUNDLE") or not own
     machine = {} if known else {"REQUESTS_CA_BUNDLE": own}
     copies = {name: str(path) for name, path in made.items()}
@@ -66,7 +66,7 @@ def _write_bundle(env: Mapping[str, str], folder: Path, private: Path) -> None:
     named = [read_certificates(env[name], folder) for name in _NAMED if env.get(name)]
     if not any(named):
         return
-    own = (read_certificates(place, folder) for place in _MACHINES_OWN)
+    own = (read_certificates(place, folder) for place in _SYSTEM_BUNDLES)
     path = _build_copy_path(private, _BUNDLE)
     path.parent.mkdir(mode=0o700, exist_ok=True)
     path.write_bytes(b"\n".join([next(filter(None, own), b""), *named]))
@@ -74,7 +74,7 @@ def _write_bundle(env: Mapping[str, str], folder: Path, private: Path) -> None:
 
 def _find_bundle(env: Mapping[str, str], private: Path) -> dict[str, str]:
     path = _build_copy_path(private, _BUNDLE)
-    free = [name for name, same in _SERVED.items() if not any(map(env.get, same))]
+    free = [name for name, same in _SYNONYMS.items() if not any(map(env.get, same))]
     return dict.fromkeys(free, str(path)) if path.exists() else {}
 
 

@@ -51,7 +51,7 @@ def open_scratch_folder(parent: Path, checkout: Path) -> Iterator[Path]:
         yield scratch
 
 
-def collect(parent: Path, checkout: Path, recover: Callable[[Path], None]) -> None:
+def remove_leftovers(parent: Path, checkout: Path, recover: Callable[[Path], None]) -> None:
     """Remove the folders in ``parent`` that killed runs of this user in ``checkout`` left.
 
     ``recover`` is called with each private one first. Those of other checkouts stay for a start
@@ -67,13 +67,13 @@ def collect(parent: Path, checkout: Path, recover: Callable[[Path], None]) -> No
                 remove_tree(folder)
 
 
-def tidy(parent: Path, checkout: Path) -> None:
+def remove_all_leftovers(parent: Path, checkout: Path) -> None:
     """Remove what killed runs in a checkout left below ``parent``.
 
     Twice: folders that belong to a private checkout can only be removed once that is gone.
     """
     for folder in 2 * (parent, choose_short_parent(parent)):
-        collect(folder, checkout, lambda _leftover: None)
+        remove_leftovers(folder, checkout, lambda _leftover: None)
 
 
 def _is_ours(item: "os.DirEntry[str]") -> bool:

@@ -145,9 +145,9 @@ def decode_event(data: bytes, allowed: tuple[str, ...]) -> Event:
         raise InvalidRecordError("an unknown event")
     event = make_record(KINDS[name], value)
     if (written := format_event_name(event)) not in allowed:
-        raise InvalidRecordError(f"{written}: not for this sender to tell")
+        raise InvalidRecordError(f"{written}: this sender may not send it")
     if isinstance(event, StepStarted | StepEnded) and not _KEY.fullmatch(event.key):
-        raise InvalidRecordError(f"{name}: its key is none of a section")
+        raise InvalidRecordError(f"{name}: invalid section key")
     return event
 
 

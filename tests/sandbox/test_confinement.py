@@ -36,9 +36,9 @@ if data["confined"]:
     own = self_confinement.confine(data["confined"], lambda: started.append(1))
 else:
     none = self_confinement.ConfinementMode.NONE
-    own = self_confinement.OwnConfinement(none, "", data["tries"], lambda _: None)
+    own = self_confinement.OwnConfinement(none, "", data["probes"], lambda _: None)
 broker = own.complete(self_confinement.WorkNeeds(look_at_system()))
-found = [dataclasses.asdict(each) for each in self_confinement.try_places(own, broker)]
+found = [dataclasses.asdict(each) for each in self_confinement.try_own_access(own, broker)]
 for folder in data["writes"]:
     Path(folder, "made").write_text("x")
 try:
@@ -93,7 +93,7 @@ def tried(chosen: ConfinementChoice, places: ConfinementPaths) -> Any:
     with subprocess.Popen(["sleep", "600"]) as shell:  # may be looked into, unlike this process
         try:
             places.probes["processes"] = [_started(shell.pid)]
-            stage = {**data, "config": config, "tries": places.probes}
+            stage = {**data, "config": config, "probes": places.probes}
             process = real_start(PLAIN_STAGE, stage, {"PATH": "/usr/bin"}, prefix=chosen.prefix)
             out, err = process.communicate()
         finally:

@@ -20,7 +20,13 @@ from gitlab_nightshift.registry.sandbox_guarantees import GuaranteeState, ProbeS
 from gitlab_nightshift.sandbox import proof as proofs
 from gitlab_nightshift.sandbox.probe_run import ProbeOutcome
 from gitlab_nightshift.sandbox.probes import ProbeTargets
-from gitlab_nightshift.sandbox.proof import BoundaryProof, ProbeFinding, judge, prove, refuse_weaker
+from gitlab_nightshift.sandbox.proof import (
+    BoundaryProof,
+    ProbeFinding,
+    judge_guarantees,
+    prove,
+    refuse_weaker,
+)
 from gitlab_nightshift.sandbox.tier_choice import build_guarantees, choose
 from gitlab_nightshift.sandbox.tiers import (
     DIRECT,
@@ -135,7 +141,7 @@ def test_each_attempt_gets_through_where_nothing_stops_it(folder: Path) -> None:
     (hidden / "token").write_text("glpat-secret")
     targets = ProbeTargets((hidden, hidden / "token"), (folder, hidden))
     proof = prove(sandbox, Confinement(scratch, (scratch,)), targets)
-    assert proof.trouble == ""
+    assert proof.failure == ""
     held = {f.name for f in proof.findings if not f.open and "ancestor" not in f.name}
     assert held <= CANNOT_BE_SHOWN, held - CANNOT_BE_SHOWN
     assert proof.holes == ()  # nothing was promised
@@ -181,7 +187,7 @@ def test_a_daemon_that_cannot_start_is_told_as_not_tried(any_room: Room) -> None
     closed.mkdir(mode=0o555)
     confinement = replace(any_room.confinement, writable=(any_room.checkout, closed))
     proof = prove(any_room.sandbox, confinement, ProbeTargets())
-    assert (proof.trouble, len(proof.findings) > 40) == ("", True)
+    assert (proof.failure, len(proof.findings) > 40) == ("", True)
     [hole] = proof.holes
     assert hole.startswith("outlive the bead (not tried: ")
     [row] = [row for row in proof.rows if row.title == LIVING.title]
@@ -253,7 +259,7 @@ def test_a_sandbox_that_cannot_be_set_up_is_told(any_room: Room) -> None:
     broken = replace(any_room.sandbox, features=Features(landlock=99, notify=False))
     proof = prove(broken, any_room.confinement, ProbeTargets())
     assert not proof.held
-    assert proof.trouble.startswith("files: ")
+    assert proof.failure.startswith("files: ")
     assert proof.rows == ()
 
 
@@ -310,7 +316,7 @@ def test_what_a_tier_leaves_open_is_partial(
     open_ones = [finding(row, tier, features) for row in ROWS if not promised.closes(row)]
     closed = [finding(row, tier, features, is_open=False) for row in ROWS]
     for findings in ([], open_ones, closed):
-        judged = judge(promised, findings)
+        judged = judge_guarantees(promised, findings)
         assert [each.name for each in judged] == list(FOUR)
         assert {each.name for each in judged if each.state is GuaranteeState.PARTIAL} == set(
             partial
@@ -320,11 +326,11 @@ def test_what_a_tier_leaves_open_is_partial(
 
 
 def test_the_reason_says_what_the_kernel_refused() -> None:
-    network = judge(build_guarantees(Tier.LANDLOCK, OLD))[2]
+    network = judge_guarantees(build_guarantees(Tier.LANDLOCK, OLD))[2]
     assert network.reason == (
         "TCP goes anywhere: connects cannot be judged (seccomp: Invalid argument)"
     )
-    files = judge(build_guarantees(Tier.LANDLOCK, OLD))[0]
+    files = judge_guarantees(build_guarantees(Tier.LANDLOCK, OLD))[0]
     assert files.reason == (
         "modes and times of the job user's other files can be changed:"
         " changes cannot be judged (seccomp: Invalid argument)"
@@ -337,7 +343,7 @@ def test_a_way_through_that_is_promised_to_be_closed_breaks_its_guarantee(row: P
     without = Features(landlock=6, notify=False)
     tiers = [(tier, FULL) for tier in (Tier.NAMESPACES, Tier.UID, Tier.LANDLOCK)]
     for tier, features in (*tiers, (Tier.LANDLOCK, without)):
-        judged = judge(build_guarantees(tier, features), [finding(row, tier, features)])
+        judged = judge_guarantees(build_guarantees(tier, features), [finding(row, tier, features)])
         broken = [
             (each.name, each.reason) for each in judged if each.state is GuaranteeState.BROKEN
         ]
@@ -349,7 +355,7 @@ def refusal(tier: Tier, features: Features, accepted: tuple[str, ...], *rows: Pr
     """Why a run is stopped, "" where it goes on."""
     findings = [finding(row, tier, features) for row in rows]
     try:
-        refuse_weaker(tier, judge(build_guarantees(tier, features), findings), accepted)
+        refuse_weaker(tier, judge_guarantees(build_guarantees(tier, features), findings), accepted)
     except NightshiftError as error:
         assert error.code is Code.POLICY_DENY
         assert len(error.message.splitlines()) == 1

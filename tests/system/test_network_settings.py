@@ -69,7 +69,7 @@ def test_without_a_file_the_machines_own_are_trusted(
     shop: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own, private = str(shop.parent / "outside.pem"), shop.parent / "private"
-    monkeypatch.setattr(network_settings, "_MACHINES_OWN", ("/gone", own))
+    monkeypatch.setattr(network_settings, "_SYSTEM_BUNDLES", ("/gone", own))
     assert copy_certificates({}, shop, private) == {"REQUESTS_CA_BUNDLE": own}
     assert copy_certificates({"REQUESTS_CA_BUNDLE": "/a.pem"}, shop, private) == {}
     assert build_network_env({}, shop, private) == {}

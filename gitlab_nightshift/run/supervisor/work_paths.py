@@ -43,10 +43,10 @@ def find_confinement_paths(
     git, runner_files = checkout / ".git", checkout.with_name(f"{checkout.name}.tmp")
     secret = [runner_files, *(home / name for name in HOME_FILES), *map(Path, SYSTEM_SECRETS)]
     hidden = [*secret, run_folder.private, *_find_sockets(env, home)]
-    replaced: tuple[tuple[str, str], ...] = ()
+    substitutes: tuple[tuple[str, str], ...] = ()
     if git.is_dir() and not git.is_symlink():
         hidden += [*(git / name for name in _GIT_FILES), *git.glob("modules/**/config")]
-        replaced = ((str(git / "config"), str(_write_shown_config(env, run_folder))),)
+        substitutes = ((str(git / "config"), str(_write_shown_config(env, run_folder))),)
     moved = [str((state_folder or git) / name) for name in ("config", *_GIT_FILES)]
     search_path = build_search_path(env, checkout)
     closed = find_hidden_home(env, map(str, writable))
@@ -63,7 +63,7 @@ def find_confinement_paths(
         yield ConfinementPaths(
             writable=_resolve_existing(writable),
             hidden=_resolve_existing(hidden),
-            replaced=replaced,
+            substitutes=substitutes,
             git=str(git),
             state_folder=str(state_folder or ""),
             moved=tuple(moved),

@@ -51,9 +51,9 @@ class LaunchTerms:
             # JSON's true equals 1 in Python: compare the types as well.
             if type(spec.get(name)) is not type(value) or spec[name] != value:
                 return name
-        act = spec.get("act")
-        if act is not None and not (isinstance(act, dict) and act.get("module") == PROOF):
-            return "act"
+        task = spec.get("task")
+        if task is not None and not (isinstance(task, dict) and task.get("module") == PROOF):
+            return "task"
         writable = spec.get("writable")
         if not isinstance(writable, list) or not all(map(self._is_allowed, writable)):
             return "writable"

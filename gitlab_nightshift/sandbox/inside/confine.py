@@ -10,7 +10,7 @@ import _socket
 import os
 import stat
 
-from .forwarder import start
+from .forwarder import start_forwarder
 from .json_data import parse_json, read_all
 from .kernel import PR_SET_DUMPABLE, PR_SET_PDEATHSIG, PR_SET_SUBREAPER, call_prctl, signals
 from .landlock import LandlockPaths, restrict
@@ -58,7 +58,7 @@ class LaunchSpec:
     argv: list[str]
     env: dict[str, str]
     cwd: str
-    act: dict[str, object] | None
+    task: dict[str, object] | None
     parent: int
     uid: int | None
     gid: int | None
@@ -131,10 +131,10 @@ def main(spec_fd: str, status_fd: str) -> NoReturn:
     with steps.run_step("limits"):
         disable_core_dumps()
     channel = None if spec.own_network else _fork_monitor(spec, steps, status)
-    act = _import_act(spec)  # while files can still be read
+    task = _import_task(spec)  # while files can still be read
     _drop_privileges(spec, steps)
     _restrict(spec, steps, status, channel)
-    _run(spec, steps, act)
+    _run(spec, steps, task)
 
 
 def _check_standard_streams() -> None:
@@ -196,11 +196,11 @@ def _run_monitor(
         monitor.watch(program, channel, status, spec.ports, spec.writable)
 
 
-def _import_act(spec: LaunchSpec) -> object:
+def _import_task(spec: LaunchSpec) -> object:
     """Import the module that runs instead of a program."""
-    if spec.act is None:
+    if spec.task is None:
         return None
-    return __import__(f"inside.{spec.act['module']}", fromlist=["main"])
+    return __import__(f"inside.{spec.task['module']}", fromlist=["main"])
 
 
 def _drop_privileges(spec: LaunchSpec, steps: Steps) -> None:
@@ -247,18 +247,18 @@ def _restrict(spec: LaunchSpec, steps: Steps, status: int, channel: _socket.sock
             os.close(listener)  # whoever holds it could answer its own calls
     with steps.run_step("gates"):
         if spec.own_network and spec.gates:
-            start(spec.gates, status)
+            start_forwarder(spec.gates, status)
 
 
-def _run(spec: LaunchSpec, steps: Steps, act: object) -> NoReturn:
+def _run(spec: LaunchSpec, steps: Steps, task: object) -> NoReturn:
     with steps.run_step("program"):
         for number in (signals.SIGPIPE, signals.SIGXFSZ, signals.SIGINT, signals.SIGTERM):
             signals.signal(number, signals.SIG_DFL)
         signals.pthread_sigmask(signals.SIG_SETMASK, [])
         call_prctl(PR_SET_DUMPABLE, 1)  # as exec would: its own monitor has to look into it
         steps.report_ready()
-        if act is not None and spec.act is not None:
-            act.main(spec.act)  # type: ignore[attr-defined]
+        if task is not None and spec.task is not None:
+            task.main(spec.task)  # type: ignore[attr-defined]
             os._exit(0)
         _execute(spec.argv, spec.env)
 

@@ -23,6 +23,7 @@ from .sockets import (
     DATAGRAM,
     LOOPBACK,
     build_bind_address,
+    build_pinned_address,
     find_listeners,
     format_address,
     parse_host_and_port,
@@ -30,7 +31,6 @@ from .sockets import (
     read_address_family,
     resolve_unix_path,
     silence,
-    to_pinned,
 )
 from .syscalls import NUMBERS
 
@@ -115,7 +115,7 @@ class EgressHandler:
         pin = None
         if read_address_family(raw) == AF_UNIX:
             pin = self._pin_unix_socket(path)
-            raw = to_pinned(pin)
+            raw = build_pinned_address(pin)
         elif read_address_family(raw) != AF_UNSPEC and (error := self._judge_address(raw)):
             call.answer(error)
             return

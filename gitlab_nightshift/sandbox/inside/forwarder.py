@@ -20,7 +20,7 @@ BACKLOG = 512
 SHUT_WRITING = 1
 
 
-def start(gates: list[tuple[int, str]], status: int) -> None:
+def start_forwarder(gates: list[tuple[int, str]], status: int) -> None:
     """Listen on every port, and leave a forwarding process behind. Raises OSError."""
     listeners = [(_create_listener(port), path) for port, path in gates]
     if (child := os.fork()) == 0:

@@ -58,14 +58,14 @@ def mask(value: int) -> bytes:
     return _encode_instruction(MASK, value)
 
 
-def give(action: int) -> Program:
+def answer(action: int) -> Program:
     """Return an action."""
     return [_encode_instruction(RETURN, action)]
 
 
 def fail(number: int) -> Program:
     """Return an error number to the caller."""
-    return give(0x50000 | number)
+    return answer(0x50000 | number)
 
 
 def branch_when(code: int, value: int, body: Program) -> Program:
@@ -194,7 +194,7 @@ def build_filter(options: FilterOptions) -> bytes:
         _notify_addresses(options),
         _notify_attributes(options),
     ]
-    return assemble([x for part in parts for x in part] + give(ALLOW))
+    return assemble([x for part in parts for x in part] + answer(ALLOW))
 
 
 def build_attribute_filter() -> bytes:
@@ -214,7 +214,7 @@ def build_attribute_filter() -> bytes:
         _restrict_requests(options),
         _notify_attributes(options),
     ]
-    return assemble([x for part in parts for x in part] + give(ALLOW))
+    return assemble([x for part in parts for x in part] + answer(ALLOW))
 
 
 def install_shared_filter() -> None:
@@ -226,7 +226,7 @@ def install_shared_filter() -> None:
     Needs no_new_privs. Raises OSError.
     """
     closed = branch_when_in(find_numbers(CLOSED), fail(EPERM))
-    install(assemble([*check_abi(), *closed, *give(ALLOW)]), listening=False)
+    install(assemble([*check_abi(), *closed, *answer(ALLOW)]), listening=False)
 
 
 def install(data: bytes, *, listening: bool) -> int | None:
@@ -259,7 +259,7 @@ def find_numbers(names: tuple[str, ...]) -> list[int]:
 def check_abi() -> Program:
     """Kill calls of another ABI (32 bit), which has other numbers; ENOSYS for unknown calls."""
     # x32 has x86_64's AUDIT_ARCH, but sets bit 30 of the number (seccomp(2)): above LAST_KNOWN.
-    foreign = [load(ARCH_AT), *branch_unless(EQUAL, AUDIT_ARCH, give(KILL)), load(NUMBER_AT)]
+    foreign = [load(ARCH_AT), *branch_unless(EQUAL, AUDIT_ARCH, answer(KILL)), load(NUMBER_AT)]
     return foreign + branch_when(GREATER, LAST_KNOWN, fail(ENOSYS))
 
 
@@ -278,11 +278,11 @@ def _deny_calls(options: FilterOptions) -> Program:
 
 def _restrict_processes(options: FilterOptions) -> Program:
     # PER_LINUX and a query: other personalities switch protections off (personality(2)).
-    personality = [load_argument(0), *branch_when_in([0, 0xFFFFFFFF], give(ALLOW)), *fail(EPERM)]
+    personality = [load_argument(0), *branch_when_in([0, 0xFFFFFFFF], answer(ALLOW)), *fail(EPERM)]
     # Only pid 0, itself: another process's limits decide whether it dies and dumps core.
     own_limits = [
         *[load_argument(0), *branch_when(ANY_BIT, 0xFFFFFFFF, fail(EPERM))],
-        *give(ALLOW),
+        *answer(ALLOW),
     ]
     return [
         *_branch_on_call("prlimit64", own_limits),
@@ -304,22 +304,22 @@ def _restrict_clone(options: FilterOptions) -> Program:
     if not options.lone_pid:
         return _deny_bits(0, CLONE_NAMESPACES)
     namespaces = branch_when(ANY_BIT, CLONE_NAMESPACES, fail(EPERM))
-    thread = branch_when(ANY_BIT, NEW_THREAD, give(ALLOW))
+    thread = branch_when(ANY_BIT, NEW_THREAD, answer(ALLOW))
     return [load_argument(0), *namespaces, *thread, *fail(EPERM)]
 
 
 def _deny_bits(index: int, bits: int) -> Program:
-    return [load_argument(index), *branch_when(ANY_BIT, bits, fail(EPERM)), *give(ALLOW)]
+    return [load_argument(index), *branch_when(ANY_BIT, bits, fail(EPERM)), *answer(ALLOW)]
 
 
 def _restrict_requests(options: FilterOptions) -> Program:
     requests = [TIOCSTI, TIOCLINUX, *((FIOSETOWN, SIOCSPGRP) if options.guard_signals else ())]
     body = [load_argument(1), *branch_when_in(requests, fail(EPERM))]
     if options.own_network:
-        return _branch_on_call("ioctl", body + give(ALLOW))
-    body += [*branch_when_in(FILE_REQUESTS, give(ALLOW)), mask(REQUEST_TYPE)]
+        return _branch_on_call("ioctl", body + answer(ALLOW))
+    body += [*branch_when_in(FILE_REQUESTS, answer(ALLOW)), mask(REQUEST_TYPE)]
     return _branch_on_call(
-        "ioctl", [*body, *branch_when_in([TERMINALS, SOCKETS], give(ALLOW)), *fail(ENOTTY)]
+        "ioctl", [*body, *branch_when_in([TERMINALS, SOCKETS], answer(ALLOW)), *fail(ENOTTY)]
     )
 
 
@@ -327,27 +327,31 @@ def _restrict_signals(options: FilterOptions) -> Program:
     if not (options.guard_signals or options.lone_pid):
         return []
     # F_SETOWN and FIOSETOWN name a process that gets SIGIO or SIGURG (fcntl(2)).
-    owner = [load_argument(1), *branch_when_in([F_SETOWN, F_SETOWN_EX], fail(EPERM)), *give(ALLOW)]
+    owner = [
+        load_argument(1),
+        *branch_when_in([F_SETOWN, F_SETOWN_EX], fail(EPERM)),
+        *answer(ALLOW),
+    ]
     others = _branch_on_call("pidfd_send_signal", fail(EPERM)) + _branch_on_call("fcntl", owner)
     if options.lone_pid:
         to_self = [
             load_argument(0),
-            *branch_when(EQUAL, options.lone_pid, give(ALLOW)),
+            *branch_when(EQUAL, options.lone_pid, answer(ALLOW)),
             *fail(EPERM),
         ]
         return others + branch_when_in(find_numbers(SIGNALS), to_self)
     if options.notify:
-        return others + branch_when_in(find_numbers(SIGNALS), give(NOTIFY))
-    everybody = [load_argument(0), *branch_when(EQUAL, 0xFFFFFFFF, fail(EPERM)), *give(ALLOW)]
+        return others + branch_when_in(find_numbers(SIGNALS), answer(NOTIFY))
+    everybody = [load_argument(0), *branch_when(EQUAL, 0xFFFFFFFF, fail(EPERM)), *answer(ALLOW)]
     return others + _branch_on_call("kill", everybody)
 
 
 def _restrict_sockets(options: FilterOptions) -> Program:
     if not options.sockets:
         return _branch_on_call("socket", fail(EAFNOSUPPORT))
-    allowed = give(NOTIFY if options.notify else ALLOW)
+    allowed = answer(NOTIFY if options.notify else ALLOW)
     streams = [load_argument(1), mask(TYPE_BITS), *branch_when_in([STREAM, SEQPACKET], allowed)]
-    unix = give(ALLOW) if options.own_network else streams if options.notify else []
+    unix = answer(ALLOW) if options.own_network else streams if options.notify else []
     refused = fail(EAFNOSUPPORT)
     tcp = [load_argument(2), *branch_when_in([0, TCP], allowed), *refused]
     udp = [load_argument(2), *branch_when_in([0, UDP], allowed), *refused]
@@ -364,7 +368,7 @@ def _restrict_socketpairs(options: FilterOptions) -> Program:
     """No datagram pairs: an end of one can still send to any path."""
     if options.own_network:
         return []
-    kinds = branch_when_in([STREAM, SEQPACKET], give(ALLOW))
+    kinds = branch_when_in([STREAM, SEQPACKET], answer(ALLOW))
     return _branch_on_call("socketpair", [load_argument(1), mask(TYPE_BITS), *kinds, *fail(EPERM)])
 
 
@@ -390,18 +394,18 @@ def _restrict_options() -> Program:
     body: Program = [load_argument(1)]
     for level, options in OPTIONS.items():
         body += branch_when(
-            EQUAL, level, [load_argument(2), *branch_when_in(options, give(ALLOW)), *refused]
+            EQUAL, level, [load_argument(2), *branch_when_in(options, answer(ALLOW)), *refused]
         )
     return _branch_on_call("setsockopt", body + refused)
 
 
 def _notify_addresses(options: FilterOptions) -> Program:
     names = find_numbers(("connect", "bind", "listen"))
-    return branch_when_in(names, give(NOTIFY)) if options.notify else []
+    return branch_when_in(names, answer(NOTIFY)) if options.notify else []
 
 
 def _notify_attributes(options: FilterOptions) -> Program:
     if not options.notify_attributes:
         return []
     newer = branch_when_in(find_numbers(NEWER_ATTRIBUTES), fail(ENOSYS))
-    return newer + branch_when_in(find_numbers(ATTRIBUTES), give(NOTIFY))
+    return newer + branch_when_in(find_numbers(ATTRIBUTES), answer(NOTIFY))

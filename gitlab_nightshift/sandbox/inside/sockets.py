@@ -84,7 +84,7 @@ def pin_socket(path: str, roots: list[str]) -> int:
     return fd
 
 
-def to_pinned(fd: int) -> bytes:
+def build_pinned_address(fd: int) -> bytes:
     """The address of a pinned socket."""
     return AF_UNIX.to_bytes(2, "little") + b"/proc/self/fd/%d\0" % fd
 

@@ -49,7 +49,11 @@ from gitlab_nightshift.stages.work.named_paths import NamedTree
 from gitlab_nightshift.stages.work.run_budget import Ledger, Stop
 from gitlab_nightshift.stages.work.tool_use import merge_calls
 from gitlab_nightshift.stages.work.work_context import WorkContext
-from gitlab_nightshift.system.environment import TRUSTING, build_bead_env, build_search_path
+from gitlab_nightshift.system.environment import (
+    TRUSTED_CHECKOUTS,
+    build_bead_env,
+    build_search_path,
+)
 from gitlab_nightshift.system.openat import remove_tree
 
 STDERR_TAIL = 2_000
@@ -354,5 +358,5 @@ def _make_scratch(folder: Path) -> _Scratch:
     scratch = _Scratch(folder / "home", folder / "tmp", folder / "handoff")
     for part in (folder, scratch.home, scratch.tmp, scratch.handoff):
         part.mkdir(mode=0o700)
-    (scratch.home / ".gitconfig").write_text(TRUSTING)
+    (scratch.home / ".gitconfig").write_text(TRUSTED_CHECKOUTS)
     return scratch

@@ -14,7 +14,7 @@ from gitlab_nightshift.repository.owners import OwnershipError
 from gitlab_nightshift.sandbox import uid_tier
 from gitlab_nightshift.sandbox.credential_files import SETTINGS as TOOL_SETTINGS
 from gitlab_nightshift.sandbox.launch import ProcessBoundary, Sandbox
-from gitlab_nightshift.sandbox.proof import judge, refuse_weaker
+from gitlab_nightshift.sandbox.proof import judge_guarantees, refuse_weaker
 from gitlab_nightshift.sandbox.self_confinement import WorkNeeds
 from gitlab_nightshift.sandbox.system_paths import SETTINGS
 from gitlab_nightshift.sandbox.tier_choice import UnavailableTier, choose
@@ -102,7 +102,7 @@ class Boundary:
         kept = ", ".join(
             f"{each.name} {each.state}"
             f"{' as accepted' if each.state is GuaranteeState.PARTIAL else ''}"
-            for each in judge(self.sandbox.guarantees)
+            for each in judge_guarantees(self.sandbox.guarantees)
         )
         hosts = f"; open to {', '.join(self.hosts)}" if self.hosts else ""
         return f"{self.sandbox.tier} ({kept}{hosts})"
@@ -184,7 +184,7 @@ def _open_sandbox(
     with contextlib.ExitStack() as stack:
         sandbox = choose_sandbox(search.work.own, choice)
         if sandbox.identity:
-            stack.callback(uid_tier.release, sandbox.identity)
+            stack.callback(uid_tier.release_user, sandbox.identity)
         try:
             checkout = stack.enter_context(_open(opener, sandbox))
         except OwnershipError as refused:
@@ -238,7 +238,7 @@ def _build_choice_event(search: BoundarySearch, sandbox: Sandbox) -> BoundaryCho
         isolation=search.work.settings.isolation,
         tier=sandbox.tier,
         passed_over=tuple((tier.value, why) for tier, why in sandbox.passed_over),
-        guarantees=judge(sandbox.guarantees),
+        guarantees=judge_guarantees(sandbox.guarantees),
         agent=search.work.settings.agent,
         places=tuple(map(str, search.places)),
         tools=tuple(map(str, search.tools)),

@@ -10,8 +10,8 @@ from gitlab_nightshift.records.events import BoundaryProven, Emit
 from gitlab_nightshift.repository.checkout import Checkout
 from gitlab_nightshift.repository.git import list_setting_files, with_machine_config
 from gitlab_nightshift.sandbox.probes import ProbeTargets
-from gitlab_nightshift.sandbox.proof import judge, prove, refuse_weaker
-from gitlab_nightshift.sandbox.self_confinement import OwnConfinement, try_places
+from gitlab_nightshift.sandbox.proof import judge_guarantees, prove, refuse_weaker
+from gitlab_nightshift.sandbox.self_confinement import OwnConfinement, try_own_access
 from gitlab_nightshift.sandbox.system_paths import HOME_FILES
 from gitlab_nightshift.sandbox.tiers import Tier
 from gitlab_nightshift.stages.work.boundary import Boundary
@@ -42,13 +42,13 @@ def prove_boundary(
     confined = boundary.build_confinement(checkout.path, scratch)
     proof = prove(boundary.sandbox, confined.confinement, targets)
     if own:
-        own_findings = try_places(own, boundary.sandbox.broker)
+        own_findings = try_own_access(own, boundary.sandbox.broker)
         proof = replace(proof, findings=(*proof.findings, *own_findings))
-    strengths = judge(boundary.sandbox.guarantees, proof.findings)
+    strengths = judge_guarantees(boundary.sandbox.guarantees, proof.findings)
     emit(BoundaryProven(strengths, proof.rows))
-    if proof.trouble:
+    if proof.failure:
         raise NightshiftError(
-            Code.POLICY_DENY, f"the boundary could not be set up here: {proof.trouble}"
+            Code.POLICY_DENY, f"the boundary could not be set up here: {proof.failure}"
         )
     refuse_weaker(boundary.sandbox.tier, strengths, boundary.accepted)
 

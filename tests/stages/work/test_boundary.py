@@ -11,7 +11,7 @@ from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.sandbox import self_confinement
 from gitlab_nightshift.sandbox.confinement import ConfinementMode
 from gitlab_nightshift.sandbox.launch import Sandbox
-from gitlab_nightshift.sandbox.proof import judge, refuse_weaker
+from gitlab_nightshift.sandbox.proof import judge_guarantees, refuse_weaker
 from gitlab_nightshift.sandbox.self_confinement import OwnConfinement, weaken_sandbox
 from gitlab_nightshift.sandbox.tier_choice import UnavailableTier, choose
 from gitlab_nightshift.sandbox.tiers import Guarantee, Tier
@@ -111,9 +111,9 @@ def test_where_nothing_confines_this_process_secrets_are_partly_held() -> None:
     """That has to be accepted by name, like any guarantee; without isolation none is given."""
     uid = choose(Tier.NONE, Path("/nowhere"))
     strong = replace(uid, tier=Tier.UID, guarantees=replace(uid.guarantees, **HELD))
-    assert judge(strong.guarantees)[1].state == "held"
+    assert judge_guarantees(strong.guarantees)[1].state == "held"
     weak = weaken_sandbox(strong, confined(ConfinementMode.NONE))
-    strengths = judge(weak.guarantees)
+    strengths = judge_guarantees(weak.guarantees)
     assert [each.name for each in strengths if each.state == "partial"] == ["secrets"]
     with pytest.raises(NightshiftError, match=r"not confined \(no bwrap\).*accept_partial: \[secr"):
         refuse_weaker(weak.tier, strengths, ())
@@ -132,7 +132,7 @@ def test_where_the_kernel_cannot_keep_processes_to_their_rows_secrets_are_partly
     monkeypatch.setattr(self_confinement, "list_unenforceable", lambda: ("files",))
     weak = choose_sandbox(confined(ConfinementMode.NAMESPACES), lambda known: strong)
     with pytest.raises(NightshiftError, match=r"cannot keep files from it.*accept_partial: \[secr"):
-        refuse_weaker(weak.tier, judge(weak.guarantees), ())
+        refuse_weaker(weak.tier, judge_guarantees(weak.guarantees), ())
 
 
 HELD: Any = {name: Guarantee("held") for name in ("files", "secrets", "network", "lifetime")}

@@ -20,7 +20,7 @@ from gitlab_nightshift.repository.shared_state import is_shared
 from gitlab_nightshift.system.environment import build_search_path
 from gitlab_nightshift.system.file_names import is_there, resolve_path, within
 from gitlab_nightshift.system.network_settings import build_network_env
-from gitlab_nightshift.system.private_folders import tidy
+from gitlab_nightshift.system.private_folders import remove_all_leftovers
 from gitlab_nightshift.system.self_protection import refuse_installation_in
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
@@ -44,7 +44,7 @@ def find_checkout(
     top = _find_local_checkout(payload.repo, folder, env)
     _check_owner(top, job)
     refuse_installation_in(top)
-    tidy(private.parent, top)
+    remove_all_leftovers(private.parent, top)
     try:
         repair(top, private=private, search_path=build_search_path(env, top))
     except NightshiftError:
