@@ -186,6 +186,6 @@ def _try_confinement(session: Session, namespace_failure: str) -> _ConfinementTr
     row = summarize_findings(CONFINED, [ProbeFinding(CONFINED, *each) for each in found])
     if chosen.mode is ConfinementMode.NONE:
         row = ProbeSummary(
-            row.title, row.attempts, GuaranteeState.PARTIAL, f"not confined: {chosen.why}"
+            row.title, row.attempts, GuaranteeState.PARTIAL, f"not confined: {chosen.reason}"
         )
     return _ConfinementTrial(chosen, row)

@@ -26,9 +26,6 @@ RUN = "/run"
 """Holds the machine's sockets and Kubernetes' token. Only its symbolic links stay: programs may be
 found through them."""
 TRIAL_S = 60.0
-CAN_MOVE, CAN_SCOPE = 2, 6
-"""The Landlock ABIs that first allow a move between folders, and first confine abstract sockets and
-signals (landlock(7))."""
 NO_ISOLATION = "isolation: none"
 NAMESPACE_SETTINGS = ("auto", "namespaces")
 """Values of ``isolation`` under which agents may get namespaces."""
@@ -102,18 +99,18 @@ class ConfinementPaths:
 
 @dataclass(frozen=True)
 class ConfinementChoice:
-    """The mode, why no stronger one works, and the prefix of work's command, which mounts over
-    ``hidden_paths``."""
+    """The mode, the ``reason`` why no stronger one works, and the prefix of work's command, which
+    mounts over ``hidden_paths``."""
 
     mode: ConfinementMode
-    why: str = ""
+    reason: str = ""
     prefix: tuple[str, ...] = ()
     hidden_paths: tuple[str, ...] = ()
 
     @property
     def disabled(self) -> bool:
         """``isolation: none``: nothing is confined, and no weakness reported."""
-        return self.why == NO_ISOLATION
+        return self.reason == NO_ISOLATION
 
     def has_lost_hidden_path(self) -> bool:
         """True if the prefix must fail, because a path that it hides is gone."""
@@ -125,7 +122,7 @@ class ConfinementChoice:
             return None
         return {
             "mode": self.mode.value,
-            "reason": self.why,
+            "reason": self.reason,
             "writable": list(paths.writable),
             "hidden": [*paths.hidden, *paths.moved],
             "readable": [*paths.readable, *paths.list_state_parents()],
@@ -141,34 +138,37 @@ def choose(
     why agents get no namespaces, if that is known already, else ""."""
     if isolation == "none":
         return ConfinementChoice(ConfinementMode.NONE, NO_ISOLATION)
-    why, bwrap_path = namespace_failure, bwrap.find()
-    if not why and isolation not in NAMESPACE_SETTINGS:
-        why = f"isolation: {isolation} has to move .git"
-    if not why and not Path(paths.git).is_dir():
-        why = ".git is no folder, so it has to be moved"
-    if not why:
-        why = "bwrap is not installed"
-        if bwrap_path:
-            chosen = _try_namespaces(bwrap_path, paths)
-            if not (why := chosen.why):
-                return chosen
-            if landlock.read_abi() >= CAN_SCOPE and not _try_command(
-                _build_inner_command(bwrap_path)
-            ):
-                return ConfinementChoice(ConfinementMode.SCOPES, why)
-    if landlock.read_abi() >= CAN_MOVE:
-        return ConfinementChoice(ConfinementMode.LANDLOCK, why)
-    return ConfinementChoice(ConfinementMode.NONE, f"{why}; Landlock is missing or too old")
+    bwrap_path = bwrap.find()
+    failure = namespace_failure or _find_obstacle(isolation, paths, bwrap_path)
+    if bwrap_path and not failure:
+        chosen = _try_namespaces(bwrap_path, paths)
+        if not (failure := chosen.reason):
+            return chosen
+        nested = _build_inner_command(bwrap_path)
+        if landlock.read_abi() >= landlock.CAN_SCOPE and not _try_command(nested):
+            return ConfinementChoice(ConfinementMode.SCOPES, failure)
+    if landlock.read_abi() >= landlock.CAN_MOVE:
+        return ConfinementChoice(ConfinementMode.LANDLOCK, failure)
+    return ConfinementChoice(ConfinementMode.NONE, f"{failure}; Landlock is missing or too old")
+
+
+def _find_obstacle(isolation: str, paths: ConfinementPaths, bwrap_path: str | None) -> str:
+    """Why namespaces need not be tried, "" if they have to be."""
+    if isolation not in NAMESPACE_SETTINGS:
+        return f"isolation: {isolation} has to move .git"
+    if not Path(paths.git).is_dir():
+        return ".git is no folder, so it has to be moved"
+    return "" if bwrap_path else "bwrap is not installed"
 
 
 def _try_namespaces(bwrap_path: str, paths: ConfinementPaths) -> ConfinementChoice:
-    """Namespaces as a choice; its ``why`` says why they do not work."""
+    """Namespaces as a choice, with the reason if they do not work."""
     for _ in range(STARTS):
         present = paths.drop_gone()
         prefix = build_prefix(bwrap_path, present)
-        why = _try_command([*prefix, *_build_inner_command(bwrap_path)])
-        chosen = ConfinementChoice(ConfinementMode.NAMESPACES, why, prefix, present.hidden)
-        if not (why and chosen.has_lost_hidden_path()):
+        failure = _try_command([*prefix, *_build_inner_command(bwrap_path)])
+        chosen = ConfinementChoice(ConfinementMode.NAMESPACES, failure, prefix, present.hidden)
+        if not (failure and chosen.has_lost_hidden_path()):
             break
     return chosen
 

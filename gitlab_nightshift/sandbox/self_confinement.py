@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gitlab_nightshift.sandbox.broker_client import Broker, BrokerTerms, start_broker
-from gitlab_nightshift.sandbox.confinement import CAN_SCOPE, ConfinementMode
+from gitlab_nightshift.sandbox.confinement import ConfinementMode
 from gitlab_nightshift.sandbox.inside import attacks, landlock, privileges, seccomp
 from gitlab_nightshift.sandbox.inside.syscalls import AUDIT_ARCH
 from gitlab_nightshift.sandbox.launch import Sandbox
@@ -58,7 +58,7 @@ class OwnConfinement:
     """How this process is confined, why no stronger mode works, and the accesses to try."""
 
     mode: ConfinementMode
-    why: str
+    reason: str
     probes: Mapping[str, Any]
     _complete: Callable[[WorkNeeds], Broker | None]
     _close_latch: Callable[[], object] = lambda: None
@@ -112,7 +112,7 @@ def _open_broker(needs: WorkNeeds, folders: list[str], shared: list[str]) -> Bro
     if not (needs.monitored and AUDIT_ARCH):
         return None
     user = needs.identity
-    version = min(landlock.read_abi(), landlock.LATEST)
+    version = landlock.find_usable_abi()
     uid, gid = (user.uid, user.gid) if user else (None, None)
     broker = start_broker(BrokerTerms(tuple(folders), tuple(shared), uid, gid, version))
     if broker:
@@ -131,13 +131,13 @@ def _restrict(
     for path in dict.fromkeys(map(os.path.realpath, filter(os.path.lexists, needed))):
         open_around(path, hidden, around, listable)
     paths = landlock.LandlockPaths(around, listable, [*writable], list(DEVICES))
-    landlock.restrict(min(landlock.read_abi(), landlock.LATEST), paths, None)
+    landlock.restrict(landlock.find_usable_abi(), paths, None)
 
 
 def weaken_sandbox(sandbox: Sandbox, own: OwnConfinement) -> Sandbox:
     """The sandbox with a weaker promise if this process is not confined at all, or the processes
     that read agents' work after it cannot be kept to their rows."""
-    why = own.why if own.mode is ConfinementMode.NONE else ""
+    why = own.reason if own.mode is ConfinementMode.NONE else ""
     if not why and (rights := list_unenforceable()):
         why = f"this kernel cannot keep {' and '.join(rights)} from it"
     if not why or sandbox.tier is Tier.NONE:
@@ -173,7 +173,7 @@ def _list_closed_kinds(own: OwnConfinement, broker: Broker | None) -> Iterator[s
     if own.mode is ConfinementMode.SCOPES:
         yield "processes"
     if own.mode is ConfinementMode.NAMESPACES or (
-        own.mode is not ConfinementMode.NONE and landlock.read_abi() >= CAN_SCOPE
+        own.mode is not ConfinementMode.NONE and landlock.read_abi() >= landlock.CAN_SCOPE
     ):
         yield "scopes"
     if own.mode is ConfinementMode.LANDLOCK or os.geteuid() != 0:

@@ -174,9 +174,7 @@ def _find_access_problem(sandbox: Sandbox, context: _ProbeContext) -> str:
 
 
 def _build_candidate(tier: Tier, machine: System) -> Sandbox | UnavailableTier:
-    features = Features(
-        min(landlock.read_abi(), landlock.LATEST), notify=tier is not Tier.NAMESPACES
-    )
+    features = Features(landlock.find_usable_abi(), notify=tier is not Tier.NAMESPACES)
     sandbox = Sandbox(tier, build_guarantees(tier, features), features, machine)
     if tier is Tier.NAMESPACES:
         found = bwrap.find()

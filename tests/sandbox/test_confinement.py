@@ -129,7 +129,7 @@ def test_what_goes_away_before_it_is_hidden_makes_it_no_weaker(
 
     monkeypatch.setattr(confinement, "build_prefix", build_early)
     chosen = real_choose("auto", replace(places, hidden=(*places.hidden, str(other))))
-    assert (chosen.mode, chosen.why) == (ConfinementMode.NAMESPACES, "")
+    assert (chosen.mode, chosen.reason) == (ConfinementMode.NAMESPACES, "")
     assert str(other) not in chosen.hidden_paths
     assert not chosen.has_lost_hidden_path()
 
@@ -138,7 +138,7 @@ def test_what_goes_away_before_it_is_hidden_makes_it_no_weaker(
 def test_in_namespaces_nothing_is_there(site: tuple[ConfinementPaths, Path]) -> None:
     places, folder = site
     chosen = real_choose("auto", places)
-    assert chosen and (chosen.mode, chosen.why) == (ConfinementMode.NAMESPACES, "")
+    assert chosen and (chosen.mode, chosen.reason) == (ConfinementMode.NAMESPACES, "")
     found, started, config, capabilities, no_new = tried(chosen, places)
     kernel = {"change the kernel's settings"} if os.geteuid() == 0 else set[str]()
     assert opened(found) <= kernel, "root's own namespaces are the machine's there"
@@ -279,7 +279,7 @@ def test_the_strongest_way_is_chosen(
     def chosen(isolation: str = "auto", namespace_failure: str = "") -> tuple[ConfinementMode, str]:
         made = real_choose(isolation, places, namespace_failure=namespace_failure)
         assert made
-        return made.mode, made.why
+        return made.mode, made.reason
 
     monkeypatch.setattr(landlock, "read_abi", lambda: 6)
     assert chosen() == chosen("namespaces") == (ConfinementMode.NAMESPACES, "")

@@ -84,7 +84,7 @@ def test_a_named_tier_that_does_not_work_is_a_mistake_in_the_settings(
 
 def test_nothing_available_stops_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bwrap, "find", lambda: None)
-    monkeypatch.setattr(uid_tier, "pick", lambda: None)
+    monkeypatch.setattr(uid_tier, "reserve_user", lambda: None)
     monkeypatch.setattr(landlock, "read_abi", lambda: 0)
     with pytest.raises(NightshiftError) as caught:
         tier_choice.choose("auto", tmp_path)
@@ -97,7 +97,7 @@ def test_nothing_available_stops_the_run(tmp_path: Path, monkeypatch: pytest.Mon
 def test_auto_tells_what_it_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
     need(Tier.LANDLOCK)
     monkeypatch.setattr(bwrap, "find", lambda: None)
-    monkeypatch.setattr(uid_tier, "pick", lambda: None)
+    monkeypatch.setattr(uid_tier, "reserve_user", lambda: None)
     with open_folder() as folder:
         sandbox = tier_choice.choose("auto", folder)
     assert sandbox.tier is Tier.LANDLOCK

@@ -13,7 +13,7 @@ import stat
 from .forwarder import start_forwarder
 from .json_data import parse_json, read_all
 from .kernel import PR_SET_DUMPABLE, PR_SET_PDEATHSIG, PR_SET_SUBREAPER, call_prctl, signals
-from .landlock import LandlockPaths, restrict
+from .landlock import CAN_SCOPE, CAN_TRUNCATE, LandlockPaths, restrict
 from .privileges import (
     become,
     disable_core_dumps,
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import NoReturn
 
-CAN_TRUNCATE, CAN_SCOPE = 3, 6
-"""The Landlock ABIs from which ``truncate``, and signals and abstract sockets, are confined."""
 _HIGHEST = 1 << 20
 """Above any descriptor of this process: the default of the sysctl fs.nr_open (proc_sys_fs(5))."""
 STATUSES = {

@@ -53,7 +53,7 @@ def choose_sandbox(
     # A process with filesystem rules of Landlock may not mount (landlock(7)), so the tier that
     # mounts must not be chosen, although it would still work now, before they are in force.
     if own and own.mode is ConfinementMode.LANDLOCK:
-        unavailable = (*unavailable, UnavailableTier(Tier.NAMESPACES, own.why))
+        unavailable = (*unavailable, UnavailableTier(Tier.NAMESPACES, own.reason))
     choice = functools.partial(choice, known=unavailable)
     if own is None:
         return choice()
