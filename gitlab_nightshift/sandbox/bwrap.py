@@ -66,7 +66,7 @@ def _build_own_mounts() -> list[str]:
 def _build_system_mounts() -> list[str]:
     options = ["--ro-bind", SETTINGS, SETTINGS, "--ro-bind", "/sys", "/sys"]
     for folder in map(Path, FOLDERS):
-        if folder.is_symlink():
+        if folder.is_symlink():  # as /bin and /lib are where /usr is merged
             options += ["--symlink", str(folder.readlink()), str(folder)]
         elif folder.is_dir():
             options += ["--ro-bind", str(folder), str(folder)]
@@ -87,6 +87,7 @@ def _build_masks(system: "System") -> list[str]:
 def _build_binds(confinement: Confinement, system: "System") -> list[str]:
     """Bind mounts, the outer ones first: bwrap mounts in order, a later one hides an earlier."""
     ours = [path for path in list_interpreter_paths() if not system.shows(path)]
+    # "-try" ignores a missing source (bwrap(1)): a cache may be gone since it was found.
     binds = [("--ro-bind-try", path, path) for path in (*ours, *confinement.read_only)]
     binds += [("--bind", path, path) for path in confinement.writable]
     for mount in confinement.mounts:

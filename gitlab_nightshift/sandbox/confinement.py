@@ -219,6 +219,7 @@ def build_prefix(bwrap_path: str, paths: ConfinementPaths) -> tuple[str, ...]:
 def _build_binds(paths: ConfinementPaths) -> Iterator[str]:
     """Mounts, the outer ones first: a later one hides an earlier."""
     binds: list[tuple[str, tuple[str, ...]]]
+    # An empty HOME, and then the parts of it that work may see.
     binds = [(paths.home, ("--tmpfs",))] if paths.home else []
     binds += [(path, ("--ro-bind-try", path)) for path in _list_opened(paths)]
     binds += [(path, ("--bind", path)) for path in paths.writable]
@@ -227,6 +228,8 @@ def _build_binds(paths: ConfinementPaths) -> Iterator[str]:
     ]
     binds += [(path, ("--ro-bind", path)) for path in (*paths.readable, paths.git)]
     binds += [(path, ("--ro-bind", file)) for path, file in paths.substitutes]
+    # First, as a writable folder or the checkout may lie in it: options are applied in their order
+    # (bwrap(1)).
     yield from ("--tmpfs", RUN)
     for entry in sorted(Path(RUN).iterdir()):
         if entry.is_symlink():
@@ -234,6 +237,7 @@ def _build_binds(paths: ConfinementPaths) -> Iterator[str]:
     for path, words in sorted(binds, key=lambda bind: bind[0].count("/")):
         yield from (*words, path)
     if paths.home:
+        # Last: bwrap makes the targets of the mounts in it. Of these it changes none (bwrap(1)).
         yield from ("--remount-ro", paths.home)
 
 

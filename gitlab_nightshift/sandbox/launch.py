@@ -83,7 +83,6 @@ def _build_launch(sandbox: Sandbox, confinement: Confinement, spec: bytes) -> La
     """Put the spec into an unnamed file: argv is visible to others and limited in size."""
     spec_fd = os.memfd_create("spec", os.MFD_CLOEXEC)
     os.write(spec_fd, spec)
-    os.lseek(spec_fd, 0, os.SEEK_SET)
     status_reader, status_writer = os.pipe2(os.O_CLOEXEC)
     os.set_blocking(status_reader, False)
     launcher = build_inside_command("confine")

@@ -80,6 +80,7 @@ class Launch:
         """The report so far; complete after the end. It contains names chosen by an agent."""
         if not self.confined:
             return LauncherReport(True, "", ())
+        # Not to its end: the monitor holds the pipe open as long as it lives.
         with contextlib.suppress(BlockingIOError):
             while self.status is not None and len(self._text) < MOST_REPORTED:
                 if not (part := os.read(self.status, 4096)):

@@ -100,10 +100,10 @@ def _build_filter_options(rights: ProcessRights, version: int) -> seccomp.Filter
 
 def _set_limits(memory: int, cpu_s: int) -> None:
     for limit, value in (
-        (resource.RLIMIT_DATA, memory),
+        (resource.RLIMIT_DATA, memory),  # heap and private mappings (Linux 4.7, getrlimit(2))
         (resource.RLIMIT_CPU, cpu_s),
         (resource.RLIMIT_FSIZE, LARGEST_FILE),
-        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_CORE, 0),  # a core file would contain secrets
     ):
         if value or limit == resource.RLIMIT_CORE:
             hard = resource.getrlimit(limit)[1]  # only root may raise it (setrlimit(2))

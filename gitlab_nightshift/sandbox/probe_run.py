@@ -102,6 +102,7 @@ def _run_probes_once(
     """The result, and whether to start again because a path to be hidden was gone."""
     encoded = [[a.name, a.verb, *a.arguments] for a in attempts]
     task = {"module": "attacks", "attempts": encoded}
+    # Runs only if there is no boundary: else the launcher takes the task from its spec.
     bare = build_inside_command("attacks")
     stdin = json.dumps(task).encode() if sandbox.tier is Tier.NONE else b""
     with prepare_launch(sandbox, bare, {}, confinement, task=task) as launch:

@@ -232,7 +232,7 @@ def run_to_end(
             pump = Pump(process, stdin, stdout, stderr, on_line)
             end = _watch(process, pump, limits, on_tick)
             _end(process)
-            end_orphans(orphans)
+            end_orphans(orphans)  # before the rest is read: they hold the pipes open
             pump.drain()
     finally:
         all_gone = end_orphans(orphans)

@@ -83,7 +83,7 @@ def confine(
     ``close_latch`` tells the supervisor, irrevocably, that agents follow. Raises OSError."""
     mode = ConfinementMode(data["mode"])
     privileges.join_own_keyring()
-    if mode is not ConfinementMode.NAMESPACES:
+    if mode is not ConfinementMode.NAMESPACES:  # there bwrap and inside/own_proc.py have done it
         privileges.keep_capabilities(*KEPT)
     privileges.forbid_new_privileges()
     if AUDIT_ARCH:
@@ -100,6 +100,8 @@ def confine(
         own = (*list_installation(), *list_programs(data["path"]), *data["readable"])
         writable = [*data["writable"], *shared]
         _restrict(needs.system, (*needs.files, *own), data["hidden"], writable)
+        # After Landlock, which the broker inherits; before the threads, which would lack the filter
+        # (seccomp(2): it is the calling thread's).
         broker = _open_broker(needs, data["writable"], shared)
         start_threads()
         return broker

@@ -210,7 +210,7 @@ def _open_trial(context: _ProbeContext, sandbox: Sandbox) -> Iterator[_TrialCont
         scratch, private = folder / "scratch", folder / "private"
         scratch.mkdir()
         private.mkdir(mode=0o700)
-        if sandbox.identity:
+        if sandbox.identity:  # who has to pass through the folder, but may not list it
             folder.chmod(0o711)
             os.chown(scratch, sandbox.identity.uid, sandbox.identity.gid)
         canary = private / "canary"

@@ -58,6 +58,8 @@ def _lock_uid(number: int) -> int | None:
     for parent in LOCK_PARENTS:
         with contextlib.suppress(OSError):
             folder = _ensure_root_folder(parent / "gitlab-nightshift")
+            # The lock ends with the last copy of this descriptor (flock(2)). No program keeps one:
+            # Python opens files with O_CLOEXEC (PEP 446).
             lock = os.open(folder / str(number), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -96,6 +98,7 @@ def kill_leftovers(identity: SandboxUser) -> bool:
 
     ``kill(-1)`` hits all at once, so a process that keeps forking does not escape.
     """
+    # Again, if the helper was too slow or a killed process is still ending.
     for _ in range(3):
         if _kill_user_processes(identity) and identity.uid not in _list_active_uids():
             for path in list(_list_shared_memory(identity)):
@@ -176,6 +179,7 @@ def _remove_left(folder: Path) -> None:
 def find_closed_folder(path: Path) -> Path | None:
     """The first folder above (or at) ``path`` that another user cannot enter, None if none."""
     for folder in reversed((path, *path.parents)):
+        # To enter a folder takes the right to search it (path_resolution(7)).
         if folder.is_dir() and not folder.stat().st_mode & stat.S_IXOTH:
             return folder
     return None
@@ -188,6 +192,7 @@ def find_exposed_folder(path: Path) -> Path | None:
     """
     for folder in (path, *path.parents):
         mode = folder.stat().st_mode
+        # In a sticky folder, such as /tmp, only the owner of an entry may rename it (inode(7)).
         if mode & stat.S_IWOTH and (folder == path or not mode & stat.S_ISVTX):
             return folder
     return None

@@ -78,7 +78,7 @@ class _PrivateWalk:
         """Scan the entries of a folder; returns the folders among them to scan next."""
         scan, name = _FolderScan(os.geteuid()), tree or folder
         whole = any(path == name or path.startswith(f"{name}/") for path in self.whole)
-        late = time.monotonic() > self.until
+        late = time.monotonic() > self.until  # then any entry is one too many
         try:
             done = scan.sort_entries(folder, None if whole else 0 if late else max(self.left, 0))
         except (PermissionError, FileNotFoundError, NotADirectoryError):
@@ -109,7 +109,7 @@ class _FolderScan:
                 if self.names == limit:
                     return False
                 self.names += 1
-                if entry.is_symlink():
+                if entry.is_symlink():  # what it leads to is judged where it lies
                     continue
                 try:
                     status = entry.stat(follow_symlinks=False)

@@ -25,6 +25,7 @@ def become_subreaper() -> bool:
 
 def list_own_children() -> set[int]:
     """The pids of the children of all threads of this process, including zombies."""
+    # By thread: the kernel lists the children of the one that forked (proc(5)).
     lists = list(Path("/proc/self/task").glob("*/children"))
     if not lists:  # a kernel without CONFIG_PROC_CHILDREN
         return {pid for pid in _list_all_pids() if _read_parent(pid) == os.getpid()}
@@ -83,6 +84,7 @@ def end_orphans(find: Callable[[], set[int]]) -> bool:
         for pid in orphans:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
+        # By pid: waitpid(-1) would take the exit status of a child that somebody else waits for.
         for pid in orphans:
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(pid, os.WNOHANG)

@@ -23,6 +23,7 @@ class Reserve:
             if disk.f_bavail * disk.f_frsize < self.size + 4 * FULL_BYTES:
                 return
             with self.path.open("xb") as file:
+                # Real blocks, so that later writes there cannot fail (posix_fallocate(3)).
                 os.posix_fallocate(file.fileno(), 0, self.size)
         except FileExistsError:
             return

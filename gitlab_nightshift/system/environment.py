@@ -81,5 +81,6 @@ TRUSTED_CHECKOUTS = "[safe]\n\tdirectory = *\n"
 
 def _lies_in(folder: str, tops: Collection[str]) -> bool:
     """True if a folder, as written or with links resolved, is in one of the tops."""
+    # Both: a link may lead into the checkout, or one in the checkout out of it.
     forms = (str(Path(folder)), os.path.realpath(folder))
     return any(f"{form}/".startswith(f"{top}/") for form in forms for top in tops)

@@ -66,6 +66,7 @@ def _write_bundle(env: Mapping[str, str], folder: Path, private: Path) -> None:
     named = [read_certificates(env[name], folder) for name in _NAMED if env.get(name)]
     if not any(named):
         return
+    # A bundle replaces the system's list instead of adding to it, so it needs both.
     own = (read_certificates(place, folder) for place in _SYSTEM_BUNDLES)
     path = _build_copy_path(private, _BUNDLE)
     path.parent.mkdir(mode=0o700, exist_ok=True)
@@ -107,6 +108,7 @@ def find_job_proxy(url: str, env: Mapping[str, str]) -> str:
     An entry of ``NO_PROXY`` is a host, a domain (and all below it), a network, or ``*``.
     """
     parts = urlsplit(url)
+    # As curl and Python do, which prefer the lower-case name (urllib.request.getproxies).
     names = (f"{parts.scheme}_proxy", f"{parts.scheme}_proxy".upper())
     no = env.get("no_proxy") or env.get("NO_PROXY") or ""
     host = parts.hostname or ""

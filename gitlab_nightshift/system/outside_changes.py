@@ -34,6 +34,7 @@ class KeptModes:
 def keep_modes(paths: Iterable[Path]) -> KeptModes:
     """The modes of the folders above these paths that this user owns."""
     modes = dict[Path, int]()
+    # The outer ones first: a folder can be reached once those above it can be entered.
     for folder in (folder for path in paths for folder in reversed(path.parents)):
         status = folder.stat()
         if status.st_uid == os.geteuid():

@@ -22,7 +22,7 @@ LOCK, OWNER, INNER = "lock", "checkout", "s"
 @contextlib.contextmanager
 def open_private_folder(parent: Path, checkout: Path, kind: str = PRIVATE) -> Iterator[Path]:
     """A new folder in ``parent`` that only this user can enter, removed at the end."""
-    folder = Path(tempfile.mkdtemp(prefix=kind, dir=parent))
+    folder = Path(tempfile.mkdtemp(prefix=kind, dir=parent))  # mode 0700 (mkdtemp(3))
     # O_CLOEXEC: a child that outlives the run must not keep the lock.
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     lock = os.open(folder / LOCK, flags, 0o600)
@@ -88,6 +88,7 @@ def _is_ours(item: "os.DirEntry[str]") -> bool:
 def _lock_ended_run(folder: Path) -> Iterator[Path | None]:
     """The checkout of an ended run, its folder locked meanwhile; None if the run may be alive."""
     try:
+        # Not created: without it the run has just begun, or it is none of ours.
         lock = os.open(folder / LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
         yield None

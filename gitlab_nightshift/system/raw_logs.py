@@ -100,6 +100,7 @@ class Log:
         data = gzip.compress(data, 6, mtime=0) if packed else data
         if not last and len(data) > self._allowance.stored:
             return self._cut("the logs of this run are large enough")
+        # The plain file is empty then: the first block is stored once it is larger than LARGE.
         if packed and self._path.exists():
             self._path.rename(self._path.with_name(f"{self._path.name}.gz"))
         # The reserve is for the end: a running program would fill that space too.

@@ -71,6 +71,7 @@ def main(channel: str, parent_pid: str) -> NoReturn:
     """Serve until the process at the other end of a socket has ended: the number of the socket, and
     that process."""
     parent = int(parent_pid)
+    # They are for the process that it serves, which ends the broker by closing its socket.
     signals.pthread_sigmask(signals.SIG_BLOCK, [signals.SIGINT, signals.SIGTERM])
     call_prctl(PR_SET_DUMPABLE, 0)  # no ptrace, no /proc/<pid>/mem for the same user (prctl(2))
     call_prctl(PR_SET_PDEATHSIG, signals.SIGKILL)
@@ -162,7 +163,7 @@ def _write_sealed(data: bytes) -> int:
 
 def _become_launcher(spec: int, status: int, streams: list[int]) -> NoReturn:
     try:
-        os.setsid()
+        os.setsid()  # as Popen does with start_new_session: its group can be killed
         for number, fd in enumerate(streams):
             os.dup2(fd, number)
         for fd in (spec, status):

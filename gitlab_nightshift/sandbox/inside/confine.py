@@ -165,6 +165,7 @@ def _close_all_but(*kept: int) -> None:
 def _fork_monitor(spec: LaunchSpec, steps: Steps, status: int) -> _socket.socket | None:
     """Fork: this returns in the child, the parent becomes the monitor."""
     with steps.run_step("session"):
+        # Popen has usually started one, and its leader cannot start another (setsid(2)).
         if os.getsid(0) != os.getpid():
             os.setsid()
     with steps.run_step("monitor"):
@@ -244,12 +245,14 @@ def _restrict(spec: LaunchSpec, steps: Steps, status: int, channel: _socket.sock
             channel.close()
             os.close(listener)  # whoever holds it could answer its own calls
     with steps.run_step("gates"):
+        # After the filter and the other steps, which the forwarder inherits.
         if spec.own_network and spec.gates:
             start_forwarder(spec.gates, status)
 
 
 def _run(spec: LaunchSpec, steps: Steps, task: object) -> NoReturn:
     with steps.run_step("program"):
+        # Python ignores the first two, and an ignored signal stays so in the program (execve(2)).
         for number in (signals.SIGPIPE, signals.SIGXFSZ, signals.SIGINT, signals.SIGTERM):
             signals.signal(number, signals.SIG_DFL)
         signals.pthread_sigmask(signals.SIG_SETMASK, [])

@@ -105,6 +105,7 @@ class EgressHandler:
     def _connect(self, call: SystemCall) -> None:
         raw = call.read_address()
         path = resolve_unix_path(raw, call.thread) if read_address_family(raw) == AF_UNIX else ""
+        # After all that is read of the thread: _find_socket checks that it was still the same.
         inode, fd = self._find_socket(call)
         if fd is None:
             call.answer(EISCONN if inode in self._connected else EPERM)
@@ -158,6 +159,7 @@ class EgressHandler:
 
     def _finish(self, call: SystemCall, inode: int, copy: int, raw: bytes, pin: int | None) -> None:
         error = connect_raw(copy, raw)
+        # AF_UNSPEC dissolves a connection (connect(2)), so the socket may be used for another one.
         if error in (0, EINPROGRESS) and read_address_family(raw) != AF_UNSPEC:
             self._release(inode)
         os.close(copy)
@@ -217,6 +219,7 @@ class EgressHandler:
                 if find_listeners(duplicate.getsockname()[1]) - self._listening.keys():
                     raise OSError(EADDRINUSE, "another program listens there (SO_REUSEPORT)")
                 _remember(self._listening, inode)
+            # The default limit since Linux 5.4 (listen(2)).
             duplicate.listen(min(call.arguments[1] & 0x7FFFFFFF, 4096))
             if duplicate.family == AF_UNIX:
                 # A concurrent bind may have won the race; from here on the name cannot change.

@@ -28,6 +28,7 @@ EPERM = 1
 MOST_REFUSALS = 40
 """The first ones say enough, and the status pipe holds them."""
 IGNORED = (signals.SIGINT, signals.SIGTERM, signals.SIGHUP, signals.SIGQUIT)
+# Not SIGKILL: the monitor still has to kill the tree.
 PARENT_DIED = signals.SIGUSR2
 KILL_ROUNDS = 2000
 """At most two seconds: each round ends with a pause of a millisecond."""
@@ -110,6 +111,7 @@ def _wake_on_signals() -> int:
     # A signal between the loop's check and its poll would be missed: the pipe wakes the poll.
     reading, writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     signals.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    # Only signals with a handler in Python are written to it (signal.set_wakeup_fd).
     signals.signal(signals.SIGCHLD, lambda *_: None)
     signals.signal(PARENT_DIED, lambda *_: _state.update(parent_died=True))
     return reading
@@ -165,7 +167,7 @@ def _kill_descendants() -> None:
         for pid in left:
             _kill(pid)
         _reap_all()
-        select.select([], [], [], 0.001)
+        select.select([], [], [], 0.001)  # a pause: the module time is not loaded
 
 
 def _kill(pid: int) -> None:

@@ -17,6 +17,7 @@ NOSUID, NODEV, NOEXEC = 2, 4, 8
 
 def main(*command: str) -> None:
     """Become the command."""
+    # Before the capabilities go: a mount needs CAP_SYS_ADMIN (mount(2)).
     mount(b"proc", b"/proc", NOSUID | NODEV | NOEXEC)
     keep_capabilities(CHOWN, DAC_OVERRIDE, FOWNER, FSETID, SETFCAP)
     os.execv(command[0], command)  # noqa: S606

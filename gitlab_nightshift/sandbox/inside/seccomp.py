@@ -65,6 +65,7 @@ def answer(action: int) -> Program:
 
 def fail(number: int) -> Program:
     """Return an error number to the caller."""
+    # SECCOMP_RET_ERRNO: the lower 16 bits are the error number (seccomp(2)).
     return answer(0x50000 | number)
 
 
@@ -103,6 +104,7 @@ NEW_NAMESPACES = 0x7E020080
 (clone(2), unshare(2))."""
 CLONE_NAMESPACES = NEW_NAMESPACES & ~0xFF
 NEW_THREAD = 0x10000
+# The first two feed a terminal, whose shell runs what it reads (ioctl_tty(2), ioctl_console(2)).
 TIOCSTI, TIOCLINUX, FIOSETOWN, SIOCSPGRP = 0x5412, 0x541C, 0x8901, 0x8902
 REQUEST_TYPE, TERMINALS, SOCKETS = 0xFF00, 0x5400, 0x8900
 """The second byte of ioctl requests: of terminals, pipes and all descriptors (FIONREAD, FIOCLEX,
@@ -182,7 +184,7 @@ def build_filter(options: FilterOptions) -> bytes:
     owners, times and extended attributes.
     """
     parts = [
-        check_abi(),
+        check_abi(),  # first: the numbers of all others mean something only in this ABI
         _deny_calls(options),
         _restrict_processes(options),
         _restrict_requests(options),
@@ -235,6 +237,7 @@ def install(data: bytes, *, listening: bool) -> int | None:
     Raises OSError: EBUSY if a filter above already has a listener, EINVAL if the kernel is too old.
     Without WAIT_KILLABLE (Linux 5.19) a signal interrupts and repeats the call being handled.
     """
+    # struct sock_fprog: a length, padding, a pointer to bytes that must live until the call.
     filters = Buffer(data)
     pointer = struct.pack("=HxxxxxxQ", len(data) // 8, filters.address)
     if not listening:
@@ -342,6 +345,7 @@ def _restrict_signals(options: FilterOptions) -> Program:
         return others + branch_when_in(find_numbers(SIGNALS), to_self)
     if options.notify:
         return others + branch_when_in(find_numbers(SIGNALS), answer(NOTIFY))
+    # Without a monitor nobody knows who else runs: -1 is every process of this user (kill(2)).
     everybody = [load_argument(0), *branch_when(EQUAL, 0xFFFFFFFF, fail(EPERM)), *answer(ALLOW)]
     return others + _branch_on_call("kill", everybody)
 
@@ -384,6 +388,8 @@ def _restrict_sending(options: FilterOptions) -> Program:
         *_branch_on_call(
             "sendto", no_fast_open if options.own_network else no_address + no_fast_open
         ),
+        # Their addresses lie in memory. Only datagrams heed them (send(2)), and those are muted, or
+        # lead nowhere in a namespace.
         *_branch_on_call("sendmsg", _deny_bits(2, MSG_FASTOPEN)),
         *_branch_on_call("sendmmsg", _deny_bits(3, MSG_FASTOPEN)),
     ]
@@ -407,5 +413,6 @@ def _notify_addresses(options: FilterOptions) -> Program:
 def _notify_attributes(options: FilterOptions) -> Program:
     if not options.notify_attributes:
         return []
+    # As if the kernel were older: their arguments are not understood, those of the others are.
     newer = branch_when_in(find_numbers(NEWER_ATTRIBUTES), fail(ENOSYS))
     return newer + branch_when_in(find_numbers(ATTRIBUTES), answer(NOTIFY))

@@ -69,6 +69,7 @@ def pin_socket(path: str, roots: list[str]) -> int:
     root = next((root for root in roots if path.startswith(root + "/")), None)
     if root is None:
         raise PermissionError(EPERM, "outside")
+    # One part at a time: O_NOFOLLOW is about the last one only (open(2)).
     fd = os.open(root, os.O_PATH | os.O_CLOEXEC)
     for part in path[len(root) + 1 :].split("/"):
         try:
@@ -132,7 +133,7 @@ def _build_request(family: int, port: int) -> bytes:
 def _read_answers(data: bytes, port: int, found: set[int]) -> bool:
     """Add the inodes of one answer; True if another one follows. Raises OSError."""
     while data:
-        length, kind = struct.unpack_from("=IH", data)
+        length, kind = struct.unpack_from("=IH", data)  # struct nlmsghdr
         if kind == ERROR:
             number = -struct.unpack_from("=i", data, 16)[0]
             raise OSError(number, os.strerror(number))
