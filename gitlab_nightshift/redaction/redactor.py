@@ -178,8 +178,8 @@ def _unescape_text(text: bytes) -> tuple[bytes, Callable[[int], int]]:
     parts.append(text[at:])
 
     def find_origin(place: int) -> int:
-        known = bisect_right(places, place) - 1
-        return origins[known] + place - places[known]
+        before = bisect_right(places, place) - 1
+        return origins[before] + place - places[before]
 
     return b"".join(parts), find_origin
 
@@ -261,10 +261,10 @@ def _replace_spans(
 
 def merge_spans(spans: Iterable[Span]) -> list[Span]:
     """The spans in order; overlapping ones are merged, adjacent ones are not."""
-    known: list[Span] = []
+    merged: list[Span] = []
     for start, end in sorted(spans):
-        if known and start < known[-1][1]:
-            known[-1] = (known[-1][0], max(end, known[-1][1]))
+        if merged and start < merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
         elif end > start:
-            known.append((start, end))
-    return known
+            merged.append((start, end))
+    return merged

@@ -1,4 +1,4 @@
-"""Well-known paths: the system's, secret ones in it, and this program's own."""
+"""Well-known paths: of the system, of secrets in it, and of this program."""
 
 import sys
 from pathlib import Path

@@ -64,7 +64,7 @@ class _ProbeContext:
     folder: Path
     programs: tuple[Path, ...]
     checkout: Path | None
-    known: Mapping[Tier, UnavailableTier]
+    unavailable: Mapping[Tier, UnavailableTier]
 
 
 @dataclass(frozen=True)
@@ -83,20 +83,21 @@ def choose(
     folder: Path,
     programs: Sequence[Path] = (),
     checkout: Path | None = None,
-    known: Sequence[UnavailableTier] = (),
+    unavailable: Sequence[UnavailableTier] = (),
     look: Look = look_at_system,
 ) -> Sandbox:
     """The boundary to use: with ``auto`` the strongest that works, else the requested tier.
 
     ``folder`` will contain the agents' scratch folders; ``programs`` must be runnable inside, or a
     tier does not work. If there is a ``checkout``, the uid tier must be able to give it to another
-    user. ``known`` are tiers already known not to work; ``look`` finds the private files here.
+    user. ``unavailable`` are tiers that are known not to work; ``look`` finds the private files.
+
     Raises NightshiftError: E_CONFIG if a requested tier does not work, E_POLICY_DENY if none does.
     """
     if requested == Tier.NONE:
         return _build_unconfined()
     context = _ProbeContext(
-        look(), folder, tuple(programs), checkout, {row.tier: row for row in known}
+        look(), folder, tuple(programs), checkout, {each.tier: each for each in unavailable}
     )
     if requested != AUTO:
         found = _try(Tier(requested), context)
@@ -133,8 +134,8 @@ def _build_unconfined() -> Sandbox:
 
 def _try(tier: Tier, context: _ProbeContext) -> Sandbox | UnavailableTier:
     """The tier with all its features, else without the monitor, else why it does not work."""
-    if tier in context.known:
-        return context.known[tier]
+    if tier in context.unavailable:
+        return context.unavailable[tier]
     candidate = _build_candidate(tier, context.machine)
     if isinstance(candidate, UnavailableTier):
         return candidate

@@ -22,7 +22,7 @@ _TRIAL = ".nightshift-probe-"
 
 
 def reserve_user() -> SandboxUser | None:
-    """Reserve an unused user and group until this process ends; None if there is none."""
+    """Reserve an unused user and group until this process ends; None if all are in use."""
     import grp
     import pwd
 

@@ -56,8 +56,8 @@ def copy_certificates(env: Mapping[str, str], folder: Path, private: Path) -> di
     _write_bundle(env, folder, private)
     # requests would trust certifi's list, without the certificates that this machine's owner added.
     own = next((place for place in _SYSTEM_BUNDLES if Path(place).is_file()), "")
-    known = env.get("REQUESTS_CA_BUNDLE") or env.get("CURL_CA_BUNDLE") or not own
-    machine = {} if known else {"REQUESTS_CA_BUNDLE": own}
+    named = env.get("REQUESTS_CA_BUNDLE") or env.get("CURL_CA_BUNDLE")
+    machine = {} if named or not own else {"REQUESTS_CA_BUNDLE": own}
     copies = {name: str(path) for name, path in made.items()}
     return machine | _find_bundle(env, private) | copies
 

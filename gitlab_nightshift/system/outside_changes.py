@@ -63,8 +63,8 @@ class SharedMemory:
         if not _has_no_other_processes():
             return
         for path, status in _list():
-            known = (status.st_dev, status.st_ino) in self.before
-            if not known and status.st_uid == os.geteuid():
+            existed = (status.st_dev, status.st_ino) in self.before
+            if not existed and status.st_uid == os.geteuid():
                 with contextlib.suppress(OSError):
                     remove_path(path)
 

@@ -48,5 +48,5 @@ def count_words(count: int, word: str) -> str:
 
 
 def pluralize(word: str, count: int) -> str:
-    """The word for so many."""
+    """The singular for one, else the plural."""
     return word if count == 1 else f"{word}s"

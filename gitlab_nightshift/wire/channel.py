@@ -51,7 +51,7 @@ class OutputChannel:
         self._send(*((FrameKind.PART, part) for part in parts), (FrameKind.EVENT, last))
 
     def send_record(self, name: str, data: bytes) -> None:
-        """Send a whole file of the results, by its name there; a later one replaces it."""
+        """Send a whole file of the results, by its name in them; a later one replaces it."""
         parts = split(data) if data else []
         self._send(
             *((FrameKind.PART, part) for part in parts), (FrameKind.RECORD, _encode_json(name))

@@ -132,7 +132,7 @@ _KEY = compile_lazily(r"[A-Za-z0-9_.-]{1,100}", re.ASCII)
 
 
 def encode_event(event: Event) -> bytes:
-    """An event as JSON in UTF-8; odd bytes of file names stay what they are."""
+    """An event as JSON in UTF-8; bytes of file names that are not UTF-8 stay as they are."""
     data = {"event": format_class_name(type(event)), **dataclasses.asdict(event)}
     return json.dumps(data, ensure_ascii=False).encode("utf-8", "surrogatepass")
 
@@ -170,9 +170,9 @@ class Sender:
 
 @dataclass(frozen=True)
 class Configuration:
-    """``values`` are the job's secrets. ``results`` and ``logs`` are folders that are there, the
-    ``reserve`` for a full disk lies beside ``logs``; the job log goes to the descriptor ``output``,
-    and the name of each sender, a line, to ``ended`` once all that it sent is written.
+    """``values`` are the job's secrets. ``results`` and ``logs`` are existing folders; the reserve
+    for a full disk lies beside ``logs``. The job log goes to the descriptor ``output``, and the
+    name of each sender, a line, to ``ended`` once all that it sent is written.
     ``live`` is a folder, as a descriptor, into which events are written as well.
 
     Of senders that wait at the same time the first ones are read first. So the one that reports the

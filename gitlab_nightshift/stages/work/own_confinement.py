@@ -54,7 +54,7 @@ def choose_sandbox(
     # mounts must not be chosen, although it would still work now, before they are in force.
     if own and own.mode is ConfinementMode.LANDLOCK:
         unavailable = (*unavailable, UnavailableTier(Tier.NAMESPACES, own.reason))
-    choice = functools.partial(choice, known=unavailable)
+    choice = functools.partial(choice, unavailable=unavailable)
     if own is None:
         return choice()
     # Namespaces that are in force cannot be left again (setns(2) needs CAP_SYS_ADMIN in
