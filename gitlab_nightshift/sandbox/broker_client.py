@@ -111,6 +111,7 @@ def start_broker(terms: BrokerTerms) -> Broker | None:
     memory and descriptors, which from now on any process of the same user may, unless Landlock
     stops it.
     """
+    # SEQPACKET keeps messages apart (unix(7)): descriptors of two requests cannot be mixed up.
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         process = _start_process(theirs.fileno())  # before the filter, which it would inherit
@@ -119,7 +120,7 @@ def start_broker(terms: BrokerTerms) -> Broker | None:
         listener = seccomp.install(seccomp.build_attribute_filter(), listening=True)
     except OSError as error:
         ours.close()
-        process.wait()
+        process.wait()  # it ends as its socket is closed
         if error.errno in NO_LISTENER:
             return None
         raise

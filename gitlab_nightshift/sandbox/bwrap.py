@@ -32,7 +32,8 @@ NAMESPACES = (
     *("--die-with-parent", "--cap-drop", "ALL"),
     *("--hostname", "nightshift"),
 )
-"""No ``--new-session``: the caller starts one, and SIGINT to its group has to arrive inside."""
+"""No ``--new-session``: the caller starts one, and SIGINT to its group has to arrive inside. What
+bwrap(1) recommends instead, to refuse TIOCSTI, the launcher's filter does."""
 
 
 def find() -> str | None:
@@ -60,6 +61,7 @@ def build_command(bwrap: str, confinement: Confinement, system: "System") -> lis
 
 def _build_own_mounts() -> list[str]:
     folders = [word for folder in OWN_FOLDERS for word in ("--tmpfs", folder)]
+    # The last one in a folder that bwrap makes: in /run nothing of the machine is mounted.
     return ["--proc", "/proc", "--dev", "/dev", *folders, "--dir", GATES]
 
 

@@ -120,6 +120,7 @@ def capture(
         except OSError as error:
             return CapturedOutput(NOT_FOUND, b"", f"{argv[0]}: {error.strerror}".encode())
         if memory is not None:
+            # It may have ended: a program need not wait for its stdin.
             with contextlib.suppress(ProcessLookupError):
                 resource.prlimit(process.pid, resource.RLIMIT_DATA, (memory, memory))
         try:

@@ -168,7 +168,7 @@ def _wait_until_released(lock: Path, within_s: float) -> bool:
         if time.monotonic() > until:
             _kill_holder(lock)
             return False
-        time.sleep(0.002)
+        time.sleep(0.002)  # flock(2) itself would wait without a limit
     return True
 
 

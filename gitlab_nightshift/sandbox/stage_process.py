@@ -57,7 +57,7 @@ def start_stage(
     try:
         return Popen(
             [*prefix, *start.command],
-            cwd="/",
+            cwd="/",  # not the checkout, where a relative path would name an agent's file
             env=start.env,
             pass_fds=[start.descriptor, *descriptors],
             stdin=stdin,

@@ -185,6 +185,7 @@ def _build_candidate(tier: Tier, machine: System) -> Sandbox | UnavailableTier:
             else UnavailableTier(tier, "bwrap is not installed")
         )
     if tier is Tier.UID:
+        # Only root may become another user and give files away (setresuid(2), chown(2)).
         if os.geteuid() != 0:
             return UnavailableTier(tier, "the job is not root")
         identity = uid_tier.reserve_user()

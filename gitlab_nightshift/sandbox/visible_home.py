@@ -30,6 +30,7 @@ def find_hidden_home(env: Mapping[str, str], writable: Iterable[str]) -> str:
     other users' homes or this program's Python, or lies in a folder that work writes."""
     home = os.path.realpath(env.get("HOME") or "/")
     system = (*_SYSTEM, *map(os.path.realpath, _SYSTEM))
+    # "/" is the HOME of a user without one, as in a container that runs under a number.
     if home in ("/", sys.prefix, sys.base_prefix) or not os.path.isdir(home):
         return ""
     holds_system = any(within(path, home) for path in system)

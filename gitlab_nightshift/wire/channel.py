@@ -91,6 +91,7 @@ class OutputChannel:
 
     def _send(self, *frames: tuple[FrameKind, bytes]) -> None:
         data = b"".join(encode_frame(kind, payload) for kind, payload in frames)
+        # Of all frames at once: parts of two threads' messages would be joined to one.
         with self._lock:
             if self.gone:
                 return
@@ -109,6 +110,7 @@ class OutputChannel:
         ready.register(self._descriptor, select.POLLOUT)
         while self._unsent:
             ready.poll()
+            # Between write and del an exception would make the same bytes be sent twice.
             with defer_signals():
                 try:
                     del self._unsent[: os.write(self._descriptor, self._unsent[: 1 << 16])]

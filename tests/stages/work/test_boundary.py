@@ -90,9 +90,9 @@ def test_a_process_in_namespaces_takes_no_tier_that_moves_git() -> None:
     landlock = hiding().sandbox
     namespaces = replace(landlock, tier=Tier.NAMESPACES)
     passed = replace(landlock, passed_over=((Tier.NAMESPACES, "not from here"),))
-    assert choose_sandbox(inside, lambda known: namespaces) is namespaces
+    assert choose_sandbox(inside, lambda unavailable: namespaces) is namespaces
     with pytest.raises(SandboxUnavailable, match="not from here"):
-        choose_sandbox(inside, lambda known: passed)
+        choose_sandbox(inside, lambda unavailable: passed)
 
     def none(known: Sequence[UnavailableTier]) -> Sandbox:
         raise NightshiftError(Code.POLICY_DENY, "nothing works")
@@ -130,7 +130,7 @@ def test_where_the_kernel_cannot_keep_processes_to_their_rows_secrets_are_partly
     uid = choose(Tier.NONE, Path("/nowhere"))
     strong = replace(uid, tier=Tier.NAMESPACES, guarantees=replace(uid.guarantees, **HELD))
     monkeypatch.setattr(self_confinement, "list_unenforceable", lambda: ("files",))
-    weak = choose_sandbox(confined(ConfinementMode.NAMESPACES), lambda known: strong)
+    weak = choose_sandbox(confined(ConfinementMode.NAMESPACES), lambda unavailable: strong)
     with pytest.raises(NightshiftError, match=r"cannot keep files from it.*accept_partial: \[secr"):
         refuse_weaker(weak.tier, judge_guarantees(weak.guarantees), ())
 
