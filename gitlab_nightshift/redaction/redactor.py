@@ -42,7 +42,7 @@ class Redactor:
 
     def find_spans(self, text: bytes) -> list[Span]:
         """The spans of secrets, in order; overlapping ones are merged."""
-        find = self._finder.find_spans
+        find = _build_finder(self.values).find_spans
         return merge_spans([*find(text), *find_escaped_spans(text, find, self._longest)])
 
     def holds_value(self, text: bytes) -> bool:
@@ -53,10 +53,6 @@ class Redactor:
     def build_stream(self) -> "Stream":
         """A stream through this redactor, which holds back what may begin a secret."""
         return Stream(self.find_spans, max(self._longest, _LONGEST_TOKEN))
-
-    @property
-    def _finder(self) -> Finder:
-        return _build_finder(self.values)
 
     @cached_property
     def _longest(self) -> int:

@@ -77,13 +77,13 @@ def _build_system_mounts() -> list[str]:
 
 def _build_masks(system: "System") -> list[str]:
     """Mount an empty folder over each private one, /dev/null over each file, socket or pipe."""
-    options = list[str]()
-    for path in system.private:
-        if Path(path).is_dir():
-            options += ["--tmpfs", path]
-        elif os.path.lexists(path):
-            options += ["--ro-bind", "/dev/null", path]
-    return options
+    present = filter(os.path.lexists, system.private)
+    return [word for path in present for word in (*choose_mask(path), path)]
+
+
+def choose_mask(path: str) -> tuple[str, ...]:
+    """The options that hide a path, which is to follow them."""
+    return ("--tmpfs",) if Path(path).is_dir() else ("--ro-bind", "/dev/null")
 
 
 def _build_binds(confinement: Confinement, system: "System") -> list[str]:

@@ -224,7 +224,7 @@ def _build_binds(paths: ConfinementPaths) -> Iterator[str]:
     binds += [(path, ("--ro-bind-try", path)) for path in _list_opened(paths)]
     binds += [(path, ("--bind", path)) for path in paths.writable]
     binds += [
-        (path, _build_mask_options(path)) for path in paths.hidden if not path.startswith(f"{RUN}/")
+        (path, bwrap.choose_mask(path)) for path in paths.hidden if not path.startswith(f"{RUN}/")
     ]
     binds += [(path, ("--ro-bind", path)) for path in (*paths.readable, paths.git)]
     binds += [(path, ("--ro-bind", file)) for path, file in paths.substitutes]
@@ -247,7 +247,3 @@ def _list_opened(paths: ConfinementPaths) -> Iterator[str]:
     for path in dict.fromkeys(paths.opened):
         if not any(within(path, other) for other in others):
             yield path
-
-
-def _build_mask_options(path: str) -> tuple[str, ...]:
-    return ("--tmpfs",) if Path(path).is_dir() else ("--ro-bind", "/dev/null")

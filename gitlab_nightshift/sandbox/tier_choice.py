@@ -107,6 +107,11 @@ def choose(
                 " (isolation: auto takes the strongest that does)"
             )
         return found
+    return _choose_strongest(context)
+
+
+def _choose_strongest(context: _ProbeContext) -> Sandbox:
+    """The first tier that works. Raises NightshiftError E_POLICY_DENY."""
     passed_over: list[tuple[Tier, str]] = []
     for tier in ORDER:
         found = _try(tier, context)

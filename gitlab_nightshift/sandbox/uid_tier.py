@@ -12,6 +12,7 @@ from pathlib import Path
 
 from gitlab_nightshift.sandbox.system_paths import INSIDE, SHARED_MEMORY, build_python_command
 from gitlab_nightshift.sandbox.tiers import SandboxUser
+from gitlab_nightshift.system.descendants import read_stat
 from gitlab_nightshift.system.openat import remove_path
 
 UNASSIGNED_IDS = range(60578, 61184)
@@ -45,8 +46,8 @@ def _list_active_uids() -> set[int]:
     for entry in os.scandir("/proc"):
         if entry.name.isdigit():
             with contextlib.suppress(OSError):
-                state = Path(entry.path, "stat").read_bytes().rpartition(b")")[2].split()[0]
-                if state not in (b"Z", b"X"):  # zombie, dead (proc_pid_stat(5))
+                # Neither a zombie nor dead (proc_pid_stat(5)).
+                if read_stat(int(entry.name))[0] not in (b"Z", b"X"):
                     found.add(entry.stat().st_uid)
     return found
 

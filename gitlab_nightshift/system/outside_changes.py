@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from gitlab_nightshift.system.descendants import list_ancestors, list_parents
+from gitlab_nightshift.system.descendants import list_ancestors, read_parents
 from gitlab_nightshift.system.openat import remove_path
 
 # --- modes ----------------------------------------------------------------------------------------
@@ -83,7 +83,7 @@ def _list() -> Iterator[tuple[Path, os.stat_result]]:
 
 def _has_no_other_processes() -> bool:
     """True if all of this user's processes are ancestors or descendants of this one."""
-    parents = list_parents(os.geteuid())
+    parents = read_parents(os.geteuid())
     ours = {pid for pid, _ in list_ancestors()}
     return all(pid in ours or _lies_below(pid, parents) for pid in parents)
 

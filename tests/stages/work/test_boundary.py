@@ -94,14 +94,16 @@ def test_a_process_in_namespaces_takes_no_tier_that_moves_git() -> None:
     with pytest.raises(SandboxUnavailable, match="not from here"):
         choose_sandbox(inside, lambda unavailable: passed)
 
-    def none(known: Sequence[UnavailableTier]) -> Sandbox:
+    def none(unavailable: Sequence[UnavailableTier]) -> Sandbox:
         raise NightshiftError(Code.POLICY_DENY, "nothing works")
 
     with pytest.raises(SandboxUnavailable, match="nothing works"):
         choose_sandbox(inside, none)
 
-    def chosen(known: Sequence[UnavailableTier]) -> Sandbox:
-        assert [missing.tier for missing in known] == [Tier.NAMESPACES], "it would have to mount"
+    def chosen(unavailable: Sequence[UnavailableTier]) -> Sandbox:
+        assert [missing.tier for missing in unavailable] == [Tier.NAMESPACES], (
+            "it would have to mount"
+        )
         return landlock
 
     assert choose_sandbox(confined(ConfinementMode.LANDLOCK), chosen) is landlock
