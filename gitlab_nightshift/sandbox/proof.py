@@ -80,7 +80,7 @@ class BoundaryProof:
 
 
 def summarize_findings(row: ProofRow, findings: Sequence[ProbeFinding]) -> ProbeSummary:
-    """The worst finding of a row, or how all attempts were stopped."""
+    """The worst finding of a row, or if all attempts were stopped, how."""
     worst = max(findings, key=lambda f: (f.hole, f.open))
     if not worst.open:
         how = ", ".join(sorted({f.how for f in findings})[:3])

@@ -144,7 +144,7 @@ def weaken_sandbox(sandbox: Sandbox, own: OwnConfinement) -> Sandbox:
         why = f"this kernel cannot keep {' and '.join(rights)} from it"
     if not why or sandbox.tier is Tier.NONE:
         return sandbox
-    left = (*sandbox.guarantees.secrets.leaves, CONFINED)
+    left = (*sandbox.guarantees.secrets.open_rows, CONFINED)
     text = f"what reads agents' work is not confined ({why})"
     weaker = replace(sandbox.guarantees, secrets=Guarantee(text, left))
     return replace(sandbox, guarantees=weaker)

@@ -157,7 +157,7 @@ def _try_candidate(candidate: Sandbox, context: _ProbeContext) -> Sandbox | Unav
         with _open_trial(context, candidate) as trial:
             reason = _find_failure(candidate, trial)
             if reason and candidate.features.notify:
-                features = replace(candidate.features, notify=False, lacking=reason)
+                features = replace(candidate.features, notify=False, monitor_failure=reason)
                 reduced = _with_features(candidate, features)
                 if not _find_failure(reduced, trial):
                     return reduced
@@ -347,7 +347,7 @@ def _build_file_guarantee(tier: Tier, features: Features) -> Guarantee:
         return Guarantee("writes only in the checkout and its scratch space; reads only the system")
     if features.landlock:
         text = "modes and times of the job user's other files can be changed"
-        return Guarantee(text + _describe_lacking("changes", features), (MODES,))
+        return Guarantee(text + _describe_monitor_failure("changes", features), (MODES,))
     text = "whatever any user of this machine may read is readable, and /tmp is writable"
     return Guarantee(text, (OTHER_FILES, WRITING))
 
@@ -368,12 +368,12 @@ def _build_network_guarantee(tier: Tier, features: Features) -> Guarantee:
     text = "TCP goes anywhere"
     if features.landlock >= 4:
         text = "TCP goes to the gateway's port on any host"
-    return Guarantee(text + _describe_lacking("connects", features), _NETWORK_ROWS)
+    return Guarantee(text + _describe_monitor_failure("connects", features), _NETWORK_ROWS)
 
 
-def _describe_lacking(what: str, features: Features) -> str:
+def _describe_monitor_failure(what: str, features: Features) -> str:
     """Why no monitor checks it."""
-    why = features.lacking[:_LONGEST_WHY]
+    why = features.monitor_failure[:_LONGEST_WHY]
     return f": {what} cannot be judged ({why})" if why else ""
 
 

@@ -1,8 +1,9 @@
 """The files that every confined process may read: the system's, without private ones, which one
 bounded walk finds before any agent runs.
 
-A file is private if this user or a group may read it, but not everybody: files that they may not
-read either, the kernel keeps from agents anyway. Sockets, pipes and devices are always private.
+A file is private if its owner (this user) or its group may read it, but not everybody. What this
+user may not read either, the kernel keeps from agents anyway. Sockets, pipes and devices are always
+private.
 """
 
 # ruff: noqa: PTH120 - strings: there are thousands of them
@@ -217,7 +218,7 @@ def _holds_system(path: str, tops: Iterable[str]) -> bool:
 
 
 def _find_private_paths(tops: list[str]) -> PrivatePaths:
-    """Scan settings and what people install, and packages as far as it is cheap.
+    """Scan ``/etc`` and what people install, and distribution packages as far as it is cheap.
 
     Trees with this program's own Python are never cut: without it nothing would run.
     """

@@ -42,7 +42,7 @@ def run_guarded(action: Callable[[], int], env: Mapping[str, str]) -> int:
 
 
 def report_lost_output(error: OSError) -> int:
-    """The exit status if the reader of stdout has gone, such as `head`, or a disk is full. Output
+    """The exit status if the reader of stdout, such as `head`, has ended, or a disk is full. Output
     that cannot be written is dropped."""
     try:
         sys.stdout.flush()

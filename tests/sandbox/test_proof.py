@@ -285,7 +285,7 @@ def test_a_row_tells_the_worst_of_its_attempts() -> None:
 
 FOUR = ("files", "secrets", "network", "lifetime")
 FULL = Features(landlock=7, notify=True)
-OLD = Features(landlock=3, notify=False, lacking="seccomp: Invalid argument")
+OLD = Features(landlock=3, notify=False, monitor_failure="seccomp: Invalid argument")
 
 
 def finding(row: ProofRow, tier: Tier, features: Features, *, is_open: bool = True) -> ProbeFinding:
