@@ -17,9 +17,9 @@ from gitlab_nightshift.run.supervisor.delegation_run import (
     DelegationCall,
     supervise_delegation,
 )
-from gitlab_nightshift.sandbox.sealed_child import run_sealed
+from gitlab_nightshift.sandbox.stage_process import run_sealed
 from gitlab_nightshift.stages.work.delegation.payload import LARGEST, build_schemas
-from gitlab_nightshift.system.secrecy import close_to_others
+from gitlab_nightshift.system.self_protection import close_to_others
 
 NOT_HERE = "agents run on Linux only"
 

@@ -19,9 +19,8 @@ from gitlab_nightshift.repository.repair import repair
 from gitlab_nightshift.stages.report import result_files
 from gitlab_nightshift.system.environment import build_search_path
 from gitlab_nightshift.system.file_names import choose_short_parent
-from gitlab_nightshift.system.installation import refuse_installation_in
-from gitlab_nightshift.system.private_folders import collect, open_private_folder
-from gitlab_nightshift.system.secrecy import close_to_others
+from gitlab_nightshift.system.private_folders import open_private_folder, remove_leftovers
+from gitlab_nightshift.system.self_protection import close_to_others, refuse_installation_in
 
 
 @dataclass(frozen=True)
@@ -94,7 +93,7 @@ def mend(
     path = build_search_path(env, checkout)
     mended = repair(checkout, private=private, search_path=path, just_now=bool(ending))
     for place in {private.parent, choose_short_parent(private.parent)}:
-        collect(place, checkout, lambda folder: _recover_results(folder, *ending))
+        remove_leftovers(place, checkout, lambda folder: _recover_results(folder, *ending))
     return mended
 
 

@@ -8,7 +8,7 @@ from gitlab_nightshift.job.job_secrets import Secrets
 from gitlab_nightshift.repository.git import Git
 from gitlab_nightshift.repository.known_checkout import KnownCheckout
 from gitlab_nightshift.run_context import RunContext
-from gitlab_nightshift.system.certificates import build_network_env
+from gitlab_nightshift.system.network_settings import build_network_env
 from gitlab_nightshift.system.raw_logs import Logs, build_logs
 
 

@@ -111,3 +111,29 @@ def test_work_loads_no_proof_before_there_is_a_change() -> None:
         "proof.reading",
         "proof.evidence",
     )
+
+
+def test_the_redactor_loads_no_records_of_a_delegation_and_no_page() -> None:
+    """It starts first, and the job log waits for it."""
+    assert_light(
+        "import gitlab_nightshift.run.redactor_process",
+        "records.delegation_records",
+        "records.fleet_records",
+        "settings.model",
+        "stages.report.page",
+    )
+
+
+def test_what_reads_a_bundle_loads_no_settings() -> None:
+    assert_light(
+        "import gitlab_nightshift.repository.bundle_reader", "settings.model", "job.job_secrets"
+    )
+
+
+def test_the_report_loads_no_records_of_other_commands() -> None:
+    assert_light(
+        "import gitlab_nightshift.stages.report.report_process",
+        "records.delegation_records",
+        "records.fleet_records",
+        "settings.model",
+    )

@@ -20,10 +20,14 @@ from hypothesis import strategies as st
 
 from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.redaction import token_patterns
-from gitlab_nightshift.redaction.escapes import find_escaped_spans
 from gitlab_nightshift.redaction.needle_finder import Finder, find_windows
-from gitlab_nightshift.redaction.redactor import Redactor, refuse_secrets
-from gitlab_nightshift.redaction.stream import REDACTED, Stream
+from gitlab_nightshift.redaction.redactor import (
+    REDACTED,
+    Redactor,
+    Stream,
+    find_escaped_spans,
+    refuse_secrets,
+)
 from gitlab_nightshift.redaction.token_patterns import (
     TokenKind,
     list_lookaheads,
@@ -349,7 +353,7 @@ def _streamed(redact: Redactor, *chunks: bytes | str) -> bytes:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks so small that every cut is tried."""
-    monkeypatch.setattr("gitlab_nightshift.redaction.stream._BLOCK", 1)
+    monkeypatch.setattr("gitlab_nightshift.redaction.redactor._BLOCK", 1)
     monkeypatch.setattr("gitlab_nightshift.redaction.redactor._LONGEST_TOKEN", 250)
 
 
@@ -442,7 +446,7 @@ def test_whatever_is_planted_and_cut(planted: list[tuple[str, str]], sizes: list
     data = text.encode()
     chunks = list(_cut(data, sizes))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gitlab_nightshift.redaction.stream._BLOCK", 1)
+        patch.setattr("gitlab_nightshift.redaction.redactor._BLOCK", 1)
         patch.setattr("gitlab_nightshift.redaction.redactor._LONGEST_TOKEN", 600)
         left = _streamed(REDACT, *chunks)
     assert left == REDACT(data) == REDACT(text).encode()

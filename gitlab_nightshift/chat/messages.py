@@ -15,9 +15,8 @@ from gitlab_nightshift.records.products import Outcome
 from gitlab_nightshift.records.request import TaskCommand
 from gitlab_nightshift.records.usage import Bound, format_usd
 from gitlab_nightshift.registry.agent_registry import list_requestable_agents
-from gitlab_nightshift.text.counts import count_words
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
-from gitlab_nightshift.text.printable_text import remove_hidden
+from gitlab_nightshift.text.printable_text import count_words, remove_hidden
 
 Json = dict[str, Any]
 Redact = Callable[[str], str]

@@ -27,10 +27,9 @@ from gitlab_nightshift.run.work_setup import build_work_context
 from gitlab_nightshift.run_folder import Invocation, RunFolder
 from gitlab_nightshift.sandbox import confinement
 from gitlab_nightshift.sandbox.confinement import ConfinementChoice, ConfinementMode
-from gitlab_nightshift.sandbox.guarantee_states import refuse_weaker
 from gitlab_nightshift.sandbox.launched_process import STARTS
 from gitlab_nightshift.sandbox.process_table import WORK_TRIAL
-from gitlab_nightshift.sandbox.proof import ProbeFinding, summarize_findings
+from gitlab_nightshift.sandbox.proof import ProbeFinding, refuse_weaker, summarize_findings
 from gitlab_nightshift.sandbox.supervised_process import StageProcess
 from gitlab_nightshift.sandbox.tier_choice import AUTO
 from gitlab_nightshift.sandbox.tiers import CONFINED, OWN_CODE, Tier
@@ -190,7 +189,7 @@ def _try_confinement(session: Session, namespace_failure: str) -> _ConfinementTr
     row = summarize_findings(CONFINED, [ProbeFinding(CONFINED, *each) for each in found])
     if chosen.mode is ConfinementMode.NONE:
         row = ProbeSummary(
-            row.title, row.attempts, GuaranteeState.PARTIAL, f"not confined: {chosen.why}"
+            row.title, row.attempts, GuaranteeState.PARTIAL, f"not confined: {chosen.reason}"
         )
     return _ConfinementTrial(chosen, row)
 

@@ -43,8 +43,9 @@ from gitlab_nightshift.stages.work.gateway_access import (
     configure_gateway,
     open_access,
 )
-from gitlab_nightshift.system.environment import NETWORK, build_search_path
+from gitlab_nightshift.system.environment import build_search_path
 from gitlab_nightshift.system.file_names import open_short_folder
+from gitlab_nightshift.system.network_settings import NETWORK
 
 TASK = """\
 # Task: make one change

@@ -29,7 +29,7 @@ from gitlab_nightshift.records.usage import format_usd
 from gitlab_nightshift.stages.report.history_figures import HistoryFigures, compute_figures
 from gitlab_nightshift.stages.report.history_report import render_history, render_metrics
 from gitlab_nightshift.stages.report.outcome_message import Notification, disable_markup
-from gitlab_nightshift.text.counts import count_words
+from gitlab_nightshift.text.printable_text import count_words
 
 NIGHTS_FILE, REPORT_JOB = "fleet-nights.json", "fleet:report"
 NIGHTS_VERSION = 1

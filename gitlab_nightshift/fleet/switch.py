@@ -24,7 +24,7 @@ from gitlab_nightshift.gitlab.fleet_switch import (
     read_schedule_settings,
 )
 from gitlab_nightshift.gitlab.pipelines import NIGHT_JOB, NightJob, cancel_job, list_night_jobs
-from gitlab_nightshift.text.counts import count_words
+from gitlab_nightshift.text.printable_text import count_words
 
 Answer = TypeVar("Answer")
 OFF = frozenset("false f no n off 0".split())

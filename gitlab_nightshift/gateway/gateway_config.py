@@ -15,7 +15,7 @@ from gitlab_nightshift.gateway.prices import Rates, merge_rates
 from gitlab_nightshift.gateway.upstream import Upstream, build_upstream
 from gitlab_nightshift.records.usage import SpendingLimit
 from gitlab_nightshift.settings.allowed_hosts import parse_egress_host
-from gitlab_nightshift.system.job_proxy import PROXIES
+from gitlab_nightshift.system.network_settings import PROXIES
 
 if TYPE_CHECKING:
     from gitlab_nightshift.settings.model import Settings

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from gitlab_nightshift.errors import build_config_error
 from gitlab_nightshift.gateway.keys import OAUTH, Api, ModelKey
-from gitlab_nightshift.system.job_proxy import find_job_proxy
+from gitlab_nightshift.system.network_settings import find_job_proxy
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 DEFAULTS = {Api.ANTHROPIC: "https://api.anthropic.com", Api.OPENAI: "https://api.openai.com"}

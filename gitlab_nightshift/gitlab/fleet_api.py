@@ -19,7 +19,7 @@ from gitlab_nightshift.gitlab.pipelines import list_schedule_pipelines
 from gitlab_nightshift.gitlab.project import TIMEOUT_S, check_server
 from gitlab_nightshift.gitlab.project_settings import CiSettings, Schedule
 from gitlab_nightshift.gitlab.resources import PAGE, build_project_path
-from gitlab_nightshift.system.retry import Again, Clock, RetryPolicy, write_notice
+from gitlab_nightshift.system.retry import Clock, IsTransient, RetryPolicy, write_notice
 
 if TYPE_CHECKING:
     from gitlab_nightshift.gitlab.client import Client
@@ -102,7 +102,7 @@ class RenewedPatience(RetryPolicy):
 
     for_s: float = PATIENCE_S
 
-    def call_with_retries(self, call: Callable[[], Result], again: Again) -> Result:
+    def call_with_retries(self, call: Callable[[], Result], again: IsTransient) -> Result:
         """Call, and retry while ``again`` accepts the error."""
         until = self.clock.now() + self.for_s
         policy = RetryPolicy(until, self.clock, self.first_s, tell=self.tell)

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
-from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
+
+    from gitlab_nightshift.settings.model import Settings
 
 _WILD = compile_lazily(r"[*?/]+")
 _SPECIAL = compile_lazily(r"[\\\[!#\s]")
@@ -35,7 +36,7 @@ def _read_group(line: str) -> PathGroup:
     return PathGroup(name, tuple(patterns.split()), tuple(examples.split()))
 
 
-def within(path: str, settings: Settings) -> bool:
+def within(path: str, settings: "Settings") -> bool:
     """True if ``paths`` and ``exclude_paths`` allow a path."""
     if settings.paths and not matches(path, settings.paths):
         return False

@@ -23,7 +23,7 @@ from gitlab_nightshift.records.events import CommandEnded, Emit, ProgramEnded, P
 from gitlab_nightshift.repository.disk_space import Disks, DiskWatch
 from gitlab_nightshift.sandbox.launch import ProcessBoundary
 from gitlab_nightshift.sandbox.process import NOT_FOUND, EndReason, ProcessLimits, stream
-from gitlab_nightshift.system.environment import TRUSTING
+from gitlab_nightshift.system.environment import TRUSTED_CHECKOUTS
 from gitlab_nightshift.system.openat import open_folder, remove
 from gitlab_nightshift.system.raw_logs import Logs
 
@@ -104,7 +104,7 @@ class Runner:
                 remove(name, fd)
             for name in ("home", "tmp"):
                 os.mkdir(name, 0o700, dir_fd=fd)
-            (self.scratch / "home/.gitconfig").write_text(TRUSTING)
+            (self.scratch / "home/.gitconfig").write_text(TRUSTED_CHECKOUTS)
             for name in ("home/.gitconfig", "home", "tmp"):
                 os.chown(name, owner.st_uid, owner.st_gid, dir_fd=fd, follow_symlinks=False)
 

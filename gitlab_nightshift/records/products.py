@@ -14,7 +14,7 @@ from gitlab_nightshift.records.request import TaskRequest
 from gitlab_nightshift.records.tool_calls import ToolUse
 from gitlab_nightshift.records.usage import SpendingLimit, Usage
 from gitlab_nightshift.records.verdicts import Check, Finding, GatedFile
-from gitlab_nightshift.text.counts import count_words
+from gitlab_nightshift.text.printable_text import count_words
 
 VERSION = 1
 BUNDLE_VERSION = 2

@@ -19,7 +19,6 @@ from gitlab_nightshift.records.codec import (
     make_older_record,
     to_data,
 )
-from gitlab_nightshift.records.fleet_records import FleetPlan
 from gitlab_nightshift.records.notary_records import NotaryRecord
 from gitlab_nightshift.records.products import Bundle, Plan, Publication
 from gitlab_nightshift.records.run_results import RunResult
@@ -27,13 +26,15 @@ from gitlab_nightshift.records.run_results import RunResult
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
+    from gitlab_nightshift.records.fleet_records import FleetPlan
+
 LARGEST_BUNDLE = 16 * 1024 * 1024
 LARGEST_PATCH = 8 * 1024 * 1024
 """Bytes. A change of some hundred lines is far below."""
 UPKEEP = "upkeep"
 """The folder in the results with what was done for an open merge request, before new work."""
 
-Record = TypeVar("Record", Plan, Bundle, Publication, NotaryRecord, RunResult, FleetPlan)
+Record = TypeVar("Record", Plan, Bundle, Publication, NotaryRecord, RunResult, "FleetPlan")
 _T = TypeVar("_T")
 
 

@@ -68,17 +68,18 @@ class Lookahead:
 
 
 class Finder:
-    """Needles prepared for one pass; building it takes at most some tens of milliseconds."""
+    """Needles prepared for one pass; building it takes at most some tens of milliseconds.
+    ``listed`` are places of other needles."""
 
     def __init__(
         self,
         needles: Iterable[Needle],
-        looks: Sequence[Lookahead] = (),
-        known: Sequence[Place] = (),
+        lookaheads: Sequence[Lookahead] = (),
+        listed: Sequence[Place] = (),
     ) -> None:
-        places = [*known, *list_places(needles, (key[:2] for key, _, _ in known))]
-        self._candidate = _build_candidate_pattern({key for key, _, _ in places}, looks)
-        places += [(look.key, look.offset, look.needle) for look in looks]
+        places = [*listed, *list_places(needles, (key[:2] for key, _, _ in listed))]
+        self._candidate = _build_candidate_pattern({key for key, _, _ in places}, lookaheads)
+        places += [(lookahead.key, lookahead.offset, lookahead.needle) for lookahead in lookaheads]
         self._table = _build_table(places)
 
     def find_spans(self, text: bytes) -> list[Span]:
@@ -89,8 +90,8 @@ class Finder:
         for hit in self._candidate.finditer(_decode_pairs(text)):
             # The match may include a second pair, with which another key begins.
             for at in range(2 * hit.start(), 2 * hit.end(), 2):
-                known = table.get(text[at : at + 4]) or table.get(text[at : at + 2]) or ()
-                for offset, needle in known:
+                candidates = table.get(text[at : at + 4]) or table.get(text[at : at + 2]) or ()
+                for offset, needle in candidates:
                     start = at - offset
                     if start >= until.get(needle, 0):
                         spans = needle.find_spans(text, start)
@@ -102,11 +103,11 @@ class Finder:
 
 def list_places(needles: Iterable[Needle], pairs: Iterable[bytes] = ()) -> Iterator[Place]:
     """The keys of needles, given ``pairs`` at which the search stops anyway."""
-    first = set(pairs)  # to stop at these again costs nothing
+    stops = set(pairs)  # to stop at these again costs nothing
     for needle in needles:
         for anchor in needle.anchors:
-            for offset, key in find_windows(anchor, first):
-                first.add(key[:2])
+            for offset, key in find_windows(anchor, stops):
+                stops.add(key[:2])
                 yield key, offset, needle
 
 
@@ -114,29 +115,29 @@ def _build_table(places: Iterable[Place]) -> dict[bytes, list[tuple[int, Needle]
     """The needles to try after the first two pairs of a key, or after its only one."""
     table: dict[bytes, list[tuple[int, Needle]]] = {}
     for key, offset, needle in sorted(places, key=lambda place: len(place[0])):
-        known = table.setdefault(key[:4], list(table.get(key[:2], ())))
-        if (offset, needle) not in known:
-            known.append((offset, needle))
+        entries = table.setdefault(key[:4], list(table.get(key[:2], ())))
+        if (offset, needle) not in entries:
+            entries.append((offset, needle))
     return table
 
 
-def find_windows(anchor: bytes, first: Container[bytes] = ()) -> list[tuple[int, bytes]]:
+def find_windows(anchor: bytes, stops: Container[bytes] = ()) -> list[tuple[int, bytes]]:
     """The rarest parts of an anchor at an even and at an odd offset, as ``(offset, bytes)``."""
-    return [_find_rarest_window(anchor, odd, first) for odd in (0, 1)]
+    return [_find_rarest_window(anchor, start, stops) for start in (0, 1)]
 
 
-def _find_rarest_window(anchor: bytes, odd: int, first: Container[bytes]) -> tuple[int, bytes]:
-    end = len(anchor) - (len(anchor) - odd) % 2
-    whole = [(at, anchor[at : min(at + _SIZES[0], end)]) for at in range(odd, end, 2)]
-    costs = [estimate_cost(window, first) for _, window in whole]
+def _find_rarest_window(anchor: bytes, start: int, stops: Container[bytes]) -> tuple[int, bytes]:
+    end = len(anchor) - (len(anchor) - start) % 2
+    whole = [(at, anchor[at : min(at + _SIZES[0], end)]) for at in range(start, end, 2)]
+    costs = [estimate_cost(window, stops) for _, window in whole]
     return whole[costs.index(min(costs))]
 
 
-def estimate_cost(window: bytes, known: Container[bytes] = ()) -> float:
-    """The cost of searching for a window: how often its first pair stops the search, and how often
-    all of it matches."""
+def estimate_cost(window: bytes, stops: Container[bytes] = ()) -> float:
+    """The cost of searching for a window: how often its first pair stops the search (for nothing if
+    it is one of the ``stops``), and how often all of it matches."""
     first, others = _measure_window(window)
-    return first * ((window[:2] not in known) + others)
+    return first * ((window[:2] not in stops) + others)
 
 
 @cache
@@ -170,7 +171,7 @@ def _build_candidate_pattern(
         for size in _SIZES
     }
     special = [("", columns[2][0])]
-    special += [(look.follows, {_encode_pair(look.key)}) for look in lookaheads]
+    special += [(lookahead.follows, {_encode_pair(lookahead.key)}) for lookahead in lookaheads]
     alone = set().union(*(starts for _, starts in special))
     ways = []
     if columns[6][0]:
@@ -196,13 +197,13 @@ def combine_pairs(first: Iterable[int], second: Iterable[int]) -> set[int]:
 
 def build_charset(codes: Iterable[int], but: bool = False) -> str:
     """A regular expression's set of these pairs, or of all others; "" for none."""
-    known = sorted(codes)
-    if not known:
+    ordered = sorted(codes)
+    if not ordered:
         return ""
-    breaks = [at for at, (a, b) in enumerate(pairwise(known), 1) if b != a + 1]
-    edges = [0, *breaks, len(known)]
+    breaks = [at for at, (a, b) in enumerate(pairwise(ordered), 1) if b != a + 1]
+    edges = [0, *breaks, len(ordered)]
     ranges = "".join(
-        f"{re.escape(chr(known[start]))}-{re.escape(chr(known[end - 1]))}"
+        f"{re.escape(chr(ordered[start]))}-{re.escape(chr(ordered[end - 1]))}"
         for start, end in pairwise(edges)
     )
     return f"[{'^' if but else ''}{ranges}]"

@@ -1,20 +1,21 @@
 """The one redactor: removes a job's secret values in all spellings, and what looks like a token."""
 
-from collections.abc import Collection
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
+from itertools import chain
 from typing import AnyStr
 
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.redaction.escapes import find_escaped_spans
 from gitlab_nightshift.redaction.needle_finder import Finder, Span
 from gitlab_nightshift.redaction.secret_values import (
     build_line_needles,
     build_needles,
     measure_longest_form,
 )
-from gitlab_nightshift.redaction.stream import REDACTED, Stream, merge_spans
 from gitlab_nightshift.redaction.token_patterns import list_lookaheads, list_token_places
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 _LONGEST_TOKEN = 40_000  # bytes: a private key of 32 KiB and its frame
 
@@ -34,14 +35,14 @@ class Redactor:
         if not text:
             return text
         if isinstance(text, bytes):
-            return _replace_spans(text, self.find_spans(text))
+            return _replace_spans(text, self.find_spans(text))[0]
         data = text.encode("utf-8", "surrogatepass")
         spans = self.find_spans(data)
-        return _decode_text(_replace_spans(data, spans)) if spans else text
+        return _decode_text(_replace_spans(data, spans)[0]) if spans else text
 
     def find_spans(self, text: bytes) -> list[Span]:
         """The spans of secrets, in order; overlapping ones are merged."""
-        find = self._finder.find_spans
+        find = _build_finder(self.values).find_spans
         return merge_spans([*find(text), *find_escaped_spans(text, find, self._longest)])
 
     def holds_value(self, text: bytes) -> bool:
@@ -49,13 +50,9 @@ class Redactor:
         find = _build_value_finder(self.values).find_spans
         return bool(find(text)) or any(find_escaped_spans(text, find, self._longest))
 
-    def build_stream(self) -> Stream:
+    def build_stream(self) -> "Stream":
         """A stream through this redactor, which holds back what may begin a secret."""
         return Stream(self.find_spans, max(self._longest, _LONGEST_TOKEN))
-
-    @property
-    def _finder(self) -> Finder:
-        return _build_finder(self.values)
 
     @cached_property
     def _longest(self) -> int:
@@ -72,14 +69,6 @@ def _build_finder(values: tuple[str, ...]) -> Finder:
 @cache
 def _build_value_finder(values: tuple[str, ...]) -> Finder:
     return Finder(build_needles(values))
-
-
-def _replace_spans(text: bytes, spans: list[Span]) -> bytes:
-    parts, at = [], 0
-    for start, end in spans:
-        parts += [text[at:start], REDACTED.encode()]
-        at = end
-    return b"".join((*parts, text[at:]))
 
 
 def _decode_text(data: bytes) -> str:
@@ -116,3 +105,162 @@ def holds_secret(data: bytes, secrets: Collection[str]) -> bool:
     return Redactor(tuple(each for each in secrets if len(each) >= _SHORTEST_LEAK)).holds_value(
         data
     )
+
+
+# --- unnecessary escapes --------------------------------------------------------------------------
+
+
+_CODE = (
+    rb"(2[dDeE]"  # - .
+    rb"|3[0-9]"  # digits
+    rb"|4[1-9a-fA-F]|5[0-9aA]"  # A to Z
+    rb"|5[fF]"  # _
+    rb"|6[1-9a-fA-F]|7[0-9aA]"  # a to z
+    rb"|7[eE])"  # ~
+)
+_PERCENT = compile_lazily(rb"%" + _CODE)
+_IN_JSON = compile_lazily(rb"\\{1,8}(?:u00)" + _CODE)
+_ANY = compile_lazily(rb"(?:%|\\{1,8}u00)([0-7][0-9a-fA-F])")
+
+Find = Callable[[bytes], Iterable[Span]]
+
+
+def find_escaped_spans(text: bytes, find: Find, distance: int) -> Iterator[Span]:
+    """What ``find`` finds within ``distance`` bytes of an unnecessary escape, as spans of the
+    original text: ``%67lpat``.
+
+    Encoders do not escape the unreserved characters of RFC 3986, so such escapes are rare in honest
+    text. The text around each is searched without its escapes.
+    """
+    for start, end in _find_regions(text, distance):
+        plain, origin = _unescape_text(text[start:end])
+        for first, last in find(plain):
+            # What begins at a region's edge may be the rest of a longer word.
+            if first > 0 or start == 0:
+                yield start + origin(first), start + origin(last)
+
+
+def _find_regions(text: bytes, distance: int) -> Iterator[Span]:
+    start, end = 0, 0
+    for at in sorted(chain.from_iterable(_find_escapes(text))):
+        if at - distance > end:
+            if end:
+                yield start, end
+            start = at - distance
+        end = at + distance
+    if end:
+        yield start, end
+
+
+def _find_escapes(text: bytes) -> Iterator[Iterable[int]]:
+    if b"%" in text:
+        yield (match.start() for match in _PERCENT.finditer(text))
+    if b"\\u00" in text:
+        yield (match.start() for match in _IN_JSON.finditer(text))
+
+
+def _unescape_text(text: bytes) -> tuple[bytes, Callable[[int], int]]:
+    """The text without escapes of ASCII, and a function from its positions to the original's."""
+    parts: list[bytes] = []
+    places, origins = [0], [0]
+    at, length = 0, 0
+    for match in _ANY.finditer(text):
+        parts += [text[at : match.start()], bytes((int(match[1], 16),))]
+        length += match.start() - at
+        at = match.end()
+        places += [length, length + 1]
+        origins += [match.start(), at]
+        length += 1
+    parts.append(text[at:])
+
+    def find_origin(place: int) -> int:
+        before = bisect_right(places, place) - 1
+        return origins[before] + place - places[before]
+
+    return b"".join(parts), find_origin
+
+
+# --- streams --------------------------------------------------------------------------------------
+
+
+REDACTED = "[redacted]"
+_BLOCK = 1 << 19  # bytes that are searched at once
+_CONTEXT = 64  # bytes before a position that may decide whether a token begins there
+_MORE = compile_lazily(rb"[\w+/=.~%-]*")
+
+
+class Stream:
+    """Removes secrets from a stream of bytes, in bounded memory, wherever its chunks are cut. Its
+    output is delayed by up to some hundred kilobytes.
+
+    ``keep`` is the length in bytes of the longest secret. An even longer token extends to the first
+    character that no token contains.
+    """
+
+    def __init__(self, find: Callable[[bytes], list[Span]], keep: int) -> None:
+        self._find = find
+        self._keep = keep
+        self._waiting: list[bytes] = []
+        self._size = 0
+        # ``_held``: input that is held back, after ``_seen`` bytes of context. All up to ``_done``,
+        # which may be beyond its end, has left; ``_open``: a token may continue there.
+        self._held = b""
+        self._seen = self._done = 0
+        self._open = False
+
+    def feed(self, chunk: bytes | str) -> bytes:
+        """The output that is ready after this chunk, often none."""
+        data = chunk.encode("utf-8", "surrogatepass") if isinstance(chunk, str) else bytes(chunk)
+        self._waiting.append(data)
+        self._size += len(data)
+        return self._flush(last=False) if self._size >= max(_BLOCK, self._keep) else b""
+
+    def finish(self) -> bytes:
+        """The rest of the output; afterwards the stream is empty and may be used again."""
+        ready = self._flush(last=True)
+        self._held, self._seen, self._done, self._open = b"", 0, 0, False
+        return ready
+
+    def _flush(self, last: bool) -> bytes:
+        text = b"".join((self._held, *self._waiting))
+        self._waiting, self._size = [], 0
+        spans = self._find_spans(text)
+        cut = len(text) if last else max(len(text) - self._keep, self._seen)
+        ready, end = _replace_spans(text, spans, self._done, cut)
+        self._open = end == len(text) > cut
+        context = max(cut - _CONTEXT, 0)
+        self._held, self._seen, self._done = text[context:], cut - context, end - context
+        return ready
+
+    def _find_spans(self, text: bytes) -> list[Span]:
+        """Spans that begin after the context, and the continuation of an earlier one."""
+        found = [span for span in self._find(text) if span[0] >= self._seen]
+        more = _MORE.match(text, self._done) if self._open else None
+        return merge_spans([(self._seen, more.end() if more else self._done), *found])
+
+
+def _replace_spans(
+    text: bytes, spans: Iterable[Span], done: int = 0, cut: int | None = None
+) -> tuple[bytes, int]:
+    """The output from ``done`` to ``cut``, and the end of the last span that began there."""
+    cut = len(text) if cut is None else cut
+    parts = []
+    for start, end in spans:
+        if start >= cut:
+            break
+        if start >= done:
+            parts += [text[done:start], REDACTED.encode()]
+        done = end
+    parts.append(text[done:cut])
+    return b"".join(parts), max(done, cut)
+
+
+def merge_spans(spans: Iterable[Span]) -> list[Span]:
+    """The spans in order; overlapping ones are merged, adjacent ones are not."""
+    merged: list[Span] = []
+    for start, end in sorted(spans):
+        if merged and start < merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        elif end > start:
+            merged.append((start, end))
+    return merged

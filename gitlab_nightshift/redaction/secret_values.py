@@ -132,9 +132,9 @@ def _list_encodings(value: str) -> list[bytes]:
     data = _to_bytes(value)
     encoded = [quote_plus(data), *(quote(data, safe=safe) for safe in _LEFT_IN_URLS)]
     lower = [re.sub("%..", lambda match: match[0].lower(), each) for each in encoded]
-    known = [_to_bytes(each) for each in (*texts, *encoded, *lower)]
+    forms = [_to_bytes(each) for each in (*texts, *encoded, *lower)]
     passed = value.encode("utf-8", "surrogatepass")
-    return [each[:_ANCHOR] for each in dict.fromkeys((*known, passed)) if len(each) >= 3]
+    return [each[:_ANCHOR] for each in dict.fromkeys((*forms, passed)) if len(each) >= 3]
 
 
 def _find_best_run(
@@ -215,8 +215,8 @@ def select_usable(values: Iterable[str]) -> list[str]:
     (``postgres``) are left out: to redact them would spoil the text, and the gaps would reveal the
     value. GitLab masks values of 8 characters or more.
     """
-    known = {value.strip() for value in values}
-    return sorted((each for each in known if _is_distinctive(each)), key=len, reverse=True)
+    stripped = {value.strip() for value in values}
+    return sorted((each for each in stripped if _is_distinctive(each)), key=len, reverse=True)
 
 
 def _is_distinctive(value: str) -> bool:

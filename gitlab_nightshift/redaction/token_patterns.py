@@ -113,9 +113,10 @@ _BODY = compile_lazily(rb"(?:(?:\s|\\{1,8}[nrt]){0,8}[0-9A-Za-z+/=]{16,})*")
 def _build_token(
     name: str, anchors: Iterable[str], head: bytes, tail: bytes, example: str
 ) -> TokenKind:
-    known = tuple(anchor.encode() for anchor in anchors)
     patterns = compile_lazily(head), compile_lazily(tail)
-    return TokenKind(name, known, *patterns, example.encode())
+    return TokenKind(
+        name, tuple(anchor.encode() for anchor in anchors), *patterns, example.encode()
+    )
 
 
 def _combine_prefixes(start: str, letters: str, end: str, last: str = "") -> list[str]:

@@ -17,7 +17,7 @@ from urllib.parse import quote, urlsplit
 from gitlab_nightshift.errors import build_config_error
 from gitlab_nightshift.repository.git import GitError
 from gitlab_nightshift.repository.private_repository import Repository
-from gitlab_nightshift.system.environment import NETWORK
+from gitlab_nightshift.system.network_settings import NETWORK
 from gitlab_nightshift.system.retry import RemoteFailure, RetryPolicy
 from gitlab_nightshift.text.printable_text import make_printable
 

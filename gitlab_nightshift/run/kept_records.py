@@ -8,12 +8,10 @@ from typing import Any
 
 from gitlab_nightshift.errors import Code, NightshiftError, is_disk_full
 from gitlab_nightshift.records.codec import InvalidRecordError, decode_record
-from gitlab_nightshift.records.delegation_records import DelegationResult
 from gitlab_nightshift.records.products import Bundle, Outcome, Plan, Publication
 from gitlab_nightshift.records.run_results import RunResult
 from gitlab_nightshift.records.storage import LARGEST_BUNDLE, LARGEST_PATCH, map_texts, to_json
 from gitlab_nightshift.redaction.redactor import Redactor, holds_secret, refuse_secrets
-from gitlab_nightshift.stages.report.page import read_beginning
 from gitlab_nightshift.system.disk_reserve import Reserve
 from gitlab_nightshift.system.openat import open_parent, remove_path, replace_file, write_all
 
@@ -71,12 +69,19 @@ _PLAIN = {
     "plan": _RecordKind(Plan, _PLAN),
     "published": _RecordKind(Publication, ("run_id", "branch", "commit_sha")),
     "result": _RecordKind(RunResult),
-    "delegation": _RecordKind(DelegationResult),
 }
-KINDS = ("bundle", "patch", "text", "page", *_PLAIN)
+KINDS = ("bundle", "patch", "text", "page", "delegation", *_PLAIN)
 """``text`` is a report, redacted as plain text; ``page`` is HTML that allows no script. ``bundle``
 and ``patch`` of a folder belong together: the patch comes first, and a bundle whose patch was
 refused is stored with the reason."""
+
+
+def _find_kind(kind: str) -> _RecordKind:
+    if kind == "delegation":
+        from gitlab_nightshift.records.delegation_records import DelegationResult  # no night's
+
+        return _RecordKind(DelegationResult)
+    return _PLAIN.get(kind, _RecordKind(Bundle))
 
 
 class ResultRecords:
@@ -94,14 +99,14 @@ class ResultRecords:
             self._check_patch(name, data)
             self._write(name, data)
         elif kind in ("text", "page"):
-            if kind == "page" and not data.startswith(read_beginning().encode()):
-                raise InvalidRecordError(f"{name}: it is no page of this program")
+            if kind == "page":
+                _check_page(name, data)
             self._write(name, self._redact(data))
         else:
             self._write(name, to_json(self._prepare_record(name, kind, data)).encode())
 
     def _prepare_record(self, name: str, kind: str, data: bytes) -> Any:
-        entry = _PLAIN.get(kind, _RecordKind(Bundle))
+        entry = _find_kind(kind)
         record = decode_record(entry.record, data)
         version = getattr(entry.record, "version", None)
         if getattr(record, "version", None) != version:
@@ -148,6 +153,13 @@ class ResultRecords:
             if not is_disk_full(error):
                 raise
             raise InvalidRecordError(f"{name}: no space left on the disk of the results") from None
+
+
+def _check_page(name: str, data: bytes) -> None:
+    from gitlab_nightshift.stages.report.page import read_beginning  # comes at the end of a run
+
+    if not data.startswith(read_beginning().encode()):
+        raise InvalidRecordError(f"{name}: it is no page of this program")
 
 
 def _find_parent(name: str) -> str:

@@ -30,11 +30,18 @@ from gitlab_nightshift.stages.report.job_log import JobLog
 from gitlab_nightshift.system.disk_reserve import Reserve
 from gitlab_nightshift.system.openat import remove_path
 from gitlab_nightshift.system.raw_logs import Logs
-from gitlab_nightshift.system.secrecy import close_to_others
+from gitlab_nightshift.system.self_protection import close_to_others
 from gitlab_nightshift.text.printable_text import replace_controls
-from gitlab_nightshift.wire.event_wire import LARGEST_EVENT, decode_event
-from gitlab_nightshift.wire.frames import Frame, FrameKind, FrameReader, ProtocolError
-from gitlab_nightshift.wire.redactor_config import Configuration, Sender
+from gitlab_nightshift.wire.protocol import (
+    LARGEST_EVENT,
+    Configuration,
+    Frame,
+    FrameKind,
+    FrameReader,
+    ProtocolError,
+    Sender,
+    decode_event,
+)
 
 MOST_MEMORY = 1 << 30
 """Bytes. A message that would need more is refused, and the run goes on."""

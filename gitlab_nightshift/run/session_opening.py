@@ -31,9 +31,9 @@ from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.settings.notations import parse_project_address
 from gitlab_nightshift.stages.report.event_file import EVENTS, EventFile
 from gitlab_nightshift.stages.report.job_log import JobLog
-from gitlab_nightshift.system.certificates import copy_certificates
 from gitlab_nightshift.system.environment import build_search_path
 from gitlab_nightshift.system.file_names import is_there, resolve_path
+from gitlab_nightshift.system.network_settings import copy_certificates
 
 
 @contextlib.contextmanager

@@ -15,7 +15,7 @@ from typing import Any
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.sandbox.inside import kernel, privileges, seccomp
 from gitlab_nightshift.sandbox.inside.broker_service import ANSWER_BYTES
-from gitlab_nightshift.sandbox.system_paths import INSIDE, build_python_command
+from gitlab_nightshift.sandbox.system_paths import build_inside_command
 
 NO_LISTENER = (errno.EBUSY, errno.EINVAL)
 """A filter above already has a listener, or the kernel is too old. Then agents cannot have a
@@ -111,6 +111,7 @@ def start_broker(terms: BrokerTerms) -> Broker | None:
     memory and descriptors, which from now on any process of the same user may, unless Landlock
     stops it.
     """
+    # SEQPACKET keeps messages apart (unix(7)): descriptors of two requests cannot be mixed up.
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         process = _start_process(theirs.fileno())  # before the filter, which it would inherit
@@ -119,7 +120,7 @@ def start_broker(terms: BrokerTerms) -> Broker | None:
         listener = seccomp.install(seccomp.build_attribute_filter(), listening=True)
     except OSError as error:
         ours.close()
-        process.wait()
+        process.wait()  # it ends as its socket is closed
         if error.errno in NO_LISTENER:
             return None
         raise
@@ -131,7 +132,7 @@ def start_broker(terms: BrokerTerms) -> Broker | None:
 
 
 def _start_process(channel: int) -> "subprocess.Popen[bytes]":
-    command = build_python_command(str(INSIDE / "broker.py"), str(channel), str(os.getpid()))
+    command = build_inside_command("broker_service", str(channel), str(os.getpid()))
     return subprocess.Popen(
         command,
         cwd="/",

@@ -32,7 +32,8 @@ NAMESPACES = (
     *("--die-with-parent", "--cap-drop", "ALL"),
     *("--hostname", "nightshift"),
 )
-"""No ``--new-session``: the caller starts one, and SIGINT to its group has to arrive inside."""
+"""No ``--new-session``: the caller starts one, and SIGINT to its group has to arrive inside. What
+bwrap(1) recommends instead, to refuse TIOCSTI, the launcher's filter does."""
 
 
 def find() -> str | None:
@@ -60,13 +61,14 @@ def build_command(bwrap: str, confinement: Confinement, system: "System") -> lis
 
 def _build_own_mounts() -> list[str]:
     folders = [word for folder in OWN_FOLDERS for word in ("--tmpfs", folder)]
+    # The last one in a folder that bwrap makes: in /run nothing of the machine is mounted.
     return ["--proc", "/proc", "--dev", "/dev", *folders, "--dir", GATES]
 
 
 def _build_system_mounts() -> list[str]:
     options = ["--ro-bind", SETTINGS, SETTINGS, "--ro-bind", "/sys", "/sys"]
     for folder in map(Path, FOLDERS):
-        if folder.is_symlink():
+        if folder.is_symlink():  # as /bin and /lib are where /usr is merged
             options += ["--symlink", str(folder.readlink()), str(folder)]
         elif folder.is_dir():
             options += ["--ro-bind", str(folder), str(folder)]
@@ -75,18 +77,19 @@ def _build_system_mounts() -> list[str]:
 
 def _build_masks(system: "System") -> list[str]:
     """Mount an empty folder over each private one, /dev/null over each file, socket or pipe."""
-    options = list[str]()
-    for path in system.private:
-        if Path(path).is_dir():
-            options += ["--tmpfs", path]
-        elif os.path.lexists(path):
-            options += ["--ro-bind", "/dev/null", path]
-    return options
+    present = filter(os.path.lexists, system.private)
+    return [word for path in present for word in (*choose_mask(path), path)]
+
+
+def choose_mask(path: str) -> tuple[str, ...]:
+    """The options that hide a path, which is to follow them."""
+    return ("--tmpfs",) if Path(path).is_dir() else ("--ro-bind", "/dev/null")
 
 
 def _build_binds(confinement: Confinement, system: "System") -> list[str]:
     """Bind mounts, the outer ones first: bwrap mounts in order, a later one hides an earlier."""
     ours = [path for path in list_interpreter_paths() if not system.shows(path)]
+    # "-try" ignores a missing source (bwrap(1)): a cache may be gone since it was found.
     binds = [("--ro-bind-try", path, path) for path in (*ours, *confinement.read_only)]
     binds += [("--bind", path, path) for path in confinement.writable]
     for mount in confinement.mounts:

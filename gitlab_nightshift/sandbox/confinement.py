@@ -18,7 +18,7 @@ from typing import Any
 from gitlab_nightshift.sandbox import bwrap
 from gitlab_nightshift.sandbox.inside import landlock
 from gitlab_nightshift.sandbox.launched_process import STARTS, has_gone
-from gitlab_nightshift.sandbox.system_paths import INSIDE, build_python_command
+from gitlab_nightshift.sandbox.system_paths import build_inside_command
 from gitlab_nightshift.sandbox.visible_home import select_below
 from gitlab_nightshift.system.file_names import within
 
@@ -26,11 +26,8 @@ RUN = "/run"
 """Holds the machine's sockets and Kubernetes' token. Only its symbolic links stay: programs may be
 found through them."""
 TRIAL_S = 60.0
-CAN_MOVE, CAN_SCOPE = 2, 6
-"""The Landlock ABIs that first allow a move between folders, and first confine abstract sockets and
-signals (landlock(7))."""
 NO_ISOLATION = "isolation: none"
-AGENTS = ("auto", "namespaces")
+NAMESPACE_SETTINGS = ("auto", "namespaces")
 """Values of ``isolation`` under which agents may get namespaces."""
 _CAPABILITIES = (
     *("--cap-drop", "ALL", "--cap-add", "CAP_SYS_ADMIN", "--cap-add", "CAP_SETPCAP"),
@@ -38,7 +35,7 @@ _CAPABILITIES = (
     *("--cap-add", "CAP_FSETID", "--cap-add", "CAP_SETFCAP"),
 )
 """For root, as ``inside/own_proc.py`` needs them."""
-_SHARED = ("--unshare-pid", "--unshare-net", "--unshare-ipc", "--die-with-parent")
+_UNSHARED = ("--unshare-pid", "--unshare-net", "--unshare-ipc", "--die-with-parent")
 
 
 class ConfinementMode(StrEnum):
@@ -57,7 +54,7 @@ class ConfinementPaths:
 
     ``writable``: folders that it may write.
     ``hidden``: paths that it may not read, except ``readable`` ones inside them.
-    ``replaced``: files in whose place it sees another one (path → file).
+    ``substitutes``: files in whose place it sees another one (path → file).
     ``git``: the real ``.git``. Without mounts it is moved to ``state_folder`` ("": it stays), and
     the ``moved`` parts may not be read.
     ``probes``: paths and processes that it tries to access (``self_confinement.py``).
@@ -67,7 +64,7 @@ class ConfinementPaths:
 
     writable: tuple[str, ...]
     hidden: tuple[str, ...]
-    replaced: tuple[tuple[str, str], ...]
+    substitutes: tuple[tuple[str, str], ...]
     git: str
     state_folder: str
     moved: tuple[str, ...]
@@ -102,18 +99,18 @@ class ConfinementPaths:
 
 @dataclass(frozen=True)
 class ConfinementChoice:
-    """The mode, why no stronger one works, and the prefix of work's command, which mounts over
-    ``hidden_paths``."""
+    """The mode, the ``reason`` why no stronger one works, and the prefix of work's command, which
+    mounts over ``hidden_paths``."""
 
     mode: ConfinementMode
-    why: str = ""
+    reason: str = ""
     prefix: tuple[str, ...] = ()
     hidden_paths: tuple[str, ...] = ()
 
     @property
     def disabled(self) -> bool:
         """``isolation: none``: nothing is confined, and no weakness reported."""
-        return self.why == NO_ISOLATION
+        return self.reason == NO_ISOLATION
 
     def has_lost_hidden_path(self) -> bool:
         """True if the prefix must fail, because a path that it hides is gone."""
@@ -125,12 +122,12 @@ class ConfinementChoice:
             return None
         return {
             "mode": self.mode.value,
-            "why": self.why,
+            "reason": self.reason,
             "writable": list(paths.writable),
             "hidden": [*paths.hidden, *paths.moved],
             "readable": [*paths.readable, *paths.list_state_parents()],
             "path": paths.search_path,
-            "tries": paths.probes,
+            "probes": paths.probes,
         }
 
 
@@ -141,34 +138,37 @@ def choose(
     why agents get no namespaces, if that is known already, else ""."""
     if isolation == "none":
         return ConfinementChoice(ConfinementMode.NONE, NO_ISOLATION)
-    why, bwrap_path = namespace_failure, bwrap.find()
-    if not why and isolation not in AGENTS:
-        why = f"isolation: {isolation} has to move .git"
-    if not why and not Path(paths.git).is_dir():
-        why = ".git is no folder, so it has to be moved"
-    if not why:
-        why = "bwrap is not installed"
-        if bwrap_path:
-            chosen = _try_namespaces(bwrap_path, paths)
-            if not (why := chosen.why):
-                return chosen
-            if landlock.read_abi() >= CAN_SCOPE and not _try_command(
-                _build_inner_command(bwrap_path)
-            ):
-                return ConfinementChoice(ConfinementMode.SCOPES, why)
-    if landlock.read_abi() >= CAN_MOVE:
-        return ConfinementChoice(ConfinementMode.LANDLOCK, why)
-    return ConfinementChoice(ConfinementMode.NONE, f"{why}; Landlock is missing or too old")
+    bwrap_path = bwrap.find()
+    failure = namespace_failure or _find_obstacle(isolation, paths, bwrap_path)
+    if bwrap_path and not failure:
+        chosen = _try_namespaces(bwrap_path, paths)
+        if not (failure := chosen.reason):
+            return chosen
+        nested = _build_inner_command(bwrap_path)
+        if landlock.read_abi() >= landlock.CAN_SCOPE and not _try_command(nested):
+            return ConfinementChoice(ConfinementMode.SCOPES, failure)
+    if landlock.read_abi() >= landlock.CAN_MOVE:
+        return ConfinementChoice(ConfinementMode.LANDLOCK, failure)
+    return ConfinementChoice(ConfinementMode.NONE, f"{failure}; Landlock is missing or too old")
+
+
+def _find_obstacle(isolation: str, paths: ConfinementPaths, bwrap_path: str | None) -> str:
+    """Why namespaces need not be tried, "" if they have to be."""
+    if isolation not in NAMESPACE_SETTINGS:
+        return f"isolation: {isolation} has to move .git"
+    if not Path(paths.git).is_dir():
+        return ".git is no folder, so it has to be moved"
+    return "" if bwrap_path else "bwrap is not installed"
 
 
 def _try_namespaces(bwrap_path: str, paths: ConfinementPaths) -> ConfinementChoice:
-    """Namespaces as a choice; its ``why`` says why they do not work."""
+    """Namespaces as a choice, with the reason if they do not work."""
     for _ in range(STARTS):
         present = paths.drop_gone()
         prefix = build_prefix(bwrap_path, present)
-        why = _try_command([*prefix, *_build_inner_command(bwrap_path)])
-        chosen = ConfinementChoice(ConfinementMode.NAMESPACES, why, prefix, present.hidden)
-        if not (why and chosen.has_lost_hidden_path()):
+        failure = _try_command([*prefix, *_build_inner_command(bwrap_path)])
+        chosen = ConfinementChoice(ConfinementMode.NAMESPACES, failure, prefix, present.hidden)
+        if not (failure and chosen.has_lost_hidden_path()):
             break
     return chosen
 
@@ -211,22 +211,25 @@ def build_prefix(bwrap_path: str, paths: ConfinementPaths) -> tuple[str, ...]:
     """
     root = os.geteuid() == 0
     own = _CAPABILITIES if root else ("--unshare-user", "--proc", "/proc")
-    before = build_python_command(str(INSIDE / "own_proc.py")) if root else []
+    before = build_inside_command("own_proc") if root else []
     mounts = ("--ro-bind", "/", "/", *own, "--dev", "/dev")
-    return (bwrap_path, *_SHARED, *mounts, *_build_binds(paths), "--", *before)
+    return (bwrap_path, *_UNSHARED, *mounts, *_build_binds(paths), "--", *before)
 
 
 def _build_binds(paths: ConfinementPaths) -> Iterator[str]:
     """Mounts, the outer ones first: a later one hides an earlier."""
     binds: list[tuple[str, tuple[str, ...]]]
+    # An empty HOME, and then the parts of it that work may see.
     binds = [(paths.home, ("--tmpfs",))] if paths.home else []
     binds += [(path, ("--ro-bind-try", path)) for path in _list_opened(paths)]
     binds += [(path, ("--bind", path)) for path in paths.writable]
     binds += [
-        (path, _build_mask_options(path)) for path in paths.hidden if not path.startswith(f"{RUN}/")
+        (path, bwrap.choose_mask(path)) for path in paths.hidden if not path.startswith(f"{RUN}/")
     ]
     binds += [(path, ("--ro-bind", path)) for path in (*paths.readable, paths.git)]
-    binds += [(path, ("--ro-bind", file)) for path, file in paths.replaced]
+    binds += [(path, ("--ro-bind", file)) for path, file in paths.substitutes]
+    # First, as a writable folder or the checkout may lie in it: options are applied in their order
+    # (bwrap(1)).
     yield from ("--tmpfs", RUN)
     for entry in sorted(Path(RUN).iterdir()):
         if entry.is_symlink():
@@ -234,6 +237,7 @@ def _build_binds(paths: ConfinementPaths) -> Iterator[str]:
     for path, words in sorted(binds, key=lambda bind: bind[0].count("/")):
         yield from (*words, path)
     if paths.home:
+        # Last: bwrap makes the targets of the mounts in it. Of these it changes none (bwrap(1)).
         yield from ("--remount-ro", paths.home)
 
 
@@ -243,7 +247,3 @@ def _list_opened(paths: ConfinementPaths) -> Iterator[str]:
     for path in dict.fromkeys(paths.opened):
         if not any(within(path, other) for other in others):
             yield path
-
-
-def _build_mask_options(path: str) -> tuple[str, ...]:
-    return ("--tmpfs",) if Path(path).is_dir() else ("--ro-bind", "/dev/null")

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gitlab_nightshift.sandbox.confinement import ConfinementMode
-from gitlab_nightshift.sandbox.self_confinement import WorkNeeds, confine, try_places
+from gitlab_nightshift.sandbox.self_confinement import WorkNeeds, confine, try_own_access
 from gitlab_nightshift.sandbox.supervised_process import forward_signals, serve_stage
 from gitlab_nightshift.sandbox.visible_system import System, look_at_system
 
@@ -19,5 +19,7 @@ def _try(inputs: Mapping[str, Any]) -> dict[str, Any]:
     # Landlock alone has to name what may be read; to find it takes a tenth of a second.
     by_path = own.mode is ConfinementMode.LANDLOCK
     broker = own.complete(WorkNeeds(look_at_system() if by_path else System(())))
-    found = [(each.name, each.open, each.promised, each.how) for each in try_places(own, broker)]
+    found = [
+        (each.name, each.open, each.promised, each.how) for each in try_own_access(own, broker)
+    ]
     return {"found": found}

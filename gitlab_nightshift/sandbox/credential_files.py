@@ -23,10 +23,11 @@ from gitlab_nightshift.text.secret_texts import (
 )
 
 CREDENTIALS = {
-    "pip": (
+    "pip": (  # https://pip.pypa.io/en/stable/topics/configuration/
         *("/etc/pip.conf", "/etc/xdg/pip/pip.conf"),
         *("/usr/pip.conf", "/usr/local/pip.conf", "/opt/*/pip.conf"),
     ),
+    # https://docs.astral.sh/uv/concepts/configuration-files
     "uv": ("/etc/uv/uv.toml", "/etc/xdg/uv/uv.toml"),
     "conda": (
         *("/etc/conda/.condarc", "/etc/conda/condarc", "/etc/conda/condarc.d"),
@@ -40,7 +41,7 @@ CREDENTIALS = {
         *("/opt/*maven*/conf/settings*.xml", "/opt/*maven*/*/conf/settings*.xml"),
     ),
     "sbt": ("/etc/sbt/.credentials", "/etc/sbt/credentials"),
-    "Cargo": tuple(
+    "Cargo": tuple(  # https://doc.rust-lang.org/cargo/guide/cargo-home.html
         f"{home}/credentials{end}"
         for home in ("/usr/local/cargo", "/opt/*cargo*", "/opt/rust/*cargo*")
         for end in ("", ".toml")
@@ -49,6 +50,7 @@ CREDENTIALS = {
         *("/etc/composer/auth.json", "/usr/local/share/composer/auth.json"),
         "/opt/*composer*/auth.json",
     ),
+    # https://learn.microsoft.com/nuget/consume-packages/configuring-nuget-behavior
     "NuGet": ("/etc/opt/NuGet/Config", "/etc/NuGet/NuGet.Config"),
     "Docker": (
         *("/etc/docker/config.json", "/etc/docker/certs.d/*/*.key", "/etc/containers/auth.json"),
@@ -70,7 +72,7 @@ CREDENTIALS = {
     "GitLab CLI": ("/etc/xdg/glab-cli",),
     "git": ("/etc/git-credentials", "/etc/.git-credentials"),
     "netrc": ("/etc/netrc", "/etc/.netrc"),
-    "apt": ("/etc/apt/auth.conf", "/etc/apt/auth.conf.d"),
+    "apt": ("/etc/apt/auth.conf", "/etc/apt/auth.conf.d"),  # apt_auth.conf(5)
     "zypper": ("/etc/zypp/credentials.d", "/etc/zypp/credentials.cat"),
     "mail": ("/etc/msmtprc", "/etc/postfix/sasl_passwd"),
     "MySQL": ("/etc/mysql/debian.cnf",),

@@ -65,10 +65,11 @@ def _plant_files(folder: Path, name: str) -> Iterator[None]:
     )
     try:
         for path in (module, compiled, library):
-            path.write_bytes(b"")
+            path.write_bytes(b"")  # empty, so that nothing happens if it is loaded after all
         path_file.write_text(f"import {name}_a\n")
         program.write_text("#!/bin/sh\n")
         program.chmod(0o755)
+        # Else a finder may know a folder from before (importlib.invalidate_caches).
         importlib.invalidate_caches()
         yield
     finally:

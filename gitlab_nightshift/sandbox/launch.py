@@ -22,7 +22,7 @@ from gitlab_nightshift.sandbox.system_paths import (
     INSIDE,
     KERNEL,
     SHARED_MEMORY,
-    build_python_command,
+    build_inside_command,
     find_interpreter,
 )
 from gitlab_nightshift.sandbox.tiers import Confinement, Features, Guarantees, SandboxUser, Tier
@@ -62,16 +62,16 @@ def prepare_launch(
     env: Mapping[str, str],
     confinement: Confinement,
     *,
-    act: Mapping[str, object] | None = None,
+    task: Mapping[str, object] | None = None,
 ) -> Iterator[Launch]:
-    """Prepare one process. ``act`` runs a module of ``inside`` instead of a program (the proof).
+    """Prepare one process. ``task`` runs a module of ``inside`` instead of a program (the proof).
 
     Raises NightshiftError E_CONFIG if a folder of the confinement does not exist.
     """
     if sandbox.tier is Tier.NONE:
         yield Launch(list(argv), dict(env), confinement.cwd, confined=False)
         return
-    spec = json.dumps(_build_spec(sandbox, argv, env, confinement, act)).encode()
+    spec = json.dumps(_build_spec(sandbox, argv, env, confinement, task)).encode()
     launch = _build_launch(sandbox, confinement, spec)
     try:
         yield launch
@@ -83,10 +83,9 @@ def _build_launch(sandbox: Sandbox, confinement: Confinement, spec: bytes) -> La
     """Put the spec into an unnamed file: argv is visible to others and limited in size."""
     spec_fd = os.memfd_create("spec", os.MFD_CLOEXEC)
     os.write(spec_fd, spec)
-    os.lseek(spec_fd, 0, os.SEEK_SET)
     status_reader, status_writer = os.pipe2(os.O_CLOEXEC)
     os.set_blocking(status_reader, False)
-    launcher = build_python_command(str(INSIDE / "launcher.py"))
+    launcher = build_inside_command("confine")
     command, hidden = [*launcher, str(spec_fd), str(status_writer)], tuple[str, ...]()
     if sandbox.tier is Tier.NAMESPACES and sandbox.bwrap:
         hidden = tuple(filter(os.path.lexists, sandbox.machine.private))
@@ -107,7 +106,7 @@ def _build_spec(
     argv: Sequence[str],
     env: Mapping[str, str],
     confinement: Confinement,
-    act: Mapping[str, object] | None,
+    task: Mapping[str, object] | None,
 ) -> dict[str, object]:
     """What ``inside/confine.py: LaunchSpec`` reads."""
     namespaces = sandbox.tier is Tier.NAMESPACES
@@ -118,7 +117,7 @@ def _build_spec(
         "argv": list(argv),
         "env": dict(env),
         "cwd": str(confinement.cwd),
-        "act": act,
+        "task": task,
         "parent": os.getpid(),
         "uid": identity.uid if identity else None,
         "gid": identity.gid if identity else None,

@@ -58,7 +58,7 @@ class Launch:
         (``PR_SET_PDEATHSIG`` is bound to the thread that forked, prctl(2)).
         """
         # bwrap inherits the mask and the launcher clears it: the signals are for the program
-        held = signal.pthread_sigmask(signal.SIG_BLOCK, BLOCKED if self.confined else ())
+        old_mask = signal.pthread_sigmask(signal.SIG_BLOCK, BLOCKED if self.confined else ())
         try:
             if self.broker:
                 return self.broker.start(self.argv, *self._launcher_fds)
@@ -73,13 +73,14 @@ class Launch:
                 start_new_session=True,
             )
         finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, held)
+            signal.pthread_sigmask(signal.SIG_SETMASK, old_mask)
             self._close_launcher_fds()
 
     def read_report(self) -> LauncherReport:
         """The report so far; complete after the end. It contains names chosen by an agent."""
         if not self.confined:
             return LauncherReport(True, "", ())
+        # Not to its end: the monitor holds the pipe open as long as it lives.
         with contextlib.suppress(BlockingIOError):
             while self.status is not None and len(self._text) < MOST_REPORTED:
                 if not (part := os.read(self.status, 4096)):

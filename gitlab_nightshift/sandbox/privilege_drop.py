@@ -7,10 +7,8 @@ import time
 from dataclasses import dataclass
 
 from gitlab_nightshift.sandbox.inside import landlock, privileges, seccomp
-from gitlab_nightshift.sandbox.inside.syscall_numbers import AUDIT_ARCH
+from gitlab_nightshift.sandbox.inside.syscalls import AUDIT_ARCH
 
-CAN_TRUNCATE, CAN_SCOPE = 3, 6
-"""The first Landlock ABIs that confine ``truncate``, and signals (landlock(7))."""
 LARGEST_FILE = 1024**3
 CHECKS, PAUSE_S = 1_000, 0.005
 
@@ -45,7 +43,7 @@ def restrict_to(rights: ProcessRights) -> None:
     if not is_single_threaded():
         raise RuntimeError("threads are running that cannot be confined")
     _set_limits(rights.memory, rights.cpu_s)
-    version = min(landlock.read_abi(), landlock.LATEST)
+    version = landlock.find_usable_abi()
     privileges.join_own_keyring()
     privileges.drop_capabilities(keep=_compute_kept_capabilities(rights) if version else 0)
     # Landlock and seccomp need no_new_privs or CAP_SYS_ADMIN (landlock(7), seccomp(2)).
@@ -88,8 +86,8 @@ def _build_filter_options(rights: ProcessRights, version: int) -> seccomp.Filter
     return seccomp.FilterOptions(
         notify=False,
         own_network=False,
-        guard_signals=version < CAN_SCOPE,
-        deny_truncate=version < CAN_TRUNCATE,
+        guard_signals=version < landlock.CAN_SCOPE,
+        deny_truncate=version < landlock.CAN_TRUNCATE,
         notify_attributes=False,
         sockets=rights.network,
         own_process=True,
@@ -102,10 +100,10 @@ def _build_filter_options(rights: ProcessRights, version: int) -> seccomp.Filter
 
 def _set_limits(memory: int, cpu_s: int) -> None:
     for limit, value in (
-        (resource.RLIMIT_DATA, memory),
+        (resource.RLIMIT_DATA, memory),  # heap and private mappings (Linux 4.7, getrlimit(2))
         (resource.RLIMIT_CPU, cpu_s),
         (resource.RLIMIT_FSIZE, LARGEST_FILE),
-        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_CORE, 0),  # a core file would contain secrets
     ):
         if value or limit == resource.RLIMIT_CORE:
             hard = resource.getrlimit(limit)[1]  # only root may raise it (setrlimit(2))

@@ -15,7 +15,7 @@ from typing import Protocol, TypeVar
 
 from gitlab_nightshift.sandbox.launch import Sandbox, end_all, prepare_launch
 from gitlab_nightshift.sandbox.launched_process import STARTS, LauncherReport
-from gitlab_nightshift.sandbox.system_paths import INSIDE, build_python_command
+from gitlab_nightshift.sandbox.system_paths import build_inside_command
 from gitlab_nightshift.sandbox.tiers import Confinement, Tier
 
 GREETING = b"nightshift"
@@ -78,7 +78,7 @@ class ProbeResult:
     late: bool = False
 
     @property
-    def trouble(self) -> str:
+    def failure(self) -> str:
         """Why there are no outcomes, "" if there are some."""
         if self.outcomes:
             return ""
@@ -101,10 +101,11 @@ def _run_probes_once(
 ) -> tuple[ProbeResult, bool]:
     """The result, and whether to start again because a path to be hidden was gone."""
     encoded = [[a.name, a.verb, *a.arguments] for a in attempts]
-    act = {"module": "attacks", "attempts": encoded}
-    bare = build_python_command(str(INSIDE / "bare.py"))
-    stdin = json.dumps(act).encode() if sandbox.tier is Tier.NONE else b""
-    with prepare_launch(sandbox, bare, {}, confinement, act=act) as launch:
+    task = {"module": "attacks", "attempts": encoded}
+    # Runs only if there is no boundary: else the launcher takes the task from its spec.
+    bare = build_inside_command("attacks")
+    stdin = json.dumps(task).encode() if sandbox.tier is Tier.NONE else b""
+    with prepare_launch(sandbox, bare, {}, confinement, task=task) as launch:
         process = launch.start()
         late = False
         try:
@@ -161,9 +162,9 @@ def _greet(listeners: Sequence[socket.socket], stopped: socket.socket) -> None:
                 if key.fileobj is stopped:
                     return
                 with contextlib.suppress(OSError):
-                    guest, _ = key.fileobj.accept()  # type: ignore[union-attr]
-                    with guest:
-                        guest.sendall(GREETING)
+                    client, _ = key.fileobj.accept()  # type: ignore[union-attr]
+                    with client:
+                        client.sendall(GREETING)
 
 
 @contextlib.contextmanager

@@ -100,7 +100,7 @@ def gather_probes(
 
 
 def _add_process_probes(probes: ProbeSet) -> None:
-    address = id(probes)
+    address = id(probes)  # of mapped memory in this process (CPython: id())
     for number, (pid, started) in enumerate(list_ancestors()):
         who = "this process" if number == 0 else f"ancestor {pid}"
         probes.add(JOB, f"read the environment of {who}", "environment", pid, started)
@@ -190,7 +190,7 @@ def _add_network_probes(
 
 def _add_unix_probes(probes: ProbeSet, stack: contextlib.ExitStack) -> None:
     folder = stack.enter_context(open_short_folder(Path(tempfile.gettempdir())))
-    folder.chmod(0o711)
+    folder.chmod(0o711)  # to connect, a user has to reach the socket (unix(7))
     name = f"nightshift-proof-{secrets.token_hex(8)}"
     stack.enter_context(open_unix_listener(folder / "socket"))
     stack.enter_context(open_unix_listener(f"\0{name}"))

@@ -120,6 +120,7 @@ def capture(
         except OSError as error:
             return CapturedOutput(NOT_FOUND, b"", f"{argv[0]}: {error.strerror}".encode())
         if memory is not None:
+            # It may have ended: a program need not wait for its stdin.
             with contextlib.suppress(ProcessLookupError):
                 resource.prlimit(process.pid, resource.RLIMIT_DATA, (memory, memory))
         try:
@@ -232,7 +233,7 @@ def run_to_end(
             pump = Pump(process, stdin, stdout, stderr, on_line)
             end = _watch(process, pump, limits, on_tick)
             _end(process)
-            end_orphans(orphans)
+            end_orphans(orphans)  # before the rest is read: they hold the pipes open
             pump.drain()
     finally:
         all_gone = end_orphans(orphans)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gitlab_nightshift import sealed_start
 from gitlab_nightshift.sandbox.inside import landlock
-from gitlab_nightshift.sandbox.inside.syscall_numbers import AUDIT_ARCH
+from gitlab_nightshift.sandbox.inside.syscalls import AUDIT_ARCH
 from gitlab_nightshift.sandbox.privilege_drop import ProcessRights
 from gitlab_nightshift.sandbox.process_table import (
     ALL_FILES,
@@ -107,6 +107,7 @@ def list_installation() -> list[str]:
     if it contains other files as well."""
     around = None if _is_installed() else str(PACKAGE.parent)
     path = [part for part in sys.path if Path(part).is_absolute() and part != around]
+    # sys.base_prefix/lib: libpython, where Python was built with a shared library.
     own = (str(PACKAGE), str(sealed_start.ENTRY), os.path.dirname(os.__file__))  # noqa: PTH120
     return [*own, *path, f"{sys.base_prefix}/lib", *LIBRARIES]
 

@@ -239,10 +239,10 @@ WORK_TRIAL = ProcessRow(
     writes=("its folders",),
     attributes=Attributes.WRITTEN,
 )
-_OWN = "gitlab_nightshift.sealed_entry"
+_THIS_PROGRAM = "gitlab_nightshift.sealed_entry"
 SUPERVISOR = ProcessRow(
     "supervisor",
-    _OWN,
+    _THIS_PROGRAM,
     _ALL,
     Confined.NOT,
     secrets="all",
@@ -254,7 +254,7 @@ SUPERVISOR = ProcessRow(
 )
 JOBS = ProcessRow(
     "plan, publish as commands",
-    _OWN,
+    _THIS_PROGRAM,
     ("plan", "publish"),
     Confined.ON_TASK,
     secrets="all",
@@ -267,7 +267,7 @@ JOBS = ProcessRow(
 )
 CHECK = ProcessRow(
     "check",
-    _OWN,
+    _THIS_PROGRAM,
     ("check",),
     Confined.ON_TASK,
     secrets="all",
@@ -279,7 +279,7 @@ CHECK = ProcessRow(
 )
 PATCH = ProcessRow(
     "patch",
-    _OWN,
+    _THIS_PROGRAM,
     ("patch",),
     Confined.ON_TASK,
     secrets="all",
@@ -291,7 +291,7 @@ PATCH = ProcessRow(
 )
 COMMANDS = ProcessRow(
     "other commands",
-    _OWN,
+    _THIS_PROGRAM,
     ("check --run", "doctor"),
     Confined.NOT,
     secrets="all",
@@ -304,7 +304,7 @@ COMMANDS = ProcessRow(
 )
 CHAT = ProcessRow(
     "chat",
-    _OWN,
+    _THIS_PROGRAM,
     ("chat",),
     Confined.ON_TASK,
     secrets="GitLab's token, the bot's token",

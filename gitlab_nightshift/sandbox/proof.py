@@ -1,4 +1,5 @@
 """The proof of the boundary: every known attack is tried from inside, before any agent runs.
+What is found decides how well each guarantee holds here, and which failures stop a run.
 
 Canaries are planted beside the real targets. An attack that gets through although the tier promises
 to stop it is a hole, and is reported by name.
@@ -9,11 +10,12 @@ import fcntl
 import os
 import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gitlab_nightshift.registry.sandbox_guarantees import GuaranteeState, ProbeSummary
+from gitlab_nightshift.errors import Code, NightshiftError
+from gitlab_nightshift.registry.sandbox_guarantees import GuaranteeState, ProbeSummary, Strength
 from gitlab_nightshift.sandbox.import_check import try_own_code
 from gitlab_nightshift.sandbox.launch import Sandbox
 from gitlab_nightshift.sandbox.probe_run import ProbeOutcome, repeat_if_late, run_probes
@@ -52,12 +54,12 @@ class ProbeFinding:
 
 @dataclass(frozen=True)
 class BoundaryProof:
-    """All findings; ``trouble`` is why there are none, "" if there are some. ``late``: the proof
+    """All findings; ``failure`` is why there are none, "" if there are some. ``late``: the proof
     timed out before it showed anything."""
 
     tier: Tier
     findings: tuple[ProbeFinding, ...]
-    trouble: str
+    failure: str
     late: bool = False
 
     @property
@@ -68,7 +70,7 @@ class BoundaryProof:
     @property
     def held(self) -> bool:
         """True if every promise is kept."""
-        return not self.trouble and not self.holes
+        return not self.failure and not self.holes
 
     @property
     def rows(self) -> tuple[ProbeSummary, ...]:
@@ -78,7 +80,7 @@ class BoundaryProof:
 
 
 def summarize_findings(row: ProofRow, findings: Sequence[ProbeFinding]) -> ProbeSummary:
-    """The worst finding of a row, or how all attempts were stopped."""
+    """The worst finding of a row, or if all attempts were stopped, how."""
     worst = max(findings, key=lambda f: (f.hole, f.open))
     if not worst.open:
         how = ", ".join(sorted({f.how for f in findings})[:3])
@@ -108,7 +110,7 @@ def _run_proof(
     findings = [
         _build_finding(probes.rows[each.name], each, sandbox.guarantees) for each in outcomes
     ]
-    return BoundaryProof(sandbox.tier, tuple(findings), result.trouble, result.late)
+    return BoundaryProof(sandbox.tier, tuple(findings), result.failure, result.late)
 
 
 def _build_finding(row: ProofRow, outcome: ProbeOutcome, guarantees: Guarantees) -> ProbeFinding:
@@ -148,7 +150,7 @@ def _verify_outside(outcome: ProbeOutcome, probes: ProbeSet, ending_s: float) ->
     if outcome.open is None:
         return outcome
     if probes.rows[outcome.name] is LIVING:
-        survivor = outcome.open and not _ended(probes.lock, ending_s)
+        survivor = outcome.open and not _wait_until_released(probes.lock, ending_s)
         return ProbeOutcome(outcome.name, survivor, "a daemon survives" if survivor else "ended")
     path = probes.written.get(outcome.name)
     if path and outcome.open and not path.exists():
@@ -156,7 +158,7 @@ def _verify_outside(outcome: ProbeOutcome, probes: ProbeSet, ending_s: float) ->
     return outcome
 
 
-def _ended(lock: Path, within_s: float) -> bool:
+def _wait_until_released(lock: Path, within_s: float) -> bool:
     """True if nobody holds the lock after ``within_s``; else kill the holder.
 
     The kernel takes a moment to end all processes of a namespace.
@@ -166,7 +168,7 @@ def _ended(lock: Path, within_s: float) -> bool:
         if time.monotonic() > until:
             _kill_holder(lock)
             return False
-        time.sleep(0.002)
+        time.sleep(0.002)  # flock(2) itself would wait without a limit
     return True
 
 
@@ -188,3 +190,51 @@ def _is_held(lock: Path) -> bool:
         return True
     except OSError:
         return False
+
+
+# --- what the findings mean -----------------------------------------------------------------------
+
+
+def judge_guarantees(
+    guarantees: Guarantees, findings: Iterable[ProbeFinding] = ()
+) -> tuple[Strength, ...]:
+    """The state of each guarantee, from what the tier leaves open and what the proof has found
+    (nothing before it has run). ``gateway`` and ``code`` are added if they are broken."""
+    broken: dict[str, list[str]] = {}
+    for finding in findings:
+        if finding.hole:
+            broken.setdefault(finding.row.promise, []).append(f"{finding.name} ({finding.how})")
+    strengths = {}
+    for name, promise in vars(guarantees).items():
+        state = GuaranteeState.HELD if promise.held else GuaranteeState.PARTIAL
+        strengths[name] = Strength(name, state, promise.text)
+    for name, holes in broken.items():
+        strengths[name] = Strength(name, GuaranteeState.BROKEN, "; ".join(holes))
+    return tuple(strengths.values())
+
+
+def refuse_weaker(tier: Tier, strengths: Iterable[Strength], accepted: Collection[str]) -> None:
+    """Stop a run whose boundary is too weak: a guarantee is broken, or holds only partly and is not
+    accepted. The tier ``none``, which was requested by name, promises nothing.
+
+    Raises NightshiftError ``E_POLICY_DENY``, whose line says what to do.
+    """
+    found = tuple(strengths)
+    if broken := [each.reason for each in found if each.state is GuaranteeState.BROKEN]:
+        raise _build_refusal(f"the boundary does not hold here: {'; '.join(broken)}")
+    weaker = [
+        each for each in found if each.state is GuaranteeState.PARTIAL and each.name not in accepted
+    ]
+    if tier is Tier.NONE or not weaker:
+        return
+    what = f"{', '.join(each.name for each in weaker)} {'are' if weaker[1:] else 'is'}"
+    why = "; ".join(each.reason for each in weaker)
+    names = ", ".join(each.name for each in found if each.name in accepted or each in weaker)
+    raise _build_refusal(
+        f"{what} only partly held in the tier {tier} ({why}); accept it with"
+        f" accept_partial: [{names}] (SECURITY.md)"
+    )
+
+
+def _build_refusal(text: str) -> NightshiftError:
+    return NightshiftError(Code.POLICY_DENY, text)

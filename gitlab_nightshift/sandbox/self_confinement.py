@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from gitlab_nightshift.sandbox.broker_client import Broker, BrokerTerms, start_broker
-from gitlab_nightshift.sandbox.confinement import CAN_SCOPE, ConfinementMode
+from gitlab_nightshift.sandbox.confinement import ConfinementMode
 from gitlab_nightshift.sandbox.inside import attacks, landlock, privileges, seccomp
-from gitlab_nightshift.sandbox.inside.syscall_numbers import AUDIT_ARCH
+from gitlab_nightshift.sandbox.inside.syscalls import AUDIT_ARCH
 from gitlab_nightshift.sandbox.launch import Sandbox
 from gitlab_nightshift.sandbox.privilege_drop import is_single_threaded
 from gitlab_nightshift.sandbox.process_places import (
@@ -58,7 +58,7 @@ class OwnConfinement:
     """How this process is confined, why no stronger mode works, and the accesses to try."""
 
     mode: ConfinementMode
-    why: str
+    reason: str
     probes: Mapping[str, Any]
     _complete: Callable[[WorkNeeds], Broker | None]
     _close_latch: Callable[[], object] = lambda: None
@@ -83,7 +83,7 @@ def confine(
     ``close_latch`` tells the supervisor, irrevocably, that agents follow. Raises OSError."""
     mode = ConfinementMode(data["mode"])
     privileges.join_own_keyring()
-    if mode is not ConfinementMode.NAMESPACES:
+    if mode is not ConfinementMode.NAMESPACES:  # there bwrap and inside/own_proc.py have done it
         privileges.keep_capabilities(*KEPT)
     privileges.forbid_new_privileges()
     if AUDIT_ARCH:
@@ -92,7 +92,7 @@ def confine(
         landlock.restrict_scopes()
     if mode is not ConfinementMode.LANDLOCK:
         start_threads()
-        return OwnConfinement(mode, data["why"], data["tries"], lambda _: None, close_latch)
+        return OwnConfinement(mode, data["reason"], data["probes"], lambda _: None, close_latch)
 
     def complete(needs: WorkNeeds) -> Broker | None:
         privileges.keep_capabilities(*(FOR_OWNERS if needs.keep_owners else FOR_FILES))
@@ -100,11 +100,13 @@ def confine(
         own = (*list_installation(), *list_programs(data["path"]), *data["readable"])
         writable = [*data["writable"], *shared]
         _restrict(needs.system, (*needs.files, *own), data["hidden"], writable)
+        # After Landlock, which the broker inherits; before the threads, which would lack the filter
+        # (seccomp(2): it is the calling thread's).
         broker = _open_broker(needs, data["writable"], shared)
         start_threads()
         return broker
 
-    return OwnConfinement(mode, data["why"], data["tries"], complete, close_latch)
+    return OwnConfinement(mode, data["reason"], data["probes"], complete, close_latch)
 
 
 def _open_broker(needs: WorkNeeds, folders: list[str], shared: list[str]) -> Broker | None:
@@ -112,7 +114,7 @@ def _open_broker(needs: WorkNeeds, folders: list[str], shared: list[str]) -> Bro
     if not (needs.monitored and AUDIT_ARCH):
         return None
     user = needs.identity
-    version = min(landlock.read_abi(), landlock.LATEST)
+    version = landlock.find_usable_abi()
     uid, gid = (user.uid, user.gid) if user else (None, None)
     broker = start_broker(BrokerTerms(tuple(folders), tuple(shared), uid, gid, version))
     if broker:
@@ -131,18 +133,18 @@ def _restrict(
     for path in dict.fromkeys(map(os.path.realpath, filter(os.path.lexists, needed))):
         open_around(path, hidden, around, listable)
     paths = landlock.LandlockPaths(around, listable, [*writable], list(DEVICES))
-    landlock.restrict(min(landlock.read_abi(), landlock.LATEST), paths, None)
+    landlock.restrict(landlock.find_usable_abi(), paths, None)
 
 
 def weaken_sandbox(sandbox: Sandbox, own: OwnConfinement) -> Sandbox:
     """The sandbox with a weaker promise if this process is not confined at all, or the processes
     that read agents' work after it cannot be kept to their rows."""
-    why = own.why if own.mode is ConfinementMode.NONE else ""
+    why = own.reason if own.mode is ConfinementMode.NONE else ""
     if not why and (rights := list_unenforceable()):
         why = f"this kernel cannot keep {' and '.join(rights)} from it"
     if not why or sandbox.tier is Tier.NONE:
         return sandbox
-    left = (*sandbox.guarantees.secrets.leaves, CONFINED)
+    left = (*sandbox.guarantees.secrets.open_rows, CONFINED)
     text = f"what reads agents' work is not confined ({why})"
     weaker = replace(sandbox.guarantees, secrets=Guarantee(text, left))
     return replace(sandbox, guarantees=weaker)
@@ -151,7 +153,7 @@ def weaken_sandbox(sandbox: Sandbox, own: OwnConfinement) -> Sandbox:
 # --- attempts -------------------------------------------------------------------------------------
 
 
-def try_places(own: OwnConfinement, broker: Broker | None) -> Iterator[ProbeFinding]:
+def try_own_access(own: OwnConfinement, broker: Broker | None) -> Iterator[ProbeFinding]:
     """Try each access that this process must not have, as an exploit in it would; ``broker`` is the
     one that changes attributes for it."""
     closed = set(_list_closed_kinds(own, broker))
@@ -173,7 +175,7 @@ def _list_closed_kinds(own: OwnConfinement, broker: Broker | None) -> Iterator[s
     if own.mode is ConfinementMode.SCOPES:
         yield "processes"
     if own.mode is ConfinementMode.NAMESPACES or (
-        own.mode is not ConfinementMode.NONE and landlock.read_abi() >= CAN_SCOPE
+        own.mode is not ConfinementMode.NONE and landlock.read_abi() >= landlock.CAN_SCOPE
     ):
         yield "scopes"
     if own.mode is ConfinementMode.LANDLOCK or os.geteuid() != 0:

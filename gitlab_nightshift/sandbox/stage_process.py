@@ -1,16 +1,25 @@
-"""Starts a stage of this program as its own process, with a sealed start (``sealed_entry.py``) and
-only the variables that it is given."""
+"""Starts a stage of this program, or all of it, as its own process, with a sealed start
+(``sealed_entry.py``) and only the variables that it is given.
+"""
 
 import os
+import signal
+import subprocess
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from subprocess import PIPE, Popen
 from typing import Any
 
-from gitlab_nightshift.sandbox.process import EndReason, ProcessLimits, run_to_end
+from gitlab_nightshift.sandbox.process import (
+    CapturedOutput,
+    EndReason,
+    ProcessLimits,
+    run_to_end,
+    start_process,
+)
 from gitlab_nightshift.sandbox.process_places import Places, find_rights
 from gitlab_nightshift.sandbox.process_table import Confined, ProcessRow
-from gitlab_nightshift.sealed_start import prepare_stage
+from gitlab_nightshift.sealed_start import prepare_stage, prepare_start
 from gitlab_nightshift.system.file_names import format_path
 
 LONGEST_MESSAGE = 200
@@ -48,7 +57,7 @@ def start_stage(
     try:
         return Popen(
             [*prefix, *start.command],
-            cwd="/",
+            cwd="/",  # not the checkout, where a relative path would name an agent's file
             env=start.env,
             pass_fds=[start.descriptor, *descriptors],
             stdin=stdin,
@@ -102,3 +111,42 @@ class _MemorySink:
     def read_all(self) -> bytes:
         """All bytes written so far."""
         return b"".join(self._parts)
+
+
+# --- a whole command, for a Python caller ---------------------------------------------------------
+
+
+RESTORE_S = 60.0
+"""Seconds that a stopped run gets to end its agents and to restore the repository."""
+
+
+def run_sealed(arguments: Sequence[str], env: Mapping[str, str], stdin: bytes) -> CapturedOutput:
+    """Run ``nightshift ARGUMENTS`` to its end; its log is dropped.
+
+    It gets SIGTERM when the calling thread ends or is interrupted. Raises OSError.
+    """
+    start = prepare_start(arguments, env, parent=os.getpid())
+    try:
+        with start_process(
+            lambda: subprocess.Popen(
+                start.command,
+                env=start.env,
+                pass_fds=[start.descriptor],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+            )
+        ) as process:
+            stdout = _communicate(process, stdin)
+            return CapturedOutput(process.returncode, stdout, b"")
+    finally:
+        os.close(start.descriptor)
+
+
+def _communicate(process: "subprocess.Popen[bytes]", stdin: bytes) -> bytes:
+    try:
+        return process.communicate(stdin)[0]
+    except BaseException:
+        process.send_signal(signal.SIGTERM)
+        process.wait(RESTORE_S)
+        raise

@@ -144,6 +144,7 @@ def serve_stage(
     """Read the task, run ``step`` on it, and write the answer; prints go to stderr. A step that
     needs a single thread at first sets ``forwarding`` to False, and calls ``forward_signals``
     itself."""
+    # A library that prints would spoil the answer.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     config = read_task()

@@ -1,4 +1,4 @@
-"""Well-known paths: the system's, secret ones in it, and this program's own."""
+"""Well-known paths: of the system, of secrets in it, and of this program."""
 
 import sys
 from pathlib import Path
@@ -47,6 +47,11 @@ def build_python_command(*arguments: str) -> list[str]:
     """The command of another Python that ignores variables, the working folder and ``.pth`` files
     (``-I``, ``-S``): others may have planted them."""
     return [str(find_interpreter()), "-I", "-S", *arguments]
+
+
+def build_inside_command(module: str, *arguments: str) -> list[str]:
+    """The command that runs ``main`` of a module of ``inside``."""
+    return build_python_command(str(INSIDE / "launcher.py"), module, *arguments)
 
 
 def list_interpreter_paths() -> tuple[Path, ...]:

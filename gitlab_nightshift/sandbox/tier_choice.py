@@ -64,7 +64,7 @@ class _ProbeContext:
     folder: Path
     programs: tuple[Path, ...]
     checkout: Path | None
-    known: Mapping[Tier, UnavailableTier]
+    unavailable: Mapping[Tier, UnavailableTier]
 
 
 @dataclass(frozen=True)
@@ -83,20 +83,21 @@ def choose(
     folder: Path,
     programs: Sequence[Path] = (),
     checkout: Path | None = None,
-    known: Sequence[UnavailableTier] = (),
+    unavailable: Sequence[UnavailableTier] = (),
     look: Look = look_at_system,
 ) -> Sandbox:
     """The boundary to use: with ``auto`` the strongest that works, else the requested tier.
 
     ``folder`` will contain the agents' scratch folders; ``programs`` must be runnable inside, or a
     tier does not work. If there is a ``checkout``, the uid tier must be able to give it to another
-    user. ``known`` are tiers already known not to work; ``look`` finds the private files here.
+    user. ``unavailable`` are tiers that are known not to work; ``look`` finds the private files.
+
     Raises NightshiftError: E_CONFIG if a requested tier does not work, E_POLICY_DENY if none does.
     """
     if requested == Tier.NONE:
         return _build_unconfined()
     context = _ProbeContext(
-        look(), folder, tuple(programs), checkout, {row.tier: row for row in known}
+        look(), folder, tuple(programs), checkout, {each.tier: each for each in unavailable}
     )
     if requested != AUTO:
         found = _try(Tier(requested), context)
@@ -106,6 +107,11 @@ def choose(
                 " (isolation: auto takes the strongest that does)"
             )
         return found
+    return _choose_strongest(context)
+
+
+def _choose_strongest(context: _ProbeContext) -> Sandbox:
+    """The first tier that works. Raises NightshiftError E_POLICY_DENY."""
     passed_over: list[tuple[Tier, str]] = []
     for tier in ORDER:
         found = _try(tier, context)
@@ -133,14 +139,14 @@ def _build_unconfined() -> Sandbox:
 
 def _try(tier: Tier, context: _ProbeContext) -> Sandbox | UnavailableTier:
     """The tier with all its features, else without the monitor, else why it does not work."""
-    if tier in context.known:
-        return context.known[tier]
+    if tier in context.unavailable:
+        return context.unavailable[tier]
     candidate = _build_candidate(tier, context.machine)
     if isinstance(candidate, UnavailableTier):
         return candidate
     found = _try_candidate(candidate, context)
     if isinstance(found, UnavailableTier) and candidate.identity:
-        uid_tier.release(candidate.identity)
+        uid_tier.release_user(candidate.identity)
     return found
 
 
@@ -151,7 +157,7 @@ def _try_candidate(candidate: Sandbox, context: _ProbeContext) -> Sandbox | Unav
         with _open_trial(context, candidate) as trial:
             reason = _find_failure(candidate, trial)
             if reason and candidate.features.notify:
-                features = replace(candidate.features, notify=False, lacking=reason)
+                features = replace(candidate.features, notify=False, monitor_failure=reason)
                 reduced = _with_features(candidate, features)
                 if not _find_failure(reduced, trial):
                     return reduced
@@ -174,9 +180,7 @@ def _find_access_problem(sandbox: Sandbox, context: _ProbeContext) -> str:
 
 
 def _build_candidate(tier: Tier, machine: System) -> Sandbox | UnavailableTier:
-    features = Features(
-        min(landlock.read_abi(), landlock.LATEST), notify=tier is not Tier.NAMESPACES
-    )
+    features = Features(landlock.find_usable_abi(), notify=tier is not Tier.NAMESPACES)
     sandbox = Sandbox(tier, build_guarantees(tier, features), features, machine)
     if tier is Tier.NAMESPACES:
         found = bwrap.find()
@@ -186,9 +190,10 @@ def _build_candidate(tier: Tier, machine: System) -> Sandbox | UnavailableTier:
             else UnavailableTier(tier, "bwrap is not installed")
         )
     if tier is Tier.UID:
+        # Only root may become another user and give files away (setresuid(2), chown(2)).
         if os.geteuid() != 0:
             return UnavailableTier(tier, "the job is not root")
-        identity = uid_tier.pick()
+        identity = uid_tier.reserve_user()
         return (
             replace(sandbox, identity=identity)
             if identity
@@ -212,7 +217,7 @@ def _open_trial(context: _ProbeContext, sandbox: Sandbox) -> Iterator[_TrialCont
         scratch, private = folder / "scratch", folder / "private"
         scratch.mkdir()
         private.mkdir(mode=0o700)
-        if sandbox.identity:
+        if sandbox.identity:  # who has to pass through the folder, but may not list it
             folder.chmod(0o711)
             os.chown(scratch, sandbox.identity.uid, sandbox.identity.gid)
         canary = private / "canary"
@@ -254,8 +259,8 @@ def _find_failure(sandbox: Sandbox, trial: _TrialContext) -> str:
             trial.outside.unlink(missing_ok=True)
 
     tried = repeat_if_late(run_once)
-    if tried.trouble:
-        return tried.trouble
+    if tried.failure:
+        return tried.failure
     refused = [o for o in tried.outcomes[: len(required)] if not o.open]
     passed = [o for o in tried.outcomes[len(required) :] if o.open is not False]
     if refused:
@@ -342,7 +347,7 @@ def _build_file_guarantee(tier: Tier, features: Features) -> Guarantee:
         return Guarantee("writes only in the checkout and its scratch space; reads only the system")
     if features.landlock:
         text = "modes and times of the job user's other files can be changed"
-        return Guarantee(text + _describe_lacking("changes", features), (MODES,))
+        return Guarantee(text + _describe_monitor_failure("changes", features), (MODES,))
     text = "whatever any user of this machine may read is readable, and /tmp is writable"
     return Guarantee(text, (OTHER_FILES, WRITING))
 
@@ -363,12 +368,12 @@ def _build_network_guarantee(tier: Tier, features: Features) -> Guarantee:
     text = "TCP goes anywhere"
     if features.landlock >= 4:
         text = "TCP goes to the gateway's port on any host"
-    return Guarantee(text + _describe_lacking("connects", features), _NETWORK_ROWS)
+    return Guarantee(text + _describe_monitor_failure("connects", features), _NETWORK_ROWS)
 
 
-def _describe_lacking(what: str, features: Features) -> str:
+def _describe_monitor_failure(what: str, features: Features) -> str:
     """Why no monitor checks it."""
-    why = features.lacking[:_LONGEST_WHY]
+    why = features.monitor_failure[:_LONGEST_WHY]
     return f": {what} cannot be judged ({why})" if why else ""
 
 

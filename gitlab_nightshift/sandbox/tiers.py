@@ -46,15 +46,15 @@ class Tier(StrEnum):
 
 @dataclass(frozen=True)
 class Guarantee:
-    """A promise as a sentence. ``leaves`` are the rows of the proof that it leaves open."""
+    """A promise as a sentence. ``open_rows`` are the rows of the proof that it does not cover."""
 
     text: str
-    leaves: tuple[ProofRow, ...] = ()
+    open_rows: tuple[ProofRow, ...] = ()
 
     @property
     def held(self) -> bool:
         """False if it holds only partly."""
-        return not self.leaves
+        return not self.open_rows
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Guarantees:
         """True if no attempt of the row may get through. Rows that belong to none of the four are
         closed in every tier."""
         promise: Guarantee | None = getattr(self, row.promise, None)
-        return promise is None or row not in promise.leaves
+        return promise is None or row not in promise.open_rows
 
 
 @dataclass(frozen=True)
@@ -116,13 +116,13 @@ class Features:
     """The kernel's features, as a trial has shown.
 
     ``landlock`` is the ABI in use (0: none). ``notify``: a monitor makes sockets, and changes modes
-    and times if agents run as the job's user; ``lacking`` is why there is none, "" if there is one
-    or the tier needs none.
+    and times if agents run as the job's user; ``monitor_failure`` is why there is none, "" if there
+    is one or the tier needs none.
     """
 
     landlock: int
     notify: bool
-    lacking: str = ""
+    monitor_failure: str = ""
 
     @property
     def scopes(self) -> bool:

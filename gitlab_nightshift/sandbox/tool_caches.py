@@ -31,6 +31,7 @@ MAVEN_OPTS = "MAVEN_OPTS"
 _MAVEN = "-Dmaven.repo.local="
 CACHES = (
     Cache("GOMODCACHE", "go/pkg/mod", needs={"GODEBUG": "goindex=0"}),  # Go would write an index
+    # https://doc.rust-lang.org/cargo/guide/cargo-home.html
     Cache("CARGO_HOME", ".cargo", ("registry", "git", "bin")),
     Cache("RUSTUP_HOME", ".rustup"),
     Cache(MAVEN_OPTS, ".m2/repository"),
@@ -82,6 +83,7 @@ def _find_top(cache: Cache, env: Mapping[str, str], home: Path) -> Path:
     if cache.variable == MAVEN_OPTS:
         found = _IN_MAVEN_OPTS.search(named)
         named = found[1] if found else ""
+    # Go's own default: the first folder of GOPATH (cmd/go's test mod_gomodcache.txt).
     if cache.variable == "GOMODCACHE" and not named and env.get("GOPATH"):
         named = f"{env['GOPATH'].split(os.pathsep)[0]}/pkg/mod"
     return Path(named) if named.startswith("/") else home / cache.default

@@ -19,6 +19,7 @@ from gitlab_nightshift.sandbox.tiers import SandboxUser
 SPECIAL = stat.S_ISUID | stat.S_ISGID
 EXECUTABLE = 0o111
 CAPABILITIES = "security.capability"
+# Each level holds a descriptor, of which a process has often 1,024 (RLIMIT_NOFILE, getrlimit(2)).
 DEEPEST = 250
 GIT = ".git"
 

@@ -12,29 +12,30 @@ from pathlib import Path
 
 from gitlab_nightshift.sandbox.system_paths import INSIDE, SHARED_MEMORY, build_python_command
 from gitlab_nightshift.sandbox.tiers import SandboxUser
+from gitlab_nightshift.system.descendants import read_stat
 from gitlab_nightshift.system.openat import remove_path
 
-FREE = range(60578, 61184)
+UNASSIGNED_IDS = range(60578, 61184)
 """User ids that no system assigns: https://systemd.io/UIDS-GIDS (60578 to 61183 are unused)."""
-LOCKS = (Path("/run"), Path("/var/tmp"))  # noqa: S108 - the folder in it is checked
+LOCK_PARENTS = (Path("/run"), Path("/var/tmp"))  # noqa: S108 - the folder in it is checked
 CLEANUP_S = 10.0
 _TRIAL = ".nightshift-probe-"
 
 
-def pick() -> SandboxUser | None:
-    """Reserve an unused user and group until this process ends; None if there is none."""
+def reserve_user() -> SandboxUser | None:
+    """Reserve an unused user and group until this process ends; None if all are in use."""
     import grp
     import pwd
 
     taken = {entry.pw_uid for entry in pwd.getpwall()} | {entry.gr_gid for entry in grp.getgrall()}
     taken |= _list_active_uids()
-    for number in FREE:
+    for number in UNASSIGNED_IDS:
         if number not in taken and (lock := _lock_uid(number)):
             return SandboxUser(number, number, lock)
     return None
 
 
-def release(identity: SandboxUser) -> None:
+def release_user(identity: SandboxUser) -> None:
     """Let other runs use the user again."""
     os.close(identity.lock)
 
@@ -45,8 +46,8 @@ def _list_active_uids() -> set[int]:
     for entry in os.scandir("/proc"):
         if entry.name.isdigit():
             with contextlib.suppress(OSError):
-                state = Path(entry.path, "stat").read_bytes().rpartition(b")")[2].split()[0]
-                if state not in (b"Z", b"X"):  # zombie, dead (proc_pid_stat(5))
+                # Neither a zombie nor dead (proc_pid_stat(5)).
+                if read_stat(int(entry.name))[0] not in (b"Z", b"X"):
                     found.add(entry.stat().st_uid)
     return found
 
@@ -55,9 +56,11 @@ def _lock_uid(number: int) -> int | None:
     """Lock a user id, so that two runs on one machine use different ones. Returns the descriptor;
     the kernel frees the lock with this process. No agent can create the file first: its folder is
     root's."""
-    for parent in LOCKS:
+    for parent in LOCK_PARENTS:
         with contextlib.suppress(OSError):
             folder = _ensure_root_folder(parent / "gitlab-nightshift")
+            # The lock ends with the last copy of this descriptor (flock(2)). No program keeps one:
+            # Python opens files with O_CLOEXEC (PEP 446).
             lock = os.open(folder / str(number), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -96,6 +99,7 @@ def kill_leftovers(identity: SandboxUser) -> bool:
 
     ``kill(-1)`` hits all at once, so a process that keeps forking does not escape.
     """
+    # Again, if the helper was too slow or a killed process is still ending.
     for _ in range(3):
         if _kill_user_processes(identity) and identity.uid not in _list_active_uids():
             for path in list(_list_shared_memory(identity)):
@@ -128,7 +132,7 @@ def clean_up_killed_run(uid: int, gid: int) -> bool:
 
     If another run has locked the user since, it has cleaned up itself: its agents are left alone.
     """
-    if uid not in FREE:
+    if uid not in UNASSIGNED_IDS:
         return False
     if (lock := _lock_uid(uid)) is None:
         return True
@@ -136,7 +140,7 @@ def clean_up_killed_run(uid: int, gid: int) -> bool:
     try:
         return not has_leftovers(identity) or kill_leftovers(identity)
     finally:
-        release(identity)
+        release_user(identity)
 
 
 @contextlib.contextmanager
@@ -166,7 +170,7 @@ def remove_trial_folders(checkout: Path) -> None:
 def _remove_left(folder: Path) -> None:
     held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        if os.fstat(held).st_uid in (os.geteuid(), *FREE):
+        if os.fstat(held).st_uid in (os.geteuid(), *UNASSIGNED_IDS):
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
             remove_path(folder)
     finally:
@@ -176,6 +180,7 @@ def _remove_left(folder: Path) -> None:
 def find_closed_folder(path: Path) -> Path | None:
     """The first folder above (or at) ``path`` that another user cannot enter, None if none."""
     for folder in reversed((path, *path.parents)):
+        # To enter a folder takes the right to search it (path_resolution(7)).
         if folder.is_dir() and not folder.stat().st_mode & stat.S_IXOTH:
             return folder
     return None
@@ -188,6 +193,7 @@ def find_exposed_folder(path: Path) -> Path | None:
     """
     for folder in (path, *path.parents):
         mode = folder.stat().st_mode
+        # In a sticky folder, such as /tmp, only the owner of an entry may rename it (inode(7)).
         if mode & stat.S_IWOTH and (folder == path or not mode & stat.S_ISVTX):
             return folder
     return None

@@ -29,11 +29,12 @@ def find_hidden_home(env: Mapping[str, str], writable: Iterable[str]) -> str:
     """HOME, links resolved, if it can be hidden; "" if it does not exist, contains the system,
     other users' homes or this program's Python, or lies in a folder that work writes."""
     home = os.path.realpath(env.get("HOME") or "/")
-    held = (*_SYSTEM, *map(os.path.realpath, _SYSTEM))
+    system = (*_SYSTEM, *map(os.path.realpath, _SYSTEM))
+    # "/" is the HOME of a user without one, as in a container that runs under a number.
     if home in ("/", sys.prefix, sys.base_prefix) or not os.path.isdir(home):
         return ""
-    shown = any(within(place, home) for place in held)
-    return "" if shown or any(within(home, place) for place in writable) else home
+    holds_system = any(within(path, home) for path in system)
+    return "" if holds_system or any(within(home, place) for place in writable) else home
 
 
 def list_home_needs(

@@ -1,8 +1,9 @@
 """The files that every confined process may read: the system's, without private ones, which one
 bounded walk finds before any agent runs.
 
-A file is private if this user or a group may read it, but not everybody: files that they may not
-read either, the kernel keeps from agents anyway. Sockets, pipes and devices are always private.
+A file is private if its owner (this user) or its group may read it, but not everybody. What this
+user may not read either, the kernel keeps from agents anyway. Sockets, pipes and devices are always
+private.
 """
 
 # ruff: noqa: PTH120 - strings: there are thousands of them
@@ -78,9 +79,9 @@ class _PrivateWalk:
         """Scan the entries of a folder; returns the folders among them to scan next."""
         scan, name = _FolderScan(os.geteuid()), tree or folder
         whole = any(path == name or path.startswith(f"{name}/") for path in self.whole)
-        late = time.monotonic() > self.until
+        late = time.monotonic() > self.until  # then any entry is one too many
         try:
-            done = scan.judge(folder, None if whole else 0 if late else max(self.left, 0))
+            done = scan.sort_entries(folder, None if whole else 0 if late else max(self.left, 0))
         except (PermissionError, FileNotFoundError, NotADirectoryError):
             done = True  # what this user may not list, an agent may not list either
         except OSError:
@@ -102,14 +103,14 @@ class _FolderScan:
     private: list[str] = field(default_factory=list)
     folders: list[str] = field(default_factory=list)
 
-    def judge(self, folder: str, limit: int | None) -> bool:
+    def sort_entries(self, folder: str, limit: int | None) -> bool:
         """Sort the entries; False if there are more than ``limit``. Raises OSError."""
         with os.scandir(folder) as entries:
             for entry in entries:
                 if self.names == limit:
                     return False
                 self.names += 1
-                if entry.is_symlink():
+                if entry.is_symlink():  # what it leads to is judged where it lies
                     continue
                 try:
                     status = entry.stat(follow_symlinks=False)
@@ -217,7 +218,7 @@ def _holds_system(path: str, tops: Iterable[str]) -> bool:
 
 
 def _find_private_paths(tops: list[str]) -> PrivatePaths:
-    """Scan settings and what people install, and packages as far as it is cheap.
+    """Scan ``/etc`` and what people install, and distribution packages as far as it is cheap.
 
     Trees with this program's own Python are never cut: without it nothing would run.
     """

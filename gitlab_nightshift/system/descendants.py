@@ -25,6 +25,7 @@ def become_subreaper() -> bool:
 
 def list_own_children() -> set[int]:
     """The pids of the children of all threads of this process, including zombies."""
+    # By thread: the kernel lists the children of the one that forked (proc(5)).
     lists = list(Path("/proc/self/task").glob("*/children"))
     if not lists:  # a kernel without CONFIG_PROC_CHILDREN
         return {pid for pid in _list_all_pids() if _read_parent(pid) == os.getpid()}
@@ -41,17 +42,22 @@ def _list_all_pids() -> list[int]:
 
 def _read_parent(pid: int) -> int:
     with contextlib.suppress(OSError):
-        after_name = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2]
-        return int(after_name.split()[1])
+        return int(read_stat(pid)[1])
     return 0
 
 
-def list_parents(uid: int) -> dict[int, int]:
+def read_stat(pid: int) -> list[bytes]:
+    """The fields of ``/proc/<pid>/stat`` from the third on: state, parent, … Raises OSError."""
+    # The second one, the name, may itself contain spaces and ")" (proc_pid_stat(5)).
+    return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+
+
+def read_parents(uid: int) -> dict[int, int]:
     """The processes of a user, each with its parent; not those that have ended."""
     found: dict[int, int] = {}
     for pid in _list_all_pids():
         with contextlib.suppress(OSError):
-            fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+            fields = read_stat(pid)
             if Path(f"/proc/{pid}").stat().st_uid == uid and fields[0] not in (b"Z", b"X"):
                 found[pid] = int(fields[1])
     return found
@@ -63,7 +69,7 @@ def list_ancestors() -> list[tuple[int, int]]:
     pid = os.getpid()
     while pid > 0:
         try:
-            fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+            fields = read_stat(pid)
         except OSError:
             break
         found.append((pid, int(fields[19])))  # field 22, starttime (proc_pid_stat(5))
@@ -83,6 +89,7 @@ def end_orphans(find: Callable[[], set[int]]) -> bool:
         for pid in orphans:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
+        # By pid: waitpid(-1) would take the exit status of a child that somebody else waits for.
         for pid in orphans:
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(pid, os.WNOHANG)

@@ -1,7 +1,6 @@
 """Disk space reserved for files that must be written even if the disk is full."""
 
 import os
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,9 +19,11 @@ class Reserve:
     def hold(self) -> None:
         """Occupy the space, unless that would fill the disk."""
         try:
-            if shutil.disk_usage(self.path.parent).free < self.size + 4 * FULL_BYTES:
+            disk = os.statvfs(self.path.parent)
+            if disk.f_bavail * disk.f_frsize < self.size + 4 * FULL_BYTES:
                 return
             with self.path.open("xb") as file:
+                # Real blocks, so that later writes there cannot fail (posix_fallocate(3)).
                 os.posix_fallocate(file.fileno(), 0, self.size)
         except FileExistsError:
             return

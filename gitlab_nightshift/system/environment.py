@@ -6,15 +6,9 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from gitlab_nightshift.job.job_secrets import is_gitlab_credential
-from gitlab_nightshift.system.job_proxy import PROXIES
+from gitlab_nightshift.system.network_settings import CERTIFICATES
 
 LOCALE = ("LANG", "LC_ALL", "LC_CTYPE", "TZ", "TERM")
-CERTIFICATES = (
-    *("NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE"),
-    *("CURL_CA_BUNDLE", "GIT_SSL_CAINFO"),
-)
-NETWORK = (*PROXIES, *CERTIFICATES)
-"""Proxies and certificates for this program's own connections to the internet."""
 PASSED = ("PATH", "USER", *LOCALE, *CERTIFICATES)
 JAVA = "JAVA_TOOL_OPTIONS"
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -80,12 +74,13 @@ def build_search_path(
     return os.pathsep.join([*added, *(kept or [DEFAULT_PATH])])
 
 
-TRUSTING = "[safe]\n\tdirectory = *\n"
+TRUSTED_CHECKOUTS = "[safe]\n\tdirectory = *\n"
 """For the ``.gitconfig`` in a sandbox's HOME: git refuses a checkout of another owner
 (safe.directory, git-config(1)), which runners make if the image has its own user."""
 
 
 def _lies_in(folder: str, tops: Collection[str]) -> bool:
     """True if a folder, as written or with links resolved, is in one of the tops."""
+    # Both: a link may lead into the checkout, or one in the checkout out of it.
     forms = (str(Path(folder)), os.path.realpath(folder))
     return any(f"{form}/".startswith(f"{top}/") for form in forms for top in tops)

@@ -3,7 +3,6 @@
 import contextlib
 import os
 import re
-import tempfile
 from collections.abc import Iterator
 from io import FileIO
 from pathlib import Path
@@ -67,6 +66,8 @@ def open_short_folder(preferred: Path) -> Iterator[Path]:
 
     Raises OSError if neither is possible.
     """
+    import tempfile
+
     with tempfile.TemporaryDirectory(
         prefix="ns-", dir=_choose(preferred, LONGEST_FOR_SOCKETS)
     ) as folder:

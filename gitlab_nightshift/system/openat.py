@@ -8,7 +8,6 @@ import contextlib
 import errno
 import itertools
 import os
-import shutil
 import stat
 from collections.abc import Container, Iterator
 from pathlib import Path
@@ -89,6 +88,7 @@ def open_parent(
     With ``make``, missing folders are created, and anything else in their place is removed."""
     *above, name = path.split("/")
     with contextlib.ExitStack() as stack:
+        # One by one: O_NOFOLLOW is about the last component only (open(2)).
         fd = stack.enter_context(open_folder(root))
         for part in above:
             if make:
@@ -147,6 +147,7 @@ def _open_readable(name: str, dir_fd: int) -> int:
         return os.open(name, flags, dir_fd=dir_fd)
     except PermissionError:
         with pin_file(name, dir_fd) as (link, mode):
+            # Only while it is opened: what is open stays readable.
             os.chmod(link, 0o400)  # noqa: PTH101
             try:
                 return os.open(name, flags, dir_fd=dir_fd)
@@ -176,7 +177,7 @@ def remove(name: str, dir_fd: int) -> None:
         return
     with open_folder(name, dir_fd) as top:
         waiting, moved = _unlink_files(top), 0
-        prefix = f".{os.urandom(8).hex()}-"
+        prefix = f".{os.urandom(8).hex()}-"  # so that no moved folder meets a name that exists
         while waiting:
             with open_folder(waiting[-1], top) as fd:
                 below = _unlink_files(fd)
@@ -224,6 +225,8 @@ def remove_tree(path: Path) -> None:
     try:
         remove_path(path)
     except OSError:
+        import shutil
+
         with contextlib.suppress(RecursionError):
             shutil.rmtree(path, ignore_errors=True)
 
@@ -239,6 +242,7 @@ def replace_file(name: str, dir_fd: int, mode: int = 0o600) -> Iterator[int]:
     fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _OPEN, mode, dir_fd=dir_fd)
     try:
         yield fd
+        # In one step: nobody sees half of a file, nor none (rename(2)).
         _rename_over(part, name, dir_fd)
     except BaseException:
         os.unlink(part, dir_fd=dir_fd)

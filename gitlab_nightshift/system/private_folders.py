@@ -22,7 +22,7 @@ LOCK, OWNER, INNER = "lock", "checkout", "s"
 @contextlib.contextmanager
 def open_private_folder(parent: Path, checkout: Path, kind: str = PRIVATE) -> Iterator[Path]:
     """A new folder in ``parent`` that only this user can enter, removed at the end."""
-    folder = Path(tempfile.mkdtemp(prefix=kind, dir=parent))
+    folder = Path(tempfile.mkdtemp(prefix=kind, dir=parent))  # mode 0700 (mkdtemp(3))
     # O_CLOEXEC: a child that outlives the run must not keep the lock.
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     lock = os.open(folder / LOCK, flags, 0o600)
@@ -51,7 +51,7 @@ def open_scratch_folder(parent: Path, checkout: Path) -> Iterator[Path]:
         yield scratch
 
 
-def collect(parent: Path, checkout: Path, recover: Callable[[Path], None]) -> None:
+def remove_leftovers(parent: Path, checkout: Path, recover: Callable[[Path], None]) -> None:
     """Remove the folders in ``parent`` that killed runs of this user in ``checkout`` left.
 
     ``recover`` is called with each private one first. Those of other checkouts stay for a start
@@ -67,13 +67,13 @@ def collect(parent: Path, checkout: Path, recover: Callable[[Path], None]) -> No
                 remove_tree(folder)
 
 
-def tidy(parent: Path, checkout: Path) -> None:
+def remove_all_leftovers(parent: Path, checkout: Path) -> None:
     """Remove what killed runs in a checkout left below ``parent``.
 
     Twice: folders that belong to a private checkout can only be removed once that is gone.
     """
     for folder in 2 * (parent, choose_short_parent(parent)):
-        collect(folder, checkout, lambda _leftover: None)
+        remove_leftovers(folder, checkout, lambda _leftover: None)
 
 
 def _is_ours(item: "os.DirEntry[str]") -> bool:
@@ -88,6 +88,7 @@ def _is_ours(item: "os.DirEntry[str]") -> bool:
 def _lock_ended_run(folder: Path) -> Iterator[Path | None]:
     """The checkout of an ended run, its folder locked meanwhile; None if the run may be alive."""
     try:
+        # Not created: without it the run has just begun, or it is none of ours.
         lock = os.open(folder / LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
         yield None

@@ -42,7 +42,7 @@ class Pump:
         self._sinks = {self._stdout: out, process.stderr.fileno(): err}
         self._selector = selectors.DefaultSelector()
         for fd in (*self._sinks, self._stdin.fileno()):
-            os.set_blocking(fd, False)
+            os.set_blocking(fd, False)  # select may promise more than a read then finds (select(2))
         for fd in self._sinks:
             self._selector.register(fd, selectors.EVENT_READ)
             with contextlib.suppress(OSError):  # EPERM beyond the user's limit for pipes (pipe(7))
@@ -81,7 +81,7 @@ class Pump:
                 return
         except BlockingIOError:
             return
-        except BrokenPipeError:
+        except BrokenPipeError:  # it reads no more: close our end as if all had been written
             pass
         self._selector.unregister(fd)
         with contextlib.suppress(BrokenPipeError):

@@ -27,9 +27,9 @@ MOST_PRINTED = 100_000_000
 MOST_STORED = 80_000_000
 """Bytes of all logs of a run on disk. GitLab refuses artifacts beyond 100 MB by default, and with
 them the result. Each program gets half of what is left, so that the next one gets some too."""
-LAST = 64 * 1024
+END_BYTES = 64 * 1024
 """Bytes of the end of an output that are always kept: it is the most useful part."""
-SECRET = 64 * 1024
+SECRET_BYTES = 64 * 1024
 """Bytes before those, to find a secret that begins there."""
 
 
@@ -57,7 +57,7 @@ class Log:
     ) -> None:
         self._path, self._allowance, self._reserve = path, allowance, reserve
         self._redact, self._stream = redact, redact.build_stream()
-        self._block, self._size, self._why = bytearray(), 0, ""
+        self._block, self._size, self._cut_reason = bytearray(), 0, ""
         self._last: deque[bytes] = deque()
         self._last_size = 0
         find_stored_log(path).unlink(missing_ok=True)
@@ -70,7 +70,7 @@ class Log:
         Then the bytes that the redactor holds back are left out too: they may begin a secret.
         """
         self._remember(data)
-        if self._why:
+        if self._cut_reason:
             return
         kept = data[: self._allowance.printed]
         self._allowance.printed -= len(kept)
@@ -78,16 +78,16 @@ class Log:
         while len(self._block) > LARGE:
             self._store(LARGE)
         if len(kept) < len(data):
-            self._why = f"no more than {MOST_PRINTED // 1_000_000} MB of a program are kept"
+            self._cut_reason = f"no more than {MOST_PRINTED // 1_000_000} MB of a program are kept"
 
     def close(self) -> None:
         """Write the rest; for an output that was cut, also the reason and its last bytes."""
-        if not self._why:
+        if not self._cut_reason:
             self._block += self._stream.finish()
         if len(self._block) > self._allowance.stored:
             self._cut("the logs of this run are large enough")
-        if self._why:
-            note = f" {self._why}; its end:]\n".encode()
+        if self._cut_reason:
+            note = f" {self._cut_reason}; its end:]\n".encode()
             self._block += b"\n" + LEFT_OUT + note + self._read_end()
         self._store(len(self._block), last=True)
 
@@ -100,21 +100,20 @@ class Log:
         data = gzip.compress(data, 6, mtime=0) if packed else data
         if not last and len(data) > self._allowance.stored:
             return self._cut("the logs of this run are large enough")
+        # The plain file is empty then: the first block is stored once it is larger than LARGE.
         if packed and self._path.exists():
             self._path.rename(self._path.with_name(f"{self._path.name}.gz"))
         # The reserve is for the end: a running program would fill that space too.
-        if not (
-            self._appended(data) or (last and self._reserve.release() and self._appended(data))
-        ):
+        if not (self._append(data) or (last and self._reserve.release() and self._append(data))):
             return self._cut("the disk was full")
         del self._block[:size]
         self._allowance.stored -= len(data)
 
     def _cut(self, why: str) -> None:
-        self._why = self._why or why
+        self._cut_reason = self._cut_reason or why
         self._block.clear()
 
-    def _appended(self, data: bytes) -> bool:
+    def _append(self, data: bytes) -> bool:
         """Append to the file, all or nothing; False if the disk is full."""
         left = data
         if not left:
@@ -134,15 +133,15 @@ class Log:
     def _remember(self, data: bytes) -> None:
         self._last.append(data)
         self._last_size += len(data)
-        while self._last_size - len(self._last[0]) >= LAST + SECRET:
+        while self._last_size - len(self._last[0]) >= END_BYTES + SECRET_BYTES:
             self._last_size -= len(self._last.popleft())
 
     def _read_end(self) -> bytes:
         """The last bytes, without the end of a secret that begins before them."""
-        from gitlab_nightshift.redaction.stream import REDACTED
+        from gitlab_nightshift.redaction.redactor import REDACTED
 
         whole = b"".join(self._last)
-        at = max(len(whole) - LAST, min(SECRET, len(whole)))
+        at = max(len(whole) - END_BYTES, min(SECRET_BYTES, len(whole)))
         parts: list[bytes] = []
         for start, end in self._redact.find_spans(whole):
             if end > at:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tenacity import RetryCallState
 
 Result = TypeVar("Result")
-Again = Callable[[Any], bool]
+IsTransient = Callable[[Any], bool]
 """True if a failure is transient."""
 
 LONGEST_SILENCE_S = 2.0
@@ -64,16 +64,16 @@ class RetryPolicy:
     longest_asked_s: float = 60.0
     tell: Callable[[str], None] = write_notice
 
-    def call_with_retries(self, call: Callable[[], Result], again: Again) -> Result:
-        """Return ``call()``, repeated while it fails and ``again`` calls the failure transient."""
+    def call_with_retries(self, call: Callable[[], Result], is_transient: IsTransient) -> Result:
+        """Return ``call()``, repeated while its failures are transient."""
         from tenacity import Retrying
 
-        return Retrying(sleep=self.clock.sleep, **self._build_rules(again))(call)
+        return Retrying(sleep=self.clock.sleep, **self._build_rules(is_transient))(call)
 
     async def await_with_retries(
         self,
         call: Callable[[], Coroutine[Any, Any, Result]],
-        again: Again,
+        is_transient: IsTransient,
         sleep: Callable[[float], Awaitable[None]],
     ) -> Result:
         """The same in an event loop, which waits by ``sleep``."""
@@ -82,14 +82,14 @@ class RetryPolicy:
         async def call_once() -> Result:  # tenacity does not see that a lambda returns a coroutine
             return await call()
 
-        return await AsyncRetrying(sleep=sleep, **self._build_rules(again))(call_once)
+        return await AsyncRetrying(sleep=sleep, **self._build_rules(is_transient))(call_once)
 
-    def _build_rules(self, again: Again) -> dict[str, Any]:
+    def _build_rules(self, is_transient: IsTransient) -> dict[str, Any]:
         from tenacity import retry_if_exception
 
         begun = self.clock.now()
         return {
-            "retry": retry_if_exception(lambda e: isinstance(e, RemoteFailure) and again(e)),
+            "retry": retry_if_exception(lambda e: isinstance(e, RemoteFailure) and is_transient(e)),
             "wait": self._compute_pause,
             "stop": lambda state: self.clock.now() + state.upcoming_sleep > self.until,
             "before_sleep": lambda state: self._tell_pause(state, begun),

@@ -15,7 +15,7 @@ class _Cancellation:
     """Raises the exception once: a second signal must not interrupt the clean-up."""
 
     def __init__(self) -> None:
-        self.shields = 0
+        self.deferrals = 0
         self.pending: Code | None = None
         self.raised = False
 
@@ -25,7 +25,7 @@ class _Cancellation:
             self.deliver()
 
     def deliver(self) -> None:
-        if self.pending and not self.shields:
+        if self.pending and not self.deferrals:
             code, self.pending, self.raised = self.pending, None, True
             raise Interruption(code)
 
@@ -56,13 +56,13 @@ def defer_signals() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    held = _cancellation
-    held.shields += 1
+    cancellation = _cancellation
+    cancellation.deferrals += 1
     try:
         yield
     finally:
-        held.shields -= 1
-        held.deliver()
+        cancellation.deferrals -= 1
+        cancellation.deliver()
 
 
 def start_with_signals_blocked(thread: threading.Thread) -> None:

@@ -1,14 +1,19 @@
-"""The tool calls in an answer of Chat Completions, put together from the pieces of a stream.
+"""Tool calls in a model's answer: those of Chat Completions, put together from the pieces of a
+stream, and those that the model has written into its text.
 
 Servers differ: Gemini gives all calls index 0, Ollama sends whole calls, some servers send
-arguments as objects, some no ids.
+arguments as objects, some no ids. Without tool calls, or where a server did not translate its chat
+template, the calls are in the text.
 """
 
 import json
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from gitlab_nightshift.text.json_parts import as_object, as_objects, as_text, parse_json
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 LONGEST_ARGUMENTS = 4_000_000
 """Characters; the rest is left out, which makes the arguments invalid JSON."""
@@ -75,3 +80,48 @@ class ChatCalls:
         if call is None or not (call_id and call.call_id):
             return None if call and name and call.name else call
         return call if call_id == call.call_id else None
+
+
+# --- written into the text ------------------------------------------------------------------------
+
+
+LARGEST, MOST = 400_000, 100
+"""Characters of a text that is read, and calls that are taken from it."""
+_NAMES, _INPUTS = ("tool", "name"), ("arguments", "parameters", "input")
+_CALL = compile_lazily(
+    r"""
+    ^```[ ]*tool[ ]*\n         # the form that this program asks for
+    | <tool_call>\s*           # Hermes, Qwen
+    | \[TOOL_CALLS\]\s*        # Mistral
+    # gpt-oss: to=functions.read <|message|>
+    | \bto=functions\.(?P<name>\w{1,60})[^{]{0,80}
+    """,
+    re.MULTILINE | re.VERBOSE | re.IGNORECASE,
+)
+
+
+def find_written_calls(text: str) -> tuple[tuple[str, Any], ...]:
+    """Name and arguments of each call, in order; arguments that are no JSON are None."""
+    return tuple(call for _, call in zip(range(MOST), _find_calls(text[:LARGEST]), strict=False))
+
+
+def _find_calls(text: str) -> Iterator[tuple[str, Any]]:
+    decoder = json.JSONDecoder(strict=False)  # models write line ends into strings
+    for mark in _CALL.finditer(text):
+        try:
+            value, _ = decoder.raw_decode(text, mark.end())
+        except (ValueError, RecursionError):
+            yield mark["name"] or "", None
+            continue
+        for each in value if isinstance(value, list) else [value]:
+            yield (mark["name"], each) if mark["name"] else _read_call(each)
+
+
+def _read_call(value: Any) -> tuple[str, Any]:
+    rows = value if isinstance(value, Mapping) else {}
+    rows = rows["function"] if isinstance(rows.get("function"), Mapping) else rows
+    name = next((rows[key] for key in _NAMES if isinstance(rows.get(key), str)), "")
+    given = next((rows[key] for key in _INPUTS if key in rows), None)
+    if given is None:  # the arguments beside the name
+        given = {key: each for key, each in rows.items() if key not in _NAMES} or None
+    return name, given

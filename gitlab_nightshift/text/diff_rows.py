@@ -1,7 +1,7 @@
 """A unified diff as rows:
 https://www.gnu.org/software/diffutils/manual/html_node/Detailed-Unified.html
 
-It was made from somebody else's files: names and lines are hostile data.
+Names and lines are hostile: the files may be an agent's.
 """
 
 from collections.abc import Iterable, Iterator
@@ -18,9 +18,9 @@ _SIGNS: dict[str, Sign] = {"+": "+", "-": "-", " ": " "}
 
 @dataclass(frozen=True)
 class DiffRow:
-    """A line: a hunk's begins with its ``sign``, its header's is ``@``, that of a line outside of
-    hunks "". ``old`` and ``new`` are its numbers on both sides; on a side without it, that of the
-    line before."""
+    """A line of a diff. Its ``sign`` is its first character in a hunk, ``@`` for a hunk's header, a
+    backslash for a note such as "No newline at end of file", else "". ``old`` and ``new`` are its
+    numbers on both sides; on the side that lacks it, that of the line before."""
 
     sign: Sign
     line: str
@@ -29,8 +29,8 @@ class DiffRow:
 
 
 def read_rows(lines: Iterable[str]) -> Iterator[DiffRow]:
-    """The rows of a diff, in order. A hunk has as many lines as its header says: what comes then
-    may look like a line of it, as ``--- a/file`` does."""
+    """The rows of a diff, in order. A hunk ends by the count in its header: the next line may look
+    like one more of it, as ``--- a/file`` does."""
     old = new = old_end = new_end = 0
     for line in lines:
         sign = _SIGNS.get(line[:1], "")

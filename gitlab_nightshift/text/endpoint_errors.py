@@ -78,8 +78,8 @@ def is_too_long(text: str) -> bool:
 def find_context(error: Mapping[str, Any], text: str) -> int:
     """The tokens that a model takes, by an error of :func:`parse_error`; 0 if it does not say.
     llama.cpp has a key for it, ``n_ctx``; others say it in words."""
-    told = _CONTEXT.search(text)
-    context = error.get("n_ctx") or (int(told[1]) if told else 0)
+    match = _CONTEXT.search(text)
+    context = error.get("n_ctx") or (int(match[1]) if match else 0)
     return context if type(context) is int else 0
 
 

@@ -1,4 +1,5 @@
-"""Makes untrusted text safe to show: without terminal controls, hidden or bidirectional characters.
+"""Text for people: untrusted text made safe to show, without terminal controls, hidden or
+bidirectional characters; and words with their number.
 
 For file names see ``system/file_names.py: format_path``, which is lossless.
 """
@@ -43,3 +44,16 @@ def remove_hidden(text: str, keep: str = "") -> str:
 
 def _is_hidden(char: str, kind: str) -> bool:
     return kind in ("Cc", "Cf", "Cs", "Co") or 0xE0100 <= ord(char) <= 0xE01EF
+
+
+# --- numbers --------------------------------------------------------------------------------------
+
+
+def count_words(count: int, word: str) -> str:
+    """``1 project``, ``3 projects``."""
+    return f"{count:,} {pluralize(word, count)}"
+
+
+def pluralize(word: str, count: int) -> str:
+    """The singular for one, else the plural."""
+    return word if count == 1 else f"{word}s"

@@ -21,38 +21,42 @@ _SHORTEST_NAMED = 4
 LONGEST_LINE = 4096
 """Characters: the patterns take quadratic time."""
 _SHORTEST_WORD = 16
-_PUBLIC = compile_lazily(
+_PUBLIC_BLOCK = compile_lazily(
     r"-----BEGIN ([A-Z0-9 ]*(?:CERTIFICATE|PUBLIC KEY|CRL|REQUEST)[A-Z ]*)-----"
     r"(?:[^-]|-(?!----BEGIN ))*?-----END \1-----",
     re.DOTALL,
 )
 _CERTIFICATE = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS"  # base64 of "-----BEGIN CERTIFICATE"
-_PAIR = compile_lazily(r"""(?:export\s|[\s"'<-])*([\w.@/:-]*[\w-])["']?\s*(?:=>|[:=>])\s*(\S.*)""")
+_KEY_VALUE = compile_lazily(
+    r"""(?:export\s|[\s"'<-])*([\w.@/:-]*[\w-])["']?\s*(?:=>|[:=>])\s*(\S.*)"""
+)
 IN_ADDRESS = compile_lazily(r"://[^/\s:@]*:([^/\s@]+)@")
 _HINT = compile_lazily(r"TOKEN|PASS|PWD|SECRET|CREDENTIAL|KEY|_PAT|AUTH|BUNDLE_|/t/", re.I)
 """A line without it matches none of the next two."""
-_MARKED = (
+_MARKED_SECRETS = (
     r"://[^\s\"']{1,200}?/t/([\w-]+)/",  # conda's tokens
     r"""(?i)\b(?:authorization["']?\s{0,9}[:=]\s{0,9}["']?(?:basic|bearer|token)\s"""
     r"""|(?:private|job|deploy)-token:)\s{0,9}([^\s"']+)""",
     r"""\bCredentials\((?:\s{0,9}"[^"]*"\s{0,9},){3}\s{0,9}"([^"]+)"\)""",  # sbt's
 )
 """Words marked as secret. These and the next are compiled by ``re`` when needed."""
-_INNER = (
+_KEY_VALUE_INSIDE = (
     r"""["']([\w.@/:-]{1,200})["']\s{0,9}[:=]?\s{0,9}["']([^"'\s][^"']*)["']""",
     r"""(?<![\w.:-])([\w.:-]{1,200})\s{0,9}[:=]\s{0,9}["']([^"'\s][^"']*)["']""",
     r"""<([\w.:-]{1,200})(?:\s[^<>]*)?>([^<>\s][^<>]*)</\1>""",
     r"""\bkey="([^"]{1,200})"\s{1,9}value="([^"]+)\"""",
 )
 """Keys with values in the middle of a line: JSON, inline tables of TOML, Groovy, XML."""
-_SPOKEN = compile_lazily(r"(?i)\b(?:password|passwd|token|secret)\s+(\S+)")  # as in .netrc
-_OF_BUNDLER = compile_lazily(r"BUNDLE_\w+__\w+")
-_FIELDS = compile_lazily(r"[^:\s]+:(?:\d+|\*):[^:\s]*:[^:\s]*:(\S+)")  # as in .pgpass
-_OF_A_HOST = compile_lazily(  # as in Postfix's
+_NAMED_BY_WORD = compile_lazily(r"(?i)\b(?:password|passwd|token|secret)\s+(\S+)")  # as in .netrc
+_BUNDLER_KEY = compile_lazily(r"BUNDLE_\w+__\w+")
+_PGPASS_LINE = compile_lazily(r"[^:\s]+:(?:\d+|\*):[^:\s]*:[^:\s]*:(\S+)")  # as in .pgpass
+_HOST_PASSWORD = compile_lazily(  # as in Postfix's
     r"\[?(?:[\w-]+\.)+[\w-]+\]?(?::\d+)?\s{1,9}[^\s:/]+:([^\s/]\S*)"
 )
 _WORD = compile_lazily(rf"[\w+/=.~!@#$%^&*-]{{{_SHORTEST_WORD},}}")
-_PLAIN = compile_lazily(r"[./~].*|(?:[\w.+-]+@)?(?:[A-Za-z0-9-]+\.)+[A-Za-z]{2,}(?::\d+)?(?:/\S*)?")
+_PATH_OR_HOST = compile_lazily(
+    r"[./~].*|(?:[\w.+-]+@)?(?:[A-Za-z0-9-]+\.)+[A-Za-z]{2,}(?::\d+)?(?:/\S*)?"
+)
 _COMMENT = ("#", ";", "-----", "<!--")
 _SECRET_NAME = compile_lazily(
     r"TOKEN|PASSWORD|PASSWD|PASSPHRASE|SECRET|CREDENTIAL|_KEY(_DATA)?$|APIKEY|_PAT$|^PGPASS"
@@ -84,7 +88,7 @@ def read_plain_file(path: str, most: int) -> bytes | None:
 
 def remove_public_parts(text: str) -> str:
     """The text without certificates and public keys."""
-    return _PUBLIC.sub("", text).strip()
+    return _PUBLIC_BLOCK.sub("", text).strip()
 
 
 def find_secrets(text: str) -> list[str]:
@@ -114,16 +118,18 @@ def _find_named_in_line(line: str) -> Iterator[str]:
     if line.startswith(_COMMENT):
         return
     yield from IN_ADDRESS.findall(line)
-    if fields := _FIELDS.fullmatch(line) or _OF_A_HOST.fullmatch(line):
+    if fields := _PGPASS_LINE.fullmatch(line) or _HOST_PASSWORD.fullmatch(line):
         yield fields[1]
     if not _HINT.search(line):
         return
-    for pattern in _MARKED:
+    for pattern in _MARKED_SECRETS:
         yield from re.findall(pattern, line)
-    yield from (_unquote_value(each) for each in _SPOKEN.findall(line))
-    pairs = [pair.groups()] if (pair := _PAIR.fullmatch(line)) else []
+    yield from (_unquote_value(each) for each in _NAMED_BY_WORD.findall(line))
+    pairs = [pair.groups()] if (pair := _KEY_VALUE.fullmatch(line)) else []
     if '"' in line or "'" in line or "</" in line:
-        pairs += itertools.chain.from_iterable(re.findall(inner, line) for inner in _INNER)
+        pairs += itertools.chain.from_iterable(
+            re.findall(inner, line) for inner in _KEY_VALUE_INSIDE
+        )
     for key, value in pairs:
         yield from _find_key_secrets(key, _unquote_value(value))
 
@@ -132,7 +138,7 @@ def _find_key_secrets(key: str, value: str) -> Iterator[str]:
     """The secrets in a value, by its key; for ``name:password`` also the password."""
     if _is_key_of_secret(key) or (key.lower() == "pwd" and value[:1] not in "/$`"):
         yield value
-    if _OF_BUNDLER.fullmatch(key):
+    if _BUNDLER_KEY.fullmatch(key):
         yield from (value, value.rpartition(":")[2])
     if key.lower() == "auth" and ":" in (plain := _decode_base64(value)):
         yield from (value, plain.partition(":")[2])
@@ -151,12 +157,12 @@ def _decode_base64(value: str) -> str:
 
 def _find_random_words(line: str) -> Iterator[str]:
     if not line.startswith(_COMMENT) and not _match_secret_pair(line):
-        pair = _PAIR.fullmatch(line)
+        pair = _KEY_VALUE.fullmatch(line)
         yield from filter(_looks_random, _WORD.findall(pair[2] if pair else line))
 
 
 def _match_secret_pair(line: str) -> re.Match[str] | None:
-    pair = _PAIR.fullmatch(line)
+    pair = _KEY_VALUE.fullmatch(line)
     return pair if pair and _is_key_of_secret(pair[1]) else None
 
 
@@ -171,4 +177,4 @@ def _unquote_value(text: str) -> str:
 def _looks_random(word: str) -> bool:
     """True for a word of letters and digits that is no path, host or mail address."""
     mixed = re.search(r"\d", word) and re.search(r"[A-Za-z]", word)
-    return bool(mixed) and not _PLAIN.fullmatch(word) and not word.startswith(_CERTIFICATE)
+    return bool(mixed) and not _PATH_OR_HOST.fullmatch(word) and not word.startswith(_CERTIFICATE)

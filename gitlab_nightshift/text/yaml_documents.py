@@ -34,11 +34,11 @@ def construct_documents(loader: Any) -> Iterator[Any]:
             raise ValueError("invalid date") from None
 
 
-def _count_values(node: Any, known: dict[int, float]) -> float:
+def _count_values(node: Any, counts: dict[int, float]) -> float:
     """The values in a node, with aliases expanded; infinite for one that contains itself."""
-    if id(node) not in known:
-        known[id(node)] = math.inf
+    if id(node) not in counts:
+        counts[id(node)] = math.inf
         parts = node.value if isinstance(node.value, list) else ()
         flat = (n for part in parts for n in (part if isinstance(part, tuple) else (part,)))
-        known[id(node)] = 1 + sum(_count_values(each, known) for each in flat)
-    return known[id(node)]
+        counts[id(node)] = 1 + sum(_count_values(each, counts) for each in flat)
+    return counts[id(node)]

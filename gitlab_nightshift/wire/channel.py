@@ -12,8 +12,14 @@ from typing import Any
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.records.events import Event, Note
 from gitlab_nightshift.system.signals import defer_signals
-from gitlab_nightshift.wire.event_wire import LARGEST_EVENT, encode_event
-from gitlab_nightshift.wire.frames import LARGEST_FRAME, FrameKind, encode_frame, split
+from gitlab_nightshift.wire.protocol import (
+    LARGEST_EVENT,
+    LARGEST_FRAME,
+    FrameKind,
+    encode_event,
+    encode_frame,
+    split,
+)
 
 LONGEST_LOG_TEXT = 150_000
 """Characters of a text that is sent as a log, so that it fits into one frame, escaped."""
@@ -45,7 +51,7 @@ class OutputChannel:
         self._send(*((FrameKind.PART, part) for part in parts), (FrameKind.EVENT, last))
 
     def send_record(self, name: str, data: bytes) -> None:
-        """Send a whole file of the results, by its name there; a later one replaces it."""
+        """Send a whole file of the results, by its name in them; a later one replaces it."""
         parts = split(data) if data else []
         self._send(
             *((FrameKind.PART, part) for part in parts), (FrameKind.RECORD, _encode_json(name))
@@ -85,6 +91,7 @@ class OutputChannel:
 
     def _send(self, *frames: tuple[FrameKind, bytes]) -> None:
         data = b"".join(encode_frame(kind, payload) for kind, payload in frames)
+        # Of all frames at once: parts of two threads' messages would be joined to one.
         with self._lock:
             if self.gone:
                 return
@@ -103,6 +110,7 @@ class OutputChannel:
         ready.register(self._descriptor, select.POLLOUT)
         while self._unsent:
             ready.poll()
+            # Between write and del an exception would make the same bytes be sent twice.
             with defer_signals():
                 try:
                     del self._unsent[: os.write(self._descriptor, self._unsent[: 1 << 16])]

@@ -3,7 +3,6 @@
 import contextlib
 import os
 import sys
-import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -43,7 +42,7 @@ def run_guarded(action: Callable[[], int], env: Mapping[str, str]) -> int:
 
 
 def report_lost_output(error: OSError) -> int:
-    """The exit status if the reader of stdout has gone, such as `head`, or a disk is full. Output
+    """The exit status if the reader of stdout, such as `head`, has ended, or a disk is full. Output
     that cannot be written is dropped."""
     try:
         sys.stdout.flush()
@@ -59,6 +58,7 @@ def report_lost_output(error: OSError) -> int:
 
 def _report_defect(env: Mapping[str, str]) -> int:
     """A defect of this program: the traceback goes into a file, one line to the user."""
+    import tempfile
     import traceback
 
     folder = Path("nightshift/logs")

@@ -60,7 +60,7 @@ def main(task: dict[str, Any]) -> None:
     rest = {"needed": found["needed"], "cannot": reasons, "refusals": refusals}
     print(json.dumps({"attacks": verdicts, **rest}))
     if sandbox.identity:
-        uid_tier.release(sandbox.identity)
+        uid_tier.release_user(sandbox.identity)
 
 
 def _furnish(root: Path, sandbox: Sandbox) -> None:

@@ -58,7 +58,7 @@ def test_a_secret_never_leaves(
         stream = redact.build_stream()
     places = [0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]
     with pytest.MonkeyPatch.context() as patch:  # so that it lets go early
-        patch.setattr("gitlab_nightshift.redaction.stream._BLOCK", 1)
+        patch.setattr("gitlab_nightshift.redaction.redactor._BLOCK", 1)
         parts = [stream.feed(data[a:b]) for a, b in itertools.pairwise(places)]
         streamed = b"".join([*parts, stream.finish()])
     assert streamed == redact(data)

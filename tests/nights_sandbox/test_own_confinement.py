@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from gitlab_nightshift.sandbox import broker_client
-from gitlab_nightshift.sandbox.inside.process_tree import descends
+from gitlab_nightshift.sandbox.inside.monitor import descends
 from gitlab_nightshift.sandbox.tiers import CONFINED
 from tests.nights_sandbox.test_plain_user import PLAIN, give_away, open_folder, open_to_all, python
 from tests.support.sandboxes import (
@@ -158,7 +158,7 @@ def find_broker(night: int) -> int:
     for command in Path("/proc").glob("[0-9]*/cmdline"):
         pid = int(command.parent.name)
         with contextlib.suppress(OSError):
-            if b"/broker.py\0" in command.read_bytes() and descends(pid, night):
+            if b"/launcher.py\0broker_service\0" in command.read_bytes() and descends(pid, night):
                 return pid
     raise AssertionError("no broker")
 

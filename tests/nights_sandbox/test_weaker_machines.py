@@ -41,7 +41,7 @@ sys.argv[0] = "nightshift"
 cli.main()
 """
 NO_NESTING = """#!/bin/sh
-case " $* " in *own_proc.py*) echo "bwrap: not within another" >&2; exit 1 ;; esac
+case " $* " in *" own_proc "*) echo "bwrap: not within another" >&2; exit 1 ;; esac
 exec bwrap "$@"
 """
 OLDER_LANDLOCK = "import gitlab_nightshift.sandbox.inside.landlock as its; its.read_abi = lambda: 5"

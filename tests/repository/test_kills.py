@@ -102,11 +102,11 @@ def night(
     with open_folder() as folder:
         made = Night(folder, upstream, way)
         if way == "another user":
-            made.user = uid_tier.pick()
+            made.user = uid_tier.reserve_user()
             assert made.user
         yield made
         if made.user:
-            uid_tier.release(made.user)
+            uid_tier.release_user(made.user)
 
 
 def test_the_next_start_finds_all_as_it_was(night: Night) -> None:

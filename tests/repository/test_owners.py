@@ -39,10 +39,10 @@ def box() -> Iterator[Box]:
 
 @pytest.fixture
 def user() -> Iterator[SandboxUser]:
-    identity = uid.pick()
+    identity = uid.reserve_user()
     assert identity
     yield identity
-    uid.release(identity)
+    uid.release_user(identity)
 
 
 @contextlib.contextmanager
@@ -230,7 +230,7 @@ def die(*_: object) -> NoReturn:
 
 def night(box: Box, when: str) -> None:
     """A night that is killed at a point; to be called in a process of its own."""
-    user = uid.pick()
+    user = uid.reserve_user()
     assert user
     write(box.private, "told", f"{user.uid} ")
     real, calls = os.chown, []

@@ -140,7 +140,7 @@ def test_where_the_tree_is_the_agents_users(open_place: Path, upstream: Path) ->
     """The uid tier: the helper of the Docker executor fetches as root."""
 
     def killed_night(box: Box) -> None:
-        user = uid_tier.pick()
+        user = uid_tier.reserve_user()
         assert user
         with given(box, user):
             script = "echo agent > README.md; git add -A; echo x > new; rm -r src"

@@ -87,7 +87,7 @@ def test_the_proof_knows_the_real_one_by_its_inode(
         targets = ProbeTargets(secrets=tuple(path for path in checkout.secrets if path.exists()))
         assert targets.secrets
         proof = prove(sandbox, room.confinement, targets)
-        assert proof.held, proof.holes or proof.trouble
+        assert proof.held, proof.holes or proof.failure
         config = f"read {box.root}/.git/config"
         [found] = [f for f in proof.findings if f.name == config]
         assert found.how == "another file is in its place"

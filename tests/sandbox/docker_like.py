@@ -11,25 +11,25 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from gitlab_nightshift.sandbox.inside.bpf import (
+from gitlab_nightshift.sandbox.inside.kernel import Buffer, call_prctl, make_syscall
+from gitlab_nightshift.sandbox.inside.privileges import CAPABILITY_VERSION_3, PR_CAPBSET_DROP
+from gitlab_nightshift.sandbox.inside.seccomp import (
     ALLOW,
     ANY_BIT,
     ARCH_AT,
     EQUAL,
     KILL,
     NUMBER_AT,
+    answer,
     assemble,
     branch_unless,
     branch_when,
     branch_when_in,
     fail,
-    give,
     load,
     load_argument,
 )
-from gitlab_nightshift.sandbox.inside.kernel import Buffer, call_prctl, make_syscall
-from gitlab_nightshift.sandbox.inside.privileges import CAPABILITY_VERSION_3, PR_CAPBSET_DROP
-from gitlab_nightshift.sandbox.inside.syscall_numbers import AUDIT_ARCH, NUMBERS
+from gitlab_nightshift.sandbox.inside.syscalls import AUDIT_ARCH, NUMBERS
 
 EPERM, ENOSYS = 1, 38
 # chown dac_override fowner fsetid kill setgid setuid setpcap net_bind_service net_raw sys_chroot
@@ -52,17 +52,17 @@ AF_VSOCK = 40
 
 def profile() -> bytes:
     """The refusals as a filter."""
-    flags = [load_argument(0), *branch_when(ANY_BIT, NEW_NAMESPACES, fail(EPERM)), *give(ALLOW)]
-    family = [load_argument(0), *branch_when(EQUAL, AF_VSOCK, fail(EPERM)), *give(ALLOW)]
+    flags = [load_argument(0), *branch_when(ANY_BIT, NEW_NAMESPACES, fail(EPERM)), *answer(ALLOW)]
+    family = [load_argument(0), *branch_when(EQUAL, AF_VSOCK, fail(EPERM)), *answer(ALLOW)]
     numbers = [NUMBERS[name] for name in REFUSED if name in NUMBERS]
     return assemble(
         [
-            *[load(ARCH_AT), *branch_unless(EQUAL, AUDIT_ARCH, give(KILL)), load(NUMBER_AT)],
+            *[load(ARCH_AT), *branch_unless(EQUAL, AUDIT_ARCH, answer(KILL)), load(NUMBER_AT)],
             *branch_when_in(numbers, fail(EPERM)),
             *branch_when(EQUAL, NUMBERS["clone3"], fail(ENOSYS)),
             *branch_when(EQUAL, NUMBERS["clone"], flags),
             *branch_when(EQUAL, NUMBERS["socket"], family),
-            *give(ALLOW),
+            *answer(ALLOW),
         ]
     )
 

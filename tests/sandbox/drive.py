@@ -15,11 +15,10 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from gitlab_nightshift.errors import NightshiftError
-from gitlab_nightshift.sandbox.guarantee_states import judge
 from gitlab_nightshift.sandbox.launch import Sandbox
 from gitlab_nightshift.sandbox.probe_run import open_greeter, open_tcp_listener, open_unix_listener
 from gitlab_nightshift.sandbox.probes import ProbeTargets
-from gitlab_nightshift.sandbox.proof import prove
+from gitlab_nightshift.sandbox.proof import judge_guarantees, prove
 from gitlab_nightshift.sandbox.tier_choice import choose
 from gitlab_nightshift.sandbox.tiers import Confinement, Gate
 
@@ -54,12 +53,12 @@ def _proven(folder: Path, sandbox: Sandbox) -> dict[str, object]:
         targets = ProbeTargets((hidden, hidden / "token"), (folder, hidden, Path("/tmp")))
         proof = prove(sandbox, confinement, targets)
     return {
-        "trouble": proof.trouble,
+        "trouble": proof.failure,
         "holes": proof.holes,
         "open": [f.name for f in proof.findings if f.open],
         "held": [f.name for f in proof.findings if not f.open],
         "rows": [row.title for row in proof.rows],
-        "promises": [str(each) for each in judge(sandbox.guarantees, proof.findings)],
+        "promises": [str(each) for each in judge_guarantees(sandbox.guarantees, proof.findings)],
         "features": vars(sandbox.features),
     }
 

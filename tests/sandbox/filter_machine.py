@@ -2,7 +2,7 @@
 
 import struct
 
-from gitlab_nightshift.sandbox.inside.syscall_numbers import AUDIT_ARCH, NUMBERS
+from gitlab_nightshift.sandbox.inside.syscalls import AUDIT_ARCH, NUMBERS
 
 LOAD, EQUAL, ANY_BIT, GREATER, JUMP, RETURN, MASK = 0x20, 0x15, 0x45, 0x25, 0x05, 0x06, 0x54
 NAMES = {0x80000000: "kill", 0x7FC00000: "notify", 0x7FFF0000: "allow"}

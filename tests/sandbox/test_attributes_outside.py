@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from gitlab_nightshift.sandbox import launch
+from gitlab_nightshift.sandbox import launch, system_paths
 from gitlab_nightshift.sandbox.inside.attributes import CALLS, AttributeHandler
 from gitlab_nightshift.sandbox.inside.notification import SystemCall
-from gitlab_nightshift.sandbox.inside.syscall_numbers import NUMBERS
+from gitlab_nightshift.sandbox.inside.syscalls import NUMBERS
 from gitlab_nightshift.sandbox.system_paths import INSIDE
 from gitlab_nightshift.sandbox.tier_choice import build_guarantees
 from gitlab_nightshift.sandbox.tiers import Features, Tier
@@ -204,7 +204,7 @@ def test_what_is_swapped_meanwhile(
         )
         assert looser.count("call.let_through()") == looser.count("pass") == 1
         (inside / "attributes.py").write_text(looser)
-        monkeypatch.setattr(launch, "INSIDE", inside)
+        monkeypatch.setattr(system_paths, "INSIDE", inside)
     outside = landlock_room.root / "outside"
     outside.mkdir()
     names = ("link", "folder", "path", "descriptor")

@@ -20,13 +20,13 @@ from gitlab_nightshift.sandbox.confinement import (
 )
 from gitlab_nightshift.sandbox.inside import broker_service, landlock
 from gitlab_nightshift.sandbox.inside.broker_service import LaunchTerms
-from gitlab_nightshift.sandbox.inside.denied_calls import (
+from gitlab_nightshift.sandbox.inside.seccomp import build_attribute_filter
+from gitlab_nightshift.sandbox.inside.syscalls import (
     ATTRIBUTES,
     MOUNTING,
     NEWER_ATTRIBUTES,
+    NUMBERS,
 )
-from gitlab_nightshift.sandbox.inside.seccomp import build_attribute_filter
-from gitlab_nightshift.sandbox.inside.syscall_numbers import NUMBERS
 from gitlab_nightshift.sandbox.system_paths import INSIDE
 from tests.sandbox.filter_machine import decide
 from tests.sandbox.tools import PYTHON, open_folder
@@ -41,7 +41,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 from gitlab_nightshift import errors
-from gitlab_nightshift.sandbox import broker_client, launch, self_confinement
+from gitlab_nightshift.sandbox import broker_client, launch, self_confinement, system_paths
 from gitlab_nightshift.sandbox.inside import seccomp
 from gitlab_nightshift.sandbox.tier_choice import choose
 from gitlab_nightshift.sandbox.tiers import Confinement
@@ -52,7 +52,7 @@ sandbox = choose("landlock", scratch)
 own = self_confinement.confine(data["confined"], lambda: None)
 if data["heard"]:
     other = seccomp.install(seccomp.build_attribute_filter(), listening=True)
-broker_client.INSIDE = inside
+system_paths.INSIDE = inside
 needs = self_confinement.WorkNeeds(sandbox.machine, (str(inside), str(outside)))
 broker = own.complete(replace(needs, keep_owners=True, monitored=data["monitored"]))
 sandbox = replace(sandbox, broker=broker)
@@ -165,7 +165,7 @@ def test_nor_does_what_it_starts_itself(top: Path) -> None:
 PROBES = """
 own.probes.update(dict.fromkeys(("read", "write", "same", "processes"), ()), socket="none")
 own.probes["change"] = [str(outside / "file")]
-found = self_confinement.try_places(own, broker)
+found = self_confinement.try_own_access(own, broker)
 print(json.dumps([each.promised for each in found if each.name.startswith("change the mode of")]))
 """
 
@@ -269,13 +269,13 @@ def test_a_folder_that_becomes_a_link_opens_nothing_to_an_agent(top: Path) -> No
 
 
 FIXED = {"notify": True, "own_network": False, "uid": None, "gid": None, "landlock": 6, "parent": 7}
-SPEC = {**FIXED, "act": None, "writable": ["/a/checkout", "/a/scratch/one", "/dev/shm"]}
+SPEC = {**FIXED, "task": None, "writable": ["/a/checkout", "/a/scratch/one", "/dev/shm"]}
 TERMS = LaunchTerms(FIXED, ["/a/checkout", "/a/scratch"], ["/dev/shm"])
 
 
 def test_a_spec_as_it_is_made_may_be() -> None:
     assert TERMS.find_violation(SPEC) == ""
-    assert TERMS.find_violation({**SPEC, "act": {"module": "attacks", "attempts": []}}) == ""
+    assert TERMS.find_violation({**SPEC, "task": {"module": "attacks", "attempts": []}}) == ""
 
 
 @each(
@@ -283,7 +283,7 @@ def test_a_spec_as_it_is_made_may_be() -> None:
     [
         *(("notify", False), ("notify", 1), ("own_network", True), ("uid", 0), ("gid", 0)),
         *(("landlock", 0), ("landlock", 6.0), ("parent", 1)),
-        *(("act", {"module": "own_proc"}), ("act", {}), ("act", "attacks")),
+        *(("task", {"module": "own_proc"}), ("task", {}), ("task", "attacks")),
         *(("writable", None), ("writable", "/a/checkout"), ("writable", [1])),
         *(("writable", [path]) for path in ("/", "/a", "/a/checkout-too", "/dev/shm/x", "a")),
         *(("writable", [path]) for path in ("/a/checkout/..", "/a/checkout/../b", "//a/checkout")),

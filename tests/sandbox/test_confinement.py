@@ -36,9 +36,9 @@ if data["confined"]:
     own = self_confinement.confine(data["confined"], lambda: started.append(1))
 else:
     none = self_confinement.ConfinementMode.NONE
-    own = self_confinement.OwnConfinement(none, "", data["tries"], lambda _: None)
+    own = self_confinement.OwnConfinement(none, "", data["probes"], lambda _: None)
 broker = own.complete(self_confinement.WorkNeeds(look_at_system()))
-found = [dataclasses.asdict(each) for each in self_confinement.try_places(own, broker)]
+found = [dataclasses.asdict(each) for each in self_confinement.try_own_access(own, broker)]
 for folder in data["writes"]:
     Path(folder, "made").write_text("x")
 try:
@@ -93,7 +93,7 @@ def tried(chosen: ConfinementChoice, places: ConfinementPaths) -> Any:
     with subprocess.Popen(["sleep", "600"]) as shell:  # may be looked into, unlike this process
         try:
             places.probes["processes"] = [_started(shell.pid)]
-            stage = {**data, "config": config, "tries": places.probes}
+            stage = {**data, "config": config, "probes": places.probes}
             process = real_start(PLAIN_STAGE, stage, {"PATH": "/usr/bin"}, prefix=chosen.prefix)
             out, err = process.communicate()
         finally:
@@ -129,7 +129,7 @@ def test_what_goes_away_before_it_is_hidden_makes_it_no_weaker(
 
     monkeypatch.setattr(confinement, "build_prefix", build_early)
     chosen = real_choose("auto", replace(places, hidden=(*places.hidden, str(other))))
-    assert (chosen.mode, chosen.why) == (ConfinementMode.NAMESPACES, "")
+    assert (chosen.mode, chosen.reason) == (ConfinementMode.NAMESPACES, "")
     assert str(other) not in chosen.hidden_paths
     assert not chosen.has_lost_hidden_path()
 
@@ -138,7 +138,7 @@ def test_what_goes_away_before_it_is_hidden_makes_it_no_weaker(
 def test_in_namespaces_nothing_is_there(site: tuple[ConfinementPaths, Path]) -> None:
     places, folder = site
     chosen = real_choose("auto", places)
-    assert chosen and (chosen.mode, chosen.why) == (ConfinementMode.NAMESPACES, "")
+    assert chosen and (chosen.mode, chosen.reason) == (ConfinementMode.NAMESPACES, "")
     found, started, config, capabilities, no_new = tried(chosen, places)
     kernel = {"change the kernel's settings"} if os.geteuid() == 0 else set[str]()
     assert opened(found) <= kernel, "root's own namespaces are the machine's there"
@@ -279,7 +279,7 @@ def test_the_strongest_way_is_chosen(
     def chosen(isolation: str = "auto", namespace_failure: str = "") -> tuple[ConfinementMode, str]:
         made = real_choose(isolation, places, namespace_failure=namespace_failure)
         assert made
-        return made.mode, made.why
+        return made.mode, made.reason
 
     monkeypatch.setattr(landlock, "read_abi", lambda: 6)
     assert chosen() == chosen("namespaces") == (ConfinementMode.NAMESPACES, "")

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gitlab_nightshift.sandbox.inside import socket_addresses
-from gitlab_nightshift.sandbox.inside.listeners import _ask_kernel, _read_proc
+from gitlab_nightshift.sandbox.inside import sockets
+from gitlab_nightshift.sandbox.inside.sockets import _ask_kernel, _read_proc
 from gitlab_nightshift.sandbox.probe_run import open_greeter, open_tcp_listener, open_unix_listener
 from gitlab_nightshift.sandbox.tiers import Gate
 from tests.sandbox.tools import Room
@@ -257,7 +257,7 @@ program = struct.pack('=HxxxxxxQ', 1, ctypes.addressof(buffer))
 libc = ctypes.CDLL(None, use_errno=True)
 print(libc.syscall(%d, 1, 8, program), ctypes.get_errno() == errno.EBUSY, ask('127.0.0.1', serve()))
 """
-    from gitlab_nightshift.sandbox.inside.syscall_numbers import NUMBERS
+    from gitlab_nightshift.sandbox.inside.syscalls import NUMBERS
 
     done = kept_room.python(HELLO + SERVER + source % NUMBERS["seccomp"])
     assert done.stdout == "-1 True b'hihi'\n"
@@ -276,13 +276,13 @@ def test_listeners_are_found_both_ways() -> None:
 
 def test_wildcards_become_loopback() -> None:
     four = b"\x02\0\x1f\x90" + bytes(12)
-    assert socket_addresses.build_bind_address(four, only_v6=False)[4:8] == b"\x7f\0\0\1"
+    assert sockets.build_bind_address(four, only_v6=False)[4:8] == b"\x7f\0\0\1"
     six = b"\x0a\0\x1f\x90" + bytes(24)
-    assert socket_addresses.build_bind_address(six, only_v6=True)[8:24] == bytes(15) + b"\1"
-    mapped = socket_addresses.build_bind_address(six, only_v6=False)
-    assert socket_addresses.parse_host_and_port(mapped) == (b"\x7f\0\0\1", 8080)
+    assert sockets.build_bind_address(six, only_v6=True)[8:24] == bytes(15) + b"\1"
+    mapped = sockets.build_bind_address(six, only_v6=False)
+    assert sockets.parse_host_and_port(mapped) == (b"\x7f\0\0\1", 8080)
     elsewhere = b"\x02\0\x1f\x90\x0a\0\0\1" + bytes(8)
-    assert socket_addresses.build_bind_address(elsewhere, only_v6=False) == elsewhere
+    assert sockets.build_bind_address(elsewhere, only_v6=False) == elsewhere
 
 
 def test_only_sockets_below_a_folder_are_pinned(tmp_path: Path) -> None:
@@ -290,7 +290,7 @@ def test_only_sockets_below_a_folder_are_pinned(tmp_path: Path) -> None:
     inner.mkdir()
     outer.mkdir()
     with open_unix_listener(inner / "a"), open_unix_listener(outer / "b"):
-        os.close(socket_addresses.pin_socket(str(inner / "a"), [str(inner)]))
+        os.close(sockets.pin_socket(str(inner / "a"), [str(inner)]))
         (inner / "link").symlink_to(outer / "b")
         (inner / "folder").symlink_to(outer)
         os.link(outer / "b", inner / "hard")
@@ -298,4 +298,4 @@ def test_only_sockets_below_a_folder_are_pinned(tmp_path: Path) -> None:
         bad = ("link", "folder/b", "hard", "file", "../outer/b", "missing", ".", "")
         for name in bad:
             with pytest.raises(OSError):
-                socket_addresses.pin_socket(f"{inner}/{name}", [str(inner)])
+                sockets.pin_socket(f"{inner}/{name}", [str(inner)])

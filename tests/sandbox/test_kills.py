@@ -84,7 +84,7 @@ def test_each_process_of_the_tree_is_killed(any_room: Room) -> None:
 def test_the_launcher_is_killed(any_room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before the sandbox is complete: the program has not run, and no boundary is broken."""
     slow = build_python_command("-c", "import time; time.sleep(300)")
-    monkeypatch.setattr(launch, "build_python_command", lambda _: slow)
+    monkeypatch.setattr(launch, "build_inside_command", lambda _: slow)
     ran = any_room.scratch / "ran"
 
     def kill(pids: list[int]) -> bool:
@@ -104,7 +104,7 @@ def test_a_launcher_that_ends_otherwise_is_a_boundary_that_failed(
 ) -> None:
     """The control."""
     ending = build_python_command("-c", "raise SystemExit(3)")
-    monkeypatch.setattr(launch, "build_python_command", lambda _: ending)
+    monkeypatch.setattr(launch, "build_inside_command", lambda _: ending)
     with pytest.raises(NightshiftError, match="the sandbox could not be set up") as caught:
         run(any_room, ["/bin/true"], on_line=nothing, on_tick=nothing)
     assert caught.value.code is Code.POLICY_DENY

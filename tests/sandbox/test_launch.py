@@ -121,7 +121,7 @@ def test_another_filter_that_listens_ends_it(kept_room: Room) -> None:
         "if os.fork() == 0: import time; time.sleep(60); os._exit(0)\n"  # who holds it open
         "os.execv(sys.argv[1], sys.argv[1:])\n"
     )
-    from gitlab_nightshift.sandbox.inside.syscall_numbers import NUMBERS
+    from gitlab_nightshift.sandbox.inside.syscalls import NUMBERS
 
     sandbox, confinement = kept_room.sandbox, kept_room.confinement
     out = (kept_room.root / "out").open("wb")
@@ -147,7 +147,7 @@ def test_a_bad_spec_ends_it() -> None:
     spec = os.memfd_create("spec")
     os.write(spec, b'{"argv": []}')
     os.lseek(spec, 0, os.SEEK_SET)
-    command = [str(find_interpreter()), "-I", "-S", str(INSIDE / "launcher.py")]
+    command = [str(find_interpreter()), "-I", "-S", str(INSIDE / "launcher.py"), "confine"]
     done = subprocess.run(
         [*command, str(spec), str(theirs)], pass_fds=(spec, theirs), env={}, check=False
     )

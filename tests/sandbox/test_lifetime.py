@@ -153,9 +153,9 @@ time.sleep(.1)
 
 
 def test_a_sweep_hits_only_its_own_user(root: None) -> None:
-    identity = uid_tier.pick()
+    identity = uid_tier.reserve_user()
     assert identity is not None
-    assert identity.uid in uid_tier.FREE
+    assert identity.uid in uid_tier.UNASSIGNED_IDS
     try:
         theirs = ["setpriv", f"--reuid={identity.uid}", f"--regid={identity.gid}", "--clear-groups"]
         other = subprocess.Popen(["sleep", "300"])
@@ -167,7 +167,7 @@ def test_a_sweep_hits_only_its_own_user(root: None) -> None:
     finally:
         other.kill()
         other.wait()
-        uid_tier.release(identity)
+        uid_tier.release_user(identity)
 
 
 def test_shared_memory_does_not_outlive_a_bead(any_room: Room) -> None:
@@ -179,7 +179,7 @@ def test_shared_memory_does_not_outlive_a_bead(any_room: Room) -> None:
 
 
 def test_two_runs_take_two_users(root: None) -> None:
-    one, two = uid_tier.pick(), uid_tier.pick()
+    one, two = uid_tier.reserve_user(), uid_tier.reserve_user()
     assert one and two and one.uid != two.uid
-    uid_tier.release(one)
-    uid_tier.release(two)
+    uid_tier.release_user(one)
+    uid_tier.release_user(two)

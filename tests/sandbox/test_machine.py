@@ -10,7 +10,7 @@ from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.sandbox import bwrap, tier_choice, uid_tier
 from gitlab_nightshift.sandbox.inside import landlock
 from gitlab_nightshift.sandbox.tiers import Confinement, Gate, SandboxUser, Tier
-from gitlab_nightshift.sandbox.uid_tier import pick, release
+from gitlab_nightshift.sandbox.uid_tier import release_user, reserve_user
 from gitlab_nightshift.sandbox.visible_system import System
 from tests.sandbox import conftest
 from tests.sandbox.conftest import need, room
@@ -19,13 +19,13 @@ from tests.sandbox.tools import Room, open_folder
 
 def test_a_user_is_taken_once(root: None) -> None:
     """By a lock where no agent can be first: a name that anybody may take would be no lock."""
-    first, second = pick(), pick()
+    first, second = reserve_user(), reserve_user()
     assert first and second and first.uid != second.uid
-    release(first)
-    third = pick()
+    release_user(first)
+    third = reserve_user()
     assert third and third.uid == first.uid
     for identity in (second, third):
-        release(identity)
+        release_user(identity)
 
 
 def test_a_folder_of_somebody_else_holds_no_lock(
@@ -33,8 +33,8 @@ def test_a_folder_of_somebody_else_holds_no_lock(
 ) -> None:
     (tmp_path / "gitlab-nightshift").mkdir(0o777)
     (tmp_path / "gitlab-nightshift").chmod(0o777)
-    monkeypatch.setattr(uid_tier, "LOCKS", (tmp_path,))
-    assert pick() is None
+    monkeypatch.setattr(uid_tier, "LOCK_PARENTS", (tmp_path,))
+    assert reserve_user() is None
 
 
 def test_private_settings_cannot_be_read(any_room: Room) -> None:
@@ -84,7 +84,7 @@ def test_a_named_tier_that_does_not_work_is_a_mistake_in_the_settings(
 
 def test_nothing_available_stops_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bwrap, "find", lambda: None)
-    monkeypatch.setattr(uid_tier, "pick", lambda: None)
+    monkeypatch.setattr(uid_tier, "reserve_user", lambda: None)
     monkeypatch.setattr(landlock, "read_abi", lambda: 0)
     with pytest.raises(NightshiftError) as caught:
         tier_choice.choose("auto", tmp_path)
@@ -97,7 +97,7 @@ def test_nothing_available_stops_the_run(tmp_path: Path, monkeypatch: pytest.Mon
 def test_auto_tells_what_it_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
     need(Tier.LANDLOCK)
     monkeypatch.setattr(bwrap, "find", lambda: None)
-    monkeypatch.setattr(uid_tier, "pick", lambda: None)
+    monkeypatch.setattr(uid_tier, "reserve_user", lambda: None)
     with open_folder() as folder:
         sandbox = tier_choice.choose("auto", folder)
     assert sandbox.tier is Tier.LANDLOCK
@@ -148,7 +148,7 @@ def test_a_checkout_that_another_user_cannot_reach_or_have(
         shop.mkdir(parents=True)
         sandbox = tier_choice.choose("uid", folder, checkout=shop)
         assert sandbox.identity
-        uid_tier.release(sandbox.identity)
+        uid_tier.release_user(sandbox.identity)
         assert {path.name for path in shop.parent.iterdir()} == {"shop"}
         shop.parent.chmod(0o750)
         with pytest.raises(NightshiftError, match="/builds may only be entered by its owner"):
@@ -182,14 +182,14 @@ def test_without_landlock_folders_of_everybody_are_refused(
         sandbox = tier_choice.choose("uid", shop, checkout=shop)
         assert (sandbox.features.landlock, sandbox.guarantees.files.held) == (0, False)
         assert sandbox.identity
-        uid_tier.release(sandbox.identity)
+        uid_tier.release_user(sandbox.identity)
 
 
 def test_a_probe_leaves_nothing_behind(any_room: Room) -> None:
     before = _there(any_room)
     found = tier_choice.choose(any_room.sandbox.tier, any_room.root)
     if found.identity:
-        uid_tier.release(found.identity)
+        uid_tier.release_user(found.identity)
     assert _there(any_room) == before
 
 

@@ -8,10 +8,9 @@ from dataclasses import replace
 
 import pytest
 
-from gitlab_nightshift.sandbox.guarantee_states import judge
 from gitlab_nightshift.sandbox.probe_run import open_greeter, open_tcp_listener
 from gitlab_nightshift.sandbox.probes import ProbeTargets
-from gitlab_nightshift.sandbox.proof import prove
+from gitlab_nightshift.sandbox.proof import judge_guarantees, prove
 from gitlab_nightshift.sandbox.tier_choice import build_guarantees
 from gitlab_nightshift.sandbox.tiers import MODES, Features, Gate
 from tests.sandbox.tools import Room
@@ -38,8 +37,8 @@ def bystander() -> Iterator["subprocess.Popen[bytes]"]:
 def test_the_proof_holds_with_every_landlock(landlock_room: Room, landlock: int) -> None:
     room = with_features(landlock_room, landlock=landlock, notify=True)
     proof = prove(room.sandbox, room.confinement, ProbeTargets())
-    assert (proof.trouble, proof.holes) == ("", ())
-    assert {s.state for s in judge(room.sandbox.guarantees, proof.findings)} == {"held"}
+    assert (proof.failure, proof.holes) == ("", ())
+    assert {s.state for s in judge_guarantees(room.sandbox.guarantees, proof.findings)} == {"held"}
     assert [f.name for f in proof.findings if f.open] == []
 
 
@@ -49,7 +48,7 @@ def test_without_a_monitor_the_network_is_partial_and_said_to_be(
 ) -> None:
     room = with_features(landlock_room, landlock=landlock, notify=False)
     proof = prove(room.sandbox, room.confinement, ProbeTargets())
-    assert (proof.trouble, proof.holes) == ("", ())
+    assert (proof.failure, proof.holes) == ("", ())
     assert not room.sandbox.guarantees.network.held
     assert len(proof.rows) >= 10
     assert [f.name for f in proof.findings if f.row is MODES and not f.open] == []

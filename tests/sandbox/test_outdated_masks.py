@@ -43,7 +43,7 @@ def hiding(monkeypatch: pytest.MonkeyPatch) -> Iterator[Room]:
 def test_probes_are_started_anew(hiding: Room) -> None:
     shell = Probe("use the shell", "usable", ("/bin/sh",))
     tried = run_probes(hiding.sandbox, hiding.confinement, [shell], 60)
-    assert [outcome.open for outcome in tried.outcomes] == [True], tried.trouble
+    assert [outcome.open for outcome in tried.outcomes] == [True], tried.failure
 
 
 def test_a_program_is_started_anew(hiding: Room) -> None:

@@ -49,7 +49,7 @@ def test_a_slow_trial_takes_nothing_from_a_tier(
     assert found.features == any_room.sandbox.features
     assert found.guarantees == any_room.sandbox.guarantees
     proof = prove(any_room.sandbox, any_room.confinement, ProbeTargets())
-    assert (proof.trouble, proof.holes, proof.late) == ("", (), False)
+    assert (proof.failure, proof.holes, proof.late) == ("", (), False)
     assert len(proof.findings) > 40
 
 
@@ -58,7 +58,7 @@ def test_a_machine_that_stays_too_slow_is_told(
 ) -> None:
     monkeypatch.setattr(probe_run, "LIMITS_S", (AT_ONCE, AT_ONCE))
     proof = prove(landlock_room.sandbox, landlock_room.confinement, ProbeTargets())
-    assert (proof.trouble, proof.held) == ("no end within 0 seconds", False)
+    assert (proof.failure, proof.held) == ("no end within 0 seconds", False)
     with open_folder() as folder:
         found = {each.tier: each for each in probe_tiers(folder)}[Tier.LANDLOCK]
     assert isinstance(found, tier_choice.UnavailableTier)

@@ -1,4 +1,4 @@
-"""The proof, in every tier and in every place that can be made here.
+"""The proof, in every tier and in every place that can be made here, and what its findings mean.
 
 Places: this process as it is; a plain user; conditions like Docker's, as root and as a user.
 """
@@ -15,19 +15,32 @@ from typing import Any
 
 import pytest
 
+from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.registry.sandbox_guarantees import GuaranteeState, ProbeSummary
 from gitlab_nightshift.sandbox import proof as proofs
 from gitlab_nightshift.sandbox.probe_run import ProbeOutcome
 from gitlab_nightshift.sandbox.probes import ProbeTargets
-from gitlab_nightshift.sandbox.proof import BoundaryProof, ProbeFinding, prove
+from gitlab_nightshift.sandbox.proof import (
+    BoundaryProof,
+    ProbeFinding,
+    judge_guarantees,
+    prove,
+    refuse_weaker,
+)
 from gitlab_nightshift.sandbox.tier_choice import build_guarantees, choose
 from gitlab_nightshift.sandbox.tiers import (
+    DIRECT,
     GATEWAY,
+    JOB,
     LIVING,
+    MODES,
+    OWN_CODE,
     ROWS,
+    SERVICES,
     WRITING,
     Confinement,
     Features,
+    ProofRow,
     Tier,
 )
 from tests.sandbox.tools import Room, open_folder
@@ -128,7 +141,7 @@ def test_each_attempt_gets_through_where_nothing_stops_it(folder: Path) -> None:
     (hidden / "token").write_text("glpat-secret")
     targets = ProbeTargets((hidden, hidden / "token"), (folder, hidden))
     proof = prove(sandbox, Confinement(scratch, (scratch,)), targets)
-    assert proof.trouble == ""
+    assert proof.failure == ""
     held = {f.name for f in proof.findings if not f.open and "ancestor" not in f.name}
     assert held <= CANNOT_BE_SHOWN, held - CANNOT_BE_SHOWN
     assert proof.holes == ()  # nothing was promised
@@ -174,7 +187,7 @@ def test_a_daemon_that_cannot_start_is_told_as_not_tried(any_room: Room) -> None
     closed.mkdir(mode=0o555)
     confinement = replace(any_room.confinement, writable=(any_room.checkout, closed))
     proof = prove(any_room.sandbox, confinement, ProbeTargets())
-    assert (proof.trouble, len(proof.findings) > 40) == ("", True)
+    assert (proof.failure, len(proof.findings) > 40) == ("", True)
     [hole] = proof.holes
     assert hole.startswith("outlive the bead (not tried: ")
     [row] = [row for row in proof.rows if row.title == LIVING.title]
@@ -183,9 +196,10 @@ def test_a_daemon_that_cannot_start_is_told_as_not_tried(any_room: Room) -> None
 
 def try_lacking(lack: str, *attempts: list[str]) -> list[tuple[object, str]]:
     """What the attempts say where the machine lacks something."""
-    bare = HERE.parents[1] / "gitlab_nightshift/sandbox/inside/bare.py"
-    package, _, main = bare.read_text().rpartition("__import__")
-    code = f"__file__ = {str(bare)!r}\n{package}\nimport inside.attacks\n{lack}\n__import__{main}"
+    launcher = HERE.parents[1] / "gitlab_nightshift/sandbox/inside/launcher.py"
+    package, _, _ = launcher.read_text().rpartition("__import__")
+    code = f"__file__ = {str(launcher)!r}\n{package}\nimport inside.attacks\n{lack}\n"
+    code += "inside.attacks.main()"
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-c", code],
         input=json.dumps({"attempts": [["name", *attempt] for attempt in attempts]}),
@@ -245,7 +259,7 @@ def test_a_sandbox_that_cannot_be_set_up_is_told(any_room: Room) -> None:
     broken = replace(any_room.sandbox, features=Features(landlock=99, notify=False))
     proof = prove(broken, any_room.confinement, ProbeTargets())
     assert not proof.held
-    assert proof.trouble.startswith("files: ")
+    assert proof.failure.startswith("files: ")
     assert proof.rows == ()
 
 
@@ -264,3 +278,111 @@ def test_a_row_tells_the_worst_of_its_attempts() -> None:
         proof, findings=(*findings, ProbeFinding(row, "read c", True, True, "so it is"))
     )
     assert worse.rows == (ProbeSummary(row.title, 3, GuaranteeState.BROKEN, "read c: so it is"),)
+
+
+# --- what the findings mean -----------------------------------------------------------------------
+
+
+FOUR = ("files", "secrets", "network", "lifetime")
+FULL = Features(landlock=7, notify=True)
+OLD = Features(landlock=3, notify=False, monitor_failure="seccomp: Invalid argument")
+
+
+def finding(row: ProofRow, tier: Tier, features: Features, *, is_open: bool = True) -> ProbeFinding:
+    promised = build_guarantees(tier, features).closes(row)
+    return ProbeFinding(row, "try it", is_open, promised, "it can be done")
+
+
+@pytest.mark.parametrize(
+    ("tier", "features", "partial"),
+    [
+        (Tier.NAMESPACES, FULL, ()),
+        (Tier.NAMESPACES, Features(0, notify=False), ()),
+        (Tier.UID, FULL, ()),
+        (Tier.UID, Features(0, notify=True), ("files",)),
+        (Tier.UID, replace(FULL, notify=False), ("network",)),
+        (Tier.UID, Features(0, notify=False), ("files", "network")),
+        (Tier.LANDLOCK, FULL, ()),
+        (Tier.LANDLOCK, replace(FULL, notify=False), ("files", "network")),
+        (Tier.LANDLOCK, OLD, ("files", "network", "lifetime")),
+        (Tier.NONE, Features(0, notify=False), FOUR),
+    ],
+)
+def test_what_a_tier_leaves_open_is_partial(
+    tier: Tier, features: Features, partial: tuple[str, ...]
+) -> None:
+    """Also where the proof gets through there; what it cannot do is no wider promise."""
+    promised = build_guarantees(tier, features)
+    open_ones = [finding(row, tier, features) for row in ROWS if not promised.closes(row)]
+    closed = [finding(row, tier, features, is_open=False) for row in ROWS]
+    for findings in ([], open_ones, closed):
+        judged = judge_guarantees(promised, findings)
+        assert [each.name for each in judged] == list(FOUR)
+        assert {each.name for each in judged if each.state is GuaranteeState.PARTIAL} == set(
+            partial
+        )
+        assert {each.name for each in judged if each.state is GuaranteeState.BROKEN} == set()
+        assert all(each.reason for each in judged)
+
+
+def test_the_reason_says_what_the_kernel_refused() -> None:
+    network = judge_guarantees(build_guarantees(Tier.LANDLOCK, OLD))[2]
+    assert network.reason == (
+        "TCP goes anywhere: connects cannot be judged (seccomp: Invalid argument)"
+    )
+    files = judge_guarantees(build_guarantees(Tier.LANDLOCK, OLD))[0]
+    assert files.reason == (
+        "modes and times of the job user's other files can be changed:"
+        " changes cannot be judged (seccomp: Invalid argument)"
+    )
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_a_way_through_that_is_promised_to_be_closed_breaks_its_guarantee(row: ProofRow) -> None:
+    """So in a guarantee that is partial for another row: modes left open excuse no writing."""
+    without = Features(landlock=6, notify=False)
+    tiers = [(tier, FULL) for tier in (Tier.NAMESPACES, Tier.UID, Tier.LANDLOCK)]
+    for tier, features in (*tiers, (Tier.LANDLOCK, without)):
+        judged = judge_guarantees(build_guarantees(tier, features), [finding(row, tier, features)])
+        broken = [
+            (each.name, each.reason) for each in judged if each.state is GuaranteeState.BROKEN
+        ]
+        excused = features is without and row in (MODES, SERVICES, DIRECT)
+        assert broken == ([] if excused else [(row.promise, "try it (it can be done)")])
+
+
+def refusal(tier: Tier, features: Features, accepted: tuple[str, ...], *rows: ProofRow) -> str:
+    """Why a run is stopped, "" where it goes on."""
+    findings = [finding(row, tier, features) for row in rows]
+    try:
+        refuse_weaker(tier, judge_guarantees(build_guarantees(tier, features), findings), accepted)
+    except NightshiftError as error:
+        assert error.code is Code.POLICY_DENY
+        assert len(error.message.splitlines()) == 1
+        return error.message
+    return ""
+
+
+def test_what_is_only_partly_held_stops_a_run_unless_it_is_accepted() -> None:
+    assert refusal(Tier.NAMESPACES, FULL, ()) == refusal(Tier.LANDLOCK, FULL, ()) == ""
+    said = refusal(Tier.LANDLOCK, OLD, ())
+    names = "files, network, lifetime are only partly held in the tier landlock"
+    assert said.startswith(f"{names} (modes and times of ")
+    assert "; TCP goes anywhere: " in said
+    assert "; accept it with accept_partial: [files, network, lifetime] (" in said
+    assert len(said) < 400, "which is what a log's last line shows"
+    said = refusal(Tier.LANDLOCK, OLD, ("network", "lifetime"))
+    assert said.startswith("files is only partly held in the tier landlock (modes ")
+    assert "accept_partial: [files, network, lifetime]" in said
+    assert refusal(Tier.LANDLOCK, OLD, FOUR) == ""
+    assert refusal(Tier.NAMESPACES, FULL, FOUR) == ""
+
+
+def test_what_is_broken_cannot_be_accepted() -> None:
+    for row in (JOB, DIRECT, SERVICES, WRITING, GATEWAY, OWN_CODE):
+        said = refusal(Tier.LANDLOCK, FULL, FOUR, row)
+        assert said == "the boundary does not hold here: try it (it can be done)"
+
+
+def test_no_tier_at_all_was_asked_for_by_name() -> None:
+    assert refusal(Tier.NONE, Features(0, notify=False), ()) == ""

@@ -5,17 +5,20 @@ from typing import Any
 import pytest
 
 from gitlab_nightshift.sandbox.inside.attributes import CALLS
-from gitlab_nightshift.sandbox.inside.denied_calls import (
+from gitlab_nightshift.sandbox.inside.seccomp import FilterOptions, build_filter
+from gitlab_nightshift.sandbox.inside.syscalls import (
+    _AARCH64,
+    _BOTH,
+    _X86_64,
     ATTRIBUTES,
     DENIED,
     NEW_PROCESSES,
     NEWER_ATTRIBUTES,
+    NUMBERS,
     OTHERS_SCHEDULING,
     SIGNALS,
     SYSV,
 )
-from gitlab_nightshift.sandbox.inside.seccomp import FilterOptions, build_filter
-from gitlab_nightshift.sandbox.inside.syscall_numbers import _AARCH64, _BOTH, _X86_64, NUMBERS
 from tests.sandbox.filter_machine import decide
 
 EPERM, ENOTTY, ENOSYS, ENOPROTOOPT, EAFNOSUPPORT = 1, 25, 38, 92, 97

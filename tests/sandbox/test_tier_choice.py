@@ -28,7 +28,7 @@ def test_a_tools_folder_that_holds_the_runs_own_one(any_room: Room) -> None:
         if tier is Tier.UID:  # there the mode keeps it closed
             identity = choose(tier, scratch, (tools,)).identity
             assert identity
-            uid_tier.release(identity)
+            uid_tier.release_user(identity)
             return
         with pytest.raises(NightshiftError) as caught:
             choose(tier, scratch, (tools,))
@@ -46,7 +46,7 @@ def test_a_tools_folder_that_holds_the_runs_own_one(any_room: Room) -> None:
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 def test_what_a_kill_in_the_trial_leaves_beside_the_checkout_is_removed(box: Box) -> None:
     """Not what another run holds, nor what only has such a name."""
-    identity = uid_tier.pick()
+    identity = uid_tier.reserve_user()
     assert identity
 
     def try_out(then: Callable[[], object] = lambda: None) -> None:
@@ -66,4 +66,4 @@ def test_what_a_kill_in_the_trial_leaves_beside_the_checkout_is_removed(box: Box
         box.repair()
         assert box.beside == {held.name, other.parents[1].name}
     assert box.beside == {other.parents[1].name}
-    uid_tier.release(identity)
+    uid_tier.release_user(identity)

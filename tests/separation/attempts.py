@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from gitlab_nightshift.sandbox.inside.syscall_numbers import NUMBERS
+from gitlab_nightshift.sandbox.inside.syscalls import NUMBERS
 
 WORDS = {
     pattern.partition(b"[")[0]: re.compile(pattern)

@@ -11,29 +11,29 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from gitlab_nightshift.sandbox.inside.bpf import (
+from gitlab_nightshift.sandbox.inside.kernel import Buffer, call_prctl, make_syscall
+from gitlab_nightshift.sandbox.inside.seccomp import (
     ALLOW,
     ANY_BIT,
     EQUAL,
     NUMBER_AT,
+    answer,
     assemble,
     branch_when,
     fail,
-    give,
     load,
     load_argument,
 )
-from gitlab_nightshift.sandbox.inside.kernel import Buffer, call_prctl, make_syscall
-from gitlab_nightshift.sandbox.inside.syscall_numbers import NUMBERS
+from gitlab_nightshift.sandbox.inside.syscalls import NUMBERS
 
 EINVAL, NEW_LISTENER, NO_NEW_PRIVS = 22, 8, 38
 
 
 def refuse_notification() -> None:
     """From here on neither this process nor what it starts can have a listener."""
-    listener = [load_argument(1), *branch_when(ANY_BIT, NEW_LISTENER, fail(EINVAL)), *give(ALLOW)]
+    listener = [load_argument(1), *branch_when(ANY_BIT, NEW_LISTENER, fail(EINVAL)), *answer(ALLOW)]
     data = assemble(
-        [load(NUMBER_AT), *branch_when(EQUAL, NUMBERS["seccomp"], listener), *give(ALLOW)],
+        [load(NUMBER_AT), *branch_when(EQUAL, NUMBERS["seccomp"], listener), *answer(ALLOW)],
     )
     filters = Buffer(data)
     call_prctl(NO_NEW_PRIVS, 1)

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from gitlab_nightshift.job.job_secrets import MODEL_KEYS
 from gitlab_nightshift.system.environment import (
-    CERTIFICATES,
     DEFAULT_PATH,
     LOCALE,
     PASSED,
@@ -17,7 +16,7 @@ from gitlab_nightshift.system.environment import (
     build_bead_env,
     build_search_path,
 )
-from gitlab_nightshift.system.job_proxy import PROXIES
+from gitlab_nightshift.system.network_settings import CERTIFICATES, PROXIES
 
 HOME, TMP, CHECKOUT = Path("/scratch/home"), Path("/scratch/tmp"), Path("/builds/acme/shop")
 OURS = {"LANG", "TERM", "USER", "PATH", "HOME", "TMPDIR", "SHELL", "JAVA_TOOL_OPTIONS"}

@@ -11,9 +11,9 @@ import pytest
 
 from gitlab_nightshift.system import private_folders
 from gitlab_nightshift.system.private_folders import (
-    collect,
     open_private_folder,
     open_scratch_folder,
+    remove_leftovers,
 )
 
 RUN = """
@@ -46,7 +46,7 @@ class Run:
 def collected(parent: Path, checkout: Path) -> list[str]:
     """What could be recovered, as the next start would."""
     found: list[str] = []
-    collect(parent, checkout, lambda folder: found.append((folder / "result").read_text()))
+    remove_leftovers(parent, checkout, lambda folder: found.append((folder / "result").read_text()))
     return found
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from gitlab_nightshift.redaction.redactor import Redactor
 from gitlab_nightshift.system import raw_logs as module
-from gitlab_nightshift.system.raw_logs import LARGE, LAST, Logs, build_logs, open_log
+from gitlab_nightshift.system.raw_logs import END_BYTES, LARGE, Logs, build_logs, open_log
 from tests.support.disks import fill, small_disk
 from tests.support.tables import each
 
@@ -65,7 +65,7 @@ def test_an_output_beyond_the_bound_keeps_its_beginning_and_its_end(
     out = kept(logs, b"begin" + NOISE.randbytes(5_000_000).hex().encode() + b"the end")
     assert out.startswith(b"begin")
     assert out.endswith(b"the end")
-    assert 2_000_000 < len(out) < 3_000_000 + LAST + 1000
+    assert 2_000_000 < len(out) < 3_000_000 + END_BYTES + 1000
     assert out.count(b"[nightshift: output is left out here: no more than 3 MB") == 1
     assert logs.read_tail("1.out", 7) == b"the end"
 
@@ -81,7 +81,7 @@ def test_both_outputs_share_the_bound(tmp_path: Path, monkeypatch: pytest.Monkey
     for name in ("1.out", "1.err"):
         with open_log(logs.find_log(name)) as file:
             sizes.append(len(file.read()))
-    assert 2_000_000 < sum(sizes) < 3_000_000 + 2 * LAST + 1000
+    assert 2_000_000 < sum(sizes) < 3_000_000 + 2 * END_BYTES + 1000
 
 
 def test_no_part_of_a_secret_is_kept_at_a_bound(
@@ -89,8 +89,8 @@ def test_no_part_of_a_secret_is_kept_at_a_bound(
 ) -> None:
     """Who prints can choose where the bound falls: on the last character of a secret, say."""
     monkeypatch.setattr(module, "MOST_PRINTED", 100_000)
-    monkeypatch.setattr(module, "SECRET", 1000)
-    monkeypatch.setattr(module, "LAST", 1000)
+    monkeypatch.setattr(module, "SECRET_BYTES", 1000)
+    monkeypatch.setattr(module, "END_BYTES", 1000)
     logs, secret = made(tmp_path), SECRET.encode()
     cut = logs.redact(b"." * 99_980 + secret[:20])
     assert secret[:6] in cut, "a bound alone would leave it"
@@ -114,7 +114,7 @@ def test_the_logs_of_a_run_are_bounded_as_they_are_stored(
         assert out.endswith(b"the end")
     sizes = [logs.find_log(f"{number}.out").stat().st_size for number in range(12)]
     assert sizes[0] > sizes[1] > sizes[2] > LARGE
-    assert sum(sizes) < 8_000_000 + 12 * (LAST + 1000)
+    assert sum(sizes) < 8_000_000 + 12 * (END_BYTES + 1000)
 
 
 def test_what_packs_well_unpacks_to_no_more_than_the_bound(
@@ -126,7 +126,7 @@ def test_what_packs_well_unpacks_to_no_more_than_the_bound(
         for _ in range(400):
             log.write(bytes(1_000_000))
     with open_log(logs.find_log("1.out")) as file:
-        assert len(file.read()) < 20_000_000 + LAST + 1000
+        assert len(file.read()) < 20_000_000 + END_BYTES + 1000
 
 
 def test_on_a_full_disk_what_was_written_stays_whole(tmp_path: Path) -> None:

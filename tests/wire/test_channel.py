@@ -17,8 +17,14 @@ from gitlab_nightshift.records.events import Event, Note
 from gitlab_nightshift.system.signals import enable_cancellation
 from gitlab_nightshift.wire import channel as module
 from gitlab_nightshift.wire.channel import OutputChannel
-from gitlab_nightshift.wire.event_wire import FROM_WORK, decode_event
-from gitlab_nightshift.wire.frames import LARGEST_FRAME, Frame, FrameKind, FrameReader
+from gitlab_nightshift.wire.protocol import (
+    FROM_WORK,
+    LARGEST_FRAME,
+    Frame,
+    FrameKind,
+    FrameReader,
+    decode_event,
+)
 from tests.support.trees import wait_for
 
 

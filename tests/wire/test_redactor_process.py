@@ -38,8 +38,7 @@ from gitlab_nightshift.run.redactor_process import (
 )
 from gitlab_nightshift.stages.report.job_log import CUT
 from gitlab_nightshift.wire.channel import OutputChannel
-from gitlab_nightshift.wire.event_wire import encode_event
-from gitlab_nightshift.wire.frames import LARGEST_FRAME, FrameKind, encode_frame
+from gitlab_nightshift.wire.protocol import LARGEST_FRAME, FrameKind, encode_event, encode_frame
 from tests.support.disks import fill, small_disk
 from tests.support.redacting import (
     BUNDLE,

@@ -7,7 +7,7 @@ from urllib.parse import unquote, urlsplit
 
 from gitlab_nightshift.errors import build_config_error
 from gitlab_nightshift.settings.allowed_hosts import format_host_port
-from gitlab_nightshift.system.job_proxy import find_job_proxy
+from gitlab_nightshift.system.network_settings import find_job_proxy
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from gitlab_nightshift.sandbox.supervised_process import StageProcess
 from gitlab_nightshift.system.raw_logs import move_logs
 from gitlab_nightshift.system.signals import start_with_signals_blocked
 from gitlab_nightshift.wire.channel import OutputChannel
-from gitlab_nightshift.wire.event_wire import (
+from gitlab_nightshift.wire.protocol import (
     FROM_FINISH,
     FROM_NOTARY,
     FROM_NOTIFY,
@@ -31,8 +31,9 @@ from gitlab_nightshift.wire.event_wire import (
     FROM_SUPERVISOR,
     FROM_TASK,
     FROM_WORK,
+    Configuration,
+    Sender,
 )
-from gitlab_nightshift.wire.redactor_config import Configuration, Sender
 
 _BUNDLE = (("bundle/change.patch", "patch"), ("bundle/bundle.json", "bundle"))
 _REPORTS = (

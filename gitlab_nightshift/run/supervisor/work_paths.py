@@ -6,6 +6,7 @@ import secrets
 import socket
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -40,43 +41,48 @@ def find_confinement_paths(
     Work may also read the ``readable`` ones, and the ``opened`` ones in HOME. During the block a
     socket listens, to which work tries to connect as a probe."""
     checkout, home = run_folder.checkout.resolve(), Path(env.get("HOME") or "/")
-    # GitLab Runner writes the job's file variables into <checkout>.tmp (job/job_secrets.py).
-    git, runner_files = checkout / ".git", checkout.with_name(f"{checkout.name}.tmp")
-    secret = [runner_files, *(home / name for name in HOME_FILES), *map(Path, SYSTEM_SECRETS)]
+    git, secret = checkout / ".git", _list_secret_files(checkout, home)
     hidden = [*secret, run_folder.private, *_find_sockets(env, home)]
-    replaced: tuple[tuple[str, str], ...] = ()
+    substitutes: tuple[tuple[str, str], ...] = ()
     if git.is_dir() and not git.is_symlink():
         # A submodule's config may hold a URL with a credential, like the checkout's own.
         hidden += [*(git / name for name in _GIT_FILES), *git.glob("modules/**/config")]
-        replaced = ((str(git / "config"), str(_write_shown_config(env, run_folder))),)
-    moved = [str((state_folder or git) / name) for name in ("config", *_GIT_FILES)]
-    search_path = build_search_path(env, checkout)
+        substitutes = ((str(git / "config"), str(_write_shown_config(env, run_folder))),)
     hidden_home = find_hidden_home(env, map(str, writable))
-    folders = (git, *list_git_folders(checkout))
-    objects = [each for top in folders for each in list_object_folders(top / "objects")]
-    needed = [checkout, *folders, *objects, run_folder.private.parent, *opened]
-    needed += [state_folder.parent] if state_folder else []
+    near = [*opened, *([state_folder.parent] if state_folder else [])]
+    paths = ConfinementPaths(
+        writable=_resolve_existing(writable),
+        hidden=_resolve_existing(hidden),
+        substitutes=substitutes,
+        git=str(git),
+        state_folder=str(state_folder or ""),
+        moved=tuple(str((state_folder or git) / name) for name in ("config", *_GIT_FILES)),
+        probes={},
+        readable=_resolve_existing(readable),
+        search_path=build_search_path(env, checkout),
+        home=hidden_home,
+        opened=_list_opened(env, run_folder, hidden_home, near),
+    )
     with _open_probe_socket() as name:
-        probes = _build_probes(secret, home, run_folder, name)
-        probes["same"] += _identify_file(git / "config")
-        probes["read"] += moved[:1] if state_folder else []
-        probes["read"] += [
-            each for each in probes["change"] if hidden_home and within(each, hidden_home)
-        ]
-        probes["write"] += [str(checkout)] if checkout not in writable else []
-        yield ConfinementPaths(
-            writable=_resolve_existing(writable),
-            hidden=_resolve_existing(hidden),
-            replaced=replaced,
-            git=str(git),
-            state_folder=str(state_folder or ""),
-            moved=tuple(moved),
-            probes=probes,
-            readable=_resolve_existing(readable),
-            search_path=search_path,
-            home=hidden_home,
-            opened=list_home_needs(env, search_path, hidden_home, checkout, needed),
-        )
+        yield replace(paths, probes=_build_probes(paths, secret, home, run_folder, name))
+
+
+def _list_secret_files(checkout: Path, home: Path) -> list[Path]:
+    # GitLab Runner writes the job's file variables into <checkout>.tmp (job/job_secrets.py).
+    runner_files = checkout.with_name(f"{checkout.name}.tmp")
+    return [runner_files, *(home / name for name in HOME_FILES), *map(Path, SYSTEM_SECRETS)]
+
+
+def _list_opened(
+    env: Mapping[str, str], run_folder: RunFolder, home: str, near: Iterable[Path]
+) -> tuple[str, ...]:
+    """The paths below HOME that work needs: the checkout with its objects, which may be borrowed,
+    and those of :func:`list_home_needs`."""
+    checkout = run_folder.checkout.resolve()
+    folders = (checkout / ".git", *list_git_folders(checkout))
+    objects = [each for top in folders for each in list_object_folders(top / "objects")]
+    needed = [checkout, *folders, *objects, run_folder.private.parent, *near]
+    return list_home_needs(env, build_search_path(env, checkout), home, checkout, needed)
 
 
 def _find_sockets(env: Mapping[str, str], home: Path) -> list[Path]:
@@ -123,19 +129,23 @@ def _open_probe_socket() -> Iterator[str]:
 
 
 def _build_probes(
-    secret: list[Path], home: Path, run_folder: RunFolder, name: str
+    paths: ConfinementPaths, secret: list[Path], home: Path, run_folder: RunFolder, name: str
 ) -> dict[str, Any]:
     """What ``sandbox/self_confinement.py`` tries: files by name, processes by pid and start."""
+    checkout = run_folder.checkout.resolve()
     installed = {path for path in map(Path, sys.path) if is_there(path) and path.is_dir()}
     neighbour = {run_folder.checkout.parent} - {run_folder.private}
-    files = [*(home / each for each in START_FILES), *map(Path, SYSTEM_START_FILES)]
+    closed = filter(is_there, (*secret, run_folder.results, run_folder.logs))
+    start_files = [*(home / each for each in START_FILES), *map(Path, SYSTEM_START_FILES)]
+    changed = [str(path) for path in start_files if is_there(path)]
+    unseen = [each for each in changed if paths.home and within(each, paths.home)]
+    moved = paths.moved[:1] if paths.state_folder else ()
+    written = sorted(map(str, {home, *neighbour, run_folder.results, *installed}))
     return {
-        "read": [
-            str(path) for path in (*secret, run_folder.results, run_folder.logs) if is_there(path)
-        ],
-        "write": sorted(map(str, {home, *neighbour, run_folder.results, *installed})),
-        "change": [str(path) for path in files if is_there(path)],
-        "same": [],
+        "read": [*map(str, closed), *moved, *unseen],
+        "write": [*written, *({str(checkout)} - set(paths.writable))],
+        "change": changed,
+        "same": _identify_file(checkout / ".git/config"),
         "processes": list_ancestors(),
         "socket": name,
     }

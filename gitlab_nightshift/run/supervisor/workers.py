@@ -25,8 +25,7 @@ from gitlab_nightshift.run.supervisor.work_paths import find_confinement_paths
 from gitlab_nightshift.run_folder import RunFolder
 from gitlab_nightshift.sandbox.confinement import ConfinementPaths
 from gitlab_nightshift.sandbox.process_table import ProcessRow
-from gitlab_nightshift.system.saved_modes import save_modes
-from gitlab_nightshift.system.shared_memory import look_at_shared_memory
+from gitlab_nightshift.system.outside_changes import keep_modes, look_at_shared_memory
 
 ChooseSettings = Callable[[ConfinementPaths], IsolationSettings]
 
@@ -156,7 +155,7 @@ class StartedWorker:
 def _undo_outside_changes(run_folder: RunFolder) -> Iterator[None]:
     """At the end of the block restore the modes of the folders that the supervisor must enter, and
     remove new shared memory: Landlock alone prevents neither. Every agent must have ended."""
-    modes = save_modes((run_folder.checkout.resolve(), run_folder.results))
+    modes = keep_modes((run_folder.checkout.resolve(), run_folder.results))
     shared_memory = look_at_shared_memory()
     try:
         yield

@@ -18,7 +18,7 @@ import struct
 
 from .kernel import make_syscall
 from .notification import SystemCall
-from .syscall_numbers import NUMBERS
+from .syscalls import NUMBERS
 
 TYPE_CHECKING = False  # not imported: typing costs 6 ms
 if TYPE_CHECKING:
@@ -184,25 +184,27 @@ def _build_owner_change(call: SystemCall, index: int) -> Change:
 
 def _build_seconds_change(call: SystemCall, index: int) -> Change:
     if not call.arguments[index]:
-        return _touch(None)
+        return _build_times_change(None)
     accessed, modified = struct.unpack("=qq", call.read_memory(index, 16))
-    return _touch(struct.pack("=4q", accessed, 0, modified, 0))
+    return _build_times_change(struct.pack("=4q", accessed, 0, modified, 0))
 
 
 def _build_microseconds_change(call: SystemCall, index: int) -> Change:
     if not call.arguments[index]:
-        return _touch(None)
+        return _build_times_change(None)
     accessed, accessed_us, modified, modified_us = struct.unpack("=4q", call.read_memory(index, 32))
     if not (0 <= accessed_us < 1_000_000 and 0 <= modified_us < 1_000_000):
         raise OSError(EINVAL, "invalid time")
-    return _touch(struct.pack("=4q", accessed, accessed_us * 1000, modified, modified_us * 1000))
+    return _build_times_change(
+        struct.pack("=4q", accessed, accessed_us * 1000, modified, modified_us * 1000)
+    )
 
 
 def _build_nanoseconds_change(call: SystemCall, index: int) -> Change:
-    return _touch(call.read_memory(index, 32) if call.arguments[index] else None)
+    return _build_times_change(call.read_memory(index, 32) if call.arguments[index] else None)
 
 
-def _touch(times: bytes | None) -> Change:
+def _build_times_change(times: bytes | None) -> Change:
     return lambda file: make_syscall("utimensat", AT_FDCWD, os.fsencode(file), times, 0)
 
 

@@ -51,9 +51,9 @@ class LaunchTerms:
             # JSON's true equals 1 in Python: compare the types as well.
             if type(spec.get(name)) is not type(value) or spec[name] != value:
                 return name
-        act = spec.get("act")
-        if act is not None and not (isinstance(act, dict) and act.get("module") == PROOF):
-            return "act"
+        task = spec.get("task")
+        if task is not None and not (isinstance(task, dict) and task.get("module") == PROOF):
+            return "task"
         writable = spec.get("writable")
         if not isinstance(writable, list) or not all(map(self._is_allowed, writable)):
             return "writable"
@@ -67,15 +67,18 @@ class LaunchTerms:
         )
 
 
-def main(channel: int, parent: int) -> NoReturn:
-    """Serve until the process at the other end has ended."""
+def main(channel: str, parent_pid: str) -> NoReturn:
+    """Serve until the process at the other end of a socket has ended: the number of the socket, and
+    that process."""
+    parent = int(parent_pid)
+    # They are for the process that it serves, which ends the broker by closing its socket.
     signals.pthread_sigmask(signals.SIG_BLOCK, [signals.SIGINT, signals.SIGTERM])
     call_prctl(PR_SET_DUMPABLE, 0)  # no ptrace, no /proc/<pid>/mem for the same user (prctl(2))
     call_prctl(PR_SET_PDEATHSIG, signals.SIGKILL)
     # The signal is only for a later death of the parent: it may have died before the call.
     if os.getppid() != parent:
         os._exit(NOT_STARTED)
-    serve(_socket.socket(fileno=channel), parent)
+    serve(_socket.socket(fileno=int(channel)), parent)
     os._exit(0)
 
 
@@ -160,13 +163,13 @@ def _write_sealed(data: bytes) -> int:
 
 def _become_launcher(spec: int, status: int, streams: list[int]) -> NoReturn:
     try:
-        os.setsid()
+        os.setsid()  # as Popen does with start_new_session: its group can be killed
         for number, fd in enumerate(streams):
             os.dup2(fd, number)
         for fd in (spec, status):
             os.set_inheritable(fd, True)
         launcher = f"{os.path.dirname(__file__)}/launcher.py"  # noqa: PTH120
-        command = [sys.executable, "-I", "-S", launcher, str(spec), str(status)]
+        command = [sys.executable, "-I", "-S", launcher, "confine", str(spec), str(status)]
         os.execve(sys.executable, command, {})  # noqa: S606
     finally:
         os._exit(NOT_STARTED)

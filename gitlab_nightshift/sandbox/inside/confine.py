@@ -10,10 +10,10 @@ import _socket
 import os
 import stat
 
-from .forwarder import start
+from .forwarder import start_forwarder
 from .json_data import parse_json, read_all
 from .kernel import PR_SET_DUMPABLE, PR_SET_PDEATHSIG, PR_SET_SUBREAPER, call_prctl, signals
-from .landlock import LandlockPaths, restrict
+from .landlock import CAN_SCOPE, CAN_TRUNCATE, LandlockPaths, restrict
 from .privileges import (
     become,
     disable_core_dumps,
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import NoReturn
 
-CAN_TRUNCATE, CAN_SCOPE = 3, 6
-"""The Landlock ABIs from which ``truncate``, and signals and abstract sockets, are confined."""
 _HIGHEST = 1 << 20
 """Above any descriptor of this process: the default of the sysctl fs.nr_open (proc_sys_fs(5))."""
 STATUSES = {
@@ -58,7 +56,7 @@ class LaunchSpec:
     argv: list[str]
     env: dict[str, str]
     cwd: str
-    act: dict[str, object] | None
+    task: dict[str, object] | None
     parent: int
     uid: int | None
     gid: int | None
@@ -80,22 +78,9 @@ class LaunchSpec:
             setattr(self, name, value[name])
 
 
-class Steps:
-    """Reports the progress of the launch on the status pipe."""
+class Step:
+    """A step of the launch: if it fails, this process reports that on the status pipe and ends."""
 
-    def __init__(self, status: int) -> None:
-        self._status = status
-
-    def run_step(self, name: str) -> _Step:
-        """One step, for a ``with`` statement."""
-        return _Step(self._status, name)
-
-    def report_ready(self) -> None:
-        """Report that the boundary is in force. Raises OSError if the parent is gone."""
-        os.write(self._status, b"ready\n")
-
-
-class _Step:
     def __init__(self, status: int, name: str) -> None:
         self._status, self._name = status, name
 
@@ -117,22 +102,23 @@ class _Step:
             os._exit(STATUSES[self._name])
 
 
-def main(spec_fd: int, status: int) -> NoReturn:
-    """Confine this process as the spec says, then run its program."""
-    steps = Steps(status)
-    with steps.run_step("spec"):
-        spec = LaunchSpec(spec_fd)
+def main(spec_fd: str, status_fd: str) -> NoReturn:
+    """Confine this process as the spec says, then run its program. The arguments are numbers of
+    descriptors: the spec, and the status pipe."""
+    status = int(status_fd)
+    with Step(status, "spec"):
+        spec = LaunchSpec(int(spec_fd))
         os.set_inheritable(status, False)
-    with steps.run_step("descriptors"):
+    with Step(status, "descriptors"):
         _check_standard_streams()
         _close_all_but(status)
-    with steps.run_step("limits"):
+    with Step(status, "limits"):
         disable_core_dumps()
-    channel = None if spec.own_network else _fork_monitor(spec, steps, status)
-    act = _import_act(spec)  # while files can still be read
-    _drop_privileges(spec, steps)
-    _restrict(spec, steps, status, channel)
-    _run(spec, steps, act)
+    channel = None if spec.own_network else _fork_monitor(spec, status)
+    task = _import_task(spec)  # while files can still be read
+    _drop_privileges(spec, status)
+    _restrict(spec, status, channel)
+    _run(spec, status, task)
 
 
 def _check_standard_streams() -> None:
@@ -153,36 +139,34 @@ def _is_harmless_device(fd: int, mode: int) -> bool:
     return os.isatty(fd) or os.fstat(fd).st_rdev in (os.makedev(1, 3), os.makedev(1, 5))
 
 
-def _close_all_but(*kept: int) -> None:
-    """Close everything beyond 2 but these."""
-    start = 3
-    for fd in sorted(kept):
-        os.closerange(start, fd)
-        start = fd + 1
-    os.closerange(start, _HIGHEST)
+def _close_all_but(kept: int) -> None:
+    """Close everything beyond 2 but this."""
+    os.closerange(3, kept)
+    os.closerange(kept + 1, _HIGHEST)
 
 
-def _fork_monitor(spec: LaunchSpec, steps: Steps, status: int) -> _socket.socket | None:
+def _fork_monitor(spec: LaunchSpec, status: int) -> _socket.socket | None:
     """Fork: this returns in the child, the parent becomes the monitor."""
-    with steps.run_step("session"):
+    with Step(status, "session"):
+        # Popen has usually started one, and its leader cannot start another (setsid(2)).
         if os.getsid(0) != os.getpid():
             os.setsid()
-    with steps.run_step("monitor"):
+    with Step(status, "monitor"):
         call_prctl(PR_SET_SUBREAPER, 1)  # orphans of the tree become the monitor's children
         ours, theirs = _socket.socketpair()
         monitor_pid, program = os.getpid(), os.fork()
     if program:
         theirs.close()
-        _run_monitor(spec, steps, status, program, ours if spec.notify else None)
+        _run_monitor(spec, status, program, ours if spec.notify else None)
     ours.close()
     spec.parent = monitor_pid
     return theirs if spec.notify else None
 
 
 def _run_monitor(
-    spec: LaunchSpec, steps: Steps, status: int, program: int, channel: _socket.socket | None
+    spec: LaunchSpec, status: int, program: int, channel: _socket.socket | None
 ) -> NoReturn:
-    with steps.run_step("monitor"):
+    with Step(status, "monitor"):
         from . import monitor  # here: the child does not wait for this import
 
         monitor.ignore_signals()
@@ -194,42 +178,42 @@ def _run_monitor(
         monitor.watch(program, channel, status, spec.ports, spec.writable)
 
 
-def _import_act(spec: LaunchSpec) -> object:
+def _import_task(spec: LaunchSpec) -> object:
     """Import the module that runs instead of a program."""
-    if spec.act is None:
+    if spec.task is None:
         return None
-    return __import__(f"inside.{spec.act['module']}", fromlist=["main"])
+    return __import__(f"inside.{spec.task['module']}", fromlist=["main"])
 
 
-def _drop_privileges(spec: LaunchSpec, steps: Steps) -> None:
-    with steps.run_step("privileges"):
+def _drop_privileges(spec: LaunchSpec, status: int) -> None:
+    with Step(status, "privileges"):
         lock_root_out()  # needs CAP_SETPCAP, which the change of user drops (capabilities(7))
-    with steps.run_step("user"):
+    with Step(status, "user"):
         if spec.uid is not None and spec.gid is not None:
             become(spec.uid, spec.gid)
-    with steps.run_step("privileges"):
+    with Step(status, "privileges"):
         drop_capabilities()
         forbid_new_privileges()
-    with steps.run_step("parent"):
+    with Step(status, "parent"):
         if not spec.own_network:
             # A change of user clears this setting (prctl(2)), so it comes after that.
             call_prctl(PR_SET_PDEATHSIG, signals.SIGKILL)
             if os.getppid() != spec.parent:
                 raise ProcessLookupError("the monitor is gone")
-    with steps.run_step("keyring"):
+    with Step(status, "keyring"):
         join_own_keyring()
-    with steps.run_step("folder"):
+    with Step(status, "folder"):
         os.chdir(spec.cwd)
 
 
-def _restrict(spec: LaunchSpec, steps: Steps, status: int, channel: _socket.socket | None) -> None:
-    with steps.run_step("files"):
+def _restrict(spec: LaunchSpec, status: int, channel: _socket.socket | None) -> None:
+    with Step(status, "files"):
         if spec.landlock:
             # With a monitor, the tree never calls connect successfully itself: allow no port.
             ports = None if spec.own_network else [] if spec.notify else spec.ports
             paths = LandlockPaths(spec.readable, spec.listable, spec.writable, spec.devices)
             restrict(spec.landlock, paths, ports)
-    with steps.run_step("calls"):
+    with Step(status, "calls"):
         options = FilterOptions(
             notify=spec.notify,
             own_network=spec.own_network,
@@ -243,20 +227,22 @@ def _restrict(spec: LaunchSpec, steps: Steps, status: int, channel: _socket.sock
             channel.sendmsg([b"x"], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, rights)])
             channel.close()
             os.close(listener)  # whoever holds it could answer its own calls
-    with steps.run_step("gates"):
+    with Step(status, "gates"):
+        # After the filter and the other steps, which the forwarder inherits.
         if spec.own_network and spec.gates:
-            start(spec.gates, status)
+            start_forwarder(spec.gates, status)
 
 
-def _run(spec: LaunchSpec, steps: Steps, act: object) -> NoReturn:
-    with steps.run_step("program"):
+def _run(spec: LaunchSpec, status: int, task: object) -> NoReturn:
+    with Step(status, "program"):
+        # Python ignores the first two, and an ignored signal stays so in the program (execve(2)).
         for number in (signals.SIGPIPE, signals.SIGXFSZ, signals.SIGINT, signals.SIGTERM):
             signals.signal(number, signals.SIG_DFL)
         signals.pthread_sigmask(signals.SIG_SETMASK, [])
         call_prctl(PR_SET_DUMPABLE, 1)  # as exec would: its own monitor has to look into it
-        steps.report_ready()
-        if act is not None and spec.act is not None:
-            act.main(spec.act)  # type: ignore[attr-defined]
+        os.write(status, b"ready\n")
+        if task is not None and spec.task is not None:
+            task.main(spec.task)  # type: ignore[attr-defined]
             os._exit(0)
         _execute(spec.argv, spec.env)
 

@@ -16,22 +16,23 @@ import _thread
 import os
 
 from .kernel import bind_raw, connect_raw
-from .listeners import find_listeners
-from .mute_sockets import DATAGRAM, silence
 from .notification import SystemCall
-from .socket_addresses import (
+from .sockets import (
     AF_UNIX,
     AF_UNSPEC,
+    DATAGRAM,
     LOOPBACK,
     build_bind_address,
+    build_pinned_address,
+    find_listeners,
     format_address,
     parse_host_and_port,
     pin_socket,
     read_address_family,
     resolve_unix_path,
-    to_pinned,
+    silence,
 )
-from .syscall_numbers import NUMBERS
+from .syscalls import NUMBERS
 
 TYPE_CHECKING = False  # not imported: typing costs 6 ms
 if TYPE_CHECKING:
@@ -104,6 +105,7 @@ class EgressHandler:
     def _connect(self, call: SystemCall) -> None:
         raw = call.read_address()
         path = resolve_unix_path(raw, call.thread) if read_address_family(raw) == AF_UNIX else ""
+        # After all that is read of the thread: _find_socket checks that it was still the same.
         inode, fd = self._find_socket(call)
         if fd is None:
             call.answer(EISCONN if inode in self._connected else EPERM)
@@ -114,7 +116,7 @@ class EgressHandler:
         pin = None
         if read_address_family(raw) == AF_UNIX:
             pin = self._pin_unix_socket(path)
-            raw = to_pinned(pin)
+            raw = build_pinned_address(pin)
         elif read_address_family(raw) != AF_UNSPEC and (error := self._judge_address(raw)):
             call.answer(error)
             return
@@ -157,6 +159,7 @@ class EgressHandler:
 
     def _finish(self, call: SystemCall, inode: int, copy: int, raw: bytes, pin: int | None) -> None:
         error = connect_raw(copy, raw)
+        # AF_UNSPEC dissolves a connection (connect(2)), so the socket may be used for another one.
         if error in (0, EINPROGRESS) and read_address_family(raw) != AF_UNSPEC:
             self._release(inode)
         os.close(copy)
@@ -216,6 +219,7 @@ class EgressHandler:
                 if find_listeners(duplicate.getsockname()[1]) - self._listening.keys():
                     raise OSError(EADDRINUSE, "another program listens there (SO_REUSEPORT)")
                 _remember(self._listening, inode)
+            # The default limit since Linux 5.4 (listen(2)).
             duplicate.listen(min(call.arguments[1] & 0x7FFFFFFF, 4096))
             if duplicate.family == AF_UNIX:
                 # A concurrent bind may have won the race; from here on the name cannot change.

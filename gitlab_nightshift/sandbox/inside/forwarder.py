@@ -20,7 +20,7 @@ BACKLOG = 512
 SHUT_WRITING = 1
 
 
-def start(gates: list[tuple[int, str]], status: int) -> None:
+def start_forwarder(gates: list[tuple[int, str]], status: int) -> None:
     """Listen on every port, and leave a forwarding process behind. Raises OSError."""
     listeners = [(_create_listener(port), path) for port, path in gates]
     if (child := os.fork()) == 0:
@@ -28,7 +28,7 @@ def start(gates: list[tuple[int, str]], status: int) -> None:
             os._exit(0)
         # The reader of the report would wait for the last holder of the status pipe.
         os.close(status)
-        call_prctl(PR_SET_DUMPABLE, 0)
+        call_prctl(PR_SET_DUMPABLE, 0)  # the agent has the same user, and could trace it (prctl(2))
         # Forked twice: the program must not find a child that it did not start.
         _forward(listeners)
     os.waitpid(child, 0)
@@ -74,7 +74,7 @@ def _copy(source: _socket.socket, target: _socket.socket) -> None:
     try:
         while data := source.recv(CHUNK):
             target.sendall(data)
-        target.shutdown(SHUT_WRITING)
+        target.shutdown(SHUT_WRITING)  # only this direction: an answer may still come
     except OSError:
         _shut(source)
         _shut(target)

@@ -4,7 +4,7 @@ import _signal  # type: ignore[import-not-found]
 import ctypes
 import os
 
-from .syscall_numbers import NUMBERS
+from .syscalls import NUMBERS
 
 signals = _signal
 """The signal module without its enums, which cost 2 ms."""

@@ -21,6 +21,9 @@ ABSTRACT_SOCKETS, SIGNALS = 1, 2
 PATH_RULE, PORT_RULE = 1, 2
 GET_VERSION = 1
 ENOSYS = 38
+CAN_MOVE, CAN_TRUNCATE, CAN_LIMIT_TCP, CAN_SCOPE = 2, 3, 4, 6
+"""The ABIs that first allow a move between folders, and first confine ``truncate``, TCP, and
+signals with abstract sockets (landlock(7))."""
 LATEST = 6
 """The newest ABI that this module uses."""
 
@@ -31,6 +34,11 @@ def read_abi() -> int:
         return make_syscall("landlock_create_ruleset", None, 0, GET_VERSION)
     except OSError:
         return 0
+
+
+def find_usable_abi() -> int:
+    """The ABI that this module uses here, 0 if the kernel has no Landlock."""
+    return min(read_abi(), LATEST)
 
 
 class LandlockPaths:
@@ -56,9 +64,9 @@ def restrict(
         raise OSError(ENOSYS, f"the kernel's Landlock is older than version {version}")
     files = _compute_file_rights(version)
     network = 0
-    if ports is not None and version >= 4:
+    if ports is not None and version >= CAN_LIMIT_TCP:
         network = CONNECT_TCP if ports and binds else CONNECT_TCP | BIND_TCP
-    elif not binds and version >= 4:
+    elif not binds and version >= CAN_LIMIT_TCP:
         network = BIND_TCP
     ruleset = _create_ruleset(version, files, network)
     try:
@@ -83,7 +91,7 @@ def restrict_scopes() -> None:
     """Confine signals and abstract sockets of this process to itself and its descendants, but not
     its files, so that it may mount. Needs ABI 6 and no_new_privs. Raises OSError."""
     # A ruleset that handles files would also forbid mount and pivot_root (landlock(7)).
-    ruleset = _create_ruleset(6, 0, 0)
+    ruleset = _create_ruleset(CAN_SCOPE, 0, 0)
     try:
         make_syscall("landlock_restrict_self", ruleset, 0)
     finally:
@@ -92,16 +100,16 @@ def restrict_scopes() -> None:
 
 def _compute_file_rights(version: int) -> int:
     rights = FIRST_RIGHTS
-    for since, right in ((2, REFER), (3, TRUNCATE), (5, IOCTL_DEV)):
+    for since, right in ((CAN_MOVE, REFER), (CAN_TRUNCATE, TRUNCATE), (5, IOCTL_DEV)):
         rights |= right if version >= since else 0
     return rights
 
 
 def _create_ruleset(version: int, files: int, network: int) -> int:
-    scopes = ABSTRACT_SOCKETS | SIGNALS if version >= 6 else 0
+    scopes = ABSTRACT_SOCKETS | SIGNALS if version >= CAN_SCOPE else 0
     attributes = struct.pack("=QQQ", files, network, scopes)
     # The structure has grown with the ABI (landlock_create_ruleset(2)).
-    size = 8 if version < 4 else 16 if version < 6 else 24
+    size = 8 if version < CAN_LIMIT_TCP else 16 if version < CAN_SCOPE else 24
     return make_syscall("landlock_create_ruleset", attributes[:size], size, 0)
 
 

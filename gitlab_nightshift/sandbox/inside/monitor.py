@@ -3,6 +3,7 @@
 It answers the calls that the filter hands over, kills every descendant when the program ends or the
 night shift dies, and exits as the program did. It runs as the same user, without any capability.
 """
+# ruff: noqa: PTH123, PTH208
 
 from __future__ import annotations
 
@@ -15,17 +16,19 @@ from .egress_filter import EgressHandler
 from .kernel import PR_SET_DUMPABLE, PR_SET_PDEATHSIG, call_prctl, signals
 from .notification import SystemCall, handle_next
 from .privileges import drop_capabilities
-from .process_tree import list_children
-from .signalling import SignalHandler
+from .syscalls import NUMBERS, SIGNALS
 
 TYPE_CHECKING = False  # not imported: typing costs 6 ms
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import NoReturn
 
+
+EPERM = 1
 MOST_REFUSALS = 40
 """The first ones say enough, and the status pipe holds them."""
 IGNORED = (signals.SIGINT, signals.SIGTERM, signals.SIGHUP, signals.SIGQUIT)
+# Not SIGKILL: the monitor still has to kill the tree.
 PARENT_DIED = signals.SIGUSR2
 KILL_ROUNDS = 2000
 """At most two seconds: each round ends with a pause of a millisecond."""
@@ -108,6 +111,7 @@ def _wake_on_signals() -> int:
     # A signal between the loop's check and its poll would be missed: the pipe wakes the poll.
     reading, writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     signals.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    # Only signals with a handler in Python are written to it (signal.set_wakeup_fd).
     signals.signal(signals.SIGCHLD, lambda *_: None)
     signals.signal(PARENT_DIED, lambda *_: _state.update(parent_died=True))
     return reading
@@ -163,7 +167,7 @@ def _kill_descendants() -> None:
         for pid in left:
             _kill(pid)
         _reap_all()
-        select.select([], [], [], 0.001)
+        select.select([], [], [], 0.001)  # a pause: the module time is not loaded
 
 
 def _kill(pid: int) -> None:
@@ -188,3 +192,94 @@ def _end_like(status: int) -> NoReturn:
             signals.signal(number, signals.SIG_DFL)
         os.kill(os.getpid(), number)
     os._exit(os.WEXITSTATUS(status))
+
+
+# --- signals --------------------------------------------------------------------------------------
+
+
+class SignalHandler:
+    """Lets a signal through if every receiver is a descendant of this process. Only where Landlock
+    cannot (ABI below 6, Linux below 6.12).
+
+    All arguments are numbers, so nothing can change between the check and the call.
+    """
+
+    def __init__(self, refuse: Callable[[str], None]) -> None:
+        self._refuse, self._monitor = refuse, os.getpid()
+
+    def build_handlers(self) -> dict[int, Callable[[SystemCall], None]]:
+        """The handler of each system call number."""
+        return {NUMBERS[name]: self._handle_signal for name in SIGNALS}
+
+    def _handle_signal(self, call: SystemCall) -> None:
+        target = call.read_int_argument(0)
+        receivers = [target] if target > 0 else self._list_group(call, -target)
+        if all(descends(pid, self._monitor) for pid in receivers):
+            call.let_through()
+            return
+        self._refuse(f"signal to process {target}")
+        call.answer(EPERM)
+
+    def _list_group(self, call: SystemCall, group: int) -> list[int]:
+        """The members of a process group; 0 is the caller's own. For 1 (``kill(-1)``: everybody) it
+        returns our parent, which is no descendant."""
+        if group == 1:
+            return [os.getppid()]
+        group = group or Process(call.thread).group
+        return [p.pid for p in list_processes() if p.group == group and p.pid != self._monitor]
+
+
+# --- the process tree, as /proc shows it ----------------------------------------------------------
+
+
+DEEPEST = 10_000
+"""Ancestors to follow: while we read, pids may be reused so that they form a circle."""
+
+
+class Process:
+    """A process as in ``/proc/<pid>/stat``. Raises OSError if there is none."""
+
+    def __init__(self, pid: int) -> None:
+        with open(f"/proc/{pid}/stat", "rb") as stat:
+            # The name in field 2 may itself contain spaces and ")" (proc_pid_stat(5)).
+            fields = stat.read().rpartition(b")")[2].split()
+        self.pid, self.parent, self.group = pid, int(fields[1]), int(fields[2])
+
+
+def list_processes() -> list[Process]:
+    """All processes that are visible here."""
+    processes = []
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                processes.append(Process(int(name)))
+            except OSError:
+                continue  # it has ended since the listing
+    return processes
+
+
+def descends(pid: int, ancestor: int) -> bool:
+    """True if ``pid`` is a descendant of ``ancestor``."""
+    for _ in range(DEEPEST):
+        try:
+            pid = Process(pid).parent
+        except OSError:
+            return False
+        if pid == ancestor:
+            return True
+        if pid <= 1:
+            return False
+    return False
+
+
+def list_children() -> list[int]:
+    """This process's children, including zombies."""
+    me = os.getpid()
+    try:
+        children: list[int] = []
+        for thread in os.listdir("/proc/self/task"):
+            with open(f"/proc/self/task/{thread}/children", "rb") as listed:
+                children += [int(pid) for pid in listed.read().split()]
+        return children
+    except FileNotFoundError:  # a kernel without CONFIG_PROC_CHILDREN
+        return [process.pid for process in list_processes() if process.parent == me]

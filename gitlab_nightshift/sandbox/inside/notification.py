@@ -14,6 +14,7 @@ TYPE_CHECKING = False  # not imported: typing costs 6 ms
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+# SECCOMP_IOCTL_NOTIF_RECV, _SEND, _ID_VALID, _ADDFD
 RECEIVE, SEND, IS_VALID, ADD_FD = 0xC0502100, 0xC0182101, 0x40082102, 0x40182103
 CONTINUE = 1
 ADD_AND_SEND = 2
@@ -26,7 +27,7 @@ class SystemCall:
 
     def __init__(self, listener: int) -> None:
         """Take the next call. Raises OSError if its thread is already gone."""
-        raw = bytearray(80)
+        raw = bytearray(80)  # zeroed, or the kernel refuses it (seccomp_unotify(2))
         fcntl.ioctl(listener, RECEIVE, raw)
         fields = struct.unpack("=QIIiIQ6Q", raw)
         self._listener = listener

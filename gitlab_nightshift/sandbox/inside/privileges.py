@@ -42,6 +42,7 @@ def lock_root_out() -> None:
 
     If not, no_new_privs alone keeps capabilities from coming back.
     """
+    # They would survive execve (capabilities(7)).
     call_prctl(PR_CAP_AMBIENT, AMBIENT_CLEAR_ALL)
     for capability in range(64):
         try:
@@ -63,6 +64,7 @@ def drop_capabilities(keep: int = 0) -> None:
     they are gone. Raises OSError."""
     keep &= _read_capability_sets()[b"CapPrm"]
     kept = struct.pack("=IIIIII", keep, keep, 0, 0, 0, 0)
+    # Pid 0: this thread. The third mask, of inheritable ones, is always empty (capset(2)).
     make_syscall("capset", struct.pack("=Ii", CAPABILITY_VERSION_3, 0), kept)
     left = _read_capability_sets()
     for name, allowed in ((b"CapPrm", keep), (b"CapEff", keep), (b"CapAmb", 0)):

@@ -3,43 +3,97 @@
 It has two variants. Without ``notify`` sockets are ordinary. With it, each socket, connect, bind
 and listen is handed to the monitor (see :mod:`.egress_filter`), and, if agents run as the job's own
 user, each change of a mode, owner, time or extended attribute (see :mod:`.attributes`).
+
+A filter is a program in classic BPF: a list of instructions. Every *body* below returns on all its
+paths, so bodies can simply follow one another.
 """
 
 import struct
 
-from .bpf import (
-    ALLOW,
-    ANY_BIT,
-    ARCH_AT,
-    EQUAL,
-    GREATER,
-    KILL,
-    NOTIFY,
-    NUMBER_AT,
-    Program,
-    assemble,
-    branch_unless,
-    branch_when,
-    branch_when_in,
-    fail,
-    give,
-    load,
-    load_argument,
-    mask,
-)
-from .denied_calls import (
+from .kernel import Buffer, make_syscall
+from .syscalls import (
     ATTRIBUTES,
+    AUDIT_ARCH,
     CLOSED,
     DENIED,
+    LAST_KNOWN,
     MOUNTING,
     NEW_PROCESSES,
     NEWER_ATTRIBUTES,
+    NUMBERS,
     OTHERS_SCHEDULING,
     SIGNALS,
     SYSV,
 )
-from .kernel import Buffer, make_syscall
-from .syscall_numbers import AUDIT_ARCH, LAST_KNOWN, NUMBERS
+
+# --- instructions ---------------------------------------------------------------------------------
+
+
+# linux/bpf_common.h (BPF_LD | BPF_W | BPF_ABS, …), linux/seccomp.h (SECCOMP_RET_*)
+LOAD, EQUAL, ANY_BIT, GREATER, JUMP, RETURN, MASK = 0x20, 0x15, 0x45, 0x25, 0x05, 0x06, 0x54
+KILL, NOTIFY, ALLOW = 0x80000000, 0x7FC00000, 0x7FFF0000
+# Offsets in struct seccomp_data (seccomp(2))
+NUMBER_AT, ARCH_AT, ARGUMENTS_AT = 0, 4, 16
+
+Program = list[bytes]
+
+
+# A jump is relative and at most 255 instructions long: one byte in struct sock_filter.
+def _encode_instruction(code: int, value: int, true: int = 0, false: int = 0) -> bytes:
+    return struct.pack("=HBBI", code, true, false, value & 0xFFFFFFFF)
+
+
+def load(offset: int) -> bytes:
+    """Load 32 bits of the call's data."""
+    return _encode_instruction(LOAD, offset)
+
+
+def load_argument(index: int, *, high: bool = False) -> bytes:
+    """Load the lower (or upper) half of an argument; both supported machines are little endian."""
+    return load(ARGUMENTS_AT + 8 * index + 4 * high)
+
+
+def mask(value: int) -> bytes:
+    """Keep only these bits of the loaded value."""
+    return _encode_instruction(MASK, value)
+
+
+def answer(action: int) -> Program:
+    """Return an action."""
+    return [_encode_instruction(RETURN, action)]
+
+
+def fail(number: int) -> Program:
+    """Return an error number to the caller."""
+    # SECCOMP_RET_ERRNO: the lower 16 bits are the error number (seccomp(2)).
+    return answer(0x50000 | number)
+
+
+def branch_when(code: int, value: int, body: Program) -> Program:
+    """Run ``body`` if the comparison holds, else go on after it."""
+    return [_encode_instruction(code, value, 0, len(body)), *body]
+
+
+def branch_unless(code: int, value: int, body: Program) -> Program:
+    """Run ``body`` if the comparison does not hold, else go on after it."""
+    return [_encode_instruction(code, value, len(body), 0), *body]
+
+
+def branch_when_in(values: list[int], body: Program) -> Program:
+    """Run ``body`` if the loaded value is one of these (up to 250)."""
+    tests = [
+        _encode_instruction(EQUAL, value, len(values) - i, 0) for i, value in enumerate(values)
+    ]
+    return [*tests, _encode_instruction(JUMP, len(body)), *body]
+
+
+def assemble(program: Program) -> bytes:
+    """The program as the kernel takes it."""
+    return b"".join(program)
+
+
+# --- the filter -----------------------------------------------------------------------------------
+
 
 EPERM, EINVAL, ENOTTY, ENOSYS, ENOPROTOOPT, EAFNOSUPPORT = 1, 22, 25, 38, 92, 97
 SET_MODE_FILTER = 1
@@ -50,6 +104,7 @@ NEW_NAMESPACES = 0x7E020080
 (clone(2), unshare(2))."""
 CLONE_NAMESPACES = NEW_NAMESPACES & ~0xFF
 NEW_THREAD = 0x10000
+# The first two feed a terminal, whose shell runs what it reads (ioctl_tty(2), ioctl_console(2)).
 TIOCSTI, TIOCLINUX, FIOSETOWN, SIOCSPGRP = 0x5412, 0x541C, 0x8901, 0x8902
 REQUEST_TYPE, TERMINALS, SOCKETS = 0xFF00, 0x5400, 0x8900
 """The second byte of ioctl requests: of terminals, pipes and all descriptors (FIONREAD, FIOCLEX,
@@ -129,7 +184,7 @@ def build_filter(options: FilterOptions) -> bytes:
     owners, times and extended attributes.
     """
     parts = [
-        check_abi(),
+        check_abi(),  # first: the numbers of all others mean something only in this ABI
         _deny_calls(options),
         _restrict_processes(options),
         _restrict_requests(options),
@@ -141,7 +196,7 @@ def build_filter(options: FilterOptions) -> bytes:
         _notify_addresses(options),
         _notify_attributes(options),
     ]
-    return assemble([x for part in parts for x in part] + give(ALLOW))
+    return assemble([x for part in parts for x in part] + answer(ALLOW))
 
 
 def build_attribute_filter() -> bytes:
@@ -161,7 +216,7 @@ def build_attribute_filter() -> bytes:
         _restrict_requests(options),
         _notify_attributes(options),
     ]
-    return assemble([x for part in parts for x in part] + give(ALLOW))
+    return assemble([x for part in parts for x in part] + answer(ALLOW))
 
 
 def install_shared_filter() -> None:
@@ -173,7 +228,7 @@ def install_shared_filter() -> None:
     Needs no_new_privs. Raises OSError.
     """
     closed = branch_when_in(find_numbers(CLOSED), fail(EPERM))
-    install(assemble([*check_abi(), *closed, *give(ALLOW)]), listening=False)
+    install(assemble([*check_abi(), *closed, *answer(ALLOW)]), listening=False)
 
 
 def install(data: bytes, *, listening: bool) -> int | None:
@@ -182,6 +237,7 @@ def install(data: bytes, *, listening: bool) -> int | None:
     Raises OSError: EBUSY if a filter above already has a listener, EINVAL if the kernel is too old.
     Without WAIT_KILLABLE (Linux 5.19) a signal interrupts and repeats the call being handled.
     """
+    # struct sock_fprog: a length, padding, a pointer to bytes that must live until the call.
     filters = Buffer(data)
     pointer = struct.pack("=HxxxxxxQ", len(data) // 8, filters.address)
     if not listening:
@@ -206,7 +262,7 @@ def find_numbers(names: tuple[str, ...]) -> list[int]:
 def check_abi() -> Program:
     """Kill calls of another ABI (32 bit), which has other numbers; ENOSYS for unknown calls."""
     # x32 has x86_64's AUDIT_ARCH, but sets bit 30 of the number (seccomp(2)): above LAST_KNOWN.
-    foreign = [load(ARCH_AT), *branch_unless(EQUAL, AUDIT_ARCH, give(KILL)), load(NUMBER_AT)]
+    foreign = [load(ARCH_AT), *branch_unless(EQUAL, AUDIT_ARCH, answer(KILL)), load(NUMBER_AT)]
     return foreign + branch_when(GREATER, LAST_KNOWN, fail(ENOSYS))
 
 
@@ -225,11 +281,11 @@ def _deny_calls(options: FilterOptions) -> Program:
 
 def _restrict_processes(options: FilterOptions) -> Program:
     # PER_LINUX and a query: other personalities switch protections off (personality(2)).
-    personality = [load_argument(0), *branch_when_in([0, 0xFFFFFFFF], give(ALLOW)), *fail(EPERM)]
+    personality = [load_argument(0), *branch_when_in([0, 0xFFFFFFFF], answer(ALLOW)), *fail(EPERM)]
     # Only pid 0, itself: another process's limits decide whether it dies and dumps core.
     own_limits = [
         *[load_argument(0), *branch_when(ANY_BIT, 0xFFFFFFFF, fail(EPERM))],
-        *give(ALLOW),
+        *answer(ALLOW),
     ]
     return [
         *_branch_on_call("prlimit64", own_limits),
@@ -251,22 +307,22 @@ def _restrict_clone(options: FilterOptions) -> Program:
     if not options.lone_pid:
         return _deny_bits(0, CLONE_NAMESPACES)
     namespaces = branch_when(ANY_BIT, CLONE_NAMESPACES, fail(EPERM))
-    thread = branch_when(ANY_BIT, NEW_THREAD, give(ALLOW))
+    thread = branch_when(ANY_BIT, NEW_THREAD, answer(ALLOW))
     return [load_argument(0), *namespaces, *thread, *fail(EPERM)]
 
 
 def _deny_bits(index: int, bits: int) -> Program:
-    return [load_argument(index), *branch_when(ANY_BIT, bits, fail(EPERM)), *give(ALLOW)]
+    return [load_argument(index), *branch_when(ANY_BIT, bits, fail(EPERM)), *answer(ALLOW)]
 
 
 def _restrict_requests(options: FilterOptions) -> Program:
     requests = [TIOCSTI, TIOCLINUX, *((FIOSETOWN, SIOCSPGRP) if options.guard_signals else ())]
     body = [load_argument(1), *branch_when_in(requests, fail(EPERM))]
     if options.own_network:
-        return _branch_on_call("ioctl", body + give(ALLOW))
-    body += [*branch_when_in(FILE_REQUESTS, give(ALLOW)), mask(REQUEST_TYPE)]
+        return _branch_on_call("ioctl", body + answer(ALLOW))
+    body += [*branch_when_in(FILE_REQUESTS, answer(ALLOW)), mask(REQUEST_TYPE)]
     return _branch_on_call(
-        "ioctl", [*body, *branch_when_in([TERMINALS, SOCKETS], give(ALLOW)), *fail(ENOTTY)]
+        "ioctl", [*body, *branch_when_in([TERMINALS, SOCKETS], answer(ALLOW)), *fail(ENOTTY)]
     )
 
 
@@ -274,27 +330,32 @@ def _restrict_signals(options: FilterOptions) -> Program:
     if not (options.guard_signals or options.lone_pid):
         return []
     # F_SETOWN and FIOSETOWN name a process that gets SIGIO or SIGURG (fcntl(2)).
-    owner = [load_argument(1), *branch_when_in([F_SETOWN, F_SETOWN_EX], fail(EPERM)), *give(ALLOW)]
+    owner = [
+        load_argument(1),
+        *branch_when_in([F_SETOWN, F_SETOWN_EX], fail(EPERM)),
+        *answer(ALLOW),
+    ]
     others = _branch_on_call("pidfd_send_signal", fail(EPERM)) + _branch_on_call("fcntl", owner)
     if options.lone_pid:
         to_self = [
             load_argument(0),
-            *branch_when(EQUAL, options.lone_pid, give(ALLOW)),
+            *branch_when(EQUAL, options.lone_pid, answer(ALLOW)),
             *fail(EPERM),
         ]
         return others + branch_when_in(find_numbers(SIGNALS), to_self)
     if options.notify:
-        return others + branch_when_in(find_numbers(SIGNALS), give(NOTIFY))
-    everybody = [load_argument(0), *branch_when(EQUAL, 0xFFFFFFFF, fail(EPERM)), *give(ALLOW)]
+        return others + branch_when_in(find_numbers(SIGNALS), answer(NOTIFY))
+    # Without a monitor nobody knows who else runs: -1 is every process of this user (kill(2)).
+    everybody = [load_argument(0), *branch_when(EQUAL, 0xFFFFFFFF, fail(EPERM)), *answer(ALLOW)]
     return others + _branch_on_call("kill", everybody)
 
 
 def _restrict_sockets(options: FilterOptions) -> Program:
     if not options.sockets:
         return _branch_on_call("socket", fail(EAFNOSUPPORT))
-    allowed = give(NOTIFY if options.notify else ALLOW)
+    allowed = answer(NOTIFY if options.notify else ALLOW)
     streams = [load_argument(1), mask(TYPE_BITS), *branch_when_in([STREAM, SEQPACKET], allowed)]
-    unix = give(ALLOW) if options.own_network else streams if options.notify else []
+    unix = answer(ALLOW) if options.own_network else streams if options.notify else []
     refused = fail(EAFNOSUPPORT)
     tcp = [load_argument(2), *branch_when_in([0, TCP], allowed), *refused]
     udp = [load_argument(2), *branch_when_in([0, UDP], allowed), *refused]
@@ -311,7 +372,7 @@ def _restrict_socketpairs(options: FilterOptions) -> Program:
     """No datagram pairs: an end of one can still send to any path."""
     if options.own_network:
         return []
-    kinds = branch_when_in([STREAM, SEQPACKET], give(ALLOW))
+    kinds = branch_when_in([STREAM, SEQPACKET], answer(ALLOW))
     return _branch_on_call("socketpair", [load_argument(1), mask(TYPE_BITS), *kinds, *fail(EPERM)])
 
 
@@ -327,6 +388,8 @@ def _restrict_sending(options: FilterOptions) -> Program:
         *_branch_on_call(
             "sendto", no_fast_open if options.own_network else no_address + no_fast_open
         ),
+        # Their addresses lie in memory. Only datagrams heed them (send(2)), and those are muted, or
+        # lead nowhere in a namespace.
         *_branch_on_call("sendmsg", _deny_bits(2, MSG_FASTOPEN)),
         *_branch_on_call("sendmmsg", _deny_bits(3, MSG_FASTOPEN)),
     ]
@@ -337,18 +400,19 @@ def _restrict_options() -> Program:
     body: Program = [load_argument(1)]
     for level, options in OPTIONS.items():
         body += branch_when(
-            EQUAL, level, [load_argument(2), *branch_when_in(options, give(ALLOW)), *refused]
+            EQUAL, level, [load_argument(2), *branch_when_in(options, answer(ALLOW)), *refused]
         )
     return _branch_on_call("setsockopt", body + refused)
 
 
 def _notify_addresses(options: FilterOptions) -> Program:
     names = find_numbers(("connect", "bind", "listen"))
-    return branch_when_in(names, give(NOTIFY)) if options.notify else []
+    return branch_when_in(names, answer(NOTIFY)) if options.notify else []
 
 
 def _notify_attributes(options: FilterOptions) -> Program:
     if not options.notify_attributes:
         return []
+    # As if the kernel were older: their arguments are not understood, those of the others are.
     newer = branch_when_in(find_numbers(NEWER_ATTRIBUTES), fail(ENOSYS))
-    return newer + branch_when_in(find_numbers(ATTRIBUTES), give(NOTIFY))
+    return newer + branch_when_in(find_numbers(ATTRIBUTES), answer(NOTIFY))

@@ -11,7 +11,7 @@ from pathlib import Path
 from gitlab_nightshift.records.usage import format_usd
 from gitlab_nightshift.stages.report.history_figures import HistoryFigures, RowFigures
 from gitlab_nightshift.stages.report.page import build_environment, find_link
-from gitlab_nightshift.text.counts import count_words
+from gitlab_nightshift.text.printable_text import count_words
 
 TEMPLATE = Path(__file__).with_name("history.html.j2")
 NOT_KNOWN = "not known"

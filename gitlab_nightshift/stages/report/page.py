@@ -24,9 +24,8 @@ from gitlab_nightshift.stages.report.result_texts import (
     list_proofs,
 )
 from gitlab_nightshift.stages.report.run_result import describe_bead
-from gitlab_nightshift.text.counts import count_words
 from gitlab_nightshift.text.diff_rows import DiffRow, read_rows
-from gitlab_nightshift.text.printable_text import make_printable
+from gitlab_nightshift.text.printable_text import count_words, make_printable
 
 # --- the patch ----------------------------------------------------------------------------------
 # Git made it from an agent's files: names and lines are hostile data, and are only cut here; the

@@ -21,7 +21,7 @@ from gitlab_nightshift.stages.work.proof_context import ProofContext, ProofResul
 from gitlab_nightshift.stages.work.recording import Recorder
 from gitlab_nightshift.stages.work.step_input import FailedAttempt, StepInput, build_step_input
 from gitlab_nightshift.stages.work.tool_use import select_commands
-from gitlab_nightshift.text.counts import count_words
+from gitlab_nightshift.text.printable_text import count_words
 
 VERIFY_PREFIX = "Verify (an agent) says:"
 """Prefix for unverified text from Verify."""

@@ -49,7 +49,11 @@ from gitlab_nightshift.stages.work.named_paths import PathResolver
 from gitlab_nightshift.stages.work.run_budget import Ledger, Stop
 from gitlab_nightshift.stages.work.tool_use import merge_calls
 from gitlab_nightshift.stages.work.work_context import WorkContext
-from gitlab_nightshift.system.environment import TRUSTING, build_bead_env, build_search_path
+from gitlab_nightshift.system.environment import (
+    TRUSTED_CHECKOUTS,
+    build_bead_env,
+    build_search_path,
+)
 from gitlab_nightshift.system.openat import remove_tree
 
 STDERR_TAIL = 2_000
@@ -350,5 +354,5 @@ def _make_scratch(folder: Path) -> _Scratch:
         part.mkdir(mode=0o700)
     # Not by a variable: older versions of git read safe.directory only from the user's or the
     # system's settings (git's Documentation/config/safe.txt).
-    (scratch.home / ".gitconfig").write_text(TRUSTING)
+    (scratch.home / ".gitconfig").write_text(TRUSTED_CHECKOUTS)
     return scratch

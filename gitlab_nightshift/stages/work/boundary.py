@@ -23,14 +23,13 @@ from gitlab_nightshift.repository.owners import OwnershipError
 from gitlab_nightshift.sandbox import uid_tier
 from gitlab_nightshift.sandbox.confinement import ConfinementMode
 from gitlab_nightshift.sandbox.credential_files import SETTINGS as TOOL_SETTINGS
-from gitlab_nightshift.sandbox.guarantee_states import judge, refuse_weaker
 from gitlab_nightshift.sandbox.launch import ProcessBoundary, Sandbox
 from gitlab_nightshift.sandbox.probes import ProbeTargets
-from gitlab_nightshift.sandbox.proof import prove
+from gitlab_nightshift.sandbox.proof import judge_guarantees, prove, refuse_weaker
 from gitlab_nightshift.sandbox.self_confinement import (
     OwnConfinement,
     WorkNeeds,
-    try_places,
+    try_own_access,
     weaken_sandbox,
 )
 from gitlab_nightshift.sandbox.system_paths import HOME_FILES, SETTINGS
@@ -124,7 +123,7 @@ class Boundary:
         kept = ", ".join(
             f"{each.name} {each.state}"
             f"{' as accepted' if each.state is GuaranteeState.PARTIAL else ''}"
-            for each in judge(self.sandbox.guarantees)
+            for each in judge_guarantees(self.sandbox.guarantees)
         )
         hosts = f"; open to {', '.join(self.hosts)}" if self.hosts else ""
         return f"{self.sandbox.tier} ({kept}{hosts})"
@@ -206,7 +205,7 @@ def _open_sandbox(
     with contextlib.ExitStack() as stack:
         sandbox = choose_sandbox(search.work.own, choice)
         if sandbox.identity:
-            stack.callback(uid_tier.release, sandbox.identity)
+            stack.callback(uid_tier.release_user, sandbox.identity)
         try:
             checkout = stack.enter_context(_open(opener, sandbox))
         except OwnershipError as refused:
@@ -230,8 +229,8 @@ def choose_sandbox(
     # A process with filesystem rules of Landlock may not mount (landlock(7)), so the tier that
     # mounts must not be chosen, although it would still work now, before they are in force.
     if own and own.mode is ConfinementMode.LANDLOCK:
-        unavailable = (*unavailable, UnavailableTier(Tier.NAMESPACES, own.why))
-    choice = functools.partial(choice, known=unavailable)
+        unavailable = (*unavailable, UnavailableTier(Tier.NAMESPACES, own.reason))
+    choice = functools.partial(choice, unavailable=unavailable)
     if own is None:
         return choice()
     # Namespaces that are in force cannot be left again (setns(2) needs CAP_SYS_ADMIN in
@@ -292,7 +291,7 @@ def _build_choice_event(search: BoundarySearch, sandbox: Sandbox) -> BoundaryCho
         isolation=search.work.settings.isolation,
         tier=sandbox.tier,
         passed_over=tuple((tier.value, why) for tier, why in sandbox.passed_over),
-        guarantees=judge(sandbox.guarantees),
+        guarantees=judge_guarantees(sandbox.guarantees),
         agent=search.work.settings.agent,
         places=tuple(map(str, search.cli_files)),
         tools=tuple(map(str, search.tools)),
@@ -339,13 +338,13 @@ def prove_boundary(boundary: Boundary, checkout: Checkout, work: WorkContext) ->
     confined = boundary.build_confinement(checkout.path, scratch)
     proof = prove(boundary.sandbox, confined.confinement, _list_targets(checkout, work))
     if work.own:
-        own_findings = try_places(work.own, boundary.sandbox.broker)
+        own_findings = try_own_access(work.own, boundary.sandbox.broker)
         proof = replace(proof, findings=(*proof.findings, *own_findings))
-    strengths = judge(boundary.sandbox.guarantees, proof.findings)
+    strengths = judge_guarantees(boundary.sandbox.guarantees, proof.findings)
     work.emit(BoundaryProven(strengths, proof.rows))
-    if proof.trouble:
+    if proof.failure:
         raise NightshiftError(
-            Code.POLICY_DENY, f"the boundary could not be set up here: {proof.trouble}"
+            Code.POLICY_DENY, f"the boundary could not be set up here: {proof.failure}"
         )
     refuse_weaker(boundary.sandbox.tier, strengths, boundary.accepted)
 

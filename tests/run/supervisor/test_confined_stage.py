@@ -46,7 +46,7 @@ class StageRecorder:
             == Path(self.places.state_folder).exists()
             == (confined["mode"] == "landlock")
         )
-        self.done.append((confined["mode"], confined["why"], confined["writable"]))
+        self.done.append((confined["mode"], confined["reason"], confined["writable"]))
         return self._answers.pop(0)
 
 

@@ -10,8 +10,8 @@ import pytest
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.sandbox import self_confinement
 from gitlab_nightshift.sandbox.confinement import ConfinementMode
-from gitlab_nightshift.sandbox.guarantee_states import judge, refuse_weaker
 from gitlab_nightshift.sandbox.launch import Sandbox
+from gitlab_nightshift.sandbox.proof import judge_guarantees, refuse_weaker
 from gitlab_nightshift.sandbox.self_confinement import OwnConfinement, weaken_sandbox
 from gitlab_nightshift.sandbox.tier_choice import UnavailableTier, choose
 from gitlab_nightshift.sandbox.tiers import Guarantee, Tier
@@ -94,18 +94,20 @@ def test_a_process_in_namespaces_takes_no_tier_that_moves_git() -> None:
     landlock = hiding().sandbox
     namespaces = replace(landlock, tier=Tier.NAMESPACES)
     passed = replace(landlock, passed_over=((Tier.NAMESPACES, "not from here"),))
-    assert choose_sandbox(inside, lambda known: namespaces) is namespaces
+    assert choose_sandbox(inside, lambda unavailable: namespaces) is namespaces
     with pytest.raises(SandboxUnavailable, match="not from here"):
-        choose_sandbox(inside, lambda known: passed)
+        choose_sandbox(inside, lambda unavailable: passed)
 
-    def none(known: Sequence[UnavailableTier]) -> Sandbox:
+    def none(unavailable: Sequence[UnavailableTier]) -> Sandbox:
         raise NightshiftError(Code.POLICY_DENY, "nothing works")
 
     with pytest.raises(SandboxUnavailable, match="nothing works"):
         choose_sandbox(inside, none)
 
-    def chosen(known: Sequence[UnavailableTier]) -> Sandbox:
-        assert [missing.tier for missing in known] == [Tier.NAMESPACES], "it would have to mount"
+    def chosen(unavailable: Sequence[UnavailableTier]) -> Sandbox:
+        assert [missing.tier for missing in unavailable] == [Tier.NAMESPACES], (
+            "it would have to mount"
+        )
         return landlock
 
     assert choose_sandbox(confined(ConfinementMode.LANDLOCK), chosen) is landlock
@@ -115,9 +117,9 @@ def test_where_nothing_confines_this_process_secrets_are_partly_held() -> None:
     """That has to be accepted by name, like any guarantee; without isolation none is given."""
     uid = choose(Tier.NONE, Path("/nowhere"))
     strong = replace(uid, tier=Tier.UID, guarantees=replace(uid.guarantees, **HELD))
-    assert judge(strong.guarantees)[1].state == "held"
+    assert judge_guarantees(strong.guarantees)[1].state == "held"
     weak = weaken_sandbox(strong, confined(ConfinementMode.NONE))
-    strengths = judge(weak.guarantees)
+    strengths = judge_guarantees(weak.guarantees)
     assert [each.name for each in strengths if each.state == "partial"] == ["secrets"]
     with pytest.raises(NightshiftError, match=r"not confined \(no bwrap\).*accept_partial: \[secr"):
         refuse_weaker(weak.tier, strengths, ())
@@ -134,9 +136,9 @@ def test_where_the_kernel_cannot_keep_processes_to_their_rows_secrets_are_partly
     uid = choose(Tier.NONE, Path("/nowhere"))
     strong = replace(uid, tier=Tier.NAMESPACES, guarantees=replace(uid.guarantees, **HELD))
     monkeypatch.setattr(self_confinement, "list_unenforceable", lambda: ("files",))
-    weak = choose_sandbox(confined(ConfinementMode.NAMESPACES), lambda known: strong)
+    weak = choose_sandbox(confined(ConfinementMode.NAMESPACES), lambda unavailable: strong)
     with pytest.raises(NightshiftError, match=r"cannot keep files from it.*accept_partial: \[secr"):
-        refuse_weaker(weak.tier, judge(weak.guarantees), ())
+        refuse_weaker(weak.tier, judge_guarantees(weak.guarantees), ())
 
 
 HELD: Any = {name: Guarantee("held") for name in ("files", "secrets", "network", "lifetime")}

@@ -22,11 +22,11 @@ from gitlab_nightshift.repository.private_repository import Repository
 from gitlab_nightshift.repository.remote import GitServer, TransferStatus, fetch_ref
 from gitlab_nightshift.repository.repair import repair
 from gitlab_nightshift.repository.shared_state import is_shared
-from gitlab_nightshift.system.certificates import build_network_env
 from gitlab_nightshift.system.environment import build_search_path
 from gitlab_nightshift.system.file_names import is_there, resolve_path, within
-from gitlab_nightshift.system.installation import refuse_installation_in
-from gitlab_nightshift.system.private_folders import tidy
+from gitlab_nightshift.system.network_settings import build_network_env
+from gitlab_nightshift.system.private_folders import remove_all_leftovers
+from gitlab_nightshift.system.self_protection import refuse_installation_in
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 WORKSPACES = "NIGHTSHIFT_WORKSPACES"
@@ -51,7 +51,7 @@ def find_checkout(
     # installation in it.
     _check_owner(top, job)
     refuse_installation_in(top)
-    tidy(private.parent, top)
+    remove_all_leftovers(private.parent, top)
     try:
         repair(top, private=private, search_path=build_search_path(env, top))
     except NightshiftError:

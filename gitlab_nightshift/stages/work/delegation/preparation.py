@@ -49,8 +49,8 @@ from gitlab_nightshift.stages.work.delegation.delegation_source import (
 )
 from gitlab_nightshift.stages.work.delegation.packaged_change import find_author
 from gitlab_nightshift.stages.work.work_context import Commands, WorkContext, build_job_context
-from gitlab_nightshift.system.certificates import build_network_env
 from gitlab_nightshift.system.environment import build_search_path
+from gitlab_nightshift.system.network_settings import build_network_env
 
 _POLICY_KEYS = ("NIGHTSHIFT_POLICY", "NIGHTSHIFT_PROFILE")
 _ENFORCED = {"outside-paths": "fail"}

@@ -1,4 +1,4 @@
-"""CA files in the checkout: this program trusts copies of them."""
+"""The certificates and the proxy of the program's own connections."""
 
 import os
 from pathlib import Path
@@ -6,9 +6,13 @@ from pathlib import Path
 import pytest
 
 from gitlab_nightshift.sealed_start import CA_FILES, LARGEST_CA_FILE, prepare_start
-from gitlab_nightshift.system import certificates
-from gitlab_nightshift.system.certificates import build_network_env, copy_certificates
-from gitlab_nightshift.system.environment import CERTIFICATES
+from gitlab_nightshift.system import network_settings
+from gitlab_nightshift.system.network_settings import (
+    CERTIFICATES,
+    build_network_env,
+    copy_certificates,
+    find_job_proxy,
+)
 
 
 @pytest.fixture
@@ -65,7 +69,7 @@ def test_without_a_file_the_machines_own_are_trusted(
     shop: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own, private = str(shop.parent / "outside.pem"), shop.parent / "private"
-    monkeypatch.setattr(certificates, "_MACHINES_OWN", ("/gone", own))
+    monkeypatch.setattr(network_settings, "_SYSTEM_BUNDLES", ("/gone", own))
     assert copy_certificates({}, shop, private) == {"REQUESTS_CA_BUNDLE": own}
     assert copy_certificates({"REQUESTS_CA_BUNDLE": "/a.pem"}, shop, private) == {}
     assert build_network_env({}, shop, private) == {}
@@ -85,3 +89,40 @@ def test_what_is_not_copied_is_told(shop: Path, monkeypatch: pytest.MonkeyPatch)
 
 def test_every_variable_of_the_table_is_known() -> None:
     assert set(CERTIFICATES) == {*CA_FILES, "SSL_CERT_DIR"}
+
+
+ENV = {
+    "HTTPS_PROXY": "http://one:3128",
+    "http_proxy": "two:8080",
+    "NO_PROXY": " 10.0.0.0/8 ,fd00::/8, .corp,gitlab.example.com:443,192.168.1.7",
+}
+
+
+@pytest.mark.parametrize(
+    ("url", "proxy"),
+    [
+        ("https://api.example.org/x", "http://one:3128"),
+        ("http://api.example.org", "http://two:8080"),
+        ("https://10.1.2.3:8081", ""),
+        ("https://11.1.2.3:8081", "http://one:3128"),
+        ("https://[fd00::2]:443", ""),
+        ("https://[2606:4700::1]:443", "http://one:3128"),
+        ("https://mirror.corp", ""),
+        ("https://corp", ""),
+        ("https://acorp", "http://one:3128"),
+        ("https://gitlab.example.com", ""),
+        ("https://192.168.1.7", ""),
+        ("https://192.168.1.70", "http://one:3128"),
+        ("https://127.0.0.1:1", ""),
+        ("http://localhost", ""),
+    ],
+)
+def test_the_variables_of_the_job(url: str, proxy: str) -> None:
+    assert find_job_proxy(url, ENV) == proxy
+
+
+def test_the_lower_case_counts_first_and_a_star_is_everything() -> None:
+    both = {"HTTPS_PROXY": "http://upper", "https_proxy": "http://lower"}
+    assert find_job_proxy("https://a.example", both) == "http://lower"
+    assert find_job_proxy("https://a.example", {**both, "no_proxy": "*"}) == ""
+    assert find_job_proxy("https://a.example", {}) == ""

@@ -1,4 +1,4 @@
-"""The certificates that this program's own connections trust.
+"""The certificates and the proxy of this program's own connections, never of an agent's.
 
 A company's certificate may lie in the repository, where an agent could replace it: such a file is
 copied before the first agent, and only the copy is used. Agents keep the job's own variables.
@@ -10,19 +10,30 @@ for only one of these connections takes precedence there.
 
 from collections.abc import Mapping
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from gitlab_nightshift.sealed_start import find_checkouts, is_safe, read_certificates
-from gitlab_nightshift.system.environment import CERTIFICATES, NETWORK
+
+PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy")
+CERTIFICATES = (
+    *("NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE"),
+    *("CURL_CA_BUNDLE", "GIT_SSL_CAINFO"),
+)
+NETWORK = (*PROXIES, *CERTIFICATES)
+"""Proxies and certificates for this program's own connections to the internet."""
+
+# --- certificates ---------------------------------------------------------------------------------
+
 
 _FOLDER, _BUNDLE = "certificates", "bundle"
 _NAMED = ("CI_SERVER_TLS_CA_FILE", "SSL_CERT_FILE")
-_SERVED = {
+_SYNONYMS = {
     "SSL_CERT_FILE": ("SSL_CERT_FILE",),
     "REQUESTS_CA_BUNDLE": ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"),
     "GIT_SSL_CAINFO": ("GIT_SSL_CAINFO",),
 }
 """Variable → variables with the same meaning."""
-_MACHINES_OWN = (
+_SYSTEM_BUNDLES = (
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
     "/etc/ssl/ca-bundle.pem",
@@ -44,9 +55,9 @@ def copy_certificates(env: Mapping[str, str], folder: Path, private: Path) -> di
         path.write_bytes(found[name])
     _write_bundle(env, folder, private)
     # requests would trust certifi's list, without the certificates that this machine's owner added.
-    own = next((place for place in _MACHINES_OWN if Path(place).is_file()), "")
-    known = env.get("REQUESTS_CA_BUNDLE") or env.get("CURL_CA_BUNDLE") or not own
-    machine = {} if known else {"REQUESTS_CA_BUNDLE": own}
+    own = next((place for place in _SYSTEM_BUNDLES if Path(place).is_file()), "")
+    named = env.get("REQUESTS_CA_BUNDLE") or env.get("CURL_CA_BUNDLE")
+    machine = {} if named or not own else {"REQUESTS_CA_BUNDLE": own}
     copies = {name: str(path) for name, path in made.items()}
     return machine | _find_bundle(env, private) | copies
 
@@ -55,7 +66,8 @@ def _write_bundle(env: Mapping[str, str], folder: Path, private: Path) -> None:
     named = [read_certificates(env[name], folder) for name in _NAMED if env.get(name)]
     if not any(named):
         return
-    own = (read_certificates(place, folder) for place in _MACHINES_OWN)
+    # A bundle replaces the system's list instead of adding to it, so it needs both.
+    own = (read_certificates(place, folder) for place in _SYSTEM_BUNDLES)
     path = _build_copy_path(private, _BUNDLE)
     path.parent.mkdir(mode=0o700, exist_ok=True)
     path.write_bytes(b"\n".join([next(filter(None, own), b""), *named]))
@@ -63,7 +75,7 @@ def _write_bundle(env: Mapping[str, str], folder: Path, private: Path) -> None:
 
 def _find_bundle(env: Mapping[str, str], private: Path) -> dict[str, str]:
     path = _build_copy_path(private, _BUNDLE)
-    free = [name for name, same in _SERVED.items() if not any(map(env.get, same))]
+    free = [name for name, same in _SYNONYMS.items() if not any(map(env.get, same))]
     return dict.fromkeys(free, str(path)) if path.exists() else {}
 
 
@@ -85,3 +97,42 @@ def _find_names_in_checkout(env: Mapping[str, str], folder: Path) -> list[str]:
 
 def _build_copy_path(private: Path, name: str) -> Path:
     return private / _FOLDER / name
+
+
+# --- proxies --------------------------------------------------------------------------------------
+
+
+def find_job_proxy(url: str, env: Mapping[str, str]) -> str:
+    """The proxy for a URL by ``HTTPS_PROXY``, ``HTTP_PROXY`` and ``NO_PROXY``; "" if none.
+
+    An entry of ``NO_PROXY`` is a host, a domain (and all below it), a network, or ``*``.
+    """
+    parts = urlsplit(url)
+    # As curl and Python do, which prefer the lower-case name (urllib.request.getproxies).
+    names = (f"{parts.scheme}_proxy", f"{parts.scheme}_proxy".upper())
+    no = env.get("no_proxy") or env.get("NO_PROXY") or ""
+    host = parts.hostname or ""
+    if _is_this_machine(host) or any(_matches(entry.strip(), host) for entry in no.split(",")):
+        return ""
+    proxy = next((env[name] for name in names if env.get(name)), "")
+    return proxy if "://" in proxy or not proxy else f"http://{proxy}"
+
+
+def _matches(entry: str, host: str) -> bool:
+    """True if an entry of ``NO_PROXY`` names the host, or a domain or network around it."""
+    import ipaddress
+
+    try:
+        return ipaddress.ip_address(host) in ipaddress.ip_network(entry, strict=False)
+    except ValueError:
+        name = entry.lower().partition(":")[0].lstrip(".")
+        return name == "*" or (name != "" and (host == name or host.endswith(f".{name}")))
+
+
+def _is_this_machine(host: str) -> bool:
+    import ipaddress
+
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
