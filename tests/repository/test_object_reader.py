@@ -2,12 +2,14 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import AbstractContextManager, closing
+from typing import Any
 
 import pytest
 
 from gitlab_nightshift.repository.git import Git
 from gitlab_nightshift.repository.object_reader import ObjectReader
+from gitlab_nightshift.sandbox.dialogue import Dialogue
 from tests.repository.conftest import Box
 from tests.repository.tools import git, write
 
@@ -29,21 +31,22 @@ def spoil(box: Box, name: str, data: bytes) -> None:
     file.write_bytes(data)
 
 
-def count_starts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def note_starts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     started: list[str] = []
     start = Git.open_dialogue
-    monkeypatch.setattr(
-        Git,
-        "open_dialogue",
-        lambda self, *args, **more: (started.append(args[0]), start(self, *args, **more))[1],
-    )
+
+    def note(self: Git, verb: str, *args: str, **more: Any) -> AbstractContextManager[Dialogue]:
+        started.append(verb)
+        return start(self, verb, *args, **more)
+
+    monkeypatch.setattr(Git, "open_dialogue", note)
     return started
 
 
 def test_one_process_answers_however_often_it_is_asked(
     box: Box, reader: ObjectReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    started = count_starts(monkeypatch)
+    started = note_starts(monkeypatch)
     wanted = {store(box, b"%d\n" % n): b"%d\n" % n for n in range(200)}
     for _ in range(2):
         assert reader.read([*wanted], "blob") == wanted, "more than a pipe takes at once"
