@@ -8,13 +8,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from gitlab_nightshift.repository.git import Git
-from gitlab_nightshift.repository.object_rows import parse_header
+from gitlab_nightshift.repository.object_rows import is_full_id, parse_header
 from gitlab_nightshift.sandbox.dialogue import LONGEST_REQUEST, Dialogue
 
 
 class ObjectReader:
     """Objects of the repository in ``folder``, by ``git cat-file --batch``. It starts with the
-    first question and again after a damaged object, at which git ends; call ``close``."""
+    first question and again after a damaged object, at which git ends; call ``close``.
+
+    It may run beside an agent, so an answer counts only if it has the id that was asked for.
+    """
 
     def __init__(self, git: Git, folder: Path) -> None:
         self._git, self._folder = git, folder
@@ -22,17 +25,10 @@ class ObjectReader:
         self._dialogue: Dialogue | None = None
         self._lock = threading.Lock()
 
-    def find(self, name: str, kind: str) -> tuple[str, bytes] | None:
-        """The id and bytes of the object that a revision names; None as for ``read``."""
-        return self._read([name], kind).get(name)
-
     def read(self, names: Sequence[str], kind: str) -> dict[str, bytes]:
         """The bytes of objects of one kind by their names, such as ids; missing and damaged ones
         are left out, and those that follow a damaged one."""
-        return {name: data for name, (_, data) in self._read(names, kind).items()}
-
-    def _read(self, names: Sequence[str], kind: str) -> dict[str, tuple[str, bytes]]:
-        found: dict[str, tuple[str, bytes]] = {}
+        found: dict[str, bytes] = {}
         with self._lock, contextlib.suppress(EOFError, OSError), self._close_on_error():
             for request in _split_requests(names):
                 found.update(self._ask(request, kind))
@@ -75,14 +71,15 @@ class ObjectReader:
         self._dialogue.send(b"".join(os.fsencode(name) + b"\n" for name in names))
         return self._dialogue
 
-    def _ask(self, names: Sequence[str], kind: str) -> Iterator[tuple[str, tuple[str, bytes]]]:
+    def _ask(self, names: Sequence[str], kind: str) -> Iterator[tuple[str, bytes]]:
         dialogue = self._send(names)
         for name in names:
             if header := parse_header(os.fsdecode(dialogue.read_line())):
                 found, size = header
                 data = dialogue.read(size + 1)[:-1]
-                if compute_id(kind, [data], size, len(found)) == found:
-                    yield name, (found, data)
+                named = found == name or not is_full_id(name)
+                if named and compute_id(kind, [data], size, len(found)) == found:
+                    yield name, data
 
 
 def _split_requests(names: Sequence[str]) -> Iterator[list[str]]:

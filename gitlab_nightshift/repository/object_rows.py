@@ -1,10 +1,16 @@
 """The form of what ``git cat-file --batch`` writes, and of a tree (git-cat-file(1))."""
 
 import os
+import re
 from collections.abc import Iterator
 
 Row = tuple[str, str]
 """An entry of a folder: its mode, as git stores it, and its id."""
+
+
+def is_full_id(revision: str) -> bool:
+    """True for the whole id of an object, which names no other one later."""
+    return re.fullmatch("[0-9a-f]{40}|[0-9a-f]{64}", revision) is not None
 
 
 def parse_header(line: str) -> tuple[str, int] | None:

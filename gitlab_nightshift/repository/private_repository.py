@@ -6,7 +6,6 @@ so nothing that an agent planted there can run.
 
 import contextlib
 import os
-import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,7 +24,7 @@ from gitlab_nightshift.repository.git import (
 )
 from gitlab_nightshift.repository.git_folder import NO_BRANCH, borrow, write_git_folder
 from gitlab_nightshift.repository.object_reader import ObjectReader
-from gitlab_nightshift.repository.object_rows import Row
+from gitlab_nightshift.repository.object_rows import Row, is_full_id
 
 GONE = "000000"
 """The mode of a path that does not exist."""
@@ -197,11 +196,6 @@ def has_commit(repository: Repository, commit: str) -> bool:
     except GitError:
         return False
     return True
-
-
-def is_full_id(revision: str) -> bool:
-    """True for the whole id of an object, which names no other one later."""
-    return re.fullmatch("[0-9a-f]{40}|[0-9a-f]{64}", revision) is not None
 
 
 @contextlib.contextmanager

@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from gitlab_nightshift.repository.blobs import read_blobs, read_objects, write_blob, write_object
-from gitlab_nightshift.repository.object_rows import Row, parse_rows
-from gitlab_nightshift.repository.private_repository import GONE, Repository, is_full_id
+from gitlab_nightshift.repository.object_rows import Row, is_full_id, parse_rows
+from gitlab_nightshift.repository.private_repository import GONE, Repository
 from gitlab_nightshift.repository.small_index import read_index
 
 FOLDER, PLAIN_FILE, SUBMODULE = "40000", "100644", "160000"
@@ -159,15 +159,22 @@ def resolve_tree(repository: Repository, revision: str) -> str:
     """The id of a revision's tree. Raises GitError."""
     if revision in repository.trees:
         return repository.trees[revision]
-    name = f"{revision}^{{tree}}"
+    tree = _find_tree(repository, revision) if is_full_id(revision) else ""
+    if not tree:  # git says what is wrong
+        return repository.run("rev-parse", "--verify", f"{revision}^{{tree}}").decode().strip()
+    repository.trees.update({revision: tree, tree: tree})
+    return tree
+
+
+def _find_tree(repository: Repository, name: str) -> str:
+    """The tree with this id, or that of the commit; "" if there is none."""
     with repository.open_reader() as reader:
-        found = reader.find(name, "tree")
-    if found is None:  # git says what is wrong
-        return repository.run("rev-parse", "--verify", name).decode().strip()
-    tree, data = found
+        commit = reader.read([name], "commit").get(name, b"")
+        tree = commit.partition(b"\n")[0].removeprefix(b"tree ").decode() if commit else name
+        data = reader.read([tree], "tree").get(tree)
+    if data is None:
+        return ""
     repository.folders[tree] = dict(parse_rows(data, len(tree)))
-    if is_full_id(revision):
-        repository.trees.update({revision: tree, tree: tree})
     return tree
 
 

@@ -2,12 +2,15 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import AbstractContextManager, closing
+from typing import Any
 
 import pytest
 
+from gitlab_nightshift.repository import object_reader
 from gitlab_nightshift.repository.git import Git
 from gitlab_nightshift.repository.object_reader import ObjectReader
+from gitlab_nightshift.sandbox.dialogue import Dialogue
 from tests.repository.conftest import Box
 from tests.repository.tools import git, write
 
@@ -29,27 +32,28 @@ def spoil(box: Box, name: str, data: bytes) -> None:
     file.write_bytes(data)
 
 
-def count_starts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def note_starts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     started: list[str] = []
     start = Git.open_dialogue
-    monkeypatch.setattr(
-        Git,
-        "open_dialogue",
-        lambda self, *args, **more: (started.append(args[0]), start(self, *args, **more))[1],
-    )
+
+    def note(self: Git, verb: str, *args: str, **more: Any) -> AbstractContextManager[Dialogue]:
+        started.append(verb)
+        return start(self, verb, *args, **more)
+
+    monkeypatch.setattr(Git, "open_dialogue", note)
     return started
 
 
 def test_one_process_answers_however_often_it_is_asked(
     box: Box, reader: ObjectReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    started = count_starts(monkeypatch)
+    started = note_starts(monkeypatch)
     wanted = {store(box, b"%d\n" % n): b"%d\n" % n for n in range(200)}
     for _ in range(2):
         assert reader.read([*wanted], "blob") == wanted, "more than a pipe takes at once"
     later = store(box, b"stored while it runs")
     assert reader.read([later], "blob") == {later: b"stored while it runs"}
-    assert reader.find("HEAD^{tree}", "tree") is not None
+    assert reader.read(["HEAD^{tree}"], "tree").keys() == {"HEAD^{tree}"}
     assert started == ["cat-file"]
 
 
@@ -75,6 +79,21 @@ def test_an_object_with_another_ones_name_is_not_believed(box: Box, reader: Obje
     content = (box.root / ".git/objects" / other[:2] / other[2:]).read_bytes()
     spoil(box, asked, content)
     assert reader.read([asked], "blob") == {}
+
+
+def test_an_answer_of_another_object_is_not_believed(
+    box: Box, reader: ObjectReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of a git process that somebody has taken over, or that has lost count."""
+    asked, other = store(box, b"asked"), store(box, b"other")
+    answer = f"#!/bin/sh\nread asked\necho {other} blob 5\necho other\n"
+    false_git = write(box.private, "false-git", answer, 0o755)
+    lying = ObjectReader(Git(str(false_git), box.git.env), box.root / ".git")
+    with closing(lying):
+        assert lying.read([asked], "blob") == {}
+    with closing(lying), monkeypatch.context() as patched:
+        patched.setattr(object_reader, "is_full_id", lambda _name: False)
+        assert lying.read([asked], "blob") == {asked: b"other"}, "without that check it would be"
 
 
 def test_an_interrupted_answer_is_not_taken_for_the_next(

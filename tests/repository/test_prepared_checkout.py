@@ -362,29 +362,25 @@ def test_after_any_other_change_it_is_prepared_anew(
     assert prepared_again(box, earlier) is None
 
 
-def _write_attributes(file: Path) -> None:
-    file.parent.mkdir(exist_ok=True)
-    file.write_text("README.md ident\n")
-
-
+IDENT = "README.md ident\n"
 ATTRIBUTES: dict[str, Callable[[Box], object]] = {
-    "beside it": lambda box: _write_attributes(box.root / ".gitattributes"),
+    "beside it": lambda box: write(box.root, ".gitattributes", IDENT),
     "ignored": lambda box: (
-        _write_attributes(box.root / ".gitattributes"),
+        write(box.root, ".gitattributes", IDENT),
         write(box.root, ".git/info/exclude", ".gitattributes\n"),
     ),
-    "of the repository": lambda box: _write_attributes(box.root / ".git/info/attributes"),
-    "named by a setting": lambda box: (
-        _write_attributes(box.private / "attributes"),
-        git(box.root, "config", "core.attributesFile", str(box.private / "attributes")),
+    "of the repository": lambda box: write(box.root, ".git/info/attributes", IDENT),
+    "named by a setting": lambda box: git(
+        box.root, "config", "core.attributesFile", str(write(box.private, "attributes", IDENT))
     ),
+    "none": lambda _box: None,
 }
 
 
-@pytest.mark.parametrize("where", [*ATTRIBUTES, "none"])
+@pytest.mark.parametrize("where", ATTRIBUTES)
 def test_a_file_with_conversions_is_copied_wherever_they_are_set(box: Box, where: str) -> None:
     """What a checkout writes of it may differ from its blob, though its size does not."""
-    ATTRIBUTES.get(where, lambda _box: None)(box)
+    ATTRIBUTES[where](box)
     held, made = prepared(box)
     assert ("README.md" in made.saved.blobs) is (where == "none")
     assert ("README.md" in made.saved.copies) is (where != "none")

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gitlab_nightshift.repository.small_index import Row, read_index, write_index
+from gitlab_nightshift.repository.object_rows import Row
+from gitlab_nightshift.repository.small_index import read_index, write_index
 from tests.repository.tools import git
 
 NAMES = st.text(st.characters(exclude_characters="\0/", exclude_categories=["Cs"]), min_size=1)
