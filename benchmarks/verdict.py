@@ -30,7 +30,7 @@ from verdict_corpus import (
     read_source,
 )
 
-from gitlab_nightshift.proof.evidence.workbench import EvidenceSubject, Workbench
+from gitlab_nightshift.proof.evidence.tree_runner import EvidenceSubject, TreeRunner
 from gitlab_nightshift.proof.proof_commands import Runner, run_and_collect
 from gitlab_nightshift.proof.reading import judge
 from gitlab_nightshift.proof.reports.report_request import build_text_reader
@@ -146,9 +146,11 @@ def judge_tree(
     own = read_cpu() - start
     said = [f"{run.result.command}: {run.result.exit_status}" for run in runs if not run.result.ok]
     if commands and not said:
-        workbench = Workbench(checkout, runner, commands, "evidence", time.monotonic() + LIMIT_S)
+        tree_runner = TreeRunner(checkout, runner, commands, "evidence", time.monotonic() + LIMIT_S)
         collections = [run.collection for run in before]
-        evidence = gather_evidence(subject, workbench, collections, runs, BaseCanaries(), findings)
+        evidence = gather_evidence(
+            subject, tree_runner, collections, runs, BaseCanaries(), findings
+        )
         findings = evidence.findings
         said += [f"{check.title}: {check.detail}" for check in evidence.checks]
     levels = {finding.level for finding in findings} | ({"fail"} if not_ok(runs) else set())

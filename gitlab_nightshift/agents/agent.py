@@ -17,7 +17,7 @@ from gitlab_nightshift.records.tool_calls import MOST_CALLS, ToolCall, build_too
 from gitlab_nightshift.records.usage import Usage
 from gitlab_nightshift.sandbox.process import EndReason, ProgramEnd
 from gitlab_nightshift.settings.model import Settings
-from gitlab_nightshift.text.json_parts import as_object, as_objects, as_text, parse_json
+from gitlab_nightshift.text.json_parts import as_object, as_text, filter_objects, parse_json
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 TOOLS: dict[str, tuple[str, ...]] = {
@@ -329,7 +329,7 @@ class ReportedCalls:
 
 def _join_output(output: object) -> str:
     """A result's text, which may come in parts."""
-    parts = as_objects(output)[:20]
+    parts = filter_objects(output)[:20]
     return "\n".join(as_text(part.get("text")) for part in parts) if parts else as_text(output)
 
 

@@ -34,8 +34,8 @@ from gitlab_nightshift.sandbox.process import ProgramEnd
 from gitlab_nightshift.text.json_parts import (
     as_count,
     as_object,
-    as_objects,
     as_text,
+    filter_objects,
     take_first_line,
 )
 
@@ -205,7 +205,7 @@ class ClaudeStreamReader(OutputLineReader):
     def build_report(self, ended: ProgramEnd, stderr: bytes) -> Report:
         """The report, with the commands that the CLI did not allow."""
         report = super().build_report(ended, stderr)
-        rows = as_objects(self._result.get("permission_denials"))[:50]
+        rows = filter_objects(self._result.get("permission_denials"))[:50]
         denied = tuple(_describe_tool(row.get("tool_name"), row.get("tool_input")) for row in rows)
         return replace(report, denied=denied)
 
@@ -281,7 +281,7 @@ class ClaudeStreamReader(OutputLineReader):
         # figure.
         self._tokens.count(str(message.get("id")), usage, grows=True)
         texts = []
-        for part in as_objects(message.get("content")):
+        for part in filter_objects(message.get("content")):
             if part.get("type") == "text":
                 texts.append(take_first_line(str(part.get("text", "")), 120))
             if part.get("type") == "tool_use":
@@ -290,7 +290,7 @@ class ClaudeStreamReader(OutputLineReader):
         return AgentProgress(", ".join(filter(None, texts)), self._tokens.total)
 
     def _handle_tool_results(self, message: dict[str, Any]) -> None:
-        for part in as_objects(message.get("content")):
+        for part in filter_objects(message.get("content")):
             if part.get("type") == "tool_result":
                 failed = part.get("is_error") is True
                 result, call = "failed" if failed else "ok", part.get("tool_use_id")
@@ -357,7 +357,7 @@ def _count_tokens(usage: object) -> int:
 def _count_model_tokens(result: dict[str, Any]) -> int:
     return sum(
         as_count(value)
-        for row in as_objects(list(as_object(result.get("modelUsage")).values()))
+        for row in filter_objects(list(as_object(result.get("modelUsage")).values()))
         for key, value in row.items()
         # maxOutputTokens is a limit of the model, not a figure of usage.
         if key.endswith("Tokens") and key != "maxOutputTokens"

@@ -36,8 +36,8 @@ from gitlab_nightshift.sandbox.process import ProgramEnd, capture
 from gitlab_nightshift.text.json_parts import (
     as_count,
     as_object,
-    as_objects,
     as_text,
+    filter_objects,
     parse_json,
     take_first_line,
 )
@@ -365,7 +365,7 @@ def _describe_item(item: dict[str, Any]) -> str:
         command = unwrap_command(as_text(item.get("command")))
         return f"runs {take_first_line(command, LONGEST)}"[:160]
     if kind == "file_change":
-        paths = [as_text(row.get("path")) for row in as_objects(item.get("changes"))]
+        paths = [as_text(row.get("path")) for row in filter_objects(item.get("changes"))]
         return f"edits {', '.join(paths)}"[:160]
     if kind == "agent_message":
         return "reports" if isinstance(parse_json(text), dict) else take_first_line(text, 120)

@@ -27,7 +27,7 @@ from gitlab_nightshift.errors import Code, NightshiftError, build_config_error
 from gitlab_nightshift.gateway.prices import merge_rates
 from gitlab_nightshift.records.bead_results import BeadStatus
 from gitlab_nightshift.records.tool_calls import clean_line
-from gitlab_nightshift.records.usage import NOT_KNOWN, Usage
+from gitlab_nightshift.records.usage import UNKNOWN_USAGE, Usage
 from gitlab_nightshift.sandbox.process import ProgramEnd
 from gitlab_nightshift.sandbox.system_paths import build_python_command, list_interpreter_paths
 from gitlab_nightshift.text.json_parts import as_text, take_first_line
@@ -173,7 +173,7 @@ class ModelStreamReader(OutputLineReader):
         return dataclasses.replace(super().build_report(ended, stderr), note=note)
 
     def _read_usage(self) -> Usage:
-        return NOT_KNOWN  # only the gateway counts them
+        return UNKNOWN_USAGE  # only the gateway counts them
 
     def _report_own_end(self, ended: ProgramEnd, usage: Usage, stderr: bytes) -> Report:
         result = self._result

@@ -25,7 +25,7 @@ from gitlab_nightshift.policy.path_patterns import within
 from gitlab_nightshift.policy.prompts import SEPARATOR
 from gitlab_nightshift.policy.secret_names import is_secret
 from gitlab_nightshift.records.events import Emit, Event, Note
-from gitlab_nightshift.records.usage import NOT_KNOWN, SpendingLimit, Usage
+from gitlab_nightshift.records.usage import UNKNOWN_USAGE, SpendingLimit, Usage
 from gitlab_nightshift.registry.categories import INJECTION_MITIGATION_PREAMBLE
 from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.repository.git import Git
@@ -170,7 +170,7 @@ class _PatchLoop:
         edits = tuple(edit for edit in proposed.values() if edit.before != edit.after)
         if outside := [edit.path for edit in edits if not within(edit.path, self.settings)]:
             raise NightshiftError(Code.APPLY_FAILED, f"{outside[0]}: outside the settings' paths")
-        used = self.access.read_usage() or NOT_KNOWN
+        used = self.access.read_usage() or UNKNOWN_USAGE
         return PatchProposal(edits, model, used, "" if edits else answer)
 
     def _is_hidden(self, path: str) -> bool:

@@ -11,7 +11,7 @@ from gitlab_nightshift.gateway.keys import Api
 from gitlab_nightshift.gateway.prices import Tokens
 from gitlab_nightshift.records.tool_calls import MOST_CALLS, ToolCall, build_tool_call
 from gitlab_nightshift.text.chat_calls import ChatCalls, find_written_calls
-from gitlab_nightshift.text.json_parts import as_object, as_objects, as_text, parse_json
+from gitlab_nightshift.text.json_parts import as_object, as_text, filter_objects, parse_json
 
 LARGEST_INPUT = 256_000
 """Characters of a call's input; of longer input only the tool's name is kept."""
@@ -61,7 +61,10 @@ class CallReader:
             self._read_chat(event["choices"])
         # Messages and Responses without a stream; a stream has sent these parts one by one.
         elif kind in (None, "message", "response"):
-            for part in (*as_objects(event.get("content")), *as_objects(event.get("output"))):
+            for part in (
+                *filter_objects(event.get("content")),
+                *filter_objects(event.get("output")),
+            ):
                 self._keep_item(part)
 
     def end(self) -> None:
@@ -143,7 +146,7 @@ _TEXTS = ("delta", "choices", "content", "output")
 
 
 @dataclass(frozen=True)
-class MeteredUsage:
+class ReportedUsage:
     """What an answer has reported. ``final``: it reported its output at its end; otherwise the
     model may have produced more than was seen (hidden thinking, the rest of a broken stream).
     ``closed``: its closing mark was seen, so ``text_bytes`` is all of its text."""
@@ -196,21 +199,21 @@ class Meter:
             self._finish_line()
         self._keep(rest)
 
-    def end(self) -> MeteredUsage:
+    def end(self) -> ReportedUsage:
         """What was reported, after the last byte."""
         self._finish_line()
         if self.calls:
             self.calls.end()
         return self.read_usage()
 
-    def read_usage(self) -> MeteredUsage:
+    def read_usage(self) -> ReportedUsage:
         """What is reported so far."""
         tokens, long = self._tokens, self._tokens.written_1h
         if self.cache_1h and not self._has_split:
             long = tokens.written
         written = max(tokens.written - long, 0)
         tokens = replace(tokens, written=written, written_1h=long)
-        return MeteredUsage(tokens, self.final, self.closed, self.text_bytes)
+        return ReportedUsage(tokens, self.final, self.closed, self.text_bytes)
 
     def _keep(self, data: bytes) -> None:
         # A line that is too long is skipped as a whole: half of its JSON could not be parsed.

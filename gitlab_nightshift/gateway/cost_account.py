@@ -6,7 +6,7 @@ import hmac
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from gitlab_nightshift.gateway.answer_reader import CallLog, Meter, MeteredUsage
+from gitlab_nightshift.gateway.answer_reader import CallLog, Meter, ReportedUsage
 from gitlab_nightshift.gateway.limits import (
     FRAME_TOKENS,
     LEAST_OUTPUT,
@@ -213,7 +213,7 @@ class Account:
         return min(limits, default=None)
 
 
-def compute_billed_tokens(worst: Tokens, metered: MeteredUsage) -> tuple[Tokens, Tokens]:
+def compute_billed_tokens(worst: Tokens, metered: ReportedUsage) -> tuple[Tokens, Tokens]:
     """The usage that an answer has reported, and the worst case of what it has not.
 
     A complete answer without any usage has at most as many tokens as bytes of text, plus
@@ -269,7 +269,7 @@ class Bill:
         reserved, self.reserved = self.reserved, None
         reported = assumed = NOTHING
         if self._owed:
-            metered = self.meter.end() if self.meter else MeteredUsage(NOTHING, final=False)
+            metered = self.meter.end() if self.meter else ReportedUsage(NOTHING, final=False)
             reported, assumed = compute_billed_tokens(reserved.worst, metered)
             self.unreported = metered.unreported
         self.assumed = self.assumed or assumed.total > 0

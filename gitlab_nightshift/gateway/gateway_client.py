@@ -21,7 +21,7 @@ from gitlab_nightshift.records.tool_calls import (
     ToolUse,
     clean_line,
 )
-from gitlab_nightshift.records.usage import NOT_KNOWN, Usage
+from gitlab_nightshift.records.usage import UNKNOWN_USAGE, Usage
 from gitlab_nightshift.sandbox.tiers import Gate
 from gitlab_nightshift.system.signals import defer_signals
 from gitlab_nightshift.text.printable_text import make_printable
@@ -79,7 +79,7 @@ class RemoteGateway:
         try:
             state = self._ask(messages.ReadState(ticket.placeholder), messages.BeadState)
         except GatewayGone:
-            return messages.BeadState(NOT_KNOWN, exhausted=False, unusable=GONE)
+            return messages.BeadState(UNKNOWN_USAGE, exhausted=False, unusable=GONE)
         return replace(state, unusable=make_printable(state.unusable))
 
     def close_bead(self, ticket: BeadTicket, wait_s: float = 0.0) -> Usage:
@@ -103,7 +103,7 @@ class RemoteGateway:
                     messages.CloseBead(ticket.placeholder, left), messages.ClosedBead
                 ).usage
             except GatewayGone:
-                return NOT_KNOWN
+                return UNKNOWN_USAGE
         return used
 
     def list_calls(self, ticket: BeadTicket) -> ToolUse | None:

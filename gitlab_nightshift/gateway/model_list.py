@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from gitlab_nightshift.gateway.keys import Api
 from gitlab_nightshift.gateway.upstream import ANTHROPIC_VERSION, Upstream
-from gitlab_nightshift.text.json_parts import as_count, as_object, as_objects, parse_json
+from gitlab_nightshift.text.json_parts import as_count, as_object, filter_objects, parse_json
 
 _NAMES = ("max_model_len", "n_ctx", "context_length")
 """The context's size at vLLM, llama.cpp (in ``meta``) and OpenRouter. Ollama does not tell."""
@@ -18,7 +18,7 @@ _NAMES = ("max_model_len", "n_ctx", "context_length")
 
 def parse_contexts(body: bytes) -> dict[str, int]:
     """Tokens of input and answer together by model id, 0 if the list does not say."""
-    rows = as_objects(as_object(parse_json(body)).get("data"))
+    rows = filter_objects(as_object(parse_json(body)).get("data"))
     return {str(row["id"]): _find_context(row) for row in rows if "id" in row}
 
 

@@ -40,7 +40,7 @@ class Usage:
         )
 
 
-NOT_KNOWN = Usage(None, None)
+UNKNOWN_USAGE = Usage(None, None)
 
 
 def add_usage(parts: Iterable[Usage]) -> Usage:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gitlab_nightshift.text.json_parts import as_object, as_objects, as_text, parse_json
+from gitlab_nightshift.text.json_parts import as_object, as_text, filter_objects, parse_json
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 LONGEST_ARGUMENTS = 4_000_000
@@ -53,7 +53,7 @@ class ChatCalls:
     def add(self, given: object) -> int:
         """Read the ``tool_calls`` of a message or of a piece; returns how much was new."""
         before = sum(call.size + 1 for call in self.calls) + self.more
-        for part in as_objects(given):
+        for part in filter_objects(given):
             self._add_piece(part)
         return sum(call.size + 1 for call in self.calls) + self.more - before
 

@@ -18,7 +18,7 @@ def as_object(value: object) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def as_objects(value: object) -> list[dict[str, Any]]:
+def filter_objects(value: object) -> list[dict[str, Any]]:
     """The objects in a list."""
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 

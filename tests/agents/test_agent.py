@@ -20,7 +20,7 @@ from gitlab_nightshift.agents.codex import CodexStreamReader
 from gitlab_nightshift.agents.plain_model import ModelStreamReader
 from gitlab_nightshift.records.bead_results import BeadStatus
 from gitlab_nightshift.records.tool_calls import MOST_CALLS, ToolCall
-from gitlab_nightshift.records.usage import NOT_KNOWN, Usage
+from gitlab_nightshift.records.usage import UNKNOWN_USAGE, Usage
 from gitlab_nightshift.sandbox.process import EndReason, ProgramEnd
 
 DATA = Path(__file__).parents[1] / "data"
@@ -99,7 +99,7 @@ AGENTS = {
         b'{"type": "error", "message": "Reconnecting... 1/3 (unexpected status 529 <x>: busy)"}',
         b'{"type": "item.completed", "item": {"type": "agent_message", "text": "x"}}',
     ),
-    "model": Agent(ModelStreamReader, (b'{"type": "result", "ok": true}',), NOT_KNOWN),
+    "model": Agent(ModelStreamReader, (b'{"type": "result", "ok": true}',), UNKNOWN_USAGE),
 }
 STOPS = {
     EndReason.IDLE: BeadStatus.IDLE,

@@ -12,7 +12,7 @@ from gitlab_nightshift.agents.agent import BeadTask, Provider, Report
 from gitlab_nightshift.agents.plain_model import ModelStreamReader
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.records.bead_results import BeadStatus
-from gitlab_nightshift.records.usage import NOT_KNOWN
+from gitlab_nightshift.records.usage import UNKNOWN_USAGE
 from gitlab_nightshift.sandbox.process import EndReason, ProgramEnd
 from gitlab_nightshift.settings.load import load_settings
 from gitlab_nightshift.settings.model import Settings
@@ -240,4 +240,4 @@ def test_the_status_is_the_programs_own_unless_it_disagrees_with_its_exit(
     reader.read_line(json.dumps({"type": "result", **result}).encode())
     report = reader.build_report(ProgramEnd(EndReason.EXITED, exit_status, 1.0), b"KeyError: 'x'\n")
     assert report.status is expected
-    assert report.usage == NOT_KNOWN, "the gateway knows what was used"
+    assert report.usage == UNKNOWN_USAGE, "the gateway knows what was used"

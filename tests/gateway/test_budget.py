@@ -13,7 +13,7 @@ import pytest
 
 from gitlab_nightshift.gateway import cost_account as account
 from gitlab_nightshift.gateway import model_gateway
-from gitlab_nightshift.gateway.answer_reader import MeteredUsage
+from gitlab_nightshift.gateway.answer_reader import ReportedUsage
 from gitlab_nightshift.gateway.cost_account import NOTHING, Account
 from gitlab_nightshift.gateway.limits import GatewayLimits
 from gitlab_nightshift.gateway.prices import Tokens
@@ -68,7 +68,7 @@ def no_reading_on(monkeypatch: pytest.MonkeyPatch) -> None:
 def no_worst_case(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the second one: what was not reported costs nothing."""
 
-    def told_alone(worst: Tokens, seen: MeteredUsage) -> tuple[Tokens, Tokens]:
+    def told_alone(worst: Tokens, seen: ReportedUsage) -> tuple[Tokens, Tokens]:
         return seen.tokens, NOTHING
 
     monkeypatch.setattr(account, "compute_billed_tokens", told_alone)

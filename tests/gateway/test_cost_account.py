@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitlab_nightshift.gateway.answer_reader import Meter, MeteredUsage
+from gitlab_nightshift.gateway.answer_reader import Meter, ReportedUsage
 from gitlab_nightshift.gateway.anthropic import check_messages
 from gitlab_nightshift.gateway.cost_account import Account, compute_billed_tokens
 from gitlab_nightshift.gateway.keys import Api
@@ -120,14 +120,17 @@ def test_prices() -> None:
 
 def test_what_is_not_told_is_billed_as_it_was_reserved() -> None:
     worst, told = Tokens(written=1001, output=10), Tokens(cached=7, output=5)
-    assert compute_billed_tokens(worst, MeteredUsage(told, final=True)) == (told, Tokens())
-    assert compute_billed_tokens(worst, MeteredUsage(told, final=False)) == (told, Tokens(output=5))
+    assert compute_billed_tokens(worst, ReportedUsage(told, final=True)) == (told, Tokens())
+    assert compute_billed_tokens(worst, ReportedUsage(told, final=False)) == (
+        told,
+        Tokens(output=5),
+    )
     silent = Tokens(output=5)
-    assert compute_billed_tokens(worst, MeteredUsage(silent, final=True)) == (
+    assert compute_billed_tokens(worst, ReportedUsage(silent, final=True)) == (
         silent,
         Tokens(written=1001),
     )
-    assert compute_billed_tokens(worst, MeteredUsage(Tokens(), final=False)) == (Tokens(), worst)
+    assert compute_billed_tokens(worst, ReportedUsage(Tokens(), final=False)) == (Tokens(), worst)
 
 
 def metered(api: Api, stream: bool, *chunks: bytes, longest: int = 10_000) -> Tokens:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from gitlab_nightshift.gateway.answer_reader import Meter, MeteredUsage
+from gitlab_nightshift.gateway.answer_reader import Meter, ReportedUsage
 from gitlab_nightshift.gateway.limits import GatewayLimits
 from tests.gateway.tools import (
     STREAM,
@@ -128,7 +128,7 @@ def test_without_the_look_for_the_mark_half_an_answer_would_be_whole(
 ) -> None:
     end = Meter.end
 
-    def end_closed(meter: Meter) -> MeteredUsage:
+    def end_closed(meter: Meter) -> ReportedUsage:
         meter.closed = True
         return end(meter)
 

@@ -1,7 +1,7 @@
 """What is used: its sum, what it leaves of a limit, and how it is told."""
 
 from gitlab_nightshift.records.usage import (
-    NOT_KNOWN,
+    UNKNOWN_USAGE,
     Bound,
     SpendingLimit,
     Usage,
@@ -16,7 +16,7 @@ def test_a_sum_with_an_unknown_is_unknown() -> None:
     assert add_usage([]) == Usage()
     assert add_usage([Usage(0.5, 10), Usage(0.25, 5, 0.1, 2)]) == Usage(0.75, 15, 0.1, 2)
     assert add_usage([Usage(0.5, 10), Usage(None, 5)]) == Usage(None, 15)
-    assert add_usage([Usage(0.5, 10), NOT_KNOWN]) == NOT_KNOWN
+    assert add_usage([Usage(0.5, 10), UNKNOWN_USAGE]) == UNKNOWN_USAGE
 
 
 def test_what_is_left_counts_what_is_known_beside_an_unknown() -> None:

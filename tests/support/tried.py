@@ -1,4 +1,4 @@
-"""A change in a real checkout, and a workbench to try it in."""
+"""A change in a real checkout, and a tree runner to try it in."""
 
 import contextlib
 import itertools
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gitlab_nightshift.proof.evidence.workbench import EvidenceSubject, Workbench
+from gitlab_nightshift.proof.evidence.tree_runner import EvidenceSubject, TreeRunner
 from gitlab_nightshift.proof.proof_commands import Runner
 from gitlab_nightshift.proof.reviewed_change import Context, read_change
 from gitlab_nightshift.redaction.redactor import Redactor
@@ -26,12 +26,12 @@ LIGHT = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "GOCACHE": GO_CACHE}
 """Half of the time in which pytest starts here is that of plugins which no trial uses; Go would
 compile its own library anew in each home."""
 NO_LIMITS = ProcessLimits()
-Tried = Callable[..., contextlib.AbstractContextManager[tuple[EvidenceSubject, Workbench]]]
+Tried = Callable[..., contextlib.AbstractContextManager[tuple[EvidenceSubject, TreeRunner]]]
 
 
 @pytest.fixture
 def tried(tmp_path: Path) -> Iterator[Tried]:
-    """``with tried(before, after) as (subject, workbench)``: ``after`` are the changed files."""
+    """``with tried(before, after) as (subject, tree_runner)``: ``after`` are the changed files."""
 
     numbers = itertools.count()
 
@@ -47,7 +47,7 @@ def tried(tmp_path: Path) -> Iterator[Tried]:
         by_people: bool = False,
         limits: ProcessLimits = NO_LIMITS,
         **more_env: str,
-    ) -> Iterator[tuple[EvidenceSubject, Workbench]]:
+    ) -> Iterator[tuple[EvidenceSubject, TreeRunner]]:
         folder = tmp_path / str(next(numbers))
         root = folder / "builds" / "shop"
         base = repository(root, before)
@@ -70,8 +70,10 @@ def tried(tmp_path: Path) -> Iterator[Tried]:
             logs = build_logs(private, Redactor(()))
             runner = Runner(root, env, scratch, logs, lambda: limits, lambda _event: None)
             runner.renew()
-            workbench = Workbench(checkout, runner, commands, "evidence", time.monotonic() + 3600)
-            yield EvidenceSubject(base, tree, change, context, claim), workbench
+            tree_runner = TreeRunner(
+                checkout, runner, commands, "evidence", time.monotonic() + 3600
+            )
+            yield EvidenceSubject(base, tree, change, context, claim), tree_runner
 
     yield opened
     remove_all(tmp_path)

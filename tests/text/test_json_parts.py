@@ -7,8 +7,8 @@ import pytest
 from gitlab_nightshift.text.json_parts import (
     as_count,
     as_object,
-    as_objects,
     as_text,
+    filter_objects,
     parse_json,
     take_first_line,
 )
@@ -27,12 +27,12 @@ def test_line_ends_in_texts_are_taken_only_without_strict() -> None:
 @pytest.mark.parametrize("value", [None, 1, 1.5, True, "x", [1], ["x"]])
 def test_a_value_of_another_type_is_an_empty_one(value: Any) -> None:
     assert as_object(value) == {}
-    assert as_objects(value) == []
+    assert filter_objects(value) == []
     assert as_text(value) == (value if isinstance(value, str) else "")
 
 
 def test_objects_are_picked_from_a_list() -> None:
-    assert as_objects([{"a": 1}, None, [], "x", {"b": 2}]) == [{"a": 1}, {"b": 2}]
+    assert filter_objects([{"a": 1}, None, [], "x", {"b": 2}]) == [{"a": 1}, {"b": 2}]
 
 
 @pytest.mark.parametrize(

@@ -25,8 +25,8 @@ from gitlab_nightshift.text.endpoint_errors import (
 from gitlab_nightshift.text.json_parts import (
     as_count,
     as_object,
-    as_objects,
     as_text,
+    filter_objects,
     parse_json,
 )
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
@@ -265,7 +265,7 @@ class _Answer:
 
     def add(self, event: Mapping[str, Any], name: str) -> None:
         """Add a part, or all of it. Raises :class:`CutOffError` if it goes on after its end."""
-        first = next(iter(as_objects(event.get("choices"))), {})
+        first = next(iter(filter_objects(event.get("choices"))), {})
         part, before = as_object(first.get(name)), self.size
         self._usage = as_object(event.get("usage")) or self._usage
         for key in ("content", "refusal", *_THOUGHT_KEYS):
@@ -306,7 +306,7 @@ class _Answer:
 
     def _add_details(self, details: object) -> None:
         """Add OpenRouter's thoughts, whose entries come in pieces of the same type and index."""
-        for part in as_objects(details):
+        for part in filter_objects(details):
             self.size += 1
             last = self._details[-1] if self._details else {}
             if (last.get("type"), last.get("index")) != (part.get("type"), part.get("index")):
@@ -347,7 +347,9 @@ def _strip_thoughts(text: str) -> str:
 
 def _join_parts(content: object) -> str:
     """A text, which Mistral sends in parts; those of thoughts, which have no text, are left out."""
-    return as_text(content) or "".join(as_text(part.get("text")) for part in as_objects(content))
+    return as_text(content) or "".join(
+        as_text(part.get("text")) for part in filter_objects(content)
+    )
 
 
 def _check_reason(reason: str) -> str:

@@ -54,7 +54,7 @@ class LoopLimits:
 
 
 @dataclass
-class _Spent:
+class _LoopUsage:
     """What the loop has used by the endpoint's word. The gateway's own figures are what counts."""
 
     turns: int = 0
@@ -86,7 +86,7 @@ class AgentLoop:
         emit: EmitEvent,
     ) -> None:
         self._chat, self._toolbox, self._limits, self._emit = chat, toolbox, limits, emit
-        self._schema, self._spent, self._warned = schema, _Spent(), False
+        self._schema, self._spent, self._warned = schema, _LoopUsage(), False
         self._tools = (*toolbox.list_tools(), build_finish(schema))
         self._mistakes, self._changed = list[str](), False
         self._repeats: dict[str, int] = {}

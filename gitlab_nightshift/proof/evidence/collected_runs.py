@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from gitlab_nightshift.proof.evidence.workbench import (
+from gitlab_nightshift.proof.evidence.tree_runner import (
     MOST_NAMED,
     Evidence,
     EvidenceSubject,

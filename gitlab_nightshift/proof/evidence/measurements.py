@@ -5,10 +5,10 @@ import statistics
 from collections.abc import Iterable, Iterator
 from dataclasses import astuple, dataclass
 
-from gitlab_nightshift.proof.evidence.workbench import (
+from gitlab_nightshift.proof.evidence.tree_runner import (
     Evidence,
     EvidenceSubject,
-    Workbench,
+    TreeRunner,
     raise_flag,
     refuse,
     report_check,
@@ -45,7 +45,7 @@ class Times:
         return min(ratios), max(ratios)
 
 
-def run_benchmark(subject: EvidenceSubject, workbench: Workbench) -> Evidence:
+def run_benchmark(subject: EvidenceSubject, tree_runner: TreeRunner) -> Evidence:
     """Run the repository's benchmark, or one that the change adds, on the code before and after.
     The duration of the whole command counts, not its own measurement."""
     product = {
@@ -57,8 +57,8 @@ def run_benchmark(subject: EvidenceSubject, workbench: Workbench) -> Evidence:
     if not product:
         why = "no product code is changed"
     elif argv is not None:
-        before = workbench.build_variant(subject.tree, product)
-        times, why = _measure_times(workbench, before, subject.tree, argv)
+        before = tree_runner.build_variant(subject.tree, product)
+        times, why = _measure_times(tree_runner, before, subject.tree, argv)
     if argv is None or times is None:
         return report_check(BENCHMARK, CheckOutcome.NOT_CHECKED, f"nothing was measured: {why}")
     return _judge_times(subject, times, " ".join(argv))
@@ -81,17 +81,17 @@ def _find_commands(subject: EvidenceSubject) -> Iterator[tuple[str, ...]]:
 
 
 def _measure_times(
-    workbench: Workbench, before: str, after: str, argv: tuple[str, ...]
+    tree_runner: TreeRunner, before: str, after: str, argv: tuple[str, ...]
 ) -> tuple[Times | None, str]:
     """Time both sides in turn, so that a noisy machine affects both alike; the first round of each
     is a warm-up."""
     seconds: dict[str, list[float]] = {before: [], after: []}
     for number in range(ROUNDS + 1):
         slower = sum(map(max, zip(*seconds.values(), strict=False))) / max(number, 1)
-        if number > FEWEST_ROUNDS and workbench.compute_left_s() < 2 * slower:
+        if number > FEWEST_ROUNDS and tree_runner.compute_left_s() < 2 * slower:
             break
         for side, tree in (("before", before), ("after", after)):
-            result = workbench.run(tree, argv, f"benchmark-{side}-{number}")
+            result = tree_runner.run(tree, argv, f"benchmark-{side}-{number}")
             if not result.ok:
                 how = result.error or f"exit {result.exit_status}"
                 return None, f"`{' '.join(argv)}` ended with {how} on the code {side}"
@@ -135,7 +135,7 @@ class _Figures:
         return f"{self.total} in all, {worst}, {self.repeated} repeated lines"
 
 
-def compare_complexity(subject: EvidenceSubject, _workbench: Workbench | None = None) -> Evidence:
+def compare_complexity(subject: EvidenceSubject, _workbench: TreeRunner | None = None) -> Evidence:
     """The figures before and after; a refactoring that raises all of them is a red flag."""
     files = [
         file for file in subject.change.files if read_sides(file)[1].is_product and not file.binary

@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from gitlab_nightshift.proof.evidence.workbench import (
+from gitlab_nightshift.proof.evidence.tree_runner import (
     Evidence,
     EvidenceSubject,
-    Workbench,
+    TreeRunner,
     refuse,
     report_check,
 )
@@ -68,7 +68,7 @@ UNSUPPORTED = "in code of an unsupported language"
 
 def try_canaries(
     subject: EvidenceSubject,
-    workbench: Workbench,
+    tree_runner: TreeRunner,
     before: Sequence[Collection],
     runs: Sequence[CommandRun],
     base: BaseCanaries,
@@ -78,11 +78,11 @@ def try_canaries(
     ``runs`` are the commands on the change, which passed, ``before`` the tests of the base. Does
     not restore the checkout.
     """
-    if not workbench.commands or not changes_code(subject.change):
+    if not tree_runner.commands or not changes_code(subject.change):
         return Evidence()
     if base.unable:
         return report_unknown(base.unable)
-    inputs = collect_inputs(subject, workbench, before, runs)
+    inputs = collect_inputs(subject, tree_runner, before, runs)
     found = Evidence()
     unsupported = any(is_unsupported_code(file.raw_path) for file in subject.change.files)
     if unsupported or not inputs.before.products:
@@ -260,7 +260,7 @@ def _run_with_faults(
     for _ in range(MOST_BUILDS):
         if not left:
             return None
-        trial.check_out(trial.workbench.build_variant(tree, write_faulty_files(left, files.read)))
+        trial.check_out(trial.tree_runner.build_variant(tree, write_faulty_files(left, files.read)))
         outcome = trial.run(inputs.usual.commands, IN_JOB, inputs.usual.duration_s)
         refused = set(find_refused_faults(left, trial.read_output())) if outcome.red else set()
         if outcome.failed or not refused:

@@ -6,7 +6,7 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 
-from gitlab_nightshift.proof.evidence.workbench import (
+from gitlab_nightshift.proof.evidence.tree_runner import (
     Evidence,
     EvidenceSubject,
     NoticedFault,
@@ -144,7 +144,7 @@ def _names_any(names: Iterable[str], tests: Sequence[Test]) -> bool:
 def _run_against_faults(
     subject: EvidenceSubject, trial: Trial, tests: Sequence[Test], run: TestRun
 ) -> Evidence:
-    files = trial.workbench.open_files(subject.tree)
+    files = trial.tree_runner.open_files(subject.tree)
     words = {name for test in tests for name in list_names(test.node)}
     rng = fault_choice.draw_seed()
     aim = build_aim(tests, words, files.tests)
@@ -159,7 +159,7 @@ def _run_against_faults(
         return _judge_unreached(subject, tests, len(planted.numbers))
     tried: dict[Fault, SuiteOutcome] = {}
     for fault in planted.list_reached()[:MOST_FAULTS]:
-        if trial.workbench.compute_left_s() <= 0:
+        if trial.tree_runner.compute_left_s() <= 0:
             break
         env = build_environment(planted, [fault])
         tried[fault] = trial.run(planted.run.commands, env, planted.run.duration_s)
@@ -282,13 +282,13 @@ def run_old_tests(subject: EvidenceSubject, trial: Trial) -> Evidence:
     # Without an old product (None) the change has only tests, which may demand anything else.
     if (
         not files
-        or not trial.workbench.commands
+        or not trial.tree_runner.commands
         or not (strict or trial.build_old_product(subject))
     ):
         return Evidence()
     old_files: dict[str, bytes | None] = {f.raw_path: None for f in files if f.status == "R"}
     old_files |= {file.raw_old_path: file.old for file in files}
-    trial.check_out(trial.workbench.build_variant(subject.tree, old_files))
+    trial.check_out(trial.tree_runner.build_variant(subject.tree, old_files))
     if strict:
         return _judge_strictly(subject, trial)
     outcome = _run_changed(trial, _list_changed(files))
@@ -296,9 +296,9 @@ def run_old_tests(subject: EvidenceSubject, trial: Trial) -> Evidence:
 
 
 def _judge_strictly(subject: EvidenceSubject, trial: Trial) -> Evidence:
-    outcome = trial.run(trial.workbench.commands, {})
+    outcome = trial.run(trial.tree_runner.commands, {})
     if outcome.red and outcome.ended:  # once more, as it may be flaky
-        outcome = trial.run(trial.workbench.commands, {})
+        outcome = trial.run(trial.tree_runner.commands, {})
     if not outcome.red:
         text = "they pass on the changed product code"
         return report_check(TITLE, CheckOutcome.PASSED, text)

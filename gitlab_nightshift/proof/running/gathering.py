@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence, Set
 
 from gitlab_nightshift.proof.evidence.collected_runs import compare_collections
 from gitlab_nightshift.proof.evidence.measurements import compare_complexity, run_benchmark
-from gitlab_nightshift.proof.evidence.workbench import Evidence, EvidenceSubject, Workbench
+from gitlab_nightshift.proof.evidence.tree_runner import Evidence, EvidenceSubject, TreeRunner
 from gitlab_nightshift.proof.proof_commands import CommandRun
 from gitlab_nightshift.proof.reports.report_readers import Collection
 from gitlab_nightshift.proof.reports.report_request import build_text_reader
@@ -17,7 +17,7 @@ from gitlab_nightshift.proof.syntax.collected_tests import Test
 from gitlab_nightshift.proof.syntax.file_side import read_sides
 from gitlab_nightshift.records.verdicts import Check, CheckOutcome, Finding
 
-Gather = Callable[[EvidenceSubject, Workbench], Evidence]
+Gather = Callable[[EvidenceSubject, TreeRunner], Evidence]
 
 
 BY_CATEGORY: dict[str, tuple[Gather, ...]] = {
@@ -29,26 +29,26 @@ BY_CATEGORY: dict[str, tuple[Gather, ...]] = {
 
 def gather_evidence(
     subject: EvidenceSubject,
-    workbench: Workbench,
+    tree_runner: TreeRunner,
     before: Sequence[Collection],
     runs: Sequence[CommandRun],
     base: BaseCanaries,
     read: Sequence[Finding],
 ) -> Evidence:
-    """Everything that running shows of a change within the workbench's time.
+    """Everything that running shows of a change within the tree runner's time.
 
     ``before`` are the tests that ran on the base, ``runs`` the commands on the change, ``read`` the
     findings from reading; the result has those that were not refuted, and those from running. Does
     not restore the checkout. Raises GitError, OSError.
     """
     # Canaries first: what they show excuses tests that are gone, and saves trying new ones.
-    seen = try_canaries(subject, workbench, before, runs, base)
+    seen = try_canaries(subject, tree_runner, before, runs, base)
     found = compare_collections(subject, before, runs, list_excused(subject, runs, seen)) + seen
-    text = build_text_reader(workbench.checkout.repository, subject.base)
-    found += evaluate_new_tests(subject, Trial(workbench, text, "new"), seen.noticed)
-    found += run_old_tests(subject, Trial(workbench, text, "old"))
+    text = build_text_reader(tree_runner.checkout.repository, subject.base)
+    found += evaluate_new_tests(subject, Trial(tree_runner, text, "new"), seen.noticed)
+    found += run_old_tests(subject, Trial(tree_runner, text, "old"))
     for gather in BY_CATEGORY.get(subject.context.category, ()):
-        found += gather(subject, workbench)
+        found += gather(subject, tree_runner)
     kept, refuted = settle_findings(subject, read, found)
     return Evidence((*found.checks, *refuted), (*kept, *found.findings))
 

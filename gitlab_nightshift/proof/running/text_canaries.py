@@ -5,7 +5,7 @@ import random
 import re
 from collections.abc import Iterator, Sequence
 
-from gitlab_nightshift.proof.evidence.workbench import EvidenceSubject
+from gitlab_nightshift.proof.evidence.tree_runner import EvidenceSubject
 from gitlab_nightshift.proof.reading.touched_files import is_vendored
 from gitlab_nightshift.proof.reviewed_change import is_document
 from gitlab_nightshift.proof.rule_tables import RuleTable
@@ -97,7 +97,7 @@ def _is_noticed(
 ) -> bool | None:
     """True if the exit status is red; None if this program ended the run."""
     faulty = write_faulty_file(fault, files.read(fault.path) or b"")
-    trial.check_out(trial.workbench.build_variant(tree, {fault.path: faulty}))
+    trial.check_out(trial.tree_runner.build_variant(tree, {fault.path: faulty}))
     outcome = trial.run(usual.commands, IN_JOB, usual.duration_s)
     return outcome.red if outcome.ended else None
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gitlab_nightshift.proof.evidence.selected_tests import FocusedCommand
-from gitlab_nightshift.proof.evidence.workbench import EvidenceSubject, Workbench
+from gitlab_nightshift.proof.evidence.tree_runner import EvidenceSubject, TreeRunner
 from gitlab_nightshift.proof.proof_commands import CommandRun, run_once
 from gitlab_nightshift.proof.reports.report_readers import CaseOutcome
 from gitlab_nightshift.proof.reports.report_request import ReadText
@@ -117,12 +117,11 @@ RunTests = Callable[[PlantedTree], tuple[TestRun | None, str]]
 
 @dataclass(frozen=True)
 class Trial:
-    """Runs of tests on trees in a workbench. ``runs`` are the names of their logs, with ``name`` in
-    them; ``read`` reads files at the base's root, which define what commands run. ``reached_env``
+    """Runs of tests on trees. ``runs`` are the names of their logs, with ``name`` in them; ``read`` reads files at the base's root, which define what commands run. ``reached_env``
     makes runs record the faults they reach. ``red_without``: whether the commands fail on trees
     without a fault. ``failed`` are the tests that failed in the last ``find_run``."""
 
-    workbench: Workbench
+    tree_runner: TreeRunner
     read: ReadText
     name: str
     runs: list[str] = field(default_factory=list)
@@ -132,7 +131,7 @@ class Trial:
 
     def check_out(self, tree: str) -> None:
         """Restore the checkout to this tree for the runs that follow."""
-        self.workbench.checkout.apply_tree(tree)
+        self.tree_runner.checkout.apply_tree(tree)
 
     def build_old_product(self, subject: EvidenceSubject) -> str | None:
         """The change's tree with the old product code; None if no product code changes."""
@@ -144,7 +143,7 @@ class Trial:
                 files.append(file)
         old_files: dict[str, bytes | None] = {file.raw_path: None for file in files}
         old_files |= {file.raw_old_path: file.old for file in files}
-        return self.workbench.build_variant(subject.tree, old_files) if old_files else None
+        return self.tree_runner.build_variant(subject.tree, old_files) if old_files else None
 
     def run(
         self, commands: Sequence[str], env: Mapping[str, str], usual_s: float | None = None
@@ -155,11 +154,11 @@ class Trial:
     def _run_each(
         self, commands: Sequence[str], env: Mapping[str, str], usual_s: float | None
     ) -> list[CommandRun]:
-        runner = self.workbench.runner
+        runner = self.tree_runner.runner
         runner = dataclasses.replace(runner, env={**runner.env, **self.reached_env, **env})
         runs: list[CommandRun] = []
         for command in commands:
-            left = max(self.workbench.compute_left_s(), 1.0)
+            left = max(self.tree_runner.compute_left_s(), 1.0)
             most = left if usual_s is None else min(left, usual_s * 3 + SPARE_S)
             runs.append(run_once(runner, command, self._build_log_name(), self.read, most))
             if not runs[-1].result.ok:
@@ -167,12 +166,12 @@ class Trial:
         return runs
 
     def _build_log_name(self) -> str:
-        self.runs.append(f"{self.workbench.name}-{self.name}-{len(self.runs) + 1}")
+        self.runs.append(f"{self.tree_runner.name}-{self.name}-{len(self.runs) + 1}")
         return self.runs[-1]
 
     def read_output(self) -> str:
         """The end of the last run's output."""
-        logs = self.workbench.runner.logs
+        logs = self.tree_runner.runner.logs
         last = self.runs[-1]
         ends = (logs.read_tail(f"{last}.{kind}", LONGEST_OUTPUT) for kind in ("out", "err"))
         return "\n".join(end.decode("utf-8", "replace") for end in ends)
@@ -180,7 +179,7 @@ class Trial:
     def record_reached(self, variable: str) -> None:
         """Make runs record the faults that they reach, until ``read_reached``."""
         # In TMPDIR, where sandboxed commands may write.
-        path = self.workbench.runner.scratch / "tmp" / variable.lower()
+        path = self.tree_runner.runner.scratch / "tmp" / variable.lower()
         self.reached_env.clear()
         self.reached_env[build_reached_name(variable)] = str(path)
 
@@ -212,10 +211,10 @@ class Trial:
 
     def find_whole_run(self, env: Mapping[str, str]) -> tuple[TestRun | None, str]:
         """The project's own commands if they pass, or else their output."""
-        outcome = self.run(self.workbench.commands, env)
-        if outcome.red or not self.workbench.commands:
+        outcome = self.run(self.tree_runner.commands, env)
+        if outcome.red or not self.tree_runner.commands:
             return None, self.read_output() if self.runs else ""
-        return TestRun(self.workbench.commands, outcome.duration_s, False, bool(outcome.ran)), ""
+        return TestRun(self.tree_runner.commands, outcome.duration_s, False, bool(outcome.ran)), ""
 
 
 def plant(
@@ -238,7 +237,7 @@ def plant(
         switched = write_switched_files(left, read, variable)
         if not switched.numbers:
             break
-        changed = trial.workbench.build_variant(tree, switched.files)
+        changed = trial.tree_runner.build_variant(tree, switched.files)
         planted = PlantedTree(changed, variable, switched.numbers)
         trial.check_out(changed)
         trial.record_reached(variable)

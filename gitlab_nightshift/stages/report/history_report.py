@@ -14,7 +14,7 @@ from gitlab_nightshift.stages.report.page import build_environment, find_link
 from gitlab_nightshift.text.printable_text import count_words
 
 TEMPLATE = Path(__file__).with_name("history.html.j2")
-NOT_KNOWN = "not known"
+UNKNOWN_USAGE = "not known"
 MOST_REJECTED, MOST_ROWS = 50, 200
 MOST_WEEKS = 26
 
@@ -24,7 +24,7 @@ def render_history(figures: HistoryFigures) -> str:
     environment = build_environment()
     filters: dict[str, Callable[..., str]] = {
         "money": format_usd,
-        "share": lambda part: NOT_KNOWN if part is None else f"{part:.0%}",
+        "share": lambda part: UNKNOWN_USAGE if part is None else f"{part:.0%}",
         "hours": _format_hours,
         "link": find_link,
         "count": count_words,
@@ -41,7 +41,7 @@ def render_history(figures: HistoryFigures) -> str:
 
 def _format_hours(hours: float | None) -> str:
     if hours is None:
-        return NOT_KNOWN
+        return UNKNOWN_USAGE
     return f"{hours:.1f} h" if hours < 48 else f"{hours / 24:.1f} days"
 
 

@@ -5,10 +5,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.proof.evidence.workbench import (
+from gitlab_nightshift.proof.evidence.tree_runner import (
     Evidence,
     EvidenceSubject,
-    Workbench,
+    TreeRunner,
     compute_deadline,
     find_flaky_commands,
     raise_flag,
@@ -125,11 +125,11 @@ class _CommitTrial:
         left_s = self.sandboxed.sandbox_context.left_s()
         end = compute_deadline(self.context.settings.proof_time, usual_s, left_s)
         commands = tuple(run.result.command for run in runs)
-        workbench = Workbench(self.checkout, self.runner, commands, "evidence", end)
+        tree_runner = TreeRunner(self.checkout, self.runner, commands, "evidence", end)
         red = any(not run.result.ok for run in before)
         canaries = BaseCanaries(unable="the commands fail on the base" if red else "")
         collections = [run.collection for run in before]
-        return gather_evidence(subject, workbench, collections, runs, canaries, undecided)
+        return gather_evidence(subject, tree_runner, collections, runs, canaries, undecided)
 
     def _run_on_base(
         self, subject: EvidenceSubject, runs: tuple[CommandRun, ...]

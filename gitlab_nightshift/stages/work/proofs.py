@@ -4,10 +4,10 @@ from gitlab_nightshift.policy.change_rules import ENFORCED, find_violations
 from gitlab_nightshift.policy.repeated_ideas import describe_repetition, find_repeated_change
 from gitlab_nightshift.policy.write_gate import list_gated_files
 from gitlab_nightshift.proof.evidence.collected_runs import TITLE as TESTS_THAT_RAN
-from gitlab_nightshift.proof.evidence.workbench import (
+from gitlab_nightshift.proof.evidence.tree_runner import (
     Evidence,
     EvidenceSubject,
-    Workbench,
+    TreeRunner,
     compute_deadline,
     find_flaky_commands,
 )
@@ -174,9 +174,9 @@ def _gather_evidence(
     wanted = proof.work.settings.proof_time
     end = compute_deadline(wanted, usual_s, proof.runner.limits().timeout_s)
     passing = tuple(run.result.command for run in runs if run.result.ok)
-    workbench = Workbench(checkout, proof.runner, passing, name, end)
+    tree_runner = TreeRunner(checkout, proof.runner, passing, name, end)
     before = proof.baseline.collections
-    evidence = gather_evidence(subject, workbench, before, runs, proof.canaries, undecided)
+    evidence = gather_evidence(subject, tree_runner, before, runs, proof.canaries, undecided)
     for check in evidence.checks:
         proof.work.emit(Note(f"{check.title}: {check.detail}"))
     failing = _list_failing(evidence.findings)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from gitlab_nightshift.proof.evidence.collected_runs import compare_collections
-from gitlab_nightshift.proof.evidence.workbench import Evidence, EvidenceSubject, Workbench
+from gitlab_nightshift.proof.evidence.tree_runner import Evidence, EvidenceSubject, TreeRunner
 from gitlab_nightshift.proof.proof_commands import CommandRun, run_and_collect
 from gitlab_nightshift.proof.reports.report_request import build_text_reader
 from gitlab_nightshift.records.verdicts import CheckOutcome
@@ -32,19 +32,21 @@ HOOK = (
 
 
 def run_on(
-    subject: EvidenceSubject, workbench: Workbench, tree: str, name: str
+    subject: EvidenceSubject, tree_runner: TreeRunner, tree: str, name: str
 ) -> tuple[CommandRun, ...]:
-    back = functools.partial(workbench.checkout.apply_tree, tree)
+    back = functools.partial(tree_runner.checkout.apply_tree, tree)
     back()
-    read = build_text_reader(workbench.checkout.repository, subject.base)
-    return run_and_collect(workbench.runner, workbench.commands, name, back, read)
+    read = build_text_reader(tree_runner.checkout.repository, subject.base)
+    return run_and_collect(tree_runner.runner, tree_runner.commands, name, back, read)
 
 
-def compare(subject: EvidenceSubject, workbench: Workbench) -> Evidence:
-    base = write_modified_tree(workbench.checkout.repository, subject.base, {})
-    if (key := (base, *workbench.commands)) not in _BEFORE:  # many changes begin at the same tests
-        _BEFORE[key] = run_on(subject, workbench, base, "before")
-    runs = run_on(subject, workbench, subject.tree, "after")
+def compare(subject: EvidenceSubject, tree_runner: TreeRunner) -> Evidence:
+    base = write_modified_tree(tree_runner.checkout.repository, subject.base, {})
+    if (
+        key := (base, *tree_runner.commands)
+    ) not in _BEFORE:  # many changes begin at the same tests
+        _BEFORE[key] = run_on(subject, tree_runner, base, "before")
+    runs = run_on(subject, tree_runner, subject.tree, "after")
     return compare_collections(subject, [run.collection for run in _BEFORE[key]], runs)
 
 
@@ -73,8 +75,8 @@ RUNS = {"pytest": PYTEST, "unittest": UNITTEST}
 @each("case", read_cases(Path(__file__).with_name("collected.cases")))
 def test_what_running_shows(tried: Tried, case: ScriptCase) -> None:
     command = RUNS.get(case.asked["run"], case.asked["run"])
-    with tried(*case.change({}, COMMANDS), commands=(command,)) as (subject, workbench):
-        seen = compare(subject, workbench)
+    with tried(*case.change({}, COMMANDS), commands=(command,)) as (subject, tree_runner):
+        seen = compare(subject, tree_runner)
     assert [finding.name for finding in seen.findings] == case.expected, seen
     assert {finding.level for finding in seen.findings} <= {"fail"}
     wanted = CheckOutcome.FAILED if case.expected else CheckOutcome.PASSED
@@ -86,9 +88,9 @@ def test_a_test_whose_end_reading_judges_is_counted(tried: Tried) -> None:
     one, _, _ = TWO.partition("\n\n\ndef test_two")
     with tried({"test_a.py": TWO}, {"test_a.py": f"{one}\n"}, commands=(PYTEST,)) as (
         subject,
-        workbench,
+        tree_runner,
     ):
-        seen = compare(subject, workbench)
+        seen = compare(subject, tree_runner)
     assert seen.findings == ()
     assert seen.checks[0].detail.endswith(": 2 tests before, 1 with the change (1 gone)")
 
@@ -104,9 +106,9 @@ def test_cases_that_go_with_the_code_are_asked_about_in_a_persons_change(
     after: dict[str, str | None] = {"conftest.py": HOOK}
     after |= {"shop.py": product} if product else {}
     files = {"test_a.py": TWO, "shop.py": "TWO = 2\n"}
-    with tried(files, after, commands=(PYTEST,)) as (made, workbench):
+    with tried(files, after, commands=(PYTEST,)) as (made, tree_runner):
         subject = replace(made, context=replace(made.context, by_people=by_people))
-        seen = compare(subject, workbench)
+        seen = compare(subject, tree_runner)
     assert [(f.name, f.level) for f in seen.findings] == [("test-deleted", level)]
 
 
@@ -120,10 +122,10 @@ def test_a_person_is_asked_about_a_test_that_a_helper_skips_here(tried: Tried) -
     before = {"helper.py": helper.format("<"), "test_a.py": test}
     with tried(before, {"helper.py": helper.format("<=")}, commands=(PYTEST,)) as (
         night,
-        workbench,
+        tree_runner,
     ):
         person = replace(night, context=replace(night.context, by_people=True))
         levels = [
-            [(f.name, f.level) for f in compare(s, workbench).findings] for s in (night, person)
+            [(f.name, f.level) for f in compare(s, tree_runner).findings] for s in (night, person)
         ]
     assert levels == [[("test-skipped", "fail")], [("test-skipped", "warn")]]

@@ -3,7 +3,7 @@
 import functools
 from dataclasses import dataclass
 
-from gitlab_nightshift.proof.evidence.workbench import Evidence, EvidenceSubject, Workbench
+from gitlab_nightshift.proof.evidence.tree_runner import Evidence, EvidenceSubject, TreeRunner
 from gitlab_nightshift.proof.proof_commands import CommandRun, run_and_collect
 from gitlab_nightshift.proof.reading import judge
 from gitlab_nightshift.proof.reports.report_request import build_text_reader
@@ -35,29 +35,29 @@ class Proof:
 
 
 def run_commands_on(
-    subject: EvidenceSubject, workbench: Workbench, tree: str, name: str
+    subject: EvidenceSubject, tree_runner: TreeRunner, tree: str, name: str
 ) -> tuple[CommandRun, ...]:
-    """The workbench's commands on a tree, with the tests that ran."""
-    back = functools.partial(workbench.checkout.apply_tree, tree)
+    """The tree_runner's commands on a tree, with the tests that ran."""
+    back = functools.partial(tree_runner.checkout.apply_tree, tree)
     back()
-    read = build_text_reader(workbench.checkout.repository, subject.base)
-    return run_and_collect(workbench.runner, workbench.commands, name, back, read)
+    read = build_text_reader(tree_runner.checkout.repository, subject.base)
+    return run_and_collect(tree_runner.runner, tree_runner.commands, name, back, read)
 
 
 def prove(
     subject: EvidenceSubject,
-    workbench: Workbench,
+    tree_runner: TreeRunner,
     base: BaseCanaries | None = None,
     *,
     reading: bool = True,
 ) -> Proof:
     """All that a night does, ``reading`` included; the commands have to pass on both sides."""
     before = run_commands_on(
-        subject, workbench, workbench.build_variant(subject.base, {}), "before"
+        subject, tree_runner, tree_runner.build_variant(subject.base, {}), "before"
     )
-    runs = run_commands_on(subject, workbench, subject.tree, "after")
+    runs = run_commands_on(subject, tree_runner, subject.tree, "after")
     assert all(run.result.ok for run in (*before, *runs)), (before, runs)
     read = judge(subject.change, subject.context) if reading else ()
     collections = [run.collection for run in before]
-    seen = gather_evidence(subject, workbench, collections, runs, base or BaseCanaries(), read)
+    seen = gather_evidence(subject, tree_runner, collections, runs, base or BaseCanaries(), read)
     return Proof(runs, seen)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gitlab_nightshift.proof.evidence.workbench import EvidenceSubject, Workbench
+from gitlab_nightshift.proof.evidence.tree_runner import EvidenceSubject, TreeRunner
 from gitlab_nightshift.proof.running.touched_tests import TouchedTests, find_touched_tests
 from gitlab_nightshift.proof.running.tree_files import TreeFiles
 from tests.proof.running.shops import GO_TEST, GOLANG, PYTHON, SHOPS
@@ -13,17 +13,17 @@ from tests.support.scripts import ScriptCase, read_cases
 from tests.support.tried import Tried
 
 
-def find(subject: EvidenceSubject, workbench: Workbench) -> tuple[TouchedTests, ...]:
+def find(subject: EvidenceSubject, tree_runner: TreeRunner) -> tuple[TouchedTests, ...]:
     files = (
-        TreeFiles(workbench.checkout.repository, tree) for tree in (subject.base, subject.tree)
+        TreeFiles(tree_runner.checkout.repository, tree) for tree in (subject.base, subject.tree)
     )
     return find_touched_tests(subject.change, *files)
 
 
 @pytest.mark.parametrize("case", read_cases(Path(__file__).with_name("touched.cases")), ids=repr)
 def test_a_test_is_touched_by_what_it_stands_on(tried: Tried, case: ScriptCase) -> None:
-    with tried(*case.change(SHOPS[case.asked.get("project", "python")])) as (subject, workbench):
-        found = find(subject, workbench)
+    with tried(*case.change(SHOPS[case.asked.get("project", "python")])) as (subject, tree_runner):
+        found = find(subject, tree_runner)
     old = sorted({test.name for each in found for test in each.old})
     new = sorted({test.name for each in found for test in each.new})
     assert [" ".join([*old, "=>", *new])] == case.expected
@@ -31,8 +31,8 @@ def test_a_test_is_touched_by_what_it_stands_on(tried: Tried, case: ScriptCase) 
 
 def test_languages_are_told_apart_and_the_larger_one_is_first(tried: Tried) -> None:
     after = {LABELS: None, PRICES: None, GO_FILE: change(GO_TEST, '"for a"', '"for " + "a"')}
-    with tried(PYTHON | GOLANG, after) as (subject, workbench):
-        found = find(subject, workbench)
+    with tried(PYTHON | GOLANG, after) as (subject, tree_runner):
+        found = find(subject, tree_runner)
     assert [(each.language, len(each.old)) for each in found] == [("python", 4), ("go", 1)]
     assert {"label", "price"} <= found[0].named
     assert "Label" in found[1].named

@@ -6,7 +6,7 @@ from gitlab_nightshift.errors import Code
 from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus, CommandResult
 from gitlab_nightshift.records.events import read_clock
 from gitlab_nightshift.records.products import Outcome
-from gitlab_nightshift.records.usage import NOT_KNOWN, SpendingLimit, Usage, add_usage
+from gitlab_nightshift.records.usage import UNKNOWN_USAGE, SpendingLimit, Usage, add_usage
 from gitlab_nightshift.stages.work.run_budget import Ledger, Stop
 
 
@@ -30,7 +30,7 @@ def test_failed_beads_count_too() -> None:
 
 def test_unknown_stays_unknown_and_is_not_counted() -> None:
     book = ledger(bead(0.25, 10), bead(None, None), tokens=100)
-    assert add_usage(book.list_usage()) == NOT_KNOWN
+    assert add_usage(book.list_usage()) == UNKNOWN_USAGE
     assert book.compute_left() == SpendingLimit(0.75, 90)
 
 

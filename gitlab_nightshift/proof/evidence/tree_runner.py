@@ -66,7 +66,7 @@ class Evidence:
 
 
 @dataclass(frozen=True)
-class Workbench:
+class TreeRunner:
     """Where a change is tried out: a checkout, and what runs in it. ``commands`` test the whole
     project and passed; ``name`` is a prefix for logs; ``deadline`` is a time of
     ``time.monotonic``."""
