@@ -117,9 +117,10 @@ RunTests = Callable[[PlantedTree], tuple[TestRun | None, str]]
 
 @dataclass(frozen=True)
 class Trial:
-    """Runs of tests on trees. ``runs`` are the names of their logs, with ``name`` in them; ``read`` reads files at the base's root, which define what commands run. ``reached_env``
-    makes runs record the faults they reach. ``red_without``: whether the commands fail on trees
-    without a fault. ``failed`` are the tests that failed in the last ``find_run``."""
+    """Runs of tests on trees. ``runs`` are the names of their logs, with ``name`` in them; ``read``
+    reads files at the base's root, which define what commands run. ``reached_env`` makes runs
+    record the faults they reach. ``red_without``: whether the commands fail on trees without a
+    fault. ``failed`` are the tests that failed in the last ``find_run``."""
 
     tree_runner: TreeRunner
     read: ReadText
