@@ -2,6 +2,7 @@
 
 import ast
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -73,6 +74,16 @@ def test_each_claim_about_another_tool_has_its_source() -> None:
     named = re.findall(r"\]\[([a-z-]+)\]", page)
     assert {*named} == {*re.findall(r"(?m)^\[([a-z-]+)\]: https://", page)}
     assert re.search(r"read on \d+ \w+ 20\d\d", page)
+
+
+def test_each_dependency_has_its_reason() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    needed = [*project["dependencies"], *project["optional-dependencies"]["chat"]]
+    names = {re.split("[<>=~!]", each)[0] for each in needed}
+    page = (DOCS / "dependencies.md").read_text(encoding="utf-8")
+    listed = set(re.findall(r"(?m)^- ([\w-]+)[^(]* \([^)]+\).*: \S", page))
+    grammars = {name for name in names if name.startswith("tree-sitter-")}
+    assert names - grammars == listed
 
 
 def test_the_readme_has_every_command() -> None:
