@@ -27,7 +27,7 @@ from gitlab_nightshift.run.work_setup import build_work_context
 from gitlab_nightshift.run_folder import Invocation, RunFolder
 from gitlab_nightshift.sandbox import confinement
 from gitlab_nightshift.sandbox.confinement import ConfinementChoice, ConfinementMode
-from gitlab_nightshift.sandbox.launched_process import STARTS
+from gitlab_nightshift.sandbox.launched_process import MOST_STARTS
 from gitlab_nightshift.sandbox.process_table import WORK_TRIAL
 from gitlab_nightshift.sandbox.proof import ProbeFinding, refuse_weaker, summarize_findings
 from gitlab_nightshift.sandbox.supervised_process import StageProcess
@@ -170,7 +170,7 @@ def _try_confinement(session: Session, namespace_failure: str) -> _ConfinementTr
         find_confinement_paths(session.env, run_folder, prepared.places) as places,
     ):
         env = {"PATH": build_search_path(session.env, session.checkout)}
-        for _ in range(STARTS):
+        for _ in range(MOST_STARTS):
             chosen = confinement.choose(
                 session.settings.isolation, places, namespace_failure=namespace_failure
             )

@@ -22,7 +22,7 @@ from gitlab_nightshift.gateway.gateway_config import GatewayConfig
 from gitlab_nightshift.gateway.keys import BeadTicket, EgressTicket
 from gitlab_nightshift.gateway.limits import GatewayLimits
 from gitlab_nightshift.gateway.model_gateway import Gateway
-from gitlab_nightshift.gateway.usage_reports import BEADS, Reports
+from gitlab_nightshift.gateway.usage_reports import MOST_BEADS, Reports
 from gitlab_nightshift.records.codec import InvalidRecordError, decode_record, to_data
 from gitlab_nightshift.records.events import Event, Note
 from gitlab_nightshift.records.usage import Usage
@@ -167,7 +167,7 @@ class ControlServer:
         gateway = self._require_gateway()
         if unknown := set(request.models) - set(self._models):
             raise _build_refusal(f"the gateway serves no model {', '.join(sorted(unknown))}")
-        if len(gateway.list_accounts()) >= BEADS:
+        if len(gateway.list_accounts()) >= MOST_BEADS:
             raise _build_refusal("the gateway has served too many beads")
         usd, tokens = request.budget_usd, request.budget_tokens
         return gateway.open_bead(request.bead, request.models, budget_usd=usd, budget_tokens=tokens)
@@ -186,7 +186,7 @@ class ControlServer:
         return messages.ClosedBead(await gateway.close_bead(placeholder))
 
     def _open_egress(self, bead: str) -> EgressTicket:
-        if self._proxy is None or not self._proxy.port or len(self._tickets) >= BEADS:
+        if self._proxy is None or not self._proxy.port or len(self._tickets) >= MOST_BEADS:
             raise _build_refusal("the gateway opens no host")
         ticket = self._proxy.open_bead(bead)
         self._tickets[ticket.credential] = ticket

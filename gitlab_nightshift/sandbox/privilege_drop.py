@@ -10,15 +10,16 @@ from gitlab_nightshift.sandbox.inside import landlock, privileges, seccomp
 from gitlab_nightshift.sandbox.inside.syscalls import AUDIT_ARCH
 
 LARGEST_FILE = 1024**3
-CHECKS, PAUSE_S = 1_000, 0.005
+"""Bytes."""
+THREAD_CHECKS, PAUSE_S = 1_000, 0.005
 
 
 @dataclass(frozen=True)
 class ProcessRights:
     """The rights that a process keeps: paths to read, list and write (absolute, with all below),
     the network, listening sockets (``serves``), child processes, changes of files' modes, owners,
-    times and attributes, and limits for itself and each descendant (bytes of data, CPU seconds;
-    0: none). If there are ``ports``, the network is TCP to these ports only.
+    times and attributes, and limits for itself and each descendant (bytes of data, CPU seconds; 0:
+    no limit). If there are ``ports``, the network is TCP to these ports only.
     """
 
     readable: tuple[str, ...]
@@ -64,8 +65,8 @@ def _compute_kept_capabilities(rights: ProcessRights) -> int:
 def is_single_threaded() -> bool:
     """True if this process has one thread. Waits a while: the kernel lists a joined thread for a
     moment longer, because only Python's part of it has ended."""
-    for _ in range(CHECKS):
-        if len(os.listdir("/proc/self/task")) == 1:  # noqa: PTH208 - no object for each
+    for _ in range(THREAD_CHECKS):
+        if len(os.listdir("/proc/self/task")) == 1:  # noqa: PTH208 - iterdir would make a Path of each
             return True
         time.sleep(PAUSE_S)
     return False
@@ -78,7 +79,8 @@ def _limit_files(rights: ProcessRights, version: int) -> None:
         list(rights.writable),
         ["/dev/null", "/dev/urandom"],
     )
-    ports = list(rights.ports) or None if rights.network else []
+    # None: any port; []: no network.
+    ports = (list(rights.ports) or None) if rights.network else []
     landlock.restrict(version, paths, ports, binds=rights.serves)
 
 

@@ -270,7 +270,7 @@ class _AgentProcess:
                 limits=self._build_limits(),
                 on_line=self._watch.handle_line,
                 on_tick=self._watch.tick,
-                confined=self._context.boundary.build_confinement(
+                boundary=self._context.boundary.build_confinement(
                     task.checkout, self._scratch.home.parent
                 ),
             )
