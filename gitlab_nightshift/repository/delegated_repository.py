@@ -18,14 +18,14 @@ from gitlab_nightshift.system.signals import defer_signals
 class DelegationSource:
     """The checkout from which a delegation starts.
 
-    ``git`` is isolated, ``machine`` has this machine's filters and identity. ``fetched``: it is our
-    own private clone of a URL, at the requested commit, with its default branch at ``head``.
+    ``git`` is isolated, ``machine_git`` has this machine's filters and identity. ``fetched``: it is
+    our own private clone of a URL, at the requested commit, with its default branch at ``head``.
     """
 
     top: Path
     paths: RepositoryPaths
     git: Git
-    machine: Git
+    machine_git: Git
     head: str
     spare: Path
     fetched: bool = False
@@ -93,7 +93,7 @@ def open_source_record(data: Any, private: Path) -> DelegationSource:
         top=known.top,
         paths=known.paths,
         git=git_verbs.build_isolated_git(private / "git", known.path),
-        machine=git_verbs.with_machine_config(private / "machine-git", known.path, known.home),
+        machine_git=git_verbs.with_machine_config(private / "machine-git", known.path, known.home),
         head=known.head,
         spare=known.spare,
         fetched=known.fetched,

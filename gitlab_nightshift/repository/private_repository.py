@@ -76,13 +76,13 @@ Listing = Mapping[str, ListedFile]
 @dataclass(frozen=True)
 class Repository:
     """A private bare repository. Unless it ``converts_files``, git writes files as their blobs are,
-    where no attribute file of the tree says otherwise; unless it is ``attributed``, no other file
-    gives a path attributes."""
+    where no attribute file of the tree says otherwise; unless it ``may_have_attributes``, no file
+    outside of the tree gives a path attributes."""
 
     git: Git
     folder: Path
     converts_files: bool = True
-    attributed: bool = True
+    may_have_attributes: bool = True
     blobs: dict[str, bytes] = field(default_factory=dict, repr=False, compare=False)
     differences: dict[tuple[str, str], tuple[DiffFile, ...]] = field(
         default_factory=dict, repr=False, compare=False
@@ -175,8 +175,13 @@ def create_private_repository(
         if data:
             (folder / name).write_bytes(data)
     plain = settings.get("core.autocrlf", "false").lower() in _NOT_ON_CHECKOUT
-    attributed = bool(parts.attributes) or "GIT_ATTR_NOSYSTEM" not in git.env
-    return Repository(git, folder, converts_files=attributed or not plain, attributed=attributed)
+    may_have_attributes = bool(parts.attributes) or "GIT_ATTR_NOSYSTEM" not in git.env
+    return Repository(
+        git,
+        folder,
+        converts_files=may_have_attributes or not plain,
+        may_have_attributes=may_have_attributes,
+    )
 
 
 @contextlib.contextmanager

@@ -57,13 +57,13 @@ def open_worktree(folder: Path, private: Path, env: Mapping[str, str]) -> Worktr
     for checkout in find_checkouts(folder, env):  # git may not be one of a folder above, either
         path = build_search_path({"PATH": path}, checkout)
     home = Path(env.get("HOME", "/"))
-    machine = git_verbs.with_machine_config(private / "machine", path, home)
-    top = _find_top(machine, folder)
+    machine_git = git_verbs.with_machine_config(private / "machine", path, home)
+    top = _find_top(machine_git, folder)
     path = build_search_path(env, top)
     git = git_verbs.build_isolated_git(private / "home", path)
     found, head, tree = git_verbs.find_paths_and_commit(git, top)
-    config = git_verbs.read_settings(machine, top, *git_verbs.CONVERSION_KEYS, _EXCLUDES)
-    excludes = _read_excludes_path(machine, top) if config.pop(_EXCLUDES, "") else ""
+    config = git_verbs.read_settings(machine_git, top, *git_verbs.CONVERSION_KEYS, _EXCLUDES)
+    excludes = _read_excludes_path(machine_git, top) if config.pop(_EXCLUDES, "") else ""
     repository = create_private_repository(git, private / "git", found, config)
     ignores = excludes or str(_find_default_ignores(env, home))
     filters = _build_lfs_settings(path)

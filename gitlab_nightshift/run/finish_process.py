@@ -122,7 +122,7 @@ def _run_finish(inputs: Mapping[str, Any]) -> int:
 def _is_dirty(source: DelegationSource) -> bool:
     """True if the caller's checkout has uncommitted changes, whoever made them."""
     try:
-        return not source.fetched and bool(list_changed_files(source.machine, source.top))
+        return not source.fetched and bool(list_changed_files(source.machine_git, source.top))
     except (GitError, NightshiftError):
         return True
 

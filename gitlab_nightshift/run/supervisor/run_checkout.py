@@ -11,12 +11,12 @@ from gitlab_nightshift.records.codec import to_fields
 from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.repository.checkout_restore import RestoreReport
 from gitlab_nightshift.repository.commit_switch import check_out_temporarily
+from gitlab_nightshift.repository.killed_run_repair import repair
 from gitlab_nightshift.repository.prepared_checkout import (
     PreparedCheckout,
     prepare_again,
     prepare_checkout,
 )
-from gitlab_nightshift.repository.repair import repair
 from gitlab_nightshift.repository.state_folder import LockedStateFolder
 from gitlab_nightshift.run_folder import RunFolder
 from gitlab_nightshift.system.environment import build_search_path
@@ -65,7 +65,7 @@ class RunCheckout:
             state_folder,
             folder.checkout.resolve(),
             git=git_verbs.build_isolated_git(folder.private / "checkout-git", path),
-            machine=git_verbs.with_machine_config(
+            machine_git=git_verbs.with_machine_config(
                 folder.private / "machine-git", path, Path(place["home"])
             ),
             output_dir=place["settings"]["values"]["output_dir"],

@@ -95,7 +95,7 @@ def main(data: Mapping[str, Any]) -> int:
         _run_commands,
         ahead=data["ahead"],
         open_logs=pass_logs,
-        prefix=lambda inputs: f"{inputs['name']}-",
+        log_prefix=lambda inputs: f"{inputs['name']}-",
     )
 
 

@@ -40,7 +40,7 @@ def find_author(source: DelegationSource, job: JobFacts) -> CommitIdentity:
 
     Raises NightshiftError ``E_CONFIG`` if there is neither.
     """
-    configured = git_verbs.read_identity(source.machine, source.top)
+    configured = git_verbs.read_identity(source.machine_git, source.top)
     person = configured or CommitIdentity(job.user_name, job.user_email)
     if not person.name or not person.email:
         raise build_config_error(
@@ -94,7 +94,7 @@ def apply_in_place(source: DelegationSource, run_id: str, rebased: RebasedChange
     ``E_APPLY_FAILED``, after the files were restored.
     """
     with claim_source(source, run_id):
-        if changed_files.list_changed_files(source.machine, source.top):
+        if changed_files.list_changed_files(source.machine_git, source.top):
             text = f"{source.top} was changed in the meantime: the change is only in the bundle"
             raise NightshiftError(Code.WORKSPACE_DIRTY, text)
         before = scan(source.top)
