@@ -9,7 +9,7 @@ from typing import Any
 from gitlab_nightshift.policy.manifest_files import DEPENDENCY_FILES
 from gitlab_nightshift.policy.path_patterns import matches, within
 from gitlab_nightshift.policy.settings_parser import UNREADABLE, list_changed_tables, parse_data
-from gitlab_nightshift.policy.tool_settings import Side, list_changed_settings
+from gitlab_nightshift.policy.tool_settings import FileVersions, list_changed_settings
 from gitlab_nightshift.proof.reviewed_change import Changeset, Context, RuleViolation
 from gitlab_nightshift.proof.rule_tables import RuleTable
 from gitlab_nightshift.proof.syntax.languages import is_product
@@ -169,7 +169,7 @@ def find_changed_settings(change: Changeset) -> dict[str, str]:
     return list_changed_settings(side for file in change.files for side in _list_sides(file))
 
 
-def _list_sides(file: ChangedFile) -> Iterator[Side]:
+def _list_sides(file: ChangedFile) -> Iterator[FileVersions]:
     """The sides of a file; a moved one is deleted at one path and new at the other."""
     # A binary file has no contents here, but any difference counts.
     old, new = (b"\0old", b"\0new") if file.binary else (file.old, file.new)
