@@ -298,7 +298,7 @@ def _list_names(names: Sequence[str]) -> str:
 
 
 def _write_file(checkout: Path, file: NewFile, *, dry_run: bool) -> Iterator[str]:
-    if not file.changes:
+    if not file.is_changed:
         yield format_line("unchanged", file.name)
         return
     verb = "write" if file.before is None else "change"
@@ -311,7 +311,7 @@ def _write_file(checkout: Path, file: NewFile, *, dry_run: bool) -> Iterator[str
 
 def _suggest_next(examined: ProjectExamination) -> Iterator[str]:
     request = examined.request
-    if request.merge_request or request.dry_run or not any(f.changes for f in examined.files):
+    if request.merge_request or request.dry_run or not any(f.is_changed for f in examined.files):
         return
     text = "review both files and commit them; `nightshift init --gitlab` then sets up GitLab"
     if request.gitlab:
