@@ -1,6 +1,6 @@
 """The agent ``replay``: plays a recorded night, in a process like any other agent's.
 
-The format is in ``docs/replay.md``; ``record_dir`` makes one of a real night.
+The format is in ``docs/replay.md``; ``record_dir`` records a real night.
 """
 
 import json

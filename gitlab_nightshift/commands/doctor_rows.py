@@ -68,8 +68,8 @@ def _examine_sandbox(call: Invocation, reported: Iterable[str]) -> DoctorRow:
     ]
     if not (found.refused or found.chosen):
         return DoctorRow("sandbox", "not known", "not tried: fix the above first")
-    partly = any(each.state is not GuaranteeState.HELD for each in found.guarantees)
-    state: RowState = "fail" if found.refused else "warn" if partly else "ok"
+    is_partial = any(each.state is not GuaranteeState.HELD for each in found.guarantees)
+    state: RowState = "fail" if found.refused else "warn" if is_partial else "ok"
     return DoctorRow("sandbox", state, describe_verdict(found), found.exit_status)
 
 

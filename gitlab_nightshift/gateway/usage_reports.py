@@ -36,7 +36,7 @@ class BeadLine:
     usage: Usage
 
 
-class Reports:
+class UsageWriter:
     """Writes a line for each bead whose usage has changed. What does not fit into the pipe now is
     written the next time."""
 

@@ -241,14 +241,15 @@ def _compile_tables(tables: tuple[str, ...]) -> re.Pattern[str]:
 
 
 def list_changed_blocks(
-    old: bytes | None, new: bytes | None, heads: re.Pattern[str], *, c_comments: bool = False
+    old: bytes | None, new: bytes | None, heads: re.Pattern[str], *, has_c_comments: bool = False
 ) -> list[str]:
     """The changed blocks of a build script, each named by what ``heads`` matches in its first line.
     A block goes on with the lines below that are indented more, or inside its brackets. White space
-    and comments do not count; ``c_comments``: comments are as in C, else they begin with ``#``."""
+    and comments do not count; ``has_c_comments``: comments are as in C, else they begin with
+    ``#``."""
     if max(len(old or b""), len(new or b"")) > LARGEST:
         return [UNREADABLE]
-    before, after = (list(_list_blocks(side or b"", heads, c_comments)) for side in (old, new))
+    before, after = (list(_list_blocks(side or b"", heads, has_c_comments)) for side in (old, new))
     if before == after:
         return []
     different = {*before} ^ {*after}
@@ -258,36 +259,38 @@ def list_changed_blocks(
 
 
 def _list_blocks(
-    data: bytes, heads: re.Pattern[str], c_comments: bool
+    data: bytes, heads: re.Pattern[str], has_c_comments: bool
 ) -> Iterator[tuple[str, ...]]:
     text = data.decode("utf-8", "surrogateescape").replace("\\\n", " ")
-    if c_comments:
+    if has_c_comments:
         text = _CODE_COMMENT.sub(lambda match: match[1] or "", text)
-    lines = [line for line in text.expandtabs().splitlines() if not _has_no_code(line, c_comments)]
+    lines = [
+        line for line in text.expandtabs().splitlines() if not _has_no_code(line, has_c_comments)
+    ]
     at = 0
     while at < len(lines):
-        end, long = at + 1, len(lines[at]) > _LONGEST
-        if head := None if long else heads.search(lines[at]):
+        end, is_long = at + 1, len(lines[at]) > _LONGEST
+        if head := None if is_long else heads.search(lines[at]):
             end = _find_end(lines, at)
-        if head or long:
+        if head or is_long:
             name = head[0].strip() if head else "a long line"
             yield (name, *(" ".join(line.split()) for line in lines[at:end]))
         at = end
 
 
-def _has_no_code(line: str, c_comments: bool) -> bool:
+def _has_no_code(line: str, has_c_comments: bool) -> bool:
     code = line.strip()
-    return not code or (not c_comments and _HASH_COMMENT.match(code) is not None)
+    return not code or (not has_c_comments and _HASH_COMMENT.match(code) is not None)
 
 
 def _find_end(lines: list[str], at: int) -> int:
     """The index after the block that begins at ``at``."""
     depth, end = _count_open(lines[at]), at + 1
-    opened = depth > 0
+    has_brackets = depth > 0
     while end < len(lines) and (depth > 0 or _read_indent(lines[end]) > _read_indent(lines[at])):
         depth += _count_open(lines[end])
         end += 1
-        if opened and depth <= 0:
+        if has_brackets and depth <= 0:
             break
     return end
 

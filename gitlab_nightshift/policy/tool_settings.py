@@ -26,7 +26,7 @@ class SharedFiles:
     patterns: tuple[str, ...]
     tables: tuple[str, ...] = ()
     blocks: re.Pattern[str] | None = None
-    c_comments: bool = False
+    has_c_comments: bool = False
 
     def list_changed(self, path: str, old: bytes | None, new: bytes | None) -> list[str]:
         """The changed keys, or the beginnings of changed blocks."""
@@ -37,13 +37,15 @@ class SharedFiles:
 
         if self.blocks is None:
             return list_changed_tables(path, old, new, self.tables)
-        return list_changed_blocks(old, new, self.blocks, c_comments=self.c_comments)
+        return list_changed_blocks(old, new, self.blocks, has_c_comments=self.has_c_comments)
 
 
 def _read_shared(row: Mapping[str, Any]) -> SharedFiles:
     blocks = compile_lazily(row["blocks"]) if "blocks" in row else None
     tables = tuple(row.get("tables", "").split())
-    return SharedFiles(tuple(row["files"].split()), tables, blocks, row.get("c_comments", False))
+    return SharedFiles(
+        tuple(row["files"].split()), tables, blocks, row.get("has_c_comments", False)
+    )
 
 
 _DATA = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))

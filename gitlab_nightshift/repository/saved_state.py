@@ -39,9 +39,11 @@ from gitlab_nightshift.system.openat import (
 )
 
 COPIED_BYTES = 200_000_000
+"""Limit for untracked files, and for ignored ones."""
 COPIED_FILES = 20_000
 """Limit for untracked files, and for ignored ones."""
 COPIED_TRACKED_BYTES = 2_000_000_000
+"""Limit for tracked files."""
 SHARE_OF_FREE = 4
 """Each kind of files takes at most this fraction (1/n) of the free bytes."""
 VERSION = 5

@@ -178,7 +178,8 @@ def _find_object(worktree: Worktree, name: str) -> str | None:
 
 
 def resolve_commit(worktree: Worktree, revision: str) -> str:
-    """The same; raises NightshiftError E_CONFIG, with what to do, if there is none."""
+    """The full id of the commit that a revision names in the checkout. Raises NightshiftError
+    E_CONFIG, with what to do, if there is none."""
     found = find_commit(worktree, revision)
     if found is None:
         raise _build_missing_error(worktree, f"{revision!r} is not a commit here")

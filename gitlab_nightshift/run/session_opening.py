@@ -56,7 +56,7 @@ def open_run(call: Invocation) -> Iterator[Session]:
 
 @contextlib.contextmanager
 def open_without_results(call: Invocation) -> Iterator[Session]:
-    """The same for a command that leaves no results: the output folder stays as it is."""
+    """Open a session for a command that leaves no results: the output folder stays as it is."""
     with open_run_folder(call.env, call.folder) as run_folder:
         os.environ.update(copy_certificates(call.env, call.folder, run_folder.private))
         yield _open_session(call, run_folder, read_machine_secrets(call.env), None)

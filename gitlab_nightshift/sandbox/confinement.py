@@ -79,7 +79,7 @@ class ConfinementPaths:
         return replace(self, opened=(*self.opened, *more))
 
     def find_hidden(self, paths: Iterable[str]) -> tuple[str, ...]:
-        """Those of the given paths that lie in the hidden part of HOME."""
+        """The given paths that lie in the hidden part of HOME."""
         visible = (*self.opened, *self.writable, *self.readable)
         below = select_below(self.home, paths) if self.home else ()
         return tuple(path for path in below if not any(within(path, top) for top in visible))

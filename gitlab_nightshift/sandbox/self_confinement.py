@@ -103,9 +103,9 @@ def confine(
     def complete(needs: WorkNeeds) -> Broker | None:
         privileges.keep_capabilities(*(FOR_OWNERS if needs.keep_owners else FOR_FILES))
         shared = [SHARED_MEMORY] if needs.identity and Path(SHARED_MEMORY).is_dir() else []
-        own = (*list_installation(), *list_programs(data["path"]), *data["readable"])
+        own_paths = (*list_installation(), *list_programs(data["path"]), *data["readable"])
         writable = [*data["writable"], *shared]
-        _restrict(needs.system, (*needs.files, *own), data["hidden"], writable)
+        _restrict(needs.system, (*needs.files, *own_paths), data["hidden"], writable)
         # After Landlock, which the broker inherits; before the threads, which would lack the filter
         # (seccomp(2): it is the calling thread's).
         broker = _open_broker(needs, data["writable"], shared)

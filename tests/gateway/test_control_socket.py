@@ -16,13 +16,13 @@ import pytest
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.gateway import control_messages, control_socket
 from gitlab_nightshift.gateway import gateway_client as module
-from gitlab_nightshift.gateway.control_socket import CALLS_AT_ONCE, NOTES, ControlServer
+from gitlab_nightshift.gateway.control_socket import CALLS_AT_ONCE, MOST_NOTES, ControlServer
 from gitlab_nightshift.gateway.gateway_client import GatewayGone, RemoteGateway
 from gitlab_nightshift.gateway.gateway_config import GatewayConfig
 from gitlab_nightshift.gateway.keys import BeadTicket, ModelKey
 from gitlab_nightshift.gateway.prices import KNOWN
 from gitlab_nightshift.gateway.upstream import build_upstream
-from gitlab_nightshift.gateway.usage_reports import Reports, UsageReader
+from gitlab_nightshift.gateway.usage_reports import UsageReader, UsageWriter
 from gitlab_nightshift.records.events import Event, Note
 from gitlab_nightshift.records.tool_calls import MOST_CALLS, ToolUse, build_tool_call
 from gitlab_nightshift.records.usage import SpendingLimit, Usage, add_usage
@@ -77,7 +77,7 @@ def served(folder: Path, made: GatewayConfig) -> Iterator[Served]:
     read, written = os.pipe()
     os.set_blocking(read, False)
     thread = LoopThread("gateway", lambda name: None)
-    reports = Reports(written)
+    reports = UsageWriter(written)
     inner = ControlServer(its, made, lambda: reports.write(inner.list_usage()))
     with ThreadPoolExecutor(1) as pool, its, link:
         serving = pool.submit(thread.run, inner.serve(), 300)
@@ -433,15 +433,15 @@ def test_the_end_of_the_work_settles_all(tmp_path: Path) -> None:
 
 def test_notes_wait_to_be_fetched_and_have_an_end(gateway: Served) -> None:
     remote = gateway.model()
-    for number in range(NOTES + 10):
+    for number in range(MOST_NOTES + 10):
         gateway.inner.keep_note(Note(f"{number} " + "x" * 2000))
     ticket = remote.open_bead("b", {MODEL}, budget_usd=1.0)
-    for _ in range(NOTES):
+    for _ in range(MOST_NOTES):
         remote.read_state(ticket)
     texts = [event.text for event in gateway.told if isinstance(event, Note)]
-    assert len(texts) == NOTES
+    assert len(texts) == MOST_NOTES
     assert max(map(len, texts)) == 500
-    assert texts[-1].startswith(f"{NOTES - 1} ")
+    assert texts[-1].startswith(f"{MOST_NOTES - 1} ")
 
 
 def test_the_longest_calls_and_notes_fit_into_a_message_in_any_script(gateway: Served) -> None:
@@ -481,7 +481,7 @@ def test_a_report_that_nobody_reads_stops_nothing(tmp_path: Path) -> None:
         remote = one.model()
         ticket = remote.open_bead("b", {MODEL}, budget_usd=2.0)
         assert spend(ticket) == 200
-        used, reports = one.inner.list_usage(), Reports(written)
+        used, reports = one.inner.list_usage(), UsageWriter(written)
         assert not reports.write(used), "written the next time"
         os.read(read, 1 << 20)
         assert reports.write(used)

@@ -56,7 +56,7 @@ def find_added_suppressions(change: Changeset, _context: Context) -> Iterator[Ru
                 added.append((file, each))
     removed = [*before.elements()]
     # Those that name most rules first: fewer rules fit into more of the old ones.
-    for file, each in sorted(added, key=lambda new: -len(new[1].rules)):
+    for file, each in sorted(added, key=lambda row: -len(row[1].rules)):
         wider = next((old for old in removed if _covers(old, each)), None)
         if wider is not None:
             removed.remove(wider)

@@ -84,8 +84,8 @@ def try_canaries(
         return report_unknown(base.unable)
     inputs = collect_inputs(subject, tree_runner, before, runs)
     found = Evidence()
-    unsupported = any(is_unsupported_code(file.raw_path) for file in subject.change.files)
-    if unsupported or not inputs.before.products:
+    has_unsupported = any(is_unsupported_code(file.raw_path) for file in subject.change.files)
+    if has_unsupported or not inputs.before.products:
         found += _try_texts(inputs, base)
     # All faults at once show hooks, settings and forced exit statuses. They mask one another: in a
     # trial they missed 3 of 13 cheats that single ones near the change find.
@@ -165,8 +165,8 @@ def try_combined(inputs: CanaryInputs, base: BaseCanaries) -> Evidence:
     """Compare the whole suite on the change with that on the base, both with the same faults. If
     the change's tests miss something, a second run on the base has to confirm the first. ``base``
     caches the first for other attempts."""
-    if not base.tried:
-        base.tried = True
+    if not base.has_combined:
+        base.has_combined = True
         choose = partial(choose_far_faults, inputs.code, inputs.rng)
         base.combined = _find_noticed(inputs, choose)
     if base.combined is None:
@@ -200,9 +200,9 @@ def _find_noticed(inputs: CanaryInputs, choose: Callable[[int], list[Fault]]) ->
         run = _run_on_base(inputs, faults)
         if run and run.outcome.noticed and not _is_cut_short(run.outcome, inputs.tests_before):
             return run
-        green = run is not None and run.outcome.ended and not run.outcome.red
+        is_green = run is not None and run.outcome.ended and not run.outcome.red
         # A few faults that nothing notices may hide one another: then even fewer, not others.
-        try_others = green and len(faults) == MOST_FAULTS
+        try_others = is_green and len(faults) == MOST_FAULTS
         faults = choose(MOST_FAULTS if try_others else max(len(faults) // _REDUCTION, 1))
     return None
 
@@ -259,17 +259,19 @@ def _run_with_faults(
 ) -> CombinedRun | None:
     """Run the suite with all these faults in the tree's code, without a switch: tests can tell only
     from the code's behaviour. Faults that a compiler refuses are left out; None if none is left."""
-    trial, left = inputs.trial, list(faults)
+    trial, remaining = inputs.trial, list(faults)
     for _ in range(MOST_BUILDS):
-        if not left:
+        if not remaining:
             return None
-        trial.check_out(trial.tree_runner.build_variant(tree, write_faulty_files(left, files.read)))
+        trial.check_out(
+            trial.tree_runner.build_variant(tree, write_faulty_files(remaining, files.read))
+        )
         outcome = trial.run(inputs.unplanted.commands, IN_JOB, inputs.unplanted.duration_s)
-        refused = set(find_refused_faults(left, trial.read_output())) if outcome.red else set()
+        refused = set(find_refused_faults(remaining, trial.read_output())) if outcome.red else set()
         if outcome.failed or not refused:
-            useless = _is_red_without(inputs, tree, outcome)
-            return None if useless else CombinedRun(tuple(left), outcome)
-        left = [fault for fault in left if fault not in refused]
+            is_useless = _is_red_without(inputs, tree, outcome)
+            return None if is_useless else CombinedRun(tuple(remaining), outcome)
+        remaining = [fault for fault in remaining if fault not in refused]
     return None
 
 

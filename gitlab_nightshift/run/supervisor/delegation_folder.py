@@ -70,12 +70,12 @@ class DelegationFolder:
 
     def place_results(self, results: Path) -> None:
         """Replace the folder by the results. Raises OSError."""
-        new = self._make(self.path.parent)
-        ignore_itself(new)
-        shutil.copytree(results, new, symlinks=True, dirs_exist_ok=True)
-        if new != self.path:  # equal after remove(), which frees the name
+        new_folder = self._make(self.path.parent)
+        ignore_itself(new_folder)
+        shutil.copytree(results, new_folder, symlinks=True, dirs_exist_ok=True)
+        if new_folder != self.path:  # equal after remove(), which frees the name
             remove_path(self.path)
-            new.rename(self.path)
+            new_folder.rename(self.path)
 
     def close(self) -> None:
         """Release the lock."""
@@ -101,9 +101,9 @@ def open_delegation_folder(
 
     Raises NightshiftError ``E_CONFIG``.
     """
-    usable = output_dir and not set(Path(output_dir).parts) & {"/", ".."}
+    is_usable = output_dir and not set(Path(output_dir).parts) & {"/", ".."}
     folder = DelegationFolder(
-        caller, output_dir if output_dir and usable else DEFAULT_PARENT, run_id
+        caller, output_dir if output_dir and is_usable else DEFAULT_PARENT, run_id
     )
     with contextlib.closing(folder):
         yield folder

@@ -93,7 +93,7 @@ class Worker:
     def run(
         self, inputs: Mapping[str, Any], config: dict[str, Any] | None, env: Mapping[str, str]
     ) -> tuple[dict[str, Any], UsedByBeads]:
-        """Its answer, once all of its processes are dead, and what the gateway has counted.
+        """The stage's answer, once all of its processes are dead, and what the gateway has counted.
         ``env`` holds the model key. Raises NightshiftError if one of them survives."""
         earlier_children, usage_reader = list_own_children(), self._usage_reader
         self._gateway.configure(_with_key(config, env))

@@ -201,8 +201,8 @@ def _find_test_result(progress: DelegationProgress) -> TestResult:
 
 def _find_last_logs(beads: Sequence[BeadResult]) -> tuple[str, ...]:
     """The logs of the last Implement bead, else of the last bead."""
-    changing = [each for each in beads if each.bead == "implement"] or beads
-    logs = changing[-1].logs if changing else ()
+    implementing = [each for each in beads if each.bead == "implement"] or beads
+    logs = implementing[-1].logs if implementing else ()
     return tuple(Path(name).name.removesuffix(".gz") for name in logs)
 
 
