@@ -187,9 +187,9 @@ def try_combined(inputs: CanaryInputs, base: BaseCanaries) -> Evidence:
     flaky = old.failed - steady.failed
     text = f"{format_tests(flaky)} had two results on the base: not counted"
     found = report_unknown(text) if flaky or not steady.noticed else Evidence()
-    return (
-        found + _judge_combined(inputs, faults, in_change, steady, new) if steady.noticed else found
-    )
+    if not steady.noticed:
+        return found
+    return found + _judge_combined(inputs, faults, in_change, steady, new)
 
 
 def _find_noticed(inputs: CanaryInputs, choose: Callable[[int], list[Fault]]) -> CombinedRun | None:
