@@ -190,9 +190,9 @@ def stream(
     """Run a program, its output raw to two sinks, each line of stdout handed to ``on_line``.
 
     ``on_line`` and ``on_tick`` (called several times a second) end the program by returning True.
-    The program runs inside ``boundary``, if any. When this returns, no descendant of it is left.
-    Raises ProgramStartError, OSError if a sink does, :class:`NightshiftError` (``E_POLICY_DENY``)
-    if a process cannot be ended or the boundary could not be set up.
+    The program runs inside ``boundary``, if any. When this returns, no descendant of the program is
+    left. Raises ProgramStartError, OSError if a sink does, :class:`NightshiftError`
+    (``E_POLICY_DENY``) if a process cannot be ended or the boundary could not be set up.
     """
     began = time.monotonic()
     for _ in range(MOST_STARTS):
