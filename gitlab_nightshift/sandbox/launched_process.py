@@ -38,9 +38,9 @@ class LauncherReport:
 
 @dataclass
 class Launch:
-    """A process to start, with the descriptors for its launcher, which reports to ``report_fd``.
-    ``broker``, if any, starts the process instead of this one, and builds the launcher's command
-    itself."""
+    """A process to start, with the descriptors for its launcher, whose report is read from
+    ``report_fd``. ``broker``, if any, starts the process instead of this one, and builds the
+    launcher's command itself."""
 
     argv: list[str]
     env: dict[str, str]
