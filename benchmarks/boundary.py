@@ -21,7 +21,7 @@ from gitlab_nightshift.sandbox.tiers import Confinement
 from gitlab_nightshift.sandbox.tree_ownership import give
 
 
-def timed(scratch: Path, confined: ProcessBoundary | None) -> float:
+def timed(scratch: Path, boundary: ProcessBoundary | None) -> float:
     """Milliseconds from start to the last descendant's end."""
     began = time.perf_counter()
     with (scratch / "out").open("wb") as out, (scratch / "err").open("wb") as err:
@@ -34,7 +34,7 @@ def timed(scratch: Path, confined: ProcessBoundary | None) -> float:
             stderr=err,
             limits=ProcessLimits(timeout_s=30),
             on_line=lambda _: False,
-            confined=confined,
+            boundary=boundary,
         )
     return (time.perf_counter() - began) * 1000
 

@@ -57,8 +57,8 @@ def delegate(payload: Mapping[str, Any], env: Mapping[str, str]) -> dict[str, An
 def delegate_file(
     name: str, stdin: BinaryIO, env: Mapping[str, str], log: TextIO
 ) -> DelegationResult:
-    """The same for a payload in a file, ``-`` is ``stdin``; progress goes to ``log``. No more is
-    read than a payload may hold."""
+    """The result of the task in a payload file, ``-`` for ``stdin``; progress goes to ``log``. No
+    more is read than a payload may hold."""
     try:
         if name == "-":
             raw = stdin.read(LARGEST + 1)

@@ -15,7 +15,7 @@ from gitlab_nightshift.errors import build_config_error, is_disk_full
 from gitlab_nightshift.job.job_facts import read_job
 from gitlab_nightshift.repository.adjacent_folders import list_candidate_folders
 from gitlab_nightshift.repository.broken_repository import refuse_line_break
-from gitlab_nightshift.repository.repair import repair
+from gitlab_nightshift.repository.killed_run_repair import repair
 from gitlab_nightshift.stages.report import result_files
 from gitlab_nightshift.system.environment import build_search_path
 from gitlab_nightshift.system.file_names import choose_short_parent
@@ -75,8 +75,8 @@ def open_run_folder(env: Mapping[str, str], folder: Path) -> Iterator[RunFolder]
 
 
 def mend_killed(env: Mapping[str, str], why: str) -> bool:
-    """Repair what this job's killed run left around the current folder, and recover its results,
-    in which ``why`` stands; True where there was a repair. Raises NightshiftError."""
+    """Repair what this job's killed run left around the current folder, and recover its results, in
+    which ``why`` stands; True if there was something to repair. Raises NightshiftError."""
     checkout = find_checkout_top(Path.cwd())
     with open_private_folder(find_temp_folder(env), checkout) as private:
         return mend(checkout, env, private, why, read_job(env).run_id)
@@ -88,8 +88,8 @@ def mend(
     private: Path,
     *ending: str,
 ) -> bool:
-    """The same for a run that begins, and has a private folder. ``ending`` is why, and the run's
-    id, where the killed run has ended just now."""
+    """Repair what a killed run left in the checkout, and recover its results; True if there was
+    something to repair. ``ending`` is why the run ended, and its id, if it has ended just now."""
     path = build_search_path(env, checkout)
     mended = repair(checkout, private=private, search_path=path, just_now=bool(ending))
     for place in {private.parent, choose_short_parent(private.parent)}:

@@ -32,7 +32,7 @@ class Session(RunContext):
     @property
     def machine_git(self) -> Git:
         """A git that knows this machine's identity and filters."""
-        return self.known.machine
+        return self.known.machine_git
 
     @property
     def output(self) -> Path:

@@ -1,6 +1,6 @@
 """The agent ``replay``: plays a recorded night, in a process like any other agent's.
 
-The format is in ``docs/replay.md``; ``record_dir`` makes one of a real night.
+The format is in ``docs/replay.md``; ``record_dir`` records a real night.
 """
 
 import json
@@ -33,7 +33,7 @@ class Replay(Provider):
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
         self._folder = Path(settings.replay_dir or "").absolute()
-        self._recorded = ClaudeCode(settings)
+        self._recorded_agent = ClaudeCode(settings)
 
     def check(self, env: Mapping[str, str]) -> None:
         """Check that the recording exists and has a known format."""
@@ -42,14 +42,14 @@ class Replay(Provider):
             data = json.loads(index.read_bytes())
         except (OSError, ValueError, RecursionError) as error:
             raise build_config_error(f"replay_dir: {index}: no recorded night: {error}") from None
-        known = {"version": FORMAT, "agent": self._recorded.name}
-        if not isinstance(data, dict) or {key: data.get(key) for key in known} != known:
+        expected = {"version": FORMAT, "agent": self._recorded_agent.name}
+        if not isinstance(data, dict) or {key: data.get(key) for key in expected} != expected:
             raise build_config_error(
                 f"replay_dir: {index}: version {FORMAT} of claude_code is expected"
             )
 
     def build_bead_args(self, task: BeadTask, path: str) -> list[str]:
-        """The player, with the recording's folder of this bead."""
+        """The command that plays this bead's folder of the recording."""
         folder = self._folder / format_bead_folder(task.bead, task.category, task.attempt)
         arguments = (PLAYER, folder, task.checkout, task.handoff_file)
         return build_python_command(*map(str, arguments))
@@ -60,7 +60,7 @@ class Replay(Provider):
 
     def build_reader(self) -> OutputReader:
         """The reader of the agent that was recorded."""
-        return self._recorded.build_reader()
+        return self._recorded_agent.build_reader()
 
 
 def format_bead_folder(bead: str, category: str, attempt: int) -> str:

@@ -10,7 +10,7 @@ from gitlab_nightshift.agents.model.edits import Edit, NotApplicableError, plan_
 from gitlab_nightshift.agents.model.texts import NO_BLOCKS
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.repository import changed_files
-from gitlab_nightshift.repository import git as git_verbs
+from gitlab_nightshift.repository.git import build_isolated_git, find_repository_paths
 from gitlab_nightshift.run_folder import Invocation, find_checkout_top
 from gitlab_nightshift.system.environment import build_search_path
 
@@ -38,8 +38,8 @@ def execute(call: Invocation, text: str, *, dry_run: bool, allow_dirty: bool) ->
 
 def _refuse_dirty(call: Invocation, top: Path, edits: Iterable[Edit]) -> None:
     with tempfile.TemporaryDirectory(prefix="nightshift-") as home:
-        git = git_verbs.build_isolated_git(Path(home), build_search_path(call.env, top))
-        git_verbs.find_repository_paths(git, top)  # raises outside a checkout
+        git = build_isolated_git(Path(home), build_search_path(call.env, top))
+        find_repository_paths(git, top)  # raises outside a checkout
         dirty = set(changed_files.list_changed_files(git, top)) & {edit.path for edit in edits}
     if dirty:
         names = ", ".join(sorted(dirty))

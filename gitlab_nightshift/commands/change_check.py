@@ -12,8 +12,7 @@ from gitlab_nightshift.errors import NightshiftError, build_config_error
 from gitlab_nightshift.proof.reading import judge
 from gitlab_nightshift.proof.reviewed_change import Context, read_change
 from gitlab_nightshift.records.verdicts import Check, Finding
-from gitlab_nightshift.repository import git as git_verbs
-from gitlab_nightshift.repository.git import GitError, list_recent_files
+from gitlab_nightshift.repository.git import GitError, list_recent_files, read_committed_file
 from gitlab_nightshift.repository.tree_objects import resolve_tree
 from gitlab_nightshift.repository.worktree import (
     Worktree,
@@ -190,7 +189,7 @@ def _find_merge_request_base(worktree: Worktree, env: Mapping[str, str], here: s
 
 def _read_settings(worktree: Worktree, base: str, env: Mapping[str, str]) -> Settings:
     """The base's settings: a change must not decide how it is judged."""
-    text = git_verbs.read_file(worktree.repository.git, worktree.repository.folder, base, FILE_NAME)
+    text = read_committed_file(worktree.repository.git, worktree.repository.folder, base, FILE_NAME)
     if text is None:
         return load_settings(env)
     try:

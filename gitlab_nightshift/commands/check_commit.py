@@ -15,7 +15,13 @@ from gitlab_nightshift.records.events import Emit
 from gitlab_nightshift.records.storage import map_texts
 from gitlab_nightshift.records.usage import SpendingLimit
 from gitlab_nightshift.redaction.redactor import Redactor
-from gitlab_nightshift.repository import git as git_verbs
+from gitlab_nightshift.repository.git import (
+    Git,
+    build_isolated_git,
+    list_tracked_files,
+    read_committed_file,
+    read_head,
+)
 from gitlab_nightshift.sandbox.credential_files import read_machine_secrets
 from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.stages.work.commit_trial import try_commit
@@ -41,8 +47,8 @@ def _with_runs(request: CheckRequest, judgement: Judgement, folder: Path, emit: 
     private.mkdir(mode=0o700)
     redact = Redactor((*read_secrets(request.env).values, *read_machine_secrets(request.env)))
     path = build_search_path(request.env, judgement.top)
-    git = git_verbs.build_isolated_git(private / "git", path)
-    commit = git_verbs.read_head(git, judgement.top)
+    git = build_isolated_git(private / "git", path)
+    commit = read_head(git, judgement.top)
     if judgement.commit not in (None, commit) or _read_tree(git, judgement.top) != judgement.tree:
         text = "--run runs the commit that is checked out: commit the change, or check it out"
         raise NightshiftError(Code.WORKSPACE_DIRTY, text)
@@ -80,16 +86,16 @@ def _with_runs(request: CheckRequest, judgement: Judgement, folder: Path, emit: 
     )
 
 
-def _read_tree(git: git_verbs.Git, top: Path) -> str:
+def _read_tree(git: Git, top: Path) -> str:
     return git.run("rev-parse", "--verify", "HEAD^{tree}", cwd=top).decode().strip()
 
 
-def _choose_commands(settings: Settings, git: git_verbs.Git, top: Path, commit: str) -> Commands:
+def _choose_commands(settings: Settings, git: Git, top: Path, commit: str) -> Commands:
     if settings.verify_commands:
         return Commands(tuple(settings.verify_commands), implied=False)
     build = BuildFiles(
-        files=git_verbs.list_tracked_files(git, top),
-        read=lambda name: git_verbs.read_file(git, top, commit, name),
+        files=list_tracked_files(git, top),
+        read=lambda name: read_committed_file(git, top, commit, name),
         is_there=lambda path: (top / path).exists(),
     )
     return Commands(find_test_commands(build), implied=True)

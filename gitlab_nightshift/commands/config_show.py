@@ -10,7 +10,7 @@ from typing import Any
 from gitlab_nightshift.agents import build_provider, choose_agent
 from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.job.job_secrets import MODEL_KEYS
-from gitlab_nightshift.repository import git as git_verbs
+from gitlab_nightshift.repository.git import build_isolated_git
 from gitlab_nightshift.run.session_opening import read_config_file, read_uncommitted_config
 from gitlab_nightshift.run_folder import Invocation, find_checkout_top
 from gitlab_nightshift.settings.config_file import FILE_NAME, ConfigFile
@@ -86,7 +86,7 @@ def _find_config_file(call: Invocation) -> ConfigFile | None:
     except NightshiftError:
         return read_uncommitted_config(call.folder / (call.config or FILE_NAME))
     with tempfile.TemporaryDirectory(prefix="nightshift-") as home:
-        git = git_verbs.build_isolated_git(Path(home), build_search_path(call.env, checkout))
+        git = build_isolated_git(Path(home), build_search_path(call.env, checkout))
         return read_config_file(call, checkout, git)[0]
 
 

@@ -19,15 +19,15 @@ from gitlab_nightshift.job.job_secrets import MODEL_KEYS
 from gitlab_nightshift.records.events import BoundaryChosen, BoundaryProven, Event, Note
 from gitlab_nightshift.records.products import Outcome, Plan
 from gitlab_nightshift.registry.sandbox_guarantees import GuaranteeState, ProbeSummary, Strength
-from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.repository import prepared_folders
+from gitlab_nightshift.repository.git import read_head
 from gitlab_nightshift.run.session_opening import open_run
 from gitlab_nightshift.run.supervisor.work_paths import find_confinement_paths
 from gitlab_nightshift.run.work_setup import build_work_context
 from gitlab_nightshift.run_folder import Invocation, RunFolder
 from gitlab_nightshift.sandbox import confinement
 from gitlab_nightshift.sandbox.confinement import ConfinementChoice, ConfinementMode
-from gitlab_nightshift.sandbox.launched_process import STARTS
+from gitlab_nightshift.sandbox.launched_process import MOST_STARTS
 from gitlab_nightshift.sandbox.process_table import WORK_TRIAL
 from gitlab_nightshift.sandbox.proof import ProbeFinding, refuse_weaker, summarize_findings
 from gitlab_nightshift.sandbox.supervised_process import StageProcess
@@ -114,7 +114,7 @@ def _look(session: Session, found: Examination) -> None:
     folders = (str(path.resolve().relative_to(top)) for path in work_context.named_folders)
     found.planted = tuple(dict.fromkeys(folders))
     tools = _prepare_tools(work_context, found)
-    base = git_verbs.read_head(session.git, session.checkout)
+    base = read_head(session.git, session.checkout)
     today = datetime.now(UTC).date().isoformat()
     limits = session.settings.max_diff_lines, session.settings.max_budget_usd
     plan = Plan(session.job.run_id, today, base, "", "", (), *limits)
@@ -170,7 +170,7 @@ def _try_confinement(session: Session, namespace_failure: str) -> _ConfinementTr
         find_confinement_paths(session.env, run_folder, prepared.places) as places,
     ):
         env = {"PATH": build_search_path(session.env, session.checkout)}
-        for _ in range(STARTS):
+        for _ in range(MOST_STARTS):
             chosen = confinement.choose(
                 session.settings.isolation, places, namespace_failure=namespace_failure
             )

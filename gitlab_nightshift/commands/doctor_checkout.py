@@ -11,7 +11,7 @@ from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.gateway.gateway_config import build_gateway_config
 from gitlab_nightshift.gateway.model_list import ProbedModel, ask_for_model
 from gitlab_nightshift.records.usage import SpendingLimit
-from gitlab_nightshift.repository import git as git_verbs
+from gitlab_nightshift.repository.git import read_committed_file
 from gitlab_nightshift.run.publishing import read_checkout_facts
 from gitlab_nightshift.run.work_setup import find_verify_commands
 from gitlab_nightshift.sealed_start import CA_FILES, read_certificates
@@ -54,7 +54,7 @@ def _describe_history(session: Session) -> Iterator[DoctorRow]:
 def _describe_settings_file(session: Session) -> Iterator[DoctorRow]:
     """A job reads only the committed file. The row of the history reports one that was changed."""
     exists = (session.checkout / FILE_NAME).is_file()
-    if exists and not git_verbs.read_file(session.git, session.checkout, "HEAD", FILE_NAME):
+    if exists and not read_committed_file(session.git, session.checkout, "HEAD", FILE_NAME):
         text = f"{FILE_NAME} is not committed, so nights do not read it: commit and push it"
         yield DoctorRow("settings file", "warn", text)
 
@@ -75,7 +75,7 @@ def find_missing_include(session: Session) -> str:
     name = session.job.ci_config_path
     if "@" in name or "://" in name:
         return ""
-    committed = git_verbs.read_file(session.git, session.checkout, "HEAD", name)
+    committed = read_committed_file(session.git, session.checkout, "HEAD", name)
     file = session.checkout / name
     if committed and b"nightshift" in committed:
         return ""

@@ -18,7 +18,7 @@ from gitlab_nightshift.onboarding.pipeline_rules import (
     find_scheduled_jobs,
     is_night,
 )
-from gitlab_nightshift.repository import git as git_verbs
+from gitlab_nightshift.repository.git import read_committed_file, read_identity
 from gitlab_nightshift.run.comment_runs import find_project
 from gitlab_nightshift.run.publishing import build_missing_token_error
 from gitlab_nightshift.session import Session
@@ -141,7 +141,7 @@ def _describe_push_rule(session: Session, project: Project) -> Iterator[DoctorRo
         return
     settings, access = session.settings, project.check_access()
     message = apply_commit_template(settings, "tests", ANY_TITLE, ANY_TITLE, session.job.run_id)
-    identity = git_verbs.read_identity(session.machine_git, session.checkout)
+    identity = read_identity(session.machine_git, session.checkout)
     try:
         author = choose_author(session, project, identity)
         email = session.job.user_email
@@ -164,7 +164,7 @@ def _describe_push_rule(session: Session, project: Project) -> Iterator[DoctorRo
 
 def _describe_schedules(session: Session, project: Project) -> Iterator[DoctorRow]:
     found, name = project.ci_settings.list_schedules(), session.job.ci_config_path
-    file = git_verbs.read_file(session.git, session.checkout, "HEAD", name) or b""
+    file = read_committed_file(session.git, session.checkout, "HEAD", name) or b""
     try:
         marks = find_marks(file.decode(errors="replace"), name)
     except NightshiftError:  # the pipeline's row reports it
@@ -319,7 +319,7 @@ def _judge_workflow(excluded: bool | None, name: str) -> DoctorRow:
 def describe_job_token(session: Session, project: Project) -> Iterator[DoctorRow]:
     """Check that jobs may fetch this program from the project that the template names."""
     name, here = session.job.ci_config_path, project.facts
-    data = git_verbs.read_file(session.git, session.checkout, "HEAD", name) or b""
+    data = read_committed_file(session.git, session.checkout, "HEAD", name) or b""
     source = find_source(data.decode(errors="replace"), name, here.path)
     if not source or "://" in source:
         yield DoctorRow("job token", "ok", f"not needed: the program comes from {source or name}")

@@ -11,7 +11,7 @@ from gitlab_nightshift.commands.doctor_checkout import list_checkout_rows
 from gitlab_nightshift.commands.doctor_gitlab import list_gitlab_rows
 from gitlab_nightshift.commands.doctor_row import DoctorRow, RowState, try_rows
 from gitlab_nightshift.registry.sandbox_guarantees import GuaranteeState
-from gitlab_nightshift.repository import git as git_verbs
+from gitlab_nightshift.repository.git import read_head
 from gitlab_nightshift.run.session_opening import locate_project, open_run
 from gitlab_nightshift.run_folder import Invocation
 from gitlab_nightshift.session import Session
@@ -28,7 +28,7 @@ def examine_night(call: Invocation) -> Iterator[DoctorRow]:
     for row in try_rows("settings", lambda: _list_rows(call)):
         if row.state not in ("fail", "warn"):
             yield row
-        elif not _has_row(row.text, reported):
+        elif not _is_reported(row.text, reported):
             reported.append(row.text)
             yield row
         if row.name == "settings" and row.exit_status:
@@ -36,7 +36,8 @@ def examine_night(call: Invocation) -> Iterator[DoctorRow]:
     yield _examine_sandbox(call, reported)
 
 
-def _has_row(text: str, reported: Iterable[str]) -> bool:
+def _is_reported(text: str, reported: Iterable[str]) -> bool:
+    """True if an earlier row contains this text."""
     return any(text in each for each in reported)
 
 
@@ -46,27 +47,29 @@ def _list_rows(call: Invocation) -> Iterator[DoctorRow]:
         log = JobLog(sections=False, colour=False, redact=opened.redact, stream=sys.stderr)
         session = dataclasses.replace(locate_project(opened), emit=log)
         yield DoctorRow("settings", "ok", "valid (nightshift config show lists them)")
-        empty = list(try_rows("history", lambda: _require_commit(session)))
-        yield from empty
-        if not empty:
+        refusals = list(try_rows("history", lambda: _require_commit(session)))
+        yield from refusals
+        if not refusals:
             yield from list_gitlab_rows(session)
             yield from list_checkout_rows(session)
 
 
 def _require_commit(session: Session) -> Iterator[DoctorRow]:
     """No rows; raise ``E_CONFIG`` for an empty project, about which nothing else can be checked."""
-    git_verbs.read_head(session.git, session.checkout)
+    read_head(session.git, session.checkout)
     return iter(())
 
 
 def _examine_sandbox(call: Invocation, reported: Iterable[str]) -> DoctorRow:
     """The sandbox alone: other reasons against a night have their own rows."""
     found = examine(call)
-    found.refused[:] = [error for error in found.refused if not _has_row(error.message, reported)]
+    found.refused[:] = [
+        error for error in found.refused if not _is_reported(error.message, reported)
+    ]
     if not (found.refused or found.chosen):
         return DoctorRow("sandbox", "not known", "not tried: fix the above first")
-    partly = any(each.state is not GuaranteeState.HELD for each in found.guarantees)
-    state: RowState = "fail" if found.refused else "warn" if partly else "ok"
+    is_partial = any(each.state is not GuaranteeState.HELD for each in found.guarantees)
+    state: RowState = "fail" if found.refused else "warn" if is_partial else "ok"
     return DoctorRow("sandbox", state, describe_verdict(found), found.exit_status)
 
 

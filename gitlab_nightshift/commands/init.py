@@ -1,4 +1,5 @@
-"""``nightshift init``: a project's first nightshift.yaml and the include of the template."""
+"""``nightshift init``: a project's first nightshift.yaml (``onboarding/settings_file.py``), and the
+include of the template (``onboarding/ci_file.py``)."""
 
 import argparse
 

@@ -12,10 +12,12 @@ from gitlab_nightshift.session import Session
 
 @dataclass(frozen=True)
 class InitRequest:
-    """What was asked for; ``source`` is "" for the default, ``model_key`` the variable to store in
-    GitLab as the model's key, "" for none. ``dashboard`` is whether ``log_issue`` is wanted, None
-    to ``ask`` a yes-or-no question. ``by_fleet``: the project's own pipeline
-    tries the tests, as this machine lacks what they need, and a fleet starts the nights."""
+    """What was asked for: ``source`` is the project that holds gitlab-nightshift, "" for the
+    default; ``gitlab``: set up the project in GitLab, too; ``merge_request``: also propose the
+    files there; ``model_key`` is the variable to store in GitLab as the model's key, "" for none;
+    ``dashboard`` is whether ``log_issue`` is wanted, None to ``ask`` a yes-or-no question;
+    ``by_fleet``: the project's own pipeline tries the tests, as this machine lacks what they need,
+    and a fleet starts the nights."""
 
     source: str = ""
     dry_run: bool = False
@@ -36,14 +38,15 @@ class NewFile:
     before: str | None
 
     @property
-    def changes(self) -> bool:
+    def is_changed(self) -> bool:
+        """True if it has to be written."""
         return self.text != self.before
 
 
 @dataclass
 class ProjectExamination:
-    """What was found in a project, and its new files; ``versions`` are those of the include
-    before and after an upgrade; ``merged`` is the pipeline file with all includes, "" if GitLab did
+    """What was found in a project, and its new files; ``versions`` are those of the include before
+    and after an upgrade; ``merged_config`` is the pipeline file with all includes, "" if GitLab did
     not show it; ``to_do`` is what people have to do for the tests, "" for nothing."""
 
     session: Session
@@ -52,7 +55,7 @@ class ProjectExamination:
     source: str = ""
     versions: tuple[str, str] = ("", "")
     tried: tuple[TriedCommand, ...] = ()
-    merged: str = ""
+    merged_config: str = ""
     to_do: str = ""
     files: list[NewFile] = field(default_factory=list)
 
@@ -65,7 +68,8 @@ class ProjectExamination:
 
 
 def _read_branch_names(git: Git, checkout: Path) -> tuple[str, str]:
-    """The branch that ``origin`` has as its default, and the checked-out one; "" for neither."""
+    """The branch that ``origin`` has as its default, and the checked-out one; each "" if there is
+    none."""
     found = []
     for name in ("refs/remotes/origin/HEAD", "HEAD"):
         try:
@@ -77,5 +81,5 @@ def _read_branch_names(git: Git, checkout: Path) -> tuple[str, str]:
 
 
 def format_line(name: str, text: str) -> str:
-    """A line of the command."""
+    """A line that the command prints: a name in a column, then a text."""
     return f"{name:<12} {text}"

@@ -59,8 +59,8 @@ from gitlab_nightshift.proof.proof_commands import (
     run_and_collect,
 )
 from gitlab_nightshift.proof.reports.report_request import build_text_reader
-from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.repository.checkout import Checkout
+from gitlab_nightshift.repository.git import list_tracked_files, read_committed_file, read_head
 from gitlab_nightshift.run.session_opening import locate_project, open_without_results
 from gitlab_nightshift.run.work_setup import build_work_context
 from gitlab_nightshift.run_folder import Invocation
@@ -114,13 +114,13 @@ def _examine_project(session: Session, request: InitRequest) -> ProjectExaminati
 
     def read(name: str) -> bytes | None:
         if request.merge_request:
-            return git_verbs.read_file(session.git, session.checkout, "HEAD", name)
+            return read_committed_file(session.git, session.checkout, "HEAD", name)
         path = session.checkout / name
         return path.read_bytes() if path.is_file() and not path.is_symlink() else None
 
     if request.merge_request:
-        git_verbs.read_head(session.git, session.checkout)  # an empty project has nothing to merge
-    files = git_verbs.list_tracked_files(session.git, session.checkout)
+        read_head(session.git, session.checkout)  # an empty project has nothing to merge
+    files = list_tracked_files(session.git, session.checkout)
     build = BuildFiles(files, read, lambda path: (session.checkout / path).exists())
     return ProjectExamination(session, request, build)
 
@@ -298,7 +298,7 @@ def _list_names(names: Sequence[str]) -> str:
 
 
 def _write_file(checkout: Path, file: NewFile, *, dry_run: bool) -> Iterator[str]:
-    if not file.changes:
+    if not file.is_changed:
         yield format_line("unchanged", file.name)
         return
     verb = "write" if file.before is None else "change"
@@ -311,7 +311,7 @@ def _write_file(checkout: Path, file: NewFile, *, dry_run: bool) -> Iterator[str
 
 def _suggest_next(examined: ProjectExamination) -> Iterator[str]:
     request = examined.request
-    if request.merge_request or request.dry_run or not any(f.changes for f in examined.files):
+    if request.merge_request or request.dry_run or not any(f.is_changed for f in examined.files):
         return
     text = "review both files and commit them; `nightshift init --gitlab` then sets up GitLab"
     if request.gitlab:

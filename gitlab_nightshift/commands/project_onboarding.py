@@ -99,7 +99,7 @@ def _check_pipeline(examined: ProjectExamination, project: Project) -> Iterator[
     if found is None:
         yield format_line("not known", f"whether GitLab will accept {file.name}")
         return
-    examined.merged = found.merged
+    examined.merged_config = found.merged
     if found.errors:
         why = "; ".join(found.errors[:MOST_ERRORS])
         raise build_config_error(f"GitLab would reject {file.name}: {why}")
@@ -129,7 +129,7 @@ def _open_request(
 ) -> Iterator[str]:
     session = examined.session
     changed = {
-        each.name: (each.text, each.before is None) for each in examined.files if each.changes
+        each.name: (each.text, each.before is None) for each in examined.files if each.is_changed
     }
     if not changed:
         yield format_line(
@@ -164,7 +164,7 @@ def _describe_rehearsal(examined: ProjectExamination) -> str:
     file = examined.files[-1]
     if not find_rehearsal(file.text, file.name):
         return ""
-    config = parse_config(examined.merged or file.before or "", file.name)
+    config = parse_config(examined.merged_config or file.before or "", file.name)
     jobs = find_request_jobs(config, BRANCH, examined.branch)
     return describe_rehearsal(jobs, file.name, "this and every later merge request")
 

@@ -27,8 +27,7 @@ from gitlab_nightshift.policy.secret_names import is_secret
 from gitlab_nightshift.records.events import Emit, Event, Note
 from gitlab_nightshift.records.usage import UNKNOWN_USAGE, SpendingLimit, Usage
 from gitlab_nightshift.registry.categories import INJECTION_MITIGATION_PREAMBLE
-from gitlab_nightshift.repository import git as git_verbs
-from gitlab_nightshift.repository.git import Git
+from gitlab_nightshift.repository.git import Git, build_isolated_git
 from gitlab_nightshift.run.session_opening import read_config_file
 from gitlab_nightshift.run_folder import Invocation, find_checkout_top
 from gitlab_nightshift.sandbox.process_table import PATCH
@@ -119,7 +118,7 @@ def _open_settings(call: Invocation, model: str | None) -> Iterator[tuple[Path, 
     named = {"models.implement": model} if model else {}
     top = find_checkout_top(call.folder)
     with tempfile.TemporaryDirectory(prefix="nightshift-") as home:
-        git = git_verbs.build_isolated_git(Path(home), build_search_path(call.env, top))
+        git = build_isolated_git(Path(home), build_search_path(call.env, top))
         file, _ = read_config_file(call, top, git)
         yield top, git, load_settings(call.env, file, {**call.overrides, **named})
 

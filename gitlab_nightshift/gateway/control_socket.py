@@ -22,7 +22,7 @@ from gitlab_nightshift.gateway.gateway_config import GatewayConfig
 from gitlab_nightshift.gateway.keys import BeadTicket, EgressTicket
 from gitlab_nightshift.gateway.limits import GatewayLimits
 from gitlab_nightshift.gateway.model_gateway import Gateway
-from gitlab_nightshift.gateway.usage_reports import BEADS, Reports
+from gitlab_nightshift.gateway.usage_reports import MOST_BEADS, UsageWriter
 from gitlab_nightshift.records.codec import InvalidRecordError, decode_record, to_data
 from gitlab_nightshift.records.events import Event, Note
 from gitlab_nightshift.records.usage import Usage
@@ -32,8 +32,11 @@ from gitlab_nightshift.sandbox.process_table import GATEWAY
 
 MAX_WAIT_S = 0.2
 """Seconds that one answer may take: a client that waits longer asks again."""
-NOTES, NOTE_CHARACTERS, NOTES_AT_ONCE = 500, 500, 16
-"""Notes that may wait, the length of one, and how many go with an answer."""
+MOST_NOTES = 500
+"""Notes that may wait."""
+NOTE_CHARACTERS = 500
+NOTES_AT_ONCE = 16
+"""Notes that go with an answer."""
 CALLS_AT_ONCE = 10
 """Tool calls that go with an answer: even the longest ones fit into a message."""
 MOST_HOSTS = 20
@@ -76,7 +79,7 @@ class ControlServer:
 
     def keep_note(self, event: Event) -> None:
         """Keep a note until it is fetched."""
-        if isinstance(event, Note) and len(self._notes) < NOTES:
+        if isinstance(event, Note) and len(self._notes) < MOST_NOTES:
             self._notes.append(event)
 
     async def serve(self) -> None:
@@ -167,7 +170,7 @@ class ControlServer:
         gateway = self._require_gateway()
         if unknown := set(request.models) - set(self._models):
             raise _build_refusal(f"the gateway serves no model {', '.join(sorted(unknown))}")
-        if len(gateway.list_accounts()) >= BEADS:
+        if len(gateway.list_accounts()) >= MOST_BEADS:
             raise _build_refusal("the gateway has served too many beads")
         usd, tokens = request.budget_usd, request.budget_tokens
         return gateway.open_bead(request.bead, request.models, budget_usd=usd, budget_tokens=tokens)
@@ -186,7 +189,7 @@ class ControlServer:
         return messages.ClosedBead(await gateway.close_bead(placeholder))
 
     def _open_egress(self, bead: str) -> EgressTicket:
-        if self._proxy is None or not self._proxy.port or len(self._tickets) >= BEADS:
+        if self._proxy is None or not self._proxy.port or len(self._tickets) >= MOST_BEADS:
             raise _build_refusal("the gateway opens no host")
         ticket = self._proxy.open_bead(bead)
         self._tickets[ticket.credential] = ticket
@@ -241,7 +244,7 @@ def confine(config: GatewayConfig) -> None:
 
 
 async def _serve(config: GatewayConfig, link: socket.socket, pipe: int) -> None:
-    reports, loop = Reports(pipe), asyncio.get_running_loop()
+    reports, loop = UsageWriter(pipe), asyncio.get_running_loop()
     control = ControlServer(link, config, lambda: reports.write(control.list_usage()))
     loop.set_exception_handler(lambda _, context: control.keep_note(_build_fault_note(context)))
     # A pipe's write end gets ready (POLLERR) once its reader has closed it: poll(2).
@@ -256,7 +259,7 @@ async def _serve(config: GatewayConfig, link: socket.socket, pipe: int) -> None:
                 await asyncio.sleep(0.05)
 
 
-async def _report_regularly(reports: Reports, control: ControlServer) -> None:
+async def _report_regularly(reports: UsageWriter, control: ControlServer) -> None:
     while True:
         await asyncio.sleep(REPORT_S)
         reports.write(control.list_usage())

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from gitlab_nightshift.records.events import Emit
 
 END_S = 10.0
-"""Seconds that it gets to end by itself once its control socket is closed."""
+"""Seconds that the gateway gets to end by itself once its control socket is closed."""
 _VARIABLES = ("LANG", "SSL_CERT_FILE", "SSL_CERT_DIR")
-"""Its whole environment; OpenSSL itself reads the last two."""
+"""The whole environment of the gateway; OpenSSL itself reads the last two."""
 
 
 @dataclass(frozen=True)

@@ -82,7 +82,7 @@ class CheckedRequest:
     optional: tuple[str, ...] = ()
 
     def estimate_input(self, size: int) -> InputTokens:
-        """Its input, which arrived as ``size`` bytes."""
+        """The tokens of the request's input, which arrived as ``size`` bytes."""
         # No tokenizer makes more tokens than bytes. Pictures cost tokens whatever their bytes.
         text = max(size - self.traits.image_bytes, 0)
         usual = text // BYTES_PER_TOKEN + 1 + self.traits.image_tokens

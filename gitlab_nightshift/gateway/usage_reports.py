@@ -21,19 +21,22 @@ from gitlab_nightshift.records.usage import Usage
 
 LINE_BYTES = 4096
 """The longest line, with its end: a write of up to PIPE_BUF bytes is atomic (pipe(7))."""
-BEADS, MOST = 500, 1e12
-"""Beads of a run; the highest value of any figure."""
+MOST_BEADS = 500
+"""Beads of a run."""
+LARGEST_FIGURE = 1e12
+"""The highest value of any figure of a usage."""
 
 
 @dataclass(frozen=True)
 class BeadLine:
-    """What the run's bead of this ``number``, from 0, can have used at most."""
+    """A bead's usage: ``number`` counts the run's beads from 0; ``usage`` is the most that this one
+    can have used."""
 
-    number: Annotated[int, Between(0, BEADS - 1)]
+    number: Annotated[int, Between(0, MOST_BEADS - 1)]
     usage: Usage
 
 
-class Reports:
+class UsageWriter:
     """Writes a line for each bead whose usage has changed. What does not fit into the pipe now is
     written the next time."""
 
@@ -44,7 +47,7 @@ class Reports:
         self._written: dict[int, Usage] = {}
 
     def write(self, beads: Iterable[Usage]) -> bool:
-        """Write those not written yet, in order; False if some are left for later."""
+        """Write each usage that has changed, in order; False if some are left for later."""
         for number, usage in enumerate(beads):
             if usage == self._written.get(number):
                 continue
@@ -59,17 +62,17 @@ class Reports:
 
 
 @dataclass
-class Totals:
-    """Reads lines as they arrive; invalid ones are only counted (``bad``)."""
+class UsageReader:
+    """Reads lines as they arrive; invalid ones are only counted."""
 
-    bad: int = 0
+    invalid_lines: int = 0
     _beads: dict[int, Usage] = field(default_factory=dict)
     _rest: bytes = b""
 
     def feed(self, data: bytes) -> None:
-        """The next bytes of the pipe."""
+        """Read the next bytes of the pipe."""
         *lines, rest = (self._rest + data).split(b"\n")
-        # Cut: a line without an end must not fill the reader's memory.
+        # A line without an end must not fill the reader's memory.
         self._rest = rest[:LINE_BYTES]
         for line in lines:
             self._take(line)
@@ -80,15 +83,15 @@ class Totals:
 
     def _take(self, line: bytes) -> None:
         try:
-            made = read_line(line)
+            report = read_line(line)
         except InvalidRecordError:
-            self.bad += 1
+            self.invalid_lines += 1
         else:
-            self._beads[made.number] = made.usage
+            self._beads[report.number] = report.usage
 
 
 def to_line(number: int, usage: Usage) -> bytes:
-    """A bead's line."""
+    """The line that reports a bead's usage."""
     return encode_record(BeadLine(number, usage)) + b"\n"
 
 
@@ -96,7 +99,7 @@ def read_line(line: bytes) -> BeadLine:
     """Parse a line without its end. Raises InvalidRecordError for what no gateway reports."""
     if len(line) >= LINE_BYTES:
         raise InvalidRecordError("it is too long")
-    made = decode_record(BeadLine, line)
-    if not all(0 <= (value or 0) <= MOST for value in dataclasses.astuple(made.usage)):
+    report = decode_record(BeadLine, line)
+    if not all(0 <= (value or 0) <= LARGEST_FIGURE for value in dataclasses.astuple(report.usage)):
         raise InvalidRecordError("no run uses so much")
-    return made
+    return report

@@ -80,6 +80,16 @@ class Client(gitlab.Gitlab):
         rows = self.http_list(path, query_data={"per_page": PAGE, **query}, get_all=False)
         return [row for row in rows if isinstance(row, dict)]
 
+    def read_pages(self, path: str, pages: int, **query: Any) -> list[dict[str, Any]]:
+        """The objects on the first ``pages`` pages of a list."""
+        found: list[dict[str, Any]] = []
+        for page in range(1, pages + 1):
+            rows = self.read_rows(path, page=page, **query)
+            found += rows
+            if len(rows) < PAGE:
+                break
+        return found
+
     def read_all_rows(self, path: str) -> list[dict[str, Any]]:
         """The objects of a whole list."""
         rows = self.http_list(path, query_data={"per_page": PAGE}, get_all=True)

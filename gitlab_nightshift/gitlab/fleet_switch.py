@@ -76,7 +76,7 @@ class GroupSwitch:
         self._client, self._path = client, f"/groups/{quote(group, safe='')}/variables"
 
     def read(self) -> str | None:
-        """Its value; None if it is not set for all environments."""
+        """The variable's value; None if it is not set for all environments."""
         rows = self._client.read_all_rows(self._path)
         found = (row for row in rows if row.get("key") == SWITCH and _is_everywhere(row))
         return next((str(row.get("value")) for row in found), None)

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gitlab_nightshift.gitlab.api_error import ApiError, call_or_none
-from gitlab_nightshift.gitlab.resources import PAGE
 
 if TYPE_CHECKING:
     from gitlab_nightshift.gitlab.client import Client
@@ -67,13 +66,10 @@ class Issues:
 
     def list_system_notes(self, iid: int, pages: int = 1) -> tuple[SystemNote, ...]:
         """The newest system notes, from at most ``pages`` pages of all notes."""
-        path, found = f"{self._path}/{iid}/notes", list[dict[str, Any]]()
         # GitLab has no filter for system notes: comments fill the pages too.
-        for page in range(1, pages + 1):
-            rows = self._client.read_rows(path, sort="desc", order_by="created_at", page=page)
-            found += rows
-            if len(rows) < PAGE:
-                break
+        found = self._client.read_pages(
+            f"{self._path}/{iid}/notes", pages, sort="desc", order_by="created_at"
+        )
         return tuple(_read_note(each) for each in found if each.get("system"))
 
 

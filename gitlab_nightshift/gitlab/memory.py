@@ -24,7 +24,7 @@ BATCH = 30
 MOST_REJECTED, MOST_OPENED, MOST_OTHERS = 40, 20, 30
 """Merge requests whose files and comments are read."""
 MOST_BY_REST = 2
-"""The same if GraphQL fails: each then takes two requests."""
+"""As many are read if GraphQL fails: each then takes two requests."""
 MOST_COMMENTS, LONGEST_COMMENT = 3, 300
 MOST_FILES = 100
 REJECTED_LABELS = frozenset(

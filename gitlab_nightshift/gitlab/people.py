@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 OWNER_FILES = ("CODEOWNERS", "docs/CODEOWNERS", ".gitlab/CODEOWNERS")
 """In GitLab's order: it reads only the first that exists (gitlab-org/gitlab#219916)."""
 LARGEST_OWNERS = 1_000_000
+"""Bytes."""
+MOST_PAGES = 10
+"""Pages that are read of a list: 1,000 people, rules or merge requests."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,8 @@ class ApprovalRule:
 
 
 class People:
-    """The people around a project. Every method may raise :class:`ApiError`."""
+    """The people around a project. Of each list at most ``MOST_PAGES`` pages are read. Every method
+    may raise :class:`ApiError`."""
 
     def __init__(self, client: "Client", project: str) -> None:
         self._client, self._project = client, project
@@ -61,11 +65,11 @@ class People:
 
     def list_group(self, path: str) -> tuple[GitlabUser, ...] | None:
         """The members of a group, inherited ones too; None if the token sees no such group."""
-        return self._list(f"/groups/{quote(path, safe='')}/members/all")
+        return self._list_people(f"/groups/{quote(path, safe='')}/members/all")
 
     def list_members(self) -> tuple[GitlabUser, ...]:
         """The members of the project, inherited ones too."""
-        return self._list(f"{self._path}/members/all") or ()
+        return self._list_people(f"{self._path}/members/all") or ()
 
     def find_developers(self, users: Iterable[int]) -> frozenset[int]:
         """The users (ids) who are Developers or above."""
@@ -76,9 +80,9 @@ class People:
         return find_developers(self._client, self._project, users, MAINTAINER)
 
     def list_rules(self, branch: str) -> tuple[ApprovalRule, ...] | None:
-        """The project's approval rules for a target branch; None if the tier has none, or the token
-        may not see them."""
-        found = self._get_page(f"{self._path}/approval_rules")
+        """The project's approval rules for a target branch; None if GitLab's tier has none, or the
+        token may not see them."""
+        found = self._read_list(f"{self._path}/approval_rules")
         if found is None:
             return None
         return tuple(
@@ -103,7 +107,7 @@ class People:
 
     def count_reviews(self) -> Mapping[int, int]:
         """User id → the number of the project's open merge requests with this reviewer."""
-        rows = self._get_page(f"{self._path}/merge_requests", state="opened") or []
+        rows = self._read_list(f"{self._path}/merge_requests", state="opened") or []
         return Counter(int(each["id"]) for row in rows for each in row.get("reviewers") or ())
 
     def is_busy(self, person: GitlabUser) -> bool:
@@ -111,12 +115,12 @@ class People:
         status = call_or_none(lambda: self._client.read_object(f"/users/{person.id}/status")) or {}
         return status.get("availability") == "busy"
 
-    def _list(self, path: str) -> tuple[GitlabUser, ...] | None:
-        found = self._get_page(path)
+    def _list_people(self, path: str) -> tuple[GitlabUser, ...] | None:
+        found = self._read_list(path)
         return None if found is None else tuple(map(_read_person, found))
 
-    def _get_page(self, path: str, **query: str) -> list[dict[str, Any]] | None:
-        return call_or_none(lambda: self._client.read_rows(path, **query))
+    def _read_list(self, path: str, **query: str) -> list[dict[str, Any]] | None:
+        return call_or_none(lambda: self._client.read_pages(path, MOST_PAGES, **query))
 
 
 def _read_person(data: Mapping[str, Any]) -> GitlabUser:

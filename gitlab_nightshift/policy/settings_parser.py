@@ -1,6 +1,6 @@
-"""Settings files as plain data (TOML, JSON with comments, YAML, INI, XML, properties), and which
-tables and keys differ between two versions: of a file with settings for several tools, only some
-tables matter to a rule."""
+"""Settings files as plain data (TOML, JSON with comments, YAML, INI, XML, properties), and which of
+their tables and keys differ between two versions. Of a file with settings for several tools, only
+some tables matter to a rule."""
 
 import json
 import re
@@ -20,8 +20,8 @@ LARGEST = 1_000_000
 
 
 def parse_data(path: str, data: bytes | None) -> Any:
-    """The data of a settings file, whose format is given by its name; None without data, or if it
-    cannot be parsed."""
+    """The data of a settings file, whose name tells its format; None without data, or if it cannot
+    be parsed."""
     reader = _find_reader(path.rpartition("/")[2].lower())
     if data is None or reader is None or len(data) > LARGEST:
         return None
@@ -55,7 +55,8 @@ _COMMA = compile_lazily(rf"{_STRING}|,(\s*[}}\]])")
 
 
 def from_yaml(text: str) -> Any:
-    """The only document, or a mapping of "" to all of them."""
+    """The document; if there are several, a mapping with the list of them under ""; {} if there is
+    none."""
     bodies = load_documents(text)
     return bodies[0] if len(bodies) == 1 else {"": bodies} if bodies else {}
 
@@ -72,16 +73,16 @@ def from_ini(text: str) -> Any:
     reader = configparser.RawConfigParser(strict=False, allow_no_value=True, delimiters=("=", ":"))
     reader.optionxform = str  # type: ignore[assignment,method-assign]
     # configparser needs a section; .editorconfig begins without one.
-    head = "" if re.match(r"(?:[#;][^\n]*\n|\s)*\[", text) else f"[{_TOP}]\n"
+    head = "" if re.match(r"(?:[#;][^\n]*\n|\s)*\[", text) else f"[{_NO_SECTION}]\n"
     try:
         reader.read_string(head + text)
     except configparser.Error as error:
         raise ValueError(str(error)) from None
     found = {name: dict(reader.items(name)) for name in reader.sections()}
-    return {"" if name == _TOP else name: values for name, values in found.items()}
+    return {"" if name == _NO_SECTION else name: values for name, values in found.items()}
 
 
-_TOP = "nothing-above"
+_NO_SECTION = "no-section"
 
 
 def from_properties(text: str) -> Any:
@@ -125,7 +126,7 @@ def _build_name(element: "Element") -> str:
 
 def list_leaves(data: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     """Each value with its path, ``tool.ruff.line-length``. A list is one value unless it contains
-    tables; each is called by its ``name``, if any: ``package:serde.version``."""
+    tables; each table is called by its ``name``, if any: ``package:serde.version``."""
     tables = data if isinstance(data, list) and any(isinstance(e, dict) for e in data) else ()
     if isinstance(data, Mapping) and data:
         for key, value in data.items():
@@ -201,8 +202,8 @@ _CODE_COMMENT = compile_lazily(rf"{_TEXT}|//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL 
 _HASH_COMMENT = compile_lazily(r"#(?!!)")
 _QUOTED = compile_lazily(_TEXT, re.MULTILINE)
 _LONGEST = 500
-"""Characters of a key or a line. A longer one is made to hide something, or to take long: it always
-counts as relevant."""
+"""Characters of a key or a line. A longer one may hide something, or slow the search down: it
+always counts as relevant."""
 
 
 def list_changed_tables(
@@ -240,51 +241,56 @@ def _compile_tables(tables: tuple[str, ...]) -> re.Pattern[str]:
 
 
 def list_changed_blocks(
-    old: bytes | None, new: bytes | None, heads: re.Pattern[str], *, c_comments: bool = False
+    old: bytes | None, new: bytes | None, heads: re.Pattern[str], *, has_c_comments: bool = False
 ) -> list[str]:
-    """The changed blocks of a build script, by the match of ``heads`` in their first line. A block
-    also has the lines below that are indented or inside its brackets. White space and comments do
-    not count; ``c_comments``: they are as in C, else they begin with ``#``."""
+    """The changed blocks of a build script, each named by what ``heads`` matches in its first line.
+    A block goes on with the lines below that are indented more, or inside its brackets. White space
+    and comments do not count; ``has_c_comments``: comments are as in C, else they begin with
+    ``#``."""
     if max(len(old or b""), len(new or b"")) > LARGEST:
         return [UNREADABLE]
-    before, after = (list(_list_blocks(side or b"", heads, c_comments)) for side in (old, new))
+    before, after = (list(_list_blocks(side or b"", heads, has_c_comments)) for side in (old, new))
     if before == after:
         return []
-    apart = {*before} ^ {*after}
-    changed = [block for block in (*after, *before) if block in apart]
+    different = {*before} ^ {*after}
+    changed = [block for block in (*after, *before) if block in different]
+    # Only the order or number of equal blocks differs: name all.
     return list(dict.fromkeys(block[0] for block in changed or after))
 
 
 def _list_blocks(
-    data: bytes, heads: re.Pattern[str], c_comments: bool
+    data: bytes, heads: re.Pattern[str], has_c_comments: bool
 ) -> Iterator[tuple[str, ...]]:
     text = data.decode("utf-8", "surrogateescape").replace("\\\n", " ")
-    if c_comments:
+    if has_c_comments:
         text = _CODE_COMMENT.sub(lambda match: match[1] or "", text)
-    lines = [line for line in text.expandtabs().splitlines() if not _has_no_code(line, c_comments)]
+    lines = [
+        line for line in text.expandtabs().splitlines() if not _has_no_code(line, has_c_comments)
+    ]
     at = 0
     while at < len(lines):
-        end, long = at + 1, len(lines[at]) > _LONGEST
-        if head := None if long else heads.search(lines[at]):
+        end, is_long = at + 1, len(lines[at]) > _LONGEST
+        if head := None if is_long else heads.search(lines[at]):
             end = _find_end(lines, at)
-        if head or long:
+        if head or is_long:
             name = head[0].strip() if head else "a long line"
             yield (name, *(" ".join(line.split()) for line in lines[at:end]))
         at = end
 
 
-def _has_no_code(line: str, c_comments: bool) -> bool:
+def _has_no_code(line: str, has_c_comments: bool) -> bool:
     code = line.strip()
-    return not code or (not c_comments and _HASH_COMMENT.match(code) is not None)
+    return not code or (not has_c_comments and _HASH_COMMENT.match(code) is not None)
 
 
 def _find_end(lines: list[str], at: int) -> int:
+    """The index after the block that begins at ``at``."""
     depth, end = _count_open(lines[at]), at + 1
-    opened = depth > 0
+    has_brackets = depth > 0
     while end < len(lines) and (depth > 0 or _read_indent(lines[end]) > _read_indent(lines[at])):
         depth += _count_open(lines[end])
         end += 1
-        if opened and depth <= 0:
+        if has_brackets and depth <= 0:
             break
     return end
 

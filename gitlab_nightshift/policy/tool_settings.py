@@ -14,8 +14,8 @@ from gitlab_nightshift.text.printable_text import format_excerpt
 
 MOST_NAMED = 4
 WHOLE = "the whole file"
-Side = tuple[str, bytes | None, bytes | None]
-"""A path, and its bytes before and after; None if it does not exist."""
+FileVersions = tuple[str, bytes | None, bytes | None]
+"""A path, and its bytes before and after; None if there is no file."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class SharedFiles:
     patterns: tuple[str, ...]
     tables: tuple[str, ...] = ()
     blocks: re.Pattern[str] | None = None
-    c_comments: bool = False
+    has_c_comments: bool = False
 
     def list_changed(self, path: str, old: bytes | None, new: bytes | None) -> list[str]:
         """The changed keys, or the beginnings of changed blocks."""
@@ -37,32 +37,34 @@ class SharedFiles:
 
         if self.blocks is None:
             return list_changed_tables(path, old, new, self.tables)
-        return list_changed_blocks(old, new, self.blocks, c_comments=self.c_comments)
+        return list_changed_blocks(old, new, self.blocks, has_c_comments=self.has_c_comments)
 
 
 def _read_shared(row: Mapping[str, Any]) -> SharedFiles:
     blocks = compile_lazily(row["blocks"]) if "blocks" in row else None
     tables = tuple(row.get("tables", "").split())
-    return SharedFiles(tuple(row["files"].split()), tables, blocks, row.get("c_comments", False))
+    return SharedFiles(
+        tuple(row["files"].split()), tables, blocks, row.get("has_c_comments", False)
+    )
 
 
 _DATA = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 TOOL_GROUPS = read_groups(_DATA["files"])
 TOOL_FILES = tuple(pattern for group in TOOL_GROUPS for pattern in group.patterns)
-"""Files that contain nothing else."""
+"""Files that contain nothing but tool settings."""
 SHARED = tuple(map(_read_shared, _DATA["shared"]))
-_ANY = (*TOOL_FILES, *(pattern for shared in SHARED for pattern in shared.patterns))
+_ALL_PATTERNS = (*TOOL_FILES, *(pattern for shared in SHARED for pattern in shared.patterns))
 
 
 def find_settings_files(paths: Iterable[str]) -> list[str]:
     """The files that contain tool settings, alone or beside others."""
-    return find_matching(paths, _ANY)
+    return find_matching(paths, _ALL_PATTERNS)
 
 
-def list_changed_settings(sides: Iterable[Side]) -> dict[str, str]:
+def list_changed_settings(files: Iterable[FileVersions]) -> dict[str, str]:
     """The files with changed tool settings, each with what differs."""
-    known = ((path, old, new) for path, old, new in sides if find_settings_files((path,)))
-    found = ((path, _describe_change(path, old, new)) for path, old, new in known)
+    relevant = ((path, old, new) for path, old, new in files if find_settings_files((path,)))
+    found = ((path, _describe_change(path, old, new)) for path, old, new in relevant)
     return {path: what for path, what in found if what}
 
 

@@ -45,7 +45,7 @@ class Runner:
     logs: Logs
     limits: Callable[[], ProcessLimits]
     emit: Emit
-    confined: ProcessBoundary | None = None
+    boundary: ProcessBoundary | None = None
 
     def run(
         self, argv: Sequence[str], log: str, *, at_most_s: float | None = None
@@ -79,7 +79,7 @@ class Runner:
                     limits=limits,
                     on_line=lambda _line: False,
                     on_tick=lambda: watch.find_full() is not None,
-                    confined=self.confined,
+                    boundary=self.boundary,
                 )
         except OSError as error:
             why = f"cannot be started: {error.strerror}"

@@ -191,7 +191,7 @@ def build_refused_result(code: Code, why: str) -> DelegationResult:
 
 
 def render_refusal(code: Code, why: str) -> str:
-    """The same as JSON for stdout."""
+    """The result of a delegation that did nothing, as JSON for stdout."""
     return json.dumps(asdict(build_refused_result(code, why)))
 
 

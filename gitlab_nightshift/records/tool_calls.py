@@ -1,4 +1,4 @@
-"""The tools that an agent called, and who observed it."""
+"""The tools that an agent called, and who observed the calls."""
 
 import shlex
 from collections.abc import Mapping
@@ -38,8 +38,8 @@ class ToolUse:
 
 def build_tool_call(tool: object, arguments: object, call_id: object = "") -> ToolCall:
     """A call from a model's or a CLI's data, which is hostile and may have any shape."""
-    rows = arguments if isinstance(arguments, Mapping) else {}
-    subject = next((rows[name] for name in _SUBJECTS if rows.get(name)), "")
+    given = arguments if isinstance(arguments, Mapping) else {}
+    subject = next((given[name] for name in _SUBJECTS if given.get(name)), "")
     return ToolCall(
         clean_line(tool, LONGEST_ID),
         clean_line(unwrap_command(subject), LONGEST_SUBJECT),
@@ -64,6 +64,6 @@ def unwrap_command(command: Any) -> Any:
 
 def clean_line(value: object, most: int) -> str:
     """A string as one line of at most ``most`` characters, "" for other types."""
-    # Bounds the work below; twice, as joining white space makes it shorter.
+    # Cut first, to bound the work below; to twice ``most``, as joining white space shortens it.
     text = value[: most * 2] if isinstance(value, str) else ""
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())[:most]

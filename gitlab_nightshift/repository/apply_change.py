@@ -49,7 +49,8 @@ def apply_captured_change(
 def apply_difference(
     root: Path, before: Snapshot, repository: Repository, base: str, tree: str
 ) -> None:
-    """The same for any tree, on a checkout of ``base``."""
+    """Write and delete what differs between ``base``, which is checked out, and ``tree``. See
+    :func:`apply_change`."""
     _apply(root, before, repository, tree, list_differences(repository, base, tree))
 
 

@@ -53,7 +53,7 @@ MAX_CHANGE_BYTES = 20_000_000
 MAX_NEW_ENTRIES = 500_000
 
 
-_RULES = (".gitignore", ATTRIBUTES)
+_RULE_FILES = (".gitignore", ATTRIBUTES)
 _MAX_RULES_BYTES = 1_000_000
 _MAX_PATH_BYTES = 2_000
 
@@ -70,13 +70,14 @@ class _StagingTree:
     def run_git(
         self, *args: str, paths: Iterable[str], env: Mapping[str, str] | None = None
     ) -> bytes:
-        """Run a git command that reads paths on stdin in the stage. Raises GitError."""
+        """Run a git command in this work tree, with the paths on its stdin. Raises GitError."""
         listed = b"".join(os.fsencode(path) + b"\0" for path in paths)
         return self.repository.run_in(self.folder, self.index, *args, stdin=listed, env=env)
 
     def fill_index(self, paths: Iterable[str]) -> dict[str, Row]:
-        """Make the index that of the base's files among ``paths``, and return them. Git needs no
-        other: it looks up a file that it stores, and attributes that the work tree lacks."""
+        """Fill the index with the base's versions of ``paths``, and return these. Git needs no
+        others: it looks up only files that it stores, and attribute files that the work tree
+        lacks."""
         rows = find_rows(self.repository, self.base, paths)
         write_index(self.index, rows, len(self.base))
         return rows
@@ -112,11 +113,11 @@ class CapturedChange:
 
     @property
     def size(self) -> ChangeSize:
-        """Its files, printable, and lines."""
+        """The printable paths of its files, and the numbers of added and deleted lines."""
         return compute_size(self.files)
 
     def build_proposed(self) -> ProposedChange:
-        """The same for a bundle, with its tree."""
+        """The size and the tree, as a bundle records them."""
         return ProposedChange(**vars(self.size), tree_id=self.tree_id)
 
 
@@ -137,10 +138,11 @@ def capture_change(
     base: str,
     output_dir: str,
 ) -> CapturedChange:
-    """Capture what differs from ``known``, a state equal to ``saved``, as a tree based on ``base``.
+    """Capture what differs from the ``saved`` state as a tree based on ``base``. ``known`` is the
+    latest snapshot that equals it: what did not change since is not read again.
 
-    Untracked and ignored files that existed before are not part of it, nor is ``output_dir``.
-    Call it only after every process of the agent is gone.
+    Untracked and ignored files that existed before are not part of it, nor is ``output_dir``. Call
+    it only after every process of the agent is gone.
     """
     try:
         now = compare(root, known, limit=len(saved.entries) + MAX_NEW_ENTRIES)
@@ -168,6 +170,9 @@ def _build_refused_change(refusals: Iterable[ChangeRefusal]) -> CapturedChange:
 
 @dataclass(frozen=True)
 class _Comparison:
+    """A saved checkout and its tree now: ``find_old`` finds tracked paths only, ``find_new``
+    anything but folders."""
+
     root: Path
     saved: SavedCheckout
     now: Snapshot
@@ -204,16 +209,19 @@ def _list_changed_paths(saved: SavedCheckout, now: ComparedTree) -> Iterator[str
         path[: -len("/.git")] for path in saved.entries if path.endswith("/.git")
     }
     for path in now.list_changed():
-        folder = path in now and now[path].kind is EntryKind.FOLDER
+        is_folder = path in now and now[path].kind is EntryKind.FOLDER
         if path in saved.submodules:
-            wanted = not folder
+            wanted = not is_folder
         elif path in saved.tracked or _is_inside(path, saved.submodules):
-            wanted = not folder or path in saved.tracked
+            wanted = not is_folder or path in saved.tracked
         else:
             old = saved.entries.get(path)
-            new = old is None or old.kind is EntryKind.FOLDER
+            is_new = old is None or old.kind is EntryKind.FOLDER
             wanted = (
-                new and path in now and not folder and not _is_inside(path, nested_repositories)
+                is_new
+                and path in now
+                and not is_folder
+                and not _is_inside(path, nested_repositories)
             )
         if wanted:
             yield path
@@ -240,6 +248,7 @@ def _has_same_content(comparison: _Comparison, path: str) -> bool:
 
 
 def _find_old_id(saved: SavedCheckout, path: str, size: int) -> str:
+    """The saved file's blob id; "" if unknown, which equals no result of ``_find_new_id``."""
     if path in saved.blobs:
         return saved.blobs[path]
     if path not in saved.copies:
@@ -249,6 +258,7 @@ def _find_old_id(saved: SavedCheckout, path: str, size: int) -> str:
 
 
 def _find_new_id(comparison: _Comparison, path: str, size: int) -> str:
+    """The file's blob id now; "unreadable", which equals no id, if it cannot be read."""
     # A SHA-256 repository has ids of 64 digits (hash-function-transition).
     length = len(comparison.saved.blobs.get(path, "")) or 40
     try:
@@ -322,11 +332,13 @@ def _open_staging_tree(repository: Repository, base: str) -> Iterator[_StagingTr
 
 
 def _write_rules(stage: _StagingTree, root: Path, now: Snapshot) -> None:
-    """Copy all ignore and attribute files as they are after the change.
-
-    One that cannot be read has no effect, as in git.
-    """
-    named = [path for path in now if path.endswith(_RULES) and path.rpartition("/")[2] in _RULES]
+    """Copy all ignore and attribute files as they are after the change. A file that cannot be read
+    has no effect, as in git."""
+    named = [
+        path
+        for path in now
+        if path.endswith(_RULE_FILES) and path.rpartition("/")[2] in _RULE_FILES
+    ]
     for path in named:
         if now[path].kind is EntryKind.FILE and len(os.fsencode(path)) <= _MAX_PATH_BYTES:
             with contextlib.suppress(RefusedFileError):
@@ -367,7 +379,7 @@ def _find_filtered(
 ) -> dict[str, str]:
     """The paths that have a filter (such as LFS), with the filter's name."""
     attributes = _list_attribute_files(comparison.saved)
-    if not (attributes or stage.repository.attributed or _has_attributes(comparison.now)):
+    if not (attributes or stage.repository.may_have_attributes or _has_attributes(comparison.now)):
         return {}
     stage.fill_index(attributes)
     parts = split_names(stage.run_git("check-attr", "-z", "--stdin", "filter", paths=paths))
@@ -386,13 +398,13 @@ def _has_attributes(now: Snapshot) -> bool:
 def _store(
     stage: _StagingTree, comparison: _Comparison, changed: Iterable[str], present: Collection[str]
 ) -> str:
-    """The id of the base's tree with what ``changed``, ``present`` of it as staged. Raises
-    GitError."""
+    """Store the change; returns the id of the base's tree with the ``present`` paths as staged, and
+    without the other ``changed`` ones. Raises GitError."""
     gone = set(changed) - set(present)
     rows: dict[str, Row | None] = dict.fromkeys(gone)
     if present:
-        beside = [*present, *_list_attribute_files(comparison.saved)]
-        stage.fill_index(path for path in beside if path not in gone)
+        needed = [*present, *_list_attribute_files(comparison.saved)]
+        stage.fill_index(path for path in needed if path not in gone)
         stage.run_git("update-index", "-z", "--add", "--stdin", paths=present)
         stored = read_index(stage.index, len(stage.base))
         rows |= {path: stored[path] for path in present if path in stored}

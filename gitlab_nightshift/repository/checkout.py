@@ -17,6 +17,7 @@ from gitlab_nightshift.repository.git import (
     with_machine_config,
 )
 from gitlab_nightshift.repository.git_mask import THROWAWAY, build_moved_paths, mask_git, renew
+from gitlab_nightshift.repository.killed_run_repair import repair
 from gitlab_nightshift.repository.owners import OwnershipError, give_checkout
 from gitlab_nightshift.repository.prepared_checkout import PreparedCheckout, prepare_checkout
 from gitlab_nightshift.repository.private_repository import (
@@ -24,7 +25,6 @@ from gitlab_nightshift.repository.private_repository import (
     create_private_repository,
     keep_reading,
 )
-from gitlab_nightshift.repository.repair import repair
 from gitlab_nightshift.repository.saved_state import SavedCheckout, rescan, write_saved
 from gitlab_nightshift.repository.state_folder import GIVEN, SAVED, StateFolder, hold, release
 from gitlab_nightshift.repository.throwaway_git import (
@@ -143,11 +143,13 @@ def open_checkout(
     checkout = path.resolve()
     repair(checkout, private=private, search_path=search_path)
     git = build_isolated_git(private / "home", search_path)
-    machine = with_machine_config(private / "machine", search_path, real_home) if real_home else git
+    machine_git = (
+        with_machine_config(private / "machine", search_path, real_home) if real_home else git
+    )
     held = hold(checkout, private.parent)
     try:
         prepared = prepare_checkout(
-            held, checkout, git=git, machine=machine, output_dir=output_dir, run_id=run_id
+            held, checkout, git=git, machine_git=machine_git, output_dir=output_dir, run_id=run_id
         )
         with open_prepared(
             prepared,

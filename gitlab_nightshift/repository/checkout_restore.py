@@ -1,5 +1,5 @@
 """Restores a checkout for good: each part is tried even if another one fails. After a kill the next
-start does so (``repair.py``)."""
+start does so (``killed_run_repair.py``)."""
 
 import contextlib
 import functools

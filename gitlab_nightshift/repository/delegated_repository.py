@@ -7,9 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from gitlab_nightshift.records.codec import make_record
-from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.repository import state_folder
-from gitlab_nightshift.repository.git import Git, RepositoryPaths
+from gitlab_nightshift.repository.git import (
+    Git,
+    RepositoryPaths,
+    build_isolated_git,
+    with_machine_config,
+)
 from gitlab_nightshift.repository.shared_state import restrict_access, share
 from gitlab_nightshift.system.signals import defer_signals
 
@@ -18,14 +22,14 @@ from gitlab_nightshift.system.signals import defer_signals
 class DelegationSource:
     """The checkout from which a delegation starts.
 
-    ``git`` is isolated, ``machine`` has this machine's filters and identity. ``fetched``: it is our
-    own private clone of a URL, at the requested commit, with its default branch at ``head``.
+    ``git`` is isolated, ``machine_git`` has this machine's filters and identity. ``fetched``: it is
+    our own private clone of a URL, at the requested commit, with its default branch at ``head``.
     """
 
     top: Path
     paths: RepositoryPaths
     git: Git
-    machine: Git
+    machine_git: Git
     head: str
     spare: Path
     fetched: bool = False
@@ -92,8 +96,8 @@ def open_source_record(data: Any, private: Path) -> DelegationSource:
     return DelegationSource(
         top=known.top,
         paths=known.paths,
-        git=git_verbs.build_isolated_git(private / "git", known.path),
-        machine=git_verbs.with_machine_config(private / "machine-git", known.path, known.home),
+        git=build_isolated_git(private / "git", known.path),
+        machine_git=with_machine_config(private / "machine-git", known.path, known.home),
         head=known.head,
         spare=known.spare,
         fetched=known.fetched,

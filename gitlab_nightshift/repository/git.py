@@ -280,7 +280,7 @@ def read_blob_sizes(git: Git, checkout: Path, blobs: Iterable[str]) -> dict[str,
     return {row[0]: int(row[2]) for row in rows if len(row) == 3}
 
 
-def read_file(git: Git, checkout: Path, revision: str, path: str) -> bytes | None:
+def read_committed_file(git: Git, checkout: Path, revision: str, path: str) -> bytes | None:
     """A file's bytes in a revision; None if it does not exist or is no regular file."""
     folder, _, name = path.rpartition("/")
     stdin = os.fsencode(f"{revision}:{folder}\n{revision}:{path}\n")

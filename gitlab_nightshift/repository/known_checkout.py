@@ -20,13 +20,14 @@ from gitlab_nightshift.repository.git import (
 @dataclass(frozen=True)
 class KnownCheckout:
     """A checkout that stays as it is: make another one once a commit has been checked out, and none
-    while agents run. ``git`` is pristine; ``machine`` knows this machine's identity and filters.
+    while agents run. ``git`` is pristine; ``machine_git`` knows this machine's identity and
+    filters.
 
     All raise NightshiftError E_CONFIG if it is no checkout, or has no commit.
     """
 
     git: Git
-    machine: Git
+    machine_git: Git
     top: Path
 
     @cached_property
@@ -41,7 +42,7 @@ class KnownCheckout:
 
     @cached_property
     def _settings(self) -> dict[str, str]:
-        return read_settings(self.machine, self.top, *CONVERSION_KEYS, *IDENTITY_KEYS)
+        return read_settings(self.machine_git, self.top, *CONVERSION_KEYS, *IDENTITY_KEYS)
 
     @property
     def config(self) -> dict[str, str]:

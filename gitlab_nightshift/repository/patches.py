@@ -25,8 +25,8 @@ from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 APPLY_MEMORY = 512 * 1024 * 1024
 """Bytes. A binary patch of a few hundred bytes may claim to produce gigabytes."""
-_OF_ONE_SIDE = (b"--- ", b"+++ ")
-_MOVED = (b"rename from ", b"rename to ", b"copy from ", b"copy to ")
+_FILE_HEADERS = (b"--- ", b"+++ ")
+_MOVE_HEADERS = (b"rename from ", b"rename to ", b"copy from ", b"copy to ")
 _ESCAPES = dict(zip(b'abtnvfr"\\', b'\a\b\t\n\v\f\r"\\', strict=True))
 _ESCAPED = compile_lazily(rb"\\([0-3][0-7]{2}|[abtnvfr\"\\])")
 
@@ -38,6 +38,7 @@ def apply_patch(
 
     ``memory`` limits git's data (bytes); None if this process is limited already.
     """
+    # The fast way first. If it cannot tell, git decides with a whole index, and gives the error.
     with contextlib.suppress(GitError, ValueError):
         return _apply_to_named(repository, onto, patch, memory)
     return _apply_to_whole(repository, onto, patch, memory, "--binary")
@@ -59,8 +60,8 @@ def _apply(
 
 
 def _apply_to_named(repository: Repository, onto: str, patch: bytes, memory: int | None) -> str:
-    """The same in an index of the files that the patch names, which a large tree does not slow.
-    Raises GitError, and ValueError if the result may not be that of a whole index."""
+    """Apply the patch in an index of only the files that it names: fast in a large tree, too.
+    Raises GitError, and ValueError if a whole index might give another tree."""
     named = set(list_named_paths(patch))
     before = find_rows(repository, onto, named)
     base = resolve_tree(repository, onto)
@@ -79,8 +80,8 @@ def _apply_to_named(repository: Repository, onto: str, patch: bytes, memory: int
 
 
 def list_named_paths(patch: bytes) -> Iterator[str]:
-    """The files that a patch may be about, raw, and perhaps others: a line of a file may look like
-    a header."""
+    """The raw paths in a patch's headers; perhaps others too, as a line of a file may look like a
+    header."""
     for line in patch.split(b"\n"):
         if line.startswith(b"diff --git "):
             rest = line.removeprefix(b"diff --git ")
@@ -88,19 +89,19 @@ def list_named_paths(patch: bytes) -> Iterator[str]:
             sides = {_strip_first(_unquote(side)) for side in (rest[:half], rest[half + 1 :])}
             if len(sides) == 1:
                 yield os.fsdecode(sides.pop())
-        elif line.startswith(_OF_ONE_SIDE):
+        elif line.startswith(_FILE_HEADERS):
             yield os.fsdecode(_strip_first(_unquote(line[4:].partition(b"\t")[0])))
-        elif line.startswith(_MOVED):
+        elif line.startswith(_MOVE_HEADERS):
             yield os.fsdecode(_unquote(line.partition(b" ")[2].partition(b" ")[2]))
 
 
 def _strip_first(path: bytes) -> bytes:
-    """Without the first folder, as ``git apply -p1`` reads it."""
+    """The path without its first folder, as ``git apply -p1`` reads it."""
     return path.partition(b"/")[2]
 
 
 def _unquote(name: bytes) -> bytes:
-    """A name that git has quoted as a C string, as it does by core.quotePath."""
+    """The raw name, if git has quoted it as a C string (core.quotePath, git-config(1))."""
     if len(name) < 2 or not (name.startswith(b'"') and name.endswith(b'"')):
         return name
     return _ESCAPED.sub(_unescape, name[1:-1])

@@ -66,22 +66,30 @@ def read_prepared(data: Mapping[str, Any], *, moved: bool) -> PreparedCheckout:
 
 
 def prepare_checkout(
-    held: LockedStateFolder, checkout: Path, *, git: Git, machine: Git, output_dir: str, run_id: str
+    held: LockedStateFolder,
+    checkout: Path,
+    *,
+    git: Git,
+    machine_git: Git,
+    output_dir: str,
+    run_id: str,
 ) -> PreparedCheckout:
-    """Check and save a clean checkout. ``machine`` is a git with this machine's own settings (LFS),
-    ``output_dir`` (relative) is never part of a change.
+    """Check and save a clean checkout. ``machine_git`` is a git with this machine's own settings
+    (LFS), ``output_dir`` (relative) is never part of a change.
 
     Raises NightshiftError E_CONFIG, E_WORKSPACE_DIRTY.
     """
     paths, base_sha = find_paths_and_head(git, checkout)
-    refuse_changed(machine, checkout)
+    refuse_changed(machine_git, checkout)
     git_files = _read_git_states(paths)
     listed = list_checkout(git, checkout)
     refuse_tracked(listed.index, output_dir)
     write_note(held, checkout, run_id, base_sha, paths)
     found = read_settings(git, checkout, *CONVERSION_KEYS, *ATTRIBUTE_KEYS)
-    attributed = paths.attributes.exists() or not found.keys().isdisjoint(ATTRIBUTE_KEYS)
-    saved = save(git, checkout, listed, held.folder / COPIES, attributed=attributed)
+    may_have_attributes = paths.attributes.exists() or not found.keys().isdisjoint(ATTRIBUTE_KEYS)
+    saved = save(
+        git, checkout, listed, held.folder / COPIES, may_have_attributes=may_have_attributes
+    )
     _write_state(held, checkout, saved)
     config = {key: value for key, value in found.items() if key in CONVERSION_KEYS}
     return PreparedCheckout(

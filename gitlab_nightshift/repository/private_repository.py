@@ -76,26 +76,30 @@ Listing = Mapping[str, ListedFile]
 @dataclass(frozen=True)
 class Repository:
     """A private bare repository. Unless it ``converts_files``, git writes files as their blobs are,
-    where no attribute file of the tree says otherwise; unless it is ``attributed``, no other file
-    gives a path attributes."""
+    where no attribute file of the tree says otherwise; unless it ``may_have_attributes``, no file
+    outside of the tree gives a path attributes."""
 
     git: Git
     folder: Path
     converts_files: bool = True
-    attributed: bool = True
+    may_have_attributes: bool = True
     blobs: dict[str, bytes] = field(default_factory=dict, repr=False, compare=False)
+    """Bytes of blobs."""
     differences: dict[tuple[str, str], tuple[DiffFile, ...]] = field(
         default_factory=dict, repr=False, compare=False
     )
+    """Files that differ between two trees."""
     patches: dict[tuple[str, str], tuple[bytes, bytes]] = field(
         default_factory=dict, repr=False, compare=False
     )
+    """Raw rows and patch of the difference between two trees."""
     trees: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
+    """Trees of commits."""
     folders: dict[str, Mapping[str, Row]] = field(default_factory=dict, repr=False, compare=False)
+    """Entries of folders."""
     listings: dict[str, Listing] = field(default_factory=dict, repr=False, compare=False)
-    """What was read before, by full ids, which name the same objects for ever: bytes of blobs,
-    differences of trees, raw rows and patch of the last one, a commit's tree, the entries of
-    folders, and all files of a tree."""
+    """All files of trees. This and the above cache what was read before, by full ids, which name
+    the same objects for ever."""
     reader: ObjectReader | None = field(default=None, repr=False, compare=False)
 
     @contextlib.contextmanager
@@ -175,13 +179,18 @@ def create_private_repository(
         if data:
             (folder / name).write_bytes(data)
     plain = settings.get("core.autocrlf", "false").lower() in _NOT_ON_CHECKOUT
-    attributed = bool(parts.attributes) or "GIT_ATTR_NOSYSTEM" not in git.env
-    return Repository(git, folder, converts_files=attributed or not plain, attributed=attributed)
+    may_have_attributes = bool(parts.attributes) or "GIT_ATTR_NOSYSTEM" not in git.env
+    return Repository(
+        git,
+        folder,
+        converts_files=may_have_attributes or not plain,
+        may_have_attributes=may_have_attributes,
+    )
 
 
 @contextlib.contextmanager
 def keep_reading(repository: Repository) -> Iterator[Repository]:
-    """The same repository, whose objects are read by one process until the end of the block."""
+    """This repository, whose objects are read by one process until the end of the block."""
     with repository.open_reader() as reader:
         yield replace(repository, reader=reader)
 

@@ -92,7 +92,7 @@ def fetch(repository: Repository, server: GitServer, branch: str, depth: int = 1
 
 
 def fetch_ref(repository: Repository, server: GitServer, ref: str, depth: int) -> Transfer:
-    """The same for any ref by its full name, such as ``HEAD``."""
+    """Fetch the last ``depth`` commits of any ref, given by its full name, such as ``HEAD``."""
     spec = f"+{ref}:refs/nightshift/fetched"
     options = ("--no-tags", f"--depth={depth}", "--no-write-fetch-head", "--no-recurse-submodules")
     done = _transfer(repository, server, "fetch", (*options, server.url, spec), "")

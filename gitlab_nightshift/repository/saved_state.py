@@ -39,9 +39,11 @@ from gitlab_nightshift.system.openat import (
 )
 
 COPIED_BYTES = 200_000_000
+"""Limit for untracked files, and for ignored ones."""
 COPIED_FILES = 20_000
 """Limit for untracked files, and for ignored ones."""
 COPIED_TRACKED_BYTES = 2_000_000_000
+"""Limit for tracked files."""
 SHARE_OF_FREE = 4
 """Each kind of files takes at most this fraction (1/n) of the free bytes."""
 VERSION = 5
@@ -94,17 +96,26 @@ def list_checkout(git: Git, checkout: Path) -> ListedCheckout:
 
 
 def save(
-    git: Git, checkout: Path, listed: ListedCheckout, folder: Path, *, attributed: bool = True
+    git: Git,
+    checkout: Path,
+    listed: ListedCheckout,
+    folder: Path,
+    *,
+    may_have_attributes: bool = True,
 ) -> SavedCheckout:
     """Scan a clean checkout, and copy the files that git could not restore to ``folder`` (new).
 
-    ``attributed``: git may know attributes that are in no ``.gitattributes``. Raises
+    ``may_have_attributes``: git may know attributes that are in no ``.gitattributes``. Raises
     NightshiftError (``E_CONFIG``) if the disk is full.
     """
     folder.mkdir(mode=0o700)
     entries, index = scan(checkout), listed.index
-    attributed = attributed or any(path.endswith(ATTRIBUTES) for path in (*entries, *index))
-    blobs = dict(_find_exact_blobs(git, checkout, index, entries, attributed=attributed))
+    may_have_attributes = may_have_attributes or any(
+        path.endswith(ATTRIBUTES) for path in (*entries, *index)
+    )
+    blobs = dict(
+        _find_exact_blobs(git, checkout, index, entries, may_have_attributes=may_have_attributes)
+    )
     wanted = _select_files(entries, index.keys(), listed.untracked, blobs, _free(folder))
     with report_full_disk(folder):
         copies = _copy(checkout, wanted, folder)
@@ -152,7 +163,7 @@ def _find_exact_blobs(
     index: Mapping[str, tuple[str, str, str]],
     entries: Snapshot,
     *,
-    attributed: bool,
+    may_have_attributes: bool,
 ) -> Iterator[tuple[str, str]]:
     """Paths whose bytes in the checkout are certainly those of their blob.
 
@@ -165,7 +176,7 @@ def _find_exact_blobs(
         for path, (flag, mode, blob) in index.items()
         if flag == "H" and mode.startswith("100") and _is_file(entries, path)
     }
-    converted = _find_converted(git, checkout, plain) if attributed else ()
+    converted = _find_converted(git, checkout, plain) if may_have_attributes else ()
     sizes = read_blob_sizes(git, checkout, plain.values())
     for path, blob in plain.items():
         if path not in converted and sizes.get(blob) == entries[path].size:

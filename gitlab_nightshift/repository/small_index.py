@@ -28,8 +28,8 @@ def write_index(path: Path, rows: Mapping[str, Row], length: int) -> None:
 
 
 def read_index(path: Path, length: int) -> dict[str, Row]:
-    """Its files by raw path; {} if there is no index. Raises ValueError for one with conflicts, and
-    for another version."""
+    """An index's files by raw path; {} if there is no index. Raises ValueError for one with
+    conflicts, and for another version."""
     if not path.exists():
         return {}
     data = path.read_bytes()

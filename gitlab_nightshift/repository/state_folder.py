@@ -62,7 +62,8 @@ class StateFolder:
 
     @property
     def last_reserve(self) -> Reserve:
-        """The same for the final restore; the process that reads agents' work cannot use it up."""
+        """Disk space reserved for the final restore: the process that reads agents' work cannot use
+        it up."""
         return Reserve(self.folder / RESERVE, RESERVE_BYTES)
 
     @property

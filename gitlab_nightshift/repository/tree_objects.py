@@ -39,7 +39,8 @@ def write_modified_tree(
 
 
 def write_changed_tree(repository: Repository, tree: str, rows: Mapping[str, Row | None]) -> str:
-    """The same with these modes and blobs."""
+    """Write the tree with these paths changed, each to its mode and blob, or removed if None.
+    Returns its id. Raises GitError."""
     top = resolve_tree(repository, tree)
     read_folders_above(repository, top, rows)  # all of a level at once
     edits = {tuple(path.split("/")): row for path, row in rows.items()}
@@ -64,7 +65,7 @@ def make_tree(repository: Repository, base: str, entries: Iterable[tuple[str, st
 
 
 def _list_accepted(repository: Repository, rows: Rows) -> dict[str, Row]:
-    """Those that git takes into an index: not a name or a mode that could do harm somewhere."""
+    """The rows that git takes into an index: no name or mode that could do harm somewhere."""
     info = b"".join(format_row(path, row) for path, row in rows.items())
     with tempfile.TemporaryDirectory(prefix="names-", dir=repository.folder) as folder:
         index = Path(folder, "index")

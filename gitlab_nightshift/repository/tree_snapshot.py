@@ -48,12 +48,12 @@ class TreeEntry(NamedTuple):
 
     @property
     def kind(self) -> EntryKind:
-        """Its type."""
+        """The entry's type."""
         return _KINDS.get(stat.S_IFMT(self.st_mode), EntryKind.OTHER)
 
     @property
     def mode(self) -> int:
-        """Its mode, without the type."""
+        """The entry's mode, without the type."""
         return stat.S_IMODE(self.st_mode)
 
 

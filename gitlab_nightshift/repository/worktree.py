@@ -11,10 +11,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gitlab_nightshift.errors import NightshiftError, build_config_error
-from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.repository.broken_repository import render_damage
 from gitlab_nightshift.repository.changed_files import list_untouched
-from gitlab_nightshift.repository.git import Git, GitError, RepositoryPaths, split_names
+from gitlab_nightshift.repository.git import (
+    CONVERSION_KEYS,
+    Git,
+    GitError,
+    RepositoryPaths,
+    build_isolated_git,
+    find_paths_and_commit,
+    read_settings,
+    split_names,
+    with_machine_config,
+)
 from gitlab_nightshift.repository.private_repository import (
     Repository,
     create_private_repository,
@@ -57,13 +66,13 @@ def open_worktree(folder: Path, private: Path, env: Mapping[str, str]) -> Worktr
     for checkout in find_checkouts(folder, env):  # git may not be one of a folder above, either
         path = build_search_path({"PATH": path}, checkout)
     home = Path(env.get("HOME", "/"))
-    machine = git_verbs.with_machine_config(private / "machine", path, home)
-    top = _find_top(machine, folder)
+    machine_git = with_machine_config(private / "machine", path, home)
+    top = _find_top(machine_git, folder)
     path = build_search_path(env, top)
-    git = git_verbs.build_isolated_git(private / "home", path)
-    found, head, tree = git_verbs.find_paths_and_commit(git, top)
-    config = git_verbs.read_settings(machine, top, *git_verbs.CONVERSION_KEYS, _EXCLUDES)
-    excludes = _read_excludes_path(machine, top) if config.pop(_EXCLUDES, "") else ""
+    git = build_isolated_git(private / "home", path)
+    found, head, tree = find_paths_and_commit(git, top)
+    config = read_settings(machine_git, top, *CONVERSION_KEYS, _EXCLUDES)
+    excludes = _read_excludes_path(machine_git, top) if config.pop(_EXCLUDES, "") else ""
     repository = create_private_repository(git, private / "git", found, config)
     ignores = excludes or str(_find_default_ignores(env, home))
     filters = _build_lfs_settings(path)
@@ -178,7 +187,8 @@ def _find_object(worktree: Worktree, name: str) -> str | None:
 
 
 def resolve_commit(worktree: Worktree, revision: str) -> str:
-    """The same; raises NightshiftError E_CONFIG, with what to do, if there is none."""
+    """The full id of the commit that a revision names in the checkout. Raises NightshiftError
+    E_CONFIG, with what to do, if there is none."""
     found = find_commit(worktree, revision)
     if found is None:
         raise _build_missing_error(worktree, f"{revision!r} is not a commit here")

@@ -16,9 +16,9 @@ from gitlab_nightshift.records.products import Bundle, Plan, Publication
 from gitlab_nightshift.records.request import CommentAddress, TaskRequest
 from gitlab_nightshift.records.run_results import RunResult
 from gitlab_nightshift.records.storage import map_texts
-from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.repository.changed_files import refuse_changed
 from gitlab_nightshift.repository.commit_switch import build_pack, check_out_temporarily
+from gitlab_nightshift.repository.git import find_repository_paths, read_head
 from gitlab_nightshift.repository.private_repository import create_private_repository
 from gitlab_nightshift.repository.remote import GitServer, fetch
 from gitlab_nightshift.run.session_opening import locate_product
@@ -130,7 +130,7 @@ def open_request_session(session: Session, request: TaskRequest | None) -> Itera
     if request is None or not request.head:
         yield request_session
         return
-    at = git_verbs.read_head(session.git, session.checkout)
+    at = read_head(session.git, session.checkout)
     if request.head == at:
         yield request_session
         return
@@ -163,7 +163,7 @@ def _fetch_pack(session: Session, request: TaskRequest, base: str) -> bytes:
     if not session.secrets.gitlab_token:
         return locate_product(session, None, PACK).read_bytes()
     with tempfile.TemporaryDirectory(prefix="branch-", dir=session.private) as folder:
-        source = git_verbs.find_repository_paths(session.git, session.checkout)
+        source = find_repository_paths(session.git, session.checkout)
         repository = create_private_repository(session.git, Path(folder) / "repository.git", source)
         fetched = fetch(repository, build_git_server(session), request.branch)
         if not fetched.ok:

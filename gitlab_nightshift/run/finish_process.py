@@ -23,11 +23,15 @@ from gitlab_nightshift.records.products import Bundle, Outcome
 from gitlab_nightshift.records.storage import LARGEST_BUNDLE
 from gitlab_nightshift.records.usage import Usage
 from gitlab_nightshift.records.verdicts import GatedFile
-from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.repository.capture import CapturedChange
 from gitlab_nightshift.repository.changed_files import list_changed_files
 from gitlab_nightshift.repository.delegated_repository import DelegationSource, open_source_record
-from gitlab_nightshift.repository.git import CommitIdentity, GitError, RepositoryPaths
+from gitlab_nightshift.repository.git import (
+    CommitIdentity,
+    GitError,
+    RepositoryPaths,
+    read_conversion_config,
+)
 from gitlab_nightshift.repository.private_repository import (
     build_diff_patch,
     create_private_repository,
@@ -122,7 +126,7 @@ def _run_finish(inputs: Mapping[str, Any]) -> int:
 def _is_dirty(source: DelegationSource) -> bool:
     """True if the caller's checkout has uncommitted changes, whoever made them."""
     try:
-        return not source.fetched and bool(list_changed_files(source.machine, source.top))
+        return not source.fetched and bool(list_changed_files(source.machine_git, source.top))
     except (GitError, NightshiftError):
         return True
 
@@ -285,7 +289,7 @@ def rebuild_on_base(
     ``local``: it was made on top of uncommitted changes. Raises NightshiftError ``E_APPLY_FAILED``,
     or ``E_PUBLISH`` if the other process breaks the rules.
     """
-    config = git_verbs.read_conversion_config(source.git, source.top)
+    config = read_conversion_config(source.git, source.top)
     parts, path = read_parts(source.paths), source.git.env["PATH"]
     reading = ReaderInput(parts, config, context.private, path, context.job.ci_config_path)
     inputs = rebuild_patch(reading, base, patch)

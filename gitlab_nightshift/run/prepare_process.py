@@ -57,7 +57,7 @@ def _drop_rights(top: Path | None, private: Path) -> None:
     repository = [str(path) for path in (top, *list_git_folders(top))] if top else []
     places = {"repository": repository, "private": str(private)}
     rights = find_rights(PREPARE, places, os.environ)
-    restrict_to(dataclasses.replace(rights, network=top is None))
+    restrict_to(dataclasses.replace(rights, uses_network=top is None))
     forward_signals()  # after restrict_to, which confines only this thread and later ones
 
 

@@ -16,7 +16,7 @@ from gitlab_nightshift.records.request import TaskRequest
 from gitlab_nightshift.records.storage import read_kept, read_own
 from gitlab_nightshift.records.usage import Usage
 from gitlab_nightshift.redaction.redactor import Redactor
-from gitlab_nightshift.repository import git as git_verbs
+from gitlab_nightshift.repository.git import build_isolated_git
 from gitlab_nightshift.repository.known_checkout import KnownCheckout
 from gitlab_nightshift.run.comment_runs import reply_result
 from gitlab_nightshift.run.dashboard_runs import update_dashboard
@@ -84,7 +84,7 @@ def _build_session(inputs: Mapping[str, Any]) -> Session:
     checkout, private = Path(inputs["checkout"]), Path(inputs["private"])
     # A new folder: nobody can have planted a .gitconfig in it.
     home = Path(tempfile.mkdtemp(prefix="publish-", dir=private))
-    git = git_verbs.build_isolated_git(home, build_search_path(inputs["own"], checkout))
+    git = build_isolated_git(home, build_search_path(inputs["own"], checkout))
     return Session(
         env=inputs["network"],
         folder=checkout,

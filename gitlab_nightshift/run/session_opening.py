@@ -11,8 +11,15 @@ from gitlab_nightshift.job.job_facts import JobFacts, read_job
 from gitlab_nightshift.job.job_secrets import read_secrets
 from gitlab_nightshift.records.events import Emit, Note, to_all
 from gitlab_nightshift.redaction.redactor import Redactor
-from gitlab_nightshift.repository import git as git_verbs
-from gitlab_nightshift.repository.git import Git, GitError
+from gitlab_nightshift.repository.git import (
+    Git,
+    GitError,
+    build_isolated_git,
+    find_repository_paths,
+    read_committed_file,
+    read_origin,
+    with_machine_config,
+)
 from gitlab_nightshift.repository.known_checkout import KnownCheckout
 from gitlab_nightshift.repository.prepared_checkout import refuse_tracked
 from gitlab_nightshift.run_folder import (
@@ -56,7 +63,7 @@ def open_run(call: Invocation) -> Iterator[Session]:
 
 @contextlib.contextmanager
 def open_without_results(call: Invocation) -> Iterator[Session]:
-    """The same for a command that leaves no results: the output folder stays as it is."""
+    """Open a session for a command that leaves no results: the output folder stays as it is."""
     with open_run_folder(call.env, call.folder) as run_folder:
         os.environ.update(copy_certificates(call.env, call.folder, run_folder.private))
         yield _open_session(call, run_folder, read_machine_secrets(call.env), None)
@@ -79,7 +86,7 @@ def _open_session(
     call: Invocation, run_folder: RunFolder, machine: tuple[str, ...], emit: Emit | None
 ) -> Session:
     search_path = build_search_path(call.env, run_folder.checkout)
-    git = git_verbs.build_isolated_git(run_folder.private / "git", search_path)
+    git = build_isolated_git(run_folder.private / "git", search_path)
     session = _build_session(call, run_folder, git, machine, emit)
     refuse_tracked(session.known.files, session.settings.output_dir)
     return session
@@ -94,7 +101,7 @@ def _build_session(
     redact = Redactor((*secrets.values, *machine))
     _refuse_secret_in_task(settings, redact)
     job = read_job(call.env, settings.repo_url)
-    machine_git = git_verbs.with_machine_config(
+    machine_git = with_machine_config(
         run_folder.private / "machine-git",
         build_search_path(call.env, run_folder.checkout),
         Path(call.env.get("HOME", "/")),
@@ -120,7 +127,7 @@ def locate_project(session: Session) -> Session:
     if session.job.project_path:
         return session
     try:
-        url = parse_project_address(git_verbs.read_origin(session.git, session.checkout))
+        url = parse_project_address(read_origin(session.git, session.checkout))
     except ValueError:
         return session
     return replace(session, job=read_job(session.env, url.removesuffix(".git")))
@@ -181,9 +188,9 @@ def _read_committed_file(git: Git, checkout: Path, path: Path) -> bytes | None:
     if not path.is_relative_to(checkout):
         return None
     try:
-        return git_verbs.read_file(git, checkout, "HEAD", str(path.relative_to(checkout)))
+        return read_committed_file(git, checkout, "HEAD", str(path.relative_to(checkout)))
     except GitError:
-        git_verbs.find_repository_paths(git, checkout)  # raises if it is no checkout at all
+        find_repository_paths(git, checkout)  # raises if it is no checkout at all
         return None  # no commit yet: a run says so itself
 
 

@@ -10,7 +10,7 @@ from gitlab_nightshift.proof.implied_commands import (
     find_test_commands,
 )
 from gitlab_nightshift.records.request import TaskCommand, TaskRequest
-from gitlab_nightshift.repository import git as git_verbs
+from gitlab_nightshift.repository.git import read_committed_file
 from gitlab_nightshift.session import Session
 from gitlab_nightshift.stages.plan.trigger import build_test_command
 from gitlab_nightshift.stages.work.work_context import Commands, WorkContext, build_job_context
@@ -69,6 +69,6 @@ def _read_build_files(session: Session) -> BuildFiles:
 
     @functools.cache
     def read(name: str) -> bytes | None:
-        return git_verbs.read_file(session.git, session.checkout, "HEAD", name)
+        return read_committed_file(session.git, session.checkout, "HEAD", name)
 
     return BuildFiles(session.known.files, read, lambda path: (session.checkout / path).exists())

@@ -17,7 +17,7 @@ from typing import Any
 
 from gitlab_nightshift.sandbox import bwrap
 from gitlab_nightshift.sandbox.inside import landlock
-from gitlab_nightshift.sandbox.launched_process import STARTS, has_gone
+from gitlab_nightshift.sandbox.launched_process import MOST_STARTS, has_gone
 from gitlab_nightshift.sandbox.system_paths import build_inside_command
 from gitlab_nightshift.sandbox.visible_home import select_below
 from gitlab_nightshift.system.file_names import within
@@ -79,7 +79,7 @@ class ConfinementPaths:
         return replace(self, opened=(*self.opened, *more))
 
     def find_hidden(self, paths: Iterable[str]) -> tuple[str, ...]:
-        """Those of the given paths that lie in the hidden part of HOME."""
+        """The given paths that lie in the hidden part of HOME."""
         visible = (*self.opened, *self.writable, *self.readable)
         below = select_below(self.home, paths) if self.home else ()
         return tuple(path for path in below if not any(within(path, top) for top in visible))
@@ -163,7 +163,7 @@ def _find_obstacle(isolation: str, paths: ConfinementPaths, bwrap_path: str | No
 
 def _try_namespaces(bwrap_path: str, paths: ConfinementPaths) -> ConfinementChoice:
     """Namespaces as a choice, with the reason if they do not work."""
-    for _ in range(STARTS):
+    for _ in range(MOST_STARTS):
         present = paths.drop_gone()
         prefix = build_prefix(bwrap_path, present)
         failure = _try_command([*prefix, *_build_inner_command(bwrap_path)])

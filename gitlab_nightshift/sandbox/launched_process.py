@@ -14,9 +14,9 @@ from gitlab_nightshift.system.file_names import format_path
 if TYPE_CHECKING:
     from gitlab_nightshift.sandbox.broker_client import Broker
 
-BLOCKED = (signal.SIGINT, signal.SIGTERM)
-MOST_REPORTED = 64 * 1024
-STARTS = 5
+BLOCKED_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+MOST_REPORT_BYTES = 64 * 1024
+MOST_STARTS = 5
 """Attempts to start a process: one fails if a path to be hidden disappears meanwhile, as other
 jobs' folders on the machine do. Each attempt looks for the paths again."""
 
@@ -29,7 +29,7 @@ def has_gone(hidden_paths: Iterable[str]) -> bool:
 @dataclass(frozen=True)
 class LauncherReport:
     """The launcher's and the monitor's report: whether the sandbox was complete, why not, and what
-    the tree was refused later (each refusal once, the first 40)."""
+    its processes were refused later (each refusal once, the first 40)."""
 
     ready: bool
     failed: str
@@ -38,27 +38,31 @@ class LauncherReport:
 
 @dataclass
 class Launch:
-    """A process to start, with the descriptors for its launcher. ``broker``, if any, starts it
-    instead of this process, and builds the launcher's command itself."""
+    """A process to start, with the descriptors for its launcher, whose report is read from
+    ``report_fd``. ``broker``, if any, starts the process instead of this one, and builds the
+    launcher's command itself."""
 
     argv: list[str]
     env: dict[str, str]
     cwd: Path
-    status: int | None = None
+    report_fd: int | None = None
     confined: bool = True
     hidden_paths: tuple[str, ...] = ()
     broker: "Broker | None" = None
     _launcher_fds: list[int] = field(default_factory=list, repr=False)
-    _text: bytearray = field(default_factory=bytearray, repr=False)
+    _report: bytearray = field(default_factory=bytearray, repr=False)
 
     def start(self) -> "subprocess.Popen[bytes]":
-        """Start it, with three pipes and its own session. Only once. Raises OSError.
+        """Start the process, with three pipes and its own session. Call it once. Raises OSError.
 
-        The calling thread has to outlive it: when the thread ends, so does the process
+        The calling thread has to outlive the process: when the thread ends, so does the process
         (``PR_SET_PDEATHSIG`` is bound to the thread that forked, prctl(2)).
         """
-        # bwrap inherits the mask and the launcher clears it: the signals are for the program
-        old_mask = signal.pthread_sigmask(signal.SIG_BLOCK, BLOCKED if self.confined else ())
+        # bwrap inherits the mask, so these signals do not end it; the launcher clears it again, so
+        # they reach the program.
+        old_mask = signal.pthread_sigmask(
+            signal.SIG_BLOCK, BLOCKED_SIGNALS if self.confined else ()
+        )
         try:
             if self.broker:
                 return self.broker.start(self.argv, *self._launcher_fds)
@@ -82,26 +86,26 @@ class Launch:
             return LauncherReport(True, "", ())
         # Not to its end: the monitor holds the pipe open as long as it lives.
         with contextlib.suppress(BlockingIOError):
-            while self.status is not None and len(self._text) < MOST_REPORTED:
-                if not (part := os.read(self.status, 4096)):
+            while self.report_fd is not None and len(self._report) < MOST_REPORT_BYTES:
+                if not (part := os.read(self.report_fd, 4096)):
                     break
-                self._text += part
-        lines = [format_path(line) for line in self._text.decode("utf-8", "replace").splitlines()]
+                self._report += part
+        lines = [format_path(line) for line in self._report.decode("utf-8", "replace").splitlines()]
         refused = [line.removeprefix("refused ") for line in lines if line.startswith("refused ")]
         failed = [line.removeprefix("failed ") for line in lines if line.startswith("failed ")]
         return LauncherReport("ready" in lines, next(iter(failed), ""), tuple(refused))
 
     def has_lost_hidden_path(self) -> bool:
-        """True if it did not start and a path to be hidden is gone."""
+        """True if the process did not start and a path to be hidden is gone."""
         return not self.read_report().ready and has_gone(self.hidden_paths)
 
     def close(self) -> None:
         """Close all descriptors; the report stays readable."""
         self._close_launcher_fds()
         self.read_report()
-        if self.status is not None:
-            os.close(self.status)
-            self.status = None
+        if self.report_fd is not None:
+            os.close(self.report_fd)
+            self.report_fd = None
 
     def _close_launcher_fds(self) -> None:
         while self._launcher_fds:

@@ -10,24 +10,25 @@ from gitlab_nightshift.sandbox.inside import landlock, privileges, seccomp
 from gitlab_nightshift.sandbox.inside.syscalls import AUDIT_ARCH
 
 LARGEST_FILE = 1024**3
-CHECKS, PAUSE_S = 1_000, 0.005
+"""Bytes."""
+THREAD_CHECKS, PAUSE_S = 1_000, 0.005
 
 
 @dataclass(frozen=True)
 class ProcessRights:
     """The rights that a process keeps: paths to read, list and write (absolute, with all below),
     the network, listening sockets (``serves``), child processes, changes of files' modes, owners,
-    times and attributes, and limits for itself and each descendant (bytes of data, CPU seconds;
-    0: none). If there are ``ports``, the network is TCP to these ports only.
+    times and attributes (``changes_attributes``), and limits for itself and each descendant (bytes
+    of data, CPU seconds; 0: no limit). If there are ``ports``, the network is TCP to these only.
     """
 
     readable: tuple[str, ...]
     listable: tuple[str, ...]
     writable: tuple[str, ...]
-    network: bool
+    uses_network: bool
     serves: bool
-    children: bool
-    attributes: bool
+    starts_processes: bool
+    changes_attributes: bool
     memory: int
     cpu_s: int
     ports: tuple[int, ...] = ()
@@ -58,14 +59,14 @@ def restrict_to(rights: ProcessRights) -> None:
 
 def _compute_kept_capabilities(rights: ProcessRights) -> int:
     """Capabilities that Landlock bounds: reading other users' files, and changing their owners."""
-    return privileges.DAC_READ_SEARCH | (privileges.OF_OWNERS if rights.attributes else 0)
+    return privileges.DAC_READ_SEARCH | (privileges.OF_OWNERS if rights.changes_attributes else 0)
 
 
 def is_single_threaded() -> bool:
     """True if this process has one thread. Waits a while: the kernel lists a joined thread for a
     moment longer, because only Python's part of it has ended."""
-    for _ in range(CHECKS):
-        if len(os.listdir("/proc/self/task")) == 1:  # noqa: PTH208 - no object for each
+    for _ in range(THREAD_CHECKS):
+        if len(os.listdir("/proc/self/task")) == 1:  # noqa: PTH208 - iterdir would make a Path of each
             return True
         time.sleep(PAUSE_S)
     return False
@@ -78,7 +79,8 @@ def _limit_files(rights: ProcessRights, version: int) -> None:
         list(rights.writable),
         ["/dev/null", "/dev/urandom"],
     )
-    ports = list(rights.ports) or None if rights.network else []
+    # None: any port; []: no network.
+    ports = (list(rights.ports) or None) if rights.uses_network else []
     landlock.restrict(version, paths, ports, binds=rights.serves)
 
 
@@ -89,12 +91,12 @@ def _build_filter_options(rights: ProcessRights, version: int) -> seccomp.Filter
         guard_signals=version < landlock.CAN_SCOPE,
         deny_truncate=version < landlock.CAN_TRUNCATE,
         notify_attributes=False,
-        sockets=rights.network,
+        sockets=rights.uses_network,
         own_process=True,
         datagrams=not rights.ports,
-        lone_pid=0 if rights.children else os.getpid(),
+        lone_pid=0 if rights.starts_processes else os.getpid(),
         serves=rights.serves,
-        deny_attributes=not rights.attributes,
+        deny_attributes=not rights.changes_attributes,
     )
 
 

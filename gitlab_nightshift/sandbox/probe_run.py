@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from gitlab_nightshift.sandbox.launch import Sandbox, end_all, prepare_launch
-from gitlab_nightshift.sandbox.launched_process import STARTS, LauncherReport
+from gitlab_nightshift.sandbox.launched_process import MOST_STARTS, LauncherReport
 from gitlab_nightshift.sandbox.system_paths import build_inside_command
 from gitlab_nightshift.sandbox.tiers import Confinement, Tier
 
@@ -89,7 +89,7 @@ def run_probes(
     sandbox: Sandbox, confinement: Confinement, attempts: Sequence[Probe], limit_s: float
 ) -> ProbeResult:
     """Make all attempts in one confined process; none of its descendants is left."""
-    for _ in range(STARTS):
+    for _ in range(MOST_STARTS):
         result, outdated = _run_probes_once(sandbox, confinement, attempts, limit_s)
         if not outdated:
             break

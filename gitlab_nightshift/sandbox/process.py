@@ -1,5 +1,4 @@
-"""Runs programs with a deadline and bounded output, and leaves no process behind. A missing program
-and a failing one look the same: an exit status and a text."""
+"""Runs programs with a deadline and bounded output, and leaves no process behind."""
 
 import contextlib
 import errno
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.sandbox.launched_process import STARTS, Launch
+from gitlab_nightshift.sandbox.launched_process import MOST_STARTS, Launch
 from gitlab_nightshift.system.descendants import become_subreaper, end_orphans, list_own_children
 from gitlab_nightshift.system.pump import Pump
 from gitlab_nightshift.system.signals import defer_signals
@@ -34,11 +33,13 @@ PROGRAM_STEP_FAILED = compile_lazily(r"program: (?:\[Errno \d+\] )?(.*)")
 not be run."""
 KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)
 """The exit status, without and with bubblewrap, if the program or its parent was killed, possibly
-before its sandbox was complete: without that it never runs."""
+before its sandbox was complete. A program never runs in an incomplete one."""
 GRACE_S = 1.0
+"""Seconds that a program has after each signal that asks it to end."""
 TICK_S = 0.2
+"""Seconds between two polls of a program."""
 CLOSED_TICK_S = 0.01
-"""Seconds between two polls of a program; the second once it has closed its outputs."""
+"""Seconds between two polls of a program that has closed its outputs."""
 
 _running: set[int] = set()
 _starting = threading.Lock()
@@ -109,7 +110,8 @@ def capture(
     timeout_s: float = 300.0,
     memory: int | None = None,
 ) -> CapturedOutput:
-    """Run a short, trusted program to its end and return all that it printed.
+    """Run a short, trusted program to its end and return all that it printed. A program that cannot
+    be started looks like one that failed: status 127 and a text.
 
     ``memory`` limits its data (bytes); the limit is set before it gets its stdin.
     """
@@ -140,7 +142,7 @@ class BoundedRun:
 
 
 class _OutputEnds:
-    """Keeps the first and the last bytes of what is written, together ``longest``."""
+    """Keeps the first and the last bytes of what is written, up to ``longest`` in all."""
 
     def __init__(self, longest: int) -> None:
         self._half, self._first, self._last, self._size = longest // 2, b"", b"", 0
@@ -160,8 +162,9 @@ class _OutputEnds:
 def run_bounded(
     argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], timeout_s: float, longest: int
 ) -> BoundedRun:
-    """Run a program within this process's own rights, and end what it leaves behind. Of its outputs
-    about ``longest`` bytes are kept; a hundred times as many end it. Raises ProgramStartError."""
+    """Run a program within this process's own rights, and end what it leaves behind. About
+    ``longest`` bytes of its outputs are kept; if it prints a hundred times as many, it is ended.
+    Raises ProgramStartError."""
     kept, limits = _OutputEnds(longest), ProcessLimits(timeout_s, output_bytes=100 * longest)
     launch = Launch(list(argv), dict(env), cwd, confined=False)
     end, status = run_to_end(partial(_start, launch), b"", kept, kept, limits)
@@ -182,26 +185,27 @@ def stream(
     limits: ProcessLimits,
     on_line: Callable[[bytes], bool],
     on_tick: Callable[[], bool] = lambda: False,
-    confined: "ProcessBoundary | None" = None,
+    boundary: "ProcessBoundary | None" = None,
 ) -> ProgramEnd:
     """Run a program, its output raw to two sinks, each line of stdout handed to ``on_line``.
 
     ``on_line`` and ``on_tick`` (called several times a second) end the program by returning True.
-    It runs inside the boundary of ``confined``. When this returns, no descendant of the program is
+    The program runs inside ``boundary``, if any. When this returns, no descendant of the program is
     left. Raises ProgramStartError, OSError if a sink does, :class:`NightshiftError`
     (``E_POLICY_DENY``) if a process cannot be ended or the boundary could not be set up.
     """
     began = time.monotonic()
-    for _ in range(STARTS):
-        with _launch(argv, cwd, env, confined) as launch:
+    for _ in range(MOST_STARTS):
+        with _launch(argv, cwd, env, boundary) as launch:
             start = partial(_start, launch)
             try:
                 end, exit_status = run_to_end(
                     start, stdin, stdout, stderr, limits, on_line, on_tick
                 )
             finally:
-                all_gone = confined is None or _end_confined(confined)
+                all_gone = boundary is None or _end_confined(boundary)
             report = launch.read_report()
+        # Start again only if it never started because a hidden path disappeared.
         if not (all_gone and end is EndReason.EXITED and launch.has_lost_hidden_path()):
             break
     if not all_gone:
@@ -282,23 +286,24 @@ def _find_reached_limit(
 
 
 def _launch(
-    argv: Sequence[str], cwd: Path, env: Mapping[str, str], confined: "ProcessBoundary | None"
+    argv: Sequence[str], cwd: Path, env: Mapping[str, str], boundary: "ProcessBoundary | None"
 ) -> contextlib.AbstractContextManager[Launch]:
-    if confined:
+    if boundary:
         from gitlab_nightshift.sandbox.launch import prepare_launch
 
-        return prepare_launch(confined.sandbox, argv, env, confined.confinement)
+        return prepare_launch(boundary.sandbox, argv, env, boundary.confinement)
     return contextlib.nullcontext(Launch(list(argv), dict(env), cwd, confined=False))
 
 
-def _end_confined(confined: "ProcessBoundary") -> bool:
+def _end_confined(boundary: "ProcessBoundary") -> bool:
     from gitlab_nightshift.sandbox.launch import end_all
 
-    return end_all(confined.sandbox)
+    return end_all(boundary.sandbox)
 
 
 def _make_orphan_finder(before: set[int]) -> Callable[[], set[int]]:
-    """Find children that are new and that no block of ``start_process`` owns."""
+    """Returns a function that finds children which are new and which no block of ``start_process``
+    owns."""
 
     def find() -> set[int]:
         with _starting:

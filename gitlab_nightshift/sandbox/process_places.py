@@ -52,10 +52,10 @@ def find_rights(row: ProcessRow, places: Places, env: Mapping[str, str]) -> Proc
         readable=tuple(readable),
         listable=tuple(listable),
         writable=tuple(_expand(row.writes, places, env)),
-        network=bool(row.network),
+        uses_network=bool(row.network),
         serves=row.serves,
-        children=bool(row.children),
-        attributes=bool(row.attributes),
+        starts_processes=bool(row.children),
+        changes_attributes=bool(row.attributes),
         memory=row.memory,
         cpu_s=row.cpu_s,
     )

@@ -1,6 +1,7 @@
 """The process that reads agents' work: the rights that it drops itself, and a check of that.
 
-``confinement.py`` has chosen the mode. In namespaces all is done before this process runs.
+``confinement.py`` has chosen the mode. In the mode NAMESPACES, access to files and capabilities are
+dropped before this process runs; this module takes the other steps.
 """
 
 import os
@@ -29,13 +30,15 @@ from gitlab_nightshift.sandbox.visible_system import System, open_around
 CHOWN, DAC_OVERRIDE, FOWNER, FSETID, KILL = 0, 1, 3, 4, 5
 SETGID, SETUID, SETPCAP, SETFCAP = 6, 7, 8, 31
 FOR_FILES = (DAC_OVERRIDE, FSETID, KILL, SETPCAP)
+"""Capabilities (capabilities(7)) that root needs to write the checkout, kill processes, and drop
+more capabilities later."""
 FOR_AGENTS = (*FOR_FILES, FOWNER, SETGID, SETUID)
+"""Also to become the agents' user, and to remove its files from a sticky folder."""
 FOR_OWNERS = (*FOR_AGENTS, CHOWN)
+"""Also to give files to other users."""
 KEPT = (*FOR_OWNERS, SETFCAP)
-"""Capabilities that root needs to write the checkout; to become the agents' user, kill its
-processes and remove its files from a sticky folder; to give files to other users; and to make a
-user namespace in which root stays root (capabilities(7))."""
-_KERNEL = "/proc/sys/kernel/core_pattern"
+"""Also to make a user namespace in which root stays root."""
+_KERNEL_SETTING = "/proc/sys/kernel/core_pattern"
 
 
 @dataclass(frozen=True)
@@ -64,10 +67,10 @@ class OwnConfinement:
     _close_latch: Callable[[], object] = lambda: None
 
     def complete(self, needs: WorkNeeds) -> Broker | None:
-        """Drop access to files, if that is still to do: before the first agent, but after the
-        checkout is opened, whose real configuration may refer to files that this closes. From here
-        on this process cannot change how it is confined, and the broker, if there is one, starts
-        all processes in the sandbox. Raises OSError."""
+        """Drop access to files, if the mode leaves that to this process. Call it before the first
+        agent, but after the checkout is opened: its real configuration may refer to files that this
+        closes. From here on this process cannot change how it is confined, and the broker, if there
+        is one, starts all processes in the sandbox. Raises OSError."""
         broker = self._complete(needs)
         self._close_latch()
         return broker
@@ -78,12 +81,15 @@ def confine(
     start_threads: Callable[[], None],
     close_latch: Callable[[], object] = lambda: None,
 ) -> OwnConfinement:
-    """Drop the rights that the supervisor's ``data`` names, files last. ``start_threads`` is called
-    after that: Landlock confines only the calling thread and its later children (landlock(7)).
-    ``close_latch`` tells the supervisor, irrevocably, that agents follow. Raises OSError."""
+    """Drop the rights that the supervisor's ``data`` names; in the mode LANDLOCK, access to files
+    only when ``complete`` is called. ``start_threads`` is called after the last of these steps:
+    Landlock confines only the calling thread and its later children (landlock(7)). ``close_latch``
+    tells the supervisor, irrevocably, that agents follow. Raises OSError."""
     mode = ConfinementMode(data["mode"])
     privileges.join_own_keyring()
-    if mode is not ConfinementMode.NAMESPACES:  # there bwrap and inside/own_proc.py have done it
+    if (
+        mode is not ConfinementMode.NAMESPACES
+    ):  # there, bwrap and inside/own_proc.py have dropped them
         privileges.keep_capabilities(*KEPT)
     privileges.forbid_new_privileges()
     if AUDIT_ARCH:
@@ -97,9 +103,9 @@ def confine(
     def complete(needs: WorkNeeds) -> Broker | None:
         privileges.keep_capabilities(*(FOR_OWNERS if needs.keep_owners else FOR_FILES))
         shared = [SHARED_MEMORY] if needs.identity and Path(SHARED_MEMORY).is_dir() else []
-        own = (*list_installation(), *list_programs(data["path"]), *data["readable"])
+        own_paths = (*list_installation(), *list_programs(data["path"]), *data["readable"])
         writable = [*data["writable"], *shared]
-        _restrict(needs.system, (*needs.files, *own), data["hidden"], writable)
+        _restrict(needs.system, (*needs.files, *own_paths), data["hidden"], writable)
         # After Landlock, which the broker inherits; before the threads, which would lack the filter
         # (seccomp(2): it is the calling thread's).
         broker = _open_broker(needs, data["writable"], shared)
@@ -129,24 +135,25 @@ def _restrict(
     them: Landlock has no exceptions, so the paths around those are opened one by one."""
     if not is_single_threaded():
         raise RuntimeError("threads are running that cannot be confined")
-    around, listable = list(system.readable), [*system.listable, *list_around_package()]
+    readable, listable = list(system.readable), [*system.listable, *list_around_package()]
     for path in dict.fromkeys(map(os.path.realpath, filter(os.path.lexists, needed))):
-        open_around(path, hidden, around, listable)
-    paths = landlock.LandlockPaths(around, listable, [*writable], list(DEVICES))
+        open_around(path, hidden, readable, listable)
+    paths = landlock.LandlockPaths(readable, listable, [*writable], list(DEVICES))
     landlock.restrict(landlock.find_usable_abi(), paths, None)
 
 
 def weaken_sandbox(sandbox: Sandbox, own: OwnConfinement) -> Sandbox:
-    """The sandbox with a weaker promise if this process is not confined at all, or the processes
-    that read agents' work after it cannot be kept to their rows."""
+    """The sandbox with a weaker promise if this process is not confined at all, or if the kernel
+    cannot keep the later processes that read agents' work to their rights
+    (``process_table.py``)."""
     why = own.reason if own.mode is ConfinementMode.NONE else ""
     if not why and (rights := list_unenforceable()):
         why = f"this kernel cannot keep {' and '.join(rights)} from it"
     if not why or sandbox.tier is Tier.NONE:
         return sandbox
-    left = (*sandbox.guarantees.secrets.open_rows, CONFINED)
+    open_rows = (*sandbox.guarantees.secrets.open_rows, CONFINED)
     text = f"what reads agents' work is not confined ({why})"
-    weaker = replace(sandbox.guarantees, secrets=Guarantee(text, left))
+    weaker = replace(sandbox.guarantees, secrets=Guarantee(text, open_rows))
     return replace(sandbox, guarantees=weaker)
 
 
@@ -154,16 +161,18 @@ def weaken_sandbox(sandbox: Sandbox, own: OwnConfinement) -> Sandbox:
 
 
 def try_own_access(own: OwnConfinement, broker: Broker | None) -> Iterator[ProbeFinding]:
-    """Try each access that this process must not have, as an exploit in it would; ``broker`` is the
-    one that changes attributes for it."""
+    """Try each access that this process must not have, as an exploit in it would. ``broker``
+    changes attributes for this process."""
     closed = set(_list_closed_kinds(own, broker))
     for kind, name, verb, *arguments in _list_probes(own.probes):
         is_open, how = attacks.run_probe(verb, arguments)
         if verb == "write" and is_open:
             Path(str(arguments[0])).unlink(missing_ok=True)
-        succeeded = is_open is not False  # also if it could not be made: that proves nothing
-        mode = f"{own.mode}: {how}" if succeeded else own.mode
-        yield ProbeFinding(CONFINED, name, succeeded, kind in closed, mode)
+        succeeded = (
+            is_open is not False
+        )  # None: the attempt could not be made, which proves nothing
+        text = f"{own.mode}: {how}" if succeeded else own.mode
+        yield ProbeFinding(CONFINED, name, succeeded, kind in closed, text)
 
 
 def _list_closed_kinds(own: OwnConfinement, broker: Broker | None) -> Iterator[str]:
@@ -200,4 +209,4 @@ def _list_probes(probes: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
     for pid, started in probes["processes"][:1]:
         yield "scopes", f"signal {pid}", "signal", pid, started
     yield "scopes", "connect to an abstract socket", "unix", f"@{probes['socket']}"
-    yield "kernel", "change the kernel's settings", "open_to_write", _KERNEL
+    yield "kernel", "change the kernel's settings", "open_to_write", _KERNEL_SETTING

@@ -56,7 +56,7 @@ class StageProcess:
 
     @property
     def pid(self) -> int:
-        """Its process id."""
+        """The process's id."""
         return self._process.pid
 
     def send_task(self, config: Mapping[str, Any]) -> None:
@@ -92,7 +92,7 @@ class StageProcess:
         return {}
 
     def _read_output(self) -> bytes:
-        """Its output until it ends, or until it is longer than ``LARGEST_ANSWER``."""
+        """The process's output until it ends, or until it is longer than ``LARGEST_ANSWER``."""
         assert self._process.stdout
         stdout, output = self._process.stdout.fileno(), bytearray()
         pidfd = os.pidfd_open(self.pid)  # readable once the process has ended (pidfd_open(2))
@@ -111,7 +111,7 @@ class StageProcess:
         return bytes(output)
 
     def wait(self) -> int:
-        """Its exit status, negative for a signal that ended it."""
+        """The process's exit status, negative for a signal that ended it."""
         return self._process.wait()
 
     def signal(self, number: int) -> None:

@@ -51,8 +51,8 @@ def list_home_needs(
 
 
 def select_below(home: str, paths: Iterable[str]) -> tuple[str, ...]:
-    """Those of the paths that exist below ``home``, as given and with links resolved, without those
-    inside another one."""
+    """The paths that exist below ``home``, as given and with links resolved, without those inside
+    another one."""
     candidates = (
         form for path in paths for form in (os.path.normpath(path), os.path.realpath(path))
     )

@@ -38,7 +38,7 @@ TEMPLATE_VARIABLES = frozenset(
 )
 """Variables of the CI template; not settings."""
 CALL_VARIABLES = frozenset({"NIGHTSHIFT_ORCHESTRATOR", "NIGHTSHIFT_WORKSPACES"})
-"""Variables of a delegation's caller; not settings, either."""
+"""Variables of a delegation's caller; not settings."""
 SECRET_KEYS = frozenset({TOKEN, "TOKEN", "API_KEY", "PASSWORD", *MODEL_KEYS})
 NOTIFICATION_KEYS = frozenset({"notify", "notify_on", "confluence_page_id", "rehearse", "dry_run"})
 """Settings that decide whether and whom to notify."""
@@ -61,7 +61,7 @@ def load_settings(
 def load_notification_settings(
     env: Mapping[str, str], file: ConfigFile | None, overrides: Mapping[str, str]
 ) -> Settings:
-    """The settings for notifications, if other settings are wrong: those keep their defaults.
+    """The settings for notifications, even if others are wrong: the others have their defaults.
 
     Raises :class:`NightshiftError` if the file cannot be read, or these settings are wrong, too.
     """
@@ -76,7 +76,7 @@ def _read_all(
     mistakes: list[str],
 ) -> list[Assignment]:
     in_file = read_file(file, mistakes) if file else []
-    in_env = _from_env(env, _find_named_variables(env, in_file), mistakes)
+    in_env = _from_env(env, _find_url_variables(env, in_file), mistakes)
     return [*in_file, *in_env, *_from_command_line(overrides, mistakes)]
 
 
@@ -144,9 +144,9 @@ def describe_problem(
     """One of pydantic's errors about settings of this kind, with its place."""
     text = str(problem["msg"]).removeprefix("Value error, ").replace("Input should", "should")
     loc = tuple(str(part) for part in problem["loc"] if part != "[key]")
-    touching = [a for a in assignments if _touches(a.path, loc)]
-    place = f"{touching[-1].find_place(loc)}: " if touching else ""
-    # Settings are dataclasses, of which pydantic speaks like of calls.
+    assigned = [a for a in assignments if _overlaps(a.path, loc)]
+    place = f"{assigned[-1].find_place(loc)}: " if assigned else ""
+    # For a dataclass, pydantic words its errors as for a call.
     if problem["type"] == "unexpected_keyword_argument":
         text = f"unknown key{_suggest_key(loc, kind)}"
     if problem["type"] == "dataclass_type":
@@ -154,7 +154,8 @@ def describe_problem(
     return f"{place}{'.'.join(loc)}: {text}"
 
 
-def _touches(path: KeyPath, loc: KeyPath) -> bool:
+def _overlaps(path: KeyPath, loc: KeyPath) -> bool:
+    """True if one of the paths begins with the other."""
     shared = min(len(path), len(loc))
     return bool(shared) and path[:shared] == loc[:shared]
 
@@ -175,8 +176,8 @@ def _suggest_key(loc: KeyPath, kind: type[SettingsGroup]) -> str:
 # --- CI variables and the command line ------------------------------------------------------------
 
 
-def _find_named_variables(env: Mapping[str, str], in_file: Iterable[Assignment]) -> set[str]:
-    """Variables that a notification URL uses: not settings, whatever their name."""
+def _find_url_variables(env: Mapping[str, str], in_file: Iterable[Assignment]) -> set[str]:
+    """Variables that a notification URL uses: they are not settings, whatever their names."""
     texts = [env.get(f"{ENV_PREFIX}NOTIFY", "")]
     for a in in_file:
         if a.path == ("notify",) and isinstance(a.value, list):
@@ -184,9 +185,11 @@ def _find_named_variables(env: Mapping[str, str], in_file: Iterable[Assignment])
     return set(re.findall(r"\$\{?(\w+)", "\n".join(texts)))
 
 
-def _from_env(env: Mapping[str, str], named: set[str], mistakes: list[str]) -> Iterator[Assignment]:
+def _from_env(
+    env: Mapping[str, str], in_urls: set[str], mistakes: list[str]
+) -> Iterator[Assignment]:
     for name in sorted(env):
-        if not name.startswith(ENV_PREFIX) or name in TEMPLATE_VARIABLES | CALL_VARIABLES | named:
+        if not name.startswith(ENV_PREFIX) or name in TEMPLATE_VARIABLES | CALL_VARIABLES | in_urls:
             continue
         if not env[name].strip():
             continue  # an empty drop-down in GitLab's New pipeline form means "not set"
@@ -203,7 +206,8 @@ def _from_command_line(given: Mapping[str, str], mistakes: list[str]) -> Iterato
 def _from_text(
     path: KeyPath, text: str, origin: tuple[str, str], mistakes: list[str]
 ) -> Iterator[Assignment]:
-    """The assignments of a text; ``origin`` is its source and place."""
+    """The assignments of a text; ``origin``: its source, as ``config show`` names it, and its
+    place, as an error does."""
     kind: Any = Settings
     for name in path:
         kind = find_inner_kind(kind, name)
@@ -229,7 +233,7 @@ def _parse_value(kind: Any, text: str) -> Any:
 
 
 def override_settings(settings: Settings, values: Mapping[str, Any], source: str) -> Settings:
-    """The settings with other values for some dotted keys, which are checked.
+    """The settings with these ``values``, by dotted key, in place of their own; they are validated.
 
     ``source`` is the values' source for ``config show``. Raises ``E_CONFIG`` for an invalid value.
     """
@@ -239,10 +243,10 @@ def override_settings(settings: Settings, values: Mapping[str, Any], source: str
     for key, value in values.items():
         _assign(data, tuple(key.split(".")), value)
     try:
-        made = build_settings(data)
+        overridden = build_settings(data)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(str(part) for part in first["loc"])
         text = str(first["msg"]).removeprefix("Value error, ")
         raise build_config_error(f"{source}: {place}: {text}") from None
-    return made.with_values(sources={**settings.sources, **dict.fromkeys(values, source)})
+    return overridden.with_values(sources={**settings.sources, **dict.fromkeys(values, source)})

@@ -182,7 +182,7 @@ class Settings(SettingsGroup):
     """Reviewer and assignee: a user name, or whom to choose from: `group:PATH`, `code_owners`
     or `approval_rules`."""
     reviewers: list[Reviewer] = field(default_factory=list)
-    """The same for several reviewers (needs a paid tier of GitLab)."""
+    """Several reviewers, each as `reviewer` (needs a paid tier of GitLab)."""
     labels: list[Label] | None = None
     """Labels of the merge request. Default: night-shift and the category."""
     branch_prefix: BranchPrefix = "night-shift/"

@@ -1,4 +1,4 @@
-"""Repeats requests to other servers, with pauses, jitter and a deadline: the only place that does.
+"""Repeats requests to other servers, with pauses, jitter and a deadline. No other module does.
 
 Each caller knows which failures of its server are transient.
 """
@@ -76,7 +76,8 @@ class RetryPolicy:
         is_transient: IsTransient,
         sleep: Callable[[float], Awaitable[None]],
     ) -> Result:
-        """The same in an event loop, which waits by ``sleep``."""
+        """Return what ``call()`` does in an event loop, which waits by ``sleep``; it is repeated
+        while its failures are transient."""
         from tenacity import AsyncRetrying
 
         async def call_once() -> Result:  # tenacity does not see that a lambda returns a coroutine

@@ -53,9 +53,9 @@ def parse_error(body: bytes | str) -> tuple[dict[str, Any], str]:
 
 
 def find_error(value: Any) -> tuple[dict[str, Any], str]:
-    """The same for parsed JSON: ``{"error": {"message"}}`` (OpenAI), ``{"error": "text"}``
-    (Ollama), ``{"detail"}`` as text or list (FastAPI), a top-level ``message`` (vLLM, Mistral), a
-    list of such (Gemini)."""
+    """The innermost object of parsed JSON and its message: ``{"error": {"message"}}`` (OpenAI),
+    ``{"error": "text"}`` (Ollama), ``{"detail"}`` as text or list (FastAPI), a top-level
+    ``message`` (vLLM, Mistral), a list of such (Gemini). Both empty if it has none."""
     if isinstance(value, list):
         return find_error(value[0]) if value else ({}, "")
     if not isinstance(value, Mapping):

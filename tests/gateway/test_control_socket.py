@@ -16,13 +16,13 @@ import pytest
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.gateway import control_messages, control_socket
 from gitlab_nightshift.gateway import gateway_client as module
-from gitlab_nightshift.gateway.control_socket import CALLS_AT_ONCE, NOTES, ControlServer
+from gitlab_nightshift.gateway.control_socket import CALLS_AT_ONCE, MOST_NOTES, ControlServer
 from gitlab_nightshift.gateway.gateway_client import GatewayGone, RemoteGateway
 from gitlab_nightshift.gateway.gateway_config import GatewayConfig
 from gitlab_nightshift.gateway.keys import BeadTicket, ModelKey
 from gitlab_nightshift.gateway.prices import KNOWN
 from gitlab_nightshift.gateway.upstream import build_upstream
-from gitlab_nightshift.gateway.usage_reports import Reports, Totals
+from gitlab_nightshift.gateway.usage_reports import UsageReader, UsageWriter
 from gitlab_nightshift.records.events import Event, Note
 from gitlab_nightshift.records.tool_calls import MOST_CALLS, ToolUse, build_tool_call
 from gitlab_nightshift.records.usage import SpendingLimit, Usage, add_usage
@@ -58,12 +58,12 @@ class Served:
         self.told: list[Event] = []
 
     @property
-    def totals(self) -> Totals:
+    def reported(self) -> UsageReader:
         """What was reported since it was asked last."""
-        read = Totals()
+        reader = UsageReader()
         with contextlib.suppress(BlockingIOError):
-            read.feed(os.read(self.report, 1 << 20))
-        return read
+            reader.feed(os.read(self.report, 1 << 20))
+        return reader
 
     def model(self) -> RemoteGateway:
         remote = self.remote
@@ -77,7 +77,7 @@ def served(folder: Path, made: GatewayConfig) -> Iterator[Served]:
     read, written = os.pipe()
     os.set_blocking(read, False)
     thread = LoopThread("gateway", lambda name: None)
-    reports = Reports(written)
+    reports = UsageWriter(written)
     inner = ControlServer(its, made, lambda: reports.write(inner.list_usage()))
     with ThreadPoolExecutor(1) as pool, its, link:
         serving = pool.submit(thread.run, inner.serve(), 300)
@@ -157,7 +157,7 @@ def test_a_bead_gets_what_the_run_has(tmp_path: Path) -> None:
         assert [s.exhausted for s in stands.values()] == [True, True, False]
         used = remote.close_bead(rich)
         assert used == stands["rich"].usage == Usage(about(1.503), 101_000)
-        first_bead, *others = gateway.totals.list_usage()
+        first_bead, *others = gateway.reported.list_usage()
         assert first_bead == used
         assert add_usage(others).tokens == 101_000
 
@@ -175,7 +175,7 @@ def test_requests_of_all_beads_at_once_are_set_aside_from_one_budget(tmp_path: P
         wait_for(lambda: len(endpoint.requests) == 2, "the others are on their way")
         assert sum(remote.read_state(each).exhausted for each in beads) == 2
         used = [remote.close_bead(each) for each in beads]
-        told = add_usage(gateway.totals.list_usage())
+        told = add_usage(gateway.reported.list_usage())
     assert 1.9 < sum(each.cost_usd or 0.0 for each in used) < 2.02
     assert told.assumed_usd == told.cost_usd == about(sum(each.cost_usd or 0.0 for each in used))
 
@@ -214,7 +214,7 @@ def test_each_service_starts_once(gateway: Served) -> None:
 
 
 def test_the_number_of_beads_is_limited(gateway: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(control_socket, "BEADS", 3)
+    monkeypatch.setattr(control_socket, "MOST_BEADS", 3)
     remote = gateway.model()
     remote.listen("egress", gateway.folder / "egress")
     for number in range(3):
@@ -376,7 +376,7 @@ def test_a_bead_that_is_closed_with_answers_on_their_way(tmp_path: Path) -> None
         assert remote.close_bead(ticket, 60) == used, "asked again"
         assert asked.result() != 200
         assert spend(ticket) == 401
-        assert gateway.totals.list_usage() == (used,)
+        assert gateway.reported.list_usage() == (used,)
 
 
 def test_a_wait_for_answers_is_told_once_and_a_short_one_not_at_all(
@@ -415,7 +415,7 @@ def test_a_wait_for_answers_is_told_once_and_a_short_one_not_at_all(
 def test_what_is_pending_is_reported(tmp_path: Path) -> None:
     """So that the cost is known where the gateway dies, too."""
     with pending(tmp_path) as (gateway, remote, ticket, asked):
-        [used] = gateway.totals.list_usage()
+        [used] = gateway.reported.list_usage()
         assert used.cost_usd == used.assumed_usd == pytest.approx(1.51, abs=0.02)
         remote.close_bead(ticket)
         asked.result()
@@ -433,15 +433,15 @@ def test_the_end_of_the_work_settles_all(tmp_path: Path) -> None:
 
 def test_notes_wait_to_be_fetched_and_have_an_end(gateway: Served) -> None:
     remote = gateway.model()
-    for number in range(NOTES + 10):
+    for number in range(MOST_NOTES + 10):
         gateway.inner.keep_note(Note(f"{number} " + "x" * 2000))
     ticket = remote.open_bead("b", {MODEL}, budget_usd=1.0)
-    for _ in range(NOTES):
+    for _ in range(MOST_NOTES):
         remote.read_state(ticket)
     texts = [event.text for event in gateway.told if isinstance(event, Note)]
-    assert len(texts) == NOTES
+    assert len(texts) == MOST_NOTES
     assert max(map(len, texts)) == 500
-    assert texts[-1].startswith(f"{NOTES - 1} ")
+    assert texts[-1].startswith(f"{MOST_NOTES - 1} ")
 
 
 def test_the_longest_calls_and_notes_fit_into_a_message_in_any_script(gateway: Served) -> None:
@@ -481,7 +481,7 @@ def test_a_report_that_nobody_reads_stops_nothing(tmp_path: Path) -> None:
         remote = one.model()
         ticket = remote.open_bead("b", {MODEL}, budget_usd=2.0)
         assert spend(ticket) == 200
-        used, reports = one.inner.list_usage(), Reports(written)
+        used, reports = one.inner.list_usage(), UsageWriter(written)
         assert not reports.write(used), "written the next time"
         os.read(read, 1 << 20)
         assert reports.write(used)

@@ -35,7 +35,7 @@ from tests.gateway.tools import (
     ask,
     hang,
     message,
-    read_totals,
+    sum_reported_usage,
     whole,
 )
 from tests.support.model_endpoint import ModelEndpoint
@@ -128,7 +128,7 @@ def test_a_run(tmp_path: Path) -> None:
         assert used == remote.read_state(ticket).usage == Usage(about(0.009), 2200)
         remote.close()
         assert started.process.wait(60) == 0
-        assert read_totals(started.report.read()).cost_usd == about(0.009)
+        assert sum_reported_usage(started.report.read()).cost_usd == about(0.009)
 
 
 def _connected(path: Path, credential: str, target: str) -> bytes:
@@ -185,7 +185,7 @@ def test_it_ends_with_whoever_needs_it(
             end(started)
             assert started.process.wait(60) == 0
         if end is ends_control:
-            assert read_totals(started.report.read()).assumed_usd > 0, "the bill is settled"
+            assert sum_reported_usage(started.report.read()).assumed_usd > 0, "the bill is settled"
 
 
 def test_it_ends_with_its_block_though_another_process_holds_the_socket(tmp_path: Path) -> None:
@@ -225,7 +225,7 @@ def test_it_is_killed(tmp_path: Path) -> None:
             started.process.wait(60)
         assert remote.read_state(ticket).unusable == "the model gateway has ended"
         assert remote.close_bead(ticket, 60) == Usage(None, None)
-        assert read_totals(reports or b"").assumed_usd > 0.03
+        assert sum_reported_usage(reports or b"").assumed_usd > 0.03
 
 
 STARTS = """

@@ -8,32 +8,32 @@ import pytest
 
 from gitlab_nightshift.gateway import usage_reports
 from gitlab_nightshift.gateway.usage_reports import (
-    BEADS,
     LINE_BYTES,
-    Totals,
+    MOST_BEADS,
+    UsageReader,
     read_line,
     to_line,
 )
 from gitlab_nightshift.records.codec import InvalidRecordError
 from gitlab_nightshift.records.usage import Usage
-from tests.gateway.tools import read_totals
+from tests.gateway.tools import sum_reported_usage
 
 ONE = Usage(0.5, 1000, 0.1, 200)
 
 
 def test_the_last_line_of_a_bead_counts() -> None:
     lines = to_line(0, Usage(0.25, 10)) + to_line(1, ONE) + to_line(0, ONE)
-    reader = Totals()
+    reader = UsageReader()
     for at in range(len(lines)):  # however a pipe cuts it
         reader.feed(lines[at : at + 1])
-    assert (reader.list_usage(), reader.bad) == ((ONE, ONE), 0)
-    assert read_totals(lines) == Usage(1.0, 2000, 0.2, 400)
-    assert read_totals(b"") == Usage()
+    assert (reader.list_usage(), reader.invalid_lines) == ((ONE, ONE), 0)
+    assert sum_reported_usage(lines) == Usage(1.0, 2000, 0.2, 400)
+    assert sum_reported_usage(b"") == Usage()
 
 
 def test_a_cost_that_is_unknown_stays_so() -> None:
     lines = to_line(0, ONE) + to_line(1, Usage(None, 7))
-    assert read_totals(lines) == Usage(None, 1007, 0.1, 200)
+    assert sum_reported_usage(lines) == Usage(None, 1007, 0.1, 200)
 
 
 def test_what_is_no_line_is_left_out() -> None:
@@ -54,22 +54,22 @@ def test_what_is_no_line_is_left_out() -> None:
         good.replace(b"1000", b"1.5"),
         good.replace(b'"number":0', b'"number":-1'),
         good.replace(b'"number"', b'"more":1,"number"'),
-        to_line(BEADS, ONE),
+        to_line(MOST_BEADS, ONE),
         b" " * LINE_BYTES + good,
     ]
     assert good not in bad
-    reader = Totals()
+    reader = UsageReader()
     reader.feed(good + b"\n".join(line.rstrip(b"\n") for line in bad) + b"\n")
-    assert (reader.list_usage(), reader.bad) == ((ONE,), len(bad))
+    assert (reader.list_usage(), reader.invalid_lines) == ((ONE,), len(bad))
 
 
 def test_a_line_without_an_end_fills_no_memory() -> None:
-    reader = Totals()
+    reader = UsageReader()
     for _ in range(100):
         reader.feed(b"x" * 100_000)
     assert len(reader._rest) <= LINE_BYTES
     reader.feed(b"\n" + to_line(0, ONE))
-    assert (reader.list_usage(), reader.bad) == ((ONE,), 1)
+    assert (reader.list_usage(), reader.invalid_lines) == ((ONE,), 1)
 
 
 def test_the_reader_imports_the_standard_library_alone() -> None:

@@ -21,7 +21,7 @@ from gitlab_nightshift.gateway.keys import BeadTicket, ModelKey
 from gitlab_nightshift.gateway.limits import GatewayLimits
 from gitlab_nightshift.gateway.model_gateway import Gateway
 from gitlab_nightshift.gateway.upstream import Upstream, build_upstream
-from gitlab_nightshift.gateway.usage_reports import Totals
+from gitlab_nightshift.gateway.usage_reports import UsageReader
 from gitlab_nightshift.records.events import Emit, Event, Note
 from gitlab_nightshift.records.usage import Usage, add_usage
 from tests.support.loops import LoopThread, bound
@@ -322,8 +322,8 @@ def client(
         yield Client(gateway, ticket, told)
 
 
-def read_totals(data: bytes) -> Usage:
+def sum_reported_usage(data: bytes) -> Usage:
     """The sum of all that a pipe has brought."""
-    totals = Totals()
-    totals.feed(data)
-    return add_usage(totals.list_usage())
+    reader = UsageReader()
+    reader.feed(data)
+    return add_usage(reader.list_usage())

@@ -13,7 +13,7 @@ import pytest
 
 from gitlab_nightshift.repository.checkout import Checkout, open_checkout
 from gitlab_nightshift.repository.git import Git, build_isolated_git
-from gitlab_nightshift.repository.repair import repair
+from gitlab_nightshift.repository.killed_run_repair import repair
 from tests.repository.tools import remove_all, repository
 from tests.support import kept
 

@@ -152,11 +152,11 @@ def test_files_of_a_revision(box: Box) -> None:
     write(box.root, "*", "star")
     (box.root / "link").symlink_to("README.md")
     commit(box.root)
-    assert verbs.read_file(box.git, box.root, "HEAD", "src/app.py") == b"print('app')\n"
-    assert verbs.read_file(box.git, box.root, "HEAD", ODD) == b"12345"
-    assert verbs.read_file(box.git, box.root, "HEAD", "*") == b"star"
+    assert verbs.read_committed_file(box.git, box.root, "HEAD", "src/app.py") == b"print('app')\n"
+    assert verbs.read_committed_file(box.git, box.root, "HEAD", ODD) == b"12345"
+    assert verbs.read_committed_file(box.git, box.root, "HEAD", "*") == b"star"
     for missing in ("nothing", "src", "link", ":(glob)**"):
-        assert verbs.read_file(box.git, box.root, "HEAD", missing) is None
+        assert verbs.read_committed_file(box.git, box.root, "HEAD", missing) is None
     blob = git(box.root, "rev-parse", f"HEAD:{ODD}")
     assert verbs.read_blob_sizes(box.git, box.root, [blob, "0" * 40, blob]) == {blob: 5}
     assert ODD in verbs.list_tracked_files(box.git, box.root)

@@ -13,19 +13,18 @@ import pytest
 
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.records.codec import encode_record
-from gitlab_nightshift.repository import checkout_restore
-from gitlab_nightshift.repository import repair as repair_module
+from gitlab_nightshift.repository import checkout_restore, killed_run_repair
 from gitlab_nightshift.repository.checkout import open_prepared
 from gitlab_nightshift.repository.checkout_restore import RestoreReport
 from gitlab_nightshift.repository.git import Git
 from gitlab_nightshift.repository.git_mask import move_git
+from gitlab_nightshift.repository.killed_run_repair import repair
 from gitlab_nightshift.repository.prepared_checkout import (
     PreparedCheckout,
     prepare_again,
     prepare_checkout,
     read_prepared,
 )
-from gitlab_nightshift.repository.repair import repair
 from gitlab_nightshift.repository.state_folder import (
     LockedStateFolder,
     StateFolder,
@@ -41,7 +40,7 @@ from tests.sandbox.tools import open_folder
 def prepared(box: Box) -> tuple[LockedStateFolder, PreparedCheckout]:
     held = hold(box.root, box.private.parent)
     made = prepare_checkout(
-        held, box.root, git=box.git, machine=box.git, output_dir="nightshift", run_id="4711"
+        held, box.root, git=box.git, machine_git=box.git, output_dir="nightshift", run_id="4711"
     )
     return held, made
 
@@ -113,7 +112,7 @@ def test_only_a_clean_checkout_is_taken(box: Box) -> None:
     held = hold(box.root, box.private.parent)
     with pytest.raises(NightshiftError, match="local changes") as caught:
         prepare_checkout(
-            held, box.root, git=box.git, machine=box.git, output_dir="nightshift", run_id="1"
+            held, box.root, git=box.git, machine_git=box.git, output_dir="nightshift", run_id="1"
         )
     assert caught.value.code is Code.WORKSPACE_DIRTY
     held.close()
@@ -210,9 +209,11 @@ def test_it_would_leave_its_files_where_it_were_asked(
     box: Box, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The control: nothing is undone where there is no ``own/shown``."""
-    find = repair_module._find_saved
+    find = killed_run_repair._find_saved
     monkeypatch.setattr(
-        repair_module, "_find_saved", lambda s, own: find(s, own) if s.shown_git.exists() else None
+        killed_run_repair,
+        "_find_saved",
+        lambda s, own: find(s, own) if s.shown_git.exists() else None,
     )
     be_tricked(box, "mounted", _pretend_nothing_began)
     assert (box.root / "new").exists()

@@ -5,8 +5,13 @@ from pathlib import Path
 import pytest
 
 from gitlab_nightshift.errors import NightshiftError
-from gitlab_nightshift.repository import git as git_verbs
-from gitlab_nightshift.repository.git import Git, RepositoryPaths
+from gitlab_nightshift.repository.git import (
+    Git,
+    RepositoryPaths,
+    build_isolated_git,
+    find_repository_paths,
+    read_head,
+)
 from gitlab_nightshift.repository.private_checkout import (
     check_out,
     commit_changed,
@@ -36,8 +41,8 @@ def source(tmp_path: Path) -> Path:
 
 
 def opened(source: Path, tmp_path: Path) -> tuple[Git, RepositoryPaths, str]:
-    own = git_verbs.build_isolated_git(tmp_path / "home", PATH)
-    return own, git_verbs.find_repository_paths(own, source), git_verbs.read_head(own, source)
+    own = build_isolated_git(tmp_path / "home", PATH)
+    return own, find_repository_paths(own, source), read_head(own, source)
 
 
 def test_a_commit_is_checked_out(source: Path, tmp_path: Path) -> None:

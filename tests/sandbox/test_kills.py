@@ -46,7 +46,7 @@ def run(room: Room, argv: list[str], on_line: Event, on_tick: Event) -> ProgramE
         limits=ProcessLimits(timeout_s=300),
         on_line=lambda _: on_line(descendants(list_own_children() - before)),
         on_tick=lambda: on_tick(descendants(list_own_children() - before)),
-        confined=ProcessBoundary(room.sandbox, room.confinement),
+        boundary=ProcessBoundary(room.sandbox, room.confinement),
     )
     assert list_own_children() == before
     return ended

@@ -10,14 +10,14 @@ import pytest
 from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.sandbox import launch
 from gitlab_nightshift.sandbox.launch import ProcessBoundary
-from gitlab_nightshift.sandbox.launched_process import STARTS, Launch
+from gitlab_nightshift.sandbox.launched_process import MOST_STARTS, Launch
 from gitlab_nightshift.sandbox.probe_run import Probe, run_probes
 from gitlab_nightshift.sandbox.process import ProcessLimits, stream
 from gitlab_nightshift.sandbox.tiers import Tier
 from tests.sandbox.conftest import room
 from tests.sandbox.tools import Room, open_folder
 
-LAST = STARTS - 1
+LAST = MOST_STARTS - 1
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def hiding(monkeypatch: pytest.MonkeyPatch) -> Iterator[Room]:
 
         monkeypatch.setattr(launch, "_build_launch", build_early)
         yield replace(ours, sandbox=replace(ours.sandbox, machine=machine))
-        assert len(built) == STARTS
+        assert len(built) == MOST_STARTS
 
 
 def test_probes_are_started_anew(hiding: Room) -> None:
@@ -57,7 +57,7 @@ def test_a_program_is_started_anew(hiding: Room) -> None:
         stderr=io.BytesIO(),
         limits=ProcessLimits(),
         on_line=lambda _: False,
-        confined=ProcessBoundary(hiding.sandbox, hiding.confinement),
+        boundary=ProcessBoundary(hiding.sandbox, hiding.confinement),
     )
     assert (ended.exit_status, out.getvalue()) == (0, b"here\n")
 
@@ -83,6 +83,6 @@ def test_what_a_deadline_ended_is_not_started_again(monkeypatch: pytest.MonkeyPa
             stderr=io.BytesIO(),
             limits=ProcessLimits(timeout_s=0.2),
             on_line=lambda _: False,
-            confined=ProcessBoundary(ours.sandbox, ours.confinement),
+            boundary=ProcessBoundary(ours.sandbox, ours.confinement),
         )
     assert len(starts) == 1

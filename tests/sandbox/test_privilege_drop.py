@@ -39,10 +39,10 @@ RIGHTS = ProcessRights(
     SYSTEM,
     (),
     (),
-    network=False,
+    uses_network=False,
     serves=False,
-    children=True,
-    attributes=False,
+    starts_processes=True,
+    changes_attributes=False,
     memory=10**9,
     cpu_s=300,
 )
@@ -69,7 +69,7 @@ def test_git_runs_in_what_is_left(tmp_path: Path) -> None:
 
 def test_what_has_no_children_starts_none(tmp_path: Path) -> None:
     after = "import threading; t = threading.Thread(target=list); t.start(); t.join()"
-    assert told(tmp_path, after=after, children=False)["git"] == "Operation not permitted"
+    assert told(tmp_path, after=after, starts_processes=False)["git"] == "Operation not permitted"
 
 
 def test_without_landlock_it_has_no_capability(tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ class TestVersion:
 
     @cached_property
     def all_words(self) -> tuple[str, ...]:
-        """Its words, and those of the tables and functions of its file that it names."""
+        """The test's words, and those of the tables and functions of its file that it names."""
         found = list(self.words)
         for mark in self.test.marks:
             found += re.findall(r"\"[^\"]*\"|'[^']*'|\w+", mark[:_LONGEST_MARK])

@@ -15,8 +15,8 @@ from gitlab_nightshift.text.printable_text import format_excerpt
 _TABLE = RuleTable(__file__)
 
 _IN_COMMENTS = _TABLE.get_pattern("in_comments")
-_MARKS = _TABLE.get_pattern("marks")
-_MARK_NODES = _TABLE.get_words("mark_nodes")
+_ANNOTATIONS = _TABLE.get_pattern("annotations")
+_ANNOTATION_NODES = _TABLE.get_words("annotation_nodes")
 _PRAGMA = _TABLE.get_pattern("pragma")
 _NOT_CODE = _TABLE.get_pattern("not_code")
 _LONGEST = 20_000
@@ -55,8 +55,8 @@ def find_added_suppressions(change: Changeset, _context: Context) -> Iterator[Ru
             if not take(before, each.key):
                 added.append((file, each))
     removed = [*before.elements()]
-    # The widest first: one of fewer rules has more old ones to choose from.
-    for file, each in sorted(added, key=lambda new: -len(new[1].rules)):
+    # Those that name most rules first: fewer rules fit into more of the old ones.
+    for file, each in sorted(added, key=lambda row: -len(row[1].rules)):
         wider = next((old for old in removed if _covers(old, each)), None)
         if wider is not None:
             removed.remove(wider)
@@ -66,23 +66,24 @@ def find_added_suppressions(change: Changeset, _context: Context) -> Iterator[Ru
 
 
 def _covers(old: tuple[str, frozenset[str]], new: Suppression) -> bool:
-    """True if the old suppression is at least as wide; without rules it is of all."""
+    """True if the old suppression is at least as wide; one that names no rules covers all."""
     tool, rules = old
     return tool == new.tool and (not rules or (bool(new.rules) and new.rules <= rules))
 
 
 def _find_suppressions(side: Side) -> Iterator[Suppression]:
+    # Text and data only mention directives, except markdownlint's.
     if _NOT_CODE.search(side.path) and "markdownlint" not in side.code:
         return
     yield from _find_in_comments(side) if side.source else ()
     if not _ANNOTATION_HINTS.search(side.source):
         return
     for node in side.walk():
-        if node.type not in _MARK_NODES | {"preproc_pragma"}:
+        if node.type not in _ANNOTATION_NODES | {"preproc_pragma"}:
             continue
         text, line = read_text(node), read_line_number(node)
-        if node.type in _MARK_NODES and (mark := _MARKS.match(text)):
-            yield _build_suppression(mark["tool"], mark["rest"], line, text)
+        if node.type in _ANNOTATION_NODES and (annotation := _ANNOTATIONS.match(text)):
+            yield _build_suppression(annotation["tool"], annotation["rest"], line, text)
         elif node.type == "preproc_pragma" and (pragma := _PRAGMA.match(text)):
             yield _build_suppression("#pragma warning disable", pragma["rest"], line, text)
 

@@ -8,8 +8,7 @@ from typing import Any
 
 from gitlab_nightshift.policy.manifest_files import DEPENDENCY_FILES
 from gitlab_nightshift.policy.path_patterns import matches, within
-from gitlab_nightshift.policy.settings_parser import UNREADABLE, list_changed_tables, parse_data
-from gitlab_nightshift.policy.tool_settings import Side, list_changed_settings
+from gitlab_nightshift.policy.tool_settings import FileVersions, list_changed_settings
 from gitlab_nightshift.proof.reviewed_change import Changeset, Context, RuleViolation
 from gitlab_nightshift.proof.rule_tables import RuleTable
 from gitlab_nightshift.proof.syntax.languages import is_product
@@ -169,7 +168,7 @@ def find_changed_settings(change: Changeset) -> dict[str, str]:
     return list_changed_settings(side for file in change.files for side in _list_sides(file))
 
 
-def _list_sides(file: ChangedFile) -> Iterator[Side]:
+def _list_sides(file: ChangedFile) -> Iterator[FileVersions]:
     """The sides of a file; a moved one is deleted at one path and new at the other."""
     # A binary file has no contents here, but any difference counts.
     old, new = (b"\0old", b"\0new") if file.binary else (file.old, file.new)
@@ -219,6 +218,11 @@ def _find_row(name: str, kind: str) -> Any:
 
 def _compare_parts(file: ChangedFile, name: str) -> str:
     """The parts that differ; in a lock file, all but the project's own version."""
+    from gitlab_nightshift.policy.settings_parser import (  # few changes need its parsers
+        UNREADABLE,
+        list_changed_tables,
+    )
+
     own, parts = _find_row(name, "own"), _find_row(name, "parts")
     text = re.compile(own.get("text", "(?!)").encode(), re.MULTILINE)
     old, new = (side and text.sub(b"", side) for side in (file.old, file.new))
@@ -306,8 +310,11 @@ def _is_indented(file: ChangedFile) -> bool:
 
 def _parse_content(path: str, data: bytes) -> object:
     """A file's data without its white space; None if it cannot be parsed."""
-    python = path.endswith((".py", ".pyi"))
     try:
-        return ast.dump(ast.parse(data)) if python else parse_data(path, data)
+        if path.endswith((".py", ".pyi")):
+            return ast.dump(ast.parse(data))
+        from gitlab_nightshift.policy.settings_parser import parse_data
+
+        return parse_data(path, data)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None

@@ -78,7 +78,7 @@ def _find_expected_failures(change: Changeset) -> Iterator[RuleViolation]:
 
 
 def _format_assertion(assertion: Assertion) -> str:
-    """Its words with the usual spaces."""
+    """The assertion's words with the usual spaces."""
     text = re.sub(r"\s*([.()\[\]])\s*", r"\1", " ".join(assertion.key))
     return format_excerpt(text.replace(" ,", ",").replace(" = ", "="))
 

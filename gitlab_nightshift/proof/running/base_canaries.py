@@ -20,10 +20,11 @@ class CombinedRun:
 @dataclass
 class BaseCanaries:
     """The faults that the untouched suite noticed, cached for all attempts at a night's change.
-    ``tried``: ``combined`` has been computed; ``texts`` are those in an unsupported language, None
-    if not yet computed; ``unable`` is why there are none, such as a suite that fails already."""
+    ``has_combined``: ``combined`` has been computed; ``texts`` are those in an unsupported
+    language, None if not yet computed; ``unable`` is why there can be none, such as a suite that
+    fails already."""
 
     combined: CombinedRun | None = None
-    tried: bool = False
+    has_combined: bool = False
     texts: "tuple[Fault, ...] | None" = None
     unable: str = ""

@@ -1,5 +1,5 @@
-"""Canaries: faults in product code that the untouched tests notice must still be noticed.
-``fault_kinds.py`` lists them, ``switches.py`` writes them.
+"""Canaries: faults planted in product code. Those that the tests noticed before a change must still
+be noticed after it. ``fault_kinds.py`` lists the faults, ``switches.py`` writes them.
 
 This catches what no rule describes: tests that were deleted, skipped, emptied or made to pass,
 helpers that swallow failures, equality that is always true, forced exit statuses, hooks that
@@ -25,7 +25,7 @@ from gitlab_nightshift.proof.running.fault_choice import (
     build_aim,
     choose_far_faults,
     choose_near_faults,
-    keep_unchanged,
+    find_in_change,
     take_in_turn,
 )
 from gitlab_nightshift.proof.running.faults import Fault
@@ -73,7 +73,7 @@ def try_canaries(
     runs: Sequence[CommandRun],
     base: BaseCanaries,
 ) -> Evidence:
-    """Compare the tests after a change with those before it, by the faults that these noticed.
+    """Compare the tests after a change with those before it, by the faults that each notice.
 
     ``runs`` are the commands on the change, which passed, ``before`` the tests of the base. Does
     not restore the checkout.
@@ -84,11 +84,11 @@ def try_canaries(
         return report_unknown(base.unable)
     inputs = collect_inputs(subject, tree_runner, before, runs)
     found = Evidence()
-    unsupported = any(is_unsupported_code(file.raw_path) for file in subject.change.files)
-    if unsupported or not inputs.before.products:
+    has_unsupported = any(is_unsupported_code(file.raw_path) for file in subject.change.files)
+    if has_unsupported or not inputs.before.products:
         found += _try_texts(inputs, base)
-    # All faults at once show hooks, settings and forced exit statuses. They mask one another, so
-    # that they miss what single ones near the change find: 3 of 13 cheats in a trial.
+    # All faults at once show hooks, settings and forced exit statuses. They mask one another: in a
+    # trial they missed 3 of 13 cheats that single ones near the change find.
     if inputs.before.products:
         found += try_combined(inputs, base)
     for touched in find_touched_tests(subject.change, inputs.before, inputs.after):
@@ -97,13 +97,13 @@ def try_canaries(
 
 
 def _try_texts(inputs: CanaryInputs, base: BaseCanaries) -> Evidence:
-    subject, trial, usual = inputs.subject, inputs.trial, inputs.usual
+    subject, trial, unplanted = inputs.subject, inputs.trial, inputs.unplanted
     if base.texts is None:
-        base.texts = find_text_canaries(trial, subject.base, inputs.before, inputs.rng, usual)
+        base.texts = find_text_canaries(trial, subject.base, inputs.before, inputs.rng, unplanted)
     after = inputs.after
-    judged = judge_text_canaries(trial, subject, base.texts, inputs.before, after, usual)
+    judged = judge_text_canaries(trial, subject, base.texts, inputs.before, after, unplanted)
     if not judged:
-        why = f"none {UNSUPPORTED} that the change leaves alone makes the commands fail"
+        why = f"no fault {UNSUPPORTED}, outside of the change, makes the commands fail"
         return report_unknown(why)
     return judge_noticed(inputs, judged, UNSUPPORTED)
 
@@ -115,38 +115,38 @@ def _try_near(inputs: CanaryInputs, touched: TouchedTests) -> Evidence:
         return report_unknown(f"the commands run none of the touched {touched.language} tests")
     aim = build_aim(touched.old, touched.named, inputs.before.tests, touched.edited)
     chosen = choose_near_faults(inputs.code, aim, inputs.rng, MOST_PLANTED)
-    moved = keep_unchanged(subject.change, inputs.code, chosen)
-    base = plant_singles(trial, subject.base, touched.old, list(moved), inputs.before)
-    reached = base.list_reached() if base else []
+    in_change = find_in_change(subject.change, inputs.code, chosen)
+    planted_base = plant_singles(trial, subject.base, touched.old, list(in_change), inputs.before)
+    reached = planted_base.list_reached() if planted_base else []
     # Tests that no command reports would run only by name, such as those of a file that no runner
-    # collects any more.
-    usual = inputs.usual_tests
-    tests = _keep_reported(touched.new, usual) if usual else touched.new or touched.old
+    # collects any more. Without any report: the base's, if the change has none.
+    names = inputs.reported_tests
+    tests = _keep_reported(touched.new, names) if names else touched.new or touched.old
     # The change with all faults that the base's tests reached, unless all of them are tried anyway:
     # those that tests no longer reach are tried first.
-    new = None
-    if base and base.reached is not None and len(reached) > MOST_TRIES:
-        faults = [moved[fault] for fault in reached]
-        new = plant_singles(trial, subject.tree, tests, faults, inputs.after)
-    tried = take_in_turn([_list_unreached_now(reached, moved, new), reached])
-    usual_s = inputs.usual.duration_s
-    found = find_canaries(trial, base, touched.old, list(dict.fromkeys(tried)), usual_s)
+    planted_change = None
+    if planted_base and planted_base.reached is not None and len(reached) > MOST_TRIES:
+        faults = [in_change[fault] for fault in reached]
+        planted_change = plant_singles(trial, subject.tree, tests, faults, inputs.after)
+    unreached = _list_unreached_now(reached, in_change, planted_change)
+    tried = list(dict.fromkeys(take_in_turn([unreached, reached])))
+    found = find_canaries(trial, planted_base, touched.old, tried, inputs.unplanted.duration_s)
     if not found.canaries:
         return report_unknown(f"none that the touched {touched.language} tests notice was found")
-    judged = judge_canaries(trial, subject, tests, found, moved, inputs.after, new)
+    judged = judge_canaries(trial, subject, tests, found, in_change, inputs.after, planted_change)
     return judge_singles(inputs, judged)
 
 
 def _list_unreached_now(
-    reached: Sequence[Fault], moved: Mapping[Fault, Fault], new: PlantedTree | None
+    reached: Sequence[Fault], in_change: Mapping[Fault, Fault], planted_change: PlantedTree | None
 ) -> list[Fault]:
     """Faults that the tests reached before, but not with the change."""
-    now = new.reached if new else None
-    return [fault for fault in reached if moved[fault] not in now] if now is not None else []
+    now = planted_change.reached if planted_change else None
+    return [fault for fault in reached if in_change[fault] not in now] if now is not None else []
 
 
 def _keep_reported(tests: Sequence[Test], names: frozenset[str]) -> tuple[Test, ...]:
-    """The tests that are reported by one of these names; all where nothing is reported."""
+    """The tests that are reported by one of these names; all of them if there are no names."""
     return tuple(t for t in tests if not names or any(is_reported_as(n, t) for n in names))
 
 
@@ -155,30 +155,31 @@ def _keep_reported(tests: Sequence[Test], names: frozenset[str]) -> tuple[Test, 
 
 MOST_FAULTS = 5
 """Faults at once; with many more, most tests end in exceptions, whatever they compare."""
-_MOST_TRIES = 3
-_REDUCTION = 4  # if a fault ends the run, the next try has so many times fewer
+_MOST_COMBINED_RUNS = 3
+_REDUCTION = 4  # after a run that a fault ended, a quarter as many are planted
 _CUT_SHORT = 0.5  # a run that reports less than this share of the tests was ended by a fault
 _CANDIDATES = 8  # faults drawn for each wanted one, as the change may edit some of their functions
 
 
 def try_combined(inputs: CanaryInputs, base: BaseCanaries) -> Evidence:
-    """Compare the whole suite on the change with that on the base, both with the same faults. A
-    lost fault must be noticed on the base again; ``base`` caches its run for other attempts."""
-    if not base.tried:
-        base.tried = True
+    """Compare the whole suite on the change with that on the base, both with the same faults. If
+    the change's tests miss something, a second run on the base has to confirm the first. ``base``
+    caches the first for other attempts."""
+    if not base.has_combined:
+        base.has_combined = True
         choose = partial(choose_far_faults, inputs.code, inputs.rng)
         base.combined = _find_noticed(inputs, choose)
     if base.combined is None:
         return report_unknown("no fault was found that the tests of the base notice")
     before = _leave_out_changed(inputs, base.combined)
     if before is None:
-        return report_unknown("no fault was found outside of the functions that it edits")
+        return report_unknown("no fault was found outside of the functions that the change edits")
     faults, old = before.faults, before.outcome
-    moved = keep_unchanged(inputs.subject.change, inputs.code, faults)
-    new = _run_on_change(inputs, moved, faults)
+    in_change = find_in_change(inputs.subject.change, inputs.code, faults)
+    new = _run_on_change(inputs, in_change, faults)
     if new is None or not new.ended or (new.red and not _list_silent(old, new)):
-        return _judge_combined(inputs, faults, moved, old, new)
-    # Flaky tests do not count: a second run on the base has to confirm the first.
+        return _judge_combined(inputs, faults, in_change, old, new)
+    # Flaky tests do not count.
     run = _run_on_base(inputs, faults)
     again = run.outcome if run else SuiteOutcome(red=False)
     failed = old.failed & again.failed
@@ -186,36 +187,37 @@ def try_combined(inputs: CanaryInputs, base: BaseCanaries) -> Evidence:
     flaky = old.failed - steady.failed
     text = f"{format_tests(flaky)} had two results on the base: not counted"
     found = report_unknown(text) if flaky or not steady.noticed else Evidence()
-    return found + _judge_combined(inputs, faults, moved, steady, new) if steady.noticed else found
+    if not steady.noticed:
+        return found
+    return found + _judge_combined(inputs, faults, in_change, steady, new)
 
 
 def _find_noticed(inputs: CanaryInputs, choose: Callable[[int], list[Fault]]) -> CombinedRun | None:
-    """Run the base's suite with as many faults as ``choose`` is asked for. After a useless run try
-    other faults, or fewer; None if all runs are useless."""
+    """Find faults that the base's suite notices: run it with those that ``choose`` draws. After a
+    useless run, draw others, or fewer; None if all runs are useless."""
     faults = choose(MOST_FAULTS)
-    for _ in range(_MOST_TRIES):
+    for _ in range(_MOST_COMBINED_RUNS):
         run = _run_on_base(inputs, faults)
         if run and run.outcome.noticed and not _is_cut_short(run.outcome, inputs.tests_before):
             return run
-        green = run is not None and run.outcome.ended and not run.outcome.red
+        is_green = run is not None and run.outcome.ended and not run.outcome.red
         # A few faults that nothing notices may hide one another: then even fewer, not others.
-        try_others = green and len(faults) == MOST_FAULTS
-        number = MOST_FAULTS if try_others else max(len(faults) // _REDUCTION, 1)
-        faults = choose(number)
+        try_others = is_green and len(faults) == MOST_FAULTS
+        faults = choose(MOST_FAULTS if try_others else max(len(faults) // _REDUCTION, 1))
     return None
 
 
 def _choose_unchanged(inputs: CanaryInputs, most: int) -> list[Fault]:
     """Faults in functions that the change leaves alone."""
     many = choose_far_faults(inputs.code, inputs.rng, most * _CANDIDATES)
-    return list(keep_unchanged(inputs.subject.change, inputs.code, many))[:most]
+    return list(find_in_change(inputs.subject.change, inputs.code, many))[:most]
 
 
 def _leave_out_changed(inputs: CanaryInputs, combined: CombinedRun) -> CombinedRun | None:
     """The base's run with only the faults in functions that the change leaves alone, or with other
     faults."""
-    moved = keep_unchanged(inputs.subject.change, inputs.code, combined.faults)
-    faults = tuple(fault for fault in combined.faults if fault in moved)
+    in_change = find_in_change(inputs.subject.change, inputs.code, combined.faults)
+    faults = tuple(fault for fault in combined.faults if fault in in_change)
     if faults == combined.faults:
         return combined
     if faults:
@@ -225,12 +227,13 @@ def _leave_out_changed(inputs: CanaryInputs, combined: CombinedRun) -> CombinedR
     return _find_noticed(inputs, partial(_choose_unchanged, inputs))
 
 
-def _is_cut_short(outcome: SuiteOutcome, usual_tests: frozenset[str]) -> bool:
-    """True if a fault ended the run before many of the usual tests ran."""
-    return len(outcome.ran) < len(usual_tests) * _CUT_SHORT
+def _is_cut_short(outcome: SuiteOutcome, unplanted_tests: frozenset[str]) -> bool:
+    """True if a fault ended the run before many of the tests ran that run without faults."""
+    return len(outcome.ran) < len(unplanted_tests) * _CUT_SHORT
 
 
 def _list_silent(old: SuiteOutcome, new: SuiteOutcome) -> frozenset[str]:
+    """Tests that failed with the faults before the change, and pass with them now."""
     return (old.failed & new.ran) - new.failed
 
 
@@ -239,11 +242,11 @@ def _run_on_base(inputs: CanaryInputs, faults: Sequence[Fault]) -> CombinedRun |
 
 
 def _run_on_change(
-    inputs: CanaryInputs, moved: Mapping[Fault, Fault], faults: tuple[Fault, ...]
+    inputs: CanaryInputs, in_change: Mapping[Fault, Fault], faults: tuple[Fault, ...]
 ) -> SuiteOutcome | None:
     """Run the suite on the change, twice if nothing is noticed: the machine may have been too busy.
     None if the faults cannot be planted there."""
-    planted = [moved[fault] for fault in faults]
+    planted = [in_change[fault] for fault in faults]
     for _ in range(2):
         seen = _run_with_faults(inputs, inputs.subject.tree, inputs.after, planted)
         if seen is not None and seen.outcome.noticed:
@@ -256,17 +259,19 @@ def _run_with_faults(
 ) -> CombinedRun | None:
     """Run the suite with all these faults in the tree's code, without a switch: tests can tell only
     from the code's behaviour. Faults that a compiler refuses are left out; None if none is left."""
-    trial, left = inputs.trial, list(faults)
+    trial, remaining = inputs.trial, list(faults)
     for _ in range(MOST_BUILDS):
-        if not left:
+        if not remaining:
             return None
-        trial.check_out(trial.tree_runner.build_variant(tree, write_faulty_files(left, files.read)))
-        outcome = trial.run(inputs.usual.commands, IN_JOB, inputs.usual.duration_s)
-        refused = set(find_refused_faults(left, trial.read_output())) if outcome.red else set()
+        trial.check_out(
+            trial.tree_runner.build_variant(tree, write_faulty_files(remaining, files.read))
+        )
+        outcome = trial.run(inputs.unplanted.commands, IN_JOB, inputs.unplanted.duration_s)
+        refused = set(find_refused_faults(remaining, trial.read_output())) if outcome.red else set()
         if outcome.failed or not refused:
-            useless = _is_red_without(inputs, tree, outcome)
-            return None if useless else CombinedRun(tuple(left), outcome)
-        left = [fault for fault in left if fault not in refused]
+            is_useless = _is_red_without(inputs, tree, outcome)
+            return None if is_useless else CombinedRun(tuple(remaining), outcome)
+        remaining = [fault for fault in remaining if fault not in refused]
     return None
 
 
@@ -277,7 +282,7 @@ def _is_red_without(inputs: CanaryInputs, tree: str, outcome: SuiteOutcome) -> b
     trial = inputs.trial
     if tree not in trial.red_without:
         trial.check_out(tree)
-        alone = trial.run(inputs.usual.commands, IN_JOB, inputs.usual.duration_s)
+        alone = trial.run(inputs.unplanted.commands, IN_JOB, inputs.unplanted.duration_s)
         trial.red_without[tree] = alone.red
     return trial.red_without[tree]
 
@@ -285,38 +290,38 @@ def _is_red_without(inputs: CanaryInputs, tree: str, outcome: SuiteOutcome) -> b
 def _judge_combined(
     inputs: CanaryInputs,
     faults: tuple[Fault, ...],
-    moved: Mapping[Fault, Fault],
+    in_change: Mapping[Fault, Fault],
     old: SuiteOutcome,
     new: SuiteOutcome | None,
 ) -> Evidence:
-    number = f"{len(faults)} planted faults at once" if len(faults) > 1 else "a planted fault"
+    planted = f"{len(faults)} planted faults at once" if len(faults) > 1 else "a planted fault"
     if new is None or not new.ended:
-        return fail_unknown(inputs, f"with {number} the suite has no result any more")
+        return fail_unknown(inputs, f"with {planted} the suite has no result any more")
     if new.disagrees and not old.disagrees:
-        text = f"With {number} {len(new.failed)} tests fail, and the command ends with 0."
+        text = f"With {planted} {len(new.failed)} tests fail, and the command ends with 0."
         return refuse(inputs.subject, TITLE, "unreliable-report", text)
     if not new.red:
         before = f"before the change {format_tests(old.failed)} noticed"
-        text = f"With {number} the suite passes; {before}."
+        text = f"With {planted} the suite passes; {before}."
         return refuse(inputs.subject, TITLE, FLAG, text)
     if old.failed & new.ran and not new.failed:
-        text = f"With {number} the command fails, but no test is reported as failed."
+        text = f"With {planted} the command fails, but no test is reported as failed."
         return refuse(inputs.subject, TITLE, "unreliable-report", text)
-    if (old.failed and not new.failed) or _is_cut_short(new, inputs.usual_tests):
-        return fail_unknown(inputs, f"with {number} the suite does not run to its end")
+    if (old.failed and not new.failed) or _is_cut_short(new, inputs.reported_tests):
+        return fail_unknown(inputs, f"with {planted} the suite does not run to its end")
     silent = _list_silent(old, new)
     text = (
-        f"{number}: {len(old.failed)} of the suite's tests failed before the change,"
+        f"{planted}: {len(old.failed)} of the suite's tests failed before the change,"
         f" {len(new.failed)} with it"
     )
     found = report_check(TITLE, CheckOutcome.PASSED, text)
-    return found + _look_at_silent(inputs, faults, moved, silent) if silent else found
+    return found + _look_at_silent(inputs, faults, in_change, silent) if silent else found
 
 
 def _look_at_silent(
     inputs: CanaryInputs,
     faults: tuple[Fault, ...],
-    moved: Mapping[Fault, Fault],
+    in_change: Mapping[Fault, Fault],
     silent: frozenset[str],
 ) -> Evidence:
     """Try each fault alone on the tests that still run, but now pass with the faults on."""
@@ -324,10 +329,10 @@ def _look_at_silent(
     trial, subject = inputs.trial, inputs.subject
     planted = plant_singles(trial, subject.base, old, faults, inputs.before)
     reached = planted.list_reached() if planted else []
-    found = find_canaries(trial, planted, old, reached, inputs.usual.duration_s)
+    found = find_canaries(trial, planted, old, reached, inputs.unplanted.duration_s)
     if not found.canaries:
         return report_unknown(f"{format_tests(silent)} notice none of them by itself")
-    judged = judge_canaries(trial, subject, new, found, moved, inputs.after)
+    judged = judge_canaries(trial, subject, new, found, in_change, inputs.after)
     return judge_singles(inputs, judged)
 
 

@@ -206,10 +206,11 @@ def take_in_turn(rows: Iterable[Sequence[_T]]) -> Iterator[_T]:
         yield from (each for each in row if each is not None)
 
 
-def keep_unchanged(
+def find_in_change(
     change: Changeset, code: ProductCode, faults: Iterable[Fault]
 ) -> dict[Fault, Fault]:
-    """Faults in functions that a change leaves alone, each with its position after the change."""
+    """The faults in functions that a change leaves alone, each as it is in the change: its position
+    may differ."""
     changed = {file.raw_old_path: file for file in change.files}
     found: dict[Fault, Fault] = {}
     for fault in faults:

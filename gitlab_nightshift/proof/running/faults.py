@@ -119,7 +119,7 @@ def mutate(
 
 
 def move_fault(fault: Fault, before: Side, after: Side) -> Fault | None:
-    """The same fault in another version of the file.
+    """The fault as it is in another version of the file.
 
     None if its function is gone, was changed, or occurs twice.
     """

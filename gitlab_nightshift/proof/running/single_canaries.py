@@ -138,7 +138,7 @@ def judge_canaries(
     subject: EvidenceSubject,
     tests: Sequence[Test],
     base: FoundCanaries,
-    moved: Mapping[Fault, Fault],
+    in_change: Mapping[Fault, Fault],
     read: TreeFiles,
     planted: PlantedTree | None = None,
 ) -> list[JudgedCanary]:
@@ -147,20 +147,20 @@ def judge_canaries(
     code with the new tests, as the change may have made a function unreachable. A lost canary must
     be noticed on the base again, or is dropped: flaky tests do not count."""
     canaries = base.canaries
-    faults = [moved[canary.fault] for canary in canaries]
+    faults = [in_change[canary.fault] for canary in canaries]
     if planted is None:
         planted = plant_singles(trial, subject.tree, tests, faults, read)
     if planted is None:
         return [JudgedCanary(canary, None) for canary in canaries]
     trial.check_out(planted.tree)
-    judged = [_judge(trial, planted, canary, moved[canary.fault]) for canary in canaries]
+    judged = [_judge(trial, planted, canary, in_change[canary.fault]) for canary in canaries]
     if planted.run.narrow:
-        judged = _look_elsewhere(trial, planted, judged, moved)
+        judged = _look_elsewhere(trial, planted, judged, in_change)
     kept = next((each for each in judged if each.still_noticed and not each.elsewhere), None)
     judged = _try_old_product(trial, subject, tests, judged)
     if kept is not None:
         # Tests that notice a fault behind its switch, but not without one, detect the switch.
-        fault = moved[kept.canary.fault]
+        fault = in_change[kept.canary.fault]
         source = write_faulty_file(fault, read.read(fault.path) or b"")
         trial.check_out(trial.tree_runner.build_variant(subject.tree, {fault.path: source}))
         outcome = trial.run(planted.run.commands, IN_JOB, planted.run.duration_s)
@@ -223,7 +223,7 @@ def _look_elsewhere(
     trial: Trial,
     planted: PlantedTree,
     judged: Sequence[JudgedCanary],
-    moved: Mapping[Fault, Fault],
+    in_change: Mapping[Fault, Fault],
 ) -> list[JudgedCanary]:
     """Try the whole suite on canaries that the chosen tests miss."""
     if all(each.still_noticed is not False for each in judged):
@@ -236,7 +236,7 @@ def _look_elsewhere(
         elif whole is None:
             found.append(JudgedCanary(each.canary, None, each.silent))
         else:
-            outcome = _run_with(trial, planted, moved[each.canary.fault], whole)
+            outcome = _run_with(trial, planted, in_change[each.canary.fault], whole)
             noticed = outcome.noticed if outcome.ended else None
             found.append(replace(each, still_noticed=noticed, elsewhere=True))
     return found
@@ -310,8 +310,9 @@ FEWEST_SILENT = 3
 @dataclass(frozen=True)
 class CanaryInputs:
     """What one attempt is judged by: the base (``before``) and the change (``after``). ``code`` is
-    the base's product code, ``usual`` the run of the project's own commands on the change,
-    ``usual_tests`` the names that it reported, ``tests_before`` those on the base."""
+    the base's product code, ``unplanted`` the run of the project's own commands on the change,
+    without faults, ``reported_tests`` the names that it reported, ``tests_before`` those on the
+    base."""
 
     subject: EvidenceSubject
     trial: Trial
@@ -319,8 +320,8 @@ class CanaryInputs:
     after: TreeFiles
     code: ProductCode
     rng: random.Random
-    usual: TestRun
-    usual_tests: frozenset[str]
+    unplanted: TestRun
+    reported_tests: frozenset[str]
     tests_before: frozenset[str]
 
 
@@ -333,7 +334,9 @@ def collect_inputs(
     """``runs`` are the commands on the change, which passed, ``before`` the tests of the base."""
     repository = tree_runner.checkout.repository
     old, new = tree_runner.open_files(subject.base), tree_runner.open_files(subject.tree)
-    usual = TestRun(tree_runner.commands, sum(run.result.duration_s for run in runs), narrow=False)
+    unplanted = TestRun(
+        tree_runner.commands, sum(run.result.duration_s for run in runs), narrow=False
+    )
     return CanaryInputs(
         subject,
         Trial(tree_runner, build_text_reader(repository, subject.base), "canary"),
@@ -341,7 +344,7 @@ def collect_inputs(
         new,
         ProductCode(old),
         fault_choice.draw_seed(),
-        usual,
+        unplanted,
         frozenset(name for run in runs for name in run.collection.counts),
         frozenset(name for collection in before for name in collection.counts),
     )

@@ -37,18 +37,18 @@ def is_unsupported_code(path: str) -> bool:
 
 
 def find_text_canaries(
-    trial: Trial, tree: str, files: TreeFiles, rng: random.Random, usual: TestRun
+    trial: Trial, tree: str, files: TreeFiles, rng: random.Random, unplanted: TestRun
 ) -> tuple[Fault, ...]:
     """Faults that the commands notice in the base's tree, one run each; none if they fail without
     one."""
     trial.check_out(tree)
-    if trial.run(usual.commands, IN_JOB, usual.duration_s).red:
+    if trial.run(unplanted.commands, IN_JOB, unplanted.duration_s).red:
         return ()
-    tries = int(SHORT_S / max(usual.duration_s, 0.01))
+    tries = int(SHORT_S / max(unplanted.duration_s, 0.01))
     tries = min(max(tries, FEWEST_TRIES), MOST_TRIES)
     found: list[Fault] = []
     for fault in _choose_faults(files, rng)[:tries]:
-        if len(found) < MOST_CANARIES and _is_noticed(trial, tree, files, fault, usual):
+        if len(found) < MOST_CANARIES and _is_noticed(trial, tree, files, fault, unplanted):
             found.append(fault)
     return tuple(found)
 
@@ -59,19 +59,19 @@ def judge_text_canaries(
     canaries: Sequence[Fault],
     before: TreeFiles,
     after: TreeFiles,
-    usual: TestRun,
+    unplanted: TestRun,
 ) -> list[JudgedCanary]:
     """Try the canaries in files that the change leaves alone, with the change applied. A lost one
     must be noticed on the base again."""
     changed = {path for file in subject.change.files for path in (file.raw_path, file.raw_old_path)}
     canaries = [fault for fault in canaries if fault.path not in changed]
     trial.check_out(subject.tree)
-    if not canaries or trial.run(usual.commands, IN_JOB, usual.duration_s).red:
+    if not canaries or trial.run(unplanted.commands, IN_JOB, unplanted.duration_s).red:
         return [JudgedCanary(Canary(fault, frozenset()), None) for fault in canaries]
     judged: list[JudgedCanary] = []
     for fault in canaries:
-        kept = _is_noticed(trial, subject.tree, after, fault, usual)
-        if kept is not False or _is_noticed(trial, subject.base, before, fault, usual):
+        kept = _is_noticed(trial, subject.tree, after, fault, unplanted)
+        if kept is not False or _is_noticed(trial, subject.base, before, fault, unplanted):
             judged.append(JudgedCanary(Canary(fault, frozenset()), kept))
     return judged
 
@@ -93,12 +93,12 @@ def _choose_faults(files: TreeFiles, rng: random.Random) -> list[Fault]:
 
 
 def _is_noticed(
-    trial: Trial, tree: str, files: TreeFiles, fault: Fault, usual: TestRun
+    trial: Trial, tree: str, files: TreeFiles, fault: Fault, unplanted: TestRun
 ) -> bool | None:
     """True if the exit status is red; None if this program ended the run."""
     faulty = write_faulty_file(fault, files.read(fault.path) or b"")
     trial.check_out(trial.tree_runner.build_variant(tree, {fault.path: faulty}))
-    outcome = trial.run(usual.commands, IN_JOB, usual.duration_s)
+    outcome = trial.run(unplanted.commands, IN_JOB, unplanted.duration_s)
     return outcome.red if outcome.ended else None
 
 

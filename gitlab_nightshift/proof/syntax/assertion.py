@@ -37,7 +37,7 @@ _ALIASES = {"nullvalue": "null"} | dict.fromkeys(
 
 
 def normalize_name(name: str) -> str:
-    """The same word for ``assert_equal``, ``assertEqual`` and ``AssertEqual!``."""
+    """One word for ``assert_equal``, ``assertEqual`` and ``AssertEqual!``."""
     return name.lower().replace("_", "").rstrip("!?").strip()
 
 

@@ -12,7 +12,7 @@ from gitlab_nightshift.repository.git_mask import move_git
 from gitlab_nightshift.run.supervisor.stage_calls import Begin, RunnableStage
 from gitlab_nightshift.sandbox import confinement
 from gitlab_nightshift.sandbox.confinement import ConfinementMode, ConfinementPaths
-from gitlab_nightshift.sandbox.launched_process import STARTS
+from gitlab_nightshift.sandbox.launched_process import MOST_STARTS
 
 MAX_REASON_CHARS = 200
 
@@ -88,7 +88,7 @@ class ConfinedStage:
     def _run_started(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Run it, and restart it where a path to be hidden vanished before the start: ``bwrap``
         cannot mount over what is gone."""
-        for _ in range(STARTS - 1):
+        for _ in range(MOST_STARTS - 1):
             answer = self._run(inputs)
             if answer or not (self._chosen.has_lost_hidden_path() and self.untouched()):
                 return answer

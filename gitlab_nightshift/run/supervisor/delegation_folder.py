@@ -1,5 +1,6 @@
-"""The output folder of a delegation, below its caller's folder: locked as long as it runs. Another
-process reads a delegation's status from it, and cancels it by the lock.
+"""The output folder of a delegation, below its caller's folder, locked while the delegation runs.
+Another process reads the delegation's status from the folder, and cancels the delegation by the
+lock.
 
 Events are written as they happen, everything else at the end, once no agent is left.
 """
@@ -13,7 +14,6 @@ import shutil
 import signal
 import struct
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -32,7 +32,8 @@ DEFAULT_PARENT = "nightshift"
 
 
 class DelegationFolder:
-    """``path`` is its present place; ``descriptor`` stays valid when it is moved."""
+    """A delegation's output folder: ``path`` is its present place; ``descriptor`` stays valid when
+    it is moved."""
 
     def __init__(self, caller: Path, output_dir: str, run_id: str) -> None:
         self._caller, self._run_id = caller, run_id
@@ -50,7 +51,7 @@ class DelegationFolder:
         os.close(os.open(EVENTS, flags, 0o666, dir_fd=self.descriptor))
 
     def move(self, output_dir: str) -> None:
-        """Move it below ``output_dir``. Raises NightshiftError ``E_CONFIG``."""
+        """Move the folder below ``output_dir``. Raises NightshiftError ``E_CONFIG``."""
         old, parent = self.path, self._caller / output_dir
         if old.parent == parent:
             return
@@ -62,18 +63,19 @@ class DelegationFolder:
         _remove_if_empty(old.parent)
 
     def remove(self) -> None:
-        """Remove it: there is nothing to keep, or agents work in a folder that contains it."""
+        """Remove the folder: there is nothing to keep, or agents must not find it in their checkout
+        (``place_results`` makes it again)."""
         remove_path(self.path)
         _remove_if_empty(self.path.parent)
 
     def place_results(self, results: Path) -> None:
-        """Replace it by the results. Raises OSError."""
-        new = self._make(self.path.parent)
-        ignore_itself(new)
-        shutil.copytree(results, new, symlinks=True, dirs_exist_ok=True)
-        if new != self.path:  # equal after remove(), which frees the name
+        """Replace the folder by the results. Raises OSError."""
+        new_folder = self._make(self.path.parent)
+        ignore_itself(new_folder)
+        shutil.copytree(results, new_folder, symlinks=True, dirs_exist_ok=True)
+        if new_folder != self.path:  # equal after remove(), which frees the name
             remove_path(self.path)
-            new.rename(self.path)
+            new_folder.rename(self.path)
 
     def close(self) -> None:
         """Release the lock."""
@@ -94,13 +96,14 @@ class DelegationFolder:
 def open_delegation_folder(
     caller: Path, output_dir: str | None, run_id: str
 ) -> Iterator[DelegationFolder]:
-    """A new folder below the caller's. ``output_dir`` comes from the caller's environment.
+    """A new folder below the caller's. ``output_dir`` comes from the caller's environment; an
+    absolute one, or one with "..", is replaced by the default.
 
     Raises NightshiftError ``E_CONFIG``.
     """
-    usable = output_dir and not set(Path(output_dir).parts) & {"/", ".."}
+    is_usable = output_dir and not set(Path(output_dir).parts) & {"/", ".."}
     folder = DelegationFolder(
-        caller, output_dir if output_dir and usable else DEFAULT_PARENT, run_id
+        caller, output_dir if output_dir and is_usable else DEFAULT_PARENT, run_id
     )
     with contextlib.closing(folder):
         yield folder
@@ -124,9 +127,10 @@ _FLOCK_FORMAT = "hhqqi0q"
 
 @dataclass(frozen=True)
 class DelegationStatus:
-    """``alive``: a process holds the run's lock; ``pid`` is that process, None if not visible from
-    here. ``phase`` is the latest one, begun at ``since``. ``cost_usd`` is the cost so far, None
-    if unknown. ``result`` is None until the run has ended, and forever if it was killed."""
+    """A run's status. ``alive``: a process holds its lock; ``pid`` is that process, None if not
+    visible from here. ``phase`` is the latest one, begun at ``since``. ``cost_usd`` is the cost so
+    far, None if unknown. ``result`` is None until the run has ended, and forever if it was
+    killed."""
 
     run_id: str
     folder: str
@@ -144,7 +148,7 @@ def read_status(name: str, caller: Path, output_dir: str | None) -> DelegationSt
     with _open_lock(folder) as lock:
         pid = None if lock is None else _find_holder(lock)
     summary = EventSummary()
-    with suppress(OSError):
+    with contextlib.suppress(OSError):
         summary = read_summary(folder / EVENTS)
     is_cost_known = summary.so_far or summary.beads
     return DelegationStatus(
@@ -192,11 +196,12 @@ def find_run(name: str, caller: Path, output_dir: str | None) -> Path:
 
 
 def _list_folders(caller: Path, output_dir: str | None, wanted: str) -> list[Path]:
-    parents = [each for each in caller.iterdir() if each.is_dir()]
-    parents += [caller / output_dir] if output_dir else []
-    exact = [parent / wanted for parent in parents]
+    output_folders = [each for each in caller.iterdir() if each.is_dir()]
+    output_folders += [caller / output_dir] if output_dir else []
+    exact = [output_folder / wanted for output_folder in output_folders]
     pattern = f"{glob.escape(wanted)}-[0-9]*"  # a second run with this id
-    return [*exact, *(each for parent in parents for each in parent.glob(pattern))]
+    repeated = (found for output_folder in output_folders for found in output_folder.glob(pattern))
+    return [*exact, *repeated]
 
 
 def _search_checkout(caller: Path, wanted: str) -> Iterator[Path]:
@@ -212,21 +217,21 @@ def _search_checkout(caller: Path, wanted: str) -> Iterator[Path]:
 # --- the lock -------------------------------------------------------------------------------------
 
 
-@contextmanager
+@contextlib.contextmanager
 def _open_lock(folder: Path) -> Iterator[int | None]:
-    """The run's lock, None where the run has ended."""
+    """The run's lock; None if the run has placed its results, which have none."""
     try:
         lock = os.open(folder / LOCK, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except FileNotFoundError:
         yield None
         return
-    with closing(os.fdopen(lock)):
+    with contextlib.closing(os.fdopen(lock)):
         yield lock
 
 
 def _find_holder(lock: int) -> int | None:
-    """The pid that holds the lock, from the kernel: so never a stale one. 0: the process is in
-    another pid namespace."""
+    """The pid that holds the lock, from the kernel: so never a stale one. 0 if that process is in
+    another pid namespace, None if nobody holds it."""
     query = struct.pack(_FLOCK_FORMAT, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
     kind, *_, pid = struct.unpack(_FLOCK_FORMAT, fcntl.fcntl(lock, fcntl.F_GETLK, query))
     return None if kind == fcntl.F_UNLCK else pid
@@ -239,7 +244,7 @@ def _end_holder(lock: int) -> None:
         return
     if not pid:
         raise build_config_error("the run is in another container: cancel it there")
-    with suppress(ProcessLookupError):
+    with contextlib.suppress(ProcessLookupError):
         # The pid may have been reused since: a pidfd pins the process (pidfd_open(2), Linux 5.3),
         # and it still holds the lock, so the signal reaches the right one.
         process = os.pidfd_open(pid)

@@ -33,8 +33,8 @@ from gitlab_nightshift.repository.delegated_repository import (
     share_source,
 )
 from gitlab_nightshift.repository.disk_space import build_no_space_error, is_full_disk
+from gitlab_nightshift.repository.killed_run_repair import repair
 from gitlab_nightshift.repository.prepared_folders import PreparedFolders
-from gitlab_nightshift.repository.repair import repair
 from gitlab_nightshift.run.supervisor.confined_stage import read_isolation
 from gitlab_nightshift.run.supervisor.delegation_folder import (
     LARGEST_RESULT,
@@ -155,7 +155,7 @@ class DelegatedCheckout:
 
     @contextlib.contextmanager
     def open(self, folders: PreparedFolders) -> Iterator[WorkerCheckout]:
-        """Open it for a worker with these folders."""
+        """Open the checkout for a worker with these folders."""
         opened = open_scratch_folder(self.run_folder.private.parent, self.source.top)
         scratch = self.stack.enter_context(opened)
         inputs = {name: self.work[name] for name in ("payload", "source")}
@@ -217,18 +217,18 @@ def run_agent(
     plan: Mapping[str, Any],
     agent: Mapping[str, Any],
     run_id: str,
-    instead_of: str = "",
+    fallback_reason: str = "",
 ) -> WorkResult:
-    """The result of one agent; ``instead_of`` is why the first one's did not count. When this
+    """The result of one agent; ``fallback_reason`` is why the first one's did not count. When this
     returns, its processes are dead, and the caller's checkout is restored."""
     result = WorkResult(agent=agent, failure=workers.signals.stopped)
     if result.failure:
         return result
     context, gateway = agent["context"], agent["gateway"]
-    sender = "fallback" if instead_of else "work"
+    sender = "fallback" if fallback_reason else "work"
     choose = functools.partial(read_isolation, context)
     with workers.open(sender, TASK, choose, likely=bool(gateway)) as worker:
-        inputs = {"plan": plan, "context": context, "instead_of": instead_of}
+        inputs = {"plan": plan, "context": context, "fallback_reason": fallback_reason}
         ended = worker.run(inputs, gateway, run_id, "work did not end at its deadline")
     result.inputs, result.used = ended.answer, ended.used
     if not ended.answer:

@@ -8,15 +8,15 @@ from typing import Any
 
 from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.records.codec import to_fields
-from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.repository.checkout_restore import RestoreReport
 from gitlab_nightshift.repository.commit_switch import check_out_temporarily
+from gitlab_nightshift.repository.git import build_isolated_git, with_machine_config
+from gitlab_nightshift.repository.killed_run_repair import repair
 from gitlab_nightshift.repository.prepared_checkout import (
     PreparedCheckout,
     prepare_again,
     prepare_checkout,
 )
-from gitlab_nightshift.repository.repair import repair
 from gitlab_nightshift.repository.state_folder import LockedStateFolder
 from gitlab_nightshift.run_folder import RunFolder
 from gitlab_nightshift.system.environment import build_search_path
@@ -31,7 +31,7 @@ def check_out_target(
         yield
         return
     path = build_search_path(env, run_folder.checkout)
-    git = git_verbs.build_isolated_git(run_folder.private / "target-git", path)
+    git = build_isolated_git(run_folder.private / "target-git", path)
     pack = Path(target["pack"]).read_bytes()
     with check_out_temporarily(git, run_folder.checkout, target["commit"], pack):
         yield
@@ -64,8 +64,8 @@ class RunCheckout:
         return prepare_checkout(
             state_folder,
             folder.checkout.resolve(),
-            git=git_verbs.build_isolated_git(folder.private / "checkout-git", path),
-            machine=git_verbs.with_machine_config(
+            git=build_isolated_git(folder.private / "checkout-git", path),
+            machine_git=with_machine_config(
                 folder.private / "machine-git", path, Path(place["home"])
             ),
             output_dir=place["settings"]["values"]["output_dir"],

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, Protocol
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.gateway.gateway_start import GatewayProcess, start_gateway
 from gitlab_nightshift.gateway.keys import ModelKey
-from gitlab_nightshift.gateway.usage_reports import Totals
+from gitlab_nightshift.gateway.usage_reports import UsageReader
 from gitlab_nightshift.job.job_secrets import MODEL_KEYS
 from gitlab_nightshift.records.usage import SpendingLimit, Usage, add_usage
 from gitlab_nightshift.run.supervisor.output_pipes import Pipes
@@ -85,17 +85,19 @@ Confine = Callable[[Begin, Callable[[], bool]], AbstractContextManager[RunnableS
 class Worker:
     """A stage that runs agents, and the gateway through which they use their model."""
 
-    def __init__(self, stage: RunnableStage, gateway: GatewayProcess, totals: Totals) -> None:
-        self._stage, self._gateway, self._totals = stage, gateway, totals
+    def __init__(
+        self, stage: RunnableStage, gateway: GatewayProcess, usage_reader: UsageReader
+    ) -> None:
+        self._stage, self._gateway, self._usage_reader = stage, gateway, usage_reader
 
     def run(
         self, inputs: Mapping[str, Any], config: dict[str, Any] | None, env: Mapping[str, str]
     ) -> tuple[dict[str, Any], UsedByBeads]:
-        """Its answer, once all of its processes are dead, and what the gateway has counted.
+        """The stage's answer, once all of its processes are dead, and what the gateway has counted.
         ``env`` holds the model key. Raises NightshiftError if one of them survives."""
-        earlier_children, totals = list_own_children(), self._totals
+        earlier_children, usage_reader = list_own_children(), self._usage_reader
         self._gateway.configure(_with_key(config, env))
-        with _read_in_thread(self._gateway.report, totals.feed):
+        with _read_in_thread(self._gateway.report, usage_reader.feed):
             try:
                 answer = self._stage.run({**inputs, "gateway": bool(config)})
                 all_ended = end_orphans(lambda: list_own_children() - earlier_children)
@@ -104,7 +106,7 @@ class Worker:
         if not all_ended:
             text = "processes of work are left that cannot be ended"
             raise NightshiftError(Code.INTERNAL, text)
-        return answer, totals.list_usage() if config else None
+        return answer, usage_reader.list_usage() if config else None
 
 
 @dataclass(frozen=True)
@@ -189,12 +191,12 @@ class Stages:
         its start data."""
         with contextlib.ExitStack() as stack:
             gateway = stack.enter_context(start_gateway(self._own, likely=likely))
-            latch, totals = stack.enter_context(open_latch()), Totals()
+            latch, usage_reader = stack.enter_context(open_latch()), UsageReader()
             inherited = {"control": gateway.control.fileno(), "latch": latch.closing}
             inherited |= descriptors or {}
             begin = functools.partial(self.open_stage, sender, row, inherited, data=data)
             began = begin() if confine is None else confine(begin, latch.is_open)
-            yield Worker(stack.enter_context(began), gateway, totals)
+            yield Worker(stack.enter_context(began), gateway, usage_reader)
 
 
 def _with_key(config: dict[str, Any] | None, env: Mapping[str, str]) -> bytes:

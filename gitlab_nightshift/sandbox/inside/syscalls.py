@@ -110,9 +110,9 @@ ATTRIBUTES = (
     *("utime", "utimes", "futimesat", "utimensat", "setxattr", "lsetxattr", "fsetxattr"),
     *("removexattr", "lremovexattr", "fremovexattr"),
 )
-"""What a file's owner may change anywhere: Landlock has no right for it."""
+"""Calls for changes that a file's owner may make anywhere: Landlock has no right for them."""
 NEWER_ATTRIBUTES = ("setxattrat", "removexattrat", "file_setattr")
-"""The same since Linux 6.13 and 6.17; programs fall back to the older calls."""
+"""Calls for such changes since Linux 6.13 and 6.17; programs fall back to the older ones."""
 NEW_PROCESSES = ("fork", "vfork", "execve", "execveat")
 OTHERS_SCHEDULING = (
     *("setpriority", "ioprio_set", "sched_setparam", "sched_setscheduler", "sched_setaffinity"),

@@ -61,7 +61,7 @@ _SIGN = compile_lazily(r"[\\`<>&\[\]|_~#@!%^$]|:(?=//)|www(?=\.)|\bGL-(?=\d)", r
 
 
 def clean(text: str) -> str:
-    """The same words without what hides or acts: line ends are ``\\n``, tabs are four spaces."""
+    """The text's words without what hides or acts: line ends are ``\\n``, tabs are four spaces."""
     text = unicodedata.normalize("NFC", text)
     text = remove_hidden(unify_line_ends(text), keep="\n")
     text = _CI_DIRECTIVE.sub(r"(\1)", text)
@@ -83,13 +83,13 @@ def to_markdown(text: str, limit: int = 4000) -> str:
 
 
 def to_markdown_line(text: str, limit: int = 500) -> str:
-    """The same on one line, to stand in a list item or a sentence."""
+    """The text as Markdown on one line, to stand in a list item or a sentence."""
     return _escape_line(cut(" ".join(clean(text).split()), limit))
 
 
 def to_table_cell(text: str, limit: int) -> str:
-    """The same in a table, which is cut at a ``|`` before code spans are looked for: none are made
-    of a text that has one."""
+    """The text as Markdown in a table, which is cut at a ``|`` before code spans are looked for:
+    none are made of a text that has one."""
     line = cut(" ".join(clean(text).split()), limit)
     return _escape_text(line) if "|" in line else _escape_line(line)
 

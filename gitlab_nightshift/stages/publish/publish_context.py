@@ -56,7 +56,7 @@ def read_source(known: KnownCheckout) -> SourceCheckout:
         head=head,
         config=known.config,
         identity=known.identity,
-        messages=read_commit_messages(known.machine, known.top, STYLE_MESSAGES),
+        messages=read_commit_messages(known.machine_git, known.top, STYLE_MESSAGES),
     )
 
 

@@ -57,8 +57,10 @@ from gitlab_nightshift.system.environment import (
 from gitlab_nightshift.system.openat import remove_tree
 
 STDERR_TAIL = 2_000
-MOST_DENIED, LONGEST_TEXT = 100, 4_000
-"""What a result quotes of an agent: number of denied commands, characters of a text."""
+MOST_DENIED = 100
+"""Denied commands that a result quotes."""
+LONGEST_TEXT = 4_000
+"""Characters that a result quotes of an agent's text."""
 
 
 @dataclass(frozen=True)
@@ -270,7 +272,7 @@ class _AgentProcess:
                 limits=self._build_limits(),
                 on_line=self._watch.handle_line,
                 on_tick=self._watch.tick,
-                confined=self._context.boundary.build_confinement(
+                boundary=self._context.boundary.build_confinement(
                     task.checkout, self._scratch.home.parent
                 ),
             )

@@ -47,8 +47,9 @@ from gitlab_nightshift.stages.work.work_start import WorkResources, serve_work
 from gitlab_nightshift.system.environment import build_search_path
 from gitlab_nightshift.wire.sent_logs import pass_logs
 
-SLACK_S, TIMES = 60.0, 3.0
-"""Time limit of a command: these seconds, plus this many times its duration before the change."""
+TIMES = 3.0
+"""A command may take this many times its duration before the change, and ``SLACK_S``."""
+SLACK_S = 60.0
 LONGEST_S = 3600.0
 """Limit of a command whose duration before the change is unknown."""
 STEP = "notary"
@@ -95,7 +96,7 @@ def main(data: Mapping[str, Any]) -> int:
         _run_commands,
         ahead=data["ahead"],
         open_logs=pass_logs,
-        prefix=lambda inputs: f"{inputs['name']}-",
+        log_prefix=lambda inputs: f"{inputs['name']}-",
     )
 
 

@@ -159,7 +159,7 @@ def _build_runner(sandbox_context: SandboxContext, boundary: Boundary, egress: R
             timeout_s=sandbox_context.left_s(), output_bytes=work.settings.max_output
         ),
         emit=work.emit,
-        confined=boundary.build_confinement(work.checkout, scratch),
+        boundary=boundary.build_confinement(work.checkout, scratch),
     )
     runner.renew()
     return runner

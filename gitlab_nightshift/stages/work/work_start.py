@@ -47,12 +47,12 @@ def serve_work(
     *,
     ahead: bool = False,
     open_logs: OpenLogs = open_logs,
-    prefix: Callable[[Inputs], str] = lambda _: "",
+    log_prefix: Callable[[Inputs], str] = lambda _: "",
     failed: Mapping[str, Any] = MappingProxyType({}),
 ) -> int:
     """Wait for the input and answer what ``step`` does with it, ``failed`` if that fails. With
-    ``ahead`` the machine is examined before that, while others prepare the input. ``prefix`` begins
-    the names of logs."""
+    ``ahead`` the machine is examined before that, while others prepare the input. The names of logs
+    begin with ``log_prefix``."""
     system_walk = walk_system() if ahead else None
 
     def answer(inputs: Inputs) -> dict[str, Any]:
@@ -61,7 +61,9 @@ def serve_work(
 
         def run_step() -> int:
             nonlocal given
-            given = step(_open_resources(inputs, open_logs, prefix(inputs), system_walk), inputs)
+            given = step(
+                _open_resources(inputs, open_logs, log_prefix(inputs), system_walk), inputs
+            )
             return 0
 
         try:
@@ -74,14 +76,14 @@ def serve_work(
 
 
 def _open_resources(
-    inputs: Inputs, open_logs: OpenLogs, prefix: str, system_walk: SystemWalk | None
+    inputs: Inputs, open_logs: OpenLogs, log_prefix: str, system_walk: SystemWalk | None
 ) -> WorkResources:
     outlet, checkout = OutputChannel(inputs["outlet"]), None
     if data := inputs.get("prepared_checkout"):
         checkout = read_prepared(data, moved=inputs["moved"])
     prepared = make_record(PreparedFolders, inputs["prepared"], checkout=checkout)
     tempfile.tempdir = str(prepared.temporary)
-    logs = open_logs(prepared.private / "logs", outlet, prefix)
+    logs = open_logs(prepared.private / "logs", outlet, log_prefix)
     work_context = read_work_context(inputs["context"], logs, outlet, prepared)
     work_context = _confine_work(dataclasses.replace(work_context, system_walk=system_walk), inputs)
     control = socket.socket(fileno=inputs["control"])

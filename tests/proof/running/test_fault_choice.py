@@ -12,7 +12,7 @@ from gitlab_nightshift.proof.running.fault_choice import (
     build_aim,
     choose_far_faults,
     choose_near_faults,
-    keep_unchanged,
+    find_in_change,
 )
 from gitlab_nightshift.proof.running.fault_kinds import list_faults
 from gitlab_nightshift.proof.running.tree_files import LARGEST_FILE, TreeFiles
@@ -86,7 +86,7 @@ def test_what_the_change_edits_is_left_out_and_what_it_moves_is_followed(tried: 
     with tried(FILES, {"shop.py": after, "stock.py": None}) as (subject, tree_runner):
         code = ProductCode(TreeFiles(tree_runner.checkout.repository, subject.base))
         far = choose_far_faults(code, RNG, 100)
-        kept = keep_unchanged(subject.change, code, far)
+        kept = find_in_change(subject.change, code, far)
     assert {fault.function for fault in kept} == {"price", "is_far", "Price", "Label"}
     moved = {to.line - fault.line for fault, to in kept.items() if fault.function == "price"}
     assert moved == {3}

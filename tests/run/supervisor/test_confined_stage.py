@@ -20,7 +20,7 @@ from gitlab_nightshift.sandbox.confinement import (
     ConfinementMode,
     ConfinementPaths,
 )
-from gitlab_nightshift.sandbox.launched_process import STARTS
+from gitlab_nightshift.sandbox.launched_process import MOST_STARTS
 
 
 class StageRecorder:
@@ -111,7 +111,7 @@ def test_what_was_to_be_hidden_and_has_gone_starts_it_anew(
     once: list[Any] = [("start", ("bwrap",)), ("namespaces", "", []), "end"]
     assert done == [*once, *once]
     assert worked(StageRecorder(tmp_path, [{}]), AUTO, AUTO, untouched=False) == once
-    assert worked(StageRecorder(tmp_path, [{}] * STARTS), AUTO, AUTO) == once * STARTS
+    assert worked(StageRecorder(tmp_path, [{}] * MOST_STARTS), AUTO, AUTO) == once * MOST_STARTS
 
 
 def test_the_folder_of_a_recording_may_be_written(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from gitlab_nightshift.demo.standin_state import StandinMergeRequest, User
+from gitlab_nightshift.gitlab import people as gitlab_people
 from gitlab_nightshift.stages.publish.reviewers import (
     MergeRequestFacts,
     choose_reviewers,
@@ -96,6 +97,32 @@ def test_owners_by_role_and_by_group(night: Night, team: dict[str, User]) -> Non
     night.settings = {"reviewer": "code_owners"}
     assert night.publish().warnings == ()
     assert reviewers(night) == ["cleo"]  # a member of the group, too: one is enough
+
+
+def fill_first_page(night: Night, team: dict[str, User]) -> None:
+    """Owners by role and by group, after a page of people who cannot review."""
+    crowd = [night.gitlab.add_user(f"zed{number}", "Zed") for number in range(100)]
+    night.gitlab.blocked.update(user.id for user in crowd)
+    night.gitlab.groups["acme/web"] = {user.id: 30 for user in (*crowd, team["cleo"])}
+    night.project.members.update({user.id: 30 for user in crowd})
+    night.project.members[team["ben"].id] = 40
+    add_owners(night, "[A]\n*.py @@maintainers\n[B]\n*.py @acme/web\n")
+    night.settings = {"reviewer": "code_owners"}
+
+
+def test_members_beyond_the_first_page_are_found(night: Night, team: dict[str, User]) -> None:
+    fill_first_page(night, team)
+    assert night.publish().warnings == ()
+    assert sorted(reviewers(night)) == ["ben", "cleo"]
+
+
+def test_members_beyond_the_last_page_that_is_read_are_not(
+    night: Night, team: dict[str, User], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gitlab_people, "MOST_PAGES", 1)
+    fill_first_page(night, team)
+    assert all("nobody is left" in warning for warning in night.publish().warnings)
+    assert reviewers(night) == []
 
 
 def test_without_the_file_nobody_is_chosen(night: Night) -> None:

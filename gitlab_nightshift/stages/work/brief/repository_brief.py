@@ -57,7 +57,7 @@ class Section:
 
     @property
     def head(self) -> str:
-        """Its first line."""
+        """The section's first line."""
         return f"## {self.title}{f' ({self.note})' if self.note else ''}\n"
 
 

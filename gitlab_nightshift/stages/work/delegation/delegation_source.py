@@ -11,16 +11,23 @@ from urllib.parse import urlsplit
 from gitlab_nightshift.errors import Code, NightshiftError, build_config_error
 from gitlab_nightshift.job.job_facts import JobFacts
 from gitlab_nightshift.records.delegation_records import Payload, Repo
-from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.repository.changed_files import list_changed_files, refuse_changed
 from gitlab_nightshift.repository.delegated_repository import DelegationSource
-from gitlab_nightshift.repository.git import Git, GitError
+from gitlab_nightshift.repository.git import (
+    Git,
+    GitError,
+    build_isolated_git,
+    find_paths_and_head,
+    list_tracked_files,
+    read_conversion_config,
+    with_machine_config,
+)
 from gitlab_nightshift.repository.git_folder import NO_BRANCH, write_git_folder
+from gitlab_nightshift.repository.killed_run_repair import repair
 from gitlab_nightshift.repository.prepared_checkout import refuse_tracked
 from gitlab_nightshift.repository.private_checkout import check_out, commit_changed, copy_out
 from gitlab_nightshift.repository.private_repository import Repository
 from gitlab_nightshift.repository.remote import GitServer, TransferStatus, fetch_ref
-from gitlab_nightshift.repository.repair import repair
 from gitlab_nightshift.repository.shared_state import is_shared
 from gitlab_nightshift.system.environment import build_search_path
 from gitlab_nightshift.system.file_names import is_there, resolve_path, within
@@ -73,10 +80,10 @@ def open_source(
 
 def build_source(top: Path, path: str, home: Path, private: Path) -> DelegationSource:
     """A checkout that exists. ``path`` is the PATH for programs, ``home`` this user's home."""
-    git = git_verbs.build_isolated_git(private / "git", path)
-    machine = git_verbs.with_machine_config(private / "machine-git", path, home)
-    paths, head = git_verbs.find_paths_and_head(git, top)
-    return DelegationSource(top, paths, git, machine, head, private.parent)
+    git = build_isolated_git(private / "git", path)
+    machine_git = with_machine_config(private / "machine-git", path, home)
+    paths, head = find_paths_and_head(git, top)
+    return DelegationSource(top, paths, git, machine_git, head, private.parent)
 
 
 def _read_home(env: Mapping[str, str]) -> Path:
@@ -132,7 +139,7 @@ def _fetch_source(
     url = _check_url(payload.repo.value)
     top = private / "source"
     top.mkdir()
-    git = git_verbs.build_isolated_git(private / "git", build_search_path(env, top))
+    git = build_isolated_git(private / "git", build_search_path(env, top))
     write_git_folder(top / ".git", {"core.bare": "false"}, head=NO_BRANCH)
     repository = Repository(git, top / ".git")
     server = GitServer(url, "", env=network)
@@ -266,8 +273,8 @@ def check_clean(source: DelegationSource, payload: Payload, output_dir: str) -> 
     """Raise ``E_WORKSPACE_DIRTY`` if the caller's uncommitted changes would be used unasked."""
     workspace = payload.workspace
     if workspace.checkout_mode != "worktree" and workspace.clean_before:
-        refuse_changed(source.machine, source.top)
-        refuse_tracked(git_verbs.list_tracked_files(source.git, source.top), output_dir)
+        refuse_changed(source.machine_git, source.top)
+        refuse_tracked(list_tracked_files(source.git, source.top), output_dir)
 
 
 def make_workspace(
@@ -277,7 +284,7 @@ def make_workspace(
     mode = payload.workspace.checkout_mode
     if mode == "in_place":
         return DelegationWorkspace(source.top, base)
-    config = git_verbs.read_conversion_config(source.git, source.top)
+    config = read_conversion_config(source.git, source.top)
     if mode == "worktree":
         check_out(source.git, path, source.paths, base, config)
         return DelegationWorkspace(path, base)
@@ -287,12 +294,12 @@ def make_workspace(
 
 def _with_local_changes(source: DelegationSource, path: Path, base: str) -> DelegationWorkspace:
     """Commit changed tracked files in the private checkout: the snapshot to start from."""
-    changed = list_changed_files(source.machine, path)
+    changed = list_changed_files(source.machine_git, path)
     if not changed:
         return DelegationWorkspace(path, base)
     try:
-        commit = commit_changed(source.machine, path, changed)
-    except git_verbs.GitError as error:
+        commit = commit_changed(source.machine_git, path, changed)
+    except GitError as error:
         text = f"the local changes cannot be copied: {error}"
         raise NightshiftError(Code.WORKSPACE_DIRTY, text) from None
     return DelegationWorkspace(path, commit, local=True)

@@ -9,11 +9,10 @@ from pathlib import Path
 from gitlab_nightshift.errors import Code, NightshiftError, build_config_error
 from gitlab_nightshift.job.job_facts import JobFacts
 from gitlab_nightshift.repository import changed_files
-from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.repository.apply_change import apply_captured_change
 from gitlab_nightshift.repository.capture import CapturedChange
 from gitlab_nightshift.repository.delegated_repository import DelegationSource, claim_source
-from gitlab_nightshift.repository.git import CommitIdentity, GitError
+from gitlab_nightshift.repository.git import CommitIdentity, GitError, read_identity
 from gitlab_nightshift.repository.private_repository import (
     Repository,
     commit_tree,
@@ -40,7 +39,7 @@ def find_author(source: DelegationSource, job: JobFacts) -> CommitIdentity:
 
     Raises NightshiftError ``E_CONFIG`` if there is neither.
     """
-    configured = git_verbs.read_identity(source.machine, source.top)
+    configured = read_identity(source.machine_git, source.top)
     person = configured or CommitIdentity(job.user_name, job.user_email)
     if not person.name or not person.email:
         raise build_config_error(
@@ -94,7 +93,7 @@ def apply_in_place(source: DelegationSource, run_id: str, rebased: RebasedChange
     ``E_APPLY_FAILED``, after the files were restored.
     """
     with claim_source(source, run_id):
-        if changed_files.list_changed_files(source.machine, source.top):
+        if changed_files.list_changed_files(source.machine_git, source.top):
             text = f"{source.top} was changed in the meantime: the change is only in the bundle"
             raise NightshiftError(Code.WORKSPACE_DIRTY, text)
         before = scan(source.top)

@@ -21,9 +21,12 @@ from gitlab_nightshift.records.events import Emit, GateApproved, GateDenied, Gat
 from gitlab_nightshift.records.products import Plan
 from gitlab_nightshift.redaction.redactor import Redactor
 from gitlab_nightshift.registry.categories import TASK
-from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.repository.delegated_repository import DelegationSource
-from gitlab_nightshift.repository.git import CommitIdentity
+from gitlab_nightshift.repository.git import (
+    CommitIdentity,
+    list_revision_files,
+    read_committed_file,
+)
 from gitlab_nightshift.run_context import RunContext
 from gitlab_nightshift.settings.config_file import FILE_NAME, ConfigFile
 from gitlab_nightshift.settings.load import load_settings
@@ -175,7 +178,7 @@ def _read_config_file(source: DelegationSource, job: JobFacts) -> ConfigFile | N
     if source.fetched:
         return None
     commit = _find_default_commit(source, job)
-    data = git_verbs.read_file(source.git, source.top, commit, FILE_NAME)
+    data = read_committed_file(source.git, source.top, commit, FILE_NAME)
     if data is None:
         return None
     try:
@@ -321,8 +324,8 @@ def build_delegated_context(
     """Everything that the work is given, as if it were done in the caller's checkout; no GitLab
     credential is in it."""
     in_place = context.payload.workspace.checkout_mode == "in_place"
-    files = git_verbs.list_revision_files(source.git, source.top, base)
-    read = functools.partial(git_verbs.read_file, source.git, source.top, base)
+    files = list_revision_files(source.git, source.top, base)
+    read = functools.partial(read_committed_file, source.git, source.top, base)
     run = RunContext(
         settings=chosen.settings,
         job=context.job,

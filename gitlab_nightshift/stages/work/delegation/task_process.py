@@ -74,11 +74,12 @@ _PHASES = {
 
 @dataclass
 class DelegationProgress:
-    """What has happened so far, as noted from the events, which are passed on in their phases.
+    """Notes from the events what has happened so far, and passes them on, each in its phase.
 
-    ``change`` is what the last attempt changed, None where there is nothing to undo; ``exit_code``
-    the last agent process's; ``tests`` the runs of the test that was asked for. ``agent_started``:
-    an agent process has been started; ``last_message``: the last Implement's words on its change.
+    ``change`` is what the last attempt changed, None if there is nothing to undo; ``exit_code`` is
+    the last agent process's; ``tests`` are the runs of the test that was asked for.
+    ``agent_started``: an agent process has been started; ``last_message``: the last Implement's
+    words on its change.
     """
 
     emit: Emit
@@ -124,13 +125,15 @@ class DelegationTask:
 
 def main(_data: Mapping[str, Any]) -> int:
     """Run as a process (``sandbox/supervised_process.py``)."""
-    return serve_work(_run_task, prefix=lambda inputs: "fallback-" if inputs["instead_of"] else "")
+    return serve_work(
+        _run_task, log_prefix=lambda inputs: "fallback-" if inputs["fallback_reason"] else ""
+    )
 
 
 def _run_task(resources: WorkResources, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Do the task; ``instead_of`` is why the first agent could not be used."""
-    if inputs["instead_of"]:
-        resources.outlet(build_fallback_note(str(inputs["instead_of"])))
+    """Do the task; ``fallback_reason`` is why the first agent could not be used."""
+    if inputs["fallback_reason"]:
+        resources.outlet(build_fallback_note(str(inputs["fallback_reason"])))
     task = DelegationTask(
         payload=make_record(Payload, inputs["payload"]),
         source=open_source_record(inputs["source"], resources.work_context.private),
@@ -149,16 +152,17 @@ def do_delegated_task(
     """Work until the change is proven or has failed. Never raises: a failure, a signal or a bug
     is in the report. ``store`` gets the bundle of a proven change, or ``failed.patch``."""
     emit = task.work_context.emit
-    progress, kept = DelegationProgress(emit, Phases(emit)), dict[str, bytes]()
+    progress = DelegationProgress(emit, Phases(emit))
+    products = dict[str, bytes]()
     progress.phases.enter(Phase.APPLY)
     work_context = dataclasses.replace(task.work_context, emit=progress)
     workflow = _build_workflow(task, progress)
-    bundle = work(task.plan, work_context, gateway, kept.__setitem__, workflow)
+    bundle = work(task.plan, work_context, gateway, products.__setitem__, workflow)
     progress.phases.leave(bundle.reason if bundle.error_code else "")
     if bundle.error_code:
         change = progress.change
-        kept = {"failed.patch": change.patch} if change and change.patch else {}
-    for name, data in kept.items():
+        products = {"failed.patch": change.patch} if change and change.patch else {}
+    for name, data in products.items():
         store(name, data)
     return _build_report(task, progress, bundle)
 
@@ -184,7 +188,7 @@ def _is_restored(task: DelegationTask, progress: DelegationProgress) -> bool:
     if progress.workspace is None:
         return False
     try:
-        return not list_changed_files(task.source.machine, progress.workspace.path)
+        return not list_changed_files(task.source.machine_git, progress.workspace.path)
     except (GitError, NightshiftError):
         return False
 
@@ -197,16 +201,16 @@ def _find_test_result(progress: DelegationProgress) -> TestResult:
 
 def _find_last_logs(beads: Sequence[BeadResult]) -> tuple[str, ...]:
     """The logs of the last Implement bead, else of the last bead."""
-    changing = [each for each in beads if each.bead == "implement"] or beads
-    logs = changing[-1].logs if changing else ()
+    implementing = [each for each in beads if each.bead == "implement"] or beads
+    logs = implementing[-1].logs if implementing else ()
     return tuple(Path(name).name.removesuffix(".gz") for name in logs)
 
 
-# --- what a delegation does otherwise than a night -----------------------------------------------
+# --- what a delegation does differently from a night ---------------------------------------------
 
 
 def _build_workflow(task: DelegationTask, progress: DelegationProgress) -> Workflow:
-    """In a workspace of its own, without a baseline: the task may be to fix the test."""
+    """The work in a workspace of its own, without a baseline: the task may be to fix the test."""
 
     def open_workspace(plan: Plan, work_context: WorkContext) -> tuple[Plan, WorkContext]:
         path = task.scratch / (task.source.top.name or "checkout")
@@ -251,12 +255,13 @@ def _do_task(night: Night, progress: DelegationProgress) -> Ending:
 def _write_draft(
     _night: Night, _category: str, analysis: AnalysisResult, _proven: ProvenChange
 ) -> Draft:
-    """The texts without another bead: whoever delegates has a summary of the agent's own words."""
+    """No bead writes the texts: whoever delegates gets the agent's own words."""
     return draft_from_analysis(analysis)
 
 
 def _build_failed_ending(night: Night, stop: Stop, tried: Sequence[CategoryResult]) -> Ending:
-    status, code = night.bead_context.ledger.results[-1].status if tried else None, stop.code
+    status = night.bead_context.ledger.results[-1].status if tried else None
+    code = stop.code
     if status is BeadStatus.TIMEOUT:
         code = Code.TIMEOUT
     if status in _UNREADABLE:

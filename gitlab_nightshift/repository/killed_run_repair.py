@@ -55,10 +55,10 @@ def repair(
     """Undo the changes of a killed run in ``path``; True if there was something to undo.
 
     Call it before anything else reads the checkout's git (``open_checkout`` calls it too).
-    ``private`` is a folder that no agent can access, inside that for temporary files.
-    ``just_now``: nobody used the checkout since that run's end, so a commit in the throw-away is an
-    agent's. ``held`` is that run's state folder if the caller owns it, ``saved`` what it has saved
-    there; else they are searched for and read.
+    ``private`` is a folder that no agent can access, inside that for temporary files. ``just_now``:
+    nobody used the checkout since that run's end, so a commit in the throw-away ``.git`` is an
+    agent's. ``held`` is that run's state folder if the caller owns it, ``saved`` what that run has
+    saved there; else they are searched for and read.
 
     The decision depends on the state folder, except its part ``own``, which agents can reach, and,
     for a later start, on whether something has used the checkout since.
