@@ -159,8 +159,11 @@ def capture_change(
         return _build_refused_change(
             [ChangeRefusal("", f"more than {MAX_NEW_ENTRIES} new files and folders")]
         )
-    except GitError as error:
-        why = "the disk was full" if is_full_disk(error) else str(error)
+    except (GitError, OSError) as error:
+        full = is_full_disk(error)
+        if isinstance(error, OSError) and not full:
+            raise
+        why = "the disk was full" if full else str(error)
         return _build_refused_change([ChangeRefusal("", f"the change cannot be stored: {why}")])
 
 

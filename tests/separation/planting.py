@@ -52,7 +52,7 @@ WHERE = {
         "CommandEnded",
     ),
     "plan": ("run.plan_process", "run.planning:make_plan", ""),
-    "gateway": ("gateway.gateway_process", "gateway.control_socket:Control._open_bead", ""),
+    "gateway": ("gateway.gateway_process", "gateway.control_socket:ControlServer._open_bead", ""),
     "redactor": (
         "run.redactor_process",
         "run.redactor_process:EventDispatcher.__call__",

@@ -14,6 +14,7 @@ from tests.separation import killing
 from tests.support import watched
 from tests.support.agent import hang, plays
 from tests.support.model_endpoint import ModelEndpoint
+from tests.support.plant import find_place
 from tests.support.shop import GOOD, bill, priced
 from tests.support.trees import wait_for
 from tests.support.world import Done, World, world
@@ -62,7 +63,7 @@ CASES: dict[str, Sequence[Case]] = {
     ),
     "gateway": (
         Case("start", 5, GONE, *NOTHING),
-        Case("before gateway.control_socket:Control._open_bead", 5, GONE, *NOTHING),
+        Case("before gateway.control_socket:ControlServer._open_bead", 5, GONE, *NOTHING),
         Case("hanging", 5, GONE, 2, ANALYZE + IMPLEMENT),
     ),
     "work": (
@@ -138,6 +139,12 @@ def next_night(shop: World, command: str) -> None:
     shop.patch = ""
     shop.agent.script(GOOD)
     assert shop.nightshift(command).exit_status == 0
+
+
+def test_every_function_that_a_process_dies_at_exists() -> None:
+    for case in (case for cases in CASES.values() for case in cases):
+        if case.when.startswith(("before ", "after ")):
+            find_place(":".join(case.when.partition(" ")[2].split(":")[:2]))
 
 
 @pytest.mark.parametrize("process", CASES)

@@ -25,6 +25,7 @@ from tests.sandbox import docker_like, tools
 from tests.separation import attempts, planting
 from tests.support import listeners
 from tests.support.model_endpoint import ModelEndpoint
+from tests.support.plant import find_place
 from tests.support.programs import need_program
 from tests.support.sandboxes import read_row, scripted, with_agent
 from tests.support.shop import nothing
@@ -306,6 +307,11 @@ def got(plant: Path, process: str) -> dict[str, str]:
 def held(plant: Path, process: str) -> str:
     """What the same code gets where secrets are held."""
     return " ".join(planting.read_found(plant, process).values())
+
+
+def test_every_function_that_code_is_planted_at_exists() -> None:
+    for _, place, _ in planting.WHERE.values():
+        find_place(place)
 
 
 @pytest.mark.parametrize("place", PLACES)

@@ -52,10 +52,10 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 
 TRUSTING = """
-from gitlab_nightshift.run import kept_records
+from gitlab_nightshift.stages.report import page
 
 supervised_run.ensure_result = lambda *_: True
-kept_records.read_beginning = lambda: ""
+page.read_beginning = lambda: ""
 """
 
 
