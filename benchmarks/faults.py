@@ -5,6 +5,7 @@ what was found out, so that a stopped run goes on. Three steps: choose places (f
 which tests reach each of them, then plant one fault after the other and run the tests that reach
 it, within SECONDS of their time: the cheapest, then the cheapest of each file.
 
+`--only proof,gateway` chooses, traces and runs within those parts of the package and of the tests.
 `--places FILE` takes the places of an earlier run, so that two suites are held against the same
 faults: a place is known by its module, its function and its words, not by its line.
 """
@@ -14,6 +15,7 @@ import ast
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -27,7 +29,7 @@ PACKAGE = "gitlab_nightshift"
 NOT_OURS = ("demo/sample", "demo/recording")
 SECONDS = 40.0
 LIMIT_S = 75.0
-"""A fault may make a test hang: found, too."""
+"""A fault may make a test hang: found, too, but on a busy machine worth a second look."""
 
 FLIPPED: dict[type[ast.cmpop], str] = {
     ast.Eq: "!=",
@@ -69,7 +71,7 @@ def main() -> int:
     args = _arguments()
     args.folder.mkdir(parents=True, exist_ok=True)
     faults = _chosen(args)
-    reached, seconds = _traced(args.checkout, args.folder, faults)
+    reached, seconds = _traced(args, faults)
     verdicts = _judged(args, faults, reached, seconds)
     found = sum(bool(verdict["found"]) for verdict in verdicts.values())
     untried = sum(not verdict["tests"] for verdict in verdicts.values())
@@ -84,6 +86,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--sample", type=int, default=320)
     parser.add_argument("--seed", type=int, default=9)
     parser.add_argument("--places", type=Path)
+    parser.add_argument("--only", type=lambda text: text.split(","), help="parts, by comma")
     parser.add_argument("--part", default="0/1", help="judge only the K-th of N parts")
     return parser.parse_args()
 
@@ -97,17 +100,22 @@ def _chosen(args: argparse.Namespace) -> list[Fault]:
     if source.exists():
         faults = [Fault(**entry) for entry in json.loads(source.read_text())]
     else:
-        every = [spot.fault for spots in _every_spot(args.checkout).values() for spot in spots]
+        every = [spot.fault for spots in _every_spot(args).values() for spot in spots]
         faults = random.Random(args.seed).sample(every, args.sample)  # noqa: S311
     kept.write_text(json.dumps([asdict(fault) for fault in faults], indent=1))
     return faults
 
 
-def _every_spot(checkout: Path) -> dict[str, list[Spot]]:
-    files = sorted((checkout / PACKAGE).rglob("*.py"))
-    names = [str(path.relative_to(checkout)) for path in files]
+def _every_spot(args: argparse.Namespace) -> dict[str, list[Spot]]:
+    files = sorted((args.checkout / PACKAGE).rglob("*.py"))
+    names = [str(path.relative_to(args.checkout)) for path in files]
     ours = [name for name in names if not any(part in name for part in NOT_OURS)]
-    return {name: _spots(name, (checkout / name).read_text()) for name in ours}
+    asked = [name for name in ours if not args.only or _part(name) in args.only]
+    return {name: _spots(name, (args.checkout / name).read_text()) for name in asked}
+
+
+def _part(module: str) -> str:
+    return module.split("/")[1].removesuffix(".py")
 
 
 def _spots(module: str, text: str) -> list[Spot]:
@@ -281,17 +289,17 @@ def pytest_runtest_protocol(item):
 
 
 def _traced(
-    checkout: Path, folder: Path, faults: list[Fault]
+    args: argparse.Namespace, faults: list[Fault]
 ) -> tuple[dict[Fault, dict[str, float]], dict[str, float]]:
     """For each fault the tests that reach its place, and the seconds of every test."""
-    hits = folder / "hits"
-    if not (folder / "traced").exists():
+    hits = args.folder / "hits"
+    if not (args.folder / "traced").exists():
         hits.mkdir(exist_ok=True)
         hits.chmod(0o777)
         (hits / "hits").touch()
         (hits / "hits").chmod(0o666)
-        _run_traced(checkout, hits, faults)
-        (folder / "traced").touch()
+        _run_traced(args, hits, faults)
+        (args.folder / "traced").touch()
     seconds = {
         test: float(wall)
         for test, wall, _cpu in (line.split("\t") for line in (hits / "times").open())
@@ -304,7 +312,8 @@ def _traced(
     return reached, seconds
 
 
-def _run_traced(checkout: Path, hits: Path, faults: list[Fault]) -> None:
+def _run_traced(args: argparse.Namespace, hits: Path, faults: list[Fault]) -> None:
+    checkout = args.checkout
     site = next((checkout / ".venv/lib").glob("python3*/site-packages"))
     (site / "fault_recorder.py").write_text(RECORDER.replace("@HITS@", str(hits)))
     (site / "fault_plugin.py").write_text(PLUGIN.replace("@HITS@", str(hits)))
@@ -318,10 +327,16 @@ def _run_traced(checkout: Path, hits: Path, faults: list[Fault]) -> None:
         for name, places in by_module.items():
             (checkout / name).write_text(_recording(texts[name], places))
         command = ["-m", "pytest", "-n", "auto", "--dist", "worksteal", "-p", "fault_plugin"]
+        command += _tests_of(checkout, args.only or [])
         subprocess.run([checkout / ".venv/bin/python", *command], cwd=checkout, check=False)
     finally:
         for name, text in texts.items():
             (checkout / name).write_text(text)
+
+
+def _tests_of(checkout: Path, parts: list[str]) -> list[str]:
+    names = [name for part in parts for name in (f"tests/{part}", f"tests/test_{part}.py")]
+    return [name for name in names if (checkout / name).exists()]
 
 
 def _recording(text: str, places: list[tuple[int, int]]) -> str:
@@ -350,26 +365,27 @@ def _judged(
     file = args.folder / f"verdicts-{part}.json"
     verdicts = json.loads(file.read_text()) if file.exists() else {}
     spots = _located(args.checkout, faults)
-    if _fails(args.checkout, _choice(seconds)):
+    if _find_red(args.checkout, _choice(seconds)):
         raise SystemExit("the tests fail without any fault, so what they say of one means nothing")
     for number, fault in enumerate(faults):
         if number % parts != part or str(number) in verdicts or fault not in spots:
             continue
         tests = _choice(reached[fault] or _list_tests_of_part(fault, seconds))
         begun = time.monotonic()
-        found = bool(tests) and _is_found(args.checkout, spots[fault], tests)
+        by = _try_fault(args.checkout, spots[fault], tests) if tests else ""
         took = round(time.monotonic() - begun)
-        outcome = {"tests": len(tests), "seconds": took, "found": found}
+        known = {"reached": len(reached[fault]), "tests": len(tests)}
+        outcome = {**known, "seconds": took, "by": by, "found": bool(by)}
         verdicts[str(number)] = {**asdict(fault), **outcome}
         file.write_text(json.dumps(verdicts, indent=1))
-        word = "found" if found else "MISSED"
-        print(number, word, fault.module, fault.function, f"{took} s", flush=True)
+        word = "found" if by else "MISSED"
+        print(number, word, fault.module, fault.function, f"{took} s", by, flush=True)
     return verdicts
 
 
 def _list_tests_of_part(fault: Fault, seconds: dict[str, float]) -> dict[str, float]:
     """Where nobody was seen to reach a place: a sandbox lets nothing be recorded."""
-    part = fault.module.split("/")[1].removesuffix(".py")
+    part = _part(fault.module)
     folders = f"tests/{part}/", f"tests/test_{part}."
     return {test: took for test, took in seconds.items() if test.startswith(folders)}
 
@@ -398,33 +414,36 @@ def _choice(tests: dict[str, float]) -> list[str]:
     return chosen
 
 
-def _is_found(checkout: Path, spot: Spot, tests: list[str]) -> bool:
+def _try_fault(checkout: Path, spot: Spot, tests: list[str]) -> str:
     path = checkout / spot.fault.module
     before = path.read_bytes()
     path.write_bytes(before[: spot.start] + spot.fault.new.encode() + before[spot.end :])
     try:
-        return _fails(checkout, tests)
+        return _find_red(checkout, tests)
     finally:
         path.write_bytes(before)
 
 
-def _fails(checkout: Path, tests: list[str]) -> bool:
-    """True if one of the tests is red, or they hang."""
-    command = [".venv/bin/python", "-m", "pytest", "-x", "--no-header", *tests]
+def _find_red(checkout: Path, tests: list[str]) -> str:
+    """What tells of a fault: the first test that is red, or that they hang; "" for nothing."""
+    command = [".venv/bin/python", "-m", "pytest", "-x", "--no-header", "--tb=no", "-rfE", *tests]
     env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
     with subprocess.Popen(
         command,
         cwd=checkout,
         env=env,
-        stdout=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
+        text=True,
     ) as process:
         try:
-            return process.wait(LIMIT_S) != 0
+            text, _ = process.communicate(timeout=LIMIT_S)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
-            return True
+            return "they hang"
+    red = re.search(r"^(?:FAILED|ERROR) (\S+)", text, re.MULTILINE)
+    return "" if process.returncode == 0 else red[1] if red else f"exit {process.returncode}"
 
 
 if __name__ == "__main__":

@@ -64,6 +64,20 @@ def test_a_result_of_version_1_is_read_as_far_as_it_goes(tmp_path: Path) -> None
         read_record(RunResult, file)
 
 
+def test_a_result_that_nothing_was_added_to_says_that_nothing_was_done_or_used() -> None:
+    data = json.loads(to_json(RunResult("4711", Outcome.SKIPPED)))
+    filled = {key: value for key, value in data.items() if value}
+    assert filled == {
+        "run_id": "4711",
+        "outcome": "SKIPPED",
+        "category_used": "none",
+        "isolation": "none",
+        "version": RESULT_VERSION,
+    }
+    known = ("files_scanned", "total_cost_usd", "total_tokens", "assumed_cost_usd")
+    assert not [name for name in known if data[name] is None]
+
+
 def test_outcomes_are_those_of_the_contract() -> None:
     assert [outcome.value for outcome in Outcome] == [
         "MR_CREATED",

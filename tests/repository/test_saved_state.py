@@ -56,6 +56,7 @@ def _change_head(lines: list[str], **changed: object) -> list[str]:
         (lambda lines: [*lines[:-1], lines[-1][:-3]], "Expecting|delimiter|Unterminated"),
         (lambda lines: _change_head(lines, version=4), "another version"),
         (lambda lines: _change_head(lines, copies=3), "damaged"),
+        (lambda lines: ["[]", *lines[1:]], "another version"),
         (lambda lines: [*lines[:-1], "[]"], "damaged"),
         (lambda lines: [*lines[:-1], json.dumps({"a": [1, 2]})], "damaged"),
         (lambda lines: [line.replace('"README.md"', '"../README.md"') for line in lines], "out of"),

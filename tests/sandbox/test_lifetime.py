@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -89,6 +90,38 @@ def test_signals_reach_the_program_and_let_it_finish(any_room: Room) -> None:
         assert process.wait(60) == 3
         assert process.stdout.read() == b"cost\n"
         end(process)
+
+
+@contextlib.contextmanager
+def watched(room: Room) -> Iterator[tuple["subprocess.Popen[bytes]", dict[str, int]]]:
+    """The monitor of a program that waits for the file ``end``, as soon as it watches, and the
+    numbers in its ``/proc/<pid>/status``."""
+    command = ["/bin/sh", "-c", "until [ -e end ]; do sleep 0.05; done; exit 3"]
+    with prepare_launch(room.sandbox, command, room.env(), room.confinement) as launch:
+        process = launch.start()
+
+        def read_status() -> dict[str, int]:
+            lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
+            rows = (line.split(":\t") for line in lines if line.startswith(("Cap", "Sig")))
+            return {name: int(value, 16) for name, value in rows if name != "SigQ"}
+
+        caught = 1 << signal.SIGCHLD - 1
+        wait_for(lambda: read_status()["SigCgt"] & caught, "the monitor watches")
+        yield process, read_status()
+        end(process)
+
+
+def test_signals_for_the_program_do_not_end_what_watches_it(kept_room: Room) -> None:
+    with watched(kept_room) as (monitor, _):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+            os.kill(monitor.pid, number)
+        kept_room.write("end", "")
+        assert monitor.wait(60) == 3
+
+
+def test_what_watches_the_program_has_no_capability(kept_room: Room) -> None:
+    with watched(kept_room) as (_, status):
+        assert [status[f"Cap{name}"] for name in ("Prm", "Eff", "Amb", "Inh")] == [0, 0, 0, 0]
 
 
 NIGHT = """

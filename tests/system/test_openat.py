@@ -2,6 +2,8 @@
 
 import os
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -138,3 +140,30 @@ def test_a_failed_replacement_leaves_nothing(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
     assert (tmp_path / "file").read_text() == "old"
     remove_all(tmp_path)
+
+
+@pytest.mark.parametrize(("read_only", "said"), [(True, "PermissionError"), (False, "changed")])
+def test_a_mode_on_a_read_only_file_system_is_a_lacking_permission(
+    tmp_path: Path, *, read_only: bool, said: str
+) -> None:
+    """Callers treat both alike: what they may not change stays."""
+    code = (
+        "import sys; from gitlab_nightshift.system.openat import set_mode\n"
+        "try: set_mode(sys.argv[1], None, 0o600)\n"
+        "except OSError as error: print(type(error).__name__)\n"
+        "else: print('changed')\n"
+    )
+    ways = "ro" if read_only else "rw"
+    script = (
+        f'mount -t tmpfs none "$1" && : > "$1/a" && mount -o remount,{ways} "$1" && shift && "$@"'
+    )
+    inside = ["sh", "-c", script, "sh", str(tmp_path), sys.executable, "-c", code]
+    done = subprocess.run(
+        ["unshare", "--mount", *inside, str(tmp_path / "a")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if not done.stdout:
+        pytest.skip(f"no file system can be mounted here: {done.stderr}")
+    assert done.stdout == f"{said}\n"

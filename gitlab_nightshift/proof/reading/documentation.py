@@ -50,8 +50,8 @@ def _parse_markdown(lines: list[str]) -> "list[Token]":
     text = "\n".join(lines)
     # Front matter becomes empty lines, so that line numbers stay.
     if text.startswith("---\n") and "\n---\n" in text:
-        head, _, body = text[4:].partition("\n---\n")
-        text = "\n" * (head.count("\n") + 3) + body
+        head, _, body = text[3:].partition("\n---\n")  # it may be empty
+        text = "\n" * (head.count("\n") + 2) + body
     return MarkdownIt("commonmark").enable("table").parse(text)
 
 

@@ -95,6 +95,33 @@ def test_a_test_whose_end_reading_judges_is_counted(tried: Tried) -> None:
     assert seen.checks[0].detail.endswith(": 2 tests before, 1 with the change (1 gone)")
 
 
+NAMED = f"{PYTEST} test_a.py"
+UNREAD = f'{sys.executable} -c "import test_b"'
+"""A command that makes no report."""
+
+
+@each(
+    ("path", "commands", "told"),
+    [
+        ("test_b.py", (NAMED,), True),
+        ("test_a.py", (NAMED,), False),
+        ("test_b.py", (PYTEST,), False),
+        ("test_b.py", (NAMED, PYTEST), False),
+        ("test_b.py", (NAMED, UNREAD), False),  # may have run it
+        ("test_b.py", (UNREAD,), False),
+    ],
+)
+def test_a_new_test_is_named_if_surely_no_command_ran_it(
+    tried: Tried, path: str, commands: tuple[str, ...], told: bool
+) -> None:
+    new = f"{TWO}\n\ndef test_three():\n    assert 3 + 3 == 6\n"
+    with tried({"test_a.py": TWO, "test_b.py": TWO}, {path: new}, commands=commands) as made:
+        checks = compare(*made).checks
+    named = [(check.outcome, check.detail) for check in checks if "no command ran" in check.detail]
+    said = (CheckOutcome.NOT_CHECKED, f"no command ran {path}::test_three")
+    assert named == [said] * told
+
+
 @each(
     ("by_people", "product", "level"),
     [(True, "TWO = 3\n", "warn"), (True, None, "fail"), (False, "TWO = 3\n", "fail")],

@@ -67,7 +67,8 @@ def test_what_was_broken_before_is_nobodys_fault(raised: Judge) -> None:
     assert raised(before, {"a.md": "[a](gone.md)\n\nOther text.\n"}, "broken-link") == []
 
 
-def test_front_matter_shifts_no_line(raised: Judge) -> None:
-    text = "---\ntitle: a\n---\n# Use\n\n[a](gone.md)\n"
+@each("head", ["title: a\n", "", "\n", "\ntitle: a\n", "title: a\n\n"])
+def test_front_matter_shifts_no_line(raised: Judge, head: str) -> None:
+    text = f"---\n{head}---\n# Use\n\n[a](gone.md)\n\nText.\n\n---\n\nText.\n"
     [found] = raised({}, {"a.md": text}, "broken-link")
-    assert found.line == 6
+    assert found.line == 5 + head.count("\n")

@@ -32,6 +32,7 @@ TESTS = [
     ("src/lib.rs", "#[cfg(test)]\nmod tests {\n#[bench]\nfn a(b: &mut B) {}\n}\n", []),
     ("src/lib.rs", "#[cfg(test)]\nmod tests {\n#[tokio::test]\nasync fn a() {}\n}\n", ["a"]),
     ("spec/a_spec.rb", 'RSpec.describe A do\n  it "b" do\n  end\nend\n', ["A b"]),
+    ("spec/a_spec.rb", '::RSpec.describe A do\n  it "b" do\n  end\nend\n', ["A b"]),
     (
         "test/a_test.rb",
         "class ATest < Minitest::Test\n  def test_a\n  end\nend\n",
