@@ -1,5 +1,6 @@
 """The same from Python, in a process of its own as an orchestrator is."""
 
+import io
 import json
 import subprocess
 import sys
@@ -7,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from gitlab_nightshift import api
+from gitlab_nightshift.errors import NightshiftError
 from tests.support.agent import hang, plays
 from tests.support.delegation import QUICK, TASK, delegations
 from tests.support.trees import processes_in, wait_for
@@ -58,7 +61,7 @@ def test_only_the_environment_that_is_given_counts(tmp_path: Path) -> None:
 
 
 def test_what_is_wrong_is_a_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from gitlab_nightshift import api, delegate
+    from gitlab_nightshift import delegate
 
     monkeypatch.setattr(api, "close_to_others", lambda: True)  # it would stay so
     for payload in ({}, {"task_prompt": {1, 2}}, {"task_prompt": b"x"}):
@@ -87,3 +90,17 @@ def test_the_child_ends_with_its_caller(tmp_path: Path) -> None:
         wait_for(lambda: not processes_in(context.folder), "all are gone")
         wait_for(lambda: not list((context.folder / "tmp").iterdir()), "all is put back")
         context.assert_untouched()
+
+
+def test_on_another_system_it_says_where_agents_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+    results = [
+        api.delegate({"task_prompt": TASK}, {}),
+        api.as_json(api.delegate_file("-", io.BytesIO(b"{}"), {}, io.StringIO())),
+    ]
+    assert [each["ok"] for each in results] == [False, False]
+    for each in results:
+        assert each["diagnostics"]["error_code"] == "E_CONFIG"
+        assert "agents run on Linux only" in json.dumps(each)
+    with pytest.raises(NightshiftError, match="agents run on Linux only"):
+        api.show_delegation("1", {}, cancel=False)

@@ -70,6 +70,40 @@ def test_answers_that_are_no_stream() -> None:
     assert read(*done, last) == whole, "the end repeats what was told"
 
 
+def piece(index: int, text: str, **more: str) -> dict[str, Any]:
+    named = {"name": more.pop("name")} if "name" in more else {}
+    call = {"index": index, **more, "function": {**named, "arguments": text}}
+    return {"choices": [{"delta": {"tool_calls": [call]}}]}
+
+
+def test_calls_of_chat_completions_in_pieces_and_whole() -> None:
+    events = [
+        piece(0, "", id="a", name="Bash"),
+        piece(0, '{"command": "make'),
+        piece(1, '{"file_path": "/work/a.py"}', id="b", name="Read"),
+        piece(0, ' test"}'),
+    ]
+    both = [("Bash", "make test"), ("Read", "/work/a.py")]
+    assert read(*events) == both
+    assert read(*events[:2]) == [("Bash", "")], "it is cut"
+    function = {"name": "Bash", "arguments": '{"command": "ls"}'}
+    message = {"content": "Hm.", "tool_calls": [{"id": "a", "function": function}]}
+    assert read({"choices": [{"message": message}]}) == [("Bash", "ls")]
+    log = CallLog()
+    reader = CallReader(log)
+    for number in range(MOST_CALLS + 5):
+        reader.read(piece(number, "{}", id=str(number), name="Read"))
+    reader.end()
+    assert (len(log.calls), log.more) == (MOST_CALLS, 5)
+
+
+def test_calls_written_into_the_text_count_where_there_are_no_others() -> None:
+    text = '<tool_call>{"name": "Bash", "arguments": {"command": "ls"}}</tool_call>'
+    pieces = [{"choices": [{"delta": {"content": part}}]} for part in (text[:30], text[30:])]
+    assert read(*pieces) == [("Bash", "ls")]
+    assert read(*pieces, piece(0, "{}", id="a", name="Read")) == [("Read", "")]
+
+
 def test_the_commands_in_a_script_of_codex() -> None:
     lines = [f"text(await tools.exec_command({json.dumps({'cmd': c})}))" for c in ("a b", "c")]
     script = {"type": "custom_tool_call", "name": "exec", "input": "\n".join(lines)}

@@ -5,6 +5,7 @@ import pytest
 from gitlab_nightshift.gitlab.api_error import ApiError
 from gitlab_nightshift.gitlab.project import Project, open_project
 from gitlab_nightshift.gitlab.project_settings import CiVariable, PushRule
+from tests.support.lint_endpoints import LINT_ENDPOINTS
 from tests.support.standin import FullStandin
 from tests.support.standin_records import FullProject, StandinSchedule
 
@@ -71,3 +72,17 @@ def test_what_may_not_be_seen_is_none_and_trouble_is_an_error(
     with pytest.raises(ApiError):
         settings.read_push_rule()
     assert TOKEN not in repr(settings)
+
+
+def test_a_pipeline_file_is_read_with_its_errors(gitlab: FullStandin, remote: FullProject) -> None:
+    gitlab.more_endpoints += LINT_ENDPOINTS
+    settings = opened(gitlab, remote, 40).ci_settings
+    good = settings.check_pipeline_text("build:\n  script: [make]\n")
+    assert good
+    assert (good.errors, "make" in good.merged) == ((), True)
+    bad = settings.check_pipeline_text("build:\n  stage: test\n")
+    assert bad
+    assert [error.split(" config")[0] for error in bad.errors] == ["jobs:build"]
+    own = settings.check_pipeline_file()
+    assert own
+    assert own.errors == ("Please provide content of .gitlab-ci.yml",)

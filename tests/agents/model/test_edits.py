@@ -174,6 +174,35 @@ def test_it_is_exact_or_nothing(
     assert plan({"f": before}, *blocks) == {"f": after}
 
 
+USUAL = ["", "}"] * 60
+LONG = ["start", *USUAL, "one", *USUAL, "two", *USUAL, "end"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "blocks"),
+    [
+        (None, "a\nb", [((), ("a", "b"))]),
+        ("a\nb\nc\nd\ne", "a\nb\nx\nd\ne", [(("b", "c", "d"), ("b", "x", "d"))]),
+        ("a\nb\na\nb\nc", "a\nx\na\nb\nc", [(("a", "b", "a"), ("a", "x", "a"))]),
+        ("a\n" * 5 + "b", "a\n" * 6 + "b", [(("a",) * 5 + ("b",), ("a",) * 6 + ("b",))]),
+        (
+            "\n".join(LONG),
+            "\n".join({"one": "1", "two": "2"}.get(line, line) for line in LONG),
+            [(("}", "one", ""), ("}", "1", "")), (("}", "two", ""), ("}", "2", ""))],
+        ),
+    ],
+)
+def test_written_blocks_are_small_and_make_exactly_the_edit(
+    before: str | None, after: str, blocks: list[tuple[tuple[str, ...], tuple[str, ...]]]
+) -> None:
+    files = {"a": f"{before}\n".encode()} if before is not None else {}
+    edit = Edit("a", files.get("a"), f"{after}\n".encode(), 0, 0)
+    written = write_blocks([edit])
+    assert [(each.search, each.replace) for each in written] == blocks
+    assert [each.number for each in written] == list(range(1, len(blocks) + 1))
+    assert plan(files, *written) == {"a": edit.after}
+
+
 def test_the_example_that_models_are_given_is_read() -> None:
     from gitlab_nightshift.agents.model.texts import BLOCKS
 
