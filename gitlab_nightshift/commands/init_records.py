@@ -15,7 +15,8 @@ class InitRequest:
     """What was asked for: ``source`` is the project that holds gitlab-nightshift, "" for the
     default; ``gitlab``: set up the project in GitLab, too; ``merge_request``: also propose the
     files there; ``model_key`` is the variable to store in GitLab as the model's key, "" for none;
-    ``dashboard`` is whether ``log_issue`` is wanted, None to ``ask`` a yes-or-no question;
+    ``dashboard``: switch the dashboard on (the setting ``log_issue``), None to ``ask`` a
+    yes-or-no question;
     ``by_fleet``: the project's own pipeline tries the tests, as this machine lacks what they need,
     and a fleet starts the nights."""
 
@@ -61,7 +62,8 @@ class ProjectExamination:
 
     @property
     def branch(self) -> str:
-        """The default branch, as far as this clone knows it."""
+        """The branch that nights start from: ``target_branch`` if it is set, else the default
+        branch, else the checked-out one."""
         session = self.session
         default, here = _read_branch_names(session.git, session.checkout)
         return session.settings.target_branch or session.job.default_branch or default or here

@@ -45,7 +45,7 @@ class ApprovalRule:
 
 class People:
     """The people around a project. Of each list at most ``MOST_PAGES`` pages are read. Every method
-    may raise :class:`ApiError`."""
+    but ``has_user`` may raise :class:`ApiError`."""
 
     def __init__(self, client: "Client", project: str) -> None:
         self._client, self._project = client, project
@@ -57,7 +57,7 @@ class People:
         return next((_read_person(user.attributes) for user in found), None)
 
     def has_user(self, name: str) -> bool | None:
-        """Whether GitLab has a user of this name; None if it does not answer."""
+        """Whether GitLab has a user of this name; None if that cannot be found out."""
         try:
             return self.find_user(name) is not None
         except ApiError:

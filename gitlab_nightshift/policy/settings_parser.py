@@ -199,7 +199,7 @@ EVERYTHING = ("*",)
 # An unclosed string ends with its line, an unclosed comment with the file: linear time.
 _TEXT = r"""("(?:\\[^\n]|[^"\n])*(?:"|$)|'(?:\\[^\n]|[^'\n])*(?:'|$))"""
 _CODE_COMMENT = compile_lazily(rf"{_TEXT}|//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL | re.MULTILINE)
-_HASH_COMMENT = compile_lazily(r"#(?!!)")
+_HASH_COMMENT = compile_lazily(r"#(?!!)")  # not "#!": it decides what runs the script
 _QUOTED = compile_lazily(_TEXT, re.MULTILINE)
 _LONGEST = 500
 """Characters of a key or a line. A longer one may hide something, or slow the search down: it
@@ -245,8 +245,8 @@ def list_changed_blocks(
 ) -> list[str]:
     """The changed blocks of a build script, each named by what ``heads`` matches in its first line.
     A block goes on with the lines below that are indented more, or inside its brackets. White space
-    and comments do not count; ``has_c_comments``: comments are as in C, else they begin with
-    ``#``."""
+    and comments do not count; ``has_c_comments``: comments are as in C, else only lines that begin
+    with ``#`` are comments."""
     if max(len(old or b""), len(new or b"")) > LARGEST:
         return [UNREADABLE]
     before, after = (list(_list_blocks(side or b"", heads, has_c_comments)) for side in (old, new))

@@ -47,6 +47,9 @@ def build_tool_call(tool: object, arguments: object, call_id: object = "") -> To
     )
 
 
+SHELLS = ("sh", "bash", "dash", "zsh")
+
+
 def unwrap_command(command: Any) -> Any:
     """A command without the ``sh -c`` that an agent's CLI puts around it."""
     if isinstance(command, str) and len(command) > LONGEST_COMMAND:
@@ -57,7 +60,7 @@ def unwrap_command(command: Any) -> Any:
         return command
     if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
         return command
-    if len(words) == 3 and words[1] in ("-c", "-lc"):
+    if len(words) == 3 and words[0].rpartition("/")[2] in SHELLS and words[1] in ("-c", "-lc"):
         return words[2]
     return command if isinstance(command, str) else shlex.join(words)
 

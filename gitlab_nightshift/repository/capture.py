@@ -139,7 +139,7 @@ def capture_change(
     output_dir: str,
 ) -> CapturedChange:
     """Capture what differs from the ``saved`` state as a tree based on ``base``. ``known`` is the
-    latest snapshot that equals it: what did not change since is not read again.
+    latest snapshot of the checkout in that state: files that did not change since are not read.
 
     Untracked and ignored files that existed before are not part of it, nor is ``output_dir``. Call
     it only after every process of the agent is gone.
@@ -207,7 +207,8 @@ def _capture_paths(
 
 
 def _list_changed_paths(saved: SavedCheckout, now: ComparedTree) -> Iterator[str]:
-    """Tracked paths that differ, new ones, and all that differ inside a submodule."""
+    """Tracked paths that differ; new files, except in other repositories inside the checkout; and
+    all files that differ inside a submodule."""
     nested_repositories = {
         path[: -len("/.git")] for path in saved.entries if path.endswith("/.git")
     }
@@ -365,10 +366,10 @@ def _find_ignored(stage: _StagingTree, paths: Iterable[str]) -> frozenset[str]:
     prefixed = [f"./{path}" for path in paths]
     if not prefixed:
         return frozenset()
-    literal = {"GIT_LITERAL_PATHSPECS": "0"}
+    not_literal = {"GIT_LITERAL_PATHSPECS": "0"}
     try:
         out = stage.run_git(
-            "check-ignore", "--no-index", "-z", "--stdin", paths=prefixed, env=literal
+            "check-ignore", "--no-index", "-z", "--stdin", paths=prefixed, env=not_literal
         )
     except GitError as error:
         if error.status == 1 and not error.stderr:  # none is ignored (git-check-ignore(1))

@@ -98,7 +98,9 @@ def _read(state: StateFolder) -> Owners | None:
     except FileNotFoundError:
         return None
     except (OSError, InvalidRecordError) as error:
-        raise _build_owners_error(state, f"the note of them is damaged: {error}") from None
+        raise _build_owners_error(
+            state, f"the list of the old owners cannot be read: {error}"
+        ) from None
 
 
 def _build_owners_error(state: StateFolder, why: str) -> NightshiftError:

@@ -55,8 +55,9 @@ class Launch:
     def start(self) -> "subprocess.Popen[bytes]":
         """Start the process, with three pipes and its own session. Call it once. Raises OSError.
 
-        The calling thread has to outlive the process: when the thread ends, so does the process
-        (``PR_SET_PDEATHSIG`` is bound to the thread that forked, prctl(2)).
+        If ``confined`` without a broker, the calling thread has to outlive the process: when the
+        thread ends, so does the process (``PR_SET_PDEATHSIG`` is bound to the thread that forked,
+        prctl(2)).
         """
         # bwrap inherits the mask, so these signals do not end it; the launcher clears it again, so
         # they reach the program.

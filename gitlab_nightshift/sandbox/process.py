@@ -1,4 +1,5 @@
-"""Runs programs with a deadline and bounded output, and leaves no process behind."""
+"""Runs programs: ``capture`` short, trusted ones; ``stream`` and ``run_bounded`` others, within
+limits and without leaving a process behind."""
 
 import contextlib
 import errno
@@ -111,7 +112,8 @@ def capture(
     memory: int | None = None,
 ) -> CapturedOutput:
     """Run a short, trusted program to its end and return all that it printed. A program that cannot
-    be started looks like one that failed: status 127 and a text.
+    be started looks like one that failed: status 127 and a text. So does one that is too slow:
+    status -9, however it ended.
 
     ``memory`` limits its data (bytes); the limit is set before it gets its stdin.
     """
@@ -210,8 +212,8 @@ def stream(
             break
     if not all_gone:
         raise _build_left_behind_error(argv[0])
-    if missing := PROGRAM_STEP_FAILED.fullmatch(report.failed):
-        raise ProgramStartError(errno.ENOENT, missing[1])
+    if not_run := PROGRAM_STEP_FAILED.fullmatch(report.failed):
+        raise ProgramStartError(errno.ENOENT, not_run[1])  # whatever the number: the text says why
     killed = end is EndReason.EXITED and exit_status in KILLED
     if not killed and (report.failed or not report.ready):
         why = f"the sandbox could not be set up: {report.failed or 'it reported nothing'}"

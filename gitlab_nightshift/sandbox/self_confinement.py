@@ -116,7 +116,8 @@ def confine(
 
 
 def _open_broker(needs: WorkNeeds, folders: list[str], shared: list[str]) -> Broker | None:
-    """Start a broker for changes of attributes, if the kernel supports it."""
+    """Start the broker, which starts agents' launchers and changes attributes for this process.
+    None if the kernel or the missing monitor does not allow it."""
     if not (needs.monitored and AUDIT_ARCH):
         return None
     user = needs.identity
@@ -161,16 +162,15 @@ def weaken_sandbox(sandbox: Sandbox, own: OwnConfinement) -> Sandbox:
 
 
 def try_own_access(own: OwnConfinement, broker: Broker | None) -> Iterator[ProbeFinding]:
-    """Try each access that this process must not have, as an exploit in it would. ``broker``
-    changes attributes for this process."""
+    """Try each access that this process must not have, as an exploit in it would. With a
+    ``broker``, it can change attributes only through that, in the folders that it was given."""
     closed = set(_list_closed_kinds(own, broker))
     for kind, name, verb, *arguments in _list_probes(own.probes):
         is_open, how = attacks.run_probe(verb, arguments)
         if verb == "write" and is_open:
             Path(str(arguments[0])).unlink(missing_ok=True)
-        succeeded = (
-            is_open is not False
-        )  # None: the attempt could not be made, which proves nothing
+        # None: the attempt could not be made, which proves nothing.
+        succeeded = is_open is not False
         text = f"{own.mode}: {how}" if succeeded else own.mode
         yield ProbeFinding(CONFINED, name, succeeded, kind in closed, text)
 

@@ -63,7 +63,8 @@ def load_notification_settings(
 ) -> Settings:
     """The settings for notifications, even if others are wrong: the others have their defaults.
 
-    Raises :class:`NightshiftError` if the file cannot be read, or these settings are wrong, too.
+    Raises :class:`NightshiftError` if the file cannot be read, or a value of these settings is
+    invalid; one that is not valid JSON is ignored.
     """
     found = _read_all(env, file, overrides, [])
     return _validate_settings([a for a in found if a.path[0] in NOTIFICATION_KEYS], [])

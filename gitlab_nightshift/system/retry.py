@@ -51,10 +51,11 @@ def write_notice(text: str) -> None:
 class RetryPolicy:
     """Until when (seconds of the clock) requests are repeated, and after which pauses (seconds).
 
-    Pauses double from ``first_s`` to ``longest_s``, each with up to a quarter of jitter; a server
-    may ask for longer ones, up to ``longest_asked_s``. If the next pause would end after the
-    deadline, the last failure is raised. ``tell`` gets a line before a pause that would make the
-    silence longer than ``LONGEST_SILENCE_S``.
+    Pauses double from ``first_s``, each with up to a quarter of jitter, to at most ``longest_s``; a
+    server may ask for longer ones, up to ``longest_asked_s``. That longest pause, and one that a
+    server asks for, have no jitter. If the next pause would end after the deadline, the last
+    failure is raised. ``tell`` gets a line before each pause that ends ``LONGEST_SILENCE_S`` or
+    more after the first request.
     """
 
     until: float
@@ -76,8 +77,7 @@ class RetryPolicy:
         is_transient: IsTransient,
         sleep: Callable[[float], Awaitable[None]],
     ) -> Result:
-        """Return what ``call()`` does in an event loop, which waits by ``sleep``; it is repeated
-        while its failures are transient."""
+        """As ``call_with_retries``, for a coroutine; ``sleep`` waits in its event loop."""
         from tenacity import AsyncRetrying
 
         async def call_once() -> Result:  # tenacity does not see that a lambda returns a coroutine

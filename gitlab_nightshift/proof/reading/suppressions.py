@@ -21,7 +21,7 @@ _PRAGMA = _TABLE.get_pattern("pragma")
 _NOT_CODE = _TABLE.get_pattern("not_code")
 _LONGEST = 20_000
 # Without one of these words there is no suppression: a quick test that most files fail.
-_COMMENT_HINTS = _TABLE.get_pattern("comment_hints")
+_HINTS = _TABLE.get_pattern("hints")
 _ANNOTATION_HINTS = compile_lazily(
     rb"(?i)suppress|nowarn|silent|no_type_check|allow|expect|coverage|unchecked|pragma"
 )
@@ -45,7 +45,7 @@ class Suppression:
 def find_added_suppressions(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
     """Added suppressions, without those that moved or name fewer rules than before."""
     lines = (line.text[:_LONGEST] for file in change.files for line in file.added)
-    if not any(map(_COMMENT_HINTS.search, lines)):  # reading the comments of all files takes longer
+    if not any(map(_HINTS.search, lines)):  # parsing all files takes longer
         return
     sides = [(file, *read_sides(file)) for file in change.files]
     before = Counter(each.key for _, old, _ in sides for each in _find_suppressions(old))
@@ -72,7 +72,7 @@ def _covers(old: tuple[str, frozenset[str]], new: Suppression) -> bool:
 
 
 def _find_suppressions(side: Side) -> Iterator[Suppression]:
-    # Text and data only mention directives, except markdownlint's.
+    # Text and data only mention directives. A file that names markdownlint is searched for all.
     if _NOT_CODE.search(side.path) and "markdownlint" not in side.code:
         return
     yield from _find_in_comments(side) if side.source else ()

@@ -1,9 +1,9 @@
 """Canaries: faults planted in product code. Those that the tests noticed before a change must still
 be noticed after it. ``fault_kinds.py`` lists the faults, ``switches.py`` writes them.
 
-This catches what no rule describes: tests that were deleted, skipped, emptied or made to pass,
-helpers that swallow failures, equality that is always true, forced exit statuses, hooks that
-rewrite reports.
+This also catches what slips through the rules: tests that were deleted, skipped, emptied or made to
+pass in a way that none of them describes, helpers that swallow failures, equality that is always
+true, forced exit statuses, hooks that rewrite reports.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -87,8 +87,8 @@ def try_canaries(
     has_unsupported = any(is_unsupported_code(file.raw_path) for file in subject.change.files)
     if has_unsupported or not inputs.before.products:
         found += _try_texts(inputs, base)
-    # All faults at once show hooks, settings and forced exit statuses. They mask one another: in a
-    # trial they missed 3 of 13 cheats that single ones near the change find.
+    # All faults at once show hooks, settings and forced exit statuses. They mask one another: in an
+    # experiment they missed 3 of 13 cheats that single ones near the change find.
     if inputs.before.products:
         found += try_combined(inputs, base)
     for touched in find_touched_tests(subject.change, inputs.before, inputs.after):
@@ -156,7 +156,7 @@ def _keep_reported(tests: Sequence[Test], names: frozenset[str]) -> tuple[Test, 
 MOST_FAULTS = 5
 """Faults at once; with many more, most tests end in exceptions, whatever they compare."""
 _MOST_COMBINED_RUNS = 3
-_REDUCTION = 4  # after a run that a fault ended, a quarter as many are planted
+_REDUCTION = 4  # after a useless run, a quarter as many are planted, unless others are tried first
 _CUT_SHORT = 0.5  # a run that reports less than this share of the tests was ended by a fault
 _CANDIDATES = 8  # faults drawn for each wanted one, as the change may edit some of their functions
 
@@ -228,7 +228,7 @@ def _leave_out_changed(inputs: CanaryInputs, combined: CombinedRun) -> CombinedR
 
 
 def _is_cut_short(outcome: SuiteOutcome, unplanted_tests: frozenset[str]) -> bool:
-    """True if a fault ended the run before many of the tests ran that run without faults."""
+    """True if less than half of the tests that run without faults ran: a fault ended the run."""
     return len(outcome.ran) < len(unplanted_tests) * _CUT_SHORT
 
 
@@ -245,7 +245,7 @@ def _run_on_change(
     inputs: CanaryInputs, in_change: Mapping[Fault, Fault], faults: tuple[Fault, ...]
 ) -> SuiteOutcome | None:
     """Run the suite on the change, twice if nothing is noticed: the machine may have been too busy.
-    None if the faults cannot be planted there."""
+    None if not all of them can be planted there, or if that run says nothing."""
     planted = [in_change[fault] for fault in faults]
     for _ in range(2):
         seen = _run_with_faults(inputs, inputs.subject.tree, inputs.after, planted)
@@ -258,7 +258,8 @@ def _run_with_faults(
     inputs: CanaryInputs, tree: str, files: TreeFiles, faults: Sequence[Fault]
 ) -> CombinedRun | None:
     """Run the suite with all these faults in the tree's code, without a switch: tests can tell only
-    from the code's behaviour. Faults that a compiler refuses are left out; None if none is left."""
+    from the code's behaviour. Faults that a compiler refuses are left out. None if none is left,
+    after ``MOST_BUILDS`` builds, or if the run says nothing: it is as red without faults."""
     trial, remaining = inputs.trial, list(faults)
     for _ in range(MOST_BUILDS):
         if not remaining:
@@ -269,14 +270,15 @@ def _run_with_faults(
         outcome = trial.run(inputs.unplanted.commands, IN_JOB, inputs.unplanted.duration_s)
         refused = set(find_refused_faults(remaining, trial.read_output())) if outcome.red else set()
         if outcome.failed or not refused:
-            is_useless = _is_red_without(inputs, tree, outcome)
+            is_useless = _is_red_without_faults(inputs, tree, outcome)
             return None if is_useless else CombinedRun(tuple(remaining), outcome)
         remaining = [fault for fault in remaining if fault not in refused]
     return None
 
 
-def _is_red_without(inputs: CanaryInputs, tree: str, outcome: SuiteOutcome) -> bool:
-    """True if only the exit status is red, and is so without the faults, too."""
+def _is_red_without_faults(inputs: CanaryInputs, tree: str, outcome: SuiteOutcome) -> bool:
+    """True if no report shows a failed test, and the commands exit with an error even without the
+    faults."""
     if not (outcome.red and outcome.unknown):
         return False
     trial = inputs.trial

@@ -74,12 +74,12 @@ _PHASES = {
 
 @dataclass
 class DelegationProgress:
-    """Notes from the events what has happened so far, and passes them on, each in its phase.
+    """Receives the events of work, keeps what the report needs, and passes each on in its phase.
 
-    ``change`` is what the last attempt changed, None if there is nothing to undo; ``exit_code`` is
-    the last agent process's; ``tests`` are the runs of the test that was asked for.
-    ``agent_started``: an agent process has been started; ``last_message``: the last Implement's
-    words on its change.
+    ``change`` is what the last recorded attempt changed, even if that was undone, None if none was
+    recorded; ``exit_code`` is the last agent process's; ``tests`` are the runs of the test that
+    was asked for. ``agent_started``: an agent process has been started; ``last_message``: the last
+    Implement's words on its change.
     """
 
     emit: Emit
@@ -108,7 +108,7 @@ class DelegationProgress:
 
     @property
     def changed(self) -> bool:
-        """True once an agent has changed something."""
+        """True if the last recorded attempt changed something."""
         return self.change is not None and not self.change.empty
 
 
@@ -210,7 +210,8 @@ def _find_last_logs(beads: Sequence[BeadResult]) -> tuple[str, ...]:
 
 
 def _build_workflow(task: DelegationTask, progress: DelegationProgress) -> Workflow:
-    """The work in a workspace of its own, without a baseline: the task may be to fix the test."""
+    """The work in a workspace of its own. The commands are not tried before it: the task may be to
+    fix the test."""
 
     def open_workspace(plan: Plan, work_context: WorkContext) -> tuple[Plan, WorkContext]:
         path = task.scratch / (task.source.top.name or "checkout")
@@ -237,10 +238,10 @@ def _build_workflow(task: DelegationTask, progress: DelegationProgress) -> Workf
 def _do_task(night: Night, progress: DelegationProgress) -> Ending:
     def end_attempt(night: Night, failed: FailedAttempt) -> None:
         progress.phases.leave(failed.why)
-        night.bead_context.ledger.check()
+        night.bead_context.ledger.check()  # raises Stop at a limit
 
     def end_failed(night: Night, stop: Stop, tried: Sequence[CategoryResult]) -> Ending:
-        # A bead that was stopped at a limit may have changed something.
+        # Nothing tried: a limit stopped the bead, which may have changed something unrecorded.
         if not tried and not (now := night.checkout.capture()).empty:
             progress.change = now
         return _build_failed_ending(night, stop, tried)
