@@ -7,6 +7,7 @@ import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from gitlab_nightshift.commands.init_records import (
     InitRequest,
@@ -208,34 +209,8 @@ def _find_pipeline(examined: ProjectExamination, project: Project | None) -> Ite
         )
     before = _read_text(examined, name)
     config = parse_config(before or "", name)
-    environment = find_environment(config, examined.build, find_test_commands(examined.build))
-    usual = find_usual_source(session.job.project_path)
-    source = examined.source = examined.request.source or usual
-    if not source:
-        text = "where in your GitLab is gitlab-nightshift? Name its project: --source GROUP/PROJECT"
-        raise build_config_error(text)
-    if not re.fullmatch(r"[\w.-]+(/[\w.-]+)+", source):
-        raise build_config_error(f"--source: {source} is not a project's path, GROUP/PROJECT")
-    sets_up_gitlab = examined.request.gitlab or examined.request.merge_request
-    is_forbidden = project is not None and project.can_set_variables() is False
-    described = choose_schedule_name(by_fleet=examined.request.by_fleet) if is_forbidden else ""
-    inputs = {
-        "shape": "three-jobs" if sets_up_gitlab else "",
-        "image": environment.image,
-        "stage": environment.stage,
-        "source": source if source != usual else "",
-        "extra_before": environment.fetch,
-        "schedule_description": described,
-    }
-    include = TemplateInclude(
-        project=source,
-        ref=f"v{VERSION}",
-        inputs={**{key: value for key, value in inputs.items() if value}, "rehearse": True},
-        reasons={**dict(environment.reasons), **REASONS},
-        prepare=environment.prepare,
-        variables=dict(environment.variables),
-    )
-    text = add_include(before or "", include, name)
+    examined.source = _choose_source(examined)
+    text = add_include(before or "", _build_include(examined, config, project), name)
     examined.files.append(NewFile(name, text, before))
     yield from _describe_version(examined, before or "", text)
     described = find_schedule_description(text, name)
@@ -248,6 +223,45 @@ def _find_pipeline(examined: ProjectExamination, project: Project | None) -> Ite
         yield format_line(
             "not known", f"which jobs the includes of {name} bring: this command does not read them"
         )
+
+
+def _choose_source(examined: ProjectExamination) -> str:
+    """The project to include the template from. Raises ``E_CONFIG``."""
+    source = examined.request.source or find_usual_source(examined.session.job.project_path)
+    if not source:
+        text = "where in your GitLab is gitlab-nightshift? Name its project: --source GROUP/PROJECT"
+        raise build_config_error(text)
+    if not re.fullmatch(r"[\w.-]+(/[\w.-]+)+", source):
+        raise build_config_error(f"--source: {source} is not a project's path, GROUP/PROJECT")
+    return source
+
+
+def _build_include(
+    examined: ProjectExamination, config: dict[str, Any], project: Project | None
+) -> TemplateInclude:
+    """The include, with inputs where the template's defaults do not fit this project."""
+    request, source = examined.request, examined.source
+    environment = find_environment(config, examined.build, find_test_commands(examined.build))
+    is_forbidden = project is not None and project.can_set_variables() is False
+    usual = find_usual_source(examined.session.job.project_path)
+    inputs = {
+        "shape": "three-jobs" if request.gitlab or request.merge_request else "",
+        "image": environment.image,
+        "stage": environment.stage,
+        "source": source if source != usual else "",
+        "extra_before": environment.fetch,
+        "schedule_description": choose_schedule_name(by_fleet=request.by_fleet)
+        if is_forbidden
+        else "",
+    }
+    return TemplateInclude(
+        project=source,
+        ref=f"v{VERSION}",
+        inputs={**{key: value for key, value in inputs.items() if value}, "rehearse": True},
+        reasons={**dict(environment.reasons), **REASONS},
+        prepare=environment.prepare,
+        variables=dict(environment.variables),
+    )
 
 
 def _describe_version(examined: ProjectExamination, before: str, text: str) -> Iterator[str]:
