@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.sandbox.inside import kernel, privileges, seccomp
+from gitlab_nightshift.sandbox.inside import privileges, seccomp, syscalls
 from gitlab_nightshift.sandbox.inside.broker_service import ANSWER_BYTES
 from gitlab_nightshift.sandbox.system_paths import build_inside_command
 
@@ -125,7 +125,7 @@ def start_broker(terms: BrokerTerms) -> Broker | None:
             return None
         raise
     # Else /proc/<pid>/mem and fd belong to root, and the broker could not read the arguments.
-    kernel.call_prctl(kernel.PR_SET_DUMPABLE, 1)
+    syscalls.call_prctl(syscalls.PR_SET_DUMPABLE, 1)
     assert listener is not None
     _hand_over(ours, terms, listener)
     return Broker(ours, process)

@@ -11,7 +11,6 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from gitlab_nightshift.sandbox.inside.kernel import Buffer, call_prctl, make_syscall
 from gitlab_nightshift.sandbox.inside.privileges import CAPABILITY_VERSION_3, PR_CAPBSET_DROP
 from gitlab_nightshift.sandbox.inside.seccomp import (
     ALLOW,
@@ -29,7 +28,13 @@ from gitlab_nightshift.sandbox.inside.seccomp import (
     load,
     load_argument,
 )
-from gitlab_nightshift.sandbox.inside.syscalls import AUDIT_ARCH, NUMBERS
+from gitlab_nightshift.sandbox.inside.syscalls import (
+    AUDIT_ARCH,
+    NUMBERS,
+    Buffer,
+    call_prctl,
+    make_syscall,
+)
 
 EPERM, ENOSYS = 1, 38
 # chown dac_override fowner fsetid kill setgid setuid setpcap net_bind_service net_raw sys_chroot

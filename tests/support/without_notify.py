@@ -11,7 +11,6 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from gitlab_nightshift.sandbox.inside.kernel import Buffer, call_prctl, make_syscall
 from gitlab_nightshift.sandbox.inside.seccomp import (
     ALLOW,
     ANY_BIT,
@@ -24,7 +23,7 @@ from gitlab_nightshift.sandbox.inside.seccomp import (
     load,
     load_argument,
 )
-from gitlab_nightshift.sandbox.inside.syscalls import NUMBERS
+from gitlab_nightshift.sandbox.inside.syscalls import NUMBERS, Buffer, call_prctl, make_syscall
 
 EINVAL, NEW_LISTENER, NO_NEW_PRIVS = 22, 8, 38
 

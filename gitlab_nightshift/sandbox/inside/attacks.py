@@ -17,7 +17,7 @@ import struct
 import sys
 import time
 
-from .kernel import call_prctl, make_syscall
+from .syscalls import call_prctl, make_syscall
 
 TYPE_CHECKING = False  # not imported: typing costs 6 ms
 if TYPE_CHECKING:

@@ -16,9 +16,8 @@ from __future__ import annotations
 import os
 import struct
 
-from .kernel import make_syscall
 from .notification import SystemCall
-from .syscalls import NUMBERS
+from .syscalls import NUMBERS, make_syscall
 
 TYPE_CHECKING = False  # not imported: typing costs 6 ms
 if TYPE_CHECKING:

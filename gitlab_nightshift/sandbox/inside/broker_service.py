@@ -18,8 +18,8 @@ import sys
 
 from .attributes import AttributeHandler
 from .json_data import parse_json, read_all
-from .kernel import PR_SET_DUMPABLE, PR_SET_PDEATHSIG, call_prctl, make_syscall, signals
 from .notification import handle_next
+from .syscalls import PR_SET_DUMPABLE, PR_SET_PDEATHSIG, call_prctl, make_syscall, signals
 
 TYPE_CHECKING = False  # not imported: typing costs 6 ms
 if TYPE_CHECKING:

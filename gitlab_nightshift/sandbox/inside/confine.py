@@ -13,7 +13,6 @@ import os
 import stat
 
 from .json_data import parse_json, read_all
-from .kernel import PR_SET_DUMPABLE, PR_SET_PDEATHSIG, PR_SET_SUBREAPER, call_prctl, signals
 from .landlock import CAN_SCOPE, CAN_TRUNCATE, LandlockPaths, restrict
 from .privileges import (
     become,
@@ -24,6 +23,7 @@ from .privileges import (
     lock_root_out,
 )
 from .seccomp import FilterOptions, build_filter, install
+from .syscalls import PR_SET_DUMPABLE, PR_SET_PDEATHSIG, PR_SET_SUBREAPER, call_prctl, signals
 
 TYPE_CHECKING = False  # not imported: typing costs 6 ms
 if TYPE_CHECKING:

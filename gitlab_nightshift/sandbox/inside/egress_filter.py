@@ -15,7 +15,6 @@ import _socket
 import _thread
 import os
 
-from .kernel import bind_raw, connect_raw
 from .notification import SystemCall
 from .sockets import (
     AF_UNIX,
@@ -32,7 +31,7 @@ from .sockets import (
     resolve_unix_path,
     silence,
 )
-from .syscalls import NUMBERS
+from .syscalls import NUMBERS, bind_raw, connect_raw
 
 TYPE_CHECKING = False  # not imported: typing costs 6 ms
 if TYPE_CHECKING:

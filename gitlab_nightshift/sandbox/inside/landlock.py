@@ -7,7 +7,7 @@ import os
 import stat
 import struct
 
-from .kernel import make_syscall
+from .syscalls import make_syscall
 
 # linux/landlock.h
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1, 2, 4, 8

@@ -13,10 +13,9 @@ import select
 
 from .attributes import AttributeHandler
 from .egress_filter import EgressHandler
-from .kernel import PR_SET_DUMPABLE, PR_SET_PDEATHSIG, call_prctl, signals
 from .notification import SystemCall, handle_next
 from .privileges import drop_capabilities
-from .syscalls import NUMBERS, SIGNALS
+from .syscalls import NUMBERS, PR_SET_DUMPABLE, PR_SET_PDEATHSIG, SIGNALS, call_prctl, signals
 
 TYPE_CHECKING = False  # not imported: typing costs 6 ms
 if TYPE_CHECKING:

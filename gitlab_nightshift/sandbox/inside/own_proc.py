@@ -7,8 +7,8 @@ root stays root (``CAP_SETFCAP``, user_namespaces(7)).
 
 import os
 
-from .kernel import mount
 from .privileges import keep_capabilities
+from .syscalls import mount
 
 # linux/capability.h, linux/mount.h
 CHOWN, DAC_OVERRIDE, FOWNER, FSETID, SETFCAP = 0, 1, 3, 4, 31

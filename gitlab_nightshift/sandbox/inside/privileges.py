@@ -4,7 +4,7 @@
 import os
 import struct
 
-from .kernel import PR_SET_NO_NEW_PRIVS, call_prctl, make_syscall
+from .syscalls import PR_SET_NO_NEW_PRIVS, call_prctl, make_syscall
 
 # linux/prctl.h
 PR_CAPBSET_READ, PR_CAPBSET_DROP, PR_SET_SECUREBITS = 23, 24, 28

@@ -10,7 +10,6 @@ paths, so bodies can simply follow one another.
 
 import struct
 
-from .kernel import Buffer, make_syscall
 from .syscalls import (
     ATTRIBUTES,
     AUDIT_ARCH,
@@ -24,6 +23,8 @@ from .syscalls import (
     OTHERS_SCHEDULING,
     SIGNALS,
     SYSV,
+    Buffer,
+    make_syscall,
 )
 
 # --- instructions ---------------------------------------------------------------------------------
