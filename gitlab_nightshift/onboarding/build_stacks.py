@@ -15,7 +15,7 @@ from gitlab_nightshift.proof.implied_commands import (
     BuildFiles,
     find_test_commands,
 )
-from gitlab_nightshift.sandbox.tool_caches import CACHES, find_tool_caches
+from gitlab_nightshift.sandbox.visible_home import CACHES, find_tool_caches
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gitlab_nightshift.sandbox.tool_caches import find_tool_caches
+from gitlab_nightshift.sandbox.visible_home import find_tool_caches
 from gitlab_nightshift.settings.load import build_settings
 from gitlab_nightshift.stages.work.tool_access import open_tool_caches
 

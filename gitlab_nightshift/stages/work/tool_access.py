@@ -19,8 +19,7 @@ from gitlab_nightshift.repository.adjacent_folders import list_adjacent_paths
 from gitlab_nightshift.repository.git import Git, list_ignored
 from gitlab_nightshift.sandbox.probes import PRIVATE_FILES
 from gitlab_nightshift.sandbox.system_paths import FOLDERS, HOME_FILES
-from gitlab_nightshift.sandbox.tool_caches import find_tool_caches
-from gitlab_nightshift.sandbox.visible_home import MOST_LINKS, find_installation
+from gitlab_nightshift.sandbox.visible_home import MOST_LINKS, find_installation, find_tool_caches
 from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.system.environment import build_search_path
 from gitlab_nightshift.system.file_names import list_parents, within
