@@ -21,8 +21,13 @@ from gitlab_nightshift.repository.broken_repository import (
 )
 from gitlab_nightshift.repository.git_folder import list_object_folders
 from gitlab_nightshift.repository.object_rows import parse_rows, split_objects
-from gitlab_nightshift.sandbox.dialogue import Dialogue, open_dialogue
-from gitlab_nightshift.sandbox.process import NOT_FOUND, CapturedOutput, capture
+from gitlab_nightshift.sandbox.process import (
+    NOT_FOUND,
+    CapturedOutput,
+    Dialogue,
+    capture,
+    open_dialogue,
+)
 
 TIMEOUT_S = 300.0
 LONGEST_REASON = 500

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gitlab_nightshift.repository.git import Git
 from gitlab_nightshift.repository.object_rows import is_full_id, parse_header
-from gitlab_nightshift.sandbox.dialogue import LONGEST_REQUEST, Dialogue
+from gitlab_nightshift.sandbox.process import LONGEST_REQUEST, Dialogue
 
 
 class ObjectReader:

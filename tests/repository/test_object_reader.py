@@ -10,7 +10,7 @@ import pytest
 from gitlab_nightshift.repository import object_reader
 from gitlab_nightshift.repository.git import Git
 from gitlab_nightshift.repository.object_reader import ObjectReader
-from gitlab_nightshift.sandbox.dialogue import Dialogue
+from gitlab_nightshift.sandbox.process import Dialogue
 from tests.repository.conftest import Box
 from tests.repository.tools import git, write
 

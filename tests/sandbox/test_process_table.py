@@ -33,7 +33,6 @@ STARTS = {
     "sandbox/stage_process.py": "a row; the command, for a Python caller",
     "sandbox/process.py": "programs: git, agents, commands",
     "sandbox/launched_process.py": "programs in the sandbox",
-    "sandbox/dialogue.py": "git, which answers many requests",
     "sandbox/broker_client.py": "the broker, and through it programs in the sandbox",
     "sandbox/confinement.py": "trials of bwrap",
     "sandbox/probe_run.py": "the proof, in the sandbox",
