@@ -18,7 +18,7 @@ from gitlab_nightshift.sandbox.process import ProcessLimits, stream
 from gitlab_nightshift.sandbox.proof import prove
 from gitlab_nightshift.sandbox.tier_choice import probe_tiers
 from gitlab_nightshift.sandbox.tiers import Confinement
-from gitlab_nightshift.sandbox.tree_ownership import give
+from gitlab_nightshift.sandbox.uid_tier import give
 
 
 def timed(scratch: Path, boundary: ProcessBoundary | None) -> float:

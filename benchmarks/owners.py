@@ -14,7 +14,7 @@ from pathlib import Path
 
 from gitlab_nightshift.repository.tree_snapshot import scan
 from gitlab_nightshift.sandbox.tiers import SandboxUser
-from gitlab_nightshift.sandbox.tree_ownership import give, read_owners, take_back
+from gitlab_nightshift.sandbox.uid_tier import give, read_owners, take_back
 
 AGENT = SandboxUser(60999, 60999, -1)
 ROUNDS = 5

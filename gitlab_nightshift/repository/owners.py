@@ -12,7 +12,7 @@ from gitlab_nightshift.records.codec import InvalidRecordError, decode_record, e
 from gitlab_nightshift.repository.state_folder import OWNERS, StateFolder
 from gitlab_nightshift.sandbox import uid_tier
 from gitlab_nightshift.sandbox.tiers import SandboxUser
-from gitlab_nightshift.sandbox.tree_ownership import Owners, give, read_owners, take_back
+from gitlab_nightshift.sandbox.uid_tier import Owners, give, read_owners, take_back
 from gitlab_nightshift.system.file_names import format_path
 from gitlab_nightshift.system.signals import defer_signals
 

@@ -19,10 +19,9 @@ from gitlab_nightshift.errors import Code, NightshiftError, build_config_error
 from gitlab_nightshift.records.codec import InvalidRecordError, decode_record, encode_record
 from gitlab_nightshift.repository.adjacent_folders import choose_folder, list_candidate_folders
 from gitlab_nightshift.repository.git import RepositoryPaths
-from gitlab_nightshift.sandbox.tree_ownership import Owner
 from gitlab_nightshift.sealed_start import SUFFIX
 from gitlab_nightshift.system.disk_reserve import Reserve
-from gitlab_nightshift.system.openat import open_folder, pin_file, remove_path
+from gitlab_nightshift.system.openat import Owner, open_folder, pin_file, remove_path
 
 RESERVE_BYTES = 1_000_000
 NOTE, SAVED, COPIES, OWNERS = "note.json", "saved.json", "copies", "owners.json"

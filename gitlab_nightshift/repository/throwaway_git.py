@@ -14,8 +14,8 @@ from gitlab_nightshift.repository.owners import OwnershipError
 from gitlab_nightshift.repository.state_folder import StateFolder
 from gitlab_nightshift.sandbox.bwrap import OBJECTS
 from gitlab_nightshift.sandbox.tiers import Mount
-from gitlab_nightshift.sandbox.tree_ownership import Owner, give
-from gitlab_nightshift.sandbox.uid_tier import find_closed_folder
+from gitlab_nightshift.sandbox.uid_tier import find_closed_folder, give
+from gitlab_nightshift.system.openat import Owner
 
 MARKER = "nightshift-cover"
 FRESH_ENOUGH = {"core.checkStat": "minimal", "core.trustctime": "false"}

@@ -10,7 +10,7 @@ import pytest
 from gitlab_nightshift.records.codec import decode_record, encode_record
 from gitlab_nightshift.repository.tree_snapshot import TreeEntry, scan
 from gitlab_nightshift.sandbox.tiers import SandboxUser
-from gitlab_nightshift.sandbox.tree_ownership import Owners, give, read_owners, take_back
+from gitlab_nightshift.sandbox.uid_tier import Owners, give, read_owners, take_back
 
 AGENT = SandboxUser(60999, 60999, -1)
 USER = (60999, 60999)
