@@ -5,10 +5,10 @@ import os
 import secrets
 import socket
 import tempfile
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gitlab_nightshift.sandbox.import_check import ListFiles
 from gitlab_nightshift.sandbox.probe_run import (
     Probe,
     open_greeter,
@@ -54,6 +54,9 @@ SOCKETS = {
 }
 """Family, type and protocol of sockets that reach the kernel or the host, or bypass the proxy
 (``linux/socket.h``, ``linux/in.h``)."""
+
+
+ListFiles = Callable[[], Collection[str]]
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import pytest
 
 from gitlab_nightshift import sealed_start
 from gitlab_nightshift.repository.git import list_setting_files, with_machine_config
-from gitlab_nightshift.sandbox.import_check import list_named_folders, try_own_code
+from gitlab_nightshift.sandbox.proof import list_named_folders, try_own_code
 
 ROOT = Path(__file__).parents[2]
 TRY = """
@@ -18,10 +18,10 @@ import json, os, sys
 from pathlib import Path
 import functools
 from gitlab_nightshift.repository.git import list_setting_files, with_machine_config
-from gitlab_nightshift.sandbox import import_check
-from gitlab_nightshift.sandbox.import_check import try_own_code
+from gitlab_nightshift.sandbox import proof
+from gitlab_nightshift.sandbox.proof import try_own_code
 if not sys.flags.isolated:
-    import_check.build_python_command = lambda *arguments: [sys.executable, *arguments]
+    proof.build_python_command = lambda *arguments: [sys.executable, *arguments]
 folder, private = Path(sys.argv[1]), Path(sys.argv[2])
 git = with_machine_config(private, "/usr/bin:/bin", Path(os.environ.get("HOME", "/")))
 rows = try_own_code([folder], functools.partial(list_setting_files, git))

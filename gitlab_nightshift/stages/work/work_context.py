@@ -23,7 +23,7 @@ from gitlab_nightshift.redaction.redactor import Redactor
 from gitlab_nightshift.repository.git import Git
 from gitlab_nightshift.repository.prepared_folders import PreparedFolders
 from gitlab_nightshift.run_context import RunContext
-from gitlab_nightshift.sandbox.import_check import list_named_folders
+from gitlab_nightshift.sandbox.proof import list_named_folders
 from gitlab_nightshift.stages.work.gateway_access import MODEL_VARIABLES, configure_gateway
 from gitlab_nightshift.stages.work.tool_access import JobFolders, find_tool_folders, open_job_tools
 from gitlab_nightshift.system.environment import build_allowed_env, build_search_path
