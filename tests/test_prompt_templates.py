@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from gitlab_nightshift.records import handoffs
+from gitlab_nightshift.records import bead_results
 from gitlab_nightshift.registry import categories
 from tests.support.tables import each
 
 PROMPTS = Path(__file__).parents[1] / "prompts"
 BEADS = ("analyze", "implement", "verify", "mr")
 REPORTING = {
-    "analyze": handoffs.AnalysisResult,
-    "verify": handoffs.Verdict,
-    "mr": handoffs.Draft,
+    "analyze": bead_results.AnalysisResult,
+    "verify": bead_results.Verdict,
+    "mr": bead_results.Draft,
 }
 PLACEHOLDERS = {
     "category",
@@ -154,7 +154,7 @@ def test_example_is_a_whole_handoff(bead: str, kind: type[Any]) -> None:
 
 def test_analysis_example_is_consistent() -> None:
     data = example("analyze")
-    keys = {field.name for field in dataclasses.fields(handoffs.AnalysisCandidate)}
+    keys = {field.name for field in dataclasses.fields(bead_results.AnalysisCandidate)}
     assert all(set(candidate) == keys for candidate in data["candidates"])
     assert data["selected"] == data["candidates"][0]
     assert data["category_used"] == "tests"

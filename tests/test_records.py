@@ -11,8 +11,14 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.records.bead_results import BeadStatus, CommandResult
-from gitlab_nightshift.records.handoffs import AnalysisCandidate, AnalysisResult, Draft, Verdict
+from gitlab_nightshift.records.bead_results import (
+    AnalysisCandidate,
+    AnalysisResult,
+    BeadStatus,
+    CommandResult,
+    Draft,
+    Verdict,
+)
 from gitlab_nightshift.records.products import Bundle, Outcome, Plan
 from gitlab_nightshift.records.run_results import RESULT_VERSION, RunResult
 from gitlab_nightshift.records.storage import read_record, to_json, write_record

@@ -7,7 +7,7 @@ import pytest
 
 from gitlab_nightshift.policy import repeated_ideas
 from gitlab_nightshift.policy.repeated_ideas import find_repeated, find_repeated_change
-from gitlab_nightshift.records.handoffs import AnalysisCandidate
+from gitlab_nightshift.records.bead_results import AnalysisCandidate
 from gitlab_nightshift.records.products import KnownMergeRequest
 
 KNOWN = KnownMergeRequest(

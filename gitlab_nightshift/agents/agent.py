@@ -13,8 +13,7 @@ from typing import Any, ClassVar, Protocol
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.records.bead_results import BeadStatus
 from gitlab_nightshift.records.events import read_clock
-from gitlab_nightshift.records.tool_calls import MOST_CALLS, ToolCall, build_tool_call, clean_line
-from gitlab_nightshift.records.usage import Usage
+from gitlab_nightshift.records.usage import MOST_CALLS, ToolCall, Usage, build_tool_call, clean_line
 from gitlab_nightshift.sandbox.process import EndReason, ProgramEnd
 from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.text.json_parts import as_object, as_text, filter_objects, parse_json

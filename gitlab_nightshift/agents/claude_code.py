@@ -28,8 +28,7 @@ from gitlab_nightshift.agents.agent import (
 )
 from gitlab_nightshift.records.bead_results import BeadStatus
 from gitlab_nightshift.records.events import format_elapsed
-from gitlab_nightshift.records.tool_calls import clean_line
-from gitlab_nightshift.records.usage import Usage
+from gitlab_nightshift.records.usage import Usage, clean_line
 from gitlab_nightshift.sandbox.process import ProgramEnd
 from gitlab_nightshift.text.json_parts import (
     as_count,

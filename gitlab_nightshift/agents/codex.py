@@ -30,8 +30,7 @@ from gitlab_nightshift.agents.agent import (
 )
 from gitlab_nightshift.records.bead_results import BeadStatus
 from gitlab_nightshift.records.events import format_elapsed
-from gitlab_nightshift.records.tool_calls import unwrap_command
-from gitlab_nightshift.records.usage import Usage
+from gitlab_nightshift.records.usage import Usage, unwrap_command
 from gitlab_nightshift.sandbox.process import ProgramEnd, capture
 from gitlab_nightshift.text.json_parts import (
     as_count,

@@ -26,8 +26,7 @@ from gitlab_nightshift.agents.model import inside
 from gitlab_nightshift.errors import Code, NightshiftError, build_config_error
 from gitlab_nightshift.gateway.prices import merge_rates
 from gitlab_nightshift.records.bead_results import BeadStatus
-from gitlab_nightshift.records.tool_calls import clean_line
-from gitlab_nightshift.records.usage import UNKNOWN_USAGE, Usage
+from gitlab_nightshift.records.usage import UNKNOWN_USAGE, Usage, clean_line
 from gitlab_nightshift.sandbox.process import ProgramEnd
 from gitlab_nightshift.sandbox.system_paths import build_python_command, list_interpreter_paths
 from gitlab_nightshift.text.json_parts import as_text, take_first_line

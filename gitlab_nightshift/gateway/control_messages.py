@@ -19,8 +19,7 @@ from gitlab_nightshift.records.codec import (
     make_record,
     to_data,
 )
-from gitlab_nightshift.records.tool_calls import MOST_CALLS, ToolCall
-from gitlab_nightshift.records.usage import Usage
+from gitlab_nightshift.records.usage import MOST_CALLS, ToolCall, Usage
 
 LONGEST = 64 * 1024
 """Bytes of a message."""

@@ -13,15 +13,16 @@ from gitlab_nightshift.gateway import control_messages as messages
 from gitlab_nightshift.gateway.keys import BeadTicket, EgressTicket
 from gitlab_nightshift.records.codec import InvalidRecordError, make_record
 from gitlab_nightshift.records.events import Emit, Note
-from gitlab_nightshift.records.tool_calls import (
+from gitlab_nightshift.records.usage import (
     LONGEST_ID,
     LONGEST_SUBJECT,
     MOST_CALLS,
+    UNKNOWN_USAGE,
     ToolCall,
     ToolUse,
+    Usage,
     clean_line,
 )
-from gitlab_nightshift.records.usage import UNKNOWN_USAGE, Usage
 from gitlab_nightshift.sandbox.tiers import Gate
 from gitlab_nightshift.system.signals import defer_signals
 from gitlab_nightshift.text.printable_text import make_printable

@@ -7,7 +7,7 @@ words the same idea differently.
 import re
 from collections.abc import Iterable, Sequence
 
-from gitlab_nightshift.records.handoffs import AnalysisCandidate
+from gitlab_nightshift.records.bead_results import AnalysisCandidate
 from gitlab_nightshift.records.products import KnownMergeRequest
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 

@@ -7,12 +7,17 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Annotated
 
-from gitlab_nightshift.records.bead_results import BeadResult, CommandResult
+from gitlab_nightshift.records.bead_results import (
+    AnalysisResult,
+    Answers,
+    BeadResult,
+    CommandResult,
+    Draft,
+    Verdict,
+)
 from gitlab_nightshift.records.codec import Between
-from gitlab_nightshift.records.handoffs import AnalysisResult, Answers, Draft, Verdict
 from gitlab_nightshift.records.request import TaskRequest
-from gitlab_nightshift.records.tool_calls import ToolUse
-from gitlab_nightshift.records.usage import SpendingLimit, Usage
+from gitlab_nightshift.records.usage import SpendingLimit, ToolUse, Usage
 from gitlab_nightshift.records.verdicts import Check, Finding, GatedFile
 from gitlab_nightshift.text.printable_text import count_words
 

@@ -8,8 +8,7 @@ the hand-offs of ``beads``.
 from dataclasses import dataclass
 from typing import Literal
 
-from gitlab_nightshift.records.bead_results import BeadResult, CommandResult
-from gitlab_nightshift.records.handoffs import AnalysisCandidate
+from gitlab_nightshift.records.bead_results import AnalysisCandidate, BeadResult, CommandResult
 from gitlab_nightshift.records.notary_records import NotarizedCommand, describe_run
 from gitlab_nightshift.records.products import ChangeSize, Outcome
 from gitlab_nightshift.records.usage import Usage

@@ -19,8 +19,7 @@ from gitlab_nightshift.agents.claude_code import ClaudeStreamReader
 from gitlab_nightshift.agents.codex import CodexStreamReader
 from gitlab_nightshift.agents.plain_model import ModelStreamReader
 from gitlab_nightshift.records.bead_results import BeadStatus
-from gitlab_nightshift.records.tool_calls import MOST_CALLS, ToolCall
-from gitlab_nightshift.records.usage import UNKNOWN_USAGE, Usage
+from gitlab_nightshift.records.usage import MOST_CALLS, UNKNOWN_USAGE, ToolCall, Usage
 from gitlab_nightshift.sandbox.process import EndReason, ProgramEnd
 
 DATA = Path(__file__).parents[1] / "data"

@@ -15,7 +15,7 @@ from pathlib import Path
 from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.gitlab.project import open_project
 from gitlab_nightshift.job.job_facts import read_job
-from gitlab_nightshift.records.handoffs import AnalysisResult, Draft, Verdict
+from gitlab_nightshift.records.bead_results import AnalysisResult, Draft, Verdict
 from gitlab_nightshift.records.products import Bundle, Outcome, Proposal, Publication
 from gitlab_nightshift.records.storage import write_record
 from gitlab_nightshift.redaction.redactor import Redactor

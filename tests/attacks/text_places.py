@@ -16,7 +16,15 @@ from markdown_it.token import Token
 
 from gitlab_nightshift.gitlab.marker import Marker, write_marker
 from gitlab_nightshift.job.job_facts import read_job
-from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus, CommandResult
+from gitlab_nightshift.records.bead_results import (
+    AnalysisCandidate,
+    AnalysisResult,
+    BeadResult,
+    BeadStatus,
+    CommandResult,
+    Draft,
+    Verdict,
+)
 from gitlab_nightshift.records.events import (
     BeadEnded,
     CommandEnded,
@@ -28,7 +36,6 @@ from gitlab_nightshift.records.events import (
     StepEnded,
     StepStarted,
 )
-from gitlab_nightshift.records.handoffs import AnalysisCandidate, AnalysisResult, Draft, Verdict
 from gitlab_nightshift.records.products import Bundle, Outcome, Proposal, ProposedChange
 from gitlab_nightshift.records.run_results import RunResult
 from gitlab_nightshift.records.usage import Usage

@@ -19,8 +19,13 @@ from gitlab_nightshift import __version__
 from gitlab_nightshift.chat.chat_settings import ChatSettings, read_chat_settings
 from gitlab_nightshift.chat.server import PATH, open_service
 from gitlab_nightshift.demo.standin_state import MAINTAINER
-from gitlab_nightshift.records.bead_results import CommandResult
-from gitlab_nightshift.records.handoffs import AnalysisCandidate, AnalysisResult, Draft, Verdict
+from gitlab_nightshift.records.bead_results import (
+    AnalysisCandidate,
+    AnalysisResult,
+    CommandResult,
+    Draft,
+    Verdict,
+)
 from gitlab_nightshift.records.products import Bundle, Outcome, Proposal, ProposedChange
 from gitlab_nightshift.records.run_results import RunResult, build_command_finding
 from gitlab_nightshift.records.storage import write_record

@@ -12,9 +12,15 @@ from hypothesis import given
 
 from gitlab_nightshift.agents.agent import Report
 from gitlab_nightshift.job.job_facts import JobFacts
-from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus
+from gitlab_nightshift.records.bead_results import (
+    AnalysisResult,
+    BeadResult,
+    BeadStatus,
+    Draft,
+    Handoff,
+    Verdict,
+)
 from gitlab_nightshift.records.codec import decode_record
-from gitlab_nightshift.records.handoffs import AnalysisResult, Draft, Handoff, Verdict
 from gitlab_nightshift.records.products import Bundle, KnownMergeRequest, Proposal
 from gitlab_nightshift.records.request import CommentAddress, TaskRequest
 from gitlab_nightshift.records.storage import build_record, limit_record

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from gitlab_nightshift.agents.claude_code import ClaudeStreamReader
 from gitlab_nightshift.agents.replay import Replay
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.records.bead_results import BeadStatus
-from gitlab_nightshift.records.handoffs import AnalysisResult, Verdict
+from gitlab_nightshift.records.bead_results import AnalysisResult, BeadStatus, Verdict
 from gitlab_nightshift.records.storage import map_texts
 from gitlab_nightshift.sandbox.process import EndReason, ProgramEnd
 from gitlab_nightshift.settings.load import build_settings

@@ -9,7 +9,7 @@ from gitlab_nightshift.gateway.answer_reader import (
     CallLog,
     CallReader,
 )
-from gitlab_nightshift.records.tool_calls import MOST_CALLS
+from gitlab_nightshift.records.usage import MOST_CALLS
 
 
 def start(index: int, name: str, call_id: str = "t") -> dict[str, Any]:

@@ -24,8 +24,14 @@ from gitlab_nightshift.gateway.prices import KNOWN
 from gitlab_nightshift.gateway.upstream import build_upstream
 from gitlab_nightshift.gateway.usage_reports import UsageReader, UsageWriter
 from gitlab_nightshift.records.events import Event, Note
-from gitlab_nightshift.records.tool_calls import MOST_CALLS, ToolUse, build_tool_call
-from gitlab_nightshift.records.usage import SpendingLimit, Usage, add_usage
+from gitlab_nightshift.records.usage import (
+    MOST_CALLS,
+    SpendingLimit,
+    ToolUse,
+    Usage,
+    add_usage,
+    build_tool_call,
+)
 from tests.gateway.tools import KEY, MODEL, RawEndpoint, about, ask, hang, message, whole
 from tests.support.loops import LoopThread
 from tests.support.trees import wait_for

@@ -4,8 +4,7 @@ import dataclasses
 import json
 from pathlib import Path
 
-from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus
-from gitlab_nightshift.records.handoffs import Verdict
+from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus, Verdict
 from gitlab_nightshift.records.products import Bundle, Outcome
 from gitlab_nightshift.records.usage import Usage
 from gitlab_nightshift.stages.work.night_ending import encode_bundle

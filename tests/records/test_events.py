@@ -4,6 +4,7 @@ import dataclasses
 import json
 from datetime import UTC, datetime
 
+from gitlab_nightshift.records.bead_results import Verdict
 from gitlab_nightshift.records.events import (
     Event,
     ProgramEnded,
@@ -15,7 +16,6 @@ from gitlab_nightshift.records.events import (
     to_all,
     to_line,
 )
-from gitlab_nightshift.records.handoffs import Verdict
 from gitlab_nightshift.records.products import Outcome
 from gitlab_nightshift.records.run_results import RunResult
 from gitlab_nightshift.records.storage import map_texts

@@ -1,5 +1,7 @@
 """What is used: its sum, what it leaves of a limit, and how it is told."""
 
+import pytest
+
 from gitlab_nightshift.records.usage import (
     UNKNOWN_USAGE,
     Bound,
@@ -8,6 +10,7 @@ from gitlab_nightshift.records.usage import (
     add_usage,
     format_cost,
     format_usd,
+    unwrap_command,
 )
 from tests.support.tables import each
 
@@ -66,3 +69,19 @@ def test_a_cost_that_is_assumed_is_told_as_the_most() -> None:
     )
     unknown = format_cost(Usage(None, 1500, 0.0, 900))
     assert unknown.startswith("cost not known, at most 2k tokens (900 tokens of it assumed")
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (["bash", "-lc", "make test"], "make test"),
+        ("/bin/sh -c 'make test'", "make test"),
+        ("/usr/bin/zsh -lc ls", "ls"),
+        ("python3 -c 'print(1)'", "python3 -c 'print(1)'"),
+        (["grep", "-c", "a word"], "grep -c 'a word'"),
+        ("sh -x -c ls", "sh -x -c ls"),
+        ("sh -c 'open", "sh -c 'open"),
+    ],
+)
+def test_only_a_shell_around_a_command_is_left_out(given: object, told: str) -> None:
+    assert unwrap_command(given) == told

@@ -2,8 +2,14 @@
 
 import dataclasses
 
-from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus
-from gitlab_nightshift.records.handoffs import AnalysisCandidate, AnalysisResult, Handoff, Verdict
+from gitlab_nightshift.records.bead_results import (
+    AnalysisCandidate,
+    AnalysisResult,
+    BeadResult,
+    BeadStatus,
+    Handoff,
+    Verdict,
+)
 from gitlab_nightshift.records.products import ChangeSize, Outcome
 from gitlab_nightshift.records.run_results import (
     AgentStatements,

@@ -1,6 +1,14 @@
 """Events of every kind, with odd texts, and a record of each stage."""
 
-from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus, CommandResult
+from gitlab_nightshift.records.bead_results import (
+    AnalysisCandidate,
+    AnalysisResult,
+    BeadResult,
+    BeadStatus,
+    CommandResult,
+    Draft,
+    Verdict,
+)
 from gitlab_nightshift.records.events import (
     ArtifactWritten,
     BeadEnded,
@@ -20,7 +28,6 @@ from gitlab_nightshift.records.events import (
     StepEnded,
     StepStarted,
 )
-from gitlab_nightshift.records.handoffs import AnalysisCandidate, AnalysisResult, Draft, Verdict
 from gitlab_nightshift.records.products import (
     Bundle,
     KnownMergeRequest,

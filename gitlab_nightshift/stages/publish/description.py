@@ -8,12 +8,11 @@ from collections.abc import Iterable, Iterator
 
 from gitlab_nightshift.gitlab.marker import Marker, write_marker
 from gitlab_nightshift.job.job_facts import JobFacts
-from gitlab_nightshift.records.bead_results import CommandResult
-from gitlab_nightshift.records.handoffs import AnalysisCandidate
+from gitlab_nightshift.records.bead_results import AnalysisCandidate, CommandResult
 from gitlab_nightshift.records.notary_records import NotarizedCommand, NotaryRecord, describe_run
 from gitlab_nightshift.records.products import Bundle, Proposal
 from gitlab_nightshift.records.request import TaskRequest
-from gitlab_nightshift.records.tool_calls import ToolCall, ToolUse
+from gitlab_nightshift.records.usage import ToolCall, ToolUse
 from gitlab_nightshift.records.verdicts import Check, CheckOutcome, Finding, GatedFile
 from gitlab_nightshift.stages.publish.escaping import (
     WEB_ADDRESS,

@@ -16,7 +16,7 @@ from gitlab_nightshift.gitlab.threads import (
     write_upkeep_mark,
 )
 from gitlab_nightshift.job.job_facts import JobFacts
-from gitlab_nightshift.records.handoffs import ThreadAnswer
+from gitlab_nightshift.records.bead_results import ThreadAnswer
 from gitlab_nightshift.records.products import Bundle, Outcome, Publication
 from gitlab_nightshift.records.request import CommentAddress, DiffSpot, TaskRequest
 from gitlab_nightshift.records.run_results import CommandFinding, RunResult

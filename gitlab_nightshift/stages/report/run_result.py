@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from gitlab_nightshift.errors import Code
-from gitlab_nightshift.records.bead_results import BeadResult
-from gitlab_nightshift.records.handoffs import AnalysisResult, Verdict
+from gitlab_nightshift.records.bead_results import AnalysisResult, BeadResult, Verdict
 from gitlab_nightshift.records.notary_records import NotaryRecord
 from gitlab_nightshift.records.products import Bundle, ChangeSize, Outcome, Proposal, Publication
 from gitlab_nightshift.records.run_results import (

@@ -8,11 +8,16 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from gitlab_nightshift.errors import Code
-from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus
+from gitlab_nightshift.records.bead_results import (
+    AnalysisResult,
+    BeadResult,
+    BeadStatus,
+    Draft,
+    Verdict,
+)
 from gitlab_nightshift.records.events import Note, StepEnded
-from gitlab_nightshift.records.handoffs import AnalysisResult, Draft, Verdict
 from gitlab_nightshift.records.products import Proposal
-from gitlab_nightshift.records.tool_calls import ToolUse
+from gitlab_nightshift.records.usage import ToolUse
 from gitlab_nightshift.repository.capture import CapturedChange
 from gitlab_nightshift.repository.checkout import Checkout
 from gitlab_nightshift.repository.disk_space import is_full_disk

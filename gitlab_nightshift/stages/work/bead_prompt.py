@@ -14,7 +14,7 @@ from gitlab_nightshift.policy.prompts import (
     render_bead_prompt,
     render_shared_beginning,
 )
-from gitlab_nightshift.records.handoffs import AnalysisCandidate, AnalysisResult
+from gitlab_nightshift.records.bead_results import AnalysisCandidate, AnalysisResult
 from gitlab_nightshift.records.products import KnownMergeRequest, Plan
 from gitlab_nightshift.records.usage import format_usd
 from gitlab_nightshift.settings.model import Settings

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from gitlab_nightshift.records.handoffs import AnalysisCandidate, AnalysisResult
+from gitlab_nightshift.records.bead_results import AnalysisCandidate, AnalysisResult
 from gitlab_nightshift.stages.work.named_paths import PathResolver
 from gitlab_nightshift.system.file_names import format_path, is_there
 from gitlab_nightshift.system.openat import RefusedFileError, read_regular

@@ -4,7 +4,7 @@ to keep, and a draft from the analysis if the bead failed."""
 from collections.abc import Iterable
 from dataclasses import replace
 
-from gitlab_nightshift.records.handoffs import (
+from gitlab_nightshift.records.bead_results import (
     AnalysisCandidate,
     AnalysisResult,
     Draft,

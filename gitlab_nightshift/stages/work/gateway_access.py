@@ -15,8 +15,7 @@ from gitlab_nightshift.gateway.gateway_config import GatewayConfig, build_gatewa
 from gitlab_nightshift.gateway.keys import BeadTicket
 from gitlab_nightshift.gateway.prices import merge_rates
 from gitlab_nightshift.records.events import Emit, Note
-from gitlab_nightshift.records.tool_calls import ToolUse
-from gitlab_nightshift.records.usage import SpendingLimit, Usage
+from gitlab_nightshift.records.usage import SpendingLimit, ToolUse, Usage
 from gitlab_nightshift.sandbox.process import EndReason, ProgramEnd
 from gitlab_nightshift.sandbox.tiers import Gate
 from gitlab_nightshift.settings.model import Settings

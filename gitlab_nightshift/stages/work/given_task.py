@@ -5,13 +5,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from gitlab_nightshift.errors import Code
-from gitlab_nightshift.records.events import StepEnded
-from gitlab_nightshift.records.handoffs import (
+from gitlab_nightshift.records.bead_results import (
     AnalysisCandidate,
     AnalysisResult,
     Draft,
     ThreadAnswer,
 )
+from gitlab_nightshift.records.events import StepEnded
 from gitlab_nightshift.records.products import Outcome
 from gitlab_nightshift.registry.categories import TASK
 from gitlab_nightshift.stages.work.attempt import ProvenChange, format_step_key

@@ -16,9 +16,14 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 from gitlab_nightshift.agents.agent import Report
-from gitlab_nightshift.records.bead_results import BeadStatus
+from gitlab_nightshift.records.bead_results import (
+    AnalysisResult,
+    BeadStatus,
+    Draft,
+    Handoff,
+    Verdict,
+)
 from gitlab_nightshift.records.codec import Between, InvalidRecordError, Length, make_record
-from gitlab_nightshift.records.handoffs import AnalysisResult, Draft, Handoff, Verdict
 from gitlab_nightshift.records.storage import replace_surrogates
 from gitlab_nightshift.stages.work.named_paths import PathResolver, ResolvedHandoff, resolve_paths
 from gitlab_nightshift.system.openat import RefusedFileError, read_regular

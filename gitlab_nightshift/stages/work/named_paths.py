@@ -6,7 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import TypeVar
 
-from gitlab_nightshift.records.handoffs import (
+from gitlab_nightshift.records.bead_results import (
     AnalysisCandidate,
     AnalysisResult,
     Draft,

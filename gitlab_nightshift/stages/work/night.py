@@ -12,9 +12,14 @@ from gitlab_nightshift.errors import STOPPED, Code, Interruption, NightshiftErro
 from gitlab_nightshift.policy.claimed_categories import format_category
 from gitlab_nightshift.policy.repeated_ideas import describe_repetition, find_repeated
 from gitlab_nightshift.policy.write_gate import to_approve
-from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus
+from gitlab_nightshift.records.bead_results import (
+    AnalysisCandidate,
+    AnalysisResult,
+    BeadResult,
+    BeadStatus,
+    Draft,
+)
 from gitlab_nightshift.records.events import Emit, Note, StepEnded, StepStarted
-from gitlab_nightshift.records.handoffs import AnalysisCandidate, AnalysisResult, Draft
 from gitlab_nightshift.records.products import KnownMergeRequest, Outcome, Plan
 from gitlab_nightshift.repository.checkout import Checkout
 from gitlab_nightshift.settings.model import Settings

@@ -8,8 +8,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from gitlab_nightshift.errors import STOPPED, Code, Interruption, NightshiftError
-from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus
-from gitlab_nightshift.records.handoffs import AnalysisResult, ThreadAnswer
+from gitlab_nightshift.records.bead_results import (
+    AnalysisResult,
+    BeadResult,
+    BeadStatus,
+    ThreadAnswer,
+)
 from gitlab_nightshift.records.products import Bundle, Outcome, Plan, Proposal
 from gitlab_nightshift.records.storage import LARGEST_BUNDLE, to_json
 from gitlab_nightshift.records.usage import add_usage

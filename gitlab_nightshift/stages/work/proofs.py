@@ -23,8 +23,8 @@ from gitlab_nightshift.proof.reviewed_change import (
     read_change,
 )
 from gitlab_nightshift.proof.running.gathering import gather_evidence, is_refutable
+from gitlab_nightshift.records.bead_results import AnalysisResult
 from gitlab_nightshift.records.events import Note, StepEnded, StepStarted
-from gitlab_nightshift.records.handoffs import AnalysisResult
 from gitlab_nightshift.records.verdicts import CheckOutcome, Finding
 from gitlab_nightshift.repository.capture import CapturedChange
 from gitlab_nightshift.repository.checkout import Checkout

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from gitlab_nightshift.records.tool_calls import MOST_CALLS, ToolCall, ToolUse
+from gitlab_nightshift.records.usage import MOST_CALLS, ToolCall, ToolUse
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 READS = frozenset({"Read", "read"})

@@ -16,9 +16,14 @@ import pytest
 from gitlab_nightshift.demo.standin_state import StandinMergeRequest
 from gitlab_nightshift.gitlab.project import open_project
 from gitlab_nightshift.job.job_facts import JobFacts, read_job
-from gitlab_nightshift.records.bead_results import CommandResult
+from gitlab_nightshift.records.bead_results import (
+    AnalysisCandidate,
+    AnalysisResult,
+    CommandResult,
+    Draft,
+    Verdict,
+)
 from gitlab_nightshift.records.events import Event
-from gitlab_nightshift.records.handoffs import AnalysisCandidate, AnalysisResult, Draft, Verdict
 from gitlab_nightshift.records.products import (
     Bundle,
     Outcome,

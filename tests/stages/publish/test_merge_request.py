@@ -13,8 +13,13 @@ from markdown_it import MarkdownIt
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.gitlab.marker import Marker, compute_fingerprint, read_marker
 from gitlab_nightshift.job.job_facts import JobFacts
-from gitlab_nightshift.records.bead_results import CommandResult
-from gitlab_nightshift.records.handoffs import AnalysisCandidate, AnalysisResult, Draft, Verdict
+from gitlab_nightshift.records.bead_results import (
+    AnalysisCandidate,
+    AnalysisResult,
+    CommandResult,
+    Draft,
+    Verdict,
+)
 from gitlab_nightshift.records.notary_records import NotarizedCommand, NotarizedRun, NotaryRecord
 from gitlab_nightshift.records.products import (
     Bundle,
@@ -23,7 +28,7 @@ from gitlab_nightshift.records.products import (
     Proposal,
     ProposedChange,
 )
-from gitlab_nightshift.records.tool_calls import ToolCall, ToolUse
+from gitlab_nightshift.records.usage import ToolCall, ToolUse
 from gitlab_nightshift.records.verdicts import Check, CheckOutcome, Finding
 from gitlab_nightshift.settings.load import build_settings
 from gitlab_nightshift.settings.model import Settings

@@ -17,8 +17,13 @@ from gitlab_nightshift.gitlab.threads import (
     write_reply_marker,
 )
 from gitlab_nightshift.job.job_facts import JobFacts
-from gitlab_nightshift.records.bead_results import CommandResult
-from gitlab_nightshift.records.handoffs import AnalysisResult, Draft, ThreadAnswer, Verdict
+from gitlab_nightshift.records.bead_results import (
+    AnalysisResult,
+    CommandResult,
+    Draft,
+    ThreadAnswer,
+    Verdict,
+)
 from gitlab_nightshift.records.notary_records import NotarizedCommand, NotaryRecord
 from gitlab_nightshift.records.products import (
     Bundle,

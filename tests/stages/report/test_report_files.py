@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus
-from gitlab_nightshift.records.handoffs import Verdict
+from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus, Verdict
 from gitlab_nightshift.records.products import ChangeSize, Outcome
 from gitlab_nightshift.records.run_results import AgentStatements, AttemptResult, RunResult
 from gitlab_nightshift.records.storage import read_record

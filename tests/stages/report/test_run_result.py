@@ -2,10 +2,12 @@
 
 import dataclasses
 
-from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus, CommandResult
-from gitlab_nightshift.records.handoffs import (
+from gitlab_nightshift.records.bead_results import (
     AnalysisCandidate,
     AnalysisResult,
+    BeadResult,
+    BeadStatus,
+    CommandResult,
     Draft,
     Handoff,
     Verdict,

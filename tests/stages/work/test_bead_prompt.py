@@ -3,8 +3,12 @@
 from datetime import UTC, datetime
 
 from gitlab_nightshift.job.job_facts import JobFacts
-from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus
-from gitlab_nightshift.records.handoffs import AnalysisCandidate, AnalysisResult
+from gitlab_nightshift.records.bead_results import (
+    AnalysisCandidate,
+    AnalysisResult,
+    BeadResult,
+    BeadStatus,
+)
 from gitlab_nightshift.records.products import KnownMergeRequest, Plan
 from gitlab_nightshift.records.usage import SpendingLimit, Usage
 from gitlab_nightshift.registry.categories import CATEGORY_GUIDANCE, INJECTION_MITIGATION_PREAMBLE

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gitlab_nightshift.records.handoffs import AnalysisCandidate, AnalysisResult
+from gitlab_nightshift.records.bead_results import AnalysisCandidate, AnalysisResult
 from gitlab_nightshift.repository.tree_snapshot import scan
 from gitlab_nightshift.stages.work.citation_check import drop_unfounded
 from gitlab_nightshift.stages.work.named_paths import PathResolver

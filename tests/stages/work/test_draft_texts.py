@@ -2,7 +2,7 @@
 
 import pytest
 
-from gitlab_nightshift.records.handoffs import AnalysisCandidate, AnalysisResult, ThreadAnswer
+from gitlab_nightshift.records.bead_results import AnalysisCandidate, AnalysisResult, ThreadAnswer
 from gitlab_nightshift.records.request import CommentAddress, TaskRequest
 from gitlab_nightshift.stages.work.draft_texts import (
     LONGEST_TITLE,

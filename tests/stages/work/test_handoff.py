@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from gitlab_nightshift.records.handoffs import AnalysisCandidate, AnalysisResult, Draft, Verdict
+from gitlab_nightshift.records.bead_results import AnalysisCandidate, AnalysisResult, Draft, Verdict
 from gitlab_nightshift.stages.work.handoff import (
     KINDS,
     LARGEST,

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gitlab_nightshift.agents.agent import Report
-from gitlab_nightshift.records.bead_results import BeadStatus
-from gitlab_nightshift.records.handoffs import AnalysisResult, Draft
+from gitlab_nightshift.records.bead_results import AnalysisResult, BeadStatus, Draft
 from gitlab_nightshift.records.usage import Usage
 from gitlab_nightshift.repository.tree_snapshot import scan
 from gitlab_nightshift.stages.work.handoff import ReadHandoff, accept_handoff

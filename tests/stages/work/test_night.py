@@ -1,6 +1,6 @@
 """What a further Analyze is told of the ones before it."""
 
-from gitlab_nightshift.records.handoffs import AnalysisCandidate, AnalysisResult
+from gitlab_nightshift.records.bead_results import AnalysisCandidate, AnalysisResult
 from gitlab_nightshift.stages.work.night import (
     LONGEST_CANDIDATE,
     LONGEST_REASON,

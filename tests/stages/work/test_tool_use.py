@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gitlab_nightshift.records.tool_calls import ToolCall, ToolUse
+from gitlab_nightshift.records.usage import ToolCall, ToolUse
 from gitlab_nightshift.stages.work.tool_use import (
     FilesRead,
     count_files,

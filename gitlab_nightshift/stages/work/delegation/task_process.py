@@ -14,7 +14,13 @@ from gitlab_nightshift.agents.codex import Codex
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.gateway.gateway_client import RemoteGateway
 from gitlab_nightshift.proof.proof_commands import Runner
-from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus, CommandResult
+from gitlab_nightshift.records.bead_results import (
+    AnalysisResult,
+    BeadResult,
+    BeadStatus,
+    CommandResult,
+    Draft,
+)
 from gitlab_nightshift.records.codec import make_record
 from gitlab_nightshift.records.delegation_records import Payload, TestResult, WorkReport
 from gitlab_nightshift.records.events import (
@@ -27,7 +33,6 @@ from gitlab_nightshift.records.events import (
     ProgramStarted,
     StepStarted,
 )
-from gitlab_nightshift.records.handoffs import AnalysisResult, Draft
 from gitlab_nightshift.records.products import Bundle, Outcome, Plan
 from gitlab_nightshift.registry.categories import TASK
 from gitlab_nightshift.repository.capture import CapturedChange
