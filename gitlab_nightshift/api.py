@@ -19,7 +19,7 @@ from gitlab_nightshift.run.supervisor.delegation_run import (
 )
 from gitlab_nightshift.sandbox.stage_process import run_sealed
 from gitlab_nightshift.stages.work.delegation.payload import LARGEST, build_schemas
-from gitlab_nightshift.system.self_protection import close_to_others
+from gitlab_nightshift.system.processes import close_to_others
 
 NOT_HERE = "agents run on Linux only"
 

@@ -20,7 +20,7 @@ from gitlab_nightshift.stages.report import result_files
 from gitlab_nightshift.system.environment import build_search_path
 from gitlab_nightshift.system.file_names import choose_short_parent
 from gitlab_nightshift.system.private_folders import open_private_folder, remove_leftovers
-from gitlab_nightshift.system.self_protection import close_to_others, refuse_installation_in
+from gitlab_nightshift.system.processes import close_to_others, refuse_installation_in
 
 
 @dataclass(frozen=True)

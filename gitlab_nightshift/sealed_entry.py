@@ -139,7 +139,7 @@ def end_left() -> None:
     """End what the command has left running: a daemon, of code that was planted in it."""
     with contextlib.suppress(ChildProcessError):
         os.waitpid(-1, os.WNOHANG)  # which says so where there is nothing
-        from gitlab_nightshift.system.descendants import end_orphans, list_own_children
+        from gitlab_nightshift.system.processes import end_orphans, list_own_children
 
         end_orphans(list_own_children)
 
@@ -194,7 +194,7 @@ def mend(descriptor: int, number: int) -> None:
     """Do for the killed command what the next start in its checkout would do."""
     os.lseek(descriptor, 0, os.SEEK_SET)
     data = _read_descriptor(descriptor)
-    from gitlab_nightshift.system.descendants import end_orphans, let_end, list_own_children
+    from gitlab_nightshift.system.processes import end_orphans, let_end, list_own_children
 
     let_end(list_own_children)  # the others have heard of it, keep what they have, and tidy up
     end_orphans(list_own_children)

@@ -12,7 +12,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-from gitlab_nightshift.system.descendants import become_subreaper
+from gitlab_nightshift.system.processes import become_subreaper
 from tests.support import kept
 from tests.support.gitlab_facts import check_all_requests
 from tests.support.leftovers import end_processes, living, unmount_all

@@ -10,7 +10,7 @@ import signal
 import socket
 from typing import Any
 
-from gitlab_nightshift.system.self_protection import close_to_others
+from gitlab_nightshift.system.processes import close_to_others
 
 CONFIG_BYTES = 4 * 1024 * 1024
 

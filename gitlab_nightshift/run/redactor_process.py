@@ -29,8 +29,8 @@ from gitlab_nightshift.stages.report.event_file import EVENTS, EventFile
 from gitlab_nightshift.stages.report.job_log import JobLog
 from gitlab_nightshift.system.disk_reserve import Reserve
 from gitlab_nightshift.system.openat import remove_path
+from gitlab_nightshift.system.processes import close_to_others
 from gitlab_nightshift.system.raw_logs import Logs
-from gitlab_nightshift.system.self_protection import close_to_others
 from gitlab_nightshift.text.printable_text import replace_controls
 from gitlab_nightshift.wire.protocol import (
     LARGEST_EVENT,

@@ -32,8 +32,8 @@ from gitlab_nightshift.sandbox.tiers import (
     Confinement,
     ProofRow,
 )
-from gitlab_nightshift.system.descendants import list_ancestors
 from gitlab_nightshift.system.file_names import is_there, open_short_folder
+from gitlab_nightshift.system.processes import list_ancestors
 
 NOWHERE = "192.0.2.1"
 """An address that belongs to nobody (RFC 5737, TEST-NET-1)."""

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.sandbox.launched_process import MOST_STARTS, Launch
-from gitlab_nightshift.system.descendants import become_subreaper, end_orphans, list_own_children
+from gitlab_nightshift.system.processes import become_subreaper, end_orphans, list_own_children
 from gitlab_nightshift.system.pump import Pump
 from gitlab_nightshift.system.signals import defer_signals
 from gitlab_nightshift.text.lazy_patterns import compile_lazily

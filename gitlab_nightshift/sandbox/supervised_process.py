@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gitlab_nightshift.records.codec import encode_record
-from gitlab_nightshift.system.descendants import end_orphans, list_own_children
+from gitlab_nightshift.system.processes import end_orphans, list_own_children
 from gitlab_nightshift.system.signals import call_after, start_with_signals_blocked
 
 if TYPE_CHECKING:

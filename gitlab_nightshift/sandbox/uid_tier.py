@@ -20,8 +20,8 @@ from typing import Literal
 
 from gitlab_nightshift.sandbox.system_paths import INSIDE, SHARED_MEMORY, build_python_command
 from gitlab_nightshift.sandbox.tiers import SandboxUser
-from gitlab_nightshift.system.descendants import read_stat
 from gitlab_nightshift.system.openat import Owner, remove_path
+from gitlab_nightshift.system.processes import read_stat
 
 UNASSIGNED_IDS = range(60578, 61184)
 """User ids that no system assigns: https://systemd.io/UIDS-GIDS (60578 to 61183 are unused)."""

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from gitlab_nightshift.system.descendants import list_ancestors, read_parents
 from gitlab_nightshift.system.openat import remove_path
+from gitlab_nightshift.system.processes import list_ancestors, read_parents
 
 # --- modes ----------------------------------------------------------------------------------------
 

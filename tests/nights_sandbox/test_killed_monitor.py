@@ -4,7 +4,7 @@ import os
 import signal
 from pathlib import Path
 
-from gitlab_nightshift.system.descendants import _read_parent
+from gitlab_nightshift.system.processes import _read_parent
 from tests.sandbox import tools
 from tests.support.sandboxes import scripted, tier_or_skip, with_agent
 from tests.support.trees import processes_in

@@ -22,7 +22,7 @@ from gitlab_nightshift.sandbox.confinement import (
     ConfinementPaths,
 )
 from gitlab_nightshift.sandbox.inside import landlock
-from gitlab_nightshift.system.descendants import list_ancestors
+from gitlab_nightshift.system.processes import list_ancestors
 from tests.support.stages import PLAIN_STAGE, real_choose, real_start
 from tests.support.tables import each
 

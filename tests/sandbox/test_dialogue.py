@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gitlab_nightshift.sandbox.process import LONGEST_REQUEST, Dialogue, open_dialogue
-from gitlab_nightshift.system.descendants import list_own_children
+from gitlab_nightshift.system.processes import list_own_children
 
 ECHO = "import sys\nfor line in sys.stdin: print(len(line)); print(line, end='', flush=True)"
 

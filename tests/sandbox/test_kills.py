@@ -15,7 +15,7 @@ from gitlab_nightshift.sandbox.launch import ProcessBoundary
 from gitlab_nightshift.sandbox.process import KILLED, EndReason, ProcessLimits, ProgramEnd, stream
 from gitlab_nightshift.sandbox.system_paths import build_python_command
 from gitlab_nightshift.sandbox.tiers import Tier
-from gitlab_nightshift.system.descendants import list_own_children
+from gitlab_nightshift.system.processes import list_own_children
 from tests.sandbox.test_lifetime import DAEMON, is_gone
 from tests.sandbox.tools import PYTHON, Room
 

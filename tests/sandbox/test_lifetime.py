@@ -71,7 +71,7 @@ def test_a_daemon_ends_where_the_program_is_killed(any_room: Room, number: int) 
 
 
 def _end_by_lock(lock: Path) -> None:
-    """What ``system/descendants.py`` does for the night shift, which is a subreaper."""
+    """What ``system/processes.py`` does for the night shift, which is a subreaper."""
     for line in Path("/proc/locks").read_text().splitlines():
         fields = line.split()
         if fields[5].rpartition(":")[2] == str(lock.stat().st_ino) and fields[1] == "FLOCK":

@@ -7,7 +7,7 @@ from pathlib import Path
 from gitlab_nightshift.sandbox.inside.attacks import VERBS
 from gitlab_nightshift.sandbox.probes import PRIVATE_FILES, ProbeTargets, gather_probes
 from gitlab_nightshift.sandbox.tiers import Confinement, Gate
-from gitlab_nightshift.system.descendants import list_ancestors
+from gitlab_nightshift.system.processes import list_ancestors
 
 EXPECTED = """
 the job's environments: read the environment of this process

@@ -3,7 +3,7 @@
 import subprocess
 from pathlib import Path
 
-from gitlab_nightshift.system.descendants import end_orphans, list_own_children
+from gitlab_nightshift.system.processes import end_orphans, list_own_children
 from tests.support import kept
 
 

@@ -27,7 +27,7 @@ from gitlab_nightshift.sandbox.process_places import Places
 from gitlab_nightshift.sandbox.process_table import Confined, ProcessRow
 from gitlab_nightshift.sandbox.stage_process import Stream
 from gitlab_nightshift.system import signals
-from gitlab_nightshift.system.descendants import become_subreaper
+from gitlab_nightshift.system.processes import become_subreaper
 
 PLAIN_STAGE = ProcessRow("plain", "tests.support.plain_stage", (), Confined.NOT)
 """Runs the code that it is given, and gives nothing up."""

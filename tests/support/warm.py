@@ -30,7 +30,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Self
 
-from gitlab_nightshift.system.descendants import become_subreaper
+from gitlab_nightshift.system.processes import become_subreaper
 from tests.support import kept
 
 if TYPE_CHECKING:

@@ -27,8 +27,8 @@ from gitlab_nightshift.sandbox.process import (
     capture,
     stream,
 )
-from gitlab_nightshift.system import descendants, pump
-from gitlab_nightshift.system.descendants import list_own_children
+from gitlab_nightshift.system import processes, pump
+from gitlab_nightshift.system.processes import list_own_children
 from gitlab_nightshift.system.pump import Pump
 from gitlab_nightshift.system.signals import enable_cancellation
 from tests.repository.tools import fork, wait_end
@@ -374,7 +374,7 @@ open("escaped", "w")
 
 
 def test_what_cannot_be_ended_is_an_error(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(descendants, "ENDING_S", 0.0)
+    monkeypatch.setattr(processes, "ENDING_S", 0.0)
     try:
         with pytest.raises(NightshiftError, match="left processes behind") as caught:
             box.stream(PYTHON, "-c", DAEMON.format(then="pass"))

@@ -77,14 +77,18 @@ from gitlab_nightshift.sandbox.confinement import ConfinementPaths
 from gitlab_nightshift.sandbox.process_table import FINISH, PREPARE, TASK
 from gitlab_nightshift.sandbox.visible_home import GIT_SETTINGS
 from gitlab_nightshift.sealed_start import build_own_environment, find_checkouts, lies_in
-from gitlab_nightshift.system.descendants import become_subreaper, end_orphans, list_own_children
 from gitlab_nightshift.system.network_settings import copy_certificates
 from gitlab_nightshift.system.private_folders import (
     open_private_folder,
     open_scratch_folder,
     remove_all_leftovers,
 )
-from gitlab_nightshift.system.self_protection import close_to_others
+from gitlab_nightshift.system.processes import (
+    become_subreaper,
+    close_to_others,
+    end_orphans,
+    list_own_children,
+)
 
 OUTPUT_DIR = "NIGHTSHIFT_OUTPUT_DIR"
 _NO_TMPDIR = "/tmp"  # noqa: S108

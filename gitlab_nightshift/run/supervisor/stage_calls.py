@@ -22,8 +22,8 @@ from gitlab_nightshift.run.supervisor.stop_signals import Signals
 from gitlab_nightshift.sandbox.process_places import Places
 from gitlab_nightshift.sandbox.process_table import PLAN, PUBLISH, ProcessRow
 from gitlab_nightshift.sandbox.supervised_process import StageProcess
-from gitlab_nightshift.system.descendants import end_orphans, list_own_children
 from gitlab_nightshift.system.network_settings import PROXIES
+from gitlab_nightshift.system.processes import end_orphans, list_own_children
 from gitlab_nightshift.system.signals import start_with_signals_blocked
 
 KEY_IS_SET = "set"

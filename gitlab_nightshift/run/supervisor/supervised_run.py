@@ -81,8 +81,8 @@ from gitlab_nightshift.sandbox.process_table import PLAN, PUBLISH, REPORT, WORK
 from gitlab_nightshift.sealed_start import build_own_environment, find_checkouts
 from gitlab_nightshift.stages.report.report_files import build_report_url
 from gitlab_nightshift.stages.report.result_files import move_upkeep
-from gitlab_nightshift.system.descendants import become_subreaper, end_orphans, list_own_children
 from gitlab_nightshift.system.network_settings import copy_certificates
+from gitlab_nightshift.system.processes import become_subreaper, end_orphans, list_own_children
 
 
 @dataclass(frozen=True)

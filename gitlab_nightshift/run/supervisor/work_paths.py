@@ -17,9 +17,9 @@ from gitlab_nightshift.run_folder import RunFolder
 from gitlab_nightshift.sandbox.confinement import ConfinementPaths
 from gitlab_nightshift.sandbox.system_paths import HOME_FILES, SYSTEM_SECRETS
 from gitlab_nightshift.sandbox.visible_home import find_hidden_home, list_home_needs
-from gitlab_nightshift.system.descendants import list_ancestors
 from gitlab_nightshift.system.environment import build_search_path
 from gitlab_nightshift.system.file_names import is_there, within
+from gitlab_nightshift.system.processes import list_ancestors
 
 # Whoever can write these runs code in the user's next shell: work must not.
 START_FILES = (".bashrc", ".bash_profile", ".bash_login", ".profile", ".zshrc", ".zshenv")

@@ -14,7 +14,7 @@ from gitlab_nightshift.records.products import Outcome
 from gitlab_nightshift.repository import rebuilt_change
 from gitlab_nightshift.sandbox import stage_process
 from gitlab_nightshift.sandbox.process_table import BUNDLE_READER
-from gitlab_nightshift.system.descendants import list_own_children
+from gitlab_nightshift.system.processes import list_own_children
 from tests.support.stages import real_start
 from tests.support.trees import wait_for
 

@@ -33,7 +33,7 @@ from gitlab_nightshift.system.environment import build_search_path
 from gitlab_nightshift.system.file_names import is_there, resolve_path, within
 from gitlab_nightshift.system.network_settings import build_network_env
 from gitlab_nightshift.system.private_folders import remove_all_leftovers
-from gitlab_nightshift.system.self_protection import refuse_installation_in
+from gitlab_nightshift.system.processes import refuse_installation_in
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 WORKSPACES = "NIGHTSHIFT_WORKSPACES"

@@ -1,12 +1,48 @@
-"""Finds and kills processes that a program left behind, even daemons outside its process group."""
+"""This process and those around it: closes it to others of its user and to code that an agent
+writes; finds and kills what a program left behind, even daemons outside its process group.
+"""
 
 import contextlib
 import functools
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+
+from gitlab_nightshift.errors import build_config_error
+from gitlab_nightshift.sealed_start import lies_in
+
+PR_SET_DUMPABLE = 4
+
+
+@functools.cache
+def close_to_others() -> bool:
+    """From now on, no other process without capabilities can read this process's environment or
+    memory, or trace it (PR_SET_DUMPABLE, prctl(2)); False if that is not available.
+
+    This process also writes no core dumps. It does not affect programs that it starts.
+    """
+    import ctypes
+
+    with contextlib.suppress(OSError, AttributeError):
+        return bool(ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0)
+    return False
+
+
+def refuse_installation_in(checkout: Path) -> None:
+    """Raise E_CONFIG if this process could import files that an agent writes."""
+    for part in (sys.executable, *sys.path):
+        if lies_in(Path(part or "."), checkout):
+            raise build_config_error(
+                f"nightshift runs from {part or 'the current folder'}, in the checkout, where"
+                " agents write: install it elsewhere, such as python3 -m venv /opt/nightshift"
+            )
+
+
+# --- descendants ----------------------------------------------------------------------------------
+
 
 PR_SET_CHILD_SUBREAPER = 36
 ENDING_S, WAIT_S = 5.0, 10.0
