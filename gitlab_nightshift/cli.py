@@ -11,9 +11,9 @@ import signal
 import sys
 from collections.abc import Mapping, Sequence
 
+from gitlab_nightshift import __version__
 from gitlab_nightshift.commands import ADVANCED, COMMANDS
 from gitlab_nightshift.commands.options import build_formatter
-from gitlab_nightshift.system.version import VERSION
 
 TYPE_CHECKING = False  # not imported: typing costs a start 6 ms
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def build_parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
         epilog=EXAMPLES,
         formatter_class=build_formatter,
     )
-    parser.add_argument("--version", action="version", version=f"nightshift {VERSION}")
+    parser.add_argument("--version", action="version", version=f"nightshift {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     own = [name for name in COMMANDS if [name] == [*arguments[:1]]]
     for name in own or COMMANDS:

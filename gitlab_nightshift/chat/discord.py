@@ -7,13 +7,13 @@ from typing import Any
 
 import aiohttp
 
+from gitlab_nightshift import __version__
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.system.retry import RemoteFailure, RetryPolicy, parse_retry_after
-from gitlab_nightshift.system.version import VERSION
 from gitlab_nightshift.text.printable_text import make_printable
 
 URL = "https://discord.com/api/v10"
-AGENT = f"DiscordBot (gitlab-nightshift, {VERSION})"
+AGENT = f"DiscordBot (gitlab-nightshift, {__version__})"
 """Discord asks for a URL there, but takes any text; the project has no page of its own yet."""
 TIMEOUT_S = 10.0
 FIRST_PAUSE_S = 1.0

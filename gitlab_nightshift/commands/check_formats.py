@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from gitlab_nightshift import __version__
 from gitlab_nightshift.commands.change_check import Judgement
 from gitlab_nightshift.errors import build_config_error
 from gitlab_nightshift.records.verdicts import Finding
 from gitlab_nightshift.registry.flag_registry import FLAGS, FlagEntry
-from gitlab_nightshift.system.version import VERSION
 
 FORMATS = ("text", "json", "codequality", "sarif")
 _SEVERITIES = {"fail": "major", "warn": "minor", "note": "info"}
@@ -116,7 +116,7 @@ def as_sarif(judgement: Judgement) -> str:
     """SARIF 2.1.0."""
     names = dict.fromkeys(finding.name for finding in judgement.findings)
     rules = [{"id": name, "shortDescription": {"text": _explain_flag(name)}} for name in names]
-    driver = {"name": "nightshift", "version": VERSION, "rules": rules}
+    driver = {"name": "nightshift", "version": __version__, "rules": rules}
     results = [_build_sarif_result(finding) for finding in judgement.findings]
     run = {"tool": {"driver": driver}, "results": results}
     return json.dumps({"$schema": _SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2)

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from gitlab_nightshift import __version__
 from gitlab_nightshift.commands.init_records import (
     InitRequest,
     NewFile,
@@ -70,7 +71,6 @@ from gitlab_nightshift.settings.config_file import FILE_NAME
 from gitlab_nightshift.settings.load import override_settings
 from gitlab_nightshift.stages.work.sandboxed_checkout import SandboxContext, open_sandboxed_checkout
 from gitlab_nightshift.stages.work.work_context import Commands
-from gitlab_nightshift.system.version import VERSION
 from gitlab_nightshift.text.printable_text import make_printable
 
 MOST_NAMES = 8
@@ -256,7 +256,7 @@ def _build_include(
     }
     return TemplateInclude(
         project=source,
-        ref=f"v{VERSION}",
+        ref=f"v{__version__}",
         inputs={**{key: value for key, value in inputs.items() if value}, "rehearse": True},
         reasons={**dict(environment.reasons), **REASONS},
         prepare=environment.prepare,
@@ -271,8 +271,8 @@ def _describe_version(examined: ProjectExamination, before: str, text: str) -> I
     if old and old != new:
         examined.versions = (old, new)
         yield format_line("version", f"{name}: raising the include from {old} to {new}")
-    if pinned and pinned.partition("@")[0] != VERSION:
-        text = f"{name}: the include's input version pins {pinned}: set it to {VERSION}"
+    if pinned and pinned.partition("@")[0] != __version__:
+        text = f"{name}: the include's input version pins {pinned}: set it to {__version__}"
         yield format_line("look at", text)
 
 

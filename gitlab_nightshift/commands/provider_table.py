@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from gitlab_nightshift import __version__
 from gitlab_nightshift.agents import build_agent
 from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.registry.agent_registry import AGENTS
@@ -15,7 +16,6 @@ from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.stages.work.gateway_access import check_bounds
 from gitlab_nightshift.system.environment import DEFAULT_PATH
 from gitlab_nightshift.system.file_names import format_path
-from gitlab_nightshift.system.version import VERSION
 
 VERSION_S = 20.0
 LONGEST_VERSION = 80
@@ -65,7 +65,7 @@ def _build_row(name: str, settings: Settings, env: Mapping[str, str]) -> Provide
         usable=not missing,
         missing=missing,
         executable=executable or "",
-        version=_read_version(executable, env) if program else VERSION,
+        version=_read_version(executable, env) if program else __version__,
         key=next((key for key in provider.keys if env.get(key)), ""),
         tools=about.tools,
         answer=about.answer,

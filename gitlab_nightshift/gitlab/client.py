@@ -13,10 +13,10 @@ import gitlab
 import requests
 import urllib3.exceptions
 
+from gitlab_nightshift import __version__
 from gitlab_nightshift.gitlab.api_error import ApiError, not_performed, transient
 from gitlab_nightshift.gitlab.resources import PAGE
 from gitlab_nightshift.system.retry import RetryPolicy, parse_retry_after
-from gitlab_nightshift.system.version import VERSION
 from gitlab_nightshift.text.printable_text import make_printable
 
 _T = TypeVar("_T")
@@ -58,7 +58,7 @@ class Client(gitlab.Gitlab):
             session=session,
             # Behind a proxy, GitLab's links to next pages name another host.
             keep_base_url=True,
-            user_agent=f"gitlab-nightshift/{VERSION}",
+            user_agent=f"gitlab-nightshift/{__version__}",
         )
 
     def has_token_prefix(self, prefix: str) -> bool:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import singledispatchmethod
 from typing import TextIO
 
+from gitlab_nightshift import __version__
 from gitlab_nightshift.errors import Code, is_disk_full
 from gitlab_nightshift.records import events
 from gitlab_nightshift.records.events import Event, RunEnded, format_elapsed
@@ -22,7 +23,6 @@ from gitlab_nightshift.records.run_results import RunResult
 from gitlab_nightshift.records.storage import map_texts
 from gitlab_nightshift.records.usage import Usage, format_cost
 from gitlab_nightshift.registry.sandbox_guarantees import GuaranteeState
-from gitlab_nightshift.system.version import VERSION
 from gitlab_nightshift.text.printable_text import make_printable
 
 WIDTH = 160
@@ -80,7 +80,7 @@ class JobLog:
 
     @_show.register
     def _(self, event: events.RunStarted) -> None:
-        self._print(self._paint(f"nightshift {VERSION} · {format_line(event.project)}", "bold"))
+        self._print(self._paint(f"nightshift {__version__} · {format_line(event.project)}", "bold"))
         for fact in event.facts:
             self._print(self._paint(f"  {format_line(fact, 400)}", "dim"))
 

@@ -1,3 +1,0 @@
-"""This program's version; the build reads it here."""
-
-VERSION = "0.1.0"
