@@ -21,7 +21,7 @@ from gitlab_nightshift.records.storage import map_texts
 from gitlab_nightshift.sandbox.process_table import INSTALLATION, ROWS, Confined
 from gitlab_nightshift.sandbox.tiers import Tier
 from gitlab_nightshift.stages.report.job_log import JobLog
-from gitlab_nightshift.wire import protocol
+from gitlab_nightshift.wire import channel
 from tests.sandbox.conftest import need
 from tests.support import process_tables
 from tests.support.stages import PLAIN_STAGE, real_start
@@ -40,10 +40,10 @@ def test_an_event_is_a_record_that_goes_through_all_pipes(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """And the job log's line for it."""
-    monkeypatch.setitem(protocol.KINDS, "door_opened", DoorOpened)
+    monkeypatch.setitem(channel.KINDS, "door_opened", DoorOpened)
     vars(JobLog)["_show"].register(DoorOpened, print_door)
-    sent = protocol.encode_event(map_texts(DoorOpened("ada"), str.upper))
-    received = protocol.decode_event(sent, ("door_opened",))
+    sent = channel.encode_event(map_texts(DoorOpened("ada"), str.upper))
+    received = channel.decode_event(sent, ("door_opened",))
     assert received == DoorOpened("ADA")
     JobLog(sections=False, colour=False, redact=str)(received)
     assert capsys.readouterr().out == "opened by ADA\n"

@@ -140,9 +140,9 @@ def test_every_named_module_and_function_is_there(page: Path) -> None:
 
 
 def test_a_wrong_name_is_found() -> None:
-    frames = "`wire/protocol.py`, `wire/protocol.py:\nencode_frame`, `wire/protocol.py: decode`"
+    frames = "`wire/channel.py`, `wire/channel.py:\nencode_frame`, `wire/channel.py: decode`"
     text = f"`host/git.py`, {frames}"
-    assert list(find_wrong_names(text, every=False)) == ["host/git.py", "wire/protocol.py: decode"]
+    assert list(find_wrong_names(text, every=False)) == ["host/git.py", "wire/channel.py: decode"]
     assert list(find_wrong_names("`outlets/`, `wire/`", every=True)) == ["outlets/"]
     assert list(find_wrong_names("`vendor/`, `cart.py`", every=False)) == []
 

@@ -21,7 +21,7 @@ from rich.text import Text
 
 from gitlab_nightshift.records.codec import make_older_record
 from gitlab_nightshift.stages.report.job_log import JobLog
-from gitlab_nightshift.wire.protocol import KINDS
+from gitlab_nightshift.wire.channel import KINDS
 
 DOCS = Path(__file__).parents[2] / "docs"
 WIDTH = 108

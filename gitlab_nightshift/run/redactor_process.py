@@ -32,7 +32,7 @@ from gitlab_nightshift.system.openat import remove_path
 from gitlab_nightshift.system.processes import close_to_others
 from gitlab_nightshift.system.raw_logs import Logs
 from gitlab_nightshift.text.printable_text import replace_controls
-from gitlab_nightshift.wire.protocol import (
+from gitlab_nightshift.wire.channel import (
     LARGEST_EVENT,
     Configuration,
     Frame,

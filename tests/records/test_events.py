@@ -20,7 +20,7 @@ from gitlab_nightshift.records.products import Outcome
 from gitlab_nightshift.records.run_results import RunResult
 from gitlab_nightshift.records.storage import map_texts
 from gitlab_nightshift.redaction.redactor import Redactor
-from gitlab_nightshift.wire.protocol import KINDS
+from gitlab_nightshift.wire.channel import KINDS
 from tests.support.samples import BEAD, EVENTS
 from tests.support.tables import each
 

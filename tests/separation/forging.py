@@ -23,8 +23,8 @@ from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus
 from gitlab_nightshift.records.products import Outcome
 from gitlab_nightshift.records.run_results import RunResult
 from gitlab_nightshift.records.usage import Usage
-from gitlab_nightshift.wire import channel, protocol
-from gitlab_nightshift.wire.protocol import encode_event
+from gitlab_nightshift.wire import channel
+from gitlab_nightshift.wire.channel import encode_event
 from tests.support.plant import plant
 
 Told = dict[str, Any]
@@ -86,7 +86,7 @@ def tell(out: channel.OutputChannel, bundle: Told, told: Told) -> None:
         b"no JSON",
         encode_event(forged[3]).replace(b'"warning": true', b'"warning": NaN'),
     ]
-    out._send(*((protocol.FrameKind.EVENT, each) for each in raw))
+    out._send(*((channel.FrameKind.EVENT, each) for each in raw))
     for name in (
         "evil.html",
         "evil.svg",
@@ -105,8 +105,8 @@ def tell(out: channel.OutputChannel, bundle: Told, told: Told) -> None:
     for name in ("result.json", "published.json", "report.html", "nightshift.env", "plan.json"):
         RECORD(out, name, json.dumps({"outcome": "MR_CREATED", "mr_url": "evil"}).encode())
     _write(told["victim"])
-    out._send((protocol.FrameKind.PART, b"a part without an end"))
-    out._send((protocol.FrameKind.EVENT, b""))
+    out._send((channel.FrameKind.PART, b"a part without an end"))
+    out._send((channel.FrameKind.EVENT, b""))
 
 
 def _write(victim: str) -> None:
@@ -172,7 +172,7 @@ def spend(_out: channel.OutputChannel, _bundle: Told, told: Told) -> None:
 
 def giant(out: channel.OutputChannel, _bundle: Told, _told: Told) -> None:
     """A frame of four gigabytes."""
-    out._send((protocol.FrameKind.EVENT, b"{}"))
+    out._send((channel.FrameKind.EVENT, b"{}"))
     with out._lock:
         out._unsent += b"\xff\xff\xff\xff\x02" + b"x" * (1 << 20)
         out._flush()

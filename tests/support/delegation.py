@@ -22,7 +22,7 @@ from gitlab_nightshift.run import prepare_process
 from gitlab_nightshift.run.supervisor import delegation_run
 from gitlab_nightshift.run.supervisor.stage_calls import hide_key_values
 from gitlab_nightshift.settings.model import Settings
-from gitlab_nightshift.wire.protocol import FrameKind, FrameReader
+from gitlab_nightshift.wire.channel import FrameKind, FrameReader
 from tests.support import warm
 from tests.support.agent import Agent, Play, plays, write
 from tests.support.shop import GOOD

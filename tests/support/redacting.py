@@ -11,7 +11,7 @@ from pathlib import Path
 
 from gitlab_nightshift.records.events import format_event_name
 from gitlab_nightshift.records.storage import to_json
-from gitlab_nightshift.wire.protocol import FROM_WORK, Configuration, Sender
+from gitlab_nightshift.wire.channel import FROM_WORK, Configuration, Sender
 from tests.support.samples import EVENTS
 
 SECRET = "hunter2-is-the-secret-of-this-job"

@@ -16,13 +16,13 @@ from gitlab_nightshift.errors import Code, Interruption, NightshiftError
 from gitlab_nightshift.records.events import Event, Note
 from gitlab_nightshift.system.signals import enable_cancellation
 from gitlab_nightshift.wire import channel as module
-from gitlab_nightshift.wire.channel import OutputChannel
-from gitlab_nightshift.wire.protocol import (
+from gitlab_nightshift.wire.channel import (
     FROM_WORK,
     LARGEST_FRAME,
     Frame,
     FrameKind,
     FrameReader,
+    OutputChannel,
     decode_event,
 )
 from tests.support.trees import wait_for

@@ -24,7 +24,7 @@ from gitlab_nightshift.records.events import (
     format_event_name,
 )
 from gitlab_nightshift.run.supervisor.output_pipes import DELEGATION_SENDERS, RUN_SENDERS
-from gitlab_nightshift.wire.protocol import (
+from gitlab_nightshift.wire.channel import (
     FROM_TASK,
     FROM_WORK,
     KINDS,

@@ -37,8 +37,13 @@ from gitlab_nightshift.run.redactor_process import (
     replace_control_characters,
 )
 from gitlab_nightshift.stages.report.job_log import CUT
-from gitlab_nightshift.wire.channel import OutputChannel
-from gitlab_nightshift.wire.protocol import LARGEST_FRAME, FrameKind, encode_event, encode_frame
+from gitlab_nightshift.wire.channel import (
+    LARGEST_FRAME,
+    FrameKind,
+    OutputChannel,
+    encode_event,
+    encode_frame,
+)
 from tests.support.disks import fill, small_disk
 from tests.support.redacting import (
     BUNDLE,

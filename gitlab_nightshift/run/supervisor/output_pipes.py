@@ -20,8 +20,7 @@ from gitlab_nightshift.sandbox.process_table import REDACTOR
 from gitlab_nightshift.sandbox.supervised_process import StageProcess
 from gitlab_nightshift.system.raw_logs import move_logs
 from gitlab_nightshift.system.signals import start_with_signals_blocked
-from gitlab_nightshift.wire.channel import OutputChannel
-from gitlab_nightshift.wire.protocol import (
+from gitlab_nightshift.wire.channel import (
     FROM_FINISH,
     FROM_NOTARY,
     FROM_NOTIFY,
@@ -32,6 +31,7 @@ from gitlab_nightshift.wire.protocol import (
     FROM_TASK,
     FROM_WORK,
     Configuration,
+    OutputChannel,
     Sender,
 )
 
