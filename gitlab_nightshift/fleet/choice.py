@@ -17,13 +17,13 @@ from gitlab_nightshift.fleet.fleet_settings import (
 )
 from gitlab_nightshift.fleet.night_costs import FleetCosts, find_limit
 from gitlab_nightshift.records.fleet_records import (
-    Decision,
     Discovery,
     FleetMergeRequest,
     FleetNight,
     FleetPlan,
     FleetProject,
     PlannedProject,
+    StartDecision,
 )
 from gitlab_nightshift.records.history_records import IGNORED_AFTER
 from gitlab_nightshift.settings.notations import WEEKDAYS
@@ -355,7 +355,7 @@ def _list_reached_limits(
 
 
 def _build_row(
-    choice: FleetChoice, project: FleetProject, decision: Decision, reason: str
+    choice: FleetChoice, project: FleetProject, decision: StartDecision, reason: str
 ) -> PlannedProject:
     hour = choice.window.find_hour(project.id).isoformat()
     limit = find_limit(project, choice.settings)

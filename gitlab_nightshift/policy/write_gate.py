@@ -12,7 +12,7 @@ from functools import cached_property
 
 from gitlab_nightshift.policy.path_patterns import PathGroup, matches, read_groups
 from gitlab_nightshift.records.products import ChangeSize
-from gitlab_nightshift.records.verdicts import Decision, GatedFile
+from gitlab_nightshift.records.verdicts import GateDecision, GatedFile
 from gitlab_nightshift.registry.pipeline_files import NO_INCLUDES, CiFiles
 from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.settings.setting_groups import Gate
@@ -80,7 +80,7 @@ def _decide_path(
         yield GatedFile(path, gate, "is outside policy.writable_paths")
 
 
-def _choose_stricter(least: Decision, gate: Gate) -> Decision:
+def _choose_stricter(least: GateDecision, gate: Gate) -> GateDecision:
     if gate == "auto_allow" or _STRENGTH[gate] < _STRENGTH[least]:
         return least
     return gate

@@ -13,6 +13,7 @@ from gitlab_nightshift.records.usage import ToolUse, Usage
 # --- hand-offs ------------------------------------------------------------------------------------
 
 
+# Far above what agents write: a prompt asks for paragraphs, and names 5 candidates at most.
 Line = Annotated[str, Length(500)]
 Text = Annotated[str, Length(20_000)]
 FilePath = Annotated[str, Length(4096, least=1)]
@@ -21,10 +22,10 @@ Paths = Annotated[tuple[FilePath, ...], Length(200)]
 
 @dataclass(frozen=True)
 class AnalysisCandidate:
-    """One possible improvement; ``files`` are paths relative to the checkout.
+    """A possible improvement; ``files`` are paths relative to the checkout, ``rank`` 1 is the best.
 
     ``value`` is from 3 (wrong results or a security hole) to 1 (nice to have), 0 for unknown;
-    ``evidence`` are citations such as ``src/a.py:12: `the text there` ``.
+    ``evidence`` are citations such as ``src/a.py:12: `the line's text` ``.
     """
 
     files: Paths
@@ -60,8 +61,8 @@ class Verdict:
 
 @dataclass(frozen=True)
 class ThreadAnswer:
-    """The answer to one of the threads that gave the task: ``thread`` is its number, from 1,
-    ``files`` were changed for it."""
+    """The answer to one of the threads that gave the task: ``thread`` is the thread's number, from
+    1, ``files`` were changed for it."""
 
     thread: Annotated[int, Between(1, 100)]
     text: Annotated[str, Length(2000, least=1)]
@@ -73,7 +74,7 @@ Answers = Annotated[tuple[ThreadAnswer, ...], Length(100)]
 
 @dataclass(frozen=True)
 class Draft:
-    """The texts of a merge request by the MR bead: untrusted, to be checked and escaped."""
+    """The MR bead's texts for a merge request: untrusted, to be checked and escaped."""
 
     title: Annotated[str, Length(500, least=1)]
     summary: Annotated[str, Length(20_000, least=1)]
@@ -92,7 +93,12 @@ Handoff = AnalysisResult | Verdict | Draft
 
 
 class BeadStatus(StrEnum):
-    """How a bead ended; all but ``ok`` are failures."""
+    """How a bead ended; all but ``ok`` are failures.
+
+    ``denied``: without a hand-off, and the agent's CLI refused a tool. ``unavailable``: the model
+    or its endpoint. ``bad_output``: what the agent printed is not its CLI's format. ``idle``:
+    nothing printed for too long.
+    """
 
     OK = "ok"
     BUDGET = "budget"
@@ -110,10 +116,10 @@ class BeadStatus(StrEnum):
 @dataclass(frozen=True)
 class BeadResult:
     """The result of one bead. ``handoff`` is the validated hand-off, ``tools`` are its tool calls,
-    None if unknown.
+    None if unknown; ``logs`` are the names of its raw outputs.
 
-    Only the agent reports: ``said`` is its last message, ``missing`` are commands that its shell
-    did not find.
+    By the agent's account only: ``said`` is its last message, ``denied`` are calls that its CLI
+    refused, ``missing`` are commands that its shell did not find.
     """
 
     bead: str
@@ -141,8 +147,7 @@ class BeadResult:
 class CommandResult:
     """A command that this program ran itself. ``exit_status`` is None if it was stopped.
 
-    ``flaky``: it failed first, and passed again on the same files. ``output`` is the end of its
-    output.
+    ``flaky``: it failed, then passed on the same files. ``output`` is the end of what it printed.
     """
 
     command: str

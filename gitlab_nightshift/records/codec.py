@@ -1,5 +1,4 @@
-"""Records as JSON, and from untrusted JSON: exact fields and types, all bounded. Everything that
-crosses a process or a file of this program is written and read here.
+"""Records to JSON, and from untrusted JSON: with exact fields and types, all bounded.
 
 Standard library only, for processes that load nothing else. Records are dataclasses of strings,
 numbers, booleans, enumerations, literals, tuples, lists, mappings with string keys, paths, bytes
@@ -30,16 +29,20 @@ from typing import (
     get_type_hints,
 )
 
+# --- bounds, as marks of an annotation: Annotated[str, Length(100)] -------------------------------
+
 Grouped = Literal[True]
 
 
 @dataclass(frozen=True)
 class Length:
-    """The length of a string or a tuple, from ``least`` to ``most``."""
+    """Bound for a string or a tuple: ``least`` to ``most`` characters or members."""
 
     most: int
     least: int = 0
-    broken: ClassVar = "it is too long or too short"
+    error: ClassVar = "it is too long or too short"
+    # pydantic, for the published schemas, unpacks a mark with this attribute into the marks that it
+    # knows (annotated_types.GroupedMetadata): to inherit from that would load another library.
     __is_annotated_types_grouped_metadata__: ClassVar[Grouped] = True
 
     def __iter__(self) -> Iterator[Any]:
@@ -54,11 +57,11 @@ class Length:
 
 @dataclass(frozen=True)
 class Between:
-    """A number from ``least`` to ``most``."""
+    """Bound for a number: ``least`` to ``most``, both included."""
 
     least: int
     most: int
-    broken: ClassVar = "it is out of range"
+    error: ClassVar = "it is out of range"
     __is_annotated_types_grouped_metadata__: ClassVar[Grouped] = True
 
     def __iter__(self) -> Iterator[Any]:
@@ -73,10 +76,10 @@ class Between:
 
 @dataclass(frozen=True)
 class Pattern:
-    """A string that fully matches a regular expression."""
+    """Bound for a string: the whole of it matches a regular expression."""
 
     expression: str
-    broken: ClassVar = "it has the wrong format"
+    error: ClassVar = "it has the wrong format"
 
     def holds(self, value: str) -> bool:
         """True for a string that matches."""
@@ -89,12 +92,14 @@ LOCAL: Mapping[str, bool] = {"local": True}
 """Metadata of a field that stays in its process: it is not written, and the caller of
 ``make_record`` supplies it."""
 LONGEST_TEXT, MOST_MEMBERS = 1_000_000, 100_000
-"""Characters of a string, and members of a tuple, without a bound of their own."""
-# Up to 2**53 every reader of JSON has the same integers (RFC 8259, 6).
+"""Characters of a string and members of a list whose annotation has no bound."""
+# Up to 2**53 every reader of JSON has the same integers (RFC 8259, 6). 1e15 is below that too: a
+# whole number that arrives as a float is still exact.
 LARGEST_INT, LARGEST_FLOAT = 1 << 53, 1e15
 
 Kind = TypeVar("Kind")
-Read = Callable[..., Any]
+Reader = Callable[..., Any]
+"""Makes a value of one type from its JSON value. Raises InvalidRecordError."""
 
 
 class InvalidRecordError(ValueError):
@@ -108,7 +113,7 @@ class InvalidRecordError(ValueError):
 
 def to_data(value: Any) -> Any:
     """The JSON value of a record, of a part of one, or of a mapping or list of them."""
-    # Before dataclasses: settings are ones, with a form of their own.
+    # First, as settings are dataclasses too, but have a JSON form of their own.
     if hasattr(value, "to_data"):
         return value.to_data()
     if dataclasses.is_dataclass(value):
@@ -170,7 +175,10 @@ def make_older_record(kind: Any, value: Any) -> Any:
 
 
 def make_fields(kind: type[Kind], value: Any) -> Kind:
-    """A record from the result of ``to_fields``. Raises InvalidRecordError."""
+    """A record from the result of ``to_fields``. Raises InvalidRecordError.
+
+    For the ``from_data`` of a record: ``make_record`` would call that again.
+    """
     made: Kind = _build_record_reader(kind, exact=True)(value)
     return made
 
@@ -198,9 +206,8 @@ def _list_fields(kind: Any) -> tuple[str, ...]:
     return tuple(each.name for each in dataclasses.fields(kind) if not each.metadata.get("local"))
 
 
-def _find_reader(kind: Any, *, exact: bool = True) -> Read:
-    """The reader of a type. ``Annotated`` is handled before the cache: others' annotations need not
-    be hashable."""
+def _find_reader(kind: Any, *, exact: bool = True) -> Reader:
+    # Annotated does not get to the cache: marks of other libraries need not be hashable.
     if get_origin(kind) is not Annotated:
         return _build_reader(kind, exact)
     inner, *marks = get_args(kind)
@@ -210,7 +217,7 @@ def _find_reader(kind: Any, *, exact: bool = True) -> Read:
 
 
 @cache
-def _build_reader(kind: Any, exact: bool) -> Read:
+def _build_reader(kind: Any, exact: bool) -> Reader:
     if kind in _PLAIN:
         return _PLAIN[kind]
     if origin := get_origin(kind):
@@ -229,19 +236,19 @@ def _read_own_form(kind: Any, value: Any) -> Any:
         raise InvalidRecordError("it has missing or unknown fields") from None
 
 
-def _read_bounded(read: Read, bounds: list[Any], value: Any) -> Any:
+def _read_bounded(read: Reader, bounds: list[Any], value: Any) -> Any:
     made = read(value)
     for bound in bounds:
         if not bound.holds(made):
-            raise InvalidRecordError(bound.broken)
+            raise InvalidRecordError(bound.error)
     return made
 
 
-def _build_choice_reader(known: tuple[Any, ...], _exact: bool = True) -> Read:
-    names = ", ".join(map(str, known))
+def _build_choice_reader(choices: tuple[Any, ...], _exact: bool = True) -> Reader:
+    names = ", ".join(map(str, choices))
 
     def choose(value: Any) -> Any:
-        for each in known:
+        for each in choices:
             # Equal values may have other types: 1 == True, and a StrEnum is equal to its string.
             if value == each and type(value) is (str if isinstance(each, StrEnum) else type(each)):
                 return each
@@ -250,11 +257,11 @@ def _build_choice_reader(known: tuple[Any, ...], _exact: bool = True) -> Read:
     return choose
 
 
-def _build_union_reader(parts: tuple[Any, ...], exact: bool) -> Read:
+def _build_union_reader(parts: tuple[Any, ...], exact: bool) -> Reader:
     readers = [_find_reader(part, exact=exact) for part in parts]
 
     def try_each(value: Any) -> Any:
-        # The first error is told: None is listed last, and says the least.
+        # Raise the first error: unions end with None, whose error says the least.
         errors = []
         for read in readers:
             try:
@@ -266,35 +273,36 @@ def _build_union_reader(parts: tuple[Any, ...], exact: bool) -> Read:
     return try_each
 
 
-def _build_tuple_reader(parts: tuple[Any, ...], exact: bool) -> Read:
-    same = len(parts) == 2 and parts[1] is Ellipsis
+def _build_tuple_reader(parts: tuple[Any, ...], exact: bool) -> Reader:
+    any_length = len(parts) == 2 and parts[1] is Ellipsis  # tuple[int, ...]
     readers = [_find_reader(part, exact=exact) for part in parts if part is not Ellipsis]
 
     def read_all(value: Any) -> Any:
         members = _read_members(value)
-        each = readers * len(members) if same else readers
-        if len(each) != len(members):
+        of_members = readers * len(members) if any_length else readers
+        if len(of_members) != len(members):
             raise InvalidRecordError("it has the wrong length")
-        pairs = enumerate(zip(each, members, strict=True))
-        return tuple(_read_part(str(at), read, member) for at, (read, member) in pairs)
+        pairs = enumerate(zip(of_members, members, strict=True))
+        return tuple(_read_part(str(index), read, member) for index, (read, member) in pairs)
 
     return read_all
 
 
-def _build_collection_reader(collect: Callable[[Any], Any]) -> Callable[..., Read]:
-    def build(parts: tuple[Any, ...], exact: bool) -> Read:
+def _build_collection_reader(collect: Callable[[Any], Any]) -> Callable[..., Reader]:
+    def build(parts: tuple[Any, ...], exact: bool) -> Reader:
         read = _find_reader(parts[0], exact=exact)
         return lambda value: collect(map(read, _read_members(value)))
 
     return build
 
 
-def _build_mapping_reader(parts: tuple[Any, ...], exact: bool) -> Read:
+def _build_mapping_reader(parts: tuple[Any, ...], exact: bool) -> Reader:
     read_key, read_value = (_find_reader(part, exact=exact) for part in parts)
 
     def read_all(value: Any) -> Any:
         if type(value) is not dict:
             raise InvalidRecordError("it is not an object")
+        # "a value", not the key: a message never quotes the data.
         return {
             read_key(name): _read_part("a value", read_value, each) for name, each in value.items()
         }
@@ -308,8 +316,8 @@ def _read_members(value: Any) -> list[Any]:
     return value
 
 
-def _build_record_reader(kind: Any, *, exact: bool) -> Read:
-    kinds = _find_kinds(kind)
+def _build_record_reader(kind: Any, *, exact: bool) -> Reader:
+    kinds = _find_field_kinds(kind)
     names = _list_fields(kind)
     readers = {name: _find_reader(kinds[name], exact=exact) for name in names}
     required = [
@@ -323,28 +331,29 @@ def _build_record_reader(kind: Any, *, exact: bool) -> Read:
     def read_fields(value: Any, **local: Any) -> Any:
         if type(value) is not dict or (exact and value.keys() != readers.keys()):
             raise InvalidRecordError("it has missing or unknown fields")
-        found = {
+        fields = {
             name: _read_part(name, read, value[name])
             for name, read in readers.items()
             if name in value
         }
-        if missing := next((name for name in required if name not in found), ""):
+        if missing := next((name for name in required if name not in fields), ""):
             raise InvalidRecordError("it is missing", (missing,))
-        return kind(**found, **local)
+        return kind(**fields, **local)
 
     return read_fields
 
 
-def _find_kinds(kind: Any) -> dict[str, Any]:
-    """The type of each field. The type of a LOCAL field may not be importable here."""
+def _find_field_kinds(kind: Any) -> dict[str, Any]:
+    """The type of each field, by name."""
     kinds = {each.name: each.type for each in dataclasses.fields(kind)}
-    # A string is an annotation that is not resolved yet (PEP 563, or in quotes).
+    # A string is an annotation that is not resolved yet (PEP 563, or in quotes). That of a LOCAL
+    # field stays one: its type may not be importable here.
     if any(isinstance(kinds[name], str) for name in _list_fields(kind)):
         return get_type_hints(kind, include_extras=True)
     return kinds
 
 
-def _read_part(name: str, read: Read, value: Any) -> Any:
+def _read_part(name: str, read: Reader, value: Any) -> Any:
     try:
         return read(value)
     except InvalidRecordError as error:
@@ -371,7 +380,8 @@ def _read_int(value: Any) -> int:
 
 
 def _read_float(value: Any) -> float:
-    if type(value) not in (int, float) or not abs(value) <= LARGEST_FLOAT:  # NaN is not, either
+    # "not <=", as every comparison with NaN is false.
+    if type(value) not in (int, float) or not abs(value) <= LARGEST_FLOAT:
         raise InvalidRecordError("it is not a number, or too large")
     return float(value)
 
@@ -381,6 +391,7 @@ def _read_none(value: Any) -> None:
         raise InvalidRecordError("it is not null")
 
 
+# All that JSON has no type for is a string in it.
 def _read_converted(convert: Callable[[str], Any], value: Any) -> Any:
     try:
         return convert(_read_text(value))
@@ -390,7 +401,7 @@ def _read_converted(convert: Callable[[str], Any], value: Any) -> Any:
         raise InvalidRecordError("it has the wrong format") from None
 
 
-_PLAIN: dict[Any, Read] = {
+_PLAIN: dict[Any, Reader] = {
     Any: lambda value: value,
     str: _read_text,
     bytes: partial(_read_converted, bytes.fromhex),
@@ -401,7 +412,7 @@ _PLAIN: dict[Any, Read] = {
     float: _read_float,
     types.NoneType: _read_none,
 }
-_COMPOUND: dict[Any, Callable[..., Read]] = {
+_COMPOUND: dict[Any, Callable[..., Reader]] = {
     Literal: _build_choice_reader,
     Union: _build_union_reader,
     types.UnionType: _build_union_reader,

@@ -1,6 +1,6 @@
-"""Records of a fleet: its projects, by GitLab, and ``fleet-plan.json``.
+"""Records of a fleet: its projects as GitLab has them, and ``fleet-plan.json``.
 
-Moments are ISO 8601, "" for none.
+Times are ISO 8601, "" for none.
 """
 
 from dataclasses import dataclass
@@ -9,7 +9,8 @@ from typing import Literal
 ACTIVE = frozenset(
     "created waiting_for_resource preparing waiting_for_callback pending running canceling".split()
 )
-"""Statuses of an unfinished pipeline."""
+"""Statuses of a pipeline that ends by itself (https://docs.gitlab.com/api/pipelines): not
+``manual`` or ``scheduled``, which wait for a person or an hour."""
 
 
 @dataclass(frozen=True)
@@ -27,8 +28,8 @@ class FleetMergeRequest:
 
 @dataclass(frozen=True)
 class FleetNight:
-    """A scheduled pipeline with a night. ``status`` is GitLab's in lower case; ``user`` played the
-    schedule or owns it; ``job`` is the id of the job with the result, 0 for none yet; ``started``
+    """A scheduled pipeline with a night. ``status`` is GitLab's in lower case; ``user`` has played
+    or owns the schedule; ``job`` is the id of the job with the result, 0 for none yet; ``started``
     is False until a job has started."""
 
     pipeline: int
@@ -41,7 +42,7 @@ class FleetNight:
 
     @property
     def running(self) -> bool:
-        """True until it ends, also while it waits for a runner."""
+        """True until the pipeline ends, also while it waits for a runner."""
         return self.status in ACTIVE
 
 
@@ -49,9 +50,9 @@ class FleetNight:
 class NightSettings:
     """The settings of a project's nightshift.yaml that a fleet needs, with their defaults.
 
-    ``found`` is False without the file, ``error`` is what is wrong with it. ``reviewers`` are as
-    written there, ``max_open`` limits open merge requests of nights, ``weekdays`` are those with a
-    category.
+    ``found`` is False if the project has no such file, ``error`` is what is wrong with the file, ""
+    for nothing. ``reviewers`` are as written in it, ``max_open`` limits open merge requests of
+    nights, ``weekdays`` are those with a category.
     """
 
     found: bool = False
@@ -68,10 +69,10 @@ class NightSettings:
 
 @dataclass(frozen=True)
 class FleetProject:
-    """A project. ``forked`` and ``deleted`` are None if this GitLab lacks the field; ``included``
-    is whether the pipeline file includes the template, None if the project has another file.
-    ``nights`` and ``merge_requests`` are the latest, newest first; ``older`` is the cursor of older
-    nights, "" for none."""
+    """A project of the fleet. ``forked`` and ``deleted`` are None if this GitLab lacks the field;
+    ``included`` is True if ``.gitlab-ci.yml`` includes the template, None if the project's pipeline
+    is defined in another file. ``nights`` and ``merge_requests`` are the latest, newest first;
+    ``older`` is GitLab's cursor for the nights before those, "" for none."""
 
     id: int
     path: str
@@ -96,8 +97,9 @@ class FleetProject:
 
 @dataclass(frozen=True)
 class Discovery:
-    """The fleet's projects. ``account`` is the token's user name; the missing groups and projects
-    do not exist, or not for this token; ``unknown`` is what GitLab does not tell."""
+    """The fleet's projects. ``account`` is the user name of the token's owner; the missing groups
+    and projects do not exist or are not visible to this token; ``unknown`` names what GitLab did
+    not answer."""
 
     account: str
     projects: tuple[FleetProject, ...]
@@ -109,19 +111,20 @@ class Discovery:
 # --- fleet-plan.json ------------------------------------------------------------------------------
 
 PLAN_VERSION = 1
-Decision = Literal["start", "later", "wait", "started", "no"]
-"""``start``: now; ``later``: at its hour; ``wait``: too many are running, or the last plan may be
-starting it; ``started``: already tonight; ``no``: not tonight."""
+StartDecision = Literal["start", "later", "wait", "started", "no"]
+"""When a project's night starts. ``start``: now; ``later``: at the project's hour; ``wait``: once
+fewer nights run, or it is clear that the last plan did not start it; ``started``: it has, tonight;
+``no``: not tonight."""
 
 
 @dataclass(frozen=True)
 class PlannedProject:
-    """A project with the decision and its reason; ``at`` is its hour, ``limit_usd`` the limit of
-    its night."""
+    """A project, the decision about it and the reason; ``at`` is the project's hour, ``limit_usd``
+    the limit of its night."""
 
     id: int
     path: str
-    decision: Decision
+    decision: StartDecision
     reason: str
     at: str
     limit_usd: float
@@ -145,8 +148,9 @@ class NightCost:
 
 @dataclass(frozen=True)
 class FleetPlan:
-    """The plan of one hour, and the costs that it has read. ``spent_*`` are costs and, for nights
-    without a result, limits; ``reserved_usd`` is for nights that are still to start tonight."""
+    """The plan of one hour, and the costs of earlier nights that it is based on. ``spent_*`` are
+    costs and, for nights without a result, limits; ``reserved_usd`` is for nights that are still to
+    start tonight."""
 
     night: str
     made_at: str

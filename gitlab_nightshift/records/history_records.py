@@ -1,4 +1,4 @@
-"""What is remembered of many nights: by the dashboard issue, and by GitLab.
+"""Records of many nights: what the dashboard issue stores, and the history that GitLab has.
 
 Money is in USD, durations are in seconds, times and days are ISO 8601.
 """
@@ -11,6 +11,7 @@ from typing import Annotated
 from gitlab_nightshift.records.codec import Between, Length
 from gitlab_nightshift.records.products import KnownMergeRequest, Outcome
 
+# All that the issue stores is in its description, beside the page.
 MOST_NIGHTS, MOST_RESTORED, MOST_ANSWERS = 14, 40, 10
 _Line = Annotated[str, Length(300)]
 _Number = Annotated[int, Between(0, 1 << 53)]
@@ -18,7 +19,7 @@ _Number = Annotated[int, Between(0, 1 << 53)]
 
 @dataclass(frozen=True)
 class DashboardNight:
-    """One night's row; ``cost_usd`` is None if unknown."""
+    """A night in the dashboard's table; ``cost_usd`` is None if unknown."""
 
     run_id: _Line
     day: _Line
@@ -33,9 +34,9 @@ class DashboardNight:
 
 @dataclass(frozen=True)
 class DashboardMemory:
-    """What the issue stores: the last nights, newest first; ``restored``, numbers of rejected merge
-    requests whose ideas may be proposed again; ``last_note``, the newest system note that was
-    processed; ``answers`` to the last ticked boxes."""
+    """The data in the dashboard issue: the last ``nights``, newest first; ``restored``, the numbers
+    of rejected merge requests whose ideas may be proposed again; ``last_note``, the id of the
+    newest system note that was processed; ``answers`` to the last ticked boxes."""
 
     nights: Annotated[tuple[DashboardNight, ...], Length(MOST_NIGHTS)] = ()
     restored: Annotated[tuple[_Number, ...], Length(MOST_RESTORED)] = ()
@@ -44,15 +45,15 @@ class DashboardMemory:
     version: Annotated[int, Between(1, 1)] = 1
 
     def add_night(self, night: DashboardNight) -> "DashboardMemory":
-        """With this night's row; a retried job replaces its own."""
+        """A copy with this night, in place of an earlier try of the same run."""
         others = (each for each in self.nights if each.run_id != night.run_id)
         return dataclasses.replace(self, nights=(night, *others)[:MOST_NIGHTS])
 
 
 @dataclass(frozen=True)
 class CategoryOutlook:
-    """When a category is next: ``day`` is None if it is not scheduled, ``reason`` why it would be
-    left out now."""
+    """The next ``day`` of a category, None if it is not scheduled, and the ``reason`` why it would
+    be left out now, "" for none."""
 
     category: str
     day: str | None
@@ -61,7 +62,8 @@ class CategoryOutlook:
 
 @dataclass(frozen=True)
 class Dashboard:
-    """The content of the page. ``paused`` is why nights pause, "" if they do not."""
+    """The content of the dashboard's page: its memory, open and rejected merge requests of nights,
+    and the outlook on the categories. ``paused`` is why nights pause, "" if they do not."""
 
     memory: DashboardMemory
     opened: tuple[KnownMergeRequest, ...] = ()
@@ -71,7 +73,7 @@ class Dashboard:
     unknown: tuple[str, ...] = ()
 
 
-# --- by GitLab ------------------------------------------------------------------------------------
+# --- history that GitLab has ----------------------------------------------------------------------
 
 IGNORED_AFTER = dt.timedelta(weeks=2)
 """How long an open merge request may wait before it counts as ignored."""

@@ -14,6 +14,7 @@ NOTARY_VERSION = 1
 NOTARY = "notary.json"
 """The file's name beside the bundle's folder."""
 MOST_RUNS = 2
+"""Runs of a command on the change: a failed one is repeated once, if it is known to be flaky."""
 _LONGEST_S = 10**7
 _Command = Annotated[str, Length(20_000)]
 _Commands = Annotated[tuple[_Command, ...], Length(1_000)]
@@ -24,6 +25,7 @@ _Words = Annotated[str, Length(1_000)]
 class NotarizedRun:
     """One run of a command. ``exit_status`` is None if it was stopped, for the reason ``error``."""
 
+    # Negative for a signal, as in subprocess: of 64 in Linux (signal(7)).
     exit_status: Annotated[int, Between(-256, 1 << 32)] | None
     duration_s: Annotated[float, Between(0, _LONGEST_S)]
     error: _Words = ""
@@ -36,8 +38,9 @@ class NotarizedRun:
 
 @dataclass(frozen=True)
 class NotarizedCommand:
-    """A command on the change: run once, or twice if it failed but was flaky before the change.
-    ``base`` is its run without the change, if it failed and may fail without it as well."""
+    """A command and its ``runs`` on the change: two if the first failed and the command was flaky
+    before the change, else one. ``base`` is a run without the change; it follows a failure that may
+    not be the change's fault."""
 
     command: _Command
     runs: Annotated[tuple[NotarizedRun, ...], Length(MOST_RUNS, least=1)]
@@ -50,17 +53,18 @@ class NotarizedCommand:
 
     @property
     def accepted(self) -> bool:
-        """True if it passed, or fails without the change as well. It has to end by itself for that:
-        a timeout proves nothing."""
+        """True if it passed, or fails without the change as well: with an exit status, as a timeout
+        proves nothing."""
         return self.ok or (self.base is not None and self.base.exit_status not in (None, 0))
 
 
 @dataclass(frozen=True)
 class NotaryRecord:
-    """The record of one tree ("" if no commands were requested), for one run and one base.
-    ``asked`` are the requested commands, ``commands`` those that ran, in this order, up to the
-    first that was not accepted. ``isolation`` names their sandbox, ``unrestored`` what could not be
-    restored in the checkout before. ``why`` is why they could not run, "" if they did."""
+    """The results of commands on the tree ``tree_id``, which a change makes of ``base_sha`` ("" if
+    no commands were requested). ``asked`` are the requested commands, ``commands`` those that ran,
+    in the same order, up to the first that was not accepted. ``isolation`` names their sandbox,
+    ``unrestored`` what could not be restored in the checkout before they ran. ``why`` is why they
+    could not run, "" if they did."""
 
     run_id: Annotated[str, Length(100)]
     base_sha: Annotated[str, Length(64)]
@@ -75,8 +79,8 @@ class NotaryRecord:
 
 @dataclass(frozen=True)
 class BundleOrigin:
-    """The source of a bundle: a ``given`` folder (None: the usual one), or another ``job`` of this
-    pipeline; ``notary_job`` is the job with the notary's record."""
+    """Where publish gets a bundle: from a ``given`` folder (None: the usual one), or from another
+    ``job`` of this pipeline; ``notary_job`` is the job with the notary's record."""
 
     given: str | None = None
     job: str | None = None
@@ -104,17 +108,17 @@ def find_refusal(
         return NotaryRefusal(Code.PUBLISH, f"{NOTARY} is about another change, or another run")
     failed = next((each for each in record.commands if not each.accepted), None)
     ran = tuple(each.command for each in record.commands)
-    # It ends at the first command that was not accepted, and never leaves one out.
+    # The notary stops at the first command that is not accepted, and never leaves one out.
     if ran != record.asked[: len(ran)] or (len(ran) < len(record.asked) and not failed):
         text = f"{NOTARY} lacks the result of a requested command"
         return NotaryRefusal(Code.PARSE_ERROR, text)
     return NotaryRefusal(Code.TEST_FAILED, describe_failure(failed)) if failed else None
 
 
-def is_refused(record: NotaryRecord, asked: NotaryRecord) -> bool:
-    """True if a command failed, by the record, on the change of ``asked``."""
-    about = {"run_id": asked.run_id, "base_sha": asked.base_sha, "tree_id": asked.tree_id}
-    refusal = find_refusal(record, **about)
+def is_refused(record: NotaryRecord, expected: NotaryRecord) -> bool:
+    """True if the record is about the change of ``expected``, and a command failed on it."""
+    change = {"run_id": expected.run_id, "base_sha": expected.base_sha, "tree_id": expected.tree_id}
+    refusal = find_refusal(record, **change)
     return refusal is not None and refusal.code is Code.TEST_FAILED
 
 

@@ -21,10 +21,10 @@ from gitlab_nightshift.records.usage import SpendingLimit, ToolUse, Usage
 from gitlab_nightshift.records.verdicts import Check, Finding, GatedFile
 from gitlab_nightshift.text.printable_text import count_words
 
-VERSION = 1
+PLAN_VERSION = PUBLICATION_VERSION = 1
 BUNDLE_VERSION = 2
+# The largest number in settings, from which limits come (settings/model.py).
 _MOST = 10**12
-"""Also the largest number in settings."""
 
 
 class Outcome(StrEnum):
@@ -40,12 +40,13 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True)
 class KnownMergeRequest:
-    """A merge request of an earlier night, or an open one by somebody else, of which only files
-    are known.
+    """A merge request of an earlier night, or an open one by somebody else: of the latter only the
+    files are known.
 
-    ``symbols`` and ``digest`` are its marker's, ``reasons`` why people rejected it, ``opened`` and
-    ``day`` the dates on which it was opened, and closed or merged ("" while open), ISO 8601.
-    ``unread``: nobody has commented or acted on it.
+    ``symbols`` and ``digest`` are from the marker in its description, ``reasons`` are people's
+    words why they rejected it. ``opened`` is the date on which it was opened, ``day`` that on which
+    it was closed or merged ("" while open), ISO 8601. ``unread``: nobody has commented or acted on
+    it.
     """
 
     iid: int
@@ -83,16 +84,17 @@ class Plan:
     """Product of the plan stage.
 
     ``scheduled`` is today's category or the override, "" for none; ``categories`` are those to try,
-    in order. A change may not touch ``recent_files`` if ``recent_files_enforced``; else Analyze is
-    only told of them. ``skip`` is why the night is skipped, "" if it is not; ``pausing`` are the
-    ignored merge requests for which it is. ``task`` replaces the category, "" for none; ``request``
-    is the comment that gave it, if any.
+    in order, ``left_out`` those not to try. A change may not touch ``recent_files`` if
+    ``recent_files_enforced``; else Analyze is only told of them. ``skip`` is why the night is
+    skipped, "" if it is not; ``pausing`` are the numbers of ignored merge requests that make it
+    skip. ``task`` replaces the category, "" for none; ``request`` is the comment that gave it, if
+    any.
 
     ``open_merge_requests``, ``rejected_ideas`` and ``merged_ideas`` are of earlier nights,
-    ``open_elsewhere`` is what people work on, ``skipped_before`` are the reasons of the consecutive
-    skips before this night, newest first. ``unknown`` names what could not be found out, for
-    example without a token. ``jobs`` are this pipeline's, for its later jobs: a job token may not
-    list them.
+    ``open_elsewhere`` are people's open merge requests, ``skipped_before`` are the reasons of the
+    consecutive skips before this night, newest first. ``notes`` are for the log; ``unknown`` names
+    what could not be found out, for example without a token. ``jobs`` are this pipeline's, for its
+    later jobs: a job token may not list them.
     """
 
     run_id: str
@@ -120,17 +122,17 @@ class Plan:
     request: TaskRequest | None = None
     skipped_before: tuple[str, ...] = ()
     jobs: tuple[PipelineJob, ...] = ()
-    version: int = VERSION
+    version: int = PLAN_VERSION
 
     @property
     def limit(self) -> SpendingLimit:
-        """What all its beads together may use."""
+        """The limit for all beads of the night together."""
         return SpendingLimit(self.max_budget_usd, self.max_tokens)
 
 
 @dataclass(frozen=True)
 class ChangeSize:
-    """The change as git has it."""
+    """The size of a change, as git counts it."""
 
     files: tuple[str, ...]
     added: Annotated[int, Between(0, _MOST)]
@@ -185,9 +187,9 @@ class Proposal:
 
 @dataclass(frozen=True)
 class FailedAttemptRecord:
-    """A failed attempt at a change: its number within the category, from 1, and why.
+    """A failed attempt at a change: its number within the category, from 1, and why it failed.
 
-    ``error_code`` is that of the run if this is its last attempt.
+    ``error_code`` becomes the run's if no later attempt follows.
     """
 
     category: str
@@ -231,14 +233,18 @@ class Bundle:
     version: int = BUNDLE_VERSION
 
     def with_usage(self, counted: Usage | None) -> "Bundle":
-        """With the gateway's count; without a gateway (None) the agents' own figures stay."""
+        """This bundle with the gateway's count; with the agents' own figures if there is no gateway
+        (None)."""
         return replace(self, usage=counted) if counted else self
 
 
 @dataclass(frozen=True)
 class Publication:
-    """Product of the publish stage: what it left in GitLab. ``suggestion`` is the Markdown of a
-    change that is not pushed, but suggested in the thread that asked for it."""
+    """Product of the publish stage: the merge request and commit that it made, or why it made none.
+
+    ``suggestion`` is the Markdown of a change that is not pushed, but suggested in the thread that
+    asked for it.
+    """
 
     run_id: str
     outcome: Outcome
@@ -251,4 +257,4 @@ class Publication:
     title: str = ""
     warnings: tuple[str, ...] = ()
     suggestion: str = ""
-    version: int = VERSION
+    version: int = PUBLICATION_VERSION

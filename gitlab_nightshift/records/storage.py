@@ -1,4 +1,6 @@
-"""Records as JSON files: versioned, written atomically, checked when read."""
+"""Records as JSON files, versioned, written atomically and checked when read; and changes of all
+strings or numbers in a record.
+"""
 
 import contextlib
 import dataclasses
@@ -28,14 +30,13 @@ if TYPE_CHECKING:
 
     from gitlab_nightshift.records.fleet_records import FleetPlan
 
-LARGEST_BUNDLE = 16 * 1024 * 1024
-LARGEST_PATCH = 8 * 1024 * 1024
-"""Bytes. A change of some hundred lines is far below."""
+LARGEST_BUNDLE, LARGEST_PATCH = 16 * 1024 * 1024, 8 * 1024 * 1024
+"""Bytes of ``bundle.json`` and of ``change.patch``: those of some hundred lines are far below."""
 UPKEEP = "upkeep"
-"""The folder in the results with what was done for an open merge request, before new work."""
+"""Folder in the results, for the upkeep of an open merge request before new work."""
 
 Record = TypeVar("Record", Plan, Bundle, Publication, NotaryRecord, RunResult, "FleetPlan")
-_T = TypeVar("_T")
+AnyValue = TypeVar("AnyValue")
 
 
 def to_json(record: Any) -> str:
@@ -43,9 +44,10 @@ def to_json(record: Any) -> str:
     return json.dumps(to_data(record), indent=2) + "\n"
 
 
-def map_texts(value: _T, change: Callable[[str], str]) -> _T:
+def map_texts(value: AnyValue, change: Callable[[str], str]) -> AnyValue:
     """A record or an event with every string in it changed, but not its enumerations."""
     made: Any = value
+    # By type: an enumeration is a str too, and changed would be no member any more.
     if type(value) is str:
         made = change(made)
     elif isinstance(value, tuple):
@@ -54,7 +56,7 @@ def map_texts(value: _T, change: Callable[[str], str]) -> _T:
         names = [field.name for field in dataclasses.fields(value)]
         changed = {name: map_texts(getattr(value, name), change) for name in names}
         made = dataclasses.replace(value, **changed)
-    return cast(_T, made)
+    return cast(AnyValue, made)
 
 
 def limit_record(value: Any) -> Any:
@@ -83,10 +85,10 @@ def replace_surrogates(text: str) -> str:
 
 def write_record(path: Path, record: Any) -> None:
     """Write a record to ``path`` atomically."""
-    # In the same folder: a rename is atomic only within a file system.
-    part = path.with_name(path.name + ".part")
-    part.write_text(to_json(record), encoding="utf-8")
-    part.replace(path)
+    # In the same folder: a rename works only within a file system (rename(2), EXDEV).
+    unfinished = path.with_name(path.name + ".part")
+    unfinished.write_text(to_json(record), encoding="utf-8")
+    unfinished.replace(path)
 
 
 def build_adapter(kind: Any) -> "TypeAdapter[Any]":
@@ -102,8 +104,10 @@ _ADAPTERS: dict[Any, "TypeAdapter[Any]"] = {}
 
 
 def read_record(kind: type[Record], path: Path) -> Record:
-    """Read a record of an earlier stage. Raises :class:`NightshiftError` for a missing or invalid
-    one."""
+    """Read a record that an earlier stage, job or night has written.
+
+    Raises :class:`NightshiftError`: E_CONFIG if it cannot be read, E_PARSE_ERROR if it is invalid.
+    """
     if path.exists() and not (path.is_file() or path.is_dir()):  # a device or a pipe may never end
         raise NightshiftError(Code.CONFIG, f"{path}: not a regular file")
     try:
@@ -118,8 +122,8 @@ def read_record(kind: type[Record], path: Path) -> Record:
 
 
 def read_own(kind: type[Record], path: Path) -> Record:
-    """Read a record that this run has written (``write_record``), with the standard library
-    only."""
+    """Read a record that this run has written (``write_record``), so with all its fields. Raises as
+    ``read_record``."""
     try:
         return decode_record(kind, path.read_bytes())
     except OSError as error:
@@ -129,7 +133,8 @@ def read_own(kind: type[Record], path: Path) -> Record:
 
 
 def read_kept(kind: type[Record], path: Path) -> Record | None:
-    """A record of this version that is complete; None for any other file, or none."""
+    """A record of this version with all its fields; None if the file is anything else or
+    missing."""
     with contextlib.suppress(OSError, InvalidRecordError), path.open("rb") as file:
         made = decode_record(kind, file.read(LARGEST_BUNDLE + 1))
         return made if made.version == kind.version else None
@@ -137,10 +142,8 @@ def read_kept(kind: type[Record], path: Path) -> Record | None:
 
 
 def build_record(kind: type[Record], data: Any, place: str) -> Record:
-    """A record from parsed JSON; ``place`` names its source. Raises ``E_PARSE_ERROR``.
-
-    Fields that a ``RunResult`` of version 1 lacks get their defaults.
-    """
+    """A record from parsed JSON; ``place`` names its source. Missing fields get their defaults,
+    unknown ones are ignored. Raises NightshiftError ``E_PARSE_ERROR``."""
     _check_version(kind, data, place)
     try:
         made: Record = make_older_record(kind, {**data, "version": kind.version})
@@ -150,11 +153,13 @@ def build_record(kind: type[Record], data: Any, place: str) -> Record:
 
 
 def _check_version(kind: type[Record], data: Any, place: str) -> None:
-    """Results are read in all versions, as they are of earlier nights; other records only in this
-    one, as all stages of a night use the same program."""
+    """Raise NightshiftError ``E_PARSE_ERROR`` for a version that is not read."""
+    # A result may be an earlier night's: it is read in every version. All stages of a night use the
+    # same program, so other records have this one.
     what, version = kind.__name__.lower(), data.get("version") if isinstance(data, dict) else None
     if version in range(1 if kind is RunResult else kind.version, kind.version + 1):
         return
+    # Beyond 1,000 it is no version of ours, but perhaps a date or an id.
     if type(version) is not int or not 0 < version < 1000:
         raise build_record_error(kind, place, f"it is not a version {kind.version} {what}")
     age = "an older" if version < kind.version else "a newer"

@@ -1,4 +1,6 @@
-"""What this program itself found out about a change, without trusting the agent."""
+"""Findings of this program about a change: red flags, checks, decisions of the write gate. It makes
+them itself and trusts no agent for them.
+"""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -6,13 +8,13 @@ from typing import Literal
 
 from gitlab_nightshift.registry.flag_registry import Level
 
-Decision = Literal["draft", "require_approval", "deny"]
-"""A gate's decision about a file: publish a draft, wait for approval, refuse."""
+GateDecision = Literal["draft", "require_approval", "deny"]
+"""The write gate about a file: publish a draft, wait for approval, refuse."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A red flag and its place. ``line`` is 0 for a whole file, ``file`` "" for the whole
+    """A red flag, and where it is: ``line`` is 0 for the whole file, ``file`` "" for the whole
     change."""
 
     name: str
@@ -27,7 +29,8 @@ class Finding:
 
 
 class CheckOutcome(StrEnum):
-    """The outcome of a check."""
+    """The outcome of a check. ``undecided``: it was done, but passes no judgement, as a figure
+    without a limit; ``not_checked``: it could not be done."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -46,11 +49,11 @@ class Check:
 
 @dataclass(frozen=True)
 class GatedFile:
-    """A changed file for which the write gate has a decision; ``why`` continues the sentence that
-    begins with its path."""
+    """A changed file about which the write gate has decided; ``why`` continues a sentence that
+    begins with the path."""
 
     path: str
-    decision: Decision
+    decision: GateDecision
     why: str
 
     def __str__(self) -> str:

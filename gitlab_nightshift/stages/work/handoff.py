@@ -135,7 +135,7 @@ def _fit_bounded(parts: tuple[Any, ...], value: Any) -> Any:
         made = made[:most]
     for bound in bounds:
         if not bound.holds(made):
-            raise InvalidRecordError(bound.broken)
+            raise InvalidRecordError(bound.error)
     return made
 
 
