@@ -1,5 +1,5 @@
-"""A delegation: its payload and its result. The formats are fixed: other programs use them
-(docs/delegation.md).
+"""The payload and the result of a delegation. Their formats are fixed, as other programs use them
+(docs/delegation.md); the report of its work process is our own.
 """
 
 import json
@@ -10,10 +10,9 @@ from gitlab_nightshift.errors import Code
 from gitlab_nightshift.records.codec import Between, Length
 
 STRICT = {"extra": "forbid", "strict": True}
-LONGEST_PROMPT = 20_000
-"""Characters."""
-LONGEST = 4_000
-"""Characters of a text in the result."""
+"""For pydantic, which checks payloads: it names each mistake, and codec.py only the first."""
+LONGEST_PROMPT, LONGEST = 20_000, 4_000
+"""Characters of a task, and of a text in the result."""
 
 Name = Annotated[str, Length(200, least=1)]
 Place = Annotated[str, Length(4096, least=1)]
@@ -27,7 +26,7 @@ TestResult = Literal["passed", "failed", "skipped"]
 
 @dataclass(frozen=True)
 class Repo:
-    """Where the repository is."""
+    """The place of the repository."""
 
     __pydantic_config__: ClassVar = STRICT
 
@@ -40,7 +39,7 @@ class Repo:
 
 @dataclass(frozen=True)
 class WorkspaceOptions:
-    """Where in the repository, from which commit, and in which kind of checkout."""
+    """The folder, the commit and the kind of checkout to work in."""
 
     __pydantic_config__: ClassVar = STRICT
 
@@ -61,7 +60,7 @@ class WorkspaceOptions:
 
 @dataclass(frozen=True)
 class Execution:
-    """What may be done, for how long, and which test it has to pass."""
+    """What may be done and for how long, and the test that the change has to pass."""
 
     __pydantic_config__: ClassVar = STRICT
 
@@ -85,7 +84,7 @@ class Execution:
 
 @dataclass(frozen=True)
 class Debug:
-    """For the profile `development` only."""
+    """Options for debugging; only in the profile `development`."""
 
     __pydantic_config__: ClassVar = STRICT
 
@@ -95,7 +94,7 @@ class Debug:
 
 @dataclass(frozen=True)
 class Payload:
-    """What a delegation asks for."""
+    """The request for a delegation."""
 
     __pydantic_config__: ClassVar = STRICT
 
@@ -116,7 +115,7 @@ class Payload:
 
 @dataclass(frozen=True)
 class DiffStats:
-    """Lines added and deleted, files touched."""
+    """The size of a change: lines added and deleted, files touched."""
 
     added: int = 0
     deleted: int = 0
@@ -125,8 +124,8 @@ class DiffStats:
 
 @dataclass(frozen=True)
 class GitState:
-    """``base_ref`` is the full id of the commit that the work started from; ``dirty``: at the end,
-    the caller's checkout has uncommitted changes, the caller's or ours."""
+    """The repository afterwards. ``base_ref`` is the full id of the commit that the work started
+    from; ``dirty``: the caller's checkout has uncommitted changes, whoever made them."""
 
     base_ref: str | None = None
     branch: str | None = None
@@ -136,8 +135,8 @@ class GitState:
 
 @dataclass(frozen=True)
 class Artifacts:
-    """Absolute paths. ``diff_bundle`` is a folder for ``nightshift publish``; large logs are
-    gzipped, as their names show."""
+    """Absolute paths of what a delegation left. ``diff_bundle`` is a folder for ``nightshift
+    publish``; large logs are gzipped, as their names show."""
 
     diff_bundle: str | None = None
     patch_file: str | None = None
@@ -148,8 +147,8 @@ class Artifacts:
 
 @dataclass(frozen=True)
 class Diagnostics:
-    """``exit_code`` is that of the last agent process, negative for a signal; ``truncated``: a text
-    of the result, or a log, was cut."""
+    """Why a delegation failed. ``exit_code`` is that of the last agent process, negative for a
+    signal; ``truncated``: a text of the result, or a log, was cut."""
 
     error_code: str | None = None
     exit_code: int | None = None
@@ -177,7 +176,7 @@ class DelegationResult:
 
 
 def cut(text: str, most: int = LONGEST) -> tuple[str, bool]:
-    """A text, cut for the result, and true if something was cut."""
+    """The text with at most ``most`` characters, and True if it was longer."""
     return (text, False) if len(text) <= most else (f"{text[: most - 1]}…", True)
 
 
@@ -202,11 +201,11 @@ def render_refusal(code: Code, why: str) -> str:
 class WorkReport:
     """The report of the work process at its end.
 
-    ``error_code`` is "" if the bundle has a proven change. ``local``: it started from uncommitted
-    changes; ``began``: an agent was started; ``changed``: the last attempt changed files, but
-    failed; ``fall_back``: the agent cannot be used, and the workspace is unchanged. ``exit_code``
-    is the last agent process's, ``said`` the agent's own account of the last change, ``logs`` are
-    the names of its output files.
+    ``error_code`` is "" if the bundle has a proven change. ``local``: the work started from
+    uncommitted changes; ``began``: an agent was started; ``changed``: the last attempt changed
+    files, but failed; ``fall_back``: the agent cannot be used, and the workspace is unchanged.
+    ``exit_code`` is the last agent process's, ``said`` the agent's own account of the last change,
+    ``logs`` are the names of the agent's output files.
     """
 
     error_code: Annotated[str, Length(100)]

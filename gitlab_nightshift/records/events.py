@@ -1,4 +1,4 @@
-"""What happens during a run, as typed events. Steps emit; only a sink prints or writes."""
+"""Typed events of a run. A step emits them; only a sink prints or writes one."""
 
 import dataclasses
 import json
@@ -15,7 +15,7 @@ from gitlab_nightshift.records.run_results import RunResult
 from gitlab_nightshift.registry.sandbox_guarantees import ProbeSummary, Strength
 
 AGENT = "agent: "
-"""Comes before the bead in the name of an agent's program."""
+"""Prefix of a program that is an agent; the bead follows."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class ProgramStarted(Event):
 
 @dataclass(frozen=True)
 class ProgramEnded(Event):
-    """A program's end; no exit status if this program ended it, or could not start it."""
+    """A program ended. ``exit_status`` is None if nightshift ended it, or could not start it."""
 
     command: str
     exit_status: int | None
@@ -73,7 +73,8 @@ class ProgramEnded(Event):
 
 @dataclass(frozen=True)
 class Progress(Event):
-    """What an agent is doing: seconds since its bead began, usage of the whole run so far."""
+    """A line on what an agent is doing, with the seconds since its bead began and the usage of the
+    whole run so far."""
 
     text: str
     elapsed_s: float
@@ -105,10 +106,12 @@ class Note(Event):
 
 @dataclass(frozen=True)
 class BoundaryChosen(Event):
-    """The sandbox of a run, before anything runs in it: the ``tier`` that ``isolation`` leads to,
-    stronger ones (``passed_over``) with the reasons why they do not work here, and its contents:
-    the agent, paths of its CLI (``places``) and of ``agent_paths`` (``tools``), allowed
-    ``hosts``."""
+    """The sandbox of a run, before anything runs in it: the ``tier`` that the setting ``isolation``
+    leads to, and the stronger ones that do not work here, with the reasons (``passed_over``).
+
+    The sandbox contains the ``agent``, the paths of the agent's CLI (``places``) and those of
+    ``agent_paths`` (``tools``), and lets it reach ``hosts``.
+    """
 
     isolation: str
     tier: str
@@ -122,8 +125,8 @@ class BoundaryChosen(Event):
 
 @dataclass(frozen=True)
 class BoundaryProven(Event):
-    """The attempts from inside the sandbox, before the first agent, and the guarantees that they
-    prove."""
+    """The attempts that were made inside the sandbox before the first agent, as ``rows`` of a
+    table, and the guarantees that they prove."""
 
     guarantees: tuple[Strength, ...]
     rows: tuple[ProbeSummary, ...]
@@ -131,7 +134,7 @@ class BoundaryProven(Event):
 
 @dataclass(frozen=True)
 class ArtifactWritten(Event):
-    """A file or folder of the result, by its key there, or ``log``."""
+    """A file or folder is written; ``kind`` is its key in a delegation's result, or ``log``."""
 
     kind: str
     path: str
@@ -169,8 +172,8 @@ class RunEnded(Event):
 
 
 def to_line(event: Event, now: datetime, run_id: str) -> str:
-    """An event as one line of ``events.jsonl``, where phases and programs have other names
-    (docs/delegation.md)."""
+    """An event as one line of ``events.jsonl``."""
+    # The lines of phases and programs are a fixed format (docs/delegation.md), with other names.
     time = now.isoformat(timespec="milliseconds")
     head = {"time": time, "run_id": run_id, "event": format_event_name(event)}
     return json.dumps({**head, **_to_line_fields(event)})
@@ -188,36 +191,39 @@ def _to_line_fields(event: Event) -> dict[str, Any]:
 
 
 def list_lines(kind: type[Event]) -> dict[str, dict[str, str]]:
-    """The lines that an event of this kind may become, by their names in ``events.jsonl``: fields
-    of the record → keys of the line."""
+    """The lines of ``events.jsonl`` that a class of events may become: the name of the line → field
+    of the event → key in the line."""
     name, fields = format_class_name(kind), [each.name for each in dataclasses.fields(kind)]
     if name not in _PHASE_NAMES:
-        return {_PROGRAM_NAMES.get(name, name): {each: each for each in fields}}
+        return {_PROGRAM_NAMES.get(name, name): {field: field for field in fields}}
+    # The same class is a step's or, if ``phase`` is True, a phase's: two lines, each with its keys.
     lines = {name: _STEP_FIELDS, _PHASE_NAMES[name]: _PHASE_FIELDS}
     return {
-        line: {each: keys[each] for each in fields if each in keys} for line, keys in lines.items()
+        line: {field: keys[field] for field in fields if field in keys}
+        for line, keys in lines.items()
     }
 
 
 def format_event_name(event: Event) -> str:
-    """The name of an event in ``events.jsonl``, and among those that a process may send."""
+    """The name of an event in ``events.jsonl``, and in the lists of what a process may send
+    (``wire/channel.py``)."""
     name = format_class_name(type(event))
     names = _PHASE_NAMES if getattr(event, "phase", False) else _PROGRAM_NAMES
     return names.get(name, name)
 
 
 def format_class_name(kind: type[Event]) -> str:
-    """The name of a kind of event between this program's processes: ``run_started``."""
+    """The name of a class of events between this program's processes: ``run_started``."""
     return re.sub(r"(?<!^)(?=[A-Z])", "_", kind.__name__).lower()
 
 
 def to_all(sinks: Iterable[Emit]) -> Emit:
-    """One sink that passes events from any thread on to several."""
-    known, one_at_a_time = tuple(sinks), threading.RLock()
+    """One sink for events from any thread, which passes each on to all ``sinks``."""
+    targets, lock = tuple(sinks), threading.RLock()
 
     def write(event: Event) -> None:
-        with one_at_a_time:
-            for sink in known:
+        with lock:
+            for sink in targets:
                 sink(event)
 
     return write

@@ -1,8 +1,9 @@
-"""A task that a person gives in a comment or a chat, as written there and as read from GitLab.
+"""A task that a person gives in a comment or a chat: the text, and the request with its place in
+GitLab.
 
     /nightshift round prices to whole cents --test unit --dry-run
 
-Words are the task, flags stand on the first line. ``--test`` takes all words up to the next flag;
+Words are the task, flags are on the first line. ``--test`` takes all words up to the next flag;
 ``--`` ends the flags.
 """
 
@@ -14,9 +15,10 @@ from gitlab_nightshift.errors import NightshiftError, build_config_error
 from gitlab_nightshift.registry.agent_registry import list_requestable_agents
 
 FLAGS = ("--provider", "--model", "--dry-run", "--test")
-LONGEST_TASK = 20_000
-LONGEST_NAME = 200
+LONGEST_TASK, LONGEST_NAME = 20_000, 200
+"""Characters of a task, and of a model's or a test's name or argument."""
 MOST_ARGUMENTS = 100
+# A ratio of difflib, whose default is 0.6: that would also take --process for --provider.
 _LIKENESS = 0.7
 BEADS = ("ANALYZE", "IMPLEMENT", "VERIFY", "MR")
 
@@ -57,7 +59,7 @@ def parse_task_command(text: str) -> TaskCommand:
 
 
 def check_task_command(command: TaskCommand) -> TaskCommand:
-    """The request itself. Raises ``E_CONFIG`` for an invalid one."""
+    """Return the request if it is valid, else raise ``E_CONFIG``."""
     if not command.task:
         raise build_config_error("there is no task: say in words what to do")
     if "\0" in command.task or len(command.task) > LONGEST_TASK:
@@ -109,29 +111,31 @@ def _take_flag_words(flag: str, words: list[str]) -> list[str]:
     """The words of a flag, removed from the front of ``words``."""
     if flag == "--dry-run":
         return []
-    own: list[str] = []
+    taken: list[str] = []
     while words and words[0] not in FLAGS and words[0] != "--":
-        own.append(words.pop(0))
+        taken.append(words.pop(0))
         if flag != "--test":
             break
+    # Here "--" only ends the arguments: flags may follow it, as it does not reach _split_flags.
     if flag == "--test" and words[:1] == ["--"]:
         words.pop(0)
-    if not own:
+    if not taken:
         raise _build_incomplete_flag_error(flag)
-    return own
+    return taken
 
 
 def _build_incomplete_flag_error(flag: str) -> NightshiftError:
-    wants = {
+    expected = {
         "--test": "the id of a test",
         "--provider": "one of " + ", ".join(list_requestable_agents()),
     }
-    return build_config_error(f"{flag}: {wants.get(flag, 'a model id')} is expected after it")
+    return build_config_error(f"{flag}: {expected.get(flag, 'a model id')} is expected after it")
 
 
 def _refuse_misspelt_flag(word: str) -> str:
-    """The word. Raises ``E_CONFIG`` if it is nearly a flag: such a typo would cost a real run."""
-    # Only here: every process of a run loads this module.
+    """Return the word, or raise ``E_CONFIG`` if it is nearly a flag: such a typo would cost a real
+    run."""
+    # Imported when needed, as every process of a run loads this module.
     import difflib
 
     name, equals, _ = word.partition("=")
@@ -144,10 +148,10 @@ def _refuse_misspelt_flag(word: str) -> str:
     return word
 
 
-# --- as it is read from GitLab --------------------------------------------------------------------
+# --- the request, with its place in GitLab --------------------------------------------------------
 
 Where = Literal["issues", "merge_requests"]
-"""What has the comment, by its name in GitLab's API."""
+"""Where a comment is: in an issue or a merge request, as GitLab's API calls them in its paths."""
 
 UpkeepKind = Literal["", "repair", "review"]
 """What this program does unasked for a merge request that it has opened."""
@@ -156,7 +160,7 @@ UpkeepKind = Literal["", "repair", "review"]
 @dataclass(frozen=True)
 class CommentAddress:
     """A comment's address: the number of the issue or merge request, the comment's id (0 for no
-    comment), and the id of its thread ("" for unknown)."""
+    comment), and the id of the comment's thread ("" for unknown)."""
 
     where: Where
     iid: int
@@ -166,8 +170,8 @@ class CommentAddress:
 
 @dataclass(frozen=True)
 class DiffSpot:
-    """A commented line of a merge request's diff, numbered as in its head, and the ``first`` and
-    ``last`` line of its hunk."""
+    """A commented line of a merge request's diff, and the ``first`` and ``last`` line of the hunk
+    that contains it, all numbered as in the merge request's head commit."""
 
     path: str
     line: int
@@ -183,9 +187,9 @@ class TaskRequest:
     name of who asks, ``url`` the comment's web address. ``provider``, ``model`` and ``test`` (a
     command of ``policy.test_commands`` with its arguments) are "" for the settings' choice.
     ``branch`` and ``head`` (its commit) are those of the merge request to work on, "" for a new
-    one; ``failed_pipeline`` is the failed one of ``head``, 0 for none. ``also`` are further
-    comments to answer. ``suggest``: nothing is pushed, the change is suggested in the thread at
-    ``spot`` (None for a thread outside the diff).
+    one; ``failed_pipeline`` is the id of a failed pipeline of ``head``, 0 for none. ``also`` are
+    further comments to answer. ``suggest``: nothing is pushed, the change is suggested in the
+    thread at ``spot`` (None for a thread outside the diff).
     """
 
     place: CommentAddress

@@ -1,8 +1,8 @@
-"""The whole run as one record: what ``result.json`` holds, version 2.
+"""The whole run as one record: the content of ``result.json``, version 2.
 
-The strings under the fields are the descriptions in the published JSON Schema. What this program
-ran, counted or read from git has fields of its own; an agent's statements are in ``said`` and in
-the hand-offs of ``beads``.
+The strings under the fields are the descriptions in the published JSON Schema. Whatever this
+program ran, counted or read from git has fields of its own; an agent's statements are only in
+``said`` and in the hand-offs of ``beads``.
 """
 
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ class CommandFinding:
     duration_s: float
     error: str
     output: str
-    """The end of its output; of one in `commands`, the results of its other runs."""
+    """The end of its output; in `commands` the results of its other runs."""
 
 
 @dataclass(frozen=True)
@@ -172,14 +172,14 @@ class RunResult:
 
     @property
     def usage(self) -> Usage:
-        """What the run has used."""
+        """The cost and tokens of the run."""
         return Usage(
             self.total_cost_usd, self.total_tokens, self.assumed_cost_usd, self.assumed_tokens
         )
 
 
 def build_command_finding(result: CommandResult) -> CommandFinding:
-    """A command for ``result.json``."""
+    """Build the ``result.json`` form of a command that ran beside the agents."""
     level: ResultLevel = "fail"
     if result.ok:
         level = "warn" if result.flaky else "pass"
@@ -189,12 +189,13 @@ def build_command_finding(result: CommandResult) -> CommandFinding:
 
 
 def build_notarized_finding(notarized: NotarizedCommand) -> CommandFinding:
-    """A command that the notary ran, for ``result.json``, with all its runs."""
+    """Build the ``result.json`` form of a command that the notary ran, with all its runs."""
     last = notarized.runs[-1]
     other_runs = [describe_run(each) for each in notarized.runs[:-1]]
     if notarized.base:
         other_runs.append(f"without the change: {describe_run(notarized.base)}")
     level: ResultLevel = "fail"
+    # A pass at once is the only plain one: any other run is a doubt that a reviewer should see.
     if notarized.accepted:
         level = "pass" if notarized.ok and not other_runs else "warn"
     return CommandFinding(
@@ -208,11 +209,11 @@ def build_notarized_finding(notarized: NotarizedCommand) -> CommandFinding:
 
 
 def build_evidence_finding(check: Check) -> EvidenceFinding:
-    """A check for ``result.json``."""
+    """Build the ``result.json`` form of a check."""
     return EvidenceFinding(check.title, _LEVELS[check.outcome], check.detail)
 
 
 def build_flag_finding(finding: Finding) -> FlagFinding:
-    """A red flag for ``result.json``."""
+    """Build the ``result.json`` form of a red flag."""
     level: ResultLevel = "fail" if finding.level == "fail" else "warn"
     return FlagFinding(finding.name, level, finding.file, finding.line, finding.detail)

@@ -17,10 +17,11 @@ Number = TypeVar("Number", int, float)
 
 @dataclass(frozen=True)
 class Usage:
-    """What a bead or a run has used. None is unknown, and so is a sum with an unknown part.
+    """Cost and tokens of a bead or a run. None is unknown, and so is a sum with an unknown part.
 
     ``assumed_usd`` and ``assumed_tokens`` are the part that no endpoint has reported: the worst
-    case of answers whose end did not arrive. With it the sum is the most that can have been used.
+    case of answers whose end did not arrive. If they are not 0, the sum is the most that can have
+    been used.
     """
 
     cost_usd: float | None = 0.0
@@ -30,8 +31,8 @@ class Usage:
 
     @property
     def bound(self) -> Bound:
-        """What to print before the sums."""
-        # Tokens, as the assumed cost is 0 for a model without a price.
+        """The words before the sums in print: they are bounds if a part is assumed."""
+        # By the tokens, as the assumed cost is 0 for a model without a price.
         return "at most" if self.assumed_tokens else ""
 
     def __add__(self, other: Self) -> "Usage":
@@ -57,14 +58,14 @@ def _add_amounts(left: Number | None, right: Number | None) -> Number | None:
 
 @dataclass(frozen=True)
 class SpendingLimit:
-    """USD and tokens that may be used; None: no limit."""
+    """The USD and tokens that may be used; None: no limit."""
 
     usd: float | None = None
     tokens: int | None = None
 
     def subtract(self, used: Iterable[Usage]) -> "SpendingLimit":
-        """What is left of it, at least 0. Unknown usage counts as none: no limit can be enforced
-        on it."""
+        """The limit without what is used, at least 0. Unknown usage counts as 0: no limit can be
+        enforced on it."""
         parts = tuple(used)
         return SpendingLimit(
             _subtract(self.usd, [part.cost_usd or 0.0 for part in parts]),
@@ -80,9 +81,10 @@ def _subtract(limit: Number | None, amounts: Iterable[Number]) -> Number | None:
 
 
 def format_usd(usd: float | None, bound: Bound = "") -> str:
-    """``at least $1.20``. A cost below a cent has four decimals, as ``$0.00`` would mean none."""
+    """``at least $1.20``."""
     if usd is None:
         return "not known"
+    # Four decimals below a cent, as $0.00 would mean no cost at all.
     return f"{bound} ${usd:.{4 if 0 < usd < 0.01 else 2}f}".lstrip()
 
 
@@ -90,16 +92,17 @@ def format_cost(usage: Usage) -> str:
     """Cost and tokens for a log line, with the part that is assumed."""
     if usage == Usage():
         return "nothing spent"
-    known = usage.cost_usd is not None
-    money = format_usd(usage.cost_usd, usage.bound) if known else "cost not known"
+    has_cost = usage.cost_usd is not None
+    money = format_usd(usage.cost_usd, usage.bound) if has_cost else "cost not known"
     if usage.tokens is None:
         return money
     tokens = _format_tokens(usage.tokens)
-    text = f"{money}, {tokens}" if known else f"{money}, {usage.bound} {tokens}".replace("  ", " ")
+    # The bound once, before the first figure.
+    text = f"{money}, {tokens}" if has_cost else f"{money}, {f'{usage.bound} {tokens}'.lstrip()}"
     if not usage.bound:
         return text
-    guess = format_usd(usage.assumed_usd) if known else _format_tokens(usage.assumed_tokens)
-    return f"{text} ({guess} of it assumed: the end of an answer was not seen)"
+    assumed = format_usd(usage.assumed_usd) if has_cost else _format_tokens(usage.assumed_tokens)
+    return f"{text} ({assumed} of it assumed: the end of an answer was not seen)"
 
 
 def _format_tokens(tokens: int) -> str:
@@ -112,15 +115,18 @@ def _format_tokens(tokens: int) -> str:
 MOST_CALLS = 200
 """Calls of a bead that are kept; the others are only counted."""
 LONGEST_SUBJECT, LONGEST_ID = 300, 100
+"""Characters of a call's subject as it is kept, and of a tool's name or a call's id."""
 LONGEST_COMMAND = 10_000
 """Characters; a longer one is shown unparsed, as shlex would take too long."""
+SHELLS = ("sh", "bash", "dash", "zsh")
+# The arguments in which the tools of agents' CLIs name what they work on; the first one counts.
 _SUBJECTS = ("command", "cmd", "file_path", "path", "pattern")
 
 
 @dataclass(frozen=True)
 class ToolCall:
-    """One call: the tool's name, its subject (a command, a path), and the result that the agent's
-    CLI reported, "" for none. ``call_id`` is the model's."""
+    """A call of a tool: the tool's name, the subject (a command, a path), and the result that the
+    agent's CLI ``reported``, "" for none. ``call_id`` is the model's."""
 
     tool: str
     subject: str = ""
@@ -139,7 +145,7 @@ class ToolUse:
 
 
 def build_tool_call(tool: object, arguments: object, call_id: object = "") -> ToolCall:
-    """A call from a model's or a CLI's data, which is hostile and may have any shape."""
+    """Build a call from a model's or a CLI's data, which is hostile and may have any shape."""
     given = arguments if isinstance(arguments, Mapping) else {}
     subject = next((given[name] for name in _SUBJECTS if given.get(name)), "")
     return ToolCall(
@@ -147,9 +153,6 @@ def build_tool_call(tool: object, arguments: object, call_id: object = "") -> To
         clean_line(unwrap_command(subject), LONGEST_SUBJECT),
         call_id=clean_line(call_id, LONGEST_ID),
     )
-
-
-SHELLS = ("sh", "bash", "dash", "zsh")
 
 
 def unwrap_command(command: Any) -> Any:
@@ -169,6 +172,7 @@ def unwrap_command(command: Any) -> Any:
 
 def clean_line(value: object, most: int) -> str:
     """A string as one line of at most ``most`` characters, "" for other types."""
-    # Cut first, to bound the work below; to twice ``most``, as joining white space shortens it.
+    # Cut before the work below, which takes as long as the text is: to twice the length, as runs of
+    # white space become one space.
     text = value[: most * 2] if isinstance(value, str) else ""
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())[:most]
