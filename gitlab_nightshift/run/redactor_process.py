@@ -227,7 +227,7 @@ class ChannelReceiver:
         """Close its logs, and report what was refused. True if this sender reported the end of the
         run."""
         self._logs.close_all()
-        if self._parts or self._reader.waiting:
+        if self._parts or self._reader.unread_bytes:
             self._warn("it ended in the middle of a message")
         if self._refused > 1:
             self._warn(f"{self._refused} messages were not accepted")

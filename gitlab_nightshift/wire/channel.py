@@ -33,15 +33,16 @@ from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 LARGEST_FRAME = 1 << 20
 """Bytes of a payload. Larger data is sent in parts."""
-_HEAD = struct.Struct(">IB")
+_HEADER = struct.Struct(">IB")
+"""The length of the payload, and the kind of the frame."""
 
 
 class FrameKind(IntEnum):
     """The kind of a frame. Payloads are JSON, except those of ``PART`` and ``DATA``. ``DATA`` has a
-    log's number in eight bytes, and more of that log.
+    log's number in eight bytes, and the next bytes of that log.
 
-    An event or a record may be split into any number of ``PART``; its last frame is ``EVENT``, with
-    the rest of it, or ``RECORD``, with its name.
+    An event or a record may be split into any number of ``PART`` frames. A last frame ends it:
+    ``EVENT`` with the rest of the event, or ``RECORD`` with the record's name.
     """
 
     PART = 1
@@ -56,54 +57,57 @@ class FrameKind(IntEnum):
 
 @dataclass(frozen=True)
 class Frame:
-    """One message."""
+    """A frame as it is received."""
 
     kind: FrameKind
     payload: bytes
 
 
 class ProtocolError(Exception):
-    """A sender violates the framing; the text says how."""
+    """A sender breaks the rules of frames; the text says how."""
 
 
 def encode_frame(kind: FrameKind, payload: bytes) -> bytes:
-    """A frame as it is sent; its payload has at most ``LARGEST_FRAME`` bytes."""
+    """The bytes of a frame. Raises ValueError if the payload is larger than ``LARGEST_FRAME``."""
     if len(payload) > LARGEST_FRAME:
         raise ValueError("the payload is too large for a frame")
-    return _HEAD.pack(len(payload), kind) + payload
+    return _HEADER.pack(len(payload), kind) + payload
 
 
-def split(data: bytes, most: int = LARGEST_FRAME) -> list[bytes]:
-    """The data in payloads of at most ``most`` bytes; at least one payload."""
+def split_payload(data: bytes, most: int = LARGEST_FRAME) -> list[bytes]:
+    """The data in payloads of at most ``most`` bytes; one empty payload for no data."""
     return [data[start : start + most] for start in range(0, max(len(data), 1), most)]
 
 
 class FrameReader:
-    """Collects bytes, and yields the frames that they complete."""
+    """Collects the bytes of a pipe, and yields the frames that they complete."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
 
     @property
-    def waiting(self) -> int:
-        """Bytes of an incomplete frame."""
+    def unread_bytes(self) -> int:
+        """The number of bytes of an incomplete frame."""
         return len(self._buffer)
 
     def feed(self, data: bytes) -> Iterator[Frame]:
-        """The frames that these bytes complete. Raises ProtocolError; then it is unusable."""
+        """The frames that these bytes complete. Raises ProtocolError; no frame can be found after
+        that."""
         self._buffer += data
-        at = 0
+        start = 0
         try:
-            while len(self._buffer) - at >= _HEAD.size:
-                length, kind = _check_header(*_HEAD.unpack_from(self._buffer, at))
-                end = at + _HEAD.size + length
+            while len(self._buffer) - start >= _HEADER.size:
+                length, kind = _check_header(*_HEADER.unpack_from(self._buffer, start))
+                end = start + _HEADER.size + length
                 if end > len(self._buffer):
                     break
-                payload = bytes(self._buffer[at + _HEAD.size : end])
-                at = end
+                payload = bytes(self._buffer[start + _HEADER.size : end])
+                start = end
                 yield Frame(kind, payload)
         finally:
-            del self._buffer[:at]
+            # Once at the end: to delete after each of many small frames would move the rest each
+            # time.
+            del self._buffer[:start]
 
 
 def _check_header(length: int, kind: int) -> tuple[int, FrameKind]:
@@ -121,6 +125,8 @@ def _check_header(length: int, kind: int) -> tuple[int, FrameKind]:
 LARGEST_EVENT = 8 * 1024 * 1024
 """Bytes: the largest hand-off with every character escaped."""
 KINDS: dict[str, type[Event]] = {format_class_name(kind): kind for kind in Event.__subclasses__()}
+# Events that each process may send, by their names in events.jsonl. An agent may control work: that
+# may not report the start or the end of a run, or an approval.
 _STEPS = ("step_started", "step_ended", "note")
 _PHASES = ("phase_start", "phase_end", "note")
 FROM_NOTIFY = ("note",)
@@ -131,31 +137,36 @@ FROM_WORK = (
     *(*_STEPS, "progress", "bead_ended", "cmd_start", "cmd_end", "command_ended"),
     *("boundary_chosen", "boundary_proven"),
 )
-"""Events that each process of a run may send, by their names in ``events.jsonl``. An agent may
-control work: it may not report the start or end of a run, or an approval."""
 FROM_NOTARY = (*_STEPS, "command_ended")
+# The processes of a delegation; task is its work.
 FROM_PREPARE = (*_PHASES, "gate_required", "gate_approved", "gate_denied")
 FROM_TASK = (*FROM_WORK, *_PHASES)
 FROM_FINISH = (*_PHASES, "gate_required", "gate_approved", "artifact_written")
-"""Events that each process of a delegation may send; task is its work."""
+# The key becomes the name of a section in GitLab's job log, which allows these characters
+# (https://docs.gitlab.com/ci/jobs/job_logs, "Custom collapsible sections").
 _KEY = compile_lazily(r"[A-Za-z0-9_.-]{1,100}", re.ASCII)
 
 
 def encode_event(event: Event) -> bytes:
-    """An event as JSON in UTF-8; bytes of file names that are not UTF-8 stay as they are."""
-    data = {"event": format_class_name(type(event)), **dataclasses.asdict(event)}
-    return json.dumps(data, ensure_ascii=False).encode("utf-8", "surrogatepass")
+    """An event as JSON in UTF-8."""
+    return _encode_json({"event": format_class_name(type(event)), **dataclasses.asdict(event)})
+
+
+def _encode_json(value: Any) -> bytes:
+    # "surrogatepass": bytes of file names that are not UTF-8 are surrogates in str (PEP 383).
+    return json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass")
 
 
 def decode_event(data: bytes, allowed: tuple[str, ...]) -> Event:
-    """Decode an event with one of the allowed names. Raises InvalidRecordError."""
+    """The event in the bytes. Raises InvalidRecordError for invalid ones, and for an event whose
+    name is not in ``allowed``."""
     value = decode_json(data)
     name = value.pop("event", None) if type(value) is dict else None
     if type(name) is not str or name not in KINDS:
         raise InvalidRecordError("an unknown event")
     event = make_record(KINDS[name], value)
-    if (written := format_event_name(event)) not in allowed:
-        raise InvalidRecordError(f"{written}: this sender may not send it")
+    if (line_name := format_event_name(event)) not in allowed:
+        raise InvalidRecordError(f"{line_name}: this sender may not send it")
     if isinstance(event, StepStarted | StepEnded) and not _KEY.fullmatch(event.key):
         raise InvalidRecordError(f"{name}: invalid section key")
     return event
@@ -166,9 +177,9 @@ def decode_event(data: bytes, allowed: tuple[str, ...]) -> Event:
 
 @dataclass(frozen=True)
 class Sender:
-    """The process that sends on the pipe ``descriptor``, and what it may send: ``events`` by name
-    (``FROM_WORK``), ``records`` as pairs of a name in the results and a kind
-    (``kept_records.KINDS``), and ``logs``. ``awaited``: the run must wait for this sender."""
+    """A process that sends on the pipe ``descriptor``, and what it may send: ``events`` by name
+    (such as ``FROM_WORK``), ``records`` as pairs of a file name in the results and a kind of
+    ``kept_records.KINDS``, and ``logs``. ``awaited``: the run must wait for this sender."""
 
     name: str
     descriptor: int
@@ -180,13 +191,13 @@ class Sender:
 
 @dataclass(frozen=True)
 class Configuration:
-    """``values`` are the job's secrets. ``results`` and ``logs`` are existing folders; the reserve
-    for a full disk lies beside ``logs``. The job log goes to the descriptor ``output``, and the
-    name of each sender, a line, to ``ended`` once all that it sent is written.
-    ``live`` is a folder, as a descriptor, into which events are written as well.
+    """The redactor's task. ``values`` are the job's secrets. ``results`` and ``logs`` are existing
+    folders; the reserve for a full disk lies beside ``logs``. The job log goes to the descriptor
+    ``output``. Once all that a sender sent is written, its name goes to the descriptor ``ended``,
+    as a line. ``live`` is the descriptor of a folder into which events are written as well.
 
-    Of senders that wait at the same time the first ones are read first. So the one that reports the
-    start of the run comes first, then the others in the order in which they start.
+    If several ``senders`` have sent something, the first in the list is read first: so the one that
+    reports the start of the run comes first, then the others in the order in which they start.
     """
 
     run_id: str
@@ -204,16 +215,19 @@ class Configuration:
 # --- the sender's side ----------------------------------------------------------------------------
 
 
+# A control character takes six bytes in JSON ("\u0000": RFC 8259, 7), so 900,000 at most.
 LONGEST_LOG_TEXT = 150_000
-"""Characters of a text that is sent as a log, so that it fits into one frame, escaped."""
+"""Characters of a text that is sent as a log: escaped, it fits into one frame."""
 
 
 class OutputChannel:
-    """A pipe to the redactor, for all threads of a process; calling it sends an event.
+    """The sender's end of a pipe to the redactor, for all threads of a process. Called, it sends an
+    event.
 
-    A full pipe makes the caller wait. If the redactor is gone, or has cut this sender off, one
-    NightshiftError (``E_INTERNAL``) is raised; later messages are dropped, so that clean-up can go
-    on. After an ``Interruption`` by a signal, the next message first sends the rest of the last.
+    A full pipe makes the caller wait. If the redactor has ended, or has cut this sender off, the
+    next message raises NightshiftError (``E_INTERNAL``), and those after it are dropped (``gone``),
+    so that clean-up can go on. After an ``Interruption`` by a signal, the next message first sends
+    the rest of the interrupted one.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -230,40 +244,41 @@ class OutputChannel:
         if len(data) > LARGEST_EVENT:
             text = f"an event of {len(data)} bytes is left out: {type(event).__name__}"
             data = encode_event(Note(text, warning=True))
-        *parts, last = split(data)
+        *parts, last = split_payload(data)
         self._send(*((FrameKind.PART, part) for part in parts), (FrameKind.EVENT, last))
 
     def send_record(self, name: str, data: bytes) -> None:
-        """Send a whole file of the results, by its name in them; a later one replaces it."""
-        parts = split(data) if data else []
+        """Send a whole file of the results by its name; a later one of that name replaces it."""
+        parts = split_payload(data) if data else []
         self._send(
             *((FrameKind.PART, part) for part in parts), (FrameKind.RECORD, _encode_json(name))
         )
 
     def send_text(self, name: str, text: str) -> None:
-        """Send a log of this program's own, such as a traceback; of a long one its end."""
+        """Send a text of this program, such as a traceback, as a log; of a long one the end."""
         data = _encode_json({"name": name, "text": text[-LONGEST_LOG_TEXT:]})
         self._send((FrameKind.TEXT, data))
 
     def open_logs(self, *names: str) -> int:
-        """Begin logs that share a bound. The first one's number in ``log``; the others follow."""
+        """Begin logs that share one bound. Returns the number of the first one, for ``log`` and
+        ``close_logs``; the others have the next numbers."""
         with self._lock:
             first, self._logs = self._logs, self._logs + len(names)
         self._send((FrameKind.OPEN, _encode_json({"first": first, "names": names})))
         return first
 
     def log(self, number: int, data: bytes) -> None:
-        """Send more of a log."""
+        """Send the next bytes of a log."""
         head = number.to_bytes(8, "big")
-        for part in split(data, LARGEST_FRAME - len(head)):
+        for part in split_payload(data, LARGEST_FRAME - len(head)):
             self._send((FrameKind.DATA, head + part))
 
     def close_logs(self, first: int) -> None:
-        """End the logs that were opened together."""
+        """End the logs that were opened together, by the number of the first."""
         self._send((FrameKind.CLOSE, _encode_json({"first": first})))
 
     def rename_log(self, old: str, new: str) -> None:
-        """Give a log that is closed another name."""
+        """Give a closed log another name."""
         self._send((FrameKind.RENAME, _encode_json({"old": old, "new": new})))
 
     def close(self) -> None:
@@ -274,7 +289,7 @@ class OutputChannel:
 
     def _send(self, *frames: tuple[FrameKind, bytes]) -> None:
         data = b"".join(encode_frame(kind, payload) for kind, payload in frames)
-        # Of all frames at once: parts of two threads' messages would be joined to one.
+        # Held for all frames of a message: PART frames of two threads would end up in one message.
         with self._lock:
             if self.gone:
                 return
@@ -288,18 +303,15 @@ class OutputChannel:
                 raise NightshiftError(Code.INTERNAL, text) from None
 
     def _flush(self) -> None:
-        """Write all. Signals are handled between two writes, and while the pipe is full."""
+        """Write all that is unsent. Signals are handled between two writes, and while the pipe is
+        full."""
         ready = select.poll()
         ready.register(self._descriptor, select.POLLOUT)
         while self._unsent:
             ready.poll()
-            # Between write and del an exception would make the same bytes be sent twice.
+            # An exception between write and del would let the same bytes be sent twice.
             with defer_signals():
                 try:
                     del self._unsent[: os.write(self._descriptor, self._unsent[: 1 << 16])]
                 except BlockingIOError:
                     continue
-
-
-def _encode_json(value: Any) -> bytes:
-    return json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass")

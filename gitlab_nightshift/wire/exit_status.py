@@ -1,4 +1,6 @@
-"""Turns an error into an exit status (``errors.py: Code``) and a line for the user."""
+"""The end of a command: an error becomes an exit status (``errors.py: Code``) and a line for the
+user.
+"""
 
 import contextlib
 import os
@@ -15,7 +17,8 @@ from gitlab_nightshift.errors import (
 
 
 def run_guarded(action: Callable[[], int], env: Mapping[str, str]) -> int:
-    """What ``action`` returns, or the exit status of what it raises. ``env`` is the job's."""
+    """Run ``action`` and return its exit status, or that of the error which it raises, after a line
+    on stderr. ``env`` is the job's environment, for the secrets in it."""
     from gitlab_nightshift.system.signals import enable_cancellation
 
     try:
@@ -23,7 +26,7 @@ def run_guarded(action: Callable[[], int], env: Mapping[str, str]) -> int:
             status = action()
             try:
                 sys.stdout.flush()
-            except OSError as error:  # else the interpreter reports it at exit
+            except OSError as error:  # here, or the interpreter would report it at exit
                 return report_lost_output(error) or status
             return status
     except NightshiftError as error:
@@ -42,12 +45,12 @@ def run_guarded(action: Callable[[], int], env: Mapping[str, str]) -> int:
 
 
 def report_lost_output(error: OSError) -> int:
-    """The exit status if the reader of stdout, such as `head`, has ended, or a disk is full. Output
-    that cannot be written is dropped."""
+    """Drop output that cannot be written, and return the exit status: 0 if the reader of stdout,
+    such as `head`, has ended, else that of a full disk, after a line on stderr."""
     try:
         sys.stdout.flush()
     except OSError:
-        # Else the interpreter flushes again at exit, and fails with status 120.
+        # The interpreter flushes again at exit: that would fail, with status 120 (sys.exit).
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     if isinstance(error, BrokenPipeError):
         return 0
@@ -57,21 +60,21 @@ def report_lost_output(error: OSError) -> int:
 
 
 def _report_defect(env: Mapping[str, str]) -> int:
-    """A defect of this program: the traceback goes into a file, one line to the user."""
+    """Report a defect of this program: the traceback goes into a file, one line to the user."""
     import tempfile
     import traceback
 
     folder = Path("nightshift/logs")
-    if Path.cwd() != Path("/"):  # a stage's folder is no place for files
+    if Path.cwd() != Path("/"):  # where stages run, which write no files of their own
         with contextlib.suppress(OSError):
             folder.mkdir(parents=True, exist_ok=True)
-            with (folder.parent / ".gitignore").open("x") as ignores:  # as the results have
+            with (folder.parent / ".gitignore").open("x") as ignores:  # as in a run's results
                 ignores.write("*\n")
     place = folder if folder.is_dir() and os.access(folder, os.W_OK) else None
     with tempfile.NamedTemporaryFile(
         "w",
         encoding="utf-8",
-        errors="backslashreplace",  # an exception may quote half a character of an agent's text
+        errors="backslashreplace",  # an exception may quote an agent's text with a lone surrogate
         prefix="traceback-",
         suffix=".txt",
         dir=place,

@@ -1,4 +1,5 @@
-"""Logs that are sent to the redactor while they are written, with a copy for the sender."""
+"""Logs that are sent to the redactor while they are written, with or without a copy for the
+sender."""
 
 import contextlib
 from collections.abc import Iterator
@@ -13,91 +14,81 @@ from gitlab_nightshift.wire.channel import OutputChannel
 
 @dataclass(frozen=True)
 class _SentLog:
-    """One log, written to the redactor and to the sender's own copy."""
+    """One log, written to the redactor and to the sender's copy, if there is one."""
 
-    outlet: OutputChannel
+    channel: OutputChannel
     number: int
-    own: Sink
+    copy: Sink | None = None
 
     def write(self, data: bytes) -> None:
-        """Take what was printed."""
-        self.outlet.log(self.number, data)
-        self.own.write(data)
+        """Take the next bytes."""
+        self.channel.log(self.number, data)
+        if self.copy:
+            self.copy.write(data)
 
 
 @dataclass(frozen=True)
 class SentLogs(Logs):
     """Logs in a private folder of the sender, which are also sent to the redactor.
 
-    The sender reads its own copies again (the end of an output, a recording), with the same bounds;
-    ``redact`` knows only secrets that the sender may know. The redactor's copies are kept as the
-    result. All names begin with ``prefix``.
+    The sender's copies have the bounds of ``Logs``, and are for the sender itself (the end of an
+    output, a recording); ``redact`` knows only secrets that the sender may know. The redactor's
+    copies are kept in the results. All names begin with ``prefix``.
     """
 
-    outlet: OutputChannel
+    channel: OutputChannel
     prefix: str = ""
 
     def find_log(self, name: str) -> Path:
-        """A log by its plain name: where it is now, compressed or not."""
+        """The path of a log by its plain name, compressed or not."""
         return super().find_log(self.prefix + name)
 
     @contextlib.contextmanager
     def open_logs(self, *names: str) -> Iterator[tuple[Sink, ...]]:
         """New logs, for as long as a program runs."""
         named = [self.prefix + name for name in names]
-        first = self.outlet.open_logs(*named)
+        first = self.channel.open_logs(*named)
         try:
-            with super().open_logs(*named) as logs:
-                yield tuple(_SentLog(self.outlet, n, log) for n, log in enumerate(logs, first))
+            with super().open_logs(*named) as copies:
+                numbered = enumerate(copies, first)
+                yield tuple(_SentLog(self.channel, number, copy) for number, copy in numbered)
         finally:
-            self.outlet.close_logs(first)
+            self.channel.close_logs(first)
 
     def rename(self, old: str, new: str) -> None:
         """Give both outputs of a program another name."""
         super().rename(old, new)
         for kind in ("out", "err"):
-            self.outlet.rename_log(*(f"{self.prefix}{name}.{kind}" for name in (old, new)))
+            self.channel.rename_log(*(f"{self.prefix}{name}.{kind}" for name in (old, new)))
 
     def write(self, name: str, text: str) -> None:
-        """A text of this program's own, such as a traceback."""
+        """Write a text of this program, such as a traceback."""
         super().write(self.prefix + name, text)
-        self.outlet.send_text(self.prefix + name, text)
-
-
-@dataclass(frozen=True)
-class _PassedLog:
-    """The redactor's log alone."""
-
-    outlet: OutputChannel
-    number: int
-
-    def write(self, data: bytes) -> None:
-        """Take what was printed."""
-        self.outlet.log(self.number, data)
+        self.channel.send_text(self.prefix + name, text)
 
 
 @dataclass(frozen=True)
 class PassedLogs(SentLogs):
-    """Logs of a sender that keeps nothing of them: it passes on what it must not read."""
+    """Logs of a sender that keeps no copy, as it must not read agents' output; only texts of its
+    own are also in its folder."""
 
     @contextlib.contextmanager
     def open_logs(self, *names: str) -> Iterator[tuple[Sink, ...]]:
         """New logs, for as long as a program runs."""
-        first = self.outlet.open_logs(*(self.prefix + name for name in names))
+        first = self.channel.open_logs(*(self.prefix + name for name in names))
         try:
-            yield tuple(_PassedLog(self.outlet, n) for n, _ in enumerate(names, first))
+            yield tuple(_SentLog(self.channel, first + index) for index in range(len(names)))
         finally:
-            self.outlet.close_logs(first)
+            self.channel.close_logs(first)
 
 
-def pass_logs(folder: Path, outlet: OutputChannel, prefix: str) -> PassedLogs:
-    """Logs that are passed on; ``folder`` is made, for texts of the process's own."""
+def pass_logs(folder: Path, channel: OutputChannel, prefix: str) -> PassedLogs:
+    """Logs of a process that keeps no copy; ``folder`` is created, for texts of its own."""
     folder.mkdir(exist_ok=True)
-    return PassedLogs(folder, Redactor(()), Reserve(folder / "reserve"), outlet, prefix)
+    return PassedLogs(folder, Redactor(()), Reserve(folder / "reserve"), channel, prefix)
 
 
-def open_logs(folder: Path, outlet: OutputChannel, prefix: str = "") -> SentLogs:
-    """Logs of a process that may know no secret; its own are in ``folder``, which is made, unless
-    the process is started once more."""
-    folder.mkdir(exist_ok=True)
-    return SentLogs(folder, Redactor(()), Reserve(folder / "reserve"), outlet, prefix)
+def open_logs(folder: Path, channel: OutputChannel, prefix: str = "") -> SentLogs:
+    """Logs of a process that may know no secret; its copies are in ``folder``."""
+    folder.mkdir(exist_ok=True)  # it exists if the process is started again
+    return SentLogs(folder, Redactor(()), Reserve(folder / "reserve"), channel, prefix)

@@ -43,7 +43,7 @@ def frames(read: int) -> list[Frame]:
     reader, found = FrameReader(), list[Frame]()
     while data := os.read(read, 1 << 16):
         found += reader.feed(data)
-    assert reader.waiting == 0
+    assert reader.unread_bytes == 0
     return found
 
 

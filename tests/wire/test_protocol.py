@@ -36,7 +36,7 @@ from gitlab_nightshift.wire.channel import (
     decode_event,
     encode_event,
     encode_frame,
-    split,
+    split_payload,
 )
 from tests.support.samples import EVENTS, ODD
 from tests.support.tables import each
@@ -52,13 +52,13 @@ def test_frames_come_back_wherever_they_are_cut(frames: list[Frame], cuts: list[
     for start, end in itertools.pairwise(edges):
         found += reader.feed(data[start:end])
     assert found == frames
-    assert reader.waiting == 0
+    assert reader.unread_bytes == 0
 
 
 def test_half_a_frame_waits() -> None:
     data, reader = encode_frame(FrameKind.DATA, b"12345678rest"), FrameReader()
     assert list(reader.feed(data[:-1])) == []
-    assert reader.waiting == len(data) - 1
+    assert reader.unread_bytes == len(data) - 1
     assert list(reader.feed(data[-1:])) == [Frame(FrameKind.DATA, b"12345678rest")]
 
 
@@ -85,7 +85,7 @@ def test_frames_before_a_broken_one_are_read() -> None:
 
 @given(st.binary(max_size=50), st.integers(1, 20))
 def test_parts_are_the_whole(data: bytes, most: int) -> None:
-    parts = split(data, most)
+    parts = split_payload(data, most)
     assert b"".join(parts) == data
     assert parts
     assert max(map(len, parts)) <= most
