@@ -28,7 +28,7 @@ from gitlab_nightshift.repository.worktree import (
 from gitlab_nightshift.settings.config_file import FILE_NAME, ConfigFile
 from gitlab_nightshift.settings.load import load_settings
 from gitlab_nightshift.settings.model import Settings
-from gitlab_nightshift.system.file_names import format_path, is_there
+from gitlab_nightshift.system.file_names import format_path, path_exists
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 from gitlab_nightshift.text.printable_text import make_printable
 
@@ -203,7 +203,7 @@ def _resolve_selected(worktree: Worktree, request: CheckRequest) -> Iterator[str
     top = worktree.top.resolve()
     for given in request.selected:
         place = Path(os.path.normpath(request.folder.resolve() / given))
-        inside = place.is_relative_to(top) and (is_there(place) or not is_there(top / given))
+        inside = place.is_relative_to(top) and (path_exists(place) or not path_exists(top / given))
         yield (
             format_path(str(place.relative_to(top)))
             if inside

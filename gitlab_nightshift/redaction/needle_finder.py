@@ -15,6 +15,7 @@ from itertools import pairwise
 from typing import Protocol
 
 Span = tuple[int, int]
+"""Start and end of an occurrence, in bytes."""
 
 # Typical logs and code: pairs in it are common; for others, the frequency of their bytes counts.
 _SAMPLE = rb"""
@@ -30,17 +31,17 @@ Traceback (most recent call last): File "/usr/lib/python3.11/site-packages/test.
 def test_user_name(self, args): assert result == expected, "should have been True, was undefined"
 10.0.3.7 - - "GET /api/v4/projects/25?page=13 HTTP/1.1" 200 5823 ERROR failed with exit code 1
 """
-_COUNT = Counter(_SAMPLE[at : at + 2] for at in range(len(_SAMPLE) - 1))
-_BYTES = Counter(_SAMPLE)
-_LEAST = 0.2  # occurrences of a pair that is not in the sample
-_SIZES = (6, 4, 2)
+_PAIR_COUNTS = Counter(_SAMPLE[at : at + 2] for at in range(len(_SAMPLE) - 1))
+_BYTE_COUNTS = Counter(_SAMPLE)
+_LEAST_COUNT = 0.2  # of a pair that is not in the sample, nor likely by its bytes
+_SIZES = (6, 4, 2)  # bytes of a key: three pairs, two or one
 
 # Surrogates would not decode to one character for two bytes. Only the first pass sees the change.
 _FOLD = bytes(byte - 16 if 0xD8 <= byte <= 0xDF else byte for byte in range(256))
 
 
 class Needle(Protocol):
-    """A string, or a kind of strings, to be found in a text."""
+    """A string or a kind of strings to be found in a text."""
 
     @property
     def anchors(self) -> Iterable[bytes]:
@@ -48,18 +49,20 @@ class Needle(Protocol):
 
     @property
     def once(self) -> bool:
-        """True if an anchor inside a span of this needle cannot extend that span."""
+        """True if anchors inside a found span need no look: they cannot extend it."""
 
     def find_spans(self, text: bytes, at: int) -> Sequence[Span]:
         """Occurrences around an anchor that may begin at ``at``."""
 
 
-Place = tuple[bytes, int, Needle]  # a key of 2, 4 or 6 bytes, and its offset in an anchor
+Place = tuple[bytes, int, Needle]
+"""A key of 2, 4 or 6 bytes, its offset in an anchor, and the needle with that anchor."""
 
 
 @dataclass(frozen=True)
 class Lookahead:
-    """An anchor of one pair, ``offset`` bytes into a needle, and a pattern for what follows."""
+    """A key of one pair, ``offset`` bytes into a needle, that is too common to stop at unless the
+    pattern ``follows`` matches the pairs after it."""
 
     key: bytes
     offset: int
@@ -69,7 +72,7 @@ class Lookahead:
 
 class Finder:
     """Needles prepared for one pass; building it takes at most some tens of milliseconds.
-    ``listed`` are places of other needles."""
+    ``listed`` are the places of further needles, which were computed before."""
 
     def __init__(
         self,
@@ -85,10 +88,10 @@ class Finder:
     def find_spans(self, text: bytes) -> list[Span]:
         """All occurrences of all needles, in any order; they may overlap."""
         found: list[Span] = []
-        until: dict[Needle, int] = {}
+        until: dict[Needle, int] = {}  # the end of the last span of a needle that is found ``once``
         table = self._table
         for hit in self._candidate.finditer(_decode_pairs(text)):
-            # The match may include a second pair, with which another key begins.
+            # A longer key's match includes the second pair, which may be another key's first.
             for at in range(2 * hit.start(), 2 * hit.end(), 2):
                 candidates = table.get(text[at : at + 4]) or table.get(text[at : at + 2]) or ()
                 for offset, needle in candidates:
@@ -102,8 +105,8 @@ class Finder:
 
 
 def list_places(needles: Iterable[Needle], pairs: Iterable[bytes] = ()) -> Iterator[Place]:
-    """The keys of needles, given ``pairs`` at which the search stops anyway."""
-    stops = set(pairs)  # to stop at these again costs nothing
+    """The keys of needles; ``pairs`` are first pairs of other needles' keys."""
+    stops = set(pairs)  # the search stops at these anyway, so a key that begins with one is cheap
     for needle in needles:
         for anchor in needle.anchors:
             for offset, key in find_windows(anchor, stops):
@@ -114,6 +117,8 @@ def list_places(needles: Iterable[Needle], pairs: Iterable[bytes] = ()) -> Itera
 def _build_table(places: Iterable[Place]) -> dict[bytes, list[tuple[int, Needle]]]:
     """The needles to try after the first two pairs of a key, or after its only one."""
     table: dict[bytes, list[tuple[int, Needle]]] = {}
+    # The short keys first: an entry of two pairs contains the needles of its first pair alone, so
+    # that one look-up finds all.
     for key, offset, needle in sorted(places, key=lambda place: len(place[0])):
         entries = table.setdefault(key[:4], list(table.get(key[:2], ())))
         if (offset, needle) not in entries:
@@ -122,15 +127,16 @@ def _build_table(places: Iterable[Place]) -> dict[bytes, list[tuple[int, Needle]
 
 
 def find_windows(anchor: bytes, stops: Container[bytes] = ()) -> list[tuple[int, bytes]]:
-    """The rarest parts of an anchor at an even and at an odd offset, as ``(offset, bytes)``."""
+    """The cheapest parts of an anchor to search for at even and at odd offsets, as ``(offset,
+    bytes)``."""
+    # Both, as the anchor may be at an even or an odd position of the text.
     return [_find_rarest_window(anchor, start, stops) for start in (0, 1)]
 
 
 def _find_rarest_window(anchor: bytes, start: int, stops: Container[bytes]) -> tuple[int, bytes]:
     end = len(anchor) - (len(anchor) - start) % 2
-    whole = [(at, anchor[at : min(at + _SIZES[0], end)]) for at in range(start, end, 2)]
-    costs = [estimate_cost(window, stops) for _, window in whole]
-    return whole[costs.index(min(costs))]
+    windows = [(at, anchor[at : min(at + _SIZES[0], end)]) for at in range(start, end, 2)]
+    return min(windows, key=lambda window: estimate_cost(window[1], stops))
 
 
 def estimate_cost(window: bytes, stops: Container[bytes] = ()) -> float:
@@ -144,14 +150,15 @@ def estimate_cost(window: bytes, stops: Container[bytes] = ()) -> float:
 def _measure_window(window: bytes) -> tuple[float, float]:
     """The frequency of its first pair, and the cost of comparing the others."""
     first, *others = (_estimate_frequency(window[at : at + 2]) for at in range(0, len(window), 2))
+    # An estimate: it decides how fast the search is, not what it finds.
     return first, 20 * math.prod(others) ** 0.6
 
 
 @cache
 def _estimate_frequency(pair: bytes) -> float:
     first, second = pair
-    apart = _BYTES[first] * _BYTES[second] / len(_SAMPLE)
-    return max(_COUNT[pair], apart / 4, _LEAST) / len(_SAMPLE)
+    by_bytes = _BYTE_COUNTS[first] * _BYTE_COUNTS[second] / len(_SAMPLE)
+    return max(_PAIR_COUNTS[pair], by_bytes / 4, _LEAST_COUNT) / len(_SAMPLE)
 
 
 def _decode_pairs(text: bytes) -> str:
@@ -162,7 +169,12 @@ def _decode_pairs(text: bytes) -> str:
 def _build_candidate_pattern(
     keys: Iterable[bytes], lookaheads: Iterable[Lookahead]
 ) -> re.Pattern[str]:
-    """A pattern that matches at every key, and at few other positions."""
+    """A pattern that matches at every key, and at few other positions.
+
+    It begins with a set of pairs, for which ``re`` searches fast: of the pairs to stop at. The rest
+    looks back at that pair, and ahead at the pairs after it.
+    """
+    # By the size of a key, the sets of its first, second and third pairs.
     columns = {
         size: [
             {_encode_pair(key[at : at + 2]) for key in keys if len(key) == size}
@@ -170,23 +182,24 @@ def _build_candidate_pattern(
         ]
         for size in _SIZES
     }
-    special = [("", columns[2][0])]
-    special += [(lookahead.follows, {_encode_pair(lookahead.key)}) for lookahead in lookaheads]
-    alone = set().union(*(starts for _, starts in special))
-    ways = []
+    # Keys of one pair: any text may follow some, a pattern has to follow the others.
+    single = [("", columns[2][0])]
+    single += [(lookahead.follows, {_encode_pair(lookahead.key)}) for lookahead in lookaheads]
+    all_single = set().union(*(pairs for _, pairs in single))
+    branches = []
     if columns[6][0]:
         one, two, three = map(build_charset, columns[6])
-        ways.append(f"{two}(?={three})(?<={one}.)")
+        branches.append(f"{two}(?={three})(?<={one}.)")
     if columns[4][0]:
         one, two = map(build_charset, columns[4])
-        ways.append(f"{two}(?<={one}.)")
-    if alone:
-        each = (
-            f"(?<={build_charset(starts)})(?={follows})" for follows, starts in special if starts
-        )
-        ways.append(f"(?<={build_charset(alone)})(?:{'|'.join(each)})")
-    first = alone | columns[4][0] | columns[6][0]
-    return re.compile(f"{build_charset(first)}(?:{'|'.join(ways)})" if first else "(?!)", re.DOTALL)
+        branches.append(f"{two}(?<={one}.)")
+    if all_single:
+        each = (f"(?<={build_charset(pairs)})(?={follows})" for follows, pairs in single if pairs)
+        branches.append(f"(?<={build_charset(all_single)})(?:{'|'.join(each)})")
+    first = all_single | columns[4][0] | columns[6][0]
+    # "(?!)" never matches: there is nothing to find.
+    pattern = f"{build_charset(first)}(?:{'|'.join(branches)})" if first else "(?!)"
+    return re.compile(pattern, re.DOTALL)
 
 
 def combine_pairs(first: Iterable[int], second: Iterable[int]) -> set[int]:
@@ -196,7 +209,7 @@ def combine_pairs(first: Iterable[int], second: Iterable[int]) -> set[int]:
 
 
 def build_charset(codes: Iterable[int], but: bool = False) -> str:
-    """A regular expression's set of these pairs, or of all others; "" for none."""
+    """A regular expression's set of these pairs, with ``but`` of all others; "" for none."""
     ordered = sorted(codes)
     if not ordered:
         return ""

@@ -82,15 +82,14 @@ def _decode_text(data: bytes) -> str:
 
 
 _SHORTEST_LEAK = 12
-"""Characters. Shorter values (``postgres``) are too often ordinary words."""
-
-
+"""Characters. Shorter values, such as ``postgres``, are too often ordinary words."""
 _OF_THE_BASE = (b" ", b"-", b"@@ ")
-"""Beginnings of lines that only repeat the base."""
+"""Beginnings of the lines of a patch that only repeat the base: no secret in them is new."""
 
 
 def refuse_secrets(patch: bytes, secrets: Collection[str]) -> None:
-    """Raise ``E_POLICY_DENY`` if a patch adds a secret, in any spelling, in a line or a header."""
+    """Raise ``E_POLICY_DENY`` if a patch adds a secret, in any spelling, in its lines or
+    headers."""
     lines = patch.split(b"\n")
     added = [line[1:] for line in lines if line.startswith(b"+")]
     others = [line for line in lines if not line.startswith((b"+", *_OF_THE_BASE))]
@@ -110,6 +109,7 @@ def holds_secret(data: bytes, secrets: Collection[str]) -> bool:
 # --- unnecessary escapes --------------------------------------------------------------------------
 
 
+# Hex codes of the unreserved characters (RFC 3986, 2.3).
 _CODE = (
     rb"(2[dDeE]"  # - .
     rb"|3[0-9]"  # digits
@@ -119,18 +119,19 @@ _CODE = (
     rb"|7[eE])"  # ~
 )
 _PERCENT = compile_lazily(rb"%" + _CODE)
-_IN_JSON = compile_lazily(rb"\\{1,8}(?:u00)" + _CODE)
-_ANY = compile_lazily(rb"(?:%|\\{1,8}u00)([0-7][0-9a-fA-F])")
+# Up to eight backslashes: JSON in JSON doubles them, three times over.
+_IN_JSON = compile_lazily(rb"\\{1,8}u00" + _CODE)
+_ASCII_ESCAPE = compile_lazily(rb"(?:%|\\{1,8}u00)([0-7][0-9a-fA-F])")
 
 Find = Callable[[bytes], Iterable[Span]]
 
 
 def find_escaped_spans(text: bytes, find: Find, distance: int) -> Iterator[Span]:
-    """What ``find`` finds within ``distance`` bytes of an unnecessary escape, as spans of the
-    original text: ``%67lpat``.
+    """Spans that ``find`` finds once unnecessary escapes are undone, such as ``%67lpat``, as spans
+    of the original text.
 
     Encoders do not escape the unreserved characters of RFC 3986, so such escapes are rare in honest
-    text. The text around each is searched without its escapes.
+    text: only the text within ``distance`` bytes of one is searched again.
     """
     for start, end in _find_regions(text, distance):
         plain, origin = _unescape_text(text[start:end])
@@ -162,9 +163,11 @@ def _find_escapes(text: bytes) -> Iterator[Iterable[int]]:
 def _unescape_text(text: bytes) -> tuple[bytes, Callable[[int], int]]:
     """The text without escapes of ASCII, and a function from its positions to the original's."""
     parts: list[bytes] = []
+    # Where each escape begins and ends, in the result and in the text; between these, positions
+    # differ by a constant.
     places, origins = [0], [0]
     at, length = 0, 0
-    for match in _ANY.finditer(text):
+    for match in _ASCII_ESCAPE.finditer(text):
         parts += [text[at : match.start()], bytes((int(match[1], 16),))]
         length += match.start() - at
         at = match.end()
@@ -186,11 +189,11 @@ def _unescape_text(text: bytes) -> tuple[bytes, Callable[[int], int]]:
 REDACTED = "[redacted]"
 _BLOCK = 1 << 19  # bytes that are searched at once
 _CONTEXT = 64  # bytes before a position that may decide whether a token begins there
-_MORE = compile_lazily(rb"[\w+/=.~%-]*")
+_REST_OF_TOKEN = compile_lazily(rb"[\w+/=.~%-]*")
 
 
 class Stream:
-    """Removes secrets from a stream of bytes, in bounded memory, wherever its chunks are cut. Its
+    """Removes secrets from a stream of bytes, in bounded memory, wherever its chunks are cut. The
     output is delayed by up to some hundred kilobytes.
 
     ``keep`` is the length in bytes of the longest secret. An even longer token extends to the first
@@ -202,11 +205,12 @@ class Stream:
         self._keep = keep
         self._waiting: list[bytes] = []
         self._size = 0
-        # ``_held``: input that is held back, after ``_seen`` bytes of context. All up to ``_done``,
-        # which may be beyond its end, has left; ``_open``: a token may continue there.
-        self._held = b""
-        self._seen = self._done = 0
-        self._open = False
+        # ``_held`` is input that may begin a secret, after ``_seen`` bytes of context that have
+        # been output already.
+        self._held, self._seen = b"", 0
+        # Where output goes on: beyond ``_seen`` if a secret that began before was longer, perhaps
+        # beyond the end of ``_held``. ``_open``: a token ended there, and may continue.
+        self._done, self._open = 0, False
 
     def feed(self, chunk: bytes | str) -> bytes:
         """The output that is ready after this chunk, often none."""
@@ -235,7 +239,7 @@ class Stream:
     def _find_spans(self, text: bytes) -> list[Span]:
         """Spans that begin after the context, and the continuation of an earlier one."""
         found = [span for span in self._find(text) if span[0] >= self._seen]
-        more = _MORE.match(text, self._done) if self._open else None
+        more = _REST_OF_TOKEN.match(text, self._done) if self._open else None
         return merge_spans([(self._seen, more.end() if more else self._done), *found])
 
 

@@ -14,21 +14,26 @@ from urllib.parse import quote, quote_plus
 from gitlab_nightshift.redaction.needle_finder import Span, estimate_cost, find_windows
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
+# Characters that no encoder changes: anchors are taken from such runs, in base64 from long ones.
 _RUN = compile_lazily(rb"[0-9A-Za-z]{7,}")
 _LONG_RUN = compile_lazily(rb"[0-9A-Za-z]{10,}")
 _UNRESERVED_RUN = compile_lazily(rb"[0-9A-Za-z_.~-]{5,}")  # RFC 3986, 2.3: never URL-encoded
 _NEAR = 256  # bytes from the beginning in which an anchor is chosen
-_ANCHOR = 32
-_NAMED = {"\b": b"b", "\t": b"t", "\n": b"n", "\f": b"f", "\r": b"r"}
+_LONGEST_ANCHOR = 32
+_LETTERS_OF_ESCAPES = {"\b": b"b", "\t": b"t", "\n": b"n", "\f": b"f", "\r": b"r"}
 _QUOTED_IN_SHELL = rb"""'(?:\\'|"'")'"""
 # Python's quote, its default, JavaScript's encodeURIComponent, encodeURI
 _LEFT_IN_URLS = ("", "/", "!'()*", "!#$&'()*+,/:;=?@")
 _B64 = rb"[0-9A-Za-z+/_-]"
-_WRAPPED = rb"(?:\s|\\{1,4}[rn]){0,4}"
+# base64 and PEM break lines, after 76 or 64 characters (RFC 2045, RFC 7468); in JSON as \\r\\n.
+_LINE_BREAK = rb"(?:\s|\\{1,4}[rn]){0,4}"
+# The longest escape of a character below U+10000: eight backslashes and "u00e4".
+_LONGEST_ESCAPE = 13
 
 
 class _SpellingForm:
-    """The pattern of one way to write a secret, compiled when the first anchor is found."""
+    """A way to write a secret: its pattern, compiled when the first anchor is found, and the length
+    of its ``longest`` spelling in bytes."""
 
     def __init__(self, source: bytes, longest: int) -> None:
         self._source = source
@@ -42,13 +47,14 @@ class _SpellingForm:
 
 @dataclass(frozen=True, eq=False)
 class _SpellingNeedle:
-    """A form, and a string in it, ``offset`` bytes from its usual beginning."""
+    """A form, and an ``anchor``: a string in the form, ``offset`` bytes from where it usually
+    begins."""
 
     form: _SpellingForm
     anchor: bytes
     offset: int
     once: bool = False
-    strict: bool = True  # the anchor is never wrapped over two lines
+    strict: bool = True  # the anchor is written as it is, never broken over two lines
 
     @property
     def anchors(self) -> tuple[bytes, ...]:
@@ -86,7 +92,7 @@ def _list_spellings(value: str) -> list[_SpellingNeedle]:
 def _list_raw_spellings(value: str) -> list[_SpellingNeedle]:
     """The value itself, with any of its characters quoted, escaped or URL-encoded."""
     parts = [_build_char_pattern(char) for char in value]
-    form = _SpellingForm(b"".join(parts), max(13 * len(value), 16))
+    form = _SpellingForm(b"".join(parts), max(_LONGEST_ESCAPE * len(value), 16))
     plain = _to_bytes(value)
     runs = _find_best_run(plain, _RUN) or _find_best_run(plain, _UNRESERVED_RUN)
     anchors = runs or [(each, 0) for each in _list_encodings(value)]
@@ -100,27 +106,28 @@ def _build_char_pattern(char: str) -> bytes:
     percent = b"".join(b"%%(?:25){0,2}(?i:%02x)" % byte for byte in raw)
     units = char.encode("utf-16-be", "surrogatepass").hex(":", 2).split(":")
     unicode = b"".join(rb"\\{1,8}u(?i:%s)" % unit.encode() for unit in units)
-    passed = char.encode("utf-8", "surrogatepass")  # a lone surrogate, as the redactor encodes it
-    plain = [rb"\\{0,8}" + re.escape(each) for each in dict.fromkeys((raw, passed))]
-    ways = [*_list_special_spellings(char), percent, unicode, *plain]  # the longer ones first
-    return b"(?:%s)" % b"|".join(ways)
+    encoded = char.encode("utf-8", "surrogatepass")  # of a lone surrogate, as the redactor does
+    plain = [rb"\\{0,8}" + re.escape(each) for each in dict.fromkeys((raw, encoded))]
+    # The longer ones first: re takes the first that matches, and would leave the rest behind.
+    spellings = [*_list_special_spellings(char), percent, unicode, *plain]
+    return b"(?:%s)" % b"|".join(spellings)
 
 
 def _list_special_spellings(char: str) -> list[bytes]:
-    ways = []
-    if char in _NAMED:
-        ways.append(rb"\\{1,8}" + _NAMED[char])
+    spellings = []
+    if char in _LETTERS_OF_ESCAPES:
+        spellings.append(rb"\\{1,8}" + _LETTERS_OF_ESCAPES[char])
     if char == "\n":
-        ways += [rb"\r\n", rb"\\{1,8}r\\{1,8}n", rb"%0[dD]%0[aA]"]
+        spellings += [rb"\r\n", rb"\\{1,8}r\\{1,8}n", rb"%0[dD]%0[aA]"]
     if char == " ":
-        ways.append(rb"\+")
+        spellings.append(rb"\+")
     if char == "'":
-        ways += [_QUOTED_IN_SHELL, b"&apos;"]
+        spellings += [_QUOTED_IN_SHELL, b"&apos;"]
     if html.escape(char) != char:
-        ways.append(re.escape(html.escape(char)).encode())
+        spellings.append(re.escape(html.escape(char)).encode())
     if ord(char) < 128:
-        ways.append(b"&#(?:0{0,4}%d|[xX]0{0,4}(?i:%x));" % (ord(char), ord(char)))
-    return ways
+        spellings.append(b"&#(?:0{0,4}%d|[xX]0{0,4}(?i:%x));" % (ord(char), ord(char)))
+    return spellings
 
 
 def _list_encodings(value: str) -> list[bytes]:
@@ -133,16 +140,19 @@ def _list_encodings(value: str) -> list[bytes]:
     encoded = [quote_plus(data), *(quote(data, safe=safe) for safe in _LEFT_IN_URLS)]
     lower = [re.sub("%..", lambda match: match[0].lower(), each) for each in encoded]
     forms = [_to_bytes(each) for each in (*texts, *encoded, *lower)]
-    passed = value.encode("utf-8", "surrogatepass")
-    return [each[:_ANCHOR] for each in dict.fromkeys((*forms, passed)) if len(each) >= 3]
+    with_surrogates = value.encode("utf-8", "surrogatepass")
+    # Anchors have at least three bytes (needle_finder.Needle).
+    anchors = dict.fromkeys((*forms, with_surrogates))
+    return [each[:_LONGEST_ANCHOR] for each in anchors if len(each) >= 3]
 
 
 def _find_best_run(
     text: bytes, pattern: re.Pattern[bytes], after: int = 0
 ) -> list[tuple[bytes, int]]:
-    """The run that makes the cheapest anchor, and its position; an empty list without any."""
+    """The run that makes the cheapest anchor, with its position; an empty list if there is no
+    run."""
     near = pattern.finditer(text, after, _NEAR)
-    found = [(match[0][:_ANCHOR], match.start()) for match in near]
+    found = [(match[0][:_LONGEST_ANCHOR], match.start()) for match in near]
     return [min(found, key=lambda run: _estimate_anchor_cost(run[0]))] if found else []
 
 
@@ -156,16 +166,17 @@ def _list_shifted_base64(data: bytes, shift: int) -> list[_SpellingNeedle]:
     One character on each side may encode bits of the secret and of other bytes: it belongs to the
     spelling, as does the padding.
     """
+    # A character encodes six bits: the core are those of the secret alone.
     bits = 8 * (shift + len(data))
     core = base64.b64encode(bytes(shift) + data)[(shift * 8 + 5) // 6 : bits // 6]
     before = _B64 + b"?" if shift else b""
     after = (_B64 + b"?" if bits % 6 else b"") + rb"(?:=|%3[dD]|\\{1,8}u003[dD]){0,2}"
-    body = _WRAPPED.join(map(_build_base64_pattern, core))
+    body = _LINE_BREAK.join(map(_build_base64_pattern, core))
     form = _SpellingForm(before + body + after, len(core) + 8 * (len(core) // 32 + 4))
-    lead = 1 if shift else 0
+    lead = 1 if shift else 0  # the character before the core
     urlsafe = core.translate(bytes.maketrans(b"+/", b"-_"))
-    whole = [(each[:_ANCHOR], 0) for each in dict.fromkeys((core, urlsafe))]
-    # Two anchors, as the text may be wrapped within one of them.
+    whole = [(each[:_LONGEST_ANCHOR], 0) for each in dict.fromkeys((core, urlsafe))]
+    # Two anchors, as a line break may be in one: the second begins in the second half, or after 60.
     runs = [
         *_find_best_run(core, _LONG_RUN),
         *_find_best_run(core, _LONG_RUN, min(len(core) // 2, 60)),
@@ -187,17 +198,17 @@ def _build_base64_pattern(code: int) -> bytes:
 def _list_hex_spellings(data: bytes) -> list[_SpellingNeedle]:
     """Hex digits in one case, joined or with colons or spaces between bytes."""
     form = _SpellingForm(b"[ :]?".join(b"(?i:%02x)" % byte for byte in data), 3 * len(data))
-    head = data[:_ANCHOR]
-    written = [head.hex(), head.hex(":"), head.hex(" ")]
-    every = dict.fromkeys(chain.from_iterable((each, each.upper()) for each in written))
-    return [_SpellingNeedle(form, each[: 2 * _ANCHOR].encode(), 0) for each in every]
+    head = data[:_LONGEST_ANCHOR]
+    in_hex = [head.hex(), head.hex(":"), head.hex(" ")]
+    both_cases = dict.fromkeys(chain.from_iterable((each, each.upper()) for each in in_hex))
+    anchors = [each[: 2 * _LONGEST_ANCHOR].encode() for each in both_cases]
+    return [_SpellingNeedle(form, anchor, 0) for anchor in anchors]
 
 
 # --- which values are redacted --------------------------------------------------------------------
 
-SHORTEST_VALUE = 6
-SHORTEST_NUMBER = 8
-SHORTEST_LINE = 8
+SHORTEST_VALUE, SHORTEST_NUMBER, SHORTEST_LINE = 6, 8, 8
+"""Characters of a value, digits of a number, characters of a line of a multi-line value."""
 _WORDS = frozenset(
     """
     access account admin administrator default deploy deployer develop development disabled docker
@@ -247,4 +258,5 @@ def _split_lines(value: str) -> list[str]:
 
 def measure_longest_form(values: Iterable[str]) -> int:
     """The length in bytes of the longest value if each character is escaped."""
-    return 13 * max((len(_to_bytes(value)) for value in select_usable(values)), default=0) + 64
+    longest = max((len(_to_bytes(value)) for value in select_usable(values)), default=0)
+    return _LONGEST_ESCAPE * longest + 64

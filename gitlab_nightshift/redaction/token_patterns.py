@@ -1,7 +1,8 @@
-"""Secrets that are recognized by their form: tokens by a prefix, values by what precedes them.
+"""Secrets that are recognized by their form: tokens by a prefix, other values by the words before
+them.
 
-A token with fewer than five different characters is a placeholder, and is kept:
-``glpat-xxxxxxxxxxxxxxxxxxxx``.
+A token with fewer than five different characters, such as ``glpat-xxxxxxxxxxxxxxxxxxxx``, is a
+placeholder, and is not redacted.
 """
 
 import re
@@ -22,22 +23,24 @@ from gitlab_nightshift.redaction.needle_finder import (
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 _ALNUM = string.ascii_letters + string.digits
-_FEWEST_CHARACTERS = 5
-_LONGEST_PEM = 32_768
+_FEWEST_CHARACTERS = 5  # different ones, of a token that is no placeholder
+_LONGEST_PEM = 32_768  # bytes
 
 # The beginning of a word, which may follow an escape (``\n`` in JSON, ``%3D``).
 _ESCAPED = rb"(?<=\\[nrtbf])|(?<=%[0-9A-Fa-f]{2})|(?<=u00[0-9a-fA-F]{2})"
 _START = rb"(?:(?<![0-9A-Za-z_])|" + _ESCAPED + rb")"
 _JWT_START = rb"(?:(?<![\w-])|" + _ESCAPED + rb")"
 _QUOTE = rb"""(?:\\{0,8}["'])?"""
+# Between a name and its value: in JSON, YAML, headers, assignments, Ruby's hashes and URLs.
 _IS = _QUOTE + rb"[ \t]{0,8}(?:=>|[=:,]|%3[aAdD])[ \t]{0,8}" + _QUOTE
 _VALUE = rb"[\w+/=.~%-]"
+# A value of letters alone is rather a word: "private-token: your-personal-access-token".
 _WITH_DIGIT = rb"(?=[\w+/=.~%-]{0,40}[0-9])"
 
 
 @dataclass(frozen=True, eq=False)
 class TokenKind:
-    """A kind of token: its ``head``, of bounded length, and the ``tail`` of any length."""
+    """A kind of token: the ``head``, of bounded length, and the ``tail`` of any length."""
 
     name: str
     anchors: tuple[bytes, ...]
@@ -47,7 +50,7 @@ class TokenKind:
     once: bool = True
 
     def find_spans(self, text: bytes, at: int) -> list[Span]:
-        """The token at the anchor; if the head has a group, the token begins with that."""
+        """The token at the anchor; if the head's pattern has a group, the token begins there."""
         found = self.head.match(text, at)
         if not found:
             return []
@@ -72,8 +75,8 @@ class UrlPassword:
 
 
 PLACEHOLDERS = (
-    ("a shell's variable", rb"\$\w+", b"$CI_JOB_TOKEN"),
-    ("a shell's or a template's", rb"\$?\{+[\w. ]+\}+", b"{{.Values.token}}"),
+    ("variable of a shell", rb"\$\w+", b"$CI_JOB_TOKEN"),
+    ("variable of a shell or a template, in braces", rb"\$?\{+[\w. ]+\}+", b"{{.Values.token}}"),
     ("masked by a runner", rb"\[\w+\]", b"[MASKED]"),
     ("masked by a tool", rb"\*+", b"***"),
     ("crossed out", rb"x+|X+", b"xxxx"),
@@ -88,7 +91,7 @@ _URL = compile_lazily(
 
 @dataclass(frozen=True, eq=False)
 class PrivateKey:
-    """A PEM block of a private key; without an end line, as far as it looks like base64."""
+    """A PEM block of a private key; if the end line is missing, as far as it looks like base64."""
 
     anchors: tuple[bytes, ...] = (b"-----BEGIN ",)
     once: bool = True
@@ -152,7 +155,7 @@ TOKENS: tuple[Needle, ...] = (
         rb"[\w-]*(?:\.[0-9a-z]{2,})*",
         f"glpat-{_FILL[:27]}.01.0w1abcdef",
     ),
-    _build_token(  # the same place
+    _build_token(  # also in that overview
         "GitLab, runner registration",
         ["GR1348941"],
         rb"GR1348941[\w-]{20}",
@@ -179,7 +182,7 @@ TOKENS: tuple[Needle, ...] = (
         rb"[0-9A-Za-z]*",
         f"ghp_{_FILL[:36]}",
     ),
-    _build_token(  # the same place
+    _build_token(  # also in that list
         "GitHub, fine-grained",
         ["github_pat_"],
         rb"github_pat_\w{22}",
@@ -202,7 +205,7 @@ TOKENS: tuple[Needle, ...] = (
         b"",
         f"AKIA{_FILL[:16]}",
     ),
-    # Its secret has no prefix: 40 characters behind the name that all AWS tools use.
+    # The secret of that key has no prefix: 40 characters after the name that all AWS tools use.
     _build_token(
         "AWS, secret",
         ["secret_access_key", "SECRET_ACCESS_KEY", "ecretAccessKey"],
@@ -228,7 +231,7 @@ TOKENS: tuple[Needle, ...] = (
         _VALUE + rb"*",
         f"Authorization: Bearer {_FILL[:20]}",
     ),
-    # GitLab's own header, and the parameter of its feeds, whatever prefix an instance has set.
+    # GitLab's header and the parameter of its feeds: an instance may have set another token prefix.
     _build_token(
         "GitLab, by its place",
         _list_case_variants(*_HEADERS),
@@ -253,11 +256,14 @@ def list_lookaheads() -> tuple[Lookahead, ...]:
 
 
 def _build_lookaheads() -> Iterator[Lookahead]:
+    # In pairs: {15} pairs are 30 of the 32 characters that a token of _OLD_OPENAI has at least.
     alnum = _ALNUM.encode()
     words = build_charset(combine_pairs(alnum, alnum))
     dashed = build_charset(combine_pairs(b"-", alnum))
     yield Lookahead(b"sk", 0, _OLD_OPENAI, f"{dashed}{words}{{15}}")
     yield Lookahead(b"k-", 1, _OLD_OPENAI, f"{words}{{15}}")
+    # The same as _URL, roughly: user and password without these bytes, then an "@". 4,500 pairs are
+    # more than the 256 and 8,192 bytes that both may have.
     stop = b"\"'/<>@\\ \t\r\n"
     at = combine_pairs(b"@", range(128)) | combine_pairs(set(range(128)) - set(stop), b"@")
     within = build_charset(

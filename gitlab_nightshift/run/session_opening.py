@@ -39,7 +39,7 @@ from gitlab_nightshift.settings.notations import parse_project_address
 from gitlab_nightshift.stages.report.event_file import EVENTS, EventFile
 from gitlab_nightshift.stages.report.job_log import JobLog
 from gitlab_nightshift.system.environment import build_search_path
-from gitlab_nightshift.system.file_names import is_there, resolve_path
+from gitlab_nightshift.system.file_names import path_exists, resolve_path
 from gitlab_nightshift.system.network_settings import copy_certificates
 
 
@@ -169,7 +169,7 @@ def read_config_file(call: Invocation, checkout: Path, git: Git) -> tuple[Config
 
 def read_uncommitted_config(path: Path) -> ConfigFile | None:
     """The configuration in a file of the checkout, None without one. Raises ``E_CONFIG``."""
-    if not (is_there(path) and path.is_file()):
+    if not (path_exists(path) and path.is_file()):
         return None
     try:
         return _decode_config(path, path.read_bytes())
@@ -201,6 +201,6 @@ def locate_product(session: Session, given: str | None, name: str) -> Path:
     place, run_folder = path, RunFolder(session.checkout, session.private)
     if path.is_relative_to(session.output):
         place = run_folder.earlier / path.relative_to(session.output)
-    if not is_there(place):
+    if not path_exists(place):
         raise build_config_error(f"{path}: not there; it is the product of the stage before")
     return place

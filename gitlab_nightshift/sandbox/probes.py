@@ -32,7 +32,7 @@ from gitlab_nightshift.sandbox.tiers import (
     Confinement,
     ProofRow,
 )
-from gitlab_nightshift.system.file_names import is_there, open_short_folder
+from gitlab_nightshift.system.file_names import open_short_folder, path_exists
 from gitlab_nightshift.system.processes import list_ancestors
 
 NOWHERE = "192.0.2.1"
@@ -123,7 +123,7 @@ def _add_file_probes(
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="nightshift-proof-")))
     _plant(probes, folder)
     private = [Path(path) for path in PRIVATE_FILES]
-    for path in (*targets.secrets, *(path for path in private if is_there(path))):
+    for path in (*targets.secrets, *(path for path in private if path_exists(path))):
         probes.add(SECRET_FILES, f"read {path}", *_choose_read_probe(path, confinement))
     for name in SYSTEM_FILES:
         probes.add(WRITING, f"write to {name}", "open_to_write", name)

@@ -1,9 +1,10 @@
-"""Disk space reserved for files that must be written even if the disk is full."""
+"""Disk space that is kept for files which must be written even if the disk is full."""
 
 import os
 from dataclasses import dataclass
 from pathlib import Path
 
+# Enough for the results, and for the end of each log of a run.
 RESERVE_BYTES = 8_000_000
 FULL_BYTES = 128 * 1024
 """A disk with less free space counts as full."""
@@ -11,7 +12,7 @@ FULL_BYTES = 128 * 1024
 
 @dataclass(frozen=True)
 class Reserve:
-    """A file that only occupies space, to be freed when it is needed."""
+    """A file that only occupies space, until the space is needed."""
 
     path: Path
     size: int = RESERVE_BYTES
@@ -20,6 +21,7 @@ class Reserve:
         """Occupy the space, unless that would fill the disk."""
         try:
             disk = os.statvfs(self.path.parent)
+            # Some space has to be left, or the disk would count as full.
             if disk.f_bavail * disk.f_frsize < self.size + 4 * FULL_BYTES:
                 return
             with self.path.open("xb") as file:

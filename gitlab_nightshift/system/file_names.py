@@ -9,6 +9,7 @@ from pathlib import Path
 
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
+# Characters that HFS+ ignores in names (git's utf8.c: next_hfs_char).
 _HFS_IGNORED = compile_lazily("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
 
 
@@ -29,17 +30,20 @@ def is_dot_git(path: str) -> bool:
 
 
 def _part_is_dot_git(part: str) -> bool:
+    # NTFS: a stream's name follows a colon, spaces and dots at the end do not count, and git~1 may
+    # be the short name (git's path.c: is_ntfs_dotgit).
     name = _HFS_IGNORED.sub("", part).split(":", 1)[0].rstrip(" .").casefold()
     return name in (".git", "git~1")
 
 
-def is_there(path: Path) -> bool:
-    """True if a path exists, as far as this user can see."""
+def path_exists(path: Path) -> bool:
+    """True if a path exists, as far as this user can see: False if the folder around it is
+    closed."""
     return os.path.exists(path)  # noqa: PTH110 - Path.exists may raise
 
 
 def resolve_path(path: Path) -> Path:
-    """The path with links resolved, as far as it exists."""
+    """The path with the links in its existing part resolved."""
     return Path(os.path.realpath(path))  # Path.resolve raises for a circle of links
 
 
@@ -55,31 +59,30 @@ def list_parents(path: str) -> tuple[str, ...]:
 
 
 LONGEST_FOR_SOCKETS = 60
-"""Characters of a folder's path: a socket's may have 107 (unix(7)), and names are appended."""
+"""Characters of the path of a folder with sockets: a socket's path may have 107 (unix(7))."""
 LONGEST_OWN_NAME = 20
-"""Characters of these for a run's own folder, the only one where confined work may put sockets."""
+"""The part of these characters that is left for the name of a run's own folder, the only one in
+which confined work may make sockets."""
 
 
 @contextlib.contextmanager
 def open_short_folder(preferred: Path) -> Iterator[Path]:
-    """A private folder with a path short enough for UNIX sockets: in ``preferred``, else in /tmp.
-
-    Raises OSError if neither is possible.
-    """
+    """A private folder with a path short enough for UNIX sockets: in ``preferred``, or in /tmp if
+    that path is too long. Raises OSError."""
     import tempfile
 
     with tempfile.TemporaryDirectory(
-        prefix="ns-", dir=_choose(preferred, LONGEST_FOR_SOCKETS)
+        prefix="ns-", dir=_choose_parent(preferred, LONGEST_FOR_SOCKETS)
     ) as folder:
         yield Path(folder)
 
 
 def choose_short_parent(preferred: Path) -> Path:
     """``preferred``, or /tmp if paths below it could be too long for UNIX sockets."""
-    return _choose(preferred, LONGEST_FOR_SOCKETS - LONGEST_OWN_NAME)
+    return _choose_parent(preferred, LONGEST_FOR_SOCKETS - LONGEST_OWN_NAME)
 
 
-def _choose(preferred: Path, longest: int) -> Path:
+def _choose_parent(preferred: Path, longest: int) -> Path:
     return preferred if len(str(preferred)) <= longest else Path("/tmp")  # noqa: S108
 
 

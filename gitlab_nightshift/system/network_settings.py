@@ -26,6 +26,8 @@ NETWORK = (*PROXIES, *CERTIFICATES)
 
 
 _FOLDER, _BUNDLE = "certificates", "bundle"
+"""Below a run's private folder, the folder of the copies; and the name of the shared bundle in
+it."""
 _NAMED = ("CI_SERVER_TLS_CA_FILE", "SSL_CERT_FILE")
 _SYNONYMS = {
     "SSL_CERT_FILE": ("SSL_CERT_FILE",),
@@ -43,23 +45,27 @@ _SYSTEM_BUNDLES = (
 
 
 def copy_certificates(env: Mapping[str, str], folder: Path, private: Path) -> dict[str, str]:
-    """The certificate variables that differ from the job's: they name a copy below ``private`` of
-    each file in the checkout around ``folder``, and the shared bundle if the job names nothing. A
-    file that cannot be copied is left out (``sealed_start.py`` warns of it)."""
-    found = {
+    """Copy the certificates of the checkout around ``folder`` to below ``private``.
+
+    Returns the certificate variables that differ from the job's: those of a copied file name the
+    copy, and those that the job leaves free the shared bundle. A file that cannot be copied is left
+    out (``sealed_start.py`` warns of it).
+    """
+    contents = {
         name: read_certificates(env[name], folder) for name in _find_names_in_checkout(env, folder)
     }
-    made = {name: _build_copy_path(private, name) for name, content in found.items() if content}
-    for name, path in made.items():
+    copies = {name: _build_copy_path(private, name) for name in contents if contents[name]}
+    for name, path in copies.items():
         path.parent.mkdir(mode=0o700, exist_ok=True)
-        path.write_bytes(found[name])
+        path.write_bytes(contents[name])
     _write_bundle(env, folder, private)
     # requests would trust certifi's list, without the certificates that this machine's owner added.
-    own = next((place for place in _SYSTEM_BUNDLES if Path(place).is_file()), "")
-    named = env.get("REQUESTS_CA_BUNDLE") or env.get("CURL_CA_BUNDLE")
-    machine = {} if named or not own else {"REQUESTS_CA_BUNDLE": own}
-    copies = {name: str(path) for name, path in made.items()}
-    return machine | _find_bundle(env, private) | copies
+    system = next((place for place in _SYSTEM_BUNDLES if Path(place).is_file()), "")
+    is_named = any(map(env.get, _SYNONYMS["REQUESTS_CA_BUNDLE"]))
+    for_requests = {"REQUESTS_CA_BUNDLE": system} if system and not is_named else {}
+    # In this order: a copy takes precedence over the bundle, and that over the system's list.
+    of_copies = {name: str(path) for name, path in copies.items()}
+    return for_requests | _find_bundle(env, private) | of_copies
 
 
 def _write_bundle(env: Mapping[str, str], folder: Path, private: Path) -> None:
@@ -67,10 +73,10 @@ def _write_bundle(env: Mapping[str, str], folder: Path, private: Path) -> None:
     if not any(named):
         return
     # A bundle replaces the system's list instead of adding to it, so it needs both.
-    own = (read_certificates(place, folder) for place in _SYSTEM_BUNDLES)
+    system = (read_certificates(place, folder) for place in _SYSTEM_BUNDLES)
     path = _build_copy_path(private, _BUNDLE)
     path.parent.mkdir(mode=0o700, exist_ok=True)
-    path.write_bytes(b"\n".join([next(filter(None, own), b""), *named]))
+    path.write_bytes(b"\n".join([next(filter(None, system), b""), *named]))
 
 
 def _find_bundle(env: Mapping[str, str], private: Path) -> dict[str, str]:
@@ -80,14 +86,14 @@ def _find_bundle(env: Mapping[str, str], private: Path) -> dict[str, str]:
 
 
 def build_network_env(env: Mapping[str, str], folder: Path, private: Path) -> dict[str, str]:
-    """The proxy and certificate variables for this program's own connections. Instead of files in
-    the checkout they name the copies, if there are any."""
-    made = _find_bundle(env, private) | {name: env[name] for name in NETWORK if env.get(name)}
+    """The proxy and certificate variables for this program's own connections. In place of a file in
+    the checkout they name its copy, or nothing if there is none."""
+    variables = _find_bundle(env, private) | {name: env[name] for name in NETWORK if env.get(name)}
     for name in _find_names_in_checkout(env, folder):
-        del made[name]
+        del variables[name]
         if _build_copy_path(private, name).exists():
-            made[name] = str(_build_copy_path(private, name))
-    return made
+            variables[name] = str(_build_copy_path(private, name))
+    return variables
 
 
 def _find_names_in_checkout(env: Mapping[str, str], folder: Path) -> list[str]:

@@ -46,6 +46,7 @@ def refuse_installation_in(checkout: Path) -> None:
 
 PR_SET_CHILD_SUBREAPER = 36
 ENDING_S, WAIT_S = 5.0, 10.0
+"""Seconds for killed processes to be gone, and for others to end by themselves."""
 
 
 @functools.cache
@@ -89,11 +90,12 @@ def read_stat(pid: int) -> list[bytes]:
 
 
 def read_parents(uid: int) -> dict[int, int]:
-    """The processes of a user, each with its parent; not those that have ended."""
+    """The live processes of a user: pid → parent's pid."""
     found: dict[int, int] = {}
     for pid in _list_all_pids():
         with contextlib.suppress(OSError):
             fields = read_stat(pid)
+            # Z is a zombie, X is dead (proc_pid_stat(5)).
             if Path(f"/proc/{pid}").stat().st_uid == uid and fields[0] not in (b"Z", b"X"):
                 found[pid] = int(fields[1])
     return found
@@ -113,13 +115,14 @@ def list_ancestors() -> list[tuple[int, int]]:
     return found
 
 
-def end_orphans(find: Callable[[], set[int]]) -> bool:
-    """Kill every child that ``find`` names until it names none; False after ``ENDING_S`` seconds.
+def end_orphans(find_orphans: Callable[[], set[int]]) -> bool:
+    """Kill the children that ``find_orphans`` returns until there are none; False after
+    ``ENDING_S`` seconds.
 
     The descendants of a killed child become ours in the next round.
     """
     until = time.monotonic() + ENDING_S
-    while orphans := find():
+    while orphans := find_orphans():
         if time.monotonic() >= until:
             return False
         for pid in orphans:
@@ -133,10 +136,10 @@ def end_orphans(find: Callable[[], set[int]]) -> bool:
     return True
 
 
-def let_end(find: Callable[[], set[int]]) -> None:
-    """Give the children that ``find`` names ``WAIT_S`` seconds to end by themselves."""
+def let_end(find_children: Callable[[], set[int]]) -> None:
+    """Give the children that ``find_children`` returns ``WAIT_S`` seconds to end by themselves."""
     until = time.monotonic() + WAIT_S
-    while (children := find()) and time.monotonic() < until:
+    while (children := find_children()) and time.monotonic() < until:
         for pid in children:
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(pid, os.WNOHANG)

@@ -22,7 +22,7 @@ from typing import Any
 from gitlab_nightshift.errors import build_config_error
 from gitlab_nightshift.stages.report.event_file import EVENTS, EventSummary, read_summary
 from gitlab_nightshift.stages.report.result_files import ignore_itself
-from gitlab_nightshift.system.file_names import is_there
+from gitlab_nightshift.system.file_names import path_exists
 from gitlab_nightshift.system.openat import remove_path
 
 PREFIX = "delegate-"
@@ -182,7 +182,7 @@ def find_run(name: str, caller: Path, output_dir: str | None) -> Path:
     """
     wanted = name if name.startswith(PREFIX) else f"{PREFIX}{name}"
     candidates = [caller / name] if "/" in name else _list_folders(caller, output_dir, wanted)
-    runs = [each for each in candidates if each.name.startswith(PREFIX) and is_there(each)]
+    runs = [each for each in candidates if each.name.startswith(PREFIX) and path_exists(each)]
     runs = [each for each in runs if each.is_dir()] or list(_search_checkout(caller, wanted))
     if not runs:
         raise build_config_error(

@@ -18,7 +18,7 @@ from gitlab_nightshift.sandbox.confinement import ConfinementPaths
 from gitlab_nightshift.sandbox.system_paths import HOME_FILES, SYSTEM_SECRETS
 from gitlab_nightshift.sandbox.visible_home import find_hidden_home, list_home_needs
 from gitlab_nightshift.system.environment import build_search_path
-from gitlab_nightshift.system.file_names import is_there, within
+from gitlab_nightshift.system.file_names import path_exists, within
 from gitlab_nightshift.system.processes import list_ancestors
 
 # Whoever can write these runs code in the user's next shell: work must not.
@@ -99,14 +99,14 @@ def _find_sockets(env: Mapping[str, str], home: Path) -> list[Path]:
             path = Path(f"/{line.partition(' /')[2]}")
             in_home = home.name != "" and home in path.parents
             lasting = in_home or not any(each in path.parents for each in _TEMPORARY_FOLDERS)
-            if (lasting or str(path) in variables) and is_there(path) and path.is_socket():
+            if (lasting or str(path) in variables) and path_exists(path) and path.is_socket():
                 found.append(path)
     return found
 
 
 def _resolve_existing(paths: Iterable[Path]) -> tuple[str, ...]:
     """The paths that exist, links resolved."""
-    return tuple(dict.fromkeys(os.path.realpath(path) for path in paths if is_there(path)))
+    return tuple(dict.fromkeys(os.path.realpath(path) for path in paths if path_exists(path)))
 
 
 def _write_shown_config(env: Mapping[str, str], run_folder: RunFolder) -> Path:
@@ -133,11 +133,11 @@ def _build_probes(
 ) -> dict[str, Any]:
     """What ``sandbox/self_confinement.py`` tries: files by name, processes by pid and start."""
     checkout = run_folder.checkout.resolve()
-    installed = {path for path in map(Path, sys.path) if is_there(path) and path.is_dir()}
+    installed = {path for path in map(Path, sys.path) if path_exists(path) and path.is_dir()}
     neighbour = {run_folder.checkout.parent} - {run_folder.private}
-    closed = filter(is_there, (*secret, run_folder.results, run_folder.logs))
+    closed = filter(path_exists, (*secret, run_folder.results, run_folder.logs))
     start_files = [*(home / each for each in START_FILES), *map(Path, SYSTEM_START_FILES)]
-    changed = [str(path) for path in start_files if is_there(path)]
+    changed = [str(path) for path in start_files if path_exists(path)]
     unseen = [each for each in changed if paths.home and within(each, paths.home)]
     moved = paths.moved[:1] if paths.state_folder else ()
     written = sorted(map(str, {home, *neighbour, run_folder.results, *installed}))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gitlab_nightshift.records.bead_results import AnalysisCandidate, AnalysisResult
 from gitlab_nightshift.stages.work.named_paths import PathResolver
-from gitlab_nightshift.system.file_names import format_path, is_there
+from gitlab_nightshift.system.file_names import format_path, path_exists
 from gitlab_nightshift.system.openat import RefusedFileError, read_regular
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
@@ -112,7 +112,7 @@ def _build_reader(checkout: Path, paths: PathResolver) -> Read:
         if paths.is_behind_link(path):
             return b""
         found = paths.resolve(path)
-        if found is None or not is_there(checkout / found):
+        if found is None or not path_exists(checkout / found):
             return None
         try:
             return read_regular(checkout, found, _LARGEST)

@@ -30,7 +30,7 @@ from gitlab_nightshift.repository.private_repository import Repository
 from gitlab_nightshift.repository.remote import GitServer, TransferStatus, fetch_ref
 from gitlab_nightshift.repository.shared_state import is_shared
 from gitlab_nightshift.system.environment import build_search_path
-from gitlab_nightshift.system.file_names import is_there, resolve_path, within
+from gitlab_nightshift.system.file_names import path_exists, resolve_path, within
 from gitlab_nightshift.system.network_settings import build_network_env
 from gitlab_nightshift.system.private_folders import remove_all_leftovers
 from gitlab_nightshift.system.processes import refuse_installation_in
@@ -100,7 +100,7 @@ def _find_local_checkout(repo: Repo, folder: Path, env: Mapping[str, str]) -> Pa
     top = resolve_path(folder / repo.value)
     if root and not top.is_relative_to(Path(root).resolve()):
         raise build_config_error(f"repo.value: {top} is not below {WORKSPACES} ({root})")
-    if not (is_there(top) and top.is_dir()):
+    if not (path_exists(top) and top.is_dir()):
         raise build_config_error(f"repo.value: {top} is not a folder")
     return top
 
