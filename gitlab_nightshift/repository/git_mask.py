@@ -16,7 +16,7 @@ from gitlab_nightshift.repository.state_folder import StateFolder
 from gitlab_nightshift.repository.throwaway_git import MARKER, copy_throwaway, is_unchanged
 from gitlab_nightshift.system.openat import (
     RefusedFileError,
-    grant,
+    grant_access,
     open_folder,
     read_regular,
     remove_path,
@@ -128,7 +128,7 @@ def _move_throwaway(state: StateFolder, to: Path) -> Path | None:
     with open_folder(state.checkout), open_folder(to):
         if not os.path.lexists(shown):
             return None
-        grant(shown)
+        grant_access(shown)
         shown.rename(used)
     return used
 

@@ -267,7 +267,7 @@ def _watch(
     """Wait until the process ends, reaches a limit, or a callback stops it; returns which."""
     began = last_output = time.monotonic()
     while process.poll() is None:
-        if pump.turn(TICK_S if pump.outputs_open() else CLOSED_TICK_S):
+        if pump.move_bytes(TICK_S if pump.outputs_open() else CLOSED_TICK_S):
             last_output = time.monotonic()
         if on_tick() or pump.stopped:
             return EndReason.STOPPED

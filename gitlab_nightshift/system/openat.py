@@ -12,8 +12,8 @@ import stat
 from collections.abc import Container, Iterator
 from pathlib import Path
 
-_OPEN = os.O_NOFOLLOW | os.O_CLOEXEC
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | _OPEN
+_NO_LINK = os.O_NOFOLLOW | os.O_CLOEXEC
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | _NO_LINK
 _CHUNK = 1 << 20
 _BATCH = 100_000
 """Entries of a folder to hold in memory at once."""
@@ -27,11 +27,12 @@ class RefusedFileError(Exception):
 
 @contextlib.contextmanager
 def open_folder(folder: str | Path, dir_fd: int | None = None) -> Iterator[int]:
-    """A folder's descriptor. If it is ours but its mode forbids access, the mode is changed."""
+    """Open a folder, and give its descriptor. If its mode forbids access and this user owns it, the
+    mode is changed."""
     try:
         fd = os.open(folder, _FOLDER, dir_fd=dir_fd)
     except PermissionError:
-        grant(folder, dir_fd)
+        grant_access(folder, dir_fd)
         fd = os.open(folder, _FOLDER, dir_fd=dir_fd)
     try:
         mode = os.fstat(fd).st_mode
@@ -43,8 +44,8 @@ def open_folder(folder: str | Path, dir_fd: int | None = None) -> Iterator[int]:
         os.close(fd)
 
 
-def grant(name: str | Path, dir_fd: int | None = None) -> None:
-    """Give the owner all rights on a folder. Not on a file, which may be a hard link to one
+def grant_access(name: str | Path, dir_fd: int | None = None) -> None:
+    """Give the owner all rights on a folder. A file keeps its mode: it may be a hard link to one
     outside."""
     with pin_file(name, dir_fd) as (link, mode):
         if stat.S_ISDIR(mode):
@@ -53,9 +54,9 @@ def grant(name: str | Path, dir_fd: int | None = None) -> None:
 
 @contextlib.contextmanager
 def pin_file(name: str | Path, dir_fd: int | None = None) -> Iterator[tuple[str, int]]:
-    """Pin a file by an ``O_PATH`` descriptor: its name in ``/proc`` and its mode. ``chmod`` always
-    follows links (chmod(2)); under this name it changes exactly this file."""
-    fd = os.open(name, os.O_PATH | _OPEN, dir_fd=dir_fd)
+    """Hold a file by an ``O_PATH`` descriptor, and give its name in ``/proc`` and its mode."""
+    # chmod always follows links (chmod(2)); under the name in /proc it changes exactly this file.
+    fd = os.open(name, os.O_PATH | _NO_LINK, dir_fd=dir_fd)
     try:
         yield f"/proc/self/fd/{fd}", os.fstat(fd).st_mode
     finally:
@@ -69,7 +70,7 @@ def set_mode(name: str | Path, dir_fd: int | None, mode: int) -> None:
 
 
 def _change_mode(file: int | str, mode: int) -> None:
-    """``chmod`` that raises PermissionError for a read-only file system too: callers treat both
+    """``chmod`` that raises PermissionError for a read-only file system too, as callers treat both
     alike."""
     try:
         os.chmod(file, mode)  # noqa: PTH101
@@ -83,9 +84,12 @@ def _change_mode(file: int | str, mode: int) -> None:
 def open_parent(
     root: Path, path: str, *, make: bool = False, owner: Owner | None = None
 ) -> Iterator[tuple[int, str]]:
-    """A descriptor of the folder that contains ``path`` (relative to ``root``), and the last name.
+    """Open the folder that contains ``path`` (relative to ``root``), and give its descriptor and
+    the last name of the path.
 
-    With ``make``, missing folders are created, and anything else in their place is removed."""
+    With ``make``, missing folders are created for ``owner``, and whatever else is in their place is
+    removed.
+    """
     *above, name = path.split("/")
     with contextlib.ExitStack() as stack:
         # One by one: O_NOFOLLOW is about the last component only (open(2)).
@@ -114,8 +118,8 @@ def _make_folder(name: str, dir_fd: int, owner: Owner | None) -> None:
 def read_regular(root: Path, path: str, limit: int, *, linked: bool = False) -> bytes:
     """The bytes of a regular file of at most ``limit`` bytes.
 
-    Raises RefusedFileError if it is no regular file, is larger, or (unless ``linked``) has several
-    hard links: it may be a file outside under another name.
+    Raises RefusedFileError if it cannot be read, is no regular file, is larger, or (unless
+    ``linked``) has several hard links: it may be a file outside under another name.
     """
     try:
         with open_parent(root, path) as (fd, name), open_regular(name, fd) as file:
@@ -142,12 +146,12 @@ def open_regular(name: str, dir_fd: int) -> Iterator[int]:
 
 def _open_readable(name: str, dir_fd: int) -> int:
     # O_NONBLOCK: if the file was replaced by a FIFO, open must not wait for a writer (fifo(7)).
-    flags = os.O_RDONLY | os.O_NONBLOCK | _OPEN
+    flags = os.O_RDONLY | os.O_NONBLOCK | _NO_LINK
     try:
         return os.open(name, flags, dir_fd=dir_fd)
     except PermissionError:
         with pin_file(name, dir_fd) as (link, mode):
-            # Only while it is opened: what is open stays readable.
+            # The mode is changed only while the file is opened: an open descriptor stays readable.
             os.chmod(link, 0o400)  # noqa: PTH101
             try:
                 return os.open(name, flags, dir_fd=dir_fd)
@@ -157,7 +161,7 @@ def _open_readable(name: str, dir_fd: int) -> int:
 
 def _read(fd: int, limit: int) -> bytes:
     parts: list[bytes] = []
-    left = limit + 1
+    left = limit + 1  # one byte more shows that the file is too large
     while left and (data := os.read(fd, min(left, _CHUNK))):
         parts.append(data)
         left -= len(data)
@@ -170,8 +174,8 @@ def _read(fd: int, limit: int) -> bytes:
 
 
 def remove(name: str, dir_fd: int) -> None:
-    """Remove a file or folder, however deeply nested. Raises OSError. Inner folders are moved up
-    before they are emptied, so it needs no recursion and at most two descriptors."""
+    """Remove a file or folder, however deeply nested. Raises OSError."""
+    # Inner folders are moved up before they are emptied: no recursion, and at most two descriptors.
     if not stat.S_ISDIR(os.lstat(name, dir_fd=dir_fd).st_mode):
         os.unlink(name, dir_fd=dir_fd)
         return
@@ -183,7 +187,8 @@ def remove(name: str, dir_fd: int) -> None:
                 below = _unlink_files(fd)
                 names = [f"{prefix}{moved + i}" for i in range(len(below))]
                 for old, new in zip(below, names, strict=True):
-                    grant(old, fd)
+                    # To move a folder takes the right to write it: its ".." changes (rename(2)).
+                    grant_access(old, fd)
                     os.rename(old, new, src_dir_fd=fd, dst_dir_fd=top)
             os.rmdir(waiting.pop(), dir_fd=top)
             waiting += names
@@ -203,9 +208,9 @@ def _unlink_files(fd: int) -> list[str]:
 
 
 def list_entries(fd: int, but: Container[str]) -> Iterator["os.DirEntry[str]"]:
-    """The entries of a folder, except these names; the caller removes each one, or adds it to them.
-
-    It is read in rounds, so that millions of entries are never held in memory."""
+    """The entries of a folder except the names in ``but``. The caller removes each entry, or adds
+    its name to ``but``: the folder is read in rounds, so that millions of entries are never held in
+    memory."""
     while True:
         with os.scandir(fd) as entries:
             batch = list(itertools.islice((e for e in entries if e.name not in but), _BATCH))
@@ -215,13 +220,13 @@ def list_entries(fd: int, but: Container[str]) -> Iterator["os.DirEntry[str]"]:
 
 
 def remove_path(path: Path) -> None:
-    """Remove a folder or file of our own by its absolute path, if it exists."""
+    """Remove a folder or file by its absolute path, if it exists; links above it are followed."""
     with contextlib.suppress(FileNotFoundError), open_folder(path.parent) as fd:
         remove(path.name, fd)
 
 
 def remove_tree(path: Path) -> None:
-    """Remove as much of it as possible, without an error."""
+    """Remove as much of a folder as possible, without an error."""
     try:
         remove_path(path)
     except OSError:
@@ -239,10 +244,10 @@ def replace_file(name: str, dir_fd: int, mode: int = 0o600) -> Iterator[int]:
     """Open a new file that replaces whatever ``name`` was at the end of the block."""
     # A random name, O_EXCL and O_NOFOLLOW: nobody can plant a link in its place.
     part = f".nightshift-{os.urandom(8).hex()}"
-    fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _OPEN, mode, dir_fd=dir_fd)
+    fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK, mode, dir_fd=dir_fd)
     try:
         yield fd
-        # In one step: nobody sees half of a file, nor none (rename(2)).
+        # Atomic: others see the whole old file or the whole new one (rename(2)).
         _rename_over(part, name, dir_fd)
     except BaseException:
         os.unlink(part, dir_fd=dir_fd)
@@ -267,8 +272,9 @@ def put_link(
 
 
 def change_owner(file: int | str, owner: Owner) -> None:
-    """Give an open file, or one of ``pin_file``, to this owner, as far as this user may and the
-    user namespace knows it (else EINVAL): a plain user can only change the group of its files."""
+    """Give an open file, or the name from ``pin_file``, to this owner, or at least to its group."""
+    # A plain user may only change the group of its files: EPERM. A user namespace may not map the
+    # owner: EINVAL (chown(2)).
     status = os.stat(file, follow_symlinks=True)  # noqa: PTH116
     for wanted in (owner, (status.st_uid, owner[1])):
         if (status.st_uid, status.st_gid) == wanted:

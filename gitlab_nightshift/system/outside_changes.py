@@ -1,5 +1,5 @@
 """Undoes what work can change outside its folders: the modes of folders that the supervisor has to
-enter, and files in shared memory, which all jobs of a machine share.
+enter, and the files in shared memory, which all jobs of a machine use.
 """
 
 import contextlib
@@ -17,14 +17,15 @@ from gitlab_nightshift.system.processes import list_ancestors, read_parents
 
 @dataclass(frozen=True)
 class KeptModes:
-    """The saved modes by path, the outer folders first."""
+    """The modes of folders before agents ran, by path, the outer folders first."""
 
     modes: Mapping[Path, int]
 
     def restore(self) -> None:
-        """Restore them. Without a broker (``sandbox/broker_client.py``) work can change them as the
-        same user, which Landlock does not check: if a folder can no longer be entered, the real
-        ``.git`` cannot be moved back."""
+        """Restore the modes, as far as possible."""
+        # Without a broker (sandbox/broker_client.py) work can change them: it is the same user, and
+        # Landlock does not check chmod. The real .git is in one of these folders, and has to be
+        # moved back.
         for path, mode in self.modes.items():
             with contextlib.suppress(OSError):
                 if stat.S_IMODE(path.lstat().st_mode) != mode:
@@ -34,7 +35,7 @@ class KeptModes:
 def keep_modes(paths: Iterable[Path]) -> KeptModes:
     """The modes of the folders above these paths that this user owns."""
     modes = dict[Path, int]()
-    # The outer ones first: a folder can be reached once those above it can be entered.
+    # The outer folders first: the others can be reached once these can be entered.
     for folder in (folder for path in paths for folder in reversed(path.parents)):
         status = folder.stat()
         if status.st_uid == os.geteuid():
@@ -45,12 +46,12 @@ def keep_modes(paths: Iterable[Path]) -> KeptModes:
 # --- shared memory --------------------------------------------------------------------------------
 
 
-FOLDER = Path("/dev/shm")  # noqa: S108 - the kernel's name
+SHARED_FOLDER = Path("/dev/shm")  # noqa: S108 - the kernel's name
 
 
 @dataclass(frozen=True)
 class SharedMemory:
-    """The files in the folder before agents ran, by device and inode."""
+    """The files in shared memory before agents ran, by device and inode."""
 
     before: frozenset[tuple[int, int]]
 
@@ -60,9 +61,9 @@ class SharedMemory:
         A file does not show which job made it. So nothing is removed if this user has another
         process that is neither an ancestor nor a descendant of this one: it may be another job's.
         """
-        if not _has_no_other_processes():
+        if _has_unrelated_processes():
             return
-        for path, status in _list():
+        for path, status in _list_shared_files():
             existed = (status.st_dev, status.st_ino) in self.before
             if not existed and status.st_uid == os.geteuid():
                 with contextlib.suppress(OSError):
@@ -71,24 +72,25 @@ class SharedMemory:
 
 def look_at_shared_memory() -> SharedMemory:
     """Record the files that exist now."""
-    return SharedMemory(frozenset((status.st_dev, status.st_ino) for _, status in _list()))
+    files = _list_shared_files()
+    return SharedMemory(frozenset((status.st_dev, status.st_ino) for _, status in files))
 
 
-def _list() -> Iterator[tuple[Path, os.stat_result]]:
+def _list_shared_files() -> Iterator[tuple[Path, os.stat_result]]:
     with contextlib.suppress(OSError):
-        for path in list(FOLDER.iterdir()):
+        for path in list(SHARED_FOLDER.iterdir()):
             with contextlib.suppress(FileNotFoundError):
                 yield path, path.lstat()
 
 
-def _has_no_other_processes() -> bool:
-    """True if all of this user's processes are ancestors or descendants of this one."""
+def _has_unrelated_processes() -> bool:
+    """True if a process of this user is neither an ancestor nor a descendant of this one."""
     parents = read_parents(os.geteuid())
-    ours = {pid for pid, _ in list_ancestors()}
-    return all(pid in ours or _lies_below(pid, parents) for pid in parents)
+    ancestors = {pid for pid, _ in list_ancestors()}
+    return not all(pid in ancestors or _descends(pid, parents) for pid in parents)
 
 
-def _lies_below(pid: int, parents: dict[int, int]) -> bool:
+def _descends(pid: int, parents: dict[int, int]) -> bool:
     while pid := parents.get(pid, 0):
         if pid == os.getpid():
             return True

@@ -1,7 +1,7 @@
-"""A run's own folders, and the leftovers of killed runs.
+"""The folders of a run, and the leftovers of killed runs.
 
 A run holds a lock in each of its folders as long as it lives, so that nobody has to guess by age
-or pid.
+or pid whether a folder is a leftover.
 """
 
 import contextlib
@@ -17,6 +17,7 @@ from gitlab_nightshift.system.openat import remove_tree
 PRIVATE, SCRATCH = "nightshift-", "ns-"
 """Prefixes of the names: of a run's private folder, and of the one with the agents' folders."""
 LOCK, OWNER, INNER = "lock", "checkout", "s"
+"""Names in such a folder: the lock, the file that names the run's checkout, the agents' part."""
 
 
 @contextlib.contextmanager
@@ -28,7 +29,7 @@ def open_private_folder(parent: Path, checkout: Path, kind: str = PRIVATE) -> It
     lock = os.open(folder / LOCK, flags, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        # From here on, another run can tell whose leftover it is.
+        # From here on, another run can tell to which checkout the folder belongs.
         (folder / OWNER).write_bytes(os.fsencode(checkout))
         yield folder
     finally:
@@ -38,10 +39,11 @@ def open_private_folder(parent: Path, checkout: Path, kind: str = PRIVATE) -> It
 
 @contextlib.contextmanager
 def open_scratch_folder(parent: Path, checkout: Path) -> Iterator[Path]:
-    """The folder for agents' folders, in ``parent``, or in /tmp if paths of sockets were too long.
+    """A new folder for agents' folders, below ``parent``, or below /tmp if the paths of sockets
+    would be too long.
 
-    It lies inside a folder of the run that others may only enter: an agent that writes in it can
-    reach neither the lock nor the owner file, and so cannot make it look like a leftover.
+    It lies inside a folder of the run that others may only enter: an agent can reach neither the
+    lock nor the owner file in that one, and so cannot make it look like a leftover.
     """
     with open_private_folder(choose_short_parent(parent), checkout, SCRATCH) as folder:
         scratch = folder / INNER
@@ -52,10 +54,10 @@ def open_scratch_folder(parent: Path, checkout: Path) -> Iterator[Path]:
 
 
 def remove_leftovers(parent: Path, checkout: Path, recover: Callable[[Path], None]) -> None:
-    """Remove the folders in ``parent`` that killed runs of this user in ``checkout`` left.
+    """Remove the folders in ``parent`` that killed runs of this user in ``checkout`` left, each
+    private folder after a call of ``recover`` with it.
 
-    ``recover`` is called with each private one first. Those of other checkouts stay for a start
-    there, unless that checkout is gone.
+    The leftovers of another checkout stay for the next run in it, unless that checkout is gone.
     """
     with os.scandir(parent) as listed:
         names = [item.name for item in listed if _is_ours(item)]
@@ -68,10 +70,8 @@ def remove_leftovers(parent: Path, checkout: Path, recover: Callable[[Path], Non
 
 
 def remove_all_leftovers(parent: Path, checkout: Path) -> None:
-    """Remove what killed runs in a checkout left below ``parent``.
-
-    Twice: folders that belong to a private checkout can only be removed once that is gone.
-    """
+    """Remove what killed runs in a checkout left below ``parent``."""
+    # Twice: folders whose checkout is a private one can only be removed once that is gone.
     for folder in 2 * (parent, choose_short_parent(parent)):
         remove_leftovers(folder, checkout, lambda _leftover: None)
 
@@ -86,9 +86,10 @@ def _is_ours(item: "os.DirEntry[str]") -> bool:
 
 @contextlib.contextmanager
 def _lock_ended_run(folder: Path) -> Iterator[Path | None]:
-    """The checkout of an ended run, its folder locked meanwhile; None if the run may be alive."""
+    """Lock the folder of an ended run, and give the run's checkout; None if the run may be
+    alive."""
     try:
-        # Not created: without it the run has just begun, or it is none of ours.
+        # Not created: a folder without a lock is that of a run that has just begun, or not a run's.
         lock = os.open(folder / LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
         yield None

@@ -1,4 +1,4 @@
-"""Moves bytes between a process and its files, a bounded amount at a time."""
+"""Moves bytes between a process and this one's sinks, a bounded amount at a time."""
 
 import contextlib
 import fcntl
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from gitlab_nightshift.system.raw_logs import Sink
 
 DRAIN_S = 1.0
+"""Seconds to read what is left in the pipes: a process that holds one open could write on."""
 LONGEST_LINE = 8 * 1024 * 1024
 CHUNK = 64 * 1024
 PIPE_BYTES = 1024 * 1024
@@ -21,10 +22,11 @@ for a slow reader: output that does not fit when it exits is lost."""
 
 
 class Pump:
-    """The pipes of a process: ``stdin`` is fed, the outputs go raw to ``out`` and ``err``.
+    """The pipes of a process: ``stdin`` is written to it, its outputs go raw to ``out`` and
+    ``err``.
 
     ``on_line`` gets the first ``LONGEST_LINE`` bytes of each line of stdout; ``stopped`` is True
-    once it has returned True. ``printed`` counts the bytes of both outputs.
+    once ``on_line`` has returned True. ``printed`` counts the bytes of both outputs.
     """
 
     def __init__(
@@ -49,8 +51,9 @@ class Pump:
                 fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
         self._selector.register(self._stdin.fileno(), selectors.EVENT_WRITE)
 
-    def turn(self, wait_s: float) -> bool:
-        """Wait at most ``wait_s`` seconds and move bytes; True if the process printed something."""
+    def move_bytes(self, wait_s: float) -> bool:
+        """Move what can be moved, and wait at most ``wait_s`` seconds for something; True if the
+        process printed something."""
         printed = False
         for key, _ in self._selector.select(wait_s):
             if key.fd in self._sinks:
@@ -64,9 +67,10 @@ class Pump:
         return any(fd in self._selector.get_map() for fd in self._sinks)
 
     def drain(self) -> None:
-        """Read what is still in the pipes after the end, for a bounded time. Call it last."""
+        """Read what is left in the pipes after the end of the process, for ``DRAIN_S`` seconds at
+        most. Call it last."""
         until = time.monotonic() + DRAIN_S
-        while self.outputs_open() and time.monotonic() < until and self.turn(0.0):
+        while self.outputs_open() and time.monotonic() < until and self.move_bytes(0.0):
             pass
         if self._line:
             self._on_line(bytes(self._line))
@@ -81,7 +85,7 @@ class Pump:
                 return
         except BlockingIOError:
             return
-        except BrokenPipeError:  # it reads no more: close our end as if all had been written
+        except BrokenPipeError:  # the process reads no more: close our end as if all were written
             pass
         self._selector.unregister(fd)
         with contextlib.suppress(BrokenPipeError):
@@ -104,10 +108,10 @@ class Pump:
     def _handle_lines(self, data: bytes) -> None:
         *whole, rest = data.split(b"\n")
         for part in whole:
-            self._keep(part)
+            self._extend_line(part)
             self.stopped = self._on_line(bytes(self._line)) or self.stopped
             self._line.clear()
-        self._keep(rest)
+        self._extend_line(rest)
 
-    def _keep(self, part: bytes) -> None:
+    def _extend_line(self, part: bytes) -> None:
         self._line += part[: LONGEST_LINE - len(self._line)]

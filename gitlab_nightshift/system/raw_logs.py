@@ -1,4 +1,4 @@
-"""The raw output of programs: redacted, bounded, compressed if it is large.
+"""Logs of the raw output of programs: redacted, bounded, compressed if large.
 
 A small output is a plain file. A larger one is a sequence of gzip members, each complete in itself:
 after a full disk or a kill, it can be unpacked up to its last member.
@@ -28,9 +28,9 @@ MOST_STORED = 80_000_000
 """Bytes of all logs of a run on disk. GitLab refuses artifacts beyond 100 MB by default, and with
 them the result. Each program gets half of what is left, so that the next one gets some too."""
 END_BYTES = 64 * 1024
-"""Bytes of the end of an output that are always kept: it is the most useful part."""
+"""Bytes of the end of an output that are always kept, as the end is the most useful part."""
 SECRET_BYTES = 64 * 1024
-"""Bytes before those, to find a secret that begins there."""
+"""Bytes before the end that are remembered too: a secret may begin there."""
 
 
 class Sink(Protocol):
@@ -43,7 +43,8 @@ class Sink(Protocol):
 
 @dataclass
 class _Allowance:
-    """How many bytes of a program's outputs may still be kept, as printed and as stored."""
+    """The bytes of a program's outputs that may still be kept: as ``printed`` before compression,
+    and as ``stored`` on disk."""
 
     printed: int
     stored: int
@@ -58,16 +59,18 @@ class Log:
         self._path, self._allowance, self._reserve = path, allowance, reserve
         self._redact, self._stream = redact, redact.build_stream()
         self._block, self._size, self._cut_reason = bytearray(), 0, ""
-        self._last: deque[bytes] = deque()
+        # The last chunks, of END_BYTES and SECRET_BYTES together at least.
+        self._last_chunks: deque[bytes] = deque()
         self._last_size = 0
         find_stored_log(path).unlink(missing_ok=True)
         path.unlink(missing_ok=True)
         path.touch(exist_ok=False)
 
     def write(self, data: bytes) -> None:
-        """Take printed bytes; those beyond a limit are left out.
+        """Take the next bytes; those beyond a limit are left out.
 
-        Then the bytes that the redactor holds back are left out too: they may begin a secret.
+        If some are, so are the bytes before them that the redactor holds back: they may begin a
+        secret.
         """
         self._remember(data)
         if self._cut_reason:
@@ -81,7 +84,7 @@ class Log:
             self._cut_reason = f"no more than {MOST_PRINTED // 1_000_000} MB of a program are kept"
 
     def close(self) -> None:
-        """Write the rest; for an output that was cut, also the reason and its last bytes."""
+        """Write the rest; of an output that was cut, the reason and the last bytes."""
         if not self._cut_reason:
             self._block += self._stream.finish()
         if len(self._block) > self._allowance.stored:
@@ -131,16 +134,17 @@ class Log:
         return True
 
     def _remember(self, data: bytes) -> None:
-        self._last.append(data)
+        self._last_chunks.append(data)
         self._last_size += len(data)
-        while self._last_size - len(self._last[0]) >= END_BYTES + SECRET_BYTES:
-            self._last_size -= len(self._last.popleft())
+        while self._last_size - len(self._last_chunks[0]) >= END_BYTES + SECRET_BYTES:
+            self._last_size -= len(self._last_chunks.popleft())
 
     def _read_end(self) -> bytes:
         """The last bytes, without the end of a secret that begins before them."""
         from gitlab_nightshift.redaction.redactor import REDACTED
 
-        whole = b"".join(self._last)
+        whole = b"".join(self._last_chunks)
+        # Not before SECRET_BYTES: a secret that begins before the first chunk would not be found.
         at = max(len(whole) - END_BYTES, min(SECRET_BYTES, len(whole)))
         parts: list[bytes] = []
         for start, end in self._redact.find_spans(whole):
@@ -152,7 +156,7 @@ class Log:
 
 @dataclass(frozen=True)
 class Logs:
-    """A private folder of logs. ``reserve`` is released for them if the disk is full."""
+    """A private folder of logs. ``reserve`` is released for their ends if the disk is full."""
 
     folder: Path
     redact: "Redactor"
@@ -206,25 +210,25 @@ class Logs:
 
 
 def build_logs(private: Path, redact: "Redactor") -> Logs:
-    """The logs of a run with that private folder."""
+    """The logs in the private folder of a run."""
     folder = private / "logs"
     folder.mkdir(exist_ok=True)
     return Logs(folder, redact, Reserve(private / "reserve"))
 
 
 def find_stored_log(path: Path) -> Path:
-    """The path of a log by its plain name: it may be compressed."""
+    """The path at which a log is stored: ``path``, or with ``.gz`` if the log is compressed."""
     packed = path.with_name(f"{path.name}.gz")
     return packed if packed.exists() else path
 
 
 def open_log(path: Path) -> IO[bytes]:
-    """A log open for reading, unpacked."""
+    """Open a log for reading, unpacked."""
     return cast(IO[bytes], gzip.open(path)) if path.suffix == ".gz" else path.open("rb")
 
 
 def move_logs(source: Path, target: Path) -> None:
-    """Move raw logs to the results."""
+    """Move the logs of a folder to another one, such as the results'."""
     target.mkdir(parents=True, exist_ok=True)
     for log in source.iterdir():
         log.rename(target / log.name)

@@ -1,4 +1,4 @@
-"""Repeats requests to other servers, with pauses, jitter and a deadline. No other module does.
+"""Repeats requests to other servers, with pauses, jitter and a deadline. No other module does that.
 
 Each caller knows which failures of its server are transient.
 """
@@ -20,7 +20,7 @@ IsTransient = Callable[[Any], bool]
 """True if a failure is transient."""
 
 LONGEST_SILENCE_S = 2.0
-"""A longer wait is explained (``tell``)."""
+"""Seconds: a longer wait is explained (``tell``)."""
 _SECONDS = compile_lazily(r"[0-9]{1,6}(\.[0-9]{1,6})?")
 
 
@@ -49,11 +49,11 @@ def write_notice(text: str) -> None:
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """Until when (seconds of the clock) requests are repeated, and after which pauses (seconds).
+    """The deadline of requests (``until``, in seconds of the clock) and the pauses between them.
 
-    Pauses double from ``first_s``, each with up to a quarter of jitter, to at most ``longest_s``; a
-    server may ask for longer ones, up to ``longest_asked_s``. That longest pause, and one that a
-    server asks for, have no jitter. If the next pause would end after the deadline, the last
+    Pauses double from ``first_s``, each with up to a quarter of jitter, to at most ``longest_s``. A
+    server may ask for longer ones, up to ``longest_asked_s``. Pauses of ``longest_s`` and those
+    that a server asks for have no jitter. If the next pause would end after the deadline, the last
     failure is raised. ``tell`` gets a line before each pause that ends ``LONGEST_SILENCE_S`` or
     more after the first request.
     """
@@ -80,7 +80,9 @@ class RetryPolicy:
         """As ``call_with_retries``, for a coroutine; ``sleep`` waits in its event loop."""
         from tenacity import AsyncRetrying
 
-        async def call_once() -> Result:  # tenacity does not see that a lambda returns a coroutine
+        # Not ``call``: tenacity recognizes a coroutine function, not a lambda that returns its
+        # result.
+        async def call_once() -> Result:
             return await call()
 
         return await AsyncRetrying(sleep=sleep, **self._build_rules(is_transient))(call_once)

@@ -12,7 +12,8 @@ _CODES = {signal.SIGINT: Code.INTERRUPTED, signal.SIGTERM: Code.TERMINATED}
 
 
 class _Cancellation:
-    """Raises the exception once: a second signal must not interrupt the clean-up."""
+    """The signals within a block: the first one raises Interruption, at once or once no step defers
+    it. Later ones do nothing, so that they do not interrupt the clean-up."""
 
     def __init__(self) -> None:
         self.deferrals = 0
@@ -56,6 +57,7 @@ def defer_signals() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
+    # Kept, as a block of enable_cancellation may begin inside this one.
     cancellation = _cancellation
     cancellation.deferrals += 1
     try:
