@@ -23,10 +23,10 @@ from gitlab_nightshift.repository.git_folder import list_object_folders
 from gitlab_nightshift.repository.object_rows import parse_rows, split_objects
 from gitlab_nightshift.sandbox.process import (
     NOT_FOUND,
+    BatchProcess,
     CapturedOutput,
-    Dialogue,
     capture,
-    open_dialogue,
+    open_batch_process,
 )
 
 TIMEOUT_S = 300.0
@@ -126,12 +126,12 @@ class Git:
             raise GitError(verb, done)
         return done.stdout
 
-    def open_dialogue(
+    def open_batch_process(
         self, verb: str, *args: str, cwd: Path, env: Mapping[str, str]
-    ) -> AbstractContextManager[Dialogue]:
+    ) -> AbstractContextManager[BatchProcess]:
         """Start a git command that answers one request after another; raises OSError."""
         argv, full_env = self._build_command((), verb, *args), {**self.env, **env}
-        return open_dialogue(argv, cwd=cwd, env=full_env, timeout_s=TIMEOUT_S)
+        return open_batch_process(argv, cwd=cwd, env=full_env, timeout_s=TIMEOUT_S)
 
     def _build_command(self, settings: tuple[str, ...], *args: str) -> list[str]:
         options = [part for setting in (*_SETTINGS, *settings) for part in ("-c", setting)]

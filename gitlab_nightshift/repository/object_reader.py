@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gitlab_nightshift.repository.git import Git
 from gitlab_nightshift.repository.object_rows import is_full_id, parse_header
-from gitlab_nightshift.sandbox.process import LONGEST_REQUEST, Dialogue
+from gitlab_nightshift.sandbox.process import LONGEST_REQUEST, BatchProcess
 
 
 class ObjectReader:
@@ -22,7 +22,7 @@ class ObjectReader:
     def __init__(self, git: Git, folder: Path) -> None:
         self._git, self._folder = git, folder
         self._stack = contextlib.ExitStack()
-        self._dialogue: Dialogue | None = None
+        self._process: BatchProcess | None = None
         self._lock = threading.Lock()
 
     def read(self, names: Sequence[str], kind: str) -> dict[str, bytes]:
@@ -40,18 +40,18 @@ class ObjectReader:
         sizes: dict[str, int] = {}
         with self._lock, self._close_on_error():
             for name in ids:
-                dialogue = self._send([name])
-                if header := parse_header(os.fsdecode(dialogue.read_line())):
+                process = self._send([name])
+                if header := parse_header(os.fsdecode(process.read_line())):
                     sizes[name] = size = header[1]
                     if size > largest:
                         self.close()
                         break
-                    dialogue.read(size + 1)
+                    process.read(size + 1)
         return sizes
 
     def close(self) -> None:
         """End the process, if there is one."""
-        self._dialogue = None
+        self._process = None
         self._stack.close()
 
     @contextlib.contextmanager
@@ -62,21 +62,21 @@ class ObjectReader:
             self.close()
             raise
 
-    def _send(self, names: Sequence[str]) -> Dialogue:
-        if self._dialogue is None:
-            opened = self._git.open_dialogue(
+    def _send(self, names: Sequence[str]) -> BatchProcess:
+        if self._process is None:
+            opened = self._git.open_batch_process(
                 "cat-file", "--batch", cwd=self._folder, env={"GIT_DIR": str(self._folder)}
             )
-            self._dialogue = self._stack.enter_context(opened)
-        self._dialogue.send(b"".join(os.fsencode(name) + b"\n" for name in names))
-        return self._dialogue
+            self._process = self._stack.enter_context(opened)
+        self._process.send(b"".join(os.fsencode(name) + b"\n" for name in names))
+        return self._process
 
     def _ask(self, names: Sequence[str], kind: str) -> Iterator[tuple[str, bytes]]:
-        dialogue = self._send(names)
+        process = self._send(names)
         for name in names:
-            if header := parse_header(os.fsdecode(dialogue.read_line())):
+            if header := parse_header(os.fsdecode(process.read_line())):
                 found, size = header
-                data = dialogue.read(size + 1)[:-1]
+                data = process.read(size + 1)[:-1]
                 named = found == name or not is_full_id(name)
                 if named and compute_id(kind, [data], size, len(found)) == found:
                     yield name, data

@@ -1,5 +1,6 @@
-"""Runs programs: ``capture`` short, trusted ones; ``stream`` and ``run_bounded`` others, within
-limits and without leaving a process behind; ``open_dialogue`` a trusted one that answers requests.
+"""Runs programs: ``capture`` runs a short, trusted one, ``open_batch_process`` a trusted one that
+answers requests; ``stream`` and ``run_bounded`` run any other, within limits and without leaving a
+process behind.
 """
 
 import contextlib
@@ -31,12 +32,13 @@ if TYPE_CHECKING:
 
 Process = subprocess.Popen[bytes]
 NOT_FOUND = 127
+"""The exit status of a shell for a program that it cannot find."""
 PROGRAM_STEP_FAILED = compile_lazily(r"program: (?:\[Errno \d+\] )?(.*)")
 """The report if the launcher's last step failed: the boundary was in force, but the program could
 not be run."""
 KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)
-"""The exit status, without and with bubblewrap, if the program or its parent was killed, possibly
-before its sandbox was complete. A program never runs in an incomplete one."""
+"""The exit statuses, without and with bubblewrap, if the program or its parent was killed: perhaps
+before the sandbox was complete, and then before the program ran."""
 GRACE_S = 1.0
 """Seconds that a program has after each signal that asks it to end."""
 TICK_S = 0.2
@@ -45,8 +47,9 @@ CLOSED_TICK_S = 0.01
 """Seconds between two polls of a program that has closed its outputs."""
 
 _running: set[int] = set()
+"""The pids of the processes that a block of ``start_process`` owns."""
 _starting = threading.Lock()
-"""Held while a process starts: until its pid is in ``_running``, it looks like an orphan."""
+"""Held while a process starts: without its pid in ``_running`` it looks like an orphan."""
 
 
 @dataclass(frozen=True)
@@ -75,8 +78,8 @@ class EndReason(StrEnum):
 
 @dataclass(frozen=True)
 class ProgramEnd:
-    """How a streamed program ended. A negative exit status is the signal that ended it; ``refused``
-    are the calls that the sandbox refused."""
+    """The end of a streamed program. A negative exit status is the signal that ended it;
+    ``refused`` are the calls that the sandbox refused."""
 
     end: EndReason
     exit_status: int
@@ -93,7 +96,7 @@ class ProgramEnd:
 
 @dataclass(frozen=True)
 class ProcessLimits:
-    """When to end a program: after seconds in all, seconds without output, bytes printed."""
+    """When to end a program: after so many seconds, seconds without output, or printed bytes."""
 
     timeout_s: float | None = None
     idle_s: float | None = None
@@ -126,7 +129,7 @@ def capture(
         except OSError as error:
             return CapturedOutput(NOT_FOUND, b"", f"{argv[0]}: {error.strerror}".encode())
         if memory is not None:
-            # It may have ended: a program need not wait for its stdin.
+            # The program may have ended: it need not wait for its stdin.
             with contextlib.suppress(ProcessLookupError):
                 resource.prlimit(process.pid, resource.RLIMIT_DATA, (memory, memory))
         try:
@@ -138,7 +141,7 @@ def capture(
 
 @dataclass(frozen=True)
 class BoundedRun:
-    """A command's exit status, how it ended in words, and the start and end of its outputs."""
+    """A command's exit status, the way it ended in words, and the start and end of its outputs."""
 
     exit_status: int
     how: str
@@ -209,13 +212,14 @@ def stream(
             finally:
                 all_gone = boundary is None or _end_confined(boundary)
             report = launch.read_report()
-        # Start again only if it never started because a hidden path disappeared.
+        # Again only if a hidden path disappeared, so that the program has not run.
         if not (all_gone and end is EndReason.EXITED and launch.has_lost_hidden_path()):
             break
     if not all_gone:
         raise _build_left_behind_error(argv[0])
     if not_run := PROGRAM_STEP_FAILED.fullmatch(report.failed):
-        raise ProgramStartError(errno.ENOENT, not_run[1])  # whatever the number: the text says why
+        # The number is not passed on: the text says why.
+        raise ProgramStartError(errno.ENOENT, not_run[1])
     killed = end is EndReason.EXITED and exit_status in KILLED
     if not killed and (report.failed or not report.ready):
         why = f"the sandbox could not be set up: {report.failed or 'it reported nothing'}"
@@ -235,16 +239,16 @@ def run_to_end(
     """Run the process that ``start`` starts to its end, as :func:`stream` does; returns why it
     ended and its exit status. No descendant is left. Raises what ``start`` and the sinks raise."""
     become_subreaper()  # descendants whose parent dies become our children, which we can find
-    orphans = _make_orphan_finder(list_own_children())
+    find_orphans = _make_orphan_finder(list_own_children())
     try:
         with start_process(start) as process:
             pump = Pump(process, stdin, stdout, stderr, on_line)
             end = _watch(process, pump, limits, on_tick)
             _end(process)
-            end_orphans(orphans)  # before the rest is read: they hold the pipes open
+            end_orphans(find_orphans)  # before the rest is read: they hold the pipes open
             pump.drain()
     finally:
-        all_gone = end_orphans(orphans)
+        all_gone = end_orphans(find_orphans)
     if not all_gone:
         raise _build_left_behind_error(str(process.args))
     return end, process.returncode
@@ -264,7 +268,8 @@ def _start(launch: Launch) -> Process:
 def _watch(
     process: Process, pump: Pump, limits: ProcessLimits, on_tick: Callable[[], bool]
 ) -> EndReason:
-    """Wait until the process ends, reaches a limit, or a callback stops it; returns which."""
+    """Wait until the process ends, reaches a limit, or is stopped by a callback; returns which of
+    these it was."""
     began = last_output = time.monotonic()
     while process.poll() is None:
         if pump.move_bytes(TICK_S if pump.outputs_open() else CLOSED_TICK_S):
@@ -306,8 +311,8 @@ def _end_confined(boundary: "ProcessBoundary") -> bool:
 
 
 def _make_orphan_finder(before: set[int]) -> Callable[[], set[int]]:
-    """Returns a function that finds children which are new and which no block of ``start_process``
-    owns."""
+    """A function that finds the children which are not in ``before`` and which no block of
+    ``start_process`` owns."""
 
     def find() -> set[int]:
         with _starting:
@@ -318,7 +323,7 @@ def _make_orphan_finder(before: set[int]) -> Callable[[], set[int]]:
 
 @contextlib.contextmanager
 def start_process(start: Callable[[], Process]) -> Iterator[Process]:
-    """Start a process; it counts as owned while the block runs, and is ended after it."""
+    """Start a process for the block, which owns it: at the end of the block it is ended."""
     process = None
     try:
         # A signal's exception between the start and the assignment would lose the process.
@@ -345,7 +350,7 @@ def _end(process: Process) -> None:
                 process.wait(GRACE_S)
     if process.poll() is None:
         _signal_group(process.pid, signal.SIGKILL)
-        # This process may have dropped the right to signal it: then the caller's cleanup ends it.
+        # This process may have dropped the right to signal that one: the caller's cleanup ends it.
         with contextlib.suppress(PermissionError):
             process.kill()
             process.wait()
@@ -356,23 +361,24 @@ def _signal_group(pid: int, number: signal.Signals) -> None:
         os.killpg(pid, number)
 
 
-# --- a program that answers requests --------------------------------------------------------------
+# --- a program that answers one request after another ---------------------------------------------
 
 
 LONGEST_REQUEST = select.PIPE_BUF
-"""Bytes. A pipe takes so many at once (pipe(7)), so sending never waits for a program that itself
-waits until its answer is read."""
+"""Bytes. A pipe takes so many at once (pipe(7)), so sending a request never waits for a program
+that itself waits until its last answer is read."""
 _CHUNK = 1024 * 1024
 
 
-class Dialogue:
-    """The program's two pipes. Every method raises EOFError once it has ended, or if it is silent
-    for ``timeout_s`` seconds; read each answer to its end before the next request."""
+class BatchProcess:
+    """A program that answers requests, as ``git cat-file --batch``. Read each answer to its end
+    before the next request. Every method raises EOFError once the program has ended, or if it is
+    silent for ``timeout_s`` seconds."""
 
     def __init__(self, process: Process, timeout_s: float) -> None:
         assert process.stdin and process.stdout
         self._stdin, self._stdout = process.stdin.fileno(), process.stdout.fileno()
-        self._timeout_ms, self._read = int(timeout_s * 1000), bytearray()
+        self._timeout_ms, self._unread = int(timeout_s * 1000), bytearray()
 
     def send(self, request: bytes) -> None:
         """Send at most ``LONGEST_REQUEST`` bytes."""
@@ -383,19 +389,19 @@ class Dialogue:
 
     def read_line(self) -> bytes:
         """The next line, without its end."""
-        while (end := self._read.find(b"\n")) < 0:
+        while (end := self._unread.find(b"\n")) < 0:
             self._wait()
         return self._take(end + 1)[:-1]
 
     def read(self, size: int) -> bytes:
         """The next ``size`` bytes."""
-        while len(self._read) < size:
+        while len(self._unread) < size:
             self._wait()
         return self._take(size)
 
     def _take(self, size: int) -> bytes:
-        taken = bytes(memoryview(self._read)[:size])
-        del self._read[:size]
+        taken = bytes(memoryview(self._unread)[:size])  # a view, else the bytes are copied twice
+        del self._unread[:size]
         return taken
 
     def _wait(self) -> None:
@@ -403,14 +409,14 @@ class Dialogue:
         poll.register(self._stdout, select.POLLIN)
         if not poll.poll(self._timeout_ms) or not (data := os.read(self._stdout, _CHUNK)):
             raise EOFError
-        self._read += data
+        self._unread += data
 
 
 @contextlib.contextmanager
-def open_dialogue(
+def open_batch_process(
     argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], timeout_s: float
-) -> Iterator[Dialogue]:
-    """Start a program for the block. Raises OSError if it cannot be started."""
+) -> Iterator[BatchProcess]:
+    """Start a program for the block, in its own session, its stderr dropped. Raises OSError."""
 
     def start() -> Process:
         return subprocess.Popen(
@@ -425,4 +431,4 @@ def open_dialogue(
         )
 
     with start_process(start) as process:
-        yield Dialogue(process, timeout_s)
+        yield BatchProcess(process, timeout_s)

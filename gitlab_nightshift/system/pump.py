@@ -108,10 +108,10 @@ class Pump:
     def _handle_lines(self, data: bytes) -> None:
         *whole, rest = data.split(b"\n")
         for part in whole:
-            self._extend_line(part)
+            self._append_to_line(part)
             self.stopped = self._on_line(bytes(self._line)) or self.stopped
             self._line.clear()
-        self._extend_line(rest)
+        self._append_to_line(rest)
 
-    def _extend_line(self, part: bytes) -> None:
+    def _append_to_line(self, part: bytes) -> None:
         self._line += part[: LONGEST_LINE - len(self._line)]

@@ -10,7 +10,7 @@ import pytest
 from gitlab_nightshift.repository import object_reader
 from gitlab_nightshift.repository.git import Git
 from gitlab_nightshift.repository.object_reader import ObjectReader
-from gitlab_nightshift.sandbox.process import Dialogue
+from gitlab_nightshift.sandbox.process import BatchProcess
 from tests.repository.conftest import Box
 from tests.repository.tools import git, write
 
@@ -34,13 +34,13 @@ def spoil(box: Box, name: str, data: bytes) -> None:
 
 def note_starts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     started: list[str] = []
-    start = Git.open_dialogue
+    start = Git.open_batch_process
 
-    def note(self: Git, verb: str, *args: str, **more: Any) -> AbstractContextManager[Dialogue]:
+    def note(self: Git, verb: str, *args: str, **more: Any) -> AbstractContextManager[BatchProcess]:
         started.append(verb)
         return start(self, verb, *args, **more)
 
-    monkeypatch.setattr(Git, "open_dialogue", note)
+    monkeypatch.setattr(Git, "open_batch_process", note)
     return started
 
 

@@ -6,42 +6,42 @@ from pathlib import Path
 
 import pytest
 
-from gitlab_nightshift.sandbox.process import LONGEST_REQUEST, Dialogue, open_dialogue
+from gitlab_nightshift.sandbox.process import LONGEST_REQUEST, BatchProcess, open_batch_process
 from gitlab_nightshift.system.processes import list_own_children
 
 ECHO = "import sys\nfor line in sys.stdin: print(len(line)); print(line, end='', flush=True)"
 
 
-def opened(script: str, timeout_s: float = 60.0) -> AbstractContextManager[Dialogue]:
+def opened(script: str, timeout_s: float = 60.0) -> AbstractContextManager[BatchProcess]:
     argv = [sys.executable, "-I", "-S", "-c", script]
-    return open_dialogue(argv, cwd=Path("/"), env={}, timeout_s=timeout_s)
+    return open_batch_process(argv, cwd=Path("/"), env={}, timeout_s=timeout_s)
 
 
 def test_each_request_is_answered_and_nothing_is_left_behind() -> None:
     before = list_own_children()
-    with opened(ECHO) as dialogue:
+    with opened(ECHO) as process:
         for text in (b"one\n", b"x" * (LONGEST_REQUEST - 1) + b"\n"):
-            dialogue.send(text)
-            assert dialogue.read(int(dialogue.read_line())) == text
+            process.send(text)
+            assert process.read(int(process.read_line())) == text
     assert list_own_children() <= before
 
 
 def test_an_answer_larger_than_a_pipe_arrives_whole() -> None:
-    with opened("import sys; sys.stdin.readline(); print('y' * 3_000_000 + '.')") as dialogue:
-        dialogue.send(b"\n")
-        assert dialogue.read(3_000_000) == b"y" * 3_000_000
-        assert dialogue.read_line() == b"."
+    with opened("import sys; sys.stdin.readline(); print('y' * 3_000_000 + '.')") as process:
+        process.send(b"\n")
+        assert process.read(3_000_000) == b"y" * 3_000_000
+        assert process.read_line() == b"."
 
 
 @pytest.mark.parametrize("script", ["print('half', end='')", "import time; time.sleep(60)"])
 def test_a_program_that_ends_or_is_silent_is_told(script: str) -> None:
-    with opened(script, timeout_s=2.0) as dialogue, pytest.raises(EOFError):
-        dialogue.read(1000)
+    with opened(script, timeout_s=2.0) as process, pytest.raises(EOFError):
+        process.read(1000)
 
 
 def test_a_program_that_reads_no_more_gets_no_request() -> None:
     script = "import os, time; os.close(0); print('closed', flush=True); time.sleep(60)"
-    with opened(script) as dialogue:
-        assert dialogue.read_line() == b"closed"
+    with opened(script) as process:
+        assert process.read_line() == b"closed"
         with pytest.raises(EOFError):
-            dialogue.send(b"x")
+            process.send(b"x")
