@@ -18,9 +18,10 @@ from gitlab_nightshift.sandbox.inside.broker_service import ANSWER_BYTES
 from gitlab_nightshift.sandbox.system_paths import build_inside_command
 
 NO_LISTENER = (errno.EBUSY, errno.EINVAL)
-"""A filter above already has a listener, or the kernel is too old. Then agents cannot have a
-monitor either, and change attributes themselves."""
+"""The errors if a filter above already has a listener, or if the kernel is too old (seccomp(2)).
+Then agents cannot have a monitor either, and change attributes themselves."""
 END_S = 5.0
+"""Seconds for a broker whose listener is closed to be gone."""
 BROKER_ENDED = (
     "the broker, which starts agents and commands, was killed, perhaps for lack of memory: give the"
     " job more, and start it again"
@@ -29,7 +30,7 @@ BROKER_ENDED = (
 
 @dataclass(frozen=True)
 class BrokerTerms:
-    """What the broker may do. It changes attributes of files in ``folders`` (absolute, links
+    """The rights of a broker. It changes attributes of files in ``folders`` (absolute, links
     resolved), which agents may write; ``shared`` are other folders that agents may write. Agents
     run as ``uid`` and ``gid`` (None: this process's own), confined by Landlock ABI ``landlock``."""
 
@@ -47,15 +48,16 @@ class BrokerTerms:
 
 @dataclass(frozen=True)
 class Broker:
-    """The broker that serves this process."""
+    """The broker that serves this process, with the socket to it."""
 
     _channel: socket.socket
     _process: "subprocess.Popen[bytes]"
     _asking: threading.Lock = field(default_factory=threading.Lock)
 
     def start(self, argv: Sequence[str], spec: int, status: int) -> "subprocess.Popen[bytes]":
-        """Start a launcher with this spec and status pipe, as a child of this process with three
-        pipes and its own session. Only once per spec. Raises OSError, NightshiftError."""
+        """Start a launcher as a child of this process, with three pipes and its own session.
+        ``spec`` and ``status`` are descriptors: the spec, for one start only, and the status pipe.
+        Raises OSError, NightshiftError."""
         return _LaunchedProcess(self, argv, spec, status)
 
     def ask(self, descriptors: Sequence[int]) -> int:
@@ -76,7 +78,7 @@ class Broker:
             yield
         except kinds:
             with contextlib.suppress(subprocess.TimeoutExpired):
-                # Its listener closes shortly before it can be waited for.
+                # A moment: the kernel closes the listener before it reports the end.
                 self._process.wait(END_S)
                 raise NightshiftError(Code.TERMINATED, BROKER_ENDED) from None
             raise
@@ -158,7 +160,8 @@ def _hand_over(channel: socket.socket, terms: BrokerTerms, listener: int) -> Non
 
 
 def _read_answer(channel: socket.socket) -> int:
-    """The pid in an answer. Raises OSError if it is an error number, or the broker is gone."""
+    """The pid in an answer. Raises OSError if the answer is an error number or the broker is
+    gone."""
     if len(answer := channel.recv(ANSWER_BYTES)) != ANSWER_BYTES:
         raise OSError(errno.EPIPE, "the broker is gone")
     if (number := int.from_bytes(answer, "little", signed=True)) < 0:

@@ -1,7 +1,8 @@
-"""The namespaces tier: bubblewrap's command line. Inside it, the launcher adds the base layer.
+"""The namespaces tier: bubblewrap's command line. In the namespaces the launcher runs, and adds the
+other layers.
 
-It has its own user, process, network, IPC and host name namespaces: nothing of the job has a name
-there, so nothing of it can be accessed. The only network interface is loopback. The cgroup
+The sandbox has its own user, process, network, IPC and host name namespaces: nothing of the job has
+a name in them, so nothing of it can be accessed. The only network interface is loopback. The cgroup
 namespace stays the job's: in a new one ``/sys/fs/cgroup`` shows paths at which Java fails.
 """
 
@@ -25,15 +26,15 @@ SEARCHED = "/usr/bin:/usr/local/bin:/bin"
 GATES = "/run/nightshift"
 OBJECTS = f"{GATES}/objects"
 """The objects of a repository whose ``.git`` is hidden by a mount."""
-OWN_FOLDERS = ("/tmp", "/var/tmp")  # noqa: S108 - a new one each time
+OWN_FOLDERS = ("/tmp", "/var/tmp")  # noqa: S108 - the sandbox's own, new and empty
 WRITABLE = (*OWN_FOLDERS, SHARED_MEMORY)
 NAMESPACES = (
     *("--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"),
     *("--die-with-parent", "--cap-drop", "ALL"),
     *("--hostname", "nightshift"),
 )
-"""No ``--new-session``: the caller starts one, and SIGINT to its group has to arrive inside. What
-bwrap(1) recommends instead, to refuse TIOCSTI, the launcher's filter does."""
+"""Without ``--new-session``: the caller starts a session, and SIGINT to its group has to arrive
+inside. Instead the launcher's filter refuses TIOCSTI, as bwrap(1) recommends."""
 
 
 def find() -> str | None:
@@ -61,7 +62,8 @@ def build_command(bwrap: str, confinement: Confinement, system: "System") -> lis
 
 def _build_own_mounts() -> list[str]:
     folders = [word for folder in OWN_FOLDERS for word in ("--tmpfs", folder)]
-    # The last one in a folder that bwrap makes: in /run nothing of the machine is mounted.
+    # GATES in a new /run: bwrap makes missing folders, and nothing of the machine's /run is
+    # mounted.
     return ["--proc", "/proc", "--dev", "/dev", *folders, "--dir", GATES]
 
 
@@ -82,7 +84,7 @@ def _build_masks(system: "System") -> list[str]:
 
 
 def choose_mask(path: str) -> tuple[str, ...]:
-    """The options that hide a path, which is to follow them."""
+    """The options that hide a path; the path is to follow them."""
     return ("--tmpfs",) if Path(path).is_dir() else ("--ro-bind", "/dev/null")
 
 

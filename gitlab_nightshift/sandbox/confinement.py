@@ -1,10 +1,10 @@
 """Confines the process that reads agents' work; a trial before its start decides how.
 
-In its own namespaces it sees the whole file system read-only, but of HOME only what it needs
-(``visible_home.py``). Folders that it has to write are mounted over that, and files that only the
-supervisor may read are hidden. Agents are started in namespaces inside these. If mounts do not
-work, or the tier has to move ``.git``, Landlock allows the same paths (``self_confinement.py``).
-Standard library only: the supervisor imports it.
+In namespaces the process sees the whole file system read-only, but of HOME only the parts that it
+needs (``visible_home.py``). The folders that it has to write are mounted over that, and files that
+only the supervisor may read are hidden. Agents are started in namespaces inside these. If mounts do
+not work, or the tier has to move ``.git``, Landlock allows the same paths
+(``self_confinement.py``). Standard library only, as the supervisor imports this module.
 """
 
 import os
@@ -23,9 +23,10 @@ from gitlab_nightshift.sandbox.visible_home import select_below
 from gitlab_nightshift.system.file_names import within
 
 RUN = "/run"
-"""Holds the machine's sockets and Kubernetes' token. Only its symbolic links stay: programs may be
-found through them."""
+"""The folder with the machine's sockets and Kubernetes' token. Only its symbolic links stay
+visible: programs may be found through them."""
 TRIAL_S = 60.0
+"""Seconds for a trial, which takes some hundredths of one on an idle machine."""
 NO_ISOLATION = "isolation: none"
 NAMESPACE_SETTINGS = ("auto", "namespaces")
 """Values of ``isolation`` under which agents may get namespaces."""
@@ -39,8 +40,8 @@ _UNSHARED = ("--unshare-pid", "--unshare-net", "--unshare-ipc", "--die-with-pare
 
 
 class ConfinementMode(StrEnum):
-    """How the work process is confined. ``scopes``: Landlock bounds its signals and abstract
-    sockets alone, as a bound on files would also forbid the mounts of agents' sandbox."""
+    """The way in which the work process is confined. ``scopes``: Landlock bounds only its signals
+    and abstract sockets, as a bound on files would also forbid the mounts of agents' sandbox."""
 
     NAMESPACES = "namespaces"
     LANDLOCK = "landlock"
@@ -50,13 +51,13 @@ class ConfinementMode(StrEnum):
 
 @dataclass(frozen=True)
 class ConfinementPaths:
-    """What the work process may reach; absolute paths, links resolved.
+    """The paths that the work process may reach, absolute and with links resolved.
 
     ``writable``: folders that it may write.
     ``hidden``: paths that it may not read, except ``readable`` ones inside them.
-    ``substitutes``: files in whose place it sees another one (path → file).
-    ``git``: the real ``.git``. Without mounts it is moved to ``state_folder`` ("": it stays), and
-    the ``moved`` parts may not be read.
+    ``substitutes``: files in whose place it sees another one, as pairs of path and file.
+    ``git``: the real ``.git``. Without mounts ``.git`` is moved to ``state_folder`` ("": it stays),
+    and its ``moved`` parts may not be read.
     ``probes``: paths and processes that it tries to access (``self_confinement.py``).
     ``search_path``: its PATH.
     ``home``: with mounts, it sees of this only ``opened`` and the paths above ("": all of it).
@@ -113,7 +114,7 @@ class ConfinementChoice:
         return self.reason == NO_ISOLATION
 
     def has_lost_hidden_path(self) -> bool:
-        """True if the prefix must fail, because a path that it hides is gone."""
+        """True if the prefix must fail, as a path that it hides is gone."""
         return has_gone(self.hidden_paths)
 
     def describe(self, paths: ConfinementPaths) -> dict[str, Any] | None:
@@ -162,26 +163,26 @@ def _find_obstacle(isolation: str, paths: ConfinementPaths, bwrap_path: str | No
 
 
 def _try_namespaces(bwrap_path: str, paths: ConfinementPaths) -> ConfinementChoice:
-    """Namespaces as a choice, with the reason if they do not work."""
+    """The choice of namespaces, with the reason if they do not work."""
     for _ in range(MOST_STARTS):
-        present = paths.drop_gone()
-        prefix = build_prefix(bwrap_path, present)
+        existing = paths.drop_gone()
+        prefix = build_prefix(bwrap_path, existing)
         failure = _try_command([*prefix, *_build_inner_command(bwrap_path)])
-        chosen = ConfinementChoice(ConfinementMode.NAMESPACES, failure, prefix, present.hidden)
+        chosen = ConfinementChoice(ConfinementMode.NAMESPACES, failure, prefix, existing.hidden)
         if not (failure and chosen.has_lost_hidden_path()):
             break
     return chosen
 
 
 def _build_inner_command(bwrap_path: str) -> list[str]:
-    """A minimal agent's sandbox, to see whether the machine allows one. What runs inside is the one
-    program that is known to be there, and starts at once."""
+    """The command of a minimal agent's sandbox, to see whether the machine allows one."""
+    # Inside runs the one program that is known to exist, and that starts fast.
     root = ("--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev")
     return [bwrap_path, *bwrap.NAMESPACES, *root, "--", bwrap_path, "--version"]
 
 
 def _try_command(command: Sequence[str]) -> str:
-    """Why a command fails, "" if it works."""
+    """Run a command; returns why it fails, "" if it works."""
     try:
         done = subprocess.run(
             command,
@@ -202,24 +203,23 @@ def _try_command(command: Sequence[str]) -> str:
 
 
 def build_prefix(bwrap_path: str, paths: ConfinementPaths) -> tuple[str, ...]:
-    """The prefix of a command that runs in namespaces. Its parent's pid is 1 there.
-
-    Root stays in the user namespace of the job, so that it can give files back to their owners. Its
-    ``/proc`` is mounted by ``inside/own_proc.py``, which then drops the right to mount: bwrap would
-    mask parts of it, and the kernel then refuses a new ``/proc`` in an agent's sandbox
-    (``mount_too_revealing`` in fs/namespace.c).
-    """
-    root = os.geteuid() == 0
-    own = _CAPABILITIES if root else ("--unshare-user", "--proc", "/proc")
-    before = build_inside_command("own_proc") if root else []
+    """The prefix of a command that runs in namespaces. The parent of that command has pid 1."""
+    own: tuple[str, ...] = ("--unshare-user", "--proc", "/proc")
+    mount_proc: list[str] = []
+    if os.geteuid() == 0:
+        # Root stays in the job's user namespace, to give files back to their owners. /proc is
+        # mounted by inside/own_proc.py, which then drops the right to mount: bwrap would mask parts
+        # of /proc, and then the kernel refuses a new one in an agent's sandbox (mount_too_revealing
+        # in fs/namespace.c).
+        own, mount_proc = _CAPABILITIES, build_inside_command("own_proc")
     mounts = ("--ro-bind", "/", "/", *own, "--dev", "/dev")
-    return (bwrap_path, *_UNSHARED, *mounts, *_build_binds(paths), "--", *before)
+    return (bwrap_path, *_UNSHARED, *mounts, *_build_binds(paths), "--", *mount_proc)
 
 
 def _build_binds(paths: ConfinementPaths) -> Iterator[str]:
-    """Mounts, the outer ones first: a later one hides an earlier."""
+    """The options for mounts, the outer ones first: a later mount hides an earlier one."""
     binds: list[tuple[str, tuple[str, ...]]]
-    # An empty HOME, and then the parts of it that work may see.
+    # An empty HOME first, then the parts of it that work may see.
     binds = [(paths.home, ("--tmpfs",))] if paths.home else []
     binds += [(path, ("--ro-bind-try", path)) for path in _list_opened(paths)]
     binds += [(path, ("--bind", path)) for path in paths.writable]
@@ -228,8 +228,8 @@ def _build_binds(paths: ConfinementPaths) -> Iterator[str]:
     ]
     binds += [(path, ("--ro-bind", path)) for path in (*paths.readable, paths.git)]
     binds += [(path, ("--ro-bind", file)) for path, file in paths.substitutes]
-    # First, as a writable folder or the checkout may lie in it: options are applied in their order
-    # (bwrap(1)).
+    # Options are applied in their order (bwrap(1)): RUN first, as the checkout or a writable folder
+    # may lie in it.
     yield from ("--tmpfs", RUN)
     for entry in sorted(Path(RUN).iterdir()):
         if entry.is_symlink():
@@ -237,7 +237,8 @@ def _build_binds(paths: ConfinementPaths) -> Iterator[str]:
     for path, words in sorted(binds, key=lambda bind: bind[0].count("/")):
         yield from (*words, path)
     if paths.home:
-        # Last: bwrap makes the targets of the mounts in it. Of these it changes none (bwrap(1)).
+        # HOME read-only at last: bwrap has to make the targets of the mounts in it, and
+        # --remount-ro changes none of these mounts (bwrap(1)).
         yield from ("--remount-ro", paths.home)
 
 

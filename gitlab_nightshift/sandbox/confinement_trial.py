@@ -1,4 +1,6 @@
-"""A process that is confined as work would be, makes work's attempts, and reports the findings."""
+"""The process that tries how work is confined here: it is confined as work would be, tries what
+work must not be able to do, and reports the findings.
+"""
 
 from collections.abc import Mapping
 from typing import Any

@@ -78,7 +78,7 @@ CREDENTIALS = {
     "MySQL": ("/etc/mysql/debian.cnf",),
     "Kerberos": ("/etc/krb5.keytab",),
 }
-"""Hidden unless they set nothing (a sample such as Maven's is only comments)."""
+"""Hidden unless they set nothing: a sample, such as Maven's, is only comments."""
 
 SETTINGS = {
     "git": ("/etc/gitconfig", "/usr/etc/gitconfig", "/usr/local/etc/gitconfig"),
@@ -116,7 +116,7 @@ SETTINGS = {
 MOST_IN_A_FOLDER = 200
 MOST_VALUES = 100
 MIXED = frozenset(("pip", "uv", "conda", "npm", "yarn", "Maven"))
-"""Tools that keep credentials among other settings."""
+"""Tools whose files of CREDENTIALS contain other settings too."""
 _MASTER = "settings-security.xml"
 """Maven's master password: the element's name does not look like a secret, and nothing else is in
 the file."""
@@ -140,9 +140,8 @@ _SAMPLES = ("repopwd", "proxypass", "optional; leave empty if not used.")
 
 
 def find_credential_files() -> dict[str, str]:
-    """Path → tool of the files on this machine that agents may not read unless a setting names
-    them; links resolved. Includes files that are too large to search, and special files.
-    """
+    """The files on this machine that agents may not read unless a setting names them: path, links
+    resolved → tool. Includes files that are too large to search, and special files."""
     found = {path: tool for path, tool in _list_table_files(SETTINGS) if _has_secrets(path)}
     return found | {
         path: tool for path, tool in _list_table_files(CREDENTIALS) if not _is_unset(path)
@@ -150,8 +149,8 @@ def find_credential_files() -> dict[str, str]:
 
 
 def read_machine_secrets(env: Mapping[str, str]) -> tuple[str, ...]:
-    """The secrets in these files and in those of the job's own HOME, to redact published text.
-    At most ``MOST_VALUES``, the first ones of every file."""
+    """The secrets in such files and in those of the job's HOME, to redact published text: at most
+    ``MOST_VALUES``, the first ones of every file."""
     home = env.get("HOME", "/")
     mixed = [path for path, _ in _list_table_files(SETTINGS)]
     mixed += [path for name in HOME_FILES for path in _list_files(os.path.join(home, name))]
@@ -165,10 +164,11 @@ def read_machine_secrets(env: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _read_values(path: str, *, mixed: bool) -> list[str]:
-    """Among settings only values named like a secret: another long word may be a memory option."""
+    """The secrets in a file; ``mixed``: it contains other settings too."""
     text = _read_text(path) or ""
     alone = len(text.split()) == 1 and not _SETTING.match(text)
     if mixed and not alone and _PRIVATE_KEY not in text and not path.endswith(_MASTER):
+        # Only values with the name of a secret: another long word may be a memory option.
         found = [each for each in find_named_secrets(text) if len(each) >= SHORTEST]
     else:
         found = find_secrets(_COMMENT.sub("", text))

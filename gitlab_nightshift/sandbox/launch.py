@@ -1,4 +1,4 @@
-"""Start one process inside a sandbox: its spec, its command line, its report.
+"""Starts one process inside a sandbox: its spec, its command line, its report.
 
 with prepare_launch(sandbox, argv, env, confinement) as launch:
     process = launch.start()
@@ -34,8 +34,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Sandbox:
-    """A boundary that works here, as a trial has shown. ``passed_over`` are stronger tiers that do
-    not; ``broker`` starts its processes if this process may not."""
+    """A boundary that works here, as a trial has shown. ``passed_over`` are the stronger tiers that
+    do not work, with the reasons; ``broker`` starts the sandbox's processes if this process may
+    not."""
 
     tier: Tier
     guarantees: Guarantees
@@ -49,7 +50,7 @@ class Sandbox:
 
 @dataclass(frozen=True)
 class ProcessBoundary:
-    """The boundary of a process, as :func:`prepare_launch` needs it."""
+    """The boundary of one process: the sandbox, and the rights in it."""
 
     sandbox: Sandbox
     confinement: Confinement
@@ -80,7 +81,7 @@ def prepare_launch(
 
 
 def _build_launch(sandbox: Sandbox, confinement: Confinement, spec: bytes) -> Launch:
-    """Put the spec into an unnamed file: argv is visible to others and limited in size."""
+    # The spec is in an unnamed file: argv is visible to others and limited in size.
     spec_fd = os.memfd_create("spec", os.MFD_CLOEXEC)
     os.write(spec_fd, spec)
     status_reader, status_writer = os.pipe2(os.O_CLOEXEC)
@@ -108,11 +109,13 @@ def _build_spec(
     confinement: Confinement,
     task: Mapping[str, object] | None,
 ) -> dict[str, object]:
-    """What ``inside/confine.py: LaunchSpec`` reads."""
+    """The fields of ``inside/confine.py: LaunchSpec``."""
     namespaces = sandbox.tier is Tier.NAMESPACES
     identity = sandbox.identity
     read_only = (*confinement.read_only, *(mount.target for mount in confinement.mounts))
-    extra = bwrap.WRITABLE if namespaces else (SHARED_MEMORY,) if identity else ()
+    # In namespaces these folders are the sandbox's own; of the uid tier, all files that the user
+    # leaves in shared memory are removed.
+    temporary = bwrap.WRITABLE if namespaces else (SHARED_MEMORY,) if identity else ()
     return {
         "argv": list(argv),
         "env": dict(env),
@@ -128,7 +131,7 @@ def _build_spec(
         "listable": list(sandbox.machine.listable),
         "writable": [
             *map(str, check_writable_folders(confinement)),
-            *(x for x in extra if Path(x).is_dir()),
+            *(folder for folder in temporary if Path(folder).is_dir()),
         ],
         "devices": list(DEVICES),
         "ports": [gate.port for gate in confinement.gates],
@@ -137,10 +140,9 @@ def _build_spec(
 
 
 def end_all(sandbox: Sandbox) -> bool:
-    """After a program has ended, kill all that is left of a dedicated user; True if nothing is.
-
-    The other tiers need nothing here: the kernel, the monitor and the subreaper have done it.
-    """
+    """Once a program has ended, kill what is left of the uid tier's user; True if nothing is
+    left."""
+    # In the other tiers the kernel, the monitor and the subreaper have done so.
     if sandbox.tier is not Tier.UID or sandbox.identity is None:
         return True
     return not uid_tier.has_leftovers(sandbox.identity) or uid_tier.kill_leftovers(sandbox.identity)

@@ -22,14 +22,15 @@ jobs' folders on the machine do. Each attempt looks for the paths again."""
 
 
 def has_gone(hidden_paths: Iterable[str]) -> bool:
-    """True if a path to be hidden no longer exists."""
+    """True if one of the paths to be hidden no longer exists."""
     return not all(map(os.path.lexists, hidden_paths))
 
 
 @dataclass(frozen=True)
 class LauncherReport:
-    """The launcher's and the monitor's report: whether the sandbox was complete, why not, and what
-    its processes were refused later (each refusal once, the first 40)."""
+    """The report of the launcher and the monitor. ``ready``: the sandbox was complete; ``failed``:
+    why not, "" for no reason; ``refused``: what its processes were refused later (each refusal
+    once, the first 40)."""
 
     ready: bool
     failed: str
@@ -38,9 +39,9 @@ class LauncherReport:
 
 @dataclass
 class Launch:
-    """A process to start, with the descriptors for its launcher, whose report is read from
-    ``report_fd``. ``broker``, if any, starts the process instead of this one, and builds the
-    launcher's command itself."""
+    """A process to start, and the descriptors for its launcher. The launcher's report is read from
+    ``report_fd``. A ``broker`` starts the process in place of this one, and builds the launcher's
+    command itself."""
 
     argv: list[str]
     env: dict[str, str]
@@ -55,12 +56,10 @@ class Launch:
     def start(self) -> "subprocess.Popen[bytes]":
         """Start the process, with three pipes and its own session. Call it once. Raises OSError.
 
-        If ``confined`` without a broker, the calling thread has to outlive the process: when the
-        thread ends, so does the process (``PR_SET_PDEATHSIG`` is bound to the thread that forked,
-        prctl(2)).
+        If it is ``confined`` and there is no broker, the process ends when the calling thread does.
         """
-        # bwrap inherits the mask, so these signals do not end it; the launcher clears it again, so
-        # they reach the program.
+        # PR_SET_PDEATHSIG is sent when the thread that forked ends (prctl(2)). bwrap inherits this
+        # mask, so these signals do not end it; the launcher clears it, so they reach the program.
         old_mask = signal.pthread_sigmask(
             signal.SIG_BLOCK, BLOCKED_SIGNALS if self.confined else ()
         )
@@ -82,10 +81,11 @@ class Launch:
             self._close_launcher_fds()
 
     def read_report(self) -> LauncherReport:
-        """The report so far; complete after the end. It contains names chosen by an agent."""
+        """The report so far; complete after the end of the process. An agent may have chosen the
+        names in it."""
         if not self.confined:
             return LauncherReport(True, "", ())
-        # Not to its end: the monitor holds the pipe open as long as it lives.
+        # Not to the pipe's end: the monitor holds it open as long as it lives.
         with contextlib.suppress(BlockingIOError):
             while self.report_fd is not None and len(self._report) < MOST_REPORT_BYTES:
                 if not (part := os.read(self.report_fd, 4096)):

@@ -1,5 +1,6 @@
-"""A process of this program drops all rights that its row (``process_table.py``) does not name:
-files, the network, capabilities, other processes, memory and time."""
+"""Drops all rights of a process of this program but those that its row (``process_table.py``)
+names: files, the network, capabilities, other processes, memory and time.
+"""
 
 import os
 import resource
@@ -12,6 +13,7 @@ from gitlab_nightshift.sandbox.inside.syscalls import AUDIT_ARCH
 LARGEST_FILE = 1024**3
 """Bytes."""
 THREAD_CHECKS, PAUSE_S = 1_000, 0.005
+"""Five seconds for a joined thread to be gone, on a busy machine."""
 
 
 @dataclass(frozen=True)
@@ -63,8 +65,8 @@ def _compute_kept_capabilities(rights: ProcessRights) -> int:
 
 
 def is_single_threaded() -> bool:
-    """True if this process has one thread. Waits a while: the kernel lists a joined thread for a
-    moment longer, because only Python's part of it has ended."""
+    """True if this process has one thread. Waits a while for another one to end."""
+    # The kernel lists a joined thread for a moment longer, as only Python's part of it has ended.
     for _ in range(THREAD_CHECKS):
         if len(os.listdir("/proc/self/task")) == 1:  # noqa: PTH208 - iterdir would make a Path of each
             return True

@@ -19,6 +19,7 @@ from gitlab_nightshift.sandbox.system_paths import build_inside_command
 from gitlab_nightshift.sandbox.tiers import Confinement, Tier
 
 GREETING = b"nightshift"
+"""What our services send at once to whoever connects."""
 LIMITS_S = (10.0, 20.0, 40.0)
 """Seconds for a trial and its repetitions: a trial that times out shows nothing."""
 TIMED_OUT = "timed out"
@@ -26,11 +27,11 @@ TIMED_OUT = "timed out"
 
 
 class TimedResult(Protocol):
-    """A trial's result; ``late``: it timed out before it showed anything."""
+    """The result of a trial that may be repeated."""
 
     @property
     def late(self) -> bool:
-        """True if the result shows nothing."""
+        """True if the trial timed out before it showed anything."""
         ...
 
 
@@ -58,7 +59,8 @@ class Probe:
 
 @dataclass(frozen=True)
 class ProbeOutcome:
-    """Whether an attempt got through (None: it could not be tried), and how it ended."""
+    """The outcome of an attempt. ``open``: it got through (None: it could not be tried); ``how`` it
+    ended."""
 
     name: str
     open: bool | None
@@ -69,7 +71,7 @@ class ProbeOutcome:
 class ProbeResult:
     """The outcomes in order (none if the sandbox could not be set up), and the launcher's report.
 
-    ``late``: it did not end in time, or an attempt waited for an answer that never came.
+    ``late``: the attempts did not end in time, or one waited for an answer that never came.
     """
 
     outcomes: tuple[ProbeOutcome, ...]
@@ -99,13 +101,14 @@ def run_probes(
 def _run_probes_once(
     sandbox: Sandbox, confinement: Confinement, attempts: Sequence[Probe], limit_s: float
 ) -> tuple[ProbeResult, bool]:
-    """The result, and whether to start again because a path to be hidden was gone."""
+    """The result, and True if it was outdated at once: a path to be hidden was gone."""
     encoded = [[a.name, a.verb, *a.arguments] for a in attempts]
     task = {"module": "attacks", "attempts": encoded}
-    # Runs only if there is no boundary: else the launcher takes the task from its spec.
-    bare = build_inside_command("attacks")
+    # This command runs only without a boundary, and reads the task from stdin. Else the launcher
+    # runs the module itself, with the task from its spec.
+    unconfined = build_inside_command("attacks")
     stdin = json.dumps(task).encode() if sandbox.tier is Tier.NONE else b""
-    with prepare_launch(sandbox, bare, {}, confinement, task=task) as launch:
+    with prepare_launch(sandbox, unconfined, {}, confinement, task=task) as launch:
         process = launch.start()
         late = False
         try:

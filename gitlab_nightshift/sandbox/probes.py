@@ -1,4 +1,4 @@
-"""The attempts against the boundary: on the real targets, and on canaries planted beside them."""
+"""The attempts against the boundary, on the real targets and on canaries planted beside them."""
 
 import contextlib
 import os
@@ -61,9 +61,9 @@ ListFiles = Callable[[], Collection[str]]
 
 @dataclass(frozen=True)
 class ProbeTargets:
-    """The real targets. ``secrets``: files and folders that no agent may read (the hidden
-    ``.git/config`` and its includes, ``<project>.tmp``, files in HOME). ``outside``: folders in
-    which no file may appear. ``written``: folders that agents may write and the job's variables
+    """The real targets of attempts. ``secrets``: files and folders that no agent may read (the
+    hidden ``.git/config`` and its includes, ``<project>.tmp``, files in HOME). ``outside``: folders
+    in which no file may appear. ``written``: folders that agents may write and the job's variables
     name. ``list_setting_files`` lists the files from which git reads this machine's settings."""
 
     secrets: tuple[Path, ...] = ()
@@ -74,8 +74,8 @@ class ProbeTargets:
 
 @dataclass(frozen=True)
 class ProbeSet:
-    """Attempts, each with its row. ``written`` are files that must not exist afterwards; a process
-    that outlives the bead holds ``lock``."""
+    """Attempts, and by their names the row of each. ``written`` are the files that they try to
+    make, which must not exist afterwards; a daemon that outlives the bead holds ``lock``."""
 
     lock: Path
     rows: dict[str, ProofRow] = field(default_factory=dict)
@@ -91,7 +91,8 @@ class ProbeSet:
 def gather_probes(
     confinement: Confinement, targets: ProbeTargets, stack: contextlib.ExitStack
 ) -> ProbeSet:
-    """All attempts; the planted files and services are removed when ``stack`` closes."""
+    """Plant the canaries, start the services, and list all attempts. Files and services are removed
+    when ``stack`` closes."""
     probes = ProbeSet(confinement.writable[-1] / f".proof-{secrets.token_hex(8)}")
     _add_process_probes(probes)
     _add_file_probes(probes, targets, confinement, stack)
@@ -137,7 +138,8 @@ def _add_file_probes(
 def _choose_read_probe(
     path: Path, confinement: Confinement
 ) -> tuple[str, str | int, *tuple[int, ...]]:
-    """The verb and its arguments. The inode shows whether a mount hides the real file."""
+    """The verb of an attempt to read a path, and its arguments."""
+    # Over a mount's target another file may be read: the inode shows if it is the real one.
     if any(path.is_relative_to(mount.target) for mount in confinement.mounts):
         status = path.stat()
         return "same", str(path), status.st_dev, status.st_ino

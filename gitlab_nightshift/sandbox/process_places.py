@@ -1,4 +1,4 @@
-"""Expands a row of the process table to the paths of this machine."""
+"""The rights of a row of the process table, as paths of this machine."""
 
 import os
 import shutil
@@ -32,7 +32,8 @@ CERTIFICATES = (
 """Certificates, and the files of name resolution."""
 _CA_VARIABLES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 _SYSTEM = ("/usr", "/lib", "/lib64", "/bin", "/sbin", "/proc", *STORES)
-"""``/proc`` for a process's own children; of others it only shows their command lines."""
+"""With ``/proc`` for a process's own children; of other processes it only shows the command
+lines."""
 Places = Mapping[str, str | Sequence[str]]
 """The path or paths that replace ``{name}`` in a row."""
 
@@ -42,7 +43,7 @@ def find_rights(row: ProcessRow, places: Places, env: Mapping[str, str]) -> Proc
     readable = list(_expand(row.reads, places, env))
     listable = list_around_package()
     if ALL_FILES in readable and (credentials := _list_credentials(env)):
-        from gitlab_nightshift.sandbox.visible_system import open_around  # few rows need it
+        from gitlab_nightshift.sandbox.visible_system import open_around  # here: few rows need it
 
         readable.remove(ALL_FILES)
         for top in _list_top():
@@ -103,8 +104,8 @@ def _is_installed() -> bool:
 
 
 def list_installation() -> list[str]:
-    """The files that this program imports, and their libraries; not the folder around the package
-    if it contains other files as well."""
+    """The files that this program imports, and their libraries; but the folder around the package
+    only if it contains nothing but packages."""
     around = None if _is_installed() else str(PACKAGE.parent)
     path = [part for part in sys.path if Path(part).is_absolute() and part != around]
     # sys.base_prefix/lib: libpython, where Python was built with a shared library.

@@ -1,23 +1,23 @@
 """The processes of this program: the secrets, files and network of each. One function starts each
 from its row (``sandbox/stage_process.py``). ``SECURITY.md`` shows the table.
 
-``{name}`` in a path is filled in at the start (``process_places.py``); alone, it may be several
-paths.
+``{name}`` in a path is replaced at the start (``process_places.py``), by several paths perhaps if
+the path is nothing else.
 """
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 INSTALLATION, NETWORK, PROGRAMS = "{installation}", "{network}", "{programs}"
-"""This program with its Python and libraries; certificates and name resolution; the system's
-programs and git."""
+"""Sets of paths: this program with its Python and libraries; certificates and name resolution; the
+system's programs and git."""
 ALL_FILES = "/"
-"""Except the files in which HOME keeps credentials, which only the supervisor reads."""
+"""All but the files of HOME that contain credentials: only the supervisor reads those."""
 _KEPT = "as records"
 
 
 class Confined(StrEnum):
-    """How a process is kept to its row."""
+    """When a process is confined to its row."""
 
     AT_START = "at its start"
     ON_TASK = "when it gets its task"

@@ -1,5 +1,5 @@
-"""The proof of the boundary: every known attack is tried from inside, before any agent runs.
-What is found decides how well each guarantee holds here, and which failures stop a run.
+"""The proof of the boundary: every known attack is tried from inside, before any agent runs. The
+findings decide how well each guarantee holds here, and whether the run goes on.
 
 Canaries are planted beside the real targets. An attack that gets through although the tier promises
 to stop it is a hole, and is reported by name. Harmless files are planted where agents may write and
@@ -47,7 +47,8 @@ MOST_PRIVATE_FILES = 200
 
 @dataclass(frozen=True)
 class ProbeFinding:
-    """The result of one attempt. ``promised``: the tier promises that it cannot get through."""
+    """The result of an attempt. ``open``: it got through; ``promised``: the tier promises that it
+    cannot; ``how`` it ended."""
 
     row: ProofRow
     name: str
@@ -57,14 +58,14 @@ class ProbeFinding:
 
     @property
     def hole(self) -> bool:
-        """True if a promise is broken."""
+        """True if the attempt breaks a promise."""
         return self.open and self.promised
 
 
 @dataclass(frozen=True)
 class BoundaryProof:
-    """All findings; ``failure`` is why there are none, "" if there are some. ``late``: the proof
-    timed out before it showed anything."""
+    """The findings of a proof; ``failure`` is why there are none, "" if there are some. ``late``:
+    the proof timed out before it showed anything."""
 
     tier: Tier
     findings: tuple[ProbeFinding, ...]
@@ -89,7 +90,7 @@ class BoundaryProof:
 
 
 def summarize_findings(row: ProofRow, findings: Sequence[ProbeFinding]) -> ProbeSummary:
-    """The worst finding of a row, or if all attempts were stopped, how."""
+    """A row in one line: the worst finding, or the ways in which all attempts were stopped."""
     worst = max(findings, key=lambda f: (f.hole, f.open))
     if not worst.open:
         how = ", ".join(sorted({f.how for f in findings})[:3])
@@ -123,10 +124,10 @@ def _run_proof(
 
 
 def _build_finding(row: ProofRow, outcome: ProbeOutcome, guarantees: Guarantees) -> ProbeFinding:
-    """An attempt that could not be made counts as successful: it proves nothing. The gateway is the
-    one thing that agents must reach."""
-    passed = outcome.open is not (row is GATEWAY)
-    return ProbeFinding(row, outcome.name, passed, guarantees.closes(row), outcome.how)
+    # An attempt that could not be made (None) proves nothing, so it counts as a hole. The gateway
+    # is the one thing that agents must reach: there a hole is an attempt that does not get through.
+    is_open = outcome.open is not (row is GATEWAY)
+    return ProbeFinding(row, outcome.name, is_open, guarantees.closes(row), outcome.how)
 
 
 def _list_private_files(sandbox: Sandbox, confinement: Confinement) -> Iterator[Path]:
@@ -154,8 +155,8 @@ def _probe_own_code(targets: ProbeTargets) -> Iterator[ProbeFinding]:
 
 
 def _verify_outside(outcome: ProbeOutcome, probes: ProbeSet, ending_s: float) -> ProbeOutcome:
-    """Correct attempts that only seem to succeed inside: in another /tmp, or by a daemon that has
-    been ended."""
+    """Correct an attempt that only seemed to succeed inside: a file in another /tmp, or a daemon
+    that has ended since."""
     if outcome.open is None:
         return outcome
     if probes.rows[outcome.name] is LIVING:
@@ -168,10 +169,8 @@ def _verify_outside(outcome: ProbeOutcome, probes: ProbeSet, ending_s: float) ->
 
 
 def _wait_until_released(lock: Path, within_s: float) -> bool:
-    """True if nobody holds the lock after ``within_s``; else kill the holder.
-
-    The kernel takes a moment to end all processes of a namespace.
-    """
+    """True if nobody holds the lock after ``within_s`` seconds; else kill the holder."""
+    # Not at once: the kernel takes a moment to end all processes of a namespace.
     until = time.monotonic() + within_s
     while _is_held(lock):
         if time.monotonic() > until:
@@ -182,8 +181,8 @@ def _wait_until_released(lock: Path, within_s: float) -> bool:
 
 
 def _kill_holder(lock: Path) -> None:
-    """Kill the process that the lock file names, but only if it has the file open: a file can name
-    any pid."""
+    """Kill the process that the lock file names."""
+    # Only if that process has the file open: an agent could have written any pid into it.
     with contextlib.suppress(OSError, ValueError):
         pid = int(lock.read_bytes())
         if any(entry.resolve() == lock for entry in Path(f"/proc/{pid}/fd").iterdir()):
@@ -201,14 +200,15 @@ def _is_held(lock: Path) -> bool:
         return False
 
 
-# --- what the findings mean -----------------------------------------------------------------------
+# --- the meaning of the findings ------------------------------------------------------------------
 
 
 def judge_guarantees(
     guarantees: Guarantees, findings: Iterable[ProbeFinding] = ()
 ) -> tuple[Strength, ...]:
-    """The state of each guarantee, from what the tier leaves open and what the proof has found
-    (nothing before it has run). ``gateway`` and ``code`` are added if they are broken."""
+    """The state of each guarantee, from the rows that the tier leaves open and the findings of the
+    proof (none before it has run). ``gateway`` and ``code``, which no tier lists, are added if they
+    are broken."""
     broken: dict[str, list[str]] = {}
     for finding in findings:
         if finding.hole:
@@ -223,22 +223,19 @@ def judge_guarantees(
 
 
 def refuse_weaker(tier: Tier, strengths: Iterable[Strength], accepted: Collection[str]) -> None:
-    """Stop a run whose boundary is too weak: a guarantee is broken, or holds only partly and is not
-    accepted. The tier ``none``, which was requested by name, promises nothing.
-
-    Raises NightshiftError ``E_POLICY_DENY``, whose line says what to do.
-    """
-    found = tuple(strengths)
-    if broken := [each.reason for each in found if each.state is GuaranteeState.BROKEN]:
+    """Raise NightshiftError ``E_POLICY_DENY`` if the boundary is too weak: a guarantee is broken,
+    or holds only partly and is not ``accepted``. The tier ``none``, which was requested by name,
+    promises nothing."""
+    judged = tuple(strengths)
+    if broken := [each.reason for each in judged if each.state is GuaranteeState.BROKEN]:
         raise _build_refusal(f"the boundary does not hold here: {'; '.join(broken)}")
-    weaker = [
-        each for each in found if each.state is GuaranteeState.PARTIAL and each.name not in accepted
-    ]
+    partial = [each for each in judged if each.state is GuaranteeState.PARTIAL]
+    weaker = [each for each in partial if each.name not in accepted]
     if tier is Tier.NONE or not weaker:
         return
     what = f"{', '.join(each.name for each in weaker)} {'are' if weaker[1:] else 'is'}"
     why = "; ".join(each.reason for each in weaker)
-    names = ", ".join(each.name for each in found if each.name in accepted or each in weaker)
+    names = ", ".join(each.name for each in judged if each.name in accepted or each in weaker)
     raise _build_refusal(
         f"{what} only partly held in the tier {tier} ({why}); accept it with"
         f" accept_partial: [{names}] (SECURITY.md)"
@@ -274,10 +271,11 @@ def list_named_folders(env: Mapping[str, str], checkout: Path) -> tuple[Path, ..
 def try_own_code(
     folders: Sequence[Path], list_setting_files: ListFiles
 ) -> Iterator[tuple[str, str]]:
-    """Each attempt and how it found a planted file, "" if it did not. ``list_setting_files`` lists
-    the files from which git reads this machine's settings."""
+    """Plant files in the folders, and try to load them as this program would. Yields the name of
+    each attempt and how it found its file, "" if it did not. ``list_setting_files`` lists the files
+    from which git reads this machine's settings."""
     for folder in folders:
-        if not os.access(folder, os.W_OK):  # an agent has no more rights than this program
+        if not os.access(folder, os.W_OK):  # nor can an agent write there: it has no more rights
             continue
         name = f"nightshift_planted_{secrets.token_hex(8)}"
         with _plant_files(folder, name):

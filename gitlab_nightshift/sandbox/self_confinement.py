@@ -1,7 +1,7 @@
-"""The process that reads agents' work: the rights that it drops itself, and a check of that.
+"""The rights that a process which reads agents' work drops itself, and a check that they are gone.
 
 ``confinement.py`` has chosen the mode. In the mode NAMESPACES, access to files and capabilities are
-dropped before this process runs; this module takes the other steps.
+dropped before the process runs; this module takes the other steps.
 """
 
 import os
@@ -44,8 +44,8 @@ _KERNEL_SETTING = "/proc/sys/kernel/core_pattern"
 @dataclass(frozen=True)
 class WorkNeeds:
     """The rights that this process keeps if Landlock confines it. Besides its own program it may
-    read the ``system`` and ``files``, which agents need, as its children inherit its confinement.
-    ``identity`` is the agents' own user, who may write the machine's shared memory.
+    read the ``system`` and ``files``: agents need these, and as its children they inherit its
+    confinement. ``identity`` is the agents' own user, who may write the machine's shared memory.
     ``keep_owners``: root has to give files to other users, or back to them. ``monitored``: agents
     have a monitor, so a broker can start them."""
 
@@ -58,7 +58,8 @@ class WorkNeeds:
 
 @dataclass(frozen=True)
 class OwnConfinement:
-    """How this process is confined, why no stronger mode works, and the accesses to try."""
+    """The confinement of this process: the mode, why no stronger one works, and the accesses to
+    try."""
 
     mode: ConfinementMode
     reason: str
@@ -68,9 +69,10 @@ class OwnConfinement:
 
     def complete(self, needs: WorkNeeds) -> Broker | None:
         """Drop access to files, if the mode leaves that to this process. Call it before the first
-        agent, but after the checkout is opened: its real configuration may refer to files that this
-        closes. From here on this process cannot change how it is confined, and the broker, if there
-        is one, starts all processes in the sandbox. Raises OSError."""
+        agent, but after the checkout is opened. From here on this process cannot change how it is
+        confined, and the broker that is returned, if any, starts all processes in the sandbox.
+        Raises OSError."""
+        # After: the checkout's real git configuration may refer to files that this closes.
         broker = self._complete(needs)
         self._close_latch()
         return broker
@@ -87,9 +89,8 @@ def confine(
     tells the supervisor, irrevocably, that agents follow. Raises OSError."""
     mode = ConfinementMode(data["mode"])
     privileges.join_own_keyring()
-    if (
-        mode is not ConfinementMode.NAMESPACES
-    ):  # there, bwrap and inside/own_proc.py have dropped them
+    # In namespaces, bwrap and inside/own_proc.py have dropped the others already.
+    if mode is not ConfinementMode.NAMESPACES:
         privileges.keep_capabilities(*KEPT)
     privileges.forbid_new_privileges()
     if AUDIT_ARCH:

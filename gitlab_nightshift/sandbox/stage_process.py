@@ -1,5 +1,5 @@
-"""Starts a stage of this program, or all of it, as its own process, with a sealed start
-(``sealed_entry.py``) and only the variables that it is given.
+"""Starts a stage of this program, or the whole program, as its own process, with a sealed start
+(``sealed_entry.py``) and only the variables that are given to it.
 """
 
 import os
@@ -23,7 +23,9 @@ from gitlab_nightshift.sealed_start import prepare_stage, prepare_start
 from gitlab_nightshift.system.file_names import format_path
 
 LONGEST_MESSAGE = 200
+"""Bytes at the end of a stage's stderr that an error quotes."""
 FIRST_PROCESS = 1
+"""The pid of the first process in a PID namespace (pid_namespaces(7))."""
 NO_PLACES: Places = {}
 Stream = int | None
 """As ``subprocess`` takes it; None: this process's own."""
@@ -45,10 +47,10 @@ def start_stage(
     """Start ``main(data)`` of a row's module in its own session, with ``descriptors`` and
     ``streams``. Every process of this program is started here.
 
-    ``env`` is its whole environment; ``data`` is sent as JSON. It gets SIGTERM when the calling
-    thread ends. If its row is ``AT_START``, it drops all other rights before ``main``; ``places``
-    are the row's paths. ``prefix`` is a command that starts it in its own namespaces, as a child of
-    their first process. Raises OSError.
+    ``env`` is the process's whole environment; ``data`` is sent as JSON. The process gets SIGTERM
+    when the calling thread ends. If its row is ``AT_START``, it drops all other rights before
+    ``main``; ``places`` are the row's paths. ``prefix`` is a command that starts it in its own
+    namespaces, as a child of their first process. Raises OSError.
     """
     if row.confined is Confined.AT_START:
         data = {**data, "rights": asdict(find_rights(row, places, env))}

@@ -1,8 +1,8 @@
 """Runs a stage as its own process, started by exec, with a pipe each way.
 
-It inherits nothing: it gets an environment of named variables, descriptors by number, and on its
-stdin a task as JSON, preceded by its length, which may contain secrets. Its stdin stays open as
-long as its parent lives: end of file means that nobody waits for it any more.
+The process inherits nothing: it gets an environment of named variables, descriptors by number, and
+on stdin the length of its task, then the task as JSON, which may contain secrets. Its stdin stays
+open as long as its parent lives: end of file means that nobody waits for it any more.
 """
 
 import contextlib
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 LARGEST_ANSWER = 16 * 1024 * 1024
 """Bytes."""
 LENGTH_BYTES = 8
+"""Of the length of a task."""
 
 
 class StageProcess:
@@ -69,12 +70,8 @@ class StageProcess:
             self._process.stdin.flush()
 
     def read_answer(self) -> dict[str, Any]:
-        """Wait for its end and return its answer, {} if it is invalid. Kills it after its row's
-        ``wall_s``.
-
-        Waits for the process, not for the end of its output: descendants may hold the pipe open.
-        They are killed.
-        """
+        """Wait for the end of the process and return its answer, {} if that is invalid. Kills the
+        process after ``wall_s`` of its row, and its descendants after its end."""
         with (
             call_after(self._row.wall_s, self.kill)
             if self._row.wall_s
@@ -92,9 +89,11 @@ class StageProcess:
         return {}
 
     def _read_output(self) -> bytes:
-        """The process's output until it ends, or until it is longer than ``LARGEST_ANSWER``."""
+        """The output until the end of the process, or until it is longer than
+        ``LARGEST_ANSWER``."""
         assert self._process.stdout
         stdout, output = self._process.stdout.fileno(), bytearray()
+        # Not until the end of the output: descendants may hold the pipe open.
         pidfd = os.pidfd_open(self.pid)  # readable once the process has ended (pidfd_open(2))
         try:
             ready = select.poll()
@@ -102,7 +101,7 @@ class StageProcess:
                 ready.register(fd, select.POLLIN)
             while len(output) <= LARGEST_ANSWER:
                 if stdout not in dict(ready.poll()):
-                    break  # it has ended, and the pipe is empty
+                    break  # the process has ended, and the pipe is empty
                 if not (part := os.read(stdout, 1 << 16)):
                     break
                 output += part
@@ -115,18 +114,18 @@ class StageProcess:
         return self._process.wait()
 
     def signal(self, number: int) -> None:
-        """Have it send itself a signal, once it has its task. By its pipe: if it has its own
-        namespaces, its pid here is unknown."""
+        """Have the process send itself a signal, once it has its task."""
+        # By its pipe, as kill(2) needs its pid: the one known here is bwrap's if it has namespaces.
         assert self._process.stdin
         with contextlib.suppress(OSError, ValueError):
             os.write(self._process.stdin.fileno(), bytes([number]))
 
     def kill(self) -> None:
-        """Kill it, and with it its namespaces."""
+        """Kill the process, and with it its namespaces."""
         self._process.kill()
 
     def close(self) -> None:
-        """End it if it still runs: close its input, then kill it."""
+        """Close the pipes, and kill the process if it still runs."""
         for pipe in filter(None, (self._process.stdin, self._process.stdout)):
             with contextlib.suppress(OSError):
                 pipe.close()
@@ -157,7 +156,8 @@ def serve_stage(
 
 
 def read_task() -> dict[str, Any]:
-    """Read the task from the supervisor. Reads no byte more: signals may follow."""
+    """Read the task from the supervisor."""
+    # And no byte more: signals may follow (forward_signals).
     config: dict[str, Any] = json.loads(
         _read_exactly(int.from_bytes(_read_exactly(LENGTH_BYTES), "big"))
     )
@@ -165,7 +165,7 @@ def read_task() -> dict[str, Any]:
 
 
 def _read_exactly(number: int) -> bytearray:
-    """Read this many bytes of stdin; exits if it ends before."""
+    """Read this many bytes of stdin; exits if stdin ends before that."""
     data = bytearray()
     while len(data) < number:
         part = os.read(0, number - len(data))
@@ -182,7 +182,8 @@ def forward_signals() -> None:
 
 
 def _forward_signals() -> None:
-    """Read unbuffered: this thread may still read while the interpreter shuts down."""
+    # Unbuffered: a daemon thread that has the lock of sys.stdin.buffer at exit is a fatal error
+    # (CPython's _enter_buffered_busy).
     while signals := os.read(0, 1 << 16):
         for number in signals:
             os.kill(os.getpid(), number)

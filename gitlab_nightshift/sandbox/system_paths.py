@@ -33,19 +33,19 @@ SYSTEM_SECRETS = frozenset(
     "/etc/shadow /etc/shadow- /etc/gshadow /etc/gshadow- /etc/sudoers /etc/sudoers.d"
     " /etc/gitlab-runner /etc/ssl/private /etc/ssh".split()
 )
-"""Private whatever their mode: an agent of an earlier night may have changed it."""
+"""Private whatever their mode is: an agent of an earlier night may have changed that."""
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - the kernel's name
 INSIDE = Path(__file__).parent / "inside"
 
 
 def find_interpreter() -> Path:
-    """The Python that the launcher runs with: this one, without its virtual environment."""
+    """The Python that runs the launcher: that of this process, without its virtual environment."""
     return Path(sys.executable).resolve()
 
 
 def build_python_command(*arguments: str) -> list[str]:
-    """The command of another Python that ignores variables, the working folder and ``.pth`` files
-    (``-I``, ``-S``): others may have planted them."""
+    """The command of another Python that loads nothing which others may have planted."""
+    # -I ignores variables and the working folder, -S ``.pth`` files (Python's "Command line").
     return [str(find_interpreter()), "-I", "-S", *arguments]
 
 

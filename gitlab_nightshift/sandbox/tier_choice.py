@@ -36,13 +36,13 @@ from gitlab_nightshift.sandbox.tiers import (
     ProofRow,
     Tier,
 )
-from gitlab_nightshift.sandbox.visible_system import Look, System, look_at_system
+from gitlab_nightshift.sandbox.visible_system import LookAtSystem, System, look_at_system
 
 AUTO = "auto"
 ORDER = (Tier.NAMESPACES, Tier.UID, Tier.LANDLOCK)
+"""The tiers to try, the strongest first."""
 TRIAL_FILE = "made"
-
-
+"""The name of the file that a trial makes in each writable folder."""
 _NOTHING = "nothing stops an agent"
 _LONGEST_WHY = 100
 _NETWORK_ROWS = (SERVICES, DIRECT)
@@ -57,8 +57,8 @@ class UnavailableTier:
 
 
 @dataclass(frozen=True)
-class _ProbeContext:
-    """The arguments common to the trials of all tiers."""
+class _Search:
+    """What the trials of all tiers have in common."""
 
     machine: System
     folder: Path
@@ -68,8 +68,8 @@ class _ProbeContext:
 
 
 @dataclass(frozen=True)
-class _TrialContext:
-    """The files and services of a trial."""
+class _Trial:
+    """The files and services of the trial of one tier."""
 
     confinement: Confinement
     canary: Path
@@ -84,37 +84,37 @@ def choose(
     programs: Sequence[Path] = (),
     checkout: Path | None = None,
     unavailable: Sequence[UnavailableTier] = (),
-    look: Look = look_at_system,
+    look: LookAtSystem = look_at_system,
 ) -> Sandbox:
     """The boundary to use: with ``auto`` the strongest that works, else the requested tier.
 
-    ``folder`` will contain the agents' scratch folders; ``programs`` must be runnable inside, or a
-    tier does not work. If there is a ``checkout``, the uid tier must be able to give it to another
-    user. ``unavailable`` are tiers that are known not to work; ``look`` finds the private files.
+    ``folder`` will contain the agents' scratch folders; a tier works only if ``programs`` can be
+    run inside, and the uid tier only if it can give a ``checkout`` to another user. ``unavailable``
+    are tiers that are known not to work; ``look`` finds the private files.
 
     Raises NightshiftError: E_CONFIG if a requested tier does not work, E_POLICY_DENY if none does.
     """
     if requested == Tier.NONE:
         return _build_unconfined()
-    context = _ProbeContext(
+    search = _Search(
         look(), folder, tuple(programs), checkout, {each.tier: each for each in unavailable}
     )
     if requested != AUTO:
-        found = _try(Tier(requested), context)
+        found = _try_tier(Tier(requested), search)
         if isinstance(found, UnavailableTier):
             raise build_config_error(
                 f"isolation: {requested} does not work here: {found.reason}"
                 " (isolation: auto takes the strongest that does)"
             )
         return found
-    return _choose_strongest(context)
+    return _choose_strongest(search)
 
 
-def _choose_strongest(context: _ProbeContext) -> Sandbox:
+def _choose_strongest(search: _Search) -> Sandbox:
     """The first tier that works. Raises NightshiftError E_POLICY_DENY."""
     passed_over: list[tuple[Tier, str]] = []
     for tier in ORDER:
-        found = _try(tier, context)
+        found = _try_tier(tier, search)
         if isinstance(found, Sandbox):
             return replace(found, passed_over=tuple(passed_over))
         passed_over.append((tier, found.reason))
@@ -128,8 +128,8 @@ def _choose_strongest(context: _ProbeContext) -> Sandbox:
 
 def probe_tiers(folder: Path, checkout: Path | None = None) -> list[Sandbox | UnavailableTier]:
     """Every tier, the strongest first. Arguments as in ``choose``."""
-    context = _ProbeContext(look_at_system(), folder, (), checkout, {})
-    return [_try(tier, context) for tier in ORDER]
+    search = _Search(look_at_system(), folder, (), checkout, {})
+    return [_try_tier(tier, search) for tier in ORDER]
 
 
 def _build_unconfined() -> Sandbox:
@@ -137,24 +137,24 @@ def _build_unconfined() -> Sandbox:
     return Sandbox(Tier.NONE, build_guarantees(Tier.NONE, nothing), nothing, System(()))
 
 
-def _try(tier: Tier, context: _ProbeContext) -> Sandbox | UnavailableTier:
+def _try_tier(tier: Tier, search: _Search) -> Sandbox | UnavailableTier:
     """The tier with all its features, else without the monitor, else why it does not work."""
-    if tier in context.unavailable:
-        return context.unavailable[tier]
-    candidate = _build_candidate(tier, context.machine)
+    if tier in search.unavailable:
+        return search.unavailable[tier]
+    candidate = _build_candidate(tier, search.machine)
     if isinstance(candidate, UnavailableTier):
         return candidate
-    found = _try_candidate(candidate, context)
+    found = _try_candidate(candidate, search)
     if isinstance(found, UnavailableTier) and candidate.identity:
         uid_tier.release_user(candidate.identity)
     return found
 
 
-def _try_candidate(candidate: Sandbox, context: _ProbeContext) -> Sandbox | UnavailableTier:
+def _try_candidate(candidate: Sandbox, search: _Search) -> Sandbox | UnavailableTier:
     try:
-        if reason := _find_access_problem(candidate, context):
+        if reason := _find_access_problem(candidate, search):
             return UnavailableTier(candidate.tier, reason)
-        with _open_trial(context, candidate) as trial:
+        with _open_trial(search, candidate) as trial:
             reason = _find_failure(candidate, trial)
             if reason and candidate.features.notify:
                 features = replace(candidate.features, notify=False, monitor_failure=reason)
@@ -162,21 +162,21 @@ def _try_candidate(candidate: Sandbox, context: _ProbeContext) -> Sandbox | Unav
                 if not _find_failure(reduced, trial):
                     return reduced
     except OSError as error:
-        reason = f"{error.filename or context.checkout}: {error.strerror}"
+        reason = f"{error.filename or search.checkout}: {error.strerror}"
     return UnavailableTier(candidate.tier, reason) if reason else candidate
 
 
-def _find_access_problem(sandbox: Sandbox, context: _ProbeContext) -> str:
+def _find_access_problem(sandbox: Sandbox, search: _Search) -> str:
     """Why another user could access too little or too much here; "" if neither."""
     if sandbox.identity is None:
         return ""
-    above = context.checkout.parent if context.checkout else context.folder
-    for place in (context.folder, above):
+    above = search.checkout.parent if search.checkout else search.folder
+    for place in (search.folder, above):
         if closed := uid_tier.find_closed_folder(place):
             return f"{closed} may only be entered by its owner, not by another user"
         if not sandbox.features.landlock and (shared := uid_tier.find_exposed_folder(place)):
             return f"{shared} may be written by everybody, and this kernel has no Landlock"
-    return next(iter(uid_tier.list_unreachable(context.programs)), "")
+    return next(iter(uid_tier.list_unreachable(search.programs)), "")
 
 
 def _build_candidate(tier: Tier, machine: System) -> Sandbox | UnavailableTier:
@@ -209,15 +209,16 @@ def _with_features(sandbox: Sandbox, features: Features) -> Sandbox:
 
 
 @contextlib.contextmanager
-def _open_trial(context: _ProbeContext, sandbox: Sandbox) -> Iterator[_TrialContext]:
+def _open_trial(search: _Search, sandbox: Sandbox) -> Iterator[_Trial]:
     """Set up a trial. Raises OSError, also if the checkout's file system has no owners."""
     with contextlib.ExitStack() as stack:
-        temporary = tempfile.TemporaryDirectory(prefix="probe-", dir=context.folder)
+        temporary = tempfile.TemporaryDirectory(prefix="probe-", dir=search.folder)
         folder = Path(stack.enter_context(temporary))
         scratch, private = folder / "scratch", folder / "private"
         scratch.mkdir()
         private.mkdir(mode=0o700)
-        if sandbox.identity:  # who has to pass through the folder, but may not list it
+        if sandbox.identity:
+            # The user has to pass through the folder, but may not list it.
             folder.chmod(0o711)
             os.chown(scratch, sandbox.identity.uid, sandbox.identity.gid)
         canary = private / "canary"
@@ -228,25 +229,25 @@ def _open_trial(context: _ProbeContext, sandbox: Sandbox) -> Iterator[_TrialCont
         unix = stack.enter_context(open_unix_listener(private / "gate"))
         stack.enter_context(open_greeter(tcp, unix))
         gate = Gate(tcp.getsockname()[1], private / "gate")
-        writable = (scratch, *_create_sibling_folder(context, sandbox, stack))
-        yield _TrialContext(
-            Confinement(scratch, writable, context.programs, (gate,)),
+        writable = (scratch, *_create_sibling_folder(search, sandbox, stack))
+        yield _Trial(
+            Confinement(scratch, writable, search.programs, (gate,)),
             canary,
             private / "written",
             other.getsockname()[1],
-            context.programs,
+            search.programs,
         )
 
 
 def _create_sibling_folder(
-    context: _ProbeContext, sandbox: Sandbox, stack: contextlib.ExitStack
+    search: _Search, sandbox: Sandbox, stack: contextlib.ExitStack
 ) -> Iterator[Path]:
     """Create a folder beside the checkout that another user owns, as the checkout will be."""
-    if sandbox.identity and context.checkout:
-        yield stack.enter_context(uid_tier.open_trial_folder(context.checkout, sandbox.identity))
+    if sandbox.identity and search.checkout:
+        yield stack.enter_context(uid_tier.open_trial_folder(search.checkout, sandbox.identity))
 
 
-def _find_failure(sandbox: Sandbox, trial: _TrialContext) -> str:
+def _find_failure(sandbox: Sandbox, trial: _Trial) -> str:
     """Why this boundary does not work, "" if it does; a late trial is repeated."""
     required, forbidden = _list_required_probes(trial), _list_forbidden_probes(sandbox, trial)
 
@@ -272,7 +273,7 @@ def _find_failure(sandbox: Sandbox, trial: _TrialContext) -> str:
     )
 
 
-def _describe_cause(trial: _TrialContext) -> str:
+def _describe_cause(trial: _Trial) -> str:
     """The setting that opens the run's own folder to agents, and how to change it; "" if none
     does."""
     own = trial.canary.parent.resolve()
@@ -284,7 +285,7 @@ def _describe_cause(trial: _TrialContext) -> str:
     return ""
 
 
-def _list_required_probes(trial: _TrialContext) -> list[Probe]:
+def _list_required_probes(trial: _Trial) -> list[Probe]:
     gate = trial.confinement.gates[0]
     return [
         *(
@@ -302,7 +303,7 @@ def _list_required_probes(trial: _TrialContext) -> list[Probe]:
     ]
 
 
-def _list_forbidden_probes(sandbox: Sandbox, trial: _TrialContext) -> list[Probe]:
+def _list_forbidden_probes(sandbox: Sandbox, trial: _Trial) -> list[Probe]:
     """Attempts that must fail."""
     attempts = [
         Probe("read a private file", "read", (str(trial.canary),)),
@@ -319,7 +320,7 @@ def _list_forbidden_probes(sandbox: Sandbox, trial: _TrialContext) -> list[Probe
 
 
 def build_guarantees(tier: Tier, features: Features) -> Guarantees:
-    """The promises of a tier with these features of the kernel."""
+    """The promises of a tier on a kernel with these features."""
     if tier is Tier.NONE:
         ended = "what an agent leaves running is ended if it can be found"
         files, secrets, network = (
@@ -372,7 +373,7 @@ def _build_network_guarantee(tier: Tier, features: Features) -> Guarantee:
 
 
 def _describe_monitor_failure(what: str, features: Features) -> str:
-    """Why no monitor checks it."""
+    """The end of a sentence that says why no monitor judges ``what``; "" if that is not known."""
     why = features.monitor_failure[:_LONGEST_WHY]
     return f": {what} cannot be judged ({why})" if why else ""
 

@@ -1,5 +1,6 @@
-"""The rights of a confined process, the promises of a tier, and the rows of the proof: each covers
-one subject, and belongs to one promise."""
+"""The rights of a confined process, the promises of a tier, and the rows of the proof. A row covers
+one subject and belongs to one promise.
+"""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -8,7 +9,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class ProofRow:
-    """A line of the table: its subject, and the promise to which it belongs."""
+    """A row of the table of the proof: its subject, and the promise to which it belongs."""
 
     title: str
     promise: str
@@ -53,7 +54,7 @@ class Guarantee:
 
     @property
     def held(self) -> bool:
-        """False if it holds only partly."""
+        """True if the promise holds wholly, False if only partly."""
         return not self.open_rows
 
 
@@ -67,7 +68,7 @@ class Guarantees:
     lifetime: Guarantee
 
     def closes(self, row: ProofRow) -> bool:
-        """True if no attempt of the row may get through. Rows that belong to none of the four are
+        """True if no attempt of the row may get through. Rows of other promises than these four are
         closed in every tier."""
         promise: Guarantee | None = getattr(self, row.promise, None)
         return promise is None or row not in promise.open_rows
@@ -96,7 +97,7 @@ class Mount:
 
 @dataclass(frozen=True)
 class Confinement:
-    """What a process and its descendants may access. Paths are absolute.
+    """The paths and services that a process and its descendants may access. Paths are absolute.
 
     ``writable`` folders may contain anything but devices. ``read_only`` are files or folders
     besides the system's own (an agent's installation, caches, a JDK); inside a writable folder,
@@ -113,11 +114,11 @@ class Confinement:
 
 @dataclass(frozen=True)
 class Features:
-    """The kernel's features, as a trial has shown.
+    """The features of the kernel that a sandbox uses, as a trial has shown.
 
     ``landlock`` is the ABI in use (0: none). ``notify``: a monitor makes sockets, and changes modes
-    and times if agents run as the job's user; ``monitor_failure`` is why there is none, "" if there
-    is one or the tier needs none.
+    and times if agents run as the job's user; ``monitor_failure`` is why there is no monitor, "" if
+    there is one or the tier needs none.
     """
 
     landlock: int

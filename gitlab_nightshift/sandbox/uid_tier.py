@@ -25,9 +25,10 @@ from gitlab_nightshift.system.processes import read_stat
 
 UNASSIGNED_IDS = range(60578, 61184)
 """User ids that no system assigns: https://systemd.io/UIDS-GIDS (60578 to 61183 are unused)."""
-LOCK_PARENTS = (Path("/run"), Path("/var/tmp"))  # noqa: S108 - the folder in it is checked
+LOCK_PARENTS = (Path("/run"), Path("/var/tmp"))  # noqa: S108 - the owner of the locks' folder is checked
 CLEANUP_S = 10.0
 _TRIAL = ".nightshift-probe-"
+"""Between the checkout's name and a random part, in the name of a folder for a trial."""
 
 
 def reserve_user() -> SandboxUser | None:
@@ -54,18 +55,18 @@ def _list_active_uids() -> set[int]:
     for entry in os.scandir("/proc"):
         if entry.name.isdigit():
             with contextlib.suppress(OSError):
-                # Neither a zombie nor dead (proc_pid_stat(5)).
+                # Z is a zombie, X is dead (proc_pid_stat(5)).
                 if read_stat(int(entry.name))[0] not in (b"Z", b"X"):
                     found.add(entry.stat().st_uid)
     return found
 
 
 def _lock_uid(number: int) -> int | None:
-    """Lock a user id, so that two runs on one machine use different ones. Returns the descriptor;
-    the kernel frees the lock with this process. No agent can create the file first: its folder is
-    root's."""
+    """Lock a user id, so that two runs on one machine use different ones. Returns the descriptor,
+    or None if another run has the lock. The kernel frees the lock with this process."""
     for parent in LOCK_PARENTS:
         with contextlib.suppress(OSError):
+            # Root's alone: no agent of an earlier night can have made a lock in it.
             folder = _ensure_root_folder(parent / "gitlab-nightshift")
             # The lock ends with the last copy of this descriptor (flock(2)). No program keeps one:
             # Python opens files with O_CLOEXEC (PEP 446).
@@ -103,11 +104,8 @@ def _list_shared_memory(identity: SandboxUser) -> Iterator[Path]:
 
 
 def kill_leftovers(identity: SandboxUser) -> bool:
-    """Kill every process of the user, and remove its shared memory; True on success.
-
-    ``kill(-1)`` hits all at once, so a process that keeps forking does not escape.
-    """
-    # Again, if the helper was too slow or a killed process is still ending.
+    """Kill every process of the user, and remove the user's shared memory; True on success."""
+    # Again if the helper was too slow, or a killed process is still ending.
     for _ in range(3):
         if _kill_user_processes(identity) and identity.uid not in _list_active_uids():
             for path in list(_list_shared_memory(identity)):
@@ -117,6 +115,8 @@ def kill_leftovers(identity: SandboxUser) -> bool:
 
 
 def _kill_user_processes(identity: SandboxUser) -> bool:
+    # By a process that becomes the user: kill(-1) hits all of the user's processes at once, so none
+    # escapes by forking (kill(2)).
     command = build_python_command(
         str(INSIDE / "kill_user.py"), str(identity.uid), str(identity.gid)
     )
@@ -136,9 +136,9 @@ def _kill_user_processes(identity: SandboxUser) -> bool:
 
 
 def clean_up_killed_run(uid: int, gid: int) -> bool:
-    """Kill what a killed run left of its user; True if nothing is left.
+    """Kill the processes that a killed run's user still has; True if none is left.
 
-    If another run has locked the user since, it has cleaned up itself: its agents are left alone.
+    If another run has locked the user since, that run has cleaned up, and its agents are spared.
     """
     if uid not in UNASSIGNED_IDS:
         return False
@@ -153,7 +153,8 @@ def clean_up_killed_run(uid: int, gid: int) -> bool:
 
 @contextlib.contextmanager
 def open_trial_folder(checkout: Path, identity: SandboxUser) -> Iterator[Path]:
-    """A folder beside the checkout that the user owns, as the checkout will be. Raises OSError."""
+    """Make a folder beside the checkout that the user owns, as the user will own the checkout.
+    Raises OSError."""
     prefix = f"{checkout.name}{_TRIAL}"
     with tempfile.TemporaryDirectory(prefix=prefix, dir=checkout.parent) as name:
         held = os.open(name, os.O_RDONLY | os.O_CLOEXEC)
@@ -166,16 +167,18 @@ def open_trial_folder(checkout: Path, identity: SandboxUser) -> Iterator[Path]:
 
 
 def remove_trial_folders(checkout: Path) -> None:
-    """Remove folders that killed runs have left beside the checkout: nobody locks them."""
+    """Remove the trial folders that killed runs have left beside the checkout: nobody locks
+    them."""
     name = re.compile(re.escape(f"{checkout.name}{_TRIAL}") + "[a-z0-9_]{8}")
     with contextlib.suppress(OSError), os.scandir(checkout.parent) as entries:
         for entry in entries:
             if name.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False):
                 with contextlib.suppress(OSError):
-                    _remove_left(Path(entry.path))
+                    _remove_trial_folder(Path(entry.path))
 
 
-def _remove_left(folder: Path) -> None:
+def _remove_trial_folder(folder: Path) -> None:
+    """Remove a trial folder. Raises OSError if a run has it locked."""
     held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         if os.fstat(held).st_uid in (os.geteuid(), *UNASSIGNED_IDS):
@@ -186,7 +189,8 @@ def _remove_left(folder: Path) -> None:
 
 
 def find_closed_folder(path: Path) -> Path | None:
-    """The first folder above (or at) ``path`` that another user cannot enter, None if none."""
+    """The outermost folder, of ``path`` and those above it, that another user cannot enter; None if
+    there is none."""
     for folder in reversed((path, *path.parents)):
         # To enter a folder takes the right to search it (path_resolution(7)).
         if folder.is_dir() and not folder.stat().st_mode & stat.S_IXOTH:
@@ -195,10 +199,8 @@ def find_closed_folder(path: Path) -> Path | None:
 
 
 def find_exposed_folder(path: Path) -> Path | None:
-    """A folder above (or at) ``path`` in which every user can rename entries, None if none.
-
-    Only Landlock keeps another user from that.
-    """
+    """A folder, of ``path`` and those above it, in which every user can rename entries, which only
+    Landlock prevents; None if there is none."""
     for folder in (path, *path.parents):
         mode = folder.stat().st_mode
         # In a sticky folder, such as /tmp, only the owner of an entry may rename it (inode(7)).
@@ -208,7 +210,7 @@ def find_exposed_folder(path: Path) -> Path | None:
 
 
 def list_unreachable(programs: Iterable[Path]) -> list[str]:
-    """The programs that another user cannot run, each with the reason."""
+    """The programs that another user cannot run, as sentences with the reason."""
     found = list[str]()
     for program in programs:
         real = program.resolve()
@@ -222,21 +224,23 @@ def list_unreachable(programs: Iterable[Path]) -> list[str]:
 # --- the owner of the tree ------------------------------------------------------------------------
 
 
-SPECIAL = stat.S_ISUID | stat.S_ISGID
+SETUID_OR_SETGID = stat.S_ISUID | stat.S_ISGID
 EXECUTABLE = 0o111
 CAPABILITIES = "security.capability"
+"""The extended attribute with a program's capabilities (capabilities(7))."""
 # Each level holds a descriptor, of which a process has often 1,024 (RLIMIT_NOFILE, getrlimit(2)).
 DEEPEST = 250
 GIT = ".git"
 
-_Place = tuple[int, str, str, os.stat_result]
-"""A folder's descriptor, a name in it, the path below the top, and its status."""
+_Entry = tuple[int, str, str, os.stat_result]
+"""A file in the tree: the descriptor of its folder, its name, its path below the top, its
+status."""
 
 
 @dataclass(frozen=True)
 class Owners:
-    """The owners before ``user`` got the tree: ``usual`` of most paths, ``others`` by path. They
-    are kept in a file, for the next start if this one is killed."""
+    """The owners of a tree before ``user`` got it: the ``usual`` owner of most paths, and
+    ``others`` by path. Kept in a file, for the next start if this one is killed."""
 
     user: Owner
     usual: Owner
@@ -245,7 +249,8 @@ class Owners:
 
 
 def read_owners(root: Path, identity: SandboxUser) -> Owners:
-    """The owners below ``root`` except in its ``.git``, before it is given. Raises OSError."""
+    """The owners below ``root`` except in its ``.git``, before the tree is given away. Raises
+    OSError."""
     top = root.lstat()
     owners = Owners((identity.uid, identity.gid), (top.st_uid, top.st_gid), {})
     for _, _, path, status in _walk(root):
@@ -257,8 +262,8 @@ def read_owners(root: Path, identity: SandboxUser) -> Owners:
 def give(root: Path, user: Owner) -> None:
     """Give everything below ``root`` except its ``.git`` to the user, before any agent runs.
 
-    Changes links themselves, not their targets. Raises OSError (if the file system refuses, such as
-    NFS).
+    Of a link the owner changes, of its target not. Raises OSError, also if the file system refuses,
+    as NFS does.
     """
     for fd, name, _, status in _walk(root):
         if _can_be_given(fd, name, status):
@@ -281,7 +286,7 @@ def _can_be_given(fd: int, name: str, status: os.stat_result) -> bool:
     mode = status.st_mode
     if not stat.S_ISREG(mode):
         return not (stat.S_ISCHR(mode) or stat.S_ISBLK(mode))
-    if mode & SPECIAL:
+    if mode & SETUID_OR_SETGID:
         return False  # chown would clear the bits (chown(2)), and file capabilities likewise
     return not mode & EXECUTABLE or not _has_capabilities(f"/proc/self/fd/{fd}/{name}")
 
@@ -299,7 +304,8 @@ def _has_capabilities(path: str) -> bool:
 
 
 class _HardLinks:
-    """Files with several hard links; ``list_complete`` lists those with none outside the tree."""
+    """Files with several hard links; ``list_complete`` lists those that have all of them in the
+    tree."""
 
     def __init__(self) -> None:
         self.found: dict[tuple[int, int], list[tuple[str, os.stat_result]]] = {}
@@ -313,20 +319,21 @@ class _HardLinks:
                 yield from names
 
 
-def _walk(root: Path) -> Iterator[_Place]:
+def _walk(root: Path) -> Iterator[_Entry]:
     """Every path except the top's ``.git``; the top itself comes last, as ""."""
     with _open_folder(str(root), None) as fd:
-        top, names = os.fstat(fd), _HardLinks()
-        yield from _walk_below(fd, "", top.st_dev, names, 0)
-        for path, status in names.list_complete():
+        top, links = os.fstat(fd), _HardLinks()
+        yield from _walk_below(fd, "", top.st_dev, links, 0)
+        # At the end, when all names of such a file are known.
+        for path, status in links.list_complete():
             with _open_parent(fd, path) as (inner, name):
                 yield inner, name, path, status
         yield fd, ".", "", top
 
 
 def _walk_below(
-    fd: int, prefix: str, device: int, names: _HardLinks, depth: int
-) -> Iterator[_Place]:
+    fd: int, prefix: str, device: int, links: _HardLinks, depth: int
+) -> Iterator[_Entry]:
     if depth > DEEPEST:
         raise OSError(errno.ELOOP, "folders are nested too deep")
     with os.scandir(fd) as listed:
@@ -338,10 +345,10 @@ def _walk_below(
         if stat.S_ISDIR(status.st_mode):
             if status.st_dev == device:
                 with _open_folder(name, fd) as inner:
-                    yield from _walk_below(inner, f"{path}/", device, names, depth + 1)
+                    yield from _walk_below(inner, f"{path}/", device, links, depth + 1)
                 yield fd, name, path, status
         elif stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
-            names.add(path, status)
+            links.add(path, status)
         else:
             yield fd, name, path, status
 

@@ -56,8 +56,8 @@ def list_home_needs(
 
 
 def select_below(home: str, paths: Iterable[str]) -> tuple[str, ...]:
-    """The paths that exist below ``home``, as given and with links resolved, without those inside
-    another one."""
+    """Those of the paths that exist below ``home``, as given and with links resolved, but not those
+    inside another one."""
     candidates = (
         form for path in paths for form in (os.path.normpath(path), os.path.realpath(path))
     )
@@ -120,13 +120,14 @@ class Cache:
 MAVEN_OPTS = "MAVEN_OPTS"
 _MAVEN = "-Dmaven.repo.local="
 CACHES = (
-    Cache("GOMODCACHE", "go/pkg/mod", needs={"GODEBUG": "goindex=0"}),  # Go would write an index
+    # Go would write an index of the modules into the cache.
+    Cache("GOMODCACHE", "go/pkg/mod", needs={"GODEBUG": "goindex=0"}),
     # https://doc.rust-lang.org/cargo/guide/cargo-home.html
     Cache("CARGO_HOME", ".cargo", ("registry", "git", "bin")),
     Cache("RUSTUP_HOME", ".rustup"),
     Cache(MAVEN_OPTS, ".m2/repository"),
     Cache("npm_config_cache", ".npm", ("_cacache",)),
-    # By default it asks the network for the latest version each time.
+    # Corepack would ask the network for the latest version each time.
     Cache("COREPACK_HOME", ".cache/node/corepack", needs={"COREPACK_DEFAULT_TO_LATEST": "0"}),
     Cache("PIP_CACHE_DIR", ".cache/pip"),
 )
@@ -180,13 +181,15 @@ def _find_top(cache: Cache, env: Mapping[str, str], home: Path) -> Path:
 
 
 def _exposes(folder: Path, home: Path, checkout: Path) -> bool:
-    """True if reading ``folder`` would reveal more than a tool's downloads."""
-    forms, job_files = (folder, folder.resolve()), checkout.with_name(f"{checkout.name}.tmp")
-    secrets = [job_files, *(home / name for name in HOME_FILES)]
+    """True if reading ``folder`` would reveal more than a tool's downloads: the whole home or
+    checkout, or a file with credentials."""
+    # Runners keep the job's file variables in <project>.tmp (GitLab Runner's builds folder).
+    secrets = [checkout.with_name(f"{checkout.name}.tmp"), *(home / name for name in HOME_FILES)]
     closed = [home, checkout, *filter(os.path.lexists, secrets)]
+    # Of a secret, what lies inside it is closed too; the home and the checkout contain caches.
     return any(
         path.is_relative_to(form) or (each in secrets and form.is_relative_to(path))
         for each in closed
         for path in (each, each.resolve())
-        for form in forms
+        for form in (folder, folder.resolve())
     )

@@ -32,14 +32,13 @@ from gitlab_nightshift.sandbox.system_paths import (
 LOCAL = "/usr/local"
 MOST_OF_PACKAGES = 4_000
 """Names to scan in packages' folders, the upper levels first: there may be a million."""
-
-
 _MOST_NAMES = 40_000
-"""Names below the folders that people install into; each costs 2 to 6 µs."""
+"""Names to scan below the folders that people install into; each costs 2 to 6 µs."""
 _MOST_IN_A_TREE = 100
-"""Private paths: each costs every started process a mount or a rule."""
+"""Private paths to list in a tree: each costs every started process a mount or a rule."""
 _LONGEST_S = 10.0
-"""Seconds: a network file system may not answer."""
+"""Seconds for a walk: a network file system may not answer."""
+# Together in one comparison, as it is made for each name: a regular file that everybody may read.
 _TYPE_AND_PUBLIC = 0o170000 | stat.S_IROTH
 _PUBLIC_FILE = stat.S_IFREG | stat.S_IROTH
 
@@ -55,10 +54,12 @@ class PrivatePaths:
 
 @dataclass
 class _PrivateWalk:
-    """One walk; ``private`` is path → tree."""
+    """A walk that may still scan ``names_left`` names, until the clock is at ``deadline``, but not
+    the paths of ``skip``; trees around a path of ``whole`` are scanned to the end. ``private`` is
+    path → tree."""
 
-    left: int
-    until: float
+    names_left: int
+    deadline: float
     skip: frozenset[str]
     whole: tuple[str, ...]
     private: dict[str, str] = field(default_factory=dict)
@@ -70,23 +71,24 @@ class _PrivateWalk:
         trees = [(0, path, deque([path])) for path in entries]
         while trees:
             scanned, tree, waiting = heapq.heappop(trees)
-            before = self.left
+            before = self.names_left
             waiting += self._scan_folder(waiting.popleft(), tree)
             if waiting and tree not in self.cut:
-                heapq.heappush(trees, (scanned + before - self.left, tree, waiting))
+                heapq.heappush(trees, (scanned + before - self.names_left, tree, waiting))
 
     def _scan_folder(self, folder: str, tree: str) -> list[str]:
         """Scan the entries of a folder; returns the folders among them to scan next."""
         scan, name = _FolderScan(os.geteuid()), tree or folder
         whole = any(path == name or path.startswith(f"{name}/") for path in self.whole)
-        late = time.monotonic() > self.until  # then any entry is one too many
+        late = time.monotonic() > self.deadline
+        limit = None if whole else 0 if late else max(self.names_left, 0)
         try:
-            done = scan.sort_entries(folder, None if whole else 0 if late else max(self.left, 0))
+            done = scan.sort_entries(folder, limit)
         except (PermissionError, FileNotFoundError, NotADirectoryError):
             done = True  # what this user may not list, an agent may not list either
         except OSError:
             done = False  # such as EIO or ESTALE: not seen means not safe to show
-        self.left -= scan.names
+        self.names_left -= scan.names
         if not done:
             self.cut.append(name)
             return []
@@ -96,7 +98,7 @@ class _PrivateWalk:
 
 @dataclass
 class _FolderScan:
-    """The entries of one folder."""
+    """The entries of a folder: how many there are, and those that are private or folders."""
 
     user: int
     names: int = 0
@@ -110,7 +112,7 @@ class _FolderScan:
                 if self.names == limit:
                     return False
                 self.names += 1
-                if entry.is_symlink():  # what it leads to is judged where it lies
+                if entry.is_symlink():  # its target is judged in the target's folder
                     continue
                 try:
                     status = entry.stat(follow_symlinks=False)
@@ -146,14 +148,14 @@ class System:
     own: tuple[str, ...] = ()
 
     def shows(self, path: Path) -> bool:
-        """True if an agent may read this; a link as last component is not followed."""
+        """True if an agent may read the path; a link as its last component is not followed."""
         real = path.parent.resolve() / path.name
         if any(is_within(str(form), self.private) for form in (path, real)):
             return False
         return any(is_within(str(path), (top, os.path.realpath(top))) for top in self.folders)
 
 
-Look = Callable[[], System]
+LookAtSystem = Callable[[], System]
 
 
 def is_within(path: str, tops: Iterable[str]) -> bool:
@@ -172,8 +174,8 @@ class SystemWalk:
 
 
 def walk_system() -> SystemWalk:
-    """Walk through the system's folders, which takes a tenth of a second or more. Does not raise: a
-    path that cannot be read is private, or closed to agents as well."""
+    """Walk through the system's folders, which takes a tenth of a second or more. Never raises: a
+    path that this user cannot read counts as private, or is closed to agents as well."""
     folders = [folder for folder in (*FOLDERS, SETTINGS) if Path(folder).is_dir()]
     tops = _select_outermost({os.path.realpath(folder) for folder in folders})
     return SystemWalk(

@@ -36,7 +36,7 @@ from gitlab_nightshift.sandbox.system_paths import HOME_FILES, SETTINGS
 from gitlab_nightshift.sandbox.tier_choice import UnavailableTier, choose
 from gitlab_nightshift.sandbox.tiers import Confinement, Gate, Mount, Tier
 from gitlab_nightshift.sandbox.uid_tier import give
-from gitlab_nightshift.sandbox.visible_system import Look, System, is_within, look_at_system
+from gitlab_nightshift.sandbox.visible_system import LookAtSystem, System, is_within, look_at_system
 from gitlab_nightshift.settings.allowed_hosts import parse_egress_host
 from gitlab_nightshift.stages.work.work_context import WorkContext
 from gitlab_nightshift.system.environment import build_search_path
@@ -145,7 +145,7 @@ class BoundarySearch:
     cli_files: tuple[Path, ...]
     tools: tuple[Path, ...]
     path: str
-    look: Look = look_at_system
+    look: LookAtSystem = look_at_system
 
 
 @contextlib.contextmanager
