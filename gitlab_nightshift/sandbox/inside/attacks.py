@@ -1,7 +1,7 @@
 """Attacks that a hostile agent would try, run inside the sandbox: see ``proof.py``.
 
-Each attempt is a verb and its arguments; its outcome says whether it got through, and how it ended.
-The content that was read is never reported: that it could be read is the finding.
+An attempt is a verb and its arguments; the outcome says whether it got through, and how it ended.
+The outcome of reading never contains what was read: that it could be read is the finding.
 """
 # ruff: noqa: PTH101, PTH115, PTH116, PTH123, PTH208
 
@@ -34,9 +34,10 @@ CLONE_NEWUSER = 0x10000000
 GET_NO_NEW_PRIVS = 39
 IP_RECVERR = 11
 MSG_FASTOPEN = 0x20000000
-WORD = 8
+WORD = 8  # bytes
 DAEMON_S = 30
 HELD = b"held"
+"""The daemon's message that it has the lock."""
 LACKING = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)
 """Out of processes, memory or descriptors: it was the machine that refused, not the boundary."""
 
@@ -90,7 +91,7 @@ def _list_process_folder(pid: int, started: int, name: str) -> Outcome:
 
 
 def _list_descriptors(pid: int, started: int) -> Outcome:
-    """Descriptor numbers are no secret; what they refer to is."""
+    # The numbers of descriptors are no secret, so the links have to be readable too.
     _check_process(pid, started)
     for name in os.listdir(f"/proc/{pid}/fd"):
         return True, f"{pid} has {os.readlink(f'/proc/{pid}/fd/{name}')} open"
@@ -221,7 +222,7 @@ def _list_inherited() -> Outcome:
 
 
 def _outlive(path: str) -> Outcome:
-    """Leave a daemon behind that holds a lock; the parent looks for the lock afterwards."""
+    """Leave a daemon behind that holds a lock: proof.py looks for the lock afterwards."""
     reader, writer = os.pipe()
     if (child := os.fork()) == 0:
         try:

@@ -35,8 +35,9 @@ PERMISSIONS, UNCHANGED = 0o7777, 0xFFFFFFFF
 
 
 class FileArguments:
-    """The indexes of the arguments that name the file: a path, a descriptor (of the folder, or of
-    the file if there is no path), flags. ``follow``: resolve a symbolic link at the end."""
+    """The indexes of the arguments of a call that name the file: a path, a descriptor (of the
+    folder, or of the file if there is no path), flags. ``follow``: resolve a symbolic link at the
+    end of the path."""
 
     def __init__(
         self,
@@ -50,8 +51,8 @@ class FileArguments:
 
 
 class AttributeHandler:
-    """Changes files below ``folders``, which are resolved paths: a folder that is later replaced by
-    a link no longer counts."""
+    """Changes files below ``folders``, which are resolved paths: a folder that is replaced by a
+    link later no longer counts."""
 
     def __init__(self, folders: list[str], refuse: Callable[[str], None]) -> None:
         self._refuse = refuse
@@ -68,14 +69,15 @@ class AttributeHandler:
             change = build_change(call, first)
             fd = _open_file(call, file_arguments)
             try:
-                # After the last look at /proc/<pid>: the pid may have been reused until here
+                # After the last read from /proc/<pid>, as the pid may have been reused before
                 # (seccomp_unotify(2)).
                 call.check_waiting()
                 # fchmod and the like refuse an O_PATH descriptor (open(2)); its /proc name works.
                 file = f"/proc/self/fd/{fd}"
                 path = os.readlink(os.fsencode(file))
                 if not self._lies_inside(path):
-                    # git refreshes the times of objects that it borrows: not worth a report
+                    # Not worth a report: git refreshes the times of objects that it borrows, to the
+                    # time of the call (a NULL argument).
                     if build_change not in TIMES or call.arguments[first]:
                         self._refuse(f"{name} of {os.fsdecode(path)}")
                     raise PermissionError(EPERM, "outside")

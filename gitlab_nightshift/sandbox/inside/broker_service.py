@@ -1,11 +1,11 @@
-"""The broker of a process that reads what agents write. It starts agents' launchers for that
-process, and changes modes, owners, times and extended attributes for it in its writable folders.
+"""The broker of a process that reads what agents write, its client. It starts agents' launchers for
+the client, and changes modes, owners, times and extended attributes for it in the writable folders.
 
-That process's system call filter has a listener. Its children would inherit the filter, and the
-kernel allows only one listener per chain of filters, which agents need for their monitor. So the
-broker is started before the filter is installed; in all else it is confined like that process. It
-trusts no request: a launcher gets a sealed copy of the spec that was checked, and its tree has a
-monitor. If the broker is gone, the kernel fails the filtered calls with ENOSYS.
+The client's system call filter has a listener. Children of the client would inherit the filter, and
+the kernel allows only one listener per chain of filters, which agents need for their monitor. So
+the broker is started before the filter is installed; in all else it is confined like the client. It
+trusts no request: a launcher gets a sealed copy of the spec that was checked, and the tree that it
+starts has a monitor. If the broker is gone, the kernel fails the filtered calls with ENOSYS.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ NOT_STARTED = 127
 
 
 class LaunchTerms:
-    """Conditions of every launch: its spec has the ``fixed`` fields, and each of its writable
-    folders lies in ``folders`` or is one of ``shared``."""
+    """The conditions of every launch: the spec has the ``fixed`` fields, and each writable folder
+    in it lies in ``folders`` or is one of ``shared``."""
 
     def __init__(self, fixed: dict[str, Any], folders: list[str], shared: list[str]) -> None:
         self.fixed, self.folders, self.shared = fixed, folders, shared
@@ -68,14 +68,14 @@ class LaunchTerms:
 
 
 def main(channel: str, parent_pid: str) -> NoReturn:
-    """Serve until the process at the other end of a socket has ended: the number of the socket, and
-    that process."""
+    """Serve the client until it has ended. ``channel`` is the number of the socket to it, and
+    ``parent_pid`` its pid."""
     parent = int(parent_pid)
-    # They are for the process that it serves, which ends the broker by closing its socket.
+    # The signals are for the client, which ends the broker by closing the socket.
     signals.pthread_sigmask(signals.SIG_BLOCK, [signals.SIGINT, signals.SIGTERM])
     call_prctl(PR_SET_DUMPABLE, 0)  # no ptrace, no /proc/<pid>/mem for the same user (prctl(2))
     call_prctl(PR_SET_PDEATHSIG, signals.SIGKILL)
-    # The signal is only for a later death of the parent: it may have died before the call.
+    # The parent may have died before that call, which arranges for a later death only (prctl(2)).
     if os.getppid() != parent:
         os._exit(NOT_STARTED)
     serve(_socket.socket(fileno=int(channel)), parent)
@@ -106,8 +106,8 @@ def serve(channel: _socket.socket, parent: int) -> None:
 
 
 def _receive_descriptors(channel: _socket.socket) -> list[int]:
-    """The descriptors of the next message; none at the end."""
-    # The kernel drops what does not fit: a message cannot fill our descriptor table (unix(7)).
+    """The descriptors of the next message; none once the other end is closed."""
+    # The kernel drops those that do not fit: a message cannot fill our descriptor table (unix(7)).
     size = _socket.CMSG_LEN(4 * LAUNCH_DESCRIPTORS)
     _, ancillary, _, _ = channel.recvmsg(1, size, _socket.MSG_CMSG_CLOEXEC)
     data = b"".join(data for _, _, data in ancillary)
@@ -137,14 +137,14 @@ def _take_launch(channel: _socket.socket, terms: LaunchTerms) -> bool:
 
 
 def _launch(descriptors: list[int], terms: LaunchTerms) -> int:
-    """Start a launcher as a child of the process that asked, and return its pid. Raises OSError."""
+    """Start a launcher as a child of the client, and return its pid. Raises OSError."""
     spec_fd, status, *streams = descriptors
     data = read_all(spec_fd)
     if violation := terms.find_violation(parse_json(data)):
         raise PermissionError(EPERM, violation)
     spec = _write_sealed(data)
     try:
-        # CLONE_PARENT: the asker is the parent, so it can wait for the launcher (clone(2)).
+        # CLONE_PARENT: the client is the parent, so that it can wait for the launcher (clone(2)).
         pid = make_syscall("clone", CLONE_PARENT | signals.SIGCHLD, 0, 0, 0, 0)
         if pid == 0:
             _become_launcher(spec, status, streams)
@@ -154,7 +154,7 @@ def _launch(descriptors: list[int], terms: LaunchTerms) -> int:
 
 
 def _write_sealed(data: bytes) -> int:
-    """An unnamed file with these bytes that nobody can change any more (seals: fcntl(2))."""
+    """Make an unnamed file with these bytes, which nobody can change any more (seals: fcntl(2))."""
     spec = os.memfd_create("spec", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     os.write(spec, data)
     fcntl.fcntl(spec, fcntl.F_ADD_SEALS, SEALED)

@@ -52,7 +52,7 @@ STATUSES = {
 
 
 class LaunchSpec:
-    """What the parent asks for, as ``sandbox/launch.py`` writes it."""
+    """The request of the parent, as ``sandbox/launch.py`` writes it."""
 
     argv: list[str]
     env: dict[str, str]
@@ -72,7 +72,7 @@ class LaunchSpec:
     gates: list[tuple[int, str]]
 
     def __init__(self, fd: int) -> None:
-        """Read JSON to the end of a descriptor, and close that."""
+        """Read the JSON in a descriptor, and close the descriptor."""
         value = parse_json(read_all(fd))
         os.close(fd)
         for name in self.__annotations__:
@@ -80,7 +80,8 @@ class LaunchSpec:
 
 
 class Step:
-    """A step of the launch: if it fails, this process reports that on the status pipe and ends."""
+    """A step of the launch. If it fails, this process reports the failure on the status pipe, and
+    ends."""
 
     def __init__(self, status: int, name: str) -> None:
         self._status, self._name = status, name
@@ -141,15 +142,16 @@ def _is_harmless_device(fd: int, mode: int) -> bool:
 
 
 def _close_all_but(kept: int) -> None:
-    """Close everything beyond 2 but this."""
+    """Close all descriptors above 2 but one."""
     os.closerange(3, kept)
     os.closerange(kept + 1, _HIGHEST)
 
 
 def _fork_monitor(spec: LaunchSpec, status: int) -> _socket.socket | None:
-    """Fork: this returns in the child, the parent becomes the monitor."""
+    """Fork: the parent becomes the monitor, and the child returns its socket to the monitor, None
+    if it needs none."""
     with Step(status, "session"):
-        # Popen has usually started one, and its leader cannot start another (setsid(2)).
+        # Popen has usually started a session, and its leader cannot start another one (setsid(2)).
         if os.getsid(0) != os.getpid():
             os.setsid()
     with Step(status, "monitor"):
@@ -168,7 +170,7 @@ def _run_monitor(
     spec: LaunchSpec, status: int, program: int, channel: _socket.socket | None
 ) -> NoReturn:
     with Step(status, "monitor"):
-        from . import monitor  # here: the child does not wait for this import
+        from . import monitor  # here: the child need not wait for this import
 
         monitor.ignore_signals()
         if spec.uid is not None and spec.gid is not None:
@@ -180,7 +182,7 @@ def _run_monitor(
 
 
 def _import_task(spec: LaunchSpec) -> object:
-    """Import the module that runs instead of a program."""
+    """Import the module that runs instead of a program, None for a program."""
     if spec.task is None:
         return None
     return __import__(f"inside.{spec.task['module']}", fromlist=["main"])
@@ -188,7 +190,8 @@ def _import_task(spec: LaunchSpec) -> object:
 
 def _drop_privileges(spec: LaunchSpec, status: int) -> None:
     with Step(status, "privileges"):
-        lock_root_out()  # needs CAP_SETPCAP, which the change of user drops (capabilities(7))
+        # First: it needs CAP_SETPCAP, which the change of user drops (capabilities(7)).
+        lock_root_out()
     with Step(status, "user"):
         if spec.uid is not None and spec.gid is not None:
             become(spec.uid, spec.gid)
@@ -197,7 +200,7 @@ def _drop_privileges(spec: LaunchSpec, status: int) -> None:
         forbid_new_privileges()
     with Step(status, "parent"):
         if not spec.own_network:
-            # A change of user clears this setting (prctl(2)), so it comes after that.
+            # After the change of user, which clears this setting (prctl(2)).
             call_prctl(PR_SET_PDEATHSIG, signals.SIGKILL)
             if os.getppid() != spec.parent:
                 raise ProcessLookupError("the monitor is gone")
@@ -210,7 +213,7 @@ def _drop_privileges(spec: LaunchSpec, status: int) -> None:
 def _restrict(spec: LaunchSpec, status: int, channel: _socket.socket | None) -> None:
     with Step(status, "files"):
         if spec.landlock:
-            # With a monitor, the tree never calls connect successfully itself: allow no port.
+            # With a monitor, which connects for the tree, no port is needed.
             ports = None if spec.own_network else [] if spec.notify else spec.ports
             paths = LandlockPaths(spec.readable, spec.listable, spec.writable, spec.devices)
             restrict(spec.landlock, paths, ports)
@@ -227,20 +230,20 @@ def _restrict(spec: LaunchSpec, status: int, channel: _socket.socket | None) -> 
             rights = listener.to_bytes(4, "little")
             channel.sendmsg([b"x"], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, rights)])
             channel.close()
-            os.close(listener)  # whoever holds it could answer its own calls
+            os.close(listener)  # whoever holds it could answer calls itself
     with Step(status, "gates"):
-        # After the filter and the other steps, which the forwarder inherits.
+        # After all other steps, so that the forwarder inherits them.
         if spec.own_network and spec.gates:
             start_forwarder(spec.gates, status)
 
 
 def _run(spec: LaunchSpec, status: int, task: object) -> NoReturn:
     with Step(status, "program"):
-        # Python ignores the first two, and an ignored signal stays so in the program (execve(2)).
+        # Python ignores the first two, and a program inherits ignored signals (execve(2)).
         for number in (signals.SIGPIPE, signals.SIGXFSZ, signals.SIGINT, signals.SIGTERM):
             signals.signal(number, signals.SIG_DFL)
         signals.pthread_sigmask(signals.SIG_SETMASK, [])
-        call_prctl(PR_SET_DUMPABLE, 1)  # as exec would: its own monitor has to look into it
+        call_prctl(PR_SET_DUMPABLE, 1)  # as exec would: the monitor has to read its memory
         os.write(status, b"ready\n")
         if task is not None and spec.task is not None:
             task.main(spec.task)  # type: ignore[attr-defined]
@@ -270,6 +273,7 @@ def _execute(argv: list[str], env: dict[str, str]) -> NoReturn:
 CHUNK = 1 << 16
 BACKLOG = 512
 SHUT_WRITING = 1
+"""SHUT_WR (shutdown(2))."""
 
 
 def start_forwarder(gates: list[tuple[int, str]], status: int) -> None:
@@ -278,10 +282,10 @@ def start_forwarder(gates: list[tuple[int, str]], status: int) -> None:
     if (child := os.fork()) == 0:
         if os.fork() != 0:
             os._exit(0)
-        # The reader of the report would wait for the last holder of the status pipe.
+        # Else the reader of the report would wait for this process, which holds the pipe open.
         os.close(status)
         call_prctl(PR_SET_DUMPABLE, 0)  # the agent has the same user, and could trace it (prctl(2))
-        # Forked twice: the program must not find a child that it did not start.
+        # Forked twice, so that the program does not find a child that it did not start.
         _forward(listeners)
     os.waitpid(child, 0)
     for listener, _ in listeners:

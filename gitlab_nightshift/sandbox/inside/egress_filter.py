@@ -1,4 +1,4 @@
-"""Limits where a confined tree may connect, without privileges: the monitor makes every socket.
+"""Limits where a confined tree may connect, without privileges, as the monitor makes each socket.
 
 ``socket`` returns a socket that the monitor made. The monitor keeps a duplicate, which it finds by
 its inode, and calls ``connect``, ``bind`` and ``listen`` itself on the duplicate, with its own copy
@@ -42,6 +42,9 @@ ENOTSOCK, ENETUNREACH = 88, 101
 TYPE_BITS = 0xF
 CLOSE_ON_EXEC = 0o2000000
 MOST_REMEMBERED = 8192
+"""Inodes of sockets to remember of each kind."""
+FIRST_CLOSING = 256
+"""Duplicates at which unused ones are closed; later at twice as many as were left."""
 MOST_WAITING = 64
 """Connects that may wait for a full backlog at the same time, each in a thread."""
 NSCD_SOCKET = "/var/run/nscd/socket"
@@ -59,7 +62,7 @@ class EgressHandler:
         self._connected: dict[int, None] = {}
         self._muted: dict[int, None] = {}
         self._listening: dict[int, None] = {}
-        self._close_unused_at, self._waiting = 256, 0
+        self._close_unused_at, self._waiting = FIRST_CLOSING, 0
 
     def build_handlers(self) -> dict[int, Callable[[SystemCall], None]]:
         """The handler of each system call number."""
@@ -73,7 +76,7 @@ class EgressHandler:
     def _create(self, call: SystemCall) -> None:
         if len(self._duplicates) >= self._close_unused_at:
             self._close_unused()
-            self._close_unused_at = max(256, 2 * len(self._duplicates))
+            self._close_unused_at = max(FIRST_CLOSING, 2 * len(self._duplicates))
         kind = call.read_int_argument(1)
         new = _socket.socket(
             call.read_int_argument(0), kind & ~CLOSE_ON_EXEC, call.read_int_argument(2)
@@ -92,7 +95,7 @@ class EgressHandler:
             _remember(self._muted, inode)
 
     def _find_socket(self, call: SystemCall) -> tuple[int, int | None]:
-        """The inode of the call's socket, and our duplicate (None once it is connected)."""
+        """The inode of the call's socket, and our duplicate; None once the socket is connected."""
         inode = call.find_socket_inode()
         call.check_waiting()
         if inode is None:
@@ -104,7 +107,7 @@ class EgressHandler:
     def _connect(self, call: SystemCall) -> None:
         raw = call.read_address()
         path = resolve_unix_path(raw, call.thread) if read_address_family(raw) == AF_UNIX else ""
-        # After all that is read of the thread: _find_socket checks that it was still the same.
+        # After all that is read of the thread: _find_socket checks that the pid is still its own.
         inode, fd = self._find_socket(call)
         if fd is None:
             call.answer(EISCONN if inode in self._connected else EPERM)
@@ -158,7 +161,8 @@ class EgressHandler:
 
     def _finish(self, call: SystemCall, inode: int, copy: int, raw: bytes, pin: int | None) -> None:
         error = connect_raw(copy, raw)
-        # AF_UNSPEC dissolves a connection (connect(2)), so the socket may be used for another one.
+        # AF_UNSPEC dissolves a connection (connect(2)): then the duplicate is needed for the next
+        # one.
         if error in (0, EINPROGRESS) and read_address_family(raw) != AF_UNSPEC:
             self._release(inode)
         os.close(copy)
@@ -179,7 +183,8 @@ class EgressHandler:
             if duplicate.family == AF_UNIX:
                 if raw[2:3] in (b"", b"\0"):
                     raise PermissionError(EPERM, "an abstract name")
-                call.let_through()  # Landlock and the user's rights decide where; no port to take
+                # No port is taken; Landlock and the user's rights decide about the path.
+                call.let_through()
                 return
             if duplicate.type == DATAGRAM:
                 # Sharing a UDP port would let the tree receive another program's datagrams.
@@ -211,7 +216,7 @@ class EgressHandler:
         duplicate = _socket.socket(fileno=os.dup(fd))
         try:
             if duplicate.family == AF_UNIX:
-                # The kernel has read bind's address again: it may not be the one that was checked.
+                # bind was let through: the kernel read its address again, perhaps another one.
                 _refuse_abstract(duplicate)
             else:
                 self._ensure_loopback(duplicate)
@@ -221,7 +226,8 @@ class EgressHandler:
             # The default limit since Linux 5.4 (listen(2)).
             duplicate.listen(min(call.arguments[1] & 0x7FFFFFFF, 4096))
             if duplicate.family == AF_UNIX:
-                # A concurrent bind may have won the race; from here on the name cannot change.
+                # Again, as a concurrent bind may have come between; a listening socket keeps its
+                # name.
                 _refuse_abstract(duplicate)
         finally:
             duplicate.close()
@@ -260,13 +266,14 @@ def _refuse_abstract(unix: _socket.socket) -> None:
 
 
 def _remember(inodes: dict[int, None], inode: int) -> None:
-    """Add one, and forget the oldest (a dict keeps its order)."""
+    """Add an inode, and forget the oldest beyond the limit (a dict keeps its order)."""
     inodes[inode] = None
     if len(inodes) > MOST_REMEMBERED:
         del inodes[next(iter(inodes))]
 
 
 def _list_other_sockets() -> set[int]:
+    """The inodes of the sockets that other visible processes have open."""
     inodes: set[int] = set()
     for pid in _list_folder("/proc"):
         if pid.isdigit() and int(pid) != os.getpid():

@@ -1,4 +1,5 @@
-"""JSON from a descriptor: importing ``json`` costs 7 ms, its C core ``_json`` nothing."""
+"""Reads JSON from a descriptor, with json's C core ``_json``: to import ``json`` itself costs 7
+ms."""
 
 from __future__ import annotations
 
@@ -15,6 +16,8 @@ LARGEST = 32 * 1024 * 1024
 
 
 class _ScannerOptions:
+    """The attributes that ``_json`` reads, as those of ``json.JSONDecoder`` by default."""
+
     strict, memo = True, dict[str, str]()
     object_hook = object_pairs_hook = parse_constant = None
     parse_float, parse_int = float, int

@@ -42,7 +42,7 @@ def find_usable_abi() -> int:
 
 
 class LandlockPaths:
-    """Allowed paths with all below them; files in ``listable`` folders stay closed."""
+    """The paths that stay allowed, with all below them; of ``listable`` folders only the names."""
 
     def __init__(
         self, readable: list[str], listable: list[str], writable: list[str], devices: list[str]

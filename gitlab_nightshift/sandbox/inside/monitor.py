@@ -1,7 +1,7 @@
-"""The monitor: the parent of a confined process, responsible for its whole tree.
+"""The monitor: the parent of a confined process, responsible for the whole tree below it.
 
 It answers the calls that the filter hands over, kills every descendant when the program ends or the
-night shift dies, and exits as the program did. It runs as the same user, without any capability.
+night shift dies, and exits as the program did. It runs as the agents' user, without any capability.
 """
 # ruff: noqa: PTH123, PTH208
 
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 
 EPERM = 1
 MOST_REFUSALS = 40
-"""The first ones say enough, and the status pipe holds them."""
+"""Refusals to report: the first ones say enough, and the status pipe has space for so many."""
 IGNORED = (signals.SIGINT, signals.SIGTERM, signals.SIGHUP, signals.SIGQUIT)
-# Not SIGKILL: the monitor still has to kill the tree.
+# The signal that the kernel sends then. Not SIGKILL: the monitor still has to kill the tree.
 PARENT_DIED = signals.SIGUSR2
 KILL_ROUNDS = 2000
 """At most two seconds: each round ends with a pause of a millisecond."""
 
 
 def ignore_signals() -> None:
-    """Ignore signals meant for the program, and let go of its standard streams."""
+    """Ignore signals that are meant for the program, and close its standard streams."""
     for number in IGNORED:
         signals.signal(number, signals.SIG_IGN)
     null = os.open("/dev/null", os.O_RDWR)
@@ -52,6 +52,7 @@ def drop_privileges(own_uid: bool) -> None:
 
 
 _state = {"own_uid": False, "parent_died": False}
+"""``own_uid``: all processes of this user are the tree's, as in the uid tier."""
 
 
 class Refusals:
@@ -122,7 +123,8 @@ def _run_loop(
     handlers: dict[int, Callable[[SystemCall], None]],
     waker: int,
 ) -> int:
-    """The program's wait status; that of SIGKILL if the parent died."""
+    """Serve calls until the program ends; returns its wait status, that of SIGKILL if the parent
+    died."""
     poll = select.poll()
     poll.register(waker, select.POLLIN)
     if listener is not None:
@@ -143,7 +145,7 @@ def _run_loop(
 
 
 def _reap_ended(program: int) -> int | None:
-    """Reap dead children; the program's wait status if it is one of them."""
+    """Reap the children that have ended; returns the program's wait status if it is one of them."""
     while True:
         try:
             pid, status = os.waitpid(-1, os.WNOHANG)
@@ -197,8 +199,8 @@ def _end_like(status: int) -> NoReturn:
 
 
 class SignalHandler:
-    """Lets a signal through if every receiver is a descendant of this process. Only where Landlock
-    cannot (ABI below 6, Linux below 6.12).
+    """Lets a signal through if every receiver is a descendant of this process. Used where Landlock
+    cannot judge signals (ABI below 6, Linux below 6.12).
 
     All arguments are numbers, so nothing can change between the check and the call.
     """
@@ -220,8 +222,8 @@ class SignalHandler:
         call.answer(EPERM)
 
     def _list_group(self, call: SystemCall, group: int) -> list[int]:
-        """The members of a process group; 0 is the caller's own. For 1 (``kill(-1)``: everybody) it
-        returns our parent, which is no descendant."""
+        """The members of a process group, without this process; 0 is the caller's own group."""
+        # kill(-1) means everybody (kill(2)): our parent stands for those that are no descendants.
         if group == 1:
             return [os.getppid()]
         group = group or Process(call.thread).group

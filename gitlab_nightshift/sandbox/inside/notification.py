@@ -16,8 +16,10 @@ if TYPE_CHECKING:
 
 # SECCOMP_IOCTL_NOTIF_RECV, _SEND, _ID_VALID, _ADDFD
 RECEIVE, SEND, IS_VALID, ADD_FD = 0xC0502100, 0xC0182101, 0x40082102, 0x40182103
-CONTINUE = 1
-ADD_AND_SEND = 2
+# SECCOMP_USER_NOTIF_FLAG_CONTINUE, SECCOMP_ADDFD_FLAG_SEND
+CONTINUE, ADD_AND_SEND = 1, 2
+REQUEST_BYTES = 80
+"""The size of struct seccomp_notif."""
 EPERM, EFAULT, EINVAL, ENAMETOOLONG = 1, 14, 22, 36
 LONGEST_ADDRESS = 128
 
@@ -27,7 +29,7 @@ class SystemCall:
 
     def __init__(self, listener: int) -> None:
         """Take the next call. Raises OSError if its thread is already gone."""
-        raw = bytearray(80)  # zeroed, or the kernel refuses it (seccomp_unotify(2))
+        raw = bytearray(REQUEST_BYTES)  # zeros, or the kernel refuses it (seccomp_unotify(2))
         fcntl.ioctl(listener, RECEIVE, raw)
         fields = struct.unpack("=QIIiIQ6Q", raw)
         self._listener = listener
@@ -42,8 +44,8 @@ class SystemCall:
         return value - (1 << 32) if value & 0x80000000 else value
 
     def check_waiting(self) -> None:
-        """Raise OSError if the thread is gone: its pid, and all that was read from
-        ``/proc/<pid>``, may be another process's."""
+        """Raise OSError if the thread is gone: then its pid may be another process's, and so may
+        all that was read from ``/proc/<pid>``."""
         fcntl.ioctl(self._listener, IS_VALID, struct.pack("=Q", self.id))
 
     def answer(self, error: int = 0) -> None:
@@ -102,7 +104,7 @@ class SystemCall:
         try:
             fcntl.ioctl(self._listener, SEND, struct.pack("=QqiI", self.id, 0, -error, flags))
         except OSError:
-            return  # killed, or (before Linux 5.19) interrupted by a signal
+            return  # the thread was killed, or (before Linux 5.19) interrupted by a signal
 
 
 def handle_next(listener: int, handlers: dict[int, Callable[[SystemCall], None]]) -> None:

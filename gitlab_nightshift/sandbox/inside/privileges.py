@@ -11,7 +11,7 @@ PR_CAPBSET_READ, PR_CAPBSET_DROP, PR_SET_SECUREBITS = 23, 24, 28
 PR_CAP_AMBIENT, AMBIENT_CLEAR_ALL = 47, 4
 NO_ROOT_LOCKED = 0b11 | 0b1100
 """SECBIT_NOROOT and SECBIT_NO_SETUID_FIXUP, both locked: uid 0 means nothing."""
-# linux/capability.h; the masks have the bits of CAP_DAC_READ_SEARCH, CAP_CHOWN, …
+# linux/capability.h; of a mask each bit is a capability's number
 CAPABILITY_VERSION_3 = 0x20080522
 DAC_READ_SEARCH = 1 << 2
 OF_OWNERS = 1 << 0 | 1 << 1 | 1 << 3 | 1 << 4
@@ -42,7 +42,7 @@ def lock_root_out() -> None:
 
     If not, no_new_privs alone keeps capabilities from coming back.
     """
-    # They would survive execve (capabilities(7)).
+    # Ambient capabilities would survive execve (capabilities(7)).
     call_prctl(PR_CAP_AMBIENT, AMBIENT_CLEAR_ALL)
     for capability in range(64):
         try:

@@ -39,9 +39,11 @@ NUMBER_AT, ARCH_AT, ARGUMENTS_AT = 0, 4, 16
 Program = list[bytes]
 
 
-# A jump is relative and at most 255 instructions long: one byte in struct sock_filter.
-def _encode_instruction(code: int, value: int, true: int = 0, false: int = 0) -> bytes:
-    return struct.pack("=HBBI", code, true, false, value & 0xFFFFFFFF)
+def _encode_instruction(code: int, value: int, skip_if: int = 0, skip_unless: int = 0) -> bytes:
+    """An instruction. A comparison skips so many of the next ones if it holds, or if it does
+    not."""
+    # At most 255: one byte in struct sock_filter.
+    return struct.pack("=HBBI", code, skip_if, skip_unless, value & 0xFFFFFFFF)
 
 
 def load(offset: int) -> bytes:
@@ -144,7 +146,7 @@ OPTIONS = {
 
 
 class FilterOptions:
-    """The variant of the filter: see :func:`build_filter`."""
+    """The options of a filter: see :func:`build_filter`."""
 
     def __init__(
         self,
@@ -170,7 +172,7 @@ class FilterOptions:
 
 
 def build_filter(options: FilterOptions) -> bytes:
-    """The filter's bytes.
+    """The bytes of a filter.
 
     ``own_network``: the tree has its own namespaces, so all UNIX sockets and System V IPC are
     harmless. Without it and without ``notify``, UNIX sockets exist only as pairs: nobody could
@@ -197,12 +199,13 @@ def build_filter(options: FilterOptions) -> bytes:
         _notify_addresses(options),
         _notify_attributes(options),
     ]
-    return assemble([x for part in parts for x in part] + answer(ALLOW))
+    return assemble([instruction for part in parts for instruction in part] + answer(ALLOW))
 
 
 def build_attribute_filter() -> bytes:
-    """The filter's bytes for a process whose broker changes modes, owners, times and extended
-    attributes (:mod:`.broker_service`): a path must name the same file for both, so no mounts."""
+    """The bytes of the filter for a process whose broker changes modes, owners, times and extended
+    attributes (:mod:`.broker_service`). It forbids mounts, as a path has to name the same file for
+    the process and the broker."""
     options = FilterOptions(
         notify=True,
         own_network=False,
@@ -217,7 +220,7 @@ def build_attribute_filter() -> bytes:
         _restrict_requests(options),
         _notify_attributes(options),
     ]
-    return assemble([x for part in parts for x in part] + answer(ALLOW))
+    return assemble([instruction for part in parts for instruction in part] + answer(ALLOW))
 
 
 def install_shared_filter() -> None:

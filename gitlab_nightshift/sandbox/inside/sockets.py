@@ -1,5 +1,5 @@
-"""Sockets for :mod:`.egress_filter`: what an address names, who listens on a port, and UDP sockets
-that cannot send.
+"""Sockets for :mod:`.egress_filter`: the addresses, the listeners of a port, and UDP sockets that
+cannot send.
 """
 # ruff: noqa: PTH115, PTH123
 
@@ -16,10 +16,11 @@ import struct
 AF_UNSPEC, AF_UNIX, AF_INET, AF_INET6 = 0, 1, 2, 10
 EPERM, EINVAL = 1, 22
 MAPPED = bytes(10) + b"\xff\xff"
+"""The beginning of an IPv6 address that contains an IPv4 one (RFC 4291, 2.5.5.2)."""
 LOCALHOST4, LOCALHOST6 = b"\x7f\0\0\1", bytes(15) + b"\1"
 LOOPBACK = (LOCALHOST4, LOCALHOST6, bytes(4), bytes(16))
-"""Addresses that connect to loopback: a wildcard does too. Not all of 127/8, as 127.0.0.11 is
-Docker's DNS server."""
+"""Addresses that connect to loopback, as the wildcards do. Not all of 127/8: 127.0.0.11 is Docker's
+DNS server."""
 
 
 def read_address_family(raw: bytes) -> int:
@@ -90,7 +91,7 @@ def build_pinned_address(fd: int) -> bytes:
     return AF_UNIX.to_bytes(2, "little") + b"/proc/self/fd/%d\0" % fd
 
 
-# --- who listens ----------------------------------------------------------------------------------
+# --- listeners ------------------------------------------------------------------------------------
 
 
 # sock_diag(7), netlink(7)
@@ -98,7 +99,6 @@ NETLINK, SOCK_DIAG, BY_FAMILY = 16, 4, 20
 REQUEST_DUMP = 0x301
 LISTEN_STATE = 10
 DONE, ERROR = 3, 2
-FAMILIES = (2, 10)
 
 
 def find_listeners(port: int) -> set[int]:
@@ -114,7 +114,7 @@ def _ask_kernel(port: int) -> set[int]:
     found: set[int] = set()
     diag = _socket.socket(NETLINK, _socket.SOCK_RAW, SOCK_DIAG)
     try:
-        for family in FAMILIES:
+        for family in (AF_INET, AF_INET6):
             diag.send(_build_request(family, port))
             while _read_answers(diag.recv(1 << 16), port, found):
                 pass
@@ -166,14 +166,14 @@ DATAGRAM = 2
 BIND_TO_DEVICE = 25
 
 _trial_results: list[bool] = []
+"""One entry once the trial is made: True if a silenced socket cannot send."""
 
 
 def silence(udp: _socket.socket) -> None:
     """Shut down a UDP socket for sending: the kernel then refuses every send, to any address.
-
-    ``shutdown`` of an unconnected socket reports ENOTCONN but takes effect all the same. This is
-    tried on a socket of our own before the first one is handed out. Raises OSError if it can send.
-    """
+    Raises OSError if this kernel does not."""
+    # shutdown of an unconnected socket reports ENOTCONN, but takes effect all the same: that is
+    # tried on a socket of our own before the first one is handed out.
     if not _trial_results:
         trial = _socket.socket(_socket.AF_INET, DATAGRAM)
         _shut(trial)
