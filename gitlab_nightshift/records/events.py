@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from gitlab_nightshift.records.bead_results import BeadResult, CommandResult
 from gitlab_nightshift.records.run_results import RunResult
@@ -176,18 +175,15 @@ def to_line(event: Event, now: datetime, run_id: str) -> str:
     # The lines of phases and programs are a fixed format (docs/delegation.md), with other names.
     time = now.isoformat(timespec="milliseconds")
     head = {"time": time, "run_id": run_id, "event": format_event_name(event)}
-    return json.dumps({**head, **_to_line_fields(event)})
+    keys = list_lines(type(event))[head["event"]]
+    fields = dataclasses.asdict(event).items()
+    return json.dumps({**head, **{keys[name]: value for name, value in fields if name in keys}})
 
 
 _STEP_FIELDS = {name: name for name in ("key", "title", "ok", "text")}
 _PHASE_FIELDS = {"key": "phase", "attempt": "attempt", "ok": "ok", "text": "why"}
 _PHASE_NAMES = {"step_started": "phase_start", "step_ended": "phase_end"}
 _PROGRAM_NAMES = {"program_started": "cmd_start", "program_ended": "cmd_end"}
-
-
-def _to_line_fields(event: Event) -> dict[str, Any]:
-    keys = list_lines(type(event))[format_event_name(event)]
-    return {keys[name]: each for name, each in dataclasses.asdict(event).items() if name in keys}
 
 
 def list_lines(kind: type[Event]) -> dict[str, dict[str, str]]:

@@ -153,11 +153,8 @@ def _find_best_run(
     run."""
     near = pattern.finditer(text, after, _NEAR)
     found = [(match[0][:_LONGEST_ANCHOR], match.start()) for match in near]
-    return [min(found, key=lambda run: _estimate_anchor_cost(run[0]))] if found else []
-
-
-def _estimate_anchor_cost(anchor: bytes) -> float:
-    return sum(estimate_cost(key) for _, key in find_windows(anchor))
+    costs = [sum(estimate_cost(key) for _, key in find_windows(run)) for run, _ in found]
+    return [found[costs.index(min(costs))]] if found else []
 
 
 def _list_shifted_base64(data: bytes, shift: int) -> list[_SpellingNeedle]:

@@ -49,10 +49,11 @@ def build_gate_path(port: int) -> str:
 
 def build_command(bwrap: str, confinement: Confinement, system: "System") -> list[str]:
     """The command, to be followed by the program to run inside."""
+    private = filter(os.path.lexists, system.private)
     mounts = [
         *_build_own_mounts(),
         *_build_system_mounts(),
-        *_build_masks(system),
+        *(word for path in private for word in (*choose_mask(path), path)),
         *_build_binds(confinement, system),
     ]
     for gate in confinement.gates:
@@ -77,14 +78,9 @@ def _build_system_mounts() -> list[str]:
     return options
 
 
-def _build_masks(system: "System") -> list[str]:
-    """Mount an empty folder over each private one, /dev/null over each file, socket or pipe."""
-    present = filter(os.path.lexists, system.private)
-    return [word for path in present for word in (*choose_mask(path), path)]
-
-
 def choose_mask(path: str) -> tuple[str, ...]:
-    """The options that hide a path; the path is to follow them."""
+    """The options that mount an empty folder over a folder, or /dev/null over a file, socket or
+    pipe; the path is to follow them."""
     return ("--tmpfs",) if Path(path).is_dir() else ("--ro-bind", "/dev/null")
 
 

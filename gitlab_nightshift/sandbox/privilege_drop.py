@@ -48,7 +48,9 @@ def restrict_to(rights: ProcessRights) -> None:
     _set_limits(rights.memory, rights.cpu_s)
     version = landlock.find_usable_abi()
     privileges.join_own_keyring()
-    privileges.drop_capabilities(keep=_compute_kept_capabilities(rights) if version else 0)
+    # With Landlock, which bounds them: to read other users' files, and to change their owners.
+    kept = privileges.DAC_READ_SEARCH | (privileges.OF_OWNERS if rights.changes_attributes else 0)
+    privileges.drop_capabilities(keep=kept if version else 0)
     # Landlock and seccomp need no_new_privs or CAP_SYS_ADMIN (landlock(7), seccomp(2)).
     privileges.forbid_new_privileges()
     if version:
@@ -57,11 +59,6 @@ def restrict_to(rights: ProcessRights) -> None:
         seccomp.install(
             seccomp.build_filter(_build_filter_options(rights, version)), listening=False
         )
-
-
-def _compute_kept_capabilities(rights: ProcessRights) -> int:
-    """Capabilities that Landlock bounds: reading other users' files, and changing their owners."""
-    return privileges.DAC_READ_SEARCH | (privileges.OF_OWNERS if rights.changes_attributes else 0)
 
 
 def is_single_threaded() -> bool:

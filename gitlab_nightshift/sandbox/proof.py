@@ -281,7 +281,8 @@ def try_own_code(
         with _plant_files(folder, name):
             for kind, attempt in _ATTEMPTS.items():
                 yield f"load {kind} of {folder}", attempt(name, folder)
-        yield f"read git's settings in {folder}", _find_setting(list_setting_files, folder)
+        settings = (file for file in list_setting_files() if lies_in(Path("/", file), folder))
+        yield f"read git's settings in {folder}", next(settings, "")
 
 
 @contextlib.contextmanager
@@ -308,14 +309,6 @@ def _plant_files(folder: Path, name: str) -> Iterator[None]:
             path.unlink(missing_ok=True)
 
 
-def _find_module(name: str, _folder: Path) -> str:
-    return _find_origin(f"{name}_a")
-
-
-def _find_compiled(name: str, _folder: Path) -> str:
-    return _find_origin(f"{name}_b")
-
-
 def _find_origin(module: str) -> str:
     found = importlib.util.find_spec(module)
     return f"imported from {found.origin}" if found else ""
@@ -336,19 +329,10 @@ def _load_library(name: str, _folder: Path) -> str:
     return "loaded"
 
 
-def _find_program(name: str, _folder: Path) -> str:
-    return shutil.which(name) or ""
-
-
-def _find_setting(list_files: ListFiles, folder: Path) -> str:
-    """A settings file below the folder that git reads, whatever its content."""
-    return next((origin for origin in list_files() if lies_in(Path("/", origin), folder)), "")
-
-
 _ATTEMPTS: dict[str, Attempt] = {
-    "a module": _find_module,
-    "a compiled module": _find_compiled,
+    "a module": lambda name, _: _find_origin(f"{name}_a"),
+    "a compiled module": lambda name, _: _find_origin(f"{name}_b"),
     "a .pth file": _start_python_in,
     "a library": _load_library,
-    "a program": _find_program,
+    "a program": lambda name, _: shutil.which(name) or "",
 }

@@ -229,22 +229,17 @@ def _open_trial(search: _Search, sandbox: Sandbox) -> Iterator[_Trial]:
         unix = stack.enter_context(open_unix_listener(private / "gate"))
         stack.enter_context(open_greeter(tcp, unix))
         gate = Gate(tcp.getsockname()[1], private / "gate")
-        writable = (scratch, *_create_sibling_folder(search, sandbox, stack))
+        writable = [scratch]
+        if sandbox.identity and search.checkout:
+            beside = uid_tier.open_trial_folder(search.checkout, sandbox.identity)
+            writable.append(stack.enter_context(beside))
         yield _Trial(
-            Confinement(scratch, writable, search.programs, (gate,)),
+            Confinement(scratch, tuple(writable), search.programs, (gate,)),
             canary,
             private / "written",
             other.getsockname()[1],
             search.programs,
         )
-
-
-def _create_sibling_folder(
-    search: _Search, sandbox: Sandbox, stack: contextlib.ExitStack
-) -> Iterator[Path]:
-    """Create a folder beside the checkout that another user owns, as the checkout will be."""
-    if sandbox.identity and search.checkout:
-        yield stack.enter_context(uid_tier.open_trial_folder(search.checkout, sandbox.identity))
 
 
 def _find_failure(sandbox: Sandbox, trial: _Trial) -> str:

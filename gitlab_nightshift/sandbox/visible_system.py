@@ -192,7 +192,13 @@ def look_at_system(own: Collection[Path] = (), walked: SystemWalk | None = None)
     walked = walked or walk_system()
     tops, found, credentials = walked.tops, walked.found, walked.credentials
     secrets = (path for path in SYSTEM_SECRETS if os.path.lexists(path))
-    ours = [path for path in map(os.path.realpath, own) if not _holds_system(path, tops)]
+    # Not a HOME such as /usr or /usr/local: to hide that would hide all programs.
+    programs = (*tops, LOCAL, *PACKAGES)
+    ours = [
+        path
+        for path in map(os.path.realpath, own)
+        if not any(is_within(folder, (path,)) for folder in programs)
+    ]
     named = {path for path in (*secrets, *credentials, *ours) if is_within(path, tops)}
     private = _select_outermost({*found.paths, *found.cut, *named})
     readable, listable = list(KERNEL), list[str]()
@@ -212,11 +218,6 @@ def look_at_system(own: Collection[Path] = (), walked: SystemWalk | None = None)
 def _select_outermost(paths: Collection[str]) -> list[str]:
     """The paths that do not lie inside another one."""
     return sorted(path for path in paths if not is_within(os.path.dirname(path), paths))
-
-
-def _holds_system(path: str, tops: Iterable[str]) -> bool:
-    """True for a HOME such as ``/usr`` or ``/usr/local``: to hide it would hide all programs."""
-    return any(is_within(each, (path,)) for each in (*tops, LOCAL, *PACKAGES))
 
 
 def _find_private_paths(tops: list[str]) -> PrivatePaths:

@@ -113,7 +113,8 @@ def main(spec_fd: str, status_fd: str) -> NoReturn:
         os.set_inheritable(status, False)
     with Step(status, "descriptors"):
         _check_standard_streams()
-        _close_all_but(status)
+        os.closerange(3, status)
+        os.closerange(status + 1, _HIGHEST)
     with Step(status, "limits"):
         disable_core_dumps()
     channel = None if spec.own_network else _fork_monitor(spec, status)
@@ -139,12 +140,6 @@ def _is_harmless_device(fd: int, mode: int) -> bool:
         return False
     # /dev/null and /dev/zero: Documentation/admin-guide/devices.txt
     return os.isatty(fd) or os.fstat(fd).st_rdev in (os.makedev(1, 3), os.makedev(1, 5))
-
-
-def _close_all_but(kept: int) -> None:
-    """Close all descriptors above 2 but one."""
-    os.closerange(3, kept)
-    os.closerange(kept + 1, _HIGHEST)
 
 
 def _fork_monitor(spec: LaunchSpec, status: int) -> _socket.socket | None:
