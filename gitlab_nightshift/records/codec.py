@@ -164,8 +164,8 @@ def decode_json(data: bytes) -> Any:
 def make_record(kind: type[Kind], value: Any, **local: Any) -> Kind:
     """A record, or a part of one, from its JSON value; ``local`` are the record's LOCAL fields.
     Raises InvalidRecordError."""
-    made: Kind = _find_reader(kind)(value, **local)
-    return made
+    record: Kind = _find_reader(kind)(value, **local)
+    return record
 
 
 def make_older_record(kind: Any, value: Any) -> Any:
@@ -179,16 +179,16 @@ def make_fields(kind: type[Kind], value: Any) -> Kind:
 
     For the ``from_data`` of a record: ``make_record`` would call that again.
     """
-    made: Kind = _build_record_reader(kind, exact=True)(value)
-    return made
+    record: Kind = _build_record_reader(kind, exact=True)(value)
+    return record
 
 
 def _refuse_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     # json would keep the last of equal keys, another reader perhaps the first (RFC 8259, 4).
-    made = dict(pairs)
-    if len(made) < len(pairs):
+    mapping = dict(pairs)
+    if len(mapping) < len(pairs):
         raise InvalidRecordError("a key is repeated")
-    return made
+    return mapping
 
 
 def _refuse(_constant: str) -> NoReturn:

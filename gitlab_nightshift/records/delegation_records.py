@@ -15,8 +15,8 @@ LONGEST_PROMPT, LONGEST = 20_000, 4_000
 """Characters of a task, and of a text in the result."""
 
 Name = Annotated[str, Length(200, least=1)]
-Place = Annotated[str, Length(4096, least=1)]
-Word = Annotated[str, Length(1000)]
+PathOrUrl = Annotated[str, Length(4096, least=1)]
+Argument = Annotated[str, Length(1000)]
 RepoType = Literal["local_path", "git_url", "workspace_id"]
 CheckoutMode = Literal["worktree", "copy", "in_place"]
 DependencyPolicy = Literal["lockfile_only", "allow_install", "deny_install"]
@@ -33,7 +33,7 @@ class Repo:
     type: RepoType = "local_path"
     """`local_path`: the top of a checkout; `git_url`: https, no credentials; `workspace_id`: the
     name of a checkout below `NIGHTSHIFT_WORKSPACES`."""
-    value: Place = "."
+    value: PathOrUrl = "."
     """The path, the URL or the name."""
 
 
@@ -70,7 +70,7 @@ class Execution:
     """True: the agent works, and its patch and words come back; the repository stays as it is."""
     test_command_id: Annotated[str, Length(200)] | None = None
     """A test of `policy.test_commands` that the change has to pass."""
-    test_args: Annotated[tuple[Word, ...], Length(100)] = ()
+    test_args: Annotated[tuple[Argument, ...], Length(100)] = ()
     """Further arguments, each from that test's own list."""
     max_runtime_s: Annotated[int, Between(1, 86_400)] = 600
     """Seconds for the whole delegation."""
@@ -88,7 +88,7 @@ class Debug:
 
     __pydantic_config__: ClassVar = STRICT
 
-    codex_command: Annotated[tuple[Word, ...], Length(50)] = ()
+    codex_command: Annotated[tuple[Argument, ...], Length(50)] = ()
     """The program that is started instead of codex, with its first arguments."""
 
 

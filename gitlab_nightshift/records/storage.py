@@ -4,6 +4,7 @@ strings or numbers in a record.
 
 import contextlib
 import dataclasses
+import functools
 import json
 import math
 from collections.abc import Callable
@@ -46,17 +47,17 @@ def to_json(record: Any) -> str:
 
 def map_texts(value: AnyValue, change: Callable[[str], str]) -> AnyValue:
     """A record or an event with every string in it changed, but not its enumerations."""
-    made: Any = value
+    result: Any = value
     # By type: an enumeration is a str too, and changed would be no member any more.
     if type(value) is str:
-        made = change(made)
+        result = change(result)
     elif isinstance(value, tuple):
-        made = tuple(map_texts(each, change) for each in value)
+        result = tuple(map_texts(each, change) for each in value)
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
         names = [field.name for field in dataclasses.fields(value)]
         changed = {name: map_texts(getattr(value, name), change) for name in names}
-        made = dataclasses.replace(value, **changed)
-    return cast(AnyValue, made)
+        result = dataclasses.replace(value, **changed)
+    return cast(AnyValue, result)
 
 
 def limit_record(value: Any) -> Any:
@@ -91,16 +92,12 @@ def write_record(path: Path, record: Any) -> None:
     unfinished.replace(path)
 
 
+@functools.cache
 def build_adapter(kind: Any) -> "TypeAdapter[Any]":
     """pydantic's adapter for a type, built once: building takes longer than a check."""
     from pydantic import TypeAdapter
 
-    if kind not in _ADAPTERS:
-        _ADAPTERS[kind] = TypeAdapter(kind)
-    return _ADAPTERS[kind]
-
-
-_ADAPTERS: dict[Any, "TypeAdapter[Any]"] = {}
+    return TypeAdapter(kind)
 
 
 def read_record(kind: type[Record], path: Path) -> Record:
@@ -136,8 +133,8 @@ def read_kept(kind: type[Record], path: Path) -> Record | None:
     """A record of this version with all its fields; None if the file is anything else or
     missing."""
     with contextlib.suppress(OSError, InvalidRecordError), path.open("rb") as file:
-        made = decode_record(kind, file.read(LARGEST_BUNDLE + 1))
-        return made if made.version == kind.version else None
+        record = decode_record(kind, file.read(LARGEST_BUNDLE + 1))
+        return record if record.version == kind.version else None
     return None
 
 
@@ -146,10 +143,10 @@ def build_record(kind: type[Record], data: Any, place: str) -> Record:
     unknown ones are ignored. Raises NightshiftError ``E_PARSE_ERROR``."""
     _check_version(kind, data, place)
     try:
-        made: Record = make_older_record(kind, {**data, "version": kind.version})
+        record: Record = make_older_record(kind, {**data, "version": kind.version})
     except InvalidRecordError as error:
         raise build_record_error(kind, place, str(error)) from None
-    return made
+    return record
 
 
 def _check_version(kind: type[Record], data: Any, place: str) -> None:

@@ -146,8 +146,8 @@ class ToolUse:
 
 def build_tool_call(tool: object, arguments: object, call_id: object = "") -> ToolCall:
     """Build a call from a model's or a CLI's data, which is hostile and may have any shape."""
-    given = arguments if isinstance(arguments, Mapping) else {}
-    subject = next((given[name] for name in _SUBJECTS if given.get(name)), "")
+    named = arguments if isinstance(arguments, Mapping) else {}
+    subject = next((named[name] for name in _SUBJECTS if named.get(name)), "")
     return ToolCall(
         clean_line(tool, LONGEST_ID),
         clean_line(unwrap_command(subject), LONGEST_SUBJECT),

@@ -62,8 +62,8 @@ class Redactor:
 @cache
 def _build_finder(values: tuple[str, ...]) -> Finder:
     """Cached, as building it takes longer than to search most texts."""
-    own = [*build_needles(values), *build_line_needles(values)]
-    return Finder(own, list_lookaheads(), list_token_places())
+    of_values = [*build_needles(values), *build_line_needles(values)]
+    return Finder(of_values, list_lookaheads(), list_token_places())
 
 
 @cache
@@ -238,9 +238,9 @@ class Stream:
 
     def _find_spans(self, text: bytes) -> list[Span]:
         """Spans that begin after the context, and the continuation of an earlier one."""
-        found = [span for span in self._find(text) if span[0] >= self._seen]
-        more = _REST_OF_TOKEN.match(text, self._done) if self._open else None
-        return merge_spans([(self._seen, more.end() if more else self._done), *found])
+        spans = [span for span in self._find(text) if span[0] >= self._seen]
+        rest = _REST_OF_TOKEN.match(text, self._done) if self._open else None
+        return merge_spans([(self._seen, rest.end() if rest else self._done), *spans])
 
 
 def _replace_spans(

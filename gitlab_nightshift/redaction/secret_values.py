@@ -152,9 +152,9 @@ def _find_best_run(
     """The run that makes the cheapest anchor, with its position; an empty list if there is no
     run."""
     near = pattern.finditer(text, after, _NEAR)
-    found = [(match[0][:_LONGEST_ANCHOR], match.start()) for match in near]
-    costs = [sum(estimate_cost(key) for _, key in find_windows(run)) for run, _ in found]
-    return [found[costs.index(min(costs))]] if found else []
+    runs = [(match[0][:_LONGEST_ANCHOR], match.start()) for match in near]
+    costs = [sum(estimate_cost(key) for _, key in find_windows(run)) for run, _ in runs]
+    return [runs[costs.index(min(costs))]] if runs else []
 
 
 def _list_shifted_base64(data: bytes, shift: int) -> list[_SpellingNeedle]:

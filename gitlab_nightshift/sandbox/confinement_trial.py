@@ -17,11 +17,12 @@ def main(_data: Mapping[str, Any]) -> int:
 
 
 def _try(inputs: Mapping[str, Any]) -> dict[str, Any]:
-    own = confine(inputs["confined"], forward_signals)
+    confinement = confine(inputs["confined"], forward_signals)
     # Landlock alone has to name what may be read; to find it takes a tenth of a second.
-    by_path = own.mode is ConfinementMode.LANDLOCK
-    broker = own.complete(WorkNeeds(look_at_system() if by_path else System(())))
-    found = [
-        (each.name, each.open, each.promised, each.how) for each in try_own_access(own, broker)
+    by_path = confinement.mode is ConfinementMode.LANDLOCK
+    broker = confinement.complete(WorkNeeds(look_at_system() if by_path else System(())))
+    findings = [
+        (each.name, each.open, each.promised, each.how)
+        for each in try_own_access(confinement, broker)
     ]
-    return {"found": found}
+    return {"found": findings}

@@ -142,8 +142,8 @@ _SAMPLES = ("repopwd", "proxypass", "optional; leave empty if not used.")
 def find_credential_files() -> dict[str, str]:
     """The files on this machine that agents may not read unless a setting names them: path, links
     resolved → tool. Includes files that are too large to search, and special files."""
-    found = {path: tool for path, tool in _list_table_files(SETTINGS) if _has_secrets(path)}
-    return found | {
+    with_secrets = {path: tool for path, tool in _list_table_files(SETTINGS) if _has_secrets(path)}
+    return with_secrets | {
         path: tool for path, tool in _list_table_files(CREDENTIALS) if not _is_unset(path)
     }
 
@@ -154,12 +154,12 @@ def read_machine_secrets(env: Mapping[str, str]) -> tuple[str, ...]:
     home = env.get("HOME", "/")
     mixed = [path for path, _ in _list_table_files(SETTINGS)]
     mixed += [path for name in HOME_FILES for path in _list_files(os.path.join(home, name))]
-    found = [_read_values(path, mixed=True) for path in mixed]
-    found += [
+    of_files = [_read_values(path, mixed=True) for path in mixed]
+    of_files += [
         _read_values(path, mixed=tool in MIXED) for path, tool in _list_table_files(CREDENTIALS)
     ]
     # One of each file in turn, so that a long file does not use up the limit.
-    in_turn = itertools.chain.from_iterable(itertools.zip_longest(*found))
+    in_turn = itertools.chain.from_iterable(itertools.zip_longest(*of_files))
     return tuple(dict.fromkeys(filter(None, in_turn)))[:MOST_VALUES]
 
 
@@ -169,10 +169,10 @@ def _read_values(path: str, *, mixed: bool) -> list[str]:
     alone = len(text.split()) == 1 and not _SETTING.match(text)
     if mixed and not alone and _PRIVATE_KEY not in text and not path.endswith(_MASTER):
         # Only values with the name of a secret: another long word may be a memory option.
-        found = [each for each in find_named_secrets(text) if len(each) >= SHORTEST]
+        secrets = [each for each in find_named_secrets(text) if len(each) >= SHORTEST]
     else:
-        found = find_secrets(_COMMENT.sub("", text))
-    return [each for each in found if each not in _SAMPLES]
+        secrets = find_secrets(_COMMENT.sub("", text))
+    return [each for each in secrets if each not in _SAMPLES]
 
 
 def _is_unset(path: str) -> bool:

@@ -156,10 +156,10 @@ def check_writable_folders(confinement: Confinement) -> tuple[Path, ...]:
     for folder in confinement.writable:
         if not folder.is_dir() or not folder.is_absolute():
             raise build_config_error(f"{folder} is not a folder that an agent could be given")
-        for own in (INSIDE, find_interpreter(), *map(Path, KERNEL)):
-            if own.is_relative_to(folder.resolve()):
+        for part in (INSIDE, find_interpreter(), *map(Path, KERNEL)):
+            if part.is_relative_to(folder.resolve()):
                 raise build_config_error(
-                    f"{own} lies in {folder}, where an agent may write: install"
+                    f"{part} lies in {folder}, where an agent may write: install"
                     " gitlab-nightshift outside the checkout"
                 )
     return tuple(folder.resolve() for folder in confinement.writable)

@@ -106,13 +106,13 @@ def gather_probes(
 def _add_process_probes(probes: ProbeSet) -> None:
     address = id(probes)  # of mapped memory in this process (CPython: id())
     for number, (pid, started) in enumerate(list_ancestors()):
-        who = "this process" if number == 0 else f"ancestor {pid}"
-        probes.add(JOB, f"read the environment of {who}", "environment", pid, started)
-        probes.add(MEMORY, f"open the memory of {who}", "memory", pid, started)
-        probes.add(MEMORY, f"list the descriptors of {who}", "descriptors", pid, started)
-        probes.add(SECRET_FILES, f"use the root of {who}", "folder", pid, started, "root")
-        probes.add(MEMORY, f"take a descriptor of {who}", "descriptor_of", pid, started)
-        probes.add(SIGNALS, f"signal {who}", "signal", pid, started)
+        process = "this process" if number == 0 else f"ancestor {pid}"
+        probes.add(JOB, f"read the environment of {process}", "environment", pid, started)
+        probes.add(MEMORY, f"open the memory of {process}", "memory", pid, started)
+        probes.add(MEMORY, f"list the descriptors of {process}", "descriptors", pid, started)
+        probes.add(SECRET_FILES, f"use the root of {process}", "folder", pid, started, "root")
+        probes.add(MEMORY, f"take a descriptor of {process}", "descriptor_of", pid, started)
+        probes.add(SIGNALS, f"signal {process}", "signal", pid, started)
         if number == 0:
             probes.add(MEMORY, "read memory of this process", "vm_read", pid, started, address)
             probes.add(MEMORY, "ptrace this process", "ptrace", pid, started)
@@ -180,9 +180,11 @@ def _add_network_probes(
     udp = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
     udp.bind(("127.0.0.1", 0))
     probes.add(SERVICES, "send a datagram", "datagram", "127.0.0.1", udp.getsockname()[1])
-    if own := _find_own_address():
-        listener = stack.enter_context(open_tcp_listener(own))
-        probes.add(SERVICES, f"reach {own}", "connect", own, listener.getsockname()[1])
+    if own_address := _find_own_address():
+        listener = stack.enter_context(open_tcp_listener(own_address))
+        probes.add(
+            SERVICES, f"reach {own_address}", "connect", own_address, listener.getsockname()[1]
+        )
     probes.add(DIRECT, "connect to the network", "connect", NOWHERE, 443)
     probes.add(DIRECT, "connect by IPv6", "connect", NOWHERE_6, 443)
     probes.add(DIRECT, "send a datagram to the network", "datagram", NOWHERE, 53)

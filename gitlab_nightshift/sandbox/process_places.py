@@ -78,8 +78,8 @@ def _expand(texts: Sequence[str], places: Places, env: Mapping[str, str]) -> Ite
 
 def _list_credentials(env: Mapping[str, str]) -> list[str]:
     home = os.path.realpath(env.get("HOME") or "/")
-    found = (os.path.realpath(f"{home}/{name}") for name in HOME_FILES)
-    return list(filter(os.path.lexists, found))
+    paths = (os.path.realpath(f"{home}/{name}") for name in HOME_FILES)
+    return list(filter(os.path.lexists, paths))
 
 
 def _list_top() -> list[str]:

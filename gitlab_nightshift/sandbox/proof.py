@@ -233,11 +233,11 @@ def refuse_weaker(tier: Tier, strengths: Iterable[Strength], accepted: Collectio
     weaker = [each for each in partial if each.name not in accepted]
     if tier is Tier.NONE or not weaker:
         return
-    what = f"{', '.join(each.name for each in weaker)} {'are' if weaker[1:] else 'is'}"
+    subject = f"{', '.join(each.name for each in weaker)} {'are' if weaker[1:] else 'is'}"
     why = "; ".join(each.reason for each in weaker)
     names = ", ".join(each.name for each in judged if each.name in accepted or each in weaker)
     raise _build_refusal(
-        f"{what} only partly held in the tier {tier} ({why}); accept it with"
+        f"{subject} only partly held in the tier {tier} ({why}); accept it with"
         f" accept_partial: [{names}] (SECURITY.md)"
     )
 
@@ -310,8 +310,8 @@ def _plant_files(folder: Path, name: str) -> Iterator[None]:
 
 
 def _find_origin(module: str) -> str:
-    found = importlib.util.find_spec(module)
-    return f"imported from {found.origin}" if found else ""
+    spec = importlib.util.find_spec(module)
+    return f"imported from {spec.origin}" if spec else ""
 
 
 def _start_python_in(name: str, folder: Path) -> str:

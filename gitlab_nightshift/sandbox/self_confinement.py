@@ -144,11 +144,11 @@ def _restrict(
     landlock.restrict(landlock.find_usable_abi(), paths, None)
 
 
-def weaken_sandbox(sandbox: Sandbox, own: OwnConfinement) -> Sandbox:
+def weaken_sandbox(sandbox: Sandbox, confinement: OwnConfinement) -> Sandbox:
     """The sandbox with a weaker promise if this process is not confined at all, or if the kernel
     cannot keep the later processes that read agents' work to their rights
     (``process_table.py``)."""
-    why = own.reason if own.mode is ConfinementMode.NONE else ""
+    why = confinement.reason if confinement.mode is ConfinementMode.NONE else ""
     if not why and (rights := list_unenforceable()):
         why = f"this kernel cannot keep {' and '.join(rights)} from it"
     if not why or sandbox.tier is Tier.NONE:
@@ -162,33 +162,33 @@ def weaken_sandbox(sandbox: Sandbox, own: OwnConfinement) -> Sandbox:
 # --- attempts -------------------------------------------------------------------------------------
 
 
-def try_own_access(own: OwnConfinement, broker: Broker | None) -> Iterator[ProbeFinding]:
+def try_own_access(confinement: OwnConfinement, broker: Broker | None) -> Iterator[ProbeFinding]:
     """Try each access that this process must not have, as an exploit in it would. With a
     ``broker``, it can change attributes only through that, in the folders that it was given."""
-    closed = set(_list_closed_kinds(own, broker))
-    for kind, name, verb, *arguments in _list_probes(own.probes):
+    closed = set(_list_closed_kinds(confinement, broker))
+    for kind, name, verb, *arguments in _list_probes(confinement.probes):
         is_open, how = attacks.run_probe(verb, arguments)
         if verb == "write" and is_open:
             Path(str(arguments[0])).unlink(missing_ok=True)
         # None: the attempt could not be made, which proves nothing.
         succeeded = is_open is not False
-        text = f"{own.mode}: {how}" if succeeded else own.mode
+        text = f"{confinement.mode}: {how}" if succeeded else confinement.mode
         yield ProbeFinding(CONFINED, name, succeeded, kind in closed, text)
 
 
-def _list_closed_kinds(own: OwnConfinement, broker: Broker | None) -> Iterator[str]:
+def _list_closed_kinds(confinement: OwnConfinement, broker: Broker | None) -> Iterator[str]:
     """The kinds of attempts that the mode stops."""
-    if own.mode is ConfinementMode.NAMESPACES or broker:
+    if confinement.mode is ConfinementMode.NAMESPACES or broker:
         yield "attributes"
-    if own.mode in (ConfinementMode.NAMESPACES, ConfinementMode.LANDLOCK):
+    if confinement.mode in (ConfinementMode.NAMESPACES, ConfinementMode.LANDLOCK):
         yield from ("files", "processes")
-    if own.mode is ConfinementMode.SCOPES:
+    if confinement.mode is ConfinementMode.SCOPES:
         yield "processes"
-    if own.mode is ConfinementMode.NAMESPACES or (
-        own.mode is not ConfinementMode.NONE and landlock.read_abi() >= landlock.CAN_SCOPE
+    if confinement.mode is ConfinementMode.NAMESPACES or (
+        confinement.mode is not ConfinementMode.NONE and landlock.read_abi() >= landlock.CAN_SCOPE
     ):
         yield "scopes"
-    if own.mode is ConfinementMode.LANDLOCK or os.geteuid() != 0:
+    if confinement.mode is ConfinementMode.LANDLOCK or os.geteuid() != 0:
         yield "kernel"
 
 
@@ -204,8 +204,8 @@ def _list_probes(probes: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
     for path, device, inode in probes["same"]:
         yield "files", "the real .git/config", "same", path, device, inode
     for pid, started in probes["processes"]:
-        for what in ("environment", "memory", "descriptors"):
-            yield "processes", f"the {what} of {pid}", what, pid, started
+        for entry in ("environment", "memory", "descriptors"):
+            yield "processes", f"the {entry} of {pid}", entry, pid, started
         yield "processes", f"the root of {pid}", "folder", pid, started, "root"
     for pid, started in probes["processes"][:1]:
         yield "scopes", f"signal {pid}", "signal", pid, started

@@ -100,13 +100,13 @@ def choose(
         look(), folder, tuple(programs), checkout, {each.tier: each for each in unavailable}
     )
     if requested != AUTO:
-        found = _try_tier(Tier(requested), search)
-        if isinstance(found, UnavailableTier):
+        tried = _try_tier(Tier(requested), search)
+        if isinstance(tried, UnavailableTier):
             raise build_config_error(
-                f"isolation: {requested} does not work here: {found.reason}"
+                f"isolation: {requested} does not work here: {tried.reason}"
                 " (isolation: auto takes the strongest that does)"
             )
-        return found
+        return tried
     return _choose_strongest(search)
 
 
@@ -114,10 +114,10 @@ def _choose_strongest(search: _Search) -> Sandbox:
     """The first tier that works. Raises NightshiftError E_POLICY_DENY."""
     passed_over: list[tuple[Tier, str]] = []
     for tier in ORDER:
-        found = _try_tier(tier, search)
-        if isinstance(found, Sandbox):
-            return replace(found, passed_over=tuple(passed_over))
-        passed_over.append((tier, found.reason))
+        tried = _try_tier(tier, search)
+        if isinstance(tried, Sandbox):
+            return replace(tried, passed_over=tuple(passed_over))
+        passed_over.append((tier, tried.reason))
     reasons = "; ".join(f"{tier}: {reason}" for tier, reason in passed_over)
     raise NightshiftError(
         Code.POLICY_DENY,
@@ -144,10 +144,10 @@ def _try_tier(tier: Tier, search: _Search) -> Sandbox | UnavailableTier:
     candidate = _build_candidate(tier, search.machine)
     if isinstance(candidate, UnavailableTier):
         return candidate
-    found = _try_candidate(candidate, search)
-    if isinstance(found, UnavailableTier) and candidate.identity:
+    tried = _try_candidate(candidate, search)
+    if isinstance(tried, UnavailableTier) and candidate.identity:
         uid_tier.release_user(candidate.identity)
-    return found
+    return tried
 
 
 def _try_candidate(candidate: Sandbox, search: _Search) -> Sandbox | UnavailableTier:
@@ -183,10 +183,10 @@ def _build_candidate(tier: Tier, machine: System) -> Sandbox | UnavailableTier:
     features = Features(landlock.find_usable_abi(), notify=tier is not Tier.NAMESPACES)
     sandbox = Sandbox(tier, build_guarantees(tier, features), features, machine)
     if tier is Tier.NAMESPACES:
-        found = bwrap.find()
+        program = bwrap.find()
         return (
-            replace(sandbox, bwrap=found)
-            if found
+            replace(sandbox, bwrap=program)
+            if program
             else UnavailableTier(tier, "bwrap is not installed")
         )
     if tier is Tier.UID:
@@ -269,11 +269,11 @@ def _find_failure(sandbox: Sandbox, trial: _Trial) -> str:
 
 
 def _describe_cause(trial: _Trial) -> str:
-    """The setting that opens the run's own folder to agents, and how to change it; "" if none
-    does."""
-    own = trial.canary.parent.resolve()
+    """The setting that opens the run's run_folder folder to agents, and how to change it; "" if
+    none does."""
+    run_folder = trial.canary.parent.resolve()
     for opened in trial.programs:
-        if own.is_relative_to(opened.resolve()):
+        if run_folder.is_relative_to(opened.resolve()):
             return (
                 f", since {opened} is opened: name a smaller folder in agent_paths, or move TMPDIR"
             )

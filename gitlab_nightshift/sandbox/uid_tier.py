@@ -51,14 +51,14 @@ def release_user(identity: SandboxUser) -> None:
 
 def _list_active_uids() -> set[int]:
     """The users of all processes that have not ended."""
-    found: set[int] = set()
+    uids: set[int] = set()
     for entry in os.scandir("/proc"):
         if entry.name.isdigit():
             with contextlib.suppress(OSError):
                 # Z is a zombie, X is dead (proc_pid_stat(5)).
                 if read_stat(int(entry.name))[0] not in (b"Z", b"X"):
-                    found.add(entry.stat().st_uid)
-    return found
+                    uids.add(entry.stat().st_uid)
+    return uids
 
 
 def _lock_uid(number: int) -> int | None:
@@ -211,14 +211,14 @@ def find_exposed_folder(path: Path) -> Path | None:
 
 def list_unreachable(programs: Iterable[Path]) -> list[str]:
     """The programs that another user cannot run, as sentences with the reason."""
-    found = list[str]()
+    reasons = list[str]()
     for program in programs:
         real = program.resolve()
         if folder := find_closed_folder(real.parent):
-            found.append(f"{program} lies behind {folder}, which only its owner may enter")
+            reasons.append(f"{program} lies behind {folder}, which only its owner may enter")
         elif not real.stat().st_mode & stat.S_IXOTH:
-            found.append(f"{program} may only be run by its owner")
-    return found
+            reasons.append(f"{program} may only be run by its owner")
+    return reasons
 
 
 # --- the owner of the tree ------------------------------------------------------------------------

@@ -62,8 +62,10 @@ def select_below(home: str, paths: Iterable[str]) -> tuple[str, ...]:
         form for path in paths for form in (os.path.normpath(path), os.path.realpath(path))
     )
     below = (path for path in candidates if within(path, home) and path != home)
-    found = dict.fromkeys(filter(os.path.exists, below))
-    outer = (path for path in found if not any(within(path, top) for top in found.keys() - {path}))
+    existing = dict.fromkeys(filter(os.path.exists, below))
+    outer = (
+        path for path in existing if not any(within(path, top) for top in existing.keys() - {path})
+    )
     return tuple(itertools.islice(outer, MOST_OPENED))
 
 
@@ -172,8 +174,8 @@ def find_tool_caches(env: Mapping[str, str], home: Path, checkout: Path) -> Tool
 def _find_top(cache: Cache, env: Mapping[str, str], home: Path) -> Path:
     named = env.get(cache.variable, "")
     if cache.variable == MAVEN_OPTS:
-        found = _IN_MAVEN_OPTS.search(named)
-        named = found[1] if found else ""
+        option = _IN_MAVEN_OPTS.search(named)
+        named = option[1] if option else ""
     # Go's own default: the first folder of GOPATH (cmd/go's test mod_gomodcache.txt).
     if cache.variable == "GOMODCACHE" and not named and env.get("GOPATH"):
         named = f"{env['GOPATH'].split(os.pathsep)[0]}/pkg/mod"

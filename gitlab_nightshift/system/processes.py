@@ -66,11 +66,11 @@ def list_own_children() -> set[int]:
     lists = list(Path("/proc/self/task").glob("*/children"))
     if not lists:  # a kernel without CONFIG_PROC_CHILDREN
         return {pid for pid in _list_all_pids() if _read_parent(pid) == os.getpid()}
-    found: set[int] = set()
+    pids: set[int] = set()
     for children in lists:
         with contextlib.suppress(OSError):
-            found.update(int(pid) for pid in children.read_text().split())
-    return found
+            pids.update(int(pid) for pid in children.read_text().split())
+    return pids
 
 
 def _list_all_pids() -> list[int]:
@@ -91,28 +91,28 @@ def read_stat(pid: int) -> list[bytes]:
 
 def read_parents(uid: int) -> dict[int, int]:
     """The live processes of a user: pid → parent's pid."""
-    found: dict[int, int] = {}
+    parents: dict[int, int] = {}
     for pid in _list_all_pids():
         with contextlib.suppress(OSError):
             fields = read_stat(pid)
             # Z is a zombie, X is dead (proc_pid_stat(5)).
             if Path(f"/proc/{pid}").stat().st_uid == uid and fields[0] not in (b"Z", b"X"):
-                found[pid] = int(fields[1])
-    return found
+                parents[pid] = int(fields[1])
+    return parents
 
 
 def list_ancestors() -> list[tuple[int, int]]:
     """This process and all its ancestors. Pid and start time together identify a process."""
-    found: list[tuple[int, int]] = []
+    ancestors: list[tuple[int, int]] = []
     pid = os.getpid()
     while pid > 0:
         try:
             fields = read_stat(pid)
         except OSError:
             break
-        found.append((pid, int(fields[19])))  # field 22, starttime (proc_pid_stat(5))
+        ancestors.append((pid, int(fields[19])))  # field 22, starttime (proc_pid_stat(5))
         pid = int(fields[1])
-    return found
+    return ancestors
 
 
 def end_orphans(find_orphans: Callable[[], set[int]]) -> bool:

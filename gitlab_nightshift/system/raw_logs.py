@@ -168,15 +168,8 @@ class Logs:
         now = sum(path.stat().st_size for path in self.folder.iterdir())
         allowance = _Allowance(MOST_PRINTED, max(MOST_STORED - now, 0) // 2)
         with contextlib.ExitStack() as stack:
-            yield tuple(stack.enter_context(self._open_log(name, allowance)) for name in names)
-
-    @contextlib.contextmanager
-    def _open_log(self, name: str, allowance: _Allowance) -> Iterator[Log]:
-        log = Log(self.folder / name, allowance, self.redact, self.reserve)
-        try:
-            yield log
-        finally:
-            log.close()
+            logs = (Log(self.folder / name, allowance, self.redact, self.reserve) for name in names)
+            yield tuple(stack.enter_context(contextlib.closing(log)) for log in logs)
 
     def find_log(self, name: str) -> Path:
         """The path of a log by its plain name, compressed or not."""

@@ -136,8 +136,8 @@ def _find_own_descriptor(path: bytes, thread: int) -> tuple[int, bytes] | None:
     if path.startswith(b"/dev/fd/"):
         rest = path[8:]
     elif path.startswith(b"/proc/"):
-        who, _, rest = path[6:].partition(b"/")
-        if not rest.startswith(b"fd/") or not _is_callers(who, thread):
+        process, _, rest = path[6:].partition(b"/")
+        if not rest.startswith(b"fd/") or not _is_callers(process, thread):
             return None
         rest = rest[3:]
     else:

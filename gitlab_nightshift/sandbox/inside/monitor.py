@@ -160,14 +160,14 @@ def _reap_ended(program: int) -> int | None:
 def _kill_descendants() -> None:
     """Kill every descendant: children of a killed process become ours (subreaper)."""
     for _ in range(KILL_ROUNDS):
-        left = list_children()
-        if not left:
+        children = list_children()
+        if not children:
             return
         if _state["own_uid"]:
             _kill(-1)  # at once: one by one, a process that keeps forking could outrun us
-        for pid in left:
+        for pid in children:
             _kill(pid)
-        _reap_all()
+        _reap_ended(-1)  # all of them: no process has this pid
         select.select([], [], [], 0.001)  # a pause: the module time is not loaded
 
 
@@ -175,14 +175,6 @@ def _kill(pid: int) -> None:
     try:
         os.kill(pid, signals.SIGKILL)
     except OSError:
-        return
-
-
-def _reap_all() -> None:
-    try:
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
-    except ChildProcessError:
         return
 
 

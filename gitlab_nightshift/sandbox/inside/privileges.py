@@ -66,9 +66,9 @@ def drop_capabilities(keep: int = 0) -> None:
     kept = struct.pack("=IIIIII", keep, keep, 0, 0, 0, 0)
     # Pid 0: this thread. The third mask, of inheritable ones, is always empty (capset(2)).
     make_syscall("capset", struct.pack("=Ii", CAPABILITY_VERSION_3, 0), kept)
-    left = _read_capability_sets()
+    remaining = _read_capability_sets()
     for name, allowed in ((b"CapPrm", keep), (b"CapEff", keep), (b"CapAmb", 0)):
-        if left[name] & ~allowed:
+        if remaining[name] & ~allowed:
             raise PermissionError(f"{name.decode()} is not empty")
 
 

@@ -111,26 +111,26 @@ def find_listeners(port: int) -> set[int]:
 
 
 def _ask_kernel(port: int) -> set[int]:
-    found: set[int] = set()
+    inodes: set[int] = set()
     diag = _socket.socket(NETLINK, _socket.SOCK_RAW, SOCK_DIAG)
     try:
         for family in (AF_INET, AF_INET6):
             diag.send(_build_request(family, port))
-            while _read_answers(diag.recv(1 << 16), port, found):
+            while _read_answers(diag.recv(1 << 16), port, inodes):
                 pass
     finally:
         diag.close()
-    return found
+    return inodes
 
 
 def _build_request(family: int, port: int) -> bytes:
     header = struct.pack("=IHHII", 72, BY_FAMILY, REQUEST_DUMP, 0, 0)
     # struct inet_diag_req_v2; 72 bytes with the header (struct nlmsghdr)
-    what = struct.pack("=BBBBI", family, _socket.IPPROTO_TCP, 0, 0, 1 << LISTEN_STATE)
-    return header + what + port.to_bytes(2, "big") + bytes(46)
+    query = struct.pack("=BBBBI", family, _socket.IPPROTO_TCP, 0, 0, 1 << LISTEN_STATE)
+    return header + query + port.to_bytes(2, "big") + bytes(46)
 
 
-def _read_answers(data: bytes, port: int, found: set[int]) -> bool:
+def _read_answers(data: bytes, port: int, inodes: set[int]) -> bool:
     """Add the inodes of one answer; True if another one follows. Raises OSError."""
     while data:
         length, kind = struct.unpack_from("=IH", data)  # struct nlmsghdr
@@ -141,21 +141,21 @@ def _read_answers(data: bytes, port: int, found: set[int]) -> bool:
             return False
         # In struct inet_diag_msg, after the header: the local port at 4, the inode at 68.
         if data[20:22] == port.to_bytes(2, "big"):
-            found.add(struct.unpack_from("=I", data, 84)[0])
+            inodes.add(struct.unpack_from("=I", data, 84)[0])
         data = data[(length + 3) & ~3 :]
     return True
 
 
 def _read_proc(port: int) -> set[int]:
-    found: set[int] = set()
+    inodes: set[int] = set()
     for name in ("tcp", "tcp6"):
         with open(f"/proc/net/{name}", "rb") as table:
             for line in table.read().splitlines()[1:]:
                 fields = line.split()
                 # state 0A is TCP_LISTEN (proc_pid_net(5))
                 if fields[3] == b"0A" and int(fields[1].rpartition(b":")[2], 16) == port:
-                    found.add(int(fields[9]))
-    return found
+                    inodes.add(int(fields[9]))
+    return inodes
 
 
 # --- UDP sockets that cannot send -----------------------------------------------------------------
