@@ -57,7 +57,7 @@ class UnavailableTier:
 
 
 @dataclass(frozen=True)
-class _Search:
+class _TierSearch:
     """What the trials of all tiers have in common."""
 
     machine: System
@@ -68,7 +68,7 @@ class _Search:
 
 
 @dataclass(frozen=True)
-class _Trial:
+class _TierTrial:
     """The files and services of the trial of one tier."""
 
     confinement: Confinement
@@ -96,7 +96,7 @@ def choose(
     """
     if requested == Tier.NONE:
         return _build_unconfined()
-    search = _Search(
+    search = _TierSearch(
         look(), folder, tuple(programs), checkout, {each.tier: each for each in unavailable}
     )
     if requested != AUTO:
@@ -110,7 +110,7 @@ def choose(
     return _choose_strongest(search)
 
 
-def _choose_strongest(search: _Search) -> Sandbox:
+def _choose_strongest(search: _TierSearch) -> Sandbox:
     """The first tier that works. Raises NightshiftError E_POLICY_DENY."""
     passed_over: list[tuple[Tier, str]] = []
     for tier in ORDER:
@@ -128,7 +128,7 @@ def _choose_strongest(search: _Search) -> Sandbox:
 
 def probe_tiers(folder: Path, checkout: Path | None = None) -> list[Sandbox | UnavailableTier]:
     """Every tier, the strongest first. Arguments as in ``choose``."""
-    search = _Search(look_at_system(), folder, (), checkout, {})
+    search = _TierSearch(look_at_system(), folder, (), checkout, {})
     return [_try_tier(tier, search) for tier in ORDER]
 
 
@@ -137,7 +137,7 @@ def _build_unconfined() -> Sandbox:
     return Sandbox(Tier.NONE, build_guarantees(Tier.NONE, nothing), nothing, System(()))
 
 
-def _try_tier(tier: Tier, search: _Search) -> Sandbox | UnavailableTier:
+def _try_tier(tier: Tier, search: _TierSearch) -> Sandbox | UnavailableTier:
     """The tier with all its features, else without the monitor, else why it does not work."""
     if tier in search.unavailable:
         return search.unavailable[tier]
@@ -150,7 +150,7 @@ def _try_tier(tier: Tier, search: _Search) -> Sandbox | UnavailableTier:
     return tried
 
 
-def _try_candidate(candidate: Sandbox, search: _Search) -> Sandbox | UnavailableTier:
+def _try_candidate(candidate: Sandbox, search: _TierSearch) -> Sandbox | UnavailableTier:
     try:
         if reason := _find_access_problem(candidate, search):
             return UnavailableTier(candidate.tier, reason)
@@ -166,7 +166,7 @@ def _try_candidate(candidate: Sandbox, search: _Search) -> Sandbox | Unavailable
     return UnavailableTier(candidate.tier, reason) if reason else candidate
 
 
-def _find_access_problem(sandbox: Sandbox, search: _Search) -> str:
+def _find_access_problem(sandbox: Sandbox, search: _TierSearch) -> str:
     """Why another user could access too little or too much here; "" if neither."""
     if sandbox.identity is None:
         return ""
@@ -209,7 +209,7 @@ def _with_features(sandbox: Sandbox, features: Features) -> Sandbox:
 
 
 @contextlib.contextmanager
-def _open_trial(search: _Search, sandbox: Sandbox) -> Iterator[_Trial]:
+def _open_trial(search: _TierSearch, sandbox: Sandbox) -> Iterator[_TierTrial]:
     """Set up a trial. Raises OSError, also if the checkout's file system has no owners."""
     with contextlib.ExitStack() as stack:
         temporary = tempfile.TemporaryDirectory(prefix="probe-", dir=search.folder)
@@ -233,7 +233,7 @@ def _open_trial(search: _Search, sandbox: Sandbox) -> Iterator[_Trial]:
         if sandbox.identity and search.checkout:
             beside = uid_tier.open_trial_folder(search.checkout, sandbox.identity)
             writable.append(stack.enter_context(beside))
-        yield _Trial(
+        yield _TierTrial(
             Confinement(scratch, tuple(writable), search.programs, (gate,)),
             canary,
             private / "written",
@@ -242,7 +242,7 @@ def _open_trial(search: _Search, sandbox: Sandbox) -> Iterator[_Trial]:
         )
 
 
-def _find_failure(sandbox: Sandbox, trial: _Trial) -> str:
+def _find_failure(sandbox: Sandbox, trial: _TierTrial) -> str:
     """Why this boundary does not work, "" if it does; a late trial is repeated."""
     required, forbidden = _list_required_probes(trial), _list_forbidden_probes(sandbox, trial)
 
@@ -268,7 +268,7 @@ def _find_failure(sandbox: Sandbox, trial: _Trial) -> str:
     )
 
 
-def _describe_cause(trial: _Trial) -> str:
+def _describe_cause(trial: _TierTrial) -> str:
     """The setting that opens the run's run_folder folder to agents, and how to change it; "" if
     none does."""
     run_folder = trial.canary.parent.resolve()
@@ -280,7 +280,7 @@ def _describe_cause(trial: _Trial) -> str:
     return ""
 
 
-def _list_required_probes(trial: _Trial) -> list[Probe]:
+def _list_required_probes(trial: _TierTrial) -> list[Probe]:
     gate = trial.confinement.gates[0]
     return [
         *(
@@ -298,7 +298,7 @@ def _list_required_probes(trial: _Trial) -> list[Probe]:
     ]
 
 
-def _list_forbidden_probes(sandbox: Sandbox, trial: _Trial) -> list[Probe]:
+def _list_forbidden_probes(sandbox: Sandbox, trial: _TierTrial) -> list[Probe]:
     """Attempts that must fail."""
     attempts = [
         Probe("read a private file", "read", (str(trial.canary),)),
