@@ -113,8 +113,8 @@ def _build_spec(
     namespaces = sandbox.tier is Tier.NAMESPACES
     identity = sandbox.identity
     read_only = (*confinement.read_only, *(mount.target for mount in confinement.mounts))
-    # In namespaces these folders are the sandbox's own; of the uid tier, all files that the user
-    # leaves in shared memory are removed.
+    # In namespaces these folders are the sandbox's own; in the uid tier, ``end_all`` removes the
+    # files that the user leaves in shared memory.
     temporary = bwrap.WRITABLE if namespaces else (SHARED_MEMORY,) if identity else ()
     return {
         "argv": list(argv),

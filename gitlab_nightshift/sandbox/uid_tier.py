@@ -25,7 +25,7 @@ from gitlab_nightshift.system.processes import read_stat
 
 UNASSIGNED_IDS = range(60578, 61184)
 """User ids that no system assigns: https://systemd.io/UIDS-GIDS (60578 to 61183 are unused)."""
-LOCK_PARENTS = (Path("/run"), Path("/var/tmp"))  # noqa: S108 - the owner of the locks' folder is checked
+LOCK_PARENTS = (Path("/run"), Path("/var/tmp"))  # noqa: S108 - see _ensure_root_folder
 CLEANUP_S = 10.0
 _TRIAL = ".nightshift-probe-"
 """Between the checkout's name and a random part, in the name of a folder for a trial."""

@@ -45,8 +45,8 @@ _PUBLIC_FILE = stat.S_IFREG | stat.S_IROTH
 
 @dataclass(frozen=True)
 class PrivatePaths:
-    """``paths`` are private, ``cut`` are trees too large to walk. A tree is an entry of one of the
-    folders in which the walk begins."""
+    """The result of a walk: the private ``paths``, and the trees that are too large to walk
+    (``cut``). A tree is an entry of one of the folders in which the walk begins."""
 
     paths: tuple[str, ...]
     cut: tuple[str, ...]
