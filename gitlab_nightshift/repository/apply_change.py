@@ -7,10 +7,9 @@ import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from gitlab_nightshift.repository.blobs import read_blobs
 from gitlab_nightshift.repository.capture import CapturedChange
-from gitlab_nightshift.repository.object_rows import Row
-from gitlab_nightshift.repository.private_repository import Repository
+from gitlab_nightshift.repository.git_formats import Row
+from gitlab_nightshift.repository.private_repository import Repository, read_blobs
 from gitlab_nightshift.repository.saved_state import ATTRIBUTES
 from gitlab_nightshift.repository.tree_objects import (
     SUBMODULE,

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 from gitlab_nightshift.errors import build_config_error
-from gitlab_nightshift.repository.git_folder import list_object_folders
+from gitlab_nightshift.repository.git_formats import list_object_folders
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 # Git's English messages: it runs with LC_ALL=C (git.py).

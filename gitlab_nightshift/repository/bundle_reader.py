@@ -19,7 +19,6 @@ from typing import Any
 
 from gitlab_nightshift.policy.tool_settings import find_settings_files, list_changed_settings
 from gitlab_nightshift.records.codec import make_record, to_fields
-from gitlab_nightshift.repository.blobs import read_blobs
 from gitlab_nightshift.repository.git import GitError, build_isolated_git
 from gitlab_nightshift.repository.patches import apply_patch, find_relation
 from gitlab_nightshift.repository.pipeline_config import read_pipeline_files
@@ -29,6 +28,7 @@ from gitlab_nightshift.repository.private_repository import (
     create_private_repository,
     keep_reading,
     list_diff_files,
+    read_blobs,
 )
 from gitlab_nightshift.repository.tree_objects import (
     SUBMODULE,

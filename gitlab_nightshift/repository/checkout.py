@@ -9,7 +9,12 @@ from pathlib import Path
 
 from gitlab_nightshift.repository.apply_change import apply_captured_change, apply_difference
 from gitlab_nightshift.repository.capture import CapturedChange, capture_change
-from gitlab_nightshift.repository.checkout_restore import KnownTree, restore_checkout, restore_files
+from gitlab_nightshift.repository.checkout_restore import (
+    KnownTree,
+    repair,
+    restore_checkout,
+    restore_files,
+)
 from gitlab_nightshift.repository.git import (
     Git,
     RepositoryPaths,
@@ -17,7 +22,6 @@ from gitlab_nightshift.repository.git import (
     with_machine_config,
 )
 from gitlab_nightshift.repository.git_mask import THROWAWAY, build_moved_paths, mask_git, renew
-from gitlab_nightshift.repository.killed_run_repair import repair
 from gitlab_nightshift.repository.owners import OwnershipError, give_checkout
 from gitlab_nightshift.repository.prepared_checkout import PreparedCheckout, prepare_checkout
 from gitlab_nightshift.repository.private_repository import (

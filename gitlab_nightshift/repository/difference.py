@@ -4,9 +4,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from gitlab_nightshift.repository.blobs import read_blobs
 from gitlab_nightshift.repository.git import PLAIN_DIFF, split_names
-from gitlab_nightshift.repository.private_repository import Repository
+from gitlab_nightshift.repository.private_repository import Repository, read_blobs
 from gitlab_nightshift.system.file_names import format_path
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 

@@ -19,8 +19,7 @@ from gitlab_nightshift.repository.broken_repository import (
     refuse_line_break,
     render_damage,
 )
-from gitlab_nightshift.repository.git_folder import list_object_folders
-from gitlab_nightshift.repository.object_rows import parse_rows, split_objects
+from gitlab_nightshift.repository.git_formats import list_object_folders, parse_rows, split_objects
 from gitlab_nightshift.sandbox.dialogue import Dialogue, open_dialogue
 from gitlab_nightshift.sandbox.process import NOT_FOUND, CapturedOutput, capture
 

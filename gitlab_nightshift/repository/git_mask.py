@@ -10,9 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from gitlab_nightshift.errors import build_config_error
-from gitlab_nightshift.repository.adjacent_folders import refuse_other_mount
 from gitlab_nightshift.repository.git import RepositoryPaths
-from gitlab_nightshift.repository.state_folder import StateFolder
+from gitlab_nightshift.repository.state_folder import StateFolder, refuse_other_mount
 from gitlab_nightshift.repository.throwaway_git import MARKER, copy_throwaway, is_unchanged
 from gitlab_nightshift.system.openat import (
     RefusedFileError,

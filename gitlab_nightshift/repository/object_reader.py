@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from gitlab_nightshift.repository.git import Git
-from gitlab_nightshift.repository.object_rows import is_full_id, parse_header
+from gitlab_nightshift.repository.git_formats import is_full_id, parse_header
 from gitlab_nightshift.sandbox.dialogue import LONGEST_REQUEST, Dialogue
 
 

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gitlab_nightshift.repository.git import GitError
+from gitlab_nightshift.repository.git_formats import read_index, write_index
 from gitlab_nightshift.repository.private_repository import (
     Relation,
     Repository,
     open_scratch_index,
     write_tree,
 )
-from gitlab_nightshift.repository.small_index import read_index, write_index
 from gitlab_nightshift.repository.tree_objects import (
     find_rows,
     list_differences,

@@ -3,7 +3,8 @@
 One process may prepare it and another one open it, which gets it as JSON.
 """
 
-from collections.abc import Iterable, Mapping
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,7 @@ from gitlab_nightshift.repository.state_folder import (
     write_note,
 )
 from gitlab_nightshift.system.file_names import within
+from gitlab_nightshift.system.private_folders import open_scratch_folder
 
 FileState = tuple[int, ...]
 """Device, inode, size, mtime and ctime of a file; () if it is missing."""
@@ -149,3 +151,44 @@ def refuse_tracked(files: Iterable[str], output_dir: str) -> None:
         raise build_config_error(
             f"output_dir: {output_dir} is tracked by git: choose another folder"
         )
+
+
+# --- folders of the process that works in it ------------------------------------------------------
+
+
+TEMPORARY = "own"
+
+
+@dataclass(frozen=True)
+class PreparedFolders:
+    """``private`` is work's part of the run's private folder, ``scratch`` will contain the agents'
+    folders, ``spare`` is the job's folder for temporary files, in which work may write only these.
+    ``checkout`` is set once it is prepared."""
+
+    private: Path
+    scratch: Path
+    spare: Path
+    checkout: PreparedCheckout | None = field(default=None, metadata=LOCAL)
+
+    @property
+    def temporary(self) -> Path:
+        """Work's folder for temporary files, which others may enter, like the scratch folder."""
+        return self.scratch / TEMPORARY
+
+    @property
+    def places(self) -> tuple[Path, ...]:
+        """The folders that work may write."""
+        return self.private, self.scratch
+
+
+@contextlib.contextmanager
+def prepare(checkout: Path, private: Path, name: str = "work") -> Iterator[PreparedFolders]:
+    """Make the folders for a process of a run; ``name`` is that of its part in the run's private
+    folder. They are removed at the end."""
+    spare, own = private.parent, private / name
+    own.mkdir(mode=0o700)
+    with open_scratch_folder(spare, checkout) as scratch:
+        made = PreparedFolders(own, scratch, spare)
+        made.temporary.mkdir()
+        made.temporary.chmod(0o711)
+        yield made

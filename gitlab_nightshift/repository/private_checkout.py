@@ -11,7 +11,7 @@ from pathlib import Path
 
 from gitlab_nightshift.errors import build_config_error
 from gitlab_nightshift.repository.git import Git, GitError, RepositoryPaths
-from gitlab_nightshift.repository.git_folder import borrow, copy_if_present, write_git_folder
+from gitlab_nightshift.repository.git_formats import borrow, copy_if_present, write_git_folder
 from gitlab_nightshift.repository.saved_state import copy_file
 from gitlab_nightshift.repository.tree_snapshot import TOP, EntryKind, Snapshot, TreeEntry, scan
 from gitlab_nightshift.system.file_names import format_path, within

@@ -31,7 +31,6 @@ from gitlab_nightshift.records.storage import (
     to_json,
 )
 from gitlab_nightshift.registry.pipeline_files import CiFiles
-from gitlab_nightshift.repository.blobs import write_blob
 from gitlab_nightshift.repository.bundle_reader import (
     RebuildTask,
     build_task_data,
@@ -43,6 +42,7 @@ from gitlab_nightshift.repository.private_repository import (
     Repository,
     RepositoryParts,
     keep_reading,
+    write_blob,
 )
 from gitlab_nightshift.repository.tree_objects import make_tree
 from gitlab_nightshift.sandbox.process import ProcessLimits

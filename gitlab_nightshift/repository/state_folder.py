@@ -7,22 +7,25 @@ impossible, in the folder for temporary files, named after a hash of the checkou
 
 import contextlib
 import fcntl
+import hashlib
 import os
 import re
 import stat
 import tempfile
+import threading
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from gitlab_nightshift.errors import Code, NightshiftError, build_config_error
 from gitlab_nightshift.records.codec import InvalidRecordError, decode_record, encode_record
-from gitlab_nightshift.repository.adjacent_folders import choose_folder, list_candidate_folders
 from gitlab_nightshift.repository.git import RepositoryPaths
 from gitlab_nightshift.sandbox.tree_ownership import Owner
 from gitlab_nightshift.sealed_start import SUFFIX
 from gitlab_nightshift.system.disk_reserve import Reserve
 from gitlab_nightshift.system.openat import open_folder, pin_file, remove_path
+from gitlab_nightshift.system.signals import start_with_signals_blocked
 
 RESERVE_BYTES = 1_000_000
 NOTE, SAVED, COPIES, OWNERS = "note.json", "saved.json", "copies", "owners.json"
@@ -99,6 +102,67 @@ def read_git_use(git_dir: Path) -> str:
     return ", ".join(states)
 
 
+# --- where it lies --------------------------------------------------------------------------------
+
+
+def list_hidden_paths(home: Path, temporary: Path, checkout: Path) -> tuple[Path, ...]:
+    """Paths that no agent may see: the home, the folder for temporary files with the run's private
+    folder in it, and the runner's and this program's files beside the checkout."""
+    return (home, temporary, *list_adjacent_paths(checkout))
+
+
+def list_adjacent_paths(checkout: Path) -> tuple[Path, ...]:
+    """The runner's and this program's files beside a checkout."""
+    return tuple(checkout.with_name(f"{checkout.name}{end}") for end in (".tmp", SUFFIX))
+
+
+def list_candidate_folders(checkout: Path, spare: Path) -> tuple[Path, Path]:
+    """Where a checkout's state folder may be, the preferred path first; ``spare`` is the folder for
+    temporary files."""
+    name = hashlib.sha256(os.fsencode(checkout)).hexdigest()[:20]
+    return checkout.with_name(checkout.name + SUFFIX), spare / f"gitlab-nightshift-{name}"
+
+
+def choose_folder(checkout: Path, spare: Path, *, moving: bool) -> Path:
+    """The first path where the state folder can be, and to which ``.git`` can be moved if needed.
+
+    Raises NightshiftError E_CONFIG if there is none.
+    """
+    mount = _read_mount(checkout)
+    for path in list_candidate_folders(checkout, spare):
+        same_mount = not moving or _read_mount(path.parent) == mount
+        if same_mount and os.access(path.parent, os.W_OK | os.X_OK):
+            return path
+    raise _build_no_folder_error(checkout)
+
+
+def refuse_other_mount(checkout: Path, folder: Path) -> None:
+    """Raise E_CONFIG if ``.git`` cannot be moved from the checkout to a folder."""
+    if _read_mount(folder) != _read_mount(checkout):
+        raise _build_no_folder_error(checkout)
+
+
+def _build_no_folder_error(checkout: Path) -> NightshiftError:
+    return build_config_error(
+        f"the real .git of {checkout} has to be moved while agents work, and there is no place for"
+        f" it on that file system: {checkout.parent} is on another one or cannot be written, and so"
+        " is TMPDIR. Let TMPDIR name a folder there, or install bubblewrap, which needs no move"
+    )
+
+
+def _read_mount(folder: Path) -> str:
+    """The mount of a folder: rename fails with EXDEV between two mounts, even if both show the same
+    file system (rename(2))."""
+    # Of the same file system, a bind mount is another mount: st_dev does not tell them apart, the
+    # mount's id does (proc_pid_fdinfo(5)).
+    fd = os.open(folder, os.O_PATH | os.O_CLOEXEC)
+    try:
+        parts = Path(f"/proc/self/fdinfo/{fd}").read_text().split("mnt_id:")
+        return parts[1].split()[0] if len(parts) > 1 else f"device {os.fstat(fd).st_dev}"
+    finally:
+        os.close(fd)
+
+
 # --- claiming it ----------------------------------------------------------------------------------
 
 
@@ -130,7 +194,7 @@ def _create_adjacent(folder_path: Path) -> Path:
 
 def hold(checkout: Path, spare: Path, *, shared: bool = False) -> "LockedStateFolder":
     """Make the folder, if possible where ``.git`` can be moved to. Other runs may join a ``shared``
-    one (``shared_state.py``).
+    one (``delegated_repository.py``).
 
     It is made and locked under a temporary name, then renamed: it never exists unlocked. Raises
     NightshiftError: E_CONFIG if there is no place for it, E_WORKSPACE_DIRTY if another night was
@@ -302,3 +366,42 @@ def release(state_folder: StateFolder) -> None:
             remove_path(state_folder.folder)
     with contextlib.suppress(OSError):
         os.close(state_folder.lock)
+
+
+# --- how long its run was alive -------------------------------------------------------------------
+
+
+# Agents can make their throw-away .git look as if somebody had used it since. But dead agents
+# change nothing, and nobody can set a ctime (utimensat(2)).
+MARK = "alive"
+BEAT_S, MARGIN_S = 1.0, 10.0
+"""Seconds between two marks, and seconds after the last one in which a run may have been alive."""
+
+
+@contextlib.contextmanager
+def keep_marked(folder: Path) -> Iterator[None]:
+    """Keep the mark up to date while the block runs. Raises OSError."""
+    mark, ended = folder / MARK, threading.Event()
+    mark.touch()
+
+    def mark_on() -> None:
+        with contextlib.suppress(OSError):
+            while not ended.wait(BEAT_S):
+                os.utime(mark)  # sets the ctime too, which nobody can forge (utimensat(2))
+
+    marking = threading.Thread(target=mark_on)
+    start_with_signals_blocked(marking)
+    try:
+        yield
+    finally:
+        ended.set()
+        marking.join()
+
+
+def is_changed_since(folder: Path, path: Path) -> bool:
+    """True if ``path``, or a name in it, was changed after the run of this state folder had died;
+    also if there is no mark, or ``path`` is gone."""
+    try:
+        return path.lstat().st_ctime > (folder / MARK).stat().st_ctime + MARGIN_S
+    except FileNotFoundError:
+        return True

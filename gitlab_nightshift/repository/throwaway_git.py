@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gitlab_nightshift.repository.git import RepositoryPaths
-from gitlab_nightshift.repository.git_folder import borrow, copy_if_present, write_git_folder
+from gitlab_nightshift.repository.git_formats import borrow, copy_if_present, write_git_folder
 from gitlab_nightshift.repository.owners import OwnershipError
 from gitlab_nightshift.repository.state_folder import StateFolder
 from gitlab_nightshift.sandbox.bwrap import OBJECTS

@@ -4,9 +4,13 @@ import os
 import sys
 from collections.abc import Iterator
 
-from gitlab_nightshift.repository.blobs import read_blobs
 from gitlab_nightshift.repository.git import split_names
-from gitlab_nightshift.repository.private_repository import ListedFile, Listing, Repository
+from gitlab_nightshift.repository.private_repository import (
+    ListedFile,
+    Listing,
+    Repository,
+    read_blobs,
+)
 from gitlab_nightshift.repository.tree_objects import SUBMODULE, list_differences, resolve_tree
 
 MOST_DIFFERING = 200

@@ -10,10 +10,15 @@ import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from gitlab_nightshift.repository.blobs import read_blobs, read_objects, write_blob, write_object
-from gitlab_nightshift.repository.object_rows import Row, is_full_id, parse_rows
-from gitlab_nightshift.repository.private_repository import GONE, Repository
-from gitlab_nightshift.repository.small_index import read_index
+from gitlab_nightshift.repository.git_formats import Row, is_full_id, parse_rows, read_index
+from gitlab_nightshift.repository.private_repository import (
+    GONE,
+    Repository,
+    read_blobs,
+    read_objects,
+    write_blob,
+    write_object,
+)
 
 FOLDER, PLAIN_FILE, SUBMODULE = "40000", "100644", "160000"
 Rows = Mapping[str, Row]

@@ -12,8 +12,7 @@ from gitlab_nightshift.proof.syntax.languages import (
     is_product,
     is_test_file,
 )
-from gitlab_nightshift.repository.blobs import read_blobs
-from gitlab_nightshift.repository.private_repository import Listing, Repository
+from gitlab_nightshift.repository.private_repository import Listing, Repository, read_blobs
 from gitlab_nightshift.repository.tree_listing import list_tree
 from gitlab_nightshift.repository.tree_objects import SUBMODULE
 
